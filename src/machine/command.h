@@ -1,0 +1,132 @@
+// What can be asked of the lock machine, and what it answers.
+//
+// A command names the lock, the acquisition and the instant at which it takes place. It yields
+// one Reply for the caller and any number of effects; the effects alone suffice to rebuild the
+// state (effect.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "src/machine/types.h"
+
+namespace holdfast::machine {
+
+// Asks for the lock. Idempotent by `id`: a second Acquire with an id that stands in the queue or
+// holds changes nothing and gets the ticket's present state; an id that was released, cancelled
+// or expired within its tombstone's time is answered kGone and never granted.
+struct Acquire {
+  std::string_view name;
+  AcquisitionId id;
+  Mode mode;
+  Policy policy = Policy::kFair;
+  bool may_wait = true;          // false: kBusy instead of a ticket in the queue.
+  Duration ttl{};                // Length of the lease once granted, counted from `at`.
+  Duration waiter_ttl{};         // Length of the lease of the ticket while it waits.
+  std::uint32_t max_waiters = 0;  // kQueueFull when as many wait already; 0: no limit.
+  AcquisitionId upgrade_of{};    // Set: the shared ticket of the same owner that this upgrades.
+  OwnerPtr owner;
+};
+
+// The heartbeat of a waiter and the renewal of a holder: extends a ticket's lease, never creates
+// one. `seq` numbers the client's requests for this ticket, 0 being the Acquire; one that is not
+// above the last applied changes nothing. A lease end never moves back.
+struct Renew {
+  std::string_view name;
+  AcquisitionId id;
+  std::uint64_t seq = 0;
+  Duration ttl{};
+  Duration waiter_ttl{};
+};
+
+// Gives the lock back, and grants to the next in the same step. On a waiter it does what Cancel does.
+struct Release {
+  std::string_view name;
+  AcquisitionId id;
+  Duration tombstone{};  // How long the id stays refused; zero where requests cannot be late.
+};
+
+// Leaves the queue. If the ticket was granted meanwhile, hands on in the same step.
+struct Cancel {
+  std::string_view name;
+  AcquisitionId id;
+  Duration tombstone{};
+};
+
+// Exclusive becomes shared in place, or an admitted upgrade goes back to its shared ticket; the
+// readers that this admits are granted in the same step. The token stays.
+struct Downgrade {
+  std::string_view name;
+  AcquisitionId id;
+};
+
+// An operator frees the lock by force: the holder with this token, whose lease ends at once. A
+// token that no holder has changes nothing (kNotHeld), so a break cannot hit a newer holder.
+struct Break {
+  std::string_view name;
+  Token token;
+  Duration tombstone{};
+  OwnerPtr by;
+};
+
+// Changes N of a permits lock. Growing takes effect now. Shrinking queues a system ticket over the
+// difference under `id`; N falls when that is admitted. Waiting tickets larger than the new N are
+// dropped then (kTooLarge).
+struct Resize {
+  std::string_view name;
+  AcquisitionId id;
+  std::uint32_t capacity = 1;
+};
+
+// Stores up to 4 KiB beside the lock, only for a current holder; stays after its release.
+struct SetValue {
+  std::string_view name;
+  AcquisitionId id;
+  std::string value;
+};
+
+// Nothing but the passage of time: expires what is due and admits. An empty name means all locks.
+struct Tick {};
+
+using Action = std::variant<Acquire, Renew, Release, Cancel, Downgrade, Break, Resize, SetValue, Tick>;
+
+struct Command {
+  Instant at;
+  Action action;
+};
+
+enum class Outcome : std::uint8_t {
+  kHeld,       // The ticket holds the lock: token, lease_end, seq and lease say on what terms.
+  kWaiting,    // The ticket stands in the queue.
+  kBusy,       // Not free, and the caller would not wait. No ticket was made.
+  kGone,       // No such ticket: released, cancelled, expired, broken, or never there.
+  kReleased,   // Release, Cancel and Break: the ticket held and does not any more.
+  kCancelled,  // Release and Cancel: the ticket waited and does not any more.
+  kDone,       // Downgrade, Resize, SetValue, Tick.
+  kNotHeld,    // Break: no holder has that token. SetValue, Downgrade: the id does not hold.
+  kMismatch,   // Kind, N or policy differ from what the lock's present tickets agreed on.
+  kTooLarge,   // More permits than N, a value over the limit.
+  kQueueFull,
+  kWouldDeadlock,  // A second upgrade of the same lock.
+  kInvalid,        // A malformed request: zero id, ttl or permits, an upgrade of a non-holder ...
+  kExhausted,      // No token is left below the ceiling. Nothing was granted.
+};
+
+// The ticket after the command. Only the fields that the outcome names are meaningful.
+struct Reply {
+  Outcome outcome = Outcome::kDone;
+  Token token{};
+  Instant lease_end{};
+  // The request that defined lease_end, and the length it was given: the client counts its own
+  // deadline from the instant at which it *sent* that request.
+  std::uint64_t seq = 0;
+  Duration lease{};
+  std::uint32_t position = 0;    // kWaiting: tickets ahead of this one that still wait.
+  Instant next_expiry{};         // kWaiting, kBusy: earliest lease end among the holders.
+
+  friend bool operator==(const Reply&, const Reply&) = default;
+};
+
+}  // namespace holdfast::machine
