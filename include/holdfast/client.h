@@ -1,0 +1,93 @@
+// A connection to one store: the way to its locks.
+//
+//   auto client = holdfast::Client::connect("sqlite:///var/lib/app/locks.db");
+//   if (!client) return client.error();
+//   auto lease = client->mutex("orders/42").acquire({.wait = 5s, .ttl = 30s});
+//
+// Stores by URL: `memory:` (this process; `memory:NAME` is shared inside it), `sqlite:///PATH`
+// (processes of one host). Options follow as `?ttl=30s&ns=app`; an unknown one is refused.
+// Lock names: UTF-8, 1 to 256 bytes, no control characters, no `..` segment.
+//
+// Thread-safety: all calls from any thread; copies are the same client.
+// Ownership: locks, leases and watches share the client's core and keep it alive.
+// Blocking: calls that ask the store end within ClientOptions::request_timeout, besides the wait
+// that was asked for.
+// After fork(): the child must connect anew; every call on the parent's client answers kClosed
+// there and nothing is sent.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/export.h"
+#include "holdfast/guarantees.h"
+#include "holdfast/lease.h"
+#include "holdfast/lock_info.h"
+#include "holdfast/mode.h"
+#include "holdfast/mutex.h"
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+
+namespace holdfast {
+
+namespace session {
+class Core;
+}
+
+class HOLDFAST_EXPORT Client {
+ public:
+  // Opens the store, creating what it needs (SQLite: the directory and the file).
+  // Errors: kInvalidArgument (the URL), kUnavailable, kPermissionDenied, kUnsupported (a store that
+  // was not built in, a file system that cannot do it), kStoreInUse, kCorruptState,
+  // kVersionMismatch.
+  static Result<Client> connect(std::string_view url, ClientOptions options = {});
+
+  // A handle, no I/O. `defaults` serve lock() and its kin; acquire() brings its own.
+  Mutex mutex(std::string name, AcquireOptions defaults = {}) const;
+
+  // The general form: any mode. Errors as Mutex's; kUnsupported for a mode the store lacks.
+  Result<Lease> acquire(std::string name, Mode mode, AcquireOptions options = {}) const;
+  Result<std::optional<Lease>> try_acquire(std::string name, Mode mode,
+                                           AcquireOptions options = {}) const;
+
+  // Takes over a lease by its id() (from another process, or after detach()): renews it once to
+  // learn that it is still held. Errors: kLost, kInvalidArgument (not an id), kUnavailable.
+  Result<Lease> adopt(std::string_view lease_id, AcquireOptions options = {}) const;
+
+  // nullopt: nobody holds it or waits for it, and nothing is known of it.
+  Result<std::optional<LockInfo>> inspect(std::string name) const;
+  // Locks with holders or waiters whose names begin with `prefix`, sorted, at most `limit`.
+  Result<std::vector<LockInfo>> list(std::string prefix = {}, std::size_t limit = 10'000) const;
+  // Calls back on the notifier thread with what happens from now on.
+  Result<Watch> watch(std::string prefix, std::function<void(const LockEvent&)> callback) const;
+
+  // Frees the lock by force from the holder that has `token`; `reason` is left as a trace. The
+  // holder learns kBroken at its next renewal: it may go on until then, so fence.
+  // Errors: kLost: no holder has that token (any more); nothing was changed.
+  Result<void> break_lock(std::string name, Token token, std::string reason = {}) const;
+
+  Guarantees guarantees() const;
+  // Looks at the running store: what it guarantees as it is configured, and what to change.
+  Result<DoctorReport> doctor() const;
+
+  // The URL, without credentials.
+  std::string store_url() const;
+
+  // Flushes queued releases and stops. Leases that are still held are lost to their holders (and
+  // released). Errors: kTimedOut: the message tells what was left; the store frees it by lease.
+  // Waits that are under way end with kClosed.
+  Result<void> close(std::chrono::milliseconds deadline = std::chrono::seconds(5));
+
+ private:
+  explicit Client(std::shared_ptr<session::Core> core);
+
+  std::shared_ptr<session::Core> core_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,79 @@
+// The error codes of Holdfast. Each names the caller's next step.
+//
+// `Errc` converts to std::error_code, so it travels through std::system_error and Asio. The
+// numbers are stable: they may be stored and sent.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+#include "holdfast/export.h"
+
+namespace holdfast {
+
+enum class Errc : int {
+  // The wait ended first. The lock is not held and no request is pending. Try later.
+  kTimedOut = 1,
+  // The caller cancelled the wait. The lock is not held and no request is pending.
+  kCancelled = 2,
+  // The lease expired or was taken away. Stop touching what the lock protects.
+  kLost = 3,
+  // The store cannot be reached or used now. Nothing was applied: retrying is safe.
+  kUnavailable = 4,
+  // The request may or may not have been applied. The lock may be held for one ttl: retry after
+  // it, or look with Client::inspect().
+  kOutcomeUnknown = 5,
+  // The request is malformed, or contradicts how the lock is in use. Do not retry as it is.
+  kInvalidArgument = 6,
+  // This store cannot do that (see Client::guarantees()). Choose another store or primitive.
+  kUnsupported = 7,
+  // The user may not use the store or file. Mend the permissions or credentials.
+  kPermissionDenied = 8,
+  // Waiting could never end: the caller itself stands in the way. Release first.
+  kWouldDeadlock = 9,
+  // An operator freed the lock by force while it was held. Stop touching what it protects.
+  kBroken = 10,
+  // As many wait already as were allowed to. Try later.
+  kQueueFull = 11,
+  // Other users keep the store as it is (SQLite: a file of another boot is in use). Stop them first.
+  kStoreInUse = 12,
+  // The store's data is not Holdfast's or is damaged. Look at it before you use it further.
+  kCorruptState = 13,
+  // The store's data was written by a version this one does not know. Upgrade.
+  kVersionMismatch = 14,
+  // The client was closed, or this is a forked child of the process that owns it. Connect anew.
+  kClosed = 15,
+};
+
+// The code's name as it is written here ("kTimedOut").
+HOLDFAST_EXPORT std::string_view errc_name(Errc code) noexcept;
+
+HOLDFAST_EXPORT const std::error_category& holdfast_category() noexcept;
+
+inline std::error_code make_error_code(Errc code) noexcept {
+  return {static_cast<int>(code), holdfast_category()};
+}
+
+// A code and a sentence for people: what happened, where, and what to do. The sentence holds no
+// credentials and is not meant to be parsed.
+class Error {
+ public:
+  Error(Errc code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  Errc code() const noexcept { return code_; }
+  const std::string& message() const noexcept { return message_; }
+
+  friend bool operator==(const Error&, const Error&) = default;
+
+ private:
+  Errc code_;
+  std::string message_;
+};
+
+}  // namespace holdfast
+
+template <>
+struct std::is_error_code_enum<holdfast::Errc> : std::true_type {};

@@ -1,0 +1,81 @@
+// Who holds a lock, who waits, and what happens to it: for people and monitoring.
+//
+// Not guaranteed: that it is still so when you read it. Never decide by it whether you hold a lock.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "holdfast/export.h"
+#include "holdfast/mode.h"
+#include "holdfast/token.h"
+
+namespace holdfast {
+
+struct OwnerInfo {
+  std::string owner;
+  std::string host;
+  std::int64_t pid = 0;
+  std::string program;
+  std::string reason;
+  std::chrono::system_clock::time_point since{};  // By the owner's wall clock; of its request.
+};
+
+struct HolderInfo {
+  OwnerInfo who;
+  Mode mode = Mode::exclusive();
+  Token token;
+  std::chrono::milliseconds time_left{};  // Of the lease, by the store's clock.
+};
+
+struct WaiterInfo {
+  OwnerInfo who;
+  Mode mode = Mode::exclusive();
+  std::chrono::milliseconds time_left{};  // Of the ticket, should the waiter have died.
+};
+
+// The trace of the last break by an operator.
+struct BreakInfo {
+  Token token;  // Of the holder that was broken.
+  OwnerInfo by;
+};
+
+struct LockInfo {
+  std::string name;
+  Token last_token;
+  std::uint32_t capacity = 1;  // Permits locks: N.
+  bool permits = false;
+  bool barging = false;
+  std::vector<HolderInfo> holders;
+  std::vector<WaiterInfo> waiters;  // In queue order.
+  std::optional<BreakInfo> last_break;
+};
+
+enum class LockEventKind { kGranted, kQueued, kReleased, kExpired, kCancelled, kBroken };
+
+struct LockEvent {
+  LockEventKind kind{};
+  std::string name;
+  OwnerInfo who;
+  Token token;  // Zero for kQueued and kCancelled.
+  std::chrono::milliseconds time_left{};  // Of the lease, for kGranted.
+};
+
+// Keeps a watch alive; its destructor ends it. After the destructor returns the callback is not
+// called any more (from within the callback: after that call).
+class HOLDFAST_EXPORT Watch {
+ public:
+  Watch() = default;
+  explicit Watch(std::shared_ptr<void> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<void> impl_;
+};
+
+}  // namespace holdfast

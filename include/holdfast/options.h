@@ -1,0 +1,55 @@
+// What can be chosen when a client connects and when a lock is asked for.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+namespace holdfast {
+
+// Of one request for a lock. Durations are rounded up to milliseconds.
+struct AcquireOptions {
+  // How long to wait for other holders; not set: without limit; zero: not at all.
+  std::optional<std::chrono::milliseconds> wait{};
+  // Length of the lease: how long the lock outlives a holder that dies. At least 100 ms, at most
+  // 24 h. Zero: the client's default. It is renewed every third of it while the lease lives.
+  std::chrono::milliseconds ttl{0};
+  // Ends the wait with kCancelled, and leaves the queue.
+  std::stop_token cancel{};
+  // Shown to people who look who holds the lock.
+  std::string reason{};
+  // A bound on how long the lock is held at all: then lost() fires, renewal stops and the lease
+  // runs out. Zero: none.
+  std::chrono::milliseconds max_hold{0};
+  // false: the lease is not renewed in the background.
+  bool auto_renew = true;
+  // A grant is only reported while at least this much of the lease is left (it is renewed first
+  // otherwise). Zero: one heartbeat.
+  std::chrono::milliseconds min_remaining{0};
+  // kQueueFull when as many wait already. Zero: no limit.
+  std::uint32_t max_waiters = 0;
+  // Newcomers may overtake the queue: more throughput, no order. All users of a name must agree.
+  bool barging = false;
+  // Called once, on the notifier thread, when the request must wait; with how many wait before it.
+  std::function<void(std::uint32_t ahead)> on_queued{};
+};
+
+struct ClientOptions {
+  // Length of a lease where the request names none (the URL's ttl= comes first).
+  std::chrono::milliseconds default_ttl{30'000};
+  // Longest time that one request to the store may take.
+  std::chrono::milliseconds request_timeout{5'000};
+  // Who we are, for people who look. Empty: made from host, pid and random digits.
+  std::string owner{};
+  // Shown as the program's name. Empty: read from the process.
+  std::string program{};
+  // Bound on the relative rate error of two clocks, in parts per million.
+  std::uint32_t clock_rate_error_ppm = 10'000;
+  // Told of renewals that come late, losses and store failures; called on the notifier thread.
+  std::function<void(const std::string& line)> log{};
+};
+
+}  // namespace holdfast

@@ -1,0 +1,54 @@
+#include "src/base/clock.h"
+
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace holdfast::base {
+namespace {
+
+std::chrono::nanoseconds read_clock(clockid_t id) noexcept {
+  timespec ts{};
+  ::clock_gettime(id, &ts);
+  return std::chrono::seconds(ts.tv_sec) + std::chrono::nanoseconds(ts.tv_nsec);
+}
+
+// The offset of a process cannot change once it runs: namespaces are entered by exec'ed or forked
+// children (setns on a running process needs it to be single-threaded, and we start threads).
+std::chrono::nanoseconds namespace_offset() noexcept {
+  const int fd = ::open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};  // A kernel without time namespaces.
+  char text[256] = {};
+  const ssize_t size = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  if (size <= 0) return {};
+  const char* line = std::strstr(text, "boottime");
+  long long seconds = 0;
+  long long nanoseconds = 0;
+  if (line == nullptr || std::sscanf(line, "boottime %lld %lld", &seconds, &nanoseconds) != 2) {
+    return {};
+  }
+  return std::chrono::seconds(seconds) + std::chrono::nanoseconds(nanoseconds);
+}
+
+}  // namespace
+
+BootInstant BootClock::now() noexcept { return BootInstant(read_clock(CLOCK_BOOTTIME)); }
+
+BootInstant host_boot_now() noexcept {
+  static const std::chrono::nanoseconds offset = namespace_offset();
+  return BootClock::now() - offset;
+}
+
+std::chrono::system_clock::time_point wall_now() noexcept {
+  return std::chrono::system_clock::now();
+}
+
+std::chrono::nanoseconds wall_minus_boot() noexcept {
+  return read_clock(CLOCK_REALTIME) - read_clock(CLOCK_BOOTTIME);
+}
+
+}  // namespace holdfast::base

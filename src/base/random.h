@@ -1,0 +1,20 @@
+// Random bits from the kernel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace holdfast::base {
+
+struct Random128 {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+};
+
+// Never all zero. Aborts if the kernel gives none: an id that might collide is worse.
+Random128 random_128();
+
+// 32 lower-case hexadecimal digits.
+std::string to_hex(std::uint64_t high, std::uint64_t low);
+
+}  // namespace holdfast::base

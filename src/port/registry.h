@@ -1,0 +1,22 @@
+// How a store is made from its URL.
+#pragma once
+
+#include <memory>
+
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+#include "src/port/store.h"
+#include "src/port/store_url.h"
+
+namespace holdfast::port {
+
+struct StoreContext {
+  Loop* loop = nullptr;          // Outlives the store.
+  Listener* listener = nullptr;  // Outlives the store.
+  std::string owner;             // The client's own id, unique in the world.
+};
+
+// `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.
+using StoreFactory = Result<std::unique_ptr<Store>> (*)(StoreUrl url, const StoreContext& context);
+
+}  // namespace holdfast::port

@@ -1,0 +1,179 @@
+// The store port: all that the layers above ask of a store.
+//
+// Every operation takes a request with its deadline and completes exactly once with a Result, by a
+// task posted to the loop that the store was made with; never inline, never after close().
+// Guarantee a store must give: kUnavailable only when the request was surely not applied and cannot
+// be any more; otherwise kOutcomeUnknown. Requests of one client about one acquisition take effect
+// in the order in which they were made, or a late one is refused.
+//
+// Thread-safety: operations may be called from any thread, renew() from the renewal thread only.
+// Blocking: no operation blocks its caller, but renew() and the *_inline() calls, which end by
+// their deadline.
+// Ownership: the loop and the listener outlive the store.
+// Errors: as holdfast/errc.h says; the message names store, lock and advice, never credentials.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/guarantees.h"
+#include "holdfast/lock_info.h"
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/machine/types.h"
+
+namespace holdfast::port {
+
+using machine::AcquisitionId;
+using machine::Duration;
+using machine::Mode;
+using machine::OwnerPtr;
+using machine::Policy;
+using machine::Token;
+
+using Task = std::function<void()>;
+
+// Where completions and pushes are delivered: one thread at a time.
+class Loop {
+ public:
+  virtual ~Loop() = default;
+  virtual void post(Task task) = 0;
+};
+
+template <typename T>
+using Done = std::function<void(Result<T>)>;
+
+enum class TicketStatus : std::uint8_t {
+  kHeld,
+  kWaiting,
+  kBusy,  // Held elsewhere; the request would not wait, and left nothing behind.
+  kGone,  // No such ticket: it ended, or never was.
+};
+
+// Where an acquisition stands. The holder's deadline is counted from the client's send of the
+// request numbered `seq`, over `lease`.
+struct TicketState {
+  TicketStatus status{};
+  Token token{};
+  std::uint64_t seq = 0;
+  Duration lease{};
+  std::uint32_t ahead = 0;                 // kWaiting: waiters ahead (a hint).
+  std::optional<Duration> next_expiry{};   // kWaiting, kBusy: until the earliest holder's lease ends.
+};
+
+struct AcquireRequest {
+  std::string name;
+  AcquisitionId id;
+  Mode mode;
+  Policy policy = Policy::kFair;
+  bool may_wait = true;
+  Duration ttl{};
+  Duration waiter_ttl{};
+  std::uint32_t max_waiters = 0;
+  AcquisitionId upgrade_of{};
+  OwnerPtr owner;
+  base::BootInstant deadline{};  // Of the request: when the caller stops waiting for the reply.
+};
+
+// A waiter's heartbeat or a holder's renewal.
+struct RenewItem {
+  std::string name;
+  AcquisitionId id;
+  std::uint64_t seq = 0;
+  Duration ttl{};
+  Duration waiter_ttl{};
+};
+
+struct TicketRequest {  // release, cancel, downgrade
+  std::string name;
+  AcquisitionId id;
+  base::BootInstant deadline{};
+};
+
+enum class EndStatus : std::uint8_t {
+  kReleased,   // It held until now.
+  kCancelled,  // It waited until now.
+  kGone,       // It had ended before (or never was, and never will be granted).
+};
+
+struct BreakRequest {
+  std::string name;
+  Token token;
+  OwnerPtr by;
+  base::BootInstant deadline{};
+};
+
+// What a store tells without being asked.
+struct Push {
+  enum class Kind : std::uint8_t {
+    kGranted,  // `state` is the grant, as of a committed write.
+    kHint,     // Something may have changed for this ticket: a heartbeat tells what.
+  };
+  Kind kind{};
+  AcquisitionId id;
+  TicketState state{};
+};
+
+// Called on the loop.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void on_push(const Push& push) = 0;
+};
+
+struct WatchHandle {  // Ends the watch when it goes.
+  std::shared_ptr<void> impl;
+};
+using EventSink = std::function<void(const LockEvent&)>;  // Called on the loop.
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  virtual Guarantees guarantees() const = 0;
+
+  virtual void acquire(AcquireRequest request, Done<TicketState> done) = 0;
+  // One result per item, in their order; the failure of one does not stop the others.
+  virtual void renew(std::vector<RenewItem> items, base::BootInstant deadline,
+                     Done<std::vector<Result<TicketState>>> done) = 0;
+  virtual void release(TicketRequest request, Done<EndStatus> done) = 0;
+  virtual void cancel(TicketRequest request, Done<EndStatus> done) = 0;
+  virtual void downgrade(TicketRequest request, Done<TicketState> done) = 0;
+  virtual void inspect(std::string name, base::BootInstant deadline,
+                       Done<std::optional<LockInfo>> done) = 0;
+  virtual void list(std::string prefix, std::size_t limit, base::BootInstant deadline,
+                    Done<std::vector<LockInfo>> done) = 0;
+  // kLost: no holder has that token.
+  virtual void break_lock(BreakRequest request, Done<bool> done) = 0;
+  // kUnsupported where guarantees().watch_every_change is false: the layer above then samples list().
+  virtual Result<WatchHandle> watch(std::string prefix, EventSink sink) = 0;
+  virtual void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) = 0;
+  // A value beside the lock, set by a holder only. Errors: kLost (not the holder).
+  virtual void set_value(TicketRequest holder, std::string value, Done<bool> done) = 0;
+  virtual void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) = 0;
+  // Changes N of a permits lock: at once when growing, in queue order (`id`) when shrinking.
+  virtual void resize(TicketRequest request, std::uint32_t capacity, Done<bool> done) = 0;
+
+  // The same on the calling thread, where the store can do it without waiting for another thread;
+  // nullopt: it cannot now, and nothing was done: use the operation above.
+  virtual std::optional<Result<TicketState>> acquire_inline(const AcquireRequest&) {
+    return std::nullopt;
+  }
+  virtual std::optional<Result<EndStatus>> release_inline(const TicketRequest&) {
+    return std::nullopt;
+  }
+
+  // Ends every operation under way (kClosed) and stops the store's threads. The deadline bounds the
+  // flush of releases that were queued before. Called once, from a thread that is not the loop.
+  virtual void close(base::BootInstant deadline) = 0;
+
+  // After fork() in the child: let go of everything without touching the parent's resources.
+  virtual void abandon_after_fork() noexcept = 0;
+};
+
+}  // namespace holdfast::port
