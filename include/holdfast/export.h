@@ -1,8 +1,8 @@
-// Marks what the shared library exports; everything else stays inside it.
+// HOLDFAST_EXPORT marks what libholdfast.so shows to programs.
+//
+// Everything else is hidden: a class or function without it links inside the library and in its
+// own tests only. Put it on public classes whose functions live in .cc files and on free functions;
+// templates and inline types need none.
 #pragma once
 
-#if defined(__GNUC__)
 #define HOLDFAST_EXPORT __attribute__((visibility("default")))
-#else
-#define HOLDFAST_EXPORT
-#endif

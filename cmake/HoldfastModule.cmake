@@ -1,0 +1,305 @@
+# The few calls that a folder's CMakeLists.txt is made of.
+#
+# A layer, in src/machine/CMakeLists.txt (paths are relative to the folder):
+#
+#   holdfast_module(machine                   # targets holdfast_machine, holdfast::machine
+#     SOURCES lock_machine.cc admission.cc    # none: a header-only layer
+#     DEPENDS base                            # other layers, by name: linked and public
+#     LINK holdfast::asio SQLite::SQLite3     # libraries from outside
+#     TESTS lock_machine_test.cc              # one GoogleTest program and CTest entry per file
+#     TEST_LINK rapidcheck                    # for the tests only
+#     TEST_LABELS fast hermetic               # the default; see below
+#     TEST_TIMEOUT 60                         # seconds; the default
+#     [NO_LIBRARY])                           # keep it out of libholdfast (the CLI does)
+#
+# src/stores/memory calls itself store_memory. A store that may be absent looks first:
+# `if(NOT HOLDFAST_HAVE_SQLITE) return() endif()`; in C++ the macro is HOLDFAST_HAVE_SQLITE.
+# The target of a test is its file's name with the layer in front: machine_lock_machine_test.
+#
+# A test program in tests/, bigger or of several files:
+#
+#   holdfast_test(conformance_test
+#     SOURCES lock_conformance_test.cc main.cc
+#     DEPENDS client                          # layers
+#     LINK rapidcheck
+#     LABELS hermetic TIMEOUT 120 ENV "NAME=value"
+#     [NEEDS_PROGRAM]    # builds the CLI first; HOLDFAST_PROGRAM is a macro and an environment
+#                        # variable with its path
+#     [NO_MAIN]          # brings its own main(); otherwise gtest_main (gmock inside)
+#     [DISCOVER]         # one CTest entry per case, so that skipped cases are reported one by one
+#     [SERIAL])          # runs alone: it measures time
+#
+# Labels: `fast`      no processes, no servers, seconds: also under the thread sanitizer;
+#         `hermetic`  needs nothing outside the build: also under address+undefined (fast implies it);
+#         `process`   starts processes or needs the host's facilities: only in the plain build;
+#         `root`      needs root, skips loudly without it; `live` needs a server; `slow` long runs.
+# Tests are not part of `all`: targets tests_fast, tests_hermetic and tests_all build just what a
+# run needs (`ninja -C build/dev tests_all && ctest --preset dev`).
+#
+# A program for people (build/<preset>/bin/<OUTPUT>):
+#
+#   holdfast_program(holdfast_cli SOURCES main.cc LAYERS cli OUTPUT holdfast [INSTALL])
+#
+# A benchmark, in bench/: holdfast_bench(machine_bench SOURCES machine_bench.cc DEPENDS machine)
+
+set(HOLDFAST_ROOT "${CMAKE_CURRENT_LIST_DIR}/..")
+cmake_path(NORMAL_PATH HOLDFAST_ROOT)
+
+# Public headers: holdfast::headers. Sources inside the tree also see "src/...".
+add_library(holdfast_headers INTERFACE)
+add_library(holdfast::headers ALIAS holdfast_headers)
+target_include_directories(holdfast_headers INTERFACE "${HOLDFAST_ROOT}/include")
+target_compile_features(holdfast_headers INTERFACE cxx_std_20)
+
+add_library(holdfast_internal INTERFACE)
+target_include_directories(holdfast_internal INTERFACE "${HOLDFAST_ROOT}")
+target_link_libraries(holdfast_internal INTERFACE holdfast_headers)
+
+add_custom_target(tests_all)
+add_custom_target(tests_hermetic)
+add_custom_target(tests_fast)
+
+macro(holdfast_add_folder folder)
+  if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
+    add_subdirectory(${folder})
+  endif()
+endmacro()
+
+function(holdfast_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_LIBRARY" "TEST_TIMEOUT"
+    "SOURCES;DEPENDS;LINK;TESTS;TEST_LINK;TEST_LABELS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "holdfast_module(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  list(TRANSFORM arg_DEPENDS PREPEND "holdfast::")
+  set(target holdfast_${name})
+  if(arg_SOURCES)
+    # Objects once, for the tests' static library and for the product's two libraries.
+    add_library(${target}_objects OBJECT ${arg_SOURCES})
+    set_target_properties(${target}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_link_libraries(${target}_objects
+      PUBLIC holdfast_internal Threads::Threads ${arg_DEPENDS} ${arg_LINK}
+      PRIVATE holdfast_warnings)
+    add_library(${target} STATIC $<TARGET_OBJECTS:${target}_objects>)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+    target_link_libraries(${target}
+      PUBLIC holdfast_internal Threads::Threads ${arg_DEPENDS} ${arg_LINK})
+    if(NOT arg_NO_LIBRARY)
+      set_property(GLOBAL APPEND PROPERTY HOLDFAST_LIBRARY_OBJECTS ${target}_objects)
+    endif()
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target}
+      INTERFACE holdfast_internal Threads::Threads ${arg_DEPENDS} ${arg_LINK})
+  endif()
+  if(arg_LINK AND NOT arg_NO_LIBRARY)
+    set_property(GLOBAL APPEND PROPERTY HOLDFAST_LIBRARY_LINKS ${arg_LINK})
+  endif()
+  add_library(holdfast::${name} ALIAS ${target})
+
+  foreach(test IN LISTS arg_TESTS)
+    cmake_path(GET test STEM stem)
+    holdfast_test(${name}_${stem}
+      SOURCES ${test} DEPENDS ${name} LINK ${arg_TEST_LINK}
+      LABELS ${arg_TEST_LABELS} TIMEOUT ${arg_TEST_TIMEOUT})
+  endforeach()
+endfunction()
+
+# GoogleTest's headers cost a second per file: compiled once, reused by every test program.
+function(holdfast_use_test_pch target)
+  if(NOT HOLDFAST_PCH OR CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  if(NOT TARGET holdfast_test_pch)
+    set(source "${CMAKE_BINARY_DIR}/holdfast_test_pch.cc")
+    if(NOT EXISTS "${source}")
+      file(WRITE "${source}" "// Carries the precompiled header of the tests.\n")
+    endif()
+    add_library(holdfast_test_pch OBJECT EXCLUDE_FROM_ALL "${source}")
+    target_link_libraries(holdfast_test_pch
+      PRIVATE holdfast_internal GTest::gmock GTest::gtest Threads::Threads)
+    target_precompile_headers(holdfast_test_pch PRIVATE
+      <gmock/gmock.h> <gtest/gtest.h> <algorithm> <atomic> <chrono> <cstdint> <functional>
+      <map> <memory> <optional> <string> <string_view> <thread> <vector>)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(holdfast_test_pch PRIVATE -fpch-preprocess)
+    endif()
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM holdfast_test_pch)
+endfunction()
+
+function(holdfast_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NEEDS_PROGRAM;NO_MAIN;DISCOVER;SERIAL" "TIMEOUT"
+    "SOURCES;DEPENDS;LINK;LABELS;ENV")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "holdfast_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT HOLDFAST_BUILD_TESTS)
+    return()
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS fast hermetic)
+  elseif("fast" IN_LIST arg_LABELS)
+    list(APPEND arg_LABELS hermetic)
+  endif()
+  list(REMOVE_DUPLICATES arg_LABELS)
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  if(HOLDFAST_SANITIZE)
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 3")
+  endif()
+  list(TRANSFORM arg_DEPENDS PREPEND "holdfast::")
+
+  # Not part of `all`: a sanitized build makes only the tests it is going to run.
+  add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  set(main GTest::gmock_main)
+  if(arg_NO_MAIN)
+    set(main GTest::gmock)
+  endif()
+  target_link_libraries(${name} PRIVATE
+    ${arg_DEPENDS} ${arg_LINK} holdfast_internal ${main} GTest::gtest Threads::Threads
+    holdfast_warnings)
+  holdfast_use_test_pch(${name})
+
+  add_dependencies(tests_all ${name})
+  foreach(label IN ITEMS fast hermetic)
+    if("${label}" IN_LIST arg_LABELS)
+      add_dependencies(tests_${label} ${name})
+    endif()
+  endforeach()
+
+  set(environment "${arg_ENV}")
+  if(arg_NEEDS_PROGRAM)
+    target_compile_definitions(${name} PRIVATE
+      HOLDFAST_PROGRAM="${CMAKE_BINARY_DIR}/bin/holdfast")
+    list(APPEND environment "HOLDFAST_PROGRAM=${CMAKE_BINARY_DIR}/bin/holdfast")
+    cmake_language(EVAL CODE
+      "cmake_language(DEFER DIRECTORY [[${HOLDFAST_ROOT}]] CALL
+         holdfast_depend_on_program [[${name}]])")
+  endif()
+  if(NOT arg_SERIAL)
+    set(arg_SERIAL OFF)
+  endif()
+  if(arg_DISCOVER)
+    include(GoogleTest)
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 30
+      TEST_PREFIX "${name}:" TEST_LIST discovered_tests
+      PROPERTIES TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
+    # gtest_discover_tests flattens lists, so the properties that are lists are set afterwards.
+    set(script "${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake")
+    file(CONFIGURE OUTPUT "${script}" @ONLY CONTENT [=[
+foreach(test IN LISTS discovered_tests)
+  set_tests_properties("${test}" PROPERTIES
+    LABELS [[@arg_LABELS@]] ENVIRONMENT [[@environment@]])
+endforeach()
+]=])
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+    holdfast_set_test_properties(${name})
+  endif()
+endfunction()
+
+# Reads the caller's arg_LABELS, arg_TIMEOUT, arg_SERIAL and environment.
+macro(holdfast_set_test_properties name)
+  set_property(TEST ${name} PROPERTY LABELS ${arg_LABELS})
+  set_property(TEST ${name} PROPERTY TIMEOUT ${arg_TIMEOUT})
+  set_property(TEST ${name} PROPERTY RUN_SERIAL ${arg_SERIAL})
+  set_property(TEST ${name} PROPERTY SKIP_RETURN_CODE 77)
+  set_property(TEST ${name} PROPERTY ENVIRONMENT ${environment})
+endmacro()
+
+function(holdfast_depend_on_program name)
+  if(TARGET holdfast_cli)
+    add_dependencies(${name} holdfast_cli)
+  endif()
+endfunction()
+
+# A test that is a script: `holdfast_script_test(tidy COMMAND python3 x.py LABELS fast)`.
+function(holdfast_script_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "COMMAND;LABELS;ENV;BUILDS")
+  # The sources are the same in a sanitized build.
+  if(NOT HOLDFAST_BUILD_TESTS OR HOLDFAST_SANITIZE)
+    return()
+  endif()
+  if(NOT arg_LABELS)
+    set(arg_LABELS fast)
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_COMMAND} WORKING_DIRECTORY "${HOLDFAST_ROOT}")
+  set(environment ${arg_ENV})
+  holdfast_set_test_properties(${name})
+  foreach(target IN LISTS arg_BUILDS)
+    if(TARGET ${target})
+      add_dependencies(tests_all ${target})
+    endif()
+  endforeach()
+endfunction()
+
+# libholdfast, shared and static, out of the objects of every module so far.
+function(holdfast_add_library)
+  get_property(modules GLOBAL PROPERTY HOLDFAST_LIBRARY_OBJECTS)
+  get_property(links GLOBAL PROPERTY HOLDFAST_LIBRARY_LINKS)
+  if(NOT modules)
+    message(STATUS "No module has sources yet: libholdfast is not built")
+    return()
+  endif()
+  if(links)
+    list(REMOVE_DUPLICATES links)
+    list(REMOVE_ITEM links holdfast::asio)
+  endif()
+  set(objects)
+  foreach(module IN LISTS modules)
+    list(APPEND objects "$<TARGET_OBJECTS:${module}>")
+  endforeach()
+
+  add_library(holdfast SHARED ${objects})
+  add_library(holdfast_static STATIC ${objects})
+  set_target_properties(holdfast PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  set_target_properties(holdfast_static PROPERTIES OUTPUT_NAME holdfast)
+  foreach(library IN ITEMS holdfast holdfast_static)
+    set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX)
+    target_include_directories(${library} INTERFACE
+      "$<BUILD_INTERFACE:${HOLDFAST_ROOT}/include>"
+      "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+    target_compile_features(${library} INTERFACE cxx_std_20)
+    target_link_libraries(${library} PRIVATE Threads::Threads ${links})
+    add_library(holdfast::${library} ALIAS ${library})
+  endforeach()
+endfunction()
+
+# A program links the product's static library (LAYERS adds modules that are not in it).
+function(holdfast_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "INSTALL" "OUTPUT" "SOURCES;LAYERS;LINK")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "holdfast_program(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  list(TRANSFORM arg_LAYERS PREPEND "holdfast::")
+  add_executable(${name} ${arg_SOURCES})
+  if(arg_OUTPUT)
+    set_target_properties(${name} PROPERTIES OUTPUT_NAME ${arg_OUTPUT})
+  endif()
+  target_link_libraries(${name} PRIVATE
+    ${arg_LAYERS} ${arg_LINK} holdfast_internal holdfast_static Threads::Threads holdfast_warnings)
+  if(arg_INSTALL)
+    install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT programs)
+  endif()
+endfunction()
+
+function(holdfast_bench name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;LINK")
+  list(TRANSFORM arg_DEPENDS PREPEND "holdfast::")
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+  target_link_libraries(${name} PRIVATE
+    ${arg_DEPENDS} ${arg_LINK} holdfast_internal benchmark::benchmark Threads::Threads
+    holdfast_warnings)
+endfunction()
