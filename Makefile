@@ -1,0 +1,48 @@
+# Entry points for people; CMakePresets.json has the builds behind them.
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+export JOBS
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build test check-all bench install clean setup setup-test format
+
+help:  ## list the targets
+	@echo 'Holdfast: make TARGET'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	  awk -F'|' '{ printf "  %-11s %s\n", $$1, $$2 }'
+
+demo: setup build  ## install what is needed, build, and see eight processes share a stock file
+	@build/release/bin/holdfast-demo
+
+build:  ## build the release into build/release (programs in build/release/bin)
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS)
+
+test: setup-test  ## install what the tests need, build and run all of them
+	@scripts/test
+
+check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
+	@scripts/setup build test check
+	@scripts/check-all
+
+bench:  ## build and run the benchmarks: a table, and build/bench.json
+	@scripts/setup build bench
+	@cmake --preset bench
+	@cmake --build --preset bench -j $(JOBS)
+	@bench/run build/bench
+
+install: build  ## install the release into PREFIX (/usr/local); DESTDIR is honoured
+	@cmake --install build/release --prefix $(PREFIX)
+
+setup:  ## install the Debian packages that the build needs
+	@scripts/setup build
+
+setup-test:  ## install the Debian packages that build and tests need
+	@scripts/setup build test
+
+format:  ## lay out the sources with clang-format
+	@git ls-files '*.cc' '*.h' | xargs -r clang-format -i
+
+clean:  ## remove what was built
+	@rm -rf build

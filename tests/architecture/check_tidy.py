@@ -1,0 +1,140 @@
+"""The manners of this tree that a machine can see. Usage: check_tidy.py ROOT
+
+Lines to 100 columns, functions to 70 lines, files to 700; every _test.cc is registered; one H1 per
+markdown file and no dead relative link; no leftover; no path of somebody's machine and no address of
+a package mirror.
+"""
+
+import re
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import source_tree
+
+MAX_COLUMNS = 100
+MAX_FUNCTION_LINES = 70
+MAX_FILE_LINES = 700
+
+CODE = (".h", ".cc")
+TEXT = CODE + (".py", ".txt", ".cmake", ".md", ".json", ".in", ".toml", ".1", ".bash", ".fish", ".sh")
+# Named here in pieces, so that this file does not accuse itself.
+LEFTOVER = re.compile(r"\b(" + "FIX" + r"ME|TO" + r"DO|XX" + r"X)\b")
+MACHINE_PATH = re.compile(
+    r"(?<![\w.$}>~-])/(" + "wo" + r"rk|ro" + r"ot|ho" + r"me/[a-z]\w*|tmp/" + r"hf)/\w")
+MIRROR = re.compile(r"\bdeb\.debian" + r"\.org|ftp\.[a-z.]*debian\.org|\bmirror[s]?\.[a-z]+\.|"
+                    r"archive\.ubuntu|security\.debian" + r"\.org|://[^ /]*(artifactory|nexus)",
+                    re.IGNORECASE)
+# No function header: a namespace, a type, an enumeration, an array.
+NOT_A_FUNCTION = re.compile(r"^\s*(namespace|extern|class|struct|enum|union|typedef)\b|=\s*$")
+
+
+def check_columns(path, lines):
+    return [f"{path}:{n}: {len(line)} columns, more than {MAX_COLUMNS}"
+            for n, line in enumerate(lines, 1)
+            if len(line) > MAX_COLUMNS and "http" not in line and "](" not in line]
+
+
+def check_whitespace(path, lines):
+    return [f"{path}:{n}: a tab or a space at the end of the line" for n, line in
+            enumerate(lines, 1) if line != line.rstrip() or ("\t" in line and path.endswith(CODE))]
+
+
+def check_size(path, lines):
+    if len(lines) > MAX_FILE_LINES:
+        return [f"{path}: {len(lines)} lines, more than {MAX_FILE_LINES}"]
+    return []
+
+
+def check_words(path, lines):
+    problems = []
+    for number, line in enumerate(lines, 1):
+        for pattern, what in ((LEFTOVER, "an unfinished thing"), (MACHINE_PATH, "a machine's path"),
+                              (MIRROR, "a package mirror")):
+            match = pattern.search(line)
+            if match:
+                problems.append(f"{path}:{number}: {what}: '{match[0]}'")
+    return problems
+
+
+def function_lengths(text):
+    """(first line, number of lines) of what looks like a function's body: a `{` that ends a line
+    whose statement has parentheses, outside of other functions."""
+    code = source_tree.strip_comments(text, keep_strings=False)
+    found, open_blocks, statement, line = [], [], "", 1
+    for char in code:
+        if char == "\n":
+            line += 1
+        if char == "{":
+            inside = any(block[1] for block in open_blocks)
+            is_function = not inside and ")" in statement and not NOT_A_FUNCTION.search(statement)
+            open_blocks.append((line, is_function))
+            statement = ""
+        elif char == "}":
+            if open_blocks:
+                first, is_function = open_blocks.pop()
+                if is_function:
+                    found.append((first, line - first + 1))
+            statement = ""
+        elif char == ";":
+            statement = ""
+        else:
+            statement += char
+    return found
+
+
+def check_functions(path, text):
+    return [f"{path}:{first}: a function of {length} lines, more than {MAX_FUNCTION_LINES}"
+            for first, length in function_lengths(text) if length > MAX_FUNCTION_LINES]
+
+
+def check_markdown(path, text, exists):
+    """`exists(link)` says whether the file of a relative link is there."""
+    problems = []
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    titles = len(re.findall(r"^# \S", prose, flags=re.MULTILINE))
+    is_fragment = path.startswith("changes/") and path.count("/") > 1
+    if titles != (0 if is_fragment else 1):
+        problems.append(f"{path}: {titles} first-level headings"
+                        + (" in a change fragment, which needs none" if is_fragment else ""))
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", prose)):
+        target = unquote(link.split("#")[0])
+        if target and not re.match(r"[a-z]+:", link) and not exists(target):
+            problems.append(f"{path}: dead link '{link}'")
+    return problems
+
+
+def check_registered(path, list_text):
+    """`list_text`: the CMakeLists.txt in charge of the file, or None."""
+    if list_text is not None and re.search(rf"(?<![\w]){re.escape(Path(path).name)}\b", list_text):
+        return []
+    return [f"{path}: not registered in a CMakeLists.txt"]
+
+
+def nearest_list(root, path):
+    for folder in path.parents:
+        if (root / folder / "CMakeLists.txt").exists():
+            return source_tree.read(root / folder / "CMakeLists.txt")
+    return None
+
+
+def check_tree(root):
+    problems, looked_at = [], 0
+    for path in source_tree.files(root, TEXT, plain_names=True):
+        looked_at += 1
+        text, name = source_tree.read(root / path), str(path)
+        lines = text.splitlines()
+        problems += check_words(name, lines) + check_whitespace(name, lines)
+        if name.endswith(CODE):
+            problems += check_columns(name, lines) + check_size(name, lines)
+            problems += check_functions(name, text)
+        if name.endswith("_test.cc"):
+            problems += check_registered(name, nearest_list(root, path))
+        if name.endswith(".md"):
+            problems += check_markdown(
+                name, text, lambda link: ((root / path).parent / link).exists())
+    return problems, looked_at
+
+
+if __name__ == "__main__":
+    source_tree.finish("tidy", *check_tree(Path(sys.argv[1])))
