@@ -290,7 +290,7 @@ function(holdfast_program name)
   target_link_libraries(${name} PRIVATE
     ${arg_LAYERS} ${arg_LINK} holdfast_internal holdfast_static Threads::Threads holdfast_warnings)
   if(arg_INSTALL)
-    install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT programs)
+    install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   endif()
 endfunction()
 

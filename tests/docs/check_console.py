@@ -1,0 +1,103 @@
+"""Runs the ```console blocks of README.md and docs/ and compares what they print.
+
+A line that begins with `$ ` is a command (a line that begins with `> ` continues it); the lines
+after it are its output. `...` stands for any text inside a line, a line of only `...` for any
+number of lines. A command that ends with another code than 0 says so in a last line: `(exit 124)`.
+The commands of one page share a shell-less folder of their own: HOME, XDG_STATE_HOME and the
+working directory are fresh, PATH begins with the build's programs. A block after
+<!-- console: not run --> is not run. Usage: check_console.py ROOT BIN
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import markdown
+
+SECONDS = 30
+
+
+def steps(body):
+    """(command, expected output lines) of a block."""
+    found = []
+    for line in body.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif line.startswith("> ") and found and not found[-1][1]:
+            found[-1] = (found[-1][0] + "\n" + line[2:], [])
+        elif found:
+            found[-1][1].append(line.rstrip())
+    return found
+
+
+def matches(expected, actual):
+    """Whether output lines are as the page shows them."""
+    pattern = ""
+    for line in expected:
+        if line == "...":
+            pattern += r"(?:[^\n]*\n)*"
+        else:
+            pattern += ".*".join(re.escape(part) for part in line.split("...")) + r"[ \t]*\n"
+    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in actual)) is not None
+
+
+def run(command, folder, environment):
+    """The output of a command and, when it is not 0, its exit code as a last line."""
+    try:
+        result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, text=True,
+                                check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return [f"(no end within {SECONDS} s)"]
+    lines = result.stdout.splitlines()
+    return lines + ([f"(exit {result.returncode})"] if result.returncode else [])
+
+
+def fresh_environment(folder, programs):
+    environment = {k: v for k, v in os.environ.items()
+                   if not k.startswith(("HOLDFAST_", "XDG_"))}
+    environment |= {"HOME": folder, "XDG_STATE_HOME": folder + "/.local/state",
+                    "XDG_CONFIG_HOME": folder + "/.config", "LC_ALL": "C.UTF-8",
+                    "PATH": f"{programs}:{os.environ['PATH']}",
+                    # The default store of root is the system's; a test must not write there.
+                    "HOLDFAST_STORE": f"sqlite://{folder}/locks.db"}
+    return environment
+
+
+def check_page(page, text, programs):
+    """(problems, number of commands run) of one page."""
+    problems, looked_at = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        environment = fresh_environment(folder, programs)
+        for line, before, body in markdown.blocks(text, "console"):
+            if "console: not run" in before:
+                continue
+            for command, expected in steps(body):
+                looked_at += 1
+                actual = run(command, folder, environment)
+                # A command that is shown without output says nothing about it, but must succeed.
+                fine = matches(expected, actual) if expected else \
+                    not (actual and actual[-1].startswith(("(exit", "(no end")))
+                if not fine:
+                    problems.append(f"{page}:{line}: $ {command}\nexpected:\n" + "\n".join(expected)
+                                    + "\ngot:\n" + "\n".join(actual))
+    return problems, looked_at
+
+
+def main():
+    root, programs = Path(sys.argv[1]), sys.argv[2]
+    problems, looked_at = [], 0
+    for page in markdown.pages(root):
+        found, count = check_page(page, (root / page).read_text(encoding="utf-8"), programs)
+        problems += found
+        looked_at += count
+    print("\n".join(problems))
+    print(f"console: {looked_at} commands run, {len(problems)} problems")
+    return 1 if problems or looked_at == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

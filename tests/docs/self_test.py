@@ -1,0 +1,64 @@
+"""Tests of the documentation tests: each must catch what it is there for."""
+
+import os
+import unittest
+
+import check_console
+import check_snippets
+import markdown
+
+SOURCE = "int a;\n  // [region: two]\n  int b;\n    int c;\n  // [end]\n"
+
+
+def snippet_problems(before, body):
+    return check_snippets.check_block("x.md:1", before, body,
+                                      lambda path: SOURCE if path == "e.cc" else None)
+
+
+class SnippetsTest(unittest.TestCase):
+    def test_an_identical_region_passes(self):
+        self.assertEqual(snippet_problems("<!-- snippet: e.cc#two -->", "int b;\n  int c;"), [])
+
+    def test_a_changed_word_is_caught(self):
+        self.assertTrue(snippet_problems("<!-- snippet: e.cc#two -->", "int b;\n  int d;"))
+
+    def test_an_unknown_file_region_or_origin_is_caught(self):
+        self.assertTrue(snippet_problems("<!-- snippet: f.cc#two -->", "int b;"))
+        self.assertTrue(snippet_problems("<!-- snippet: e.cc#one -->", "int b;"))
+        self.assertTrue(snippet_problems("Some words.", "int b;"))
+
+
+class ConsoleTest(unittest.TestCase):
+    def page_problems(self, body):
+        return check_console.check_page("x.md", f"# X\n\n```console\n{body}\n```\n",
+                                        os.environ["PATH"])
+
+    def test_expected_output_passes_and_other_output_is_caught(self):
+        self.assertEqual(self.page_problems("$ echo one two\none two"), ([], 1))
+        self.assertTrue(self.page_problems("$ echo one two\none")[0])
+        self.assertTrue(self.page_problems("$ echo one; echo two\none")[0])
+
+    def test_dots_stand_for_what_varies(self):
+        self.assertEqual(self.page_problems("$ echo a 17 b; echo x; echo y\na ... b\n...")[0], [])
+
+    def test_an_exit_code_is_part_of_the_output(self):
+        self.assertEqual(self.page_problems("$ exit 3\n(exit 3)")[0], [])
+        self.assertTrue(self.page_problems("$ exit 3")[0])
+        self.assertTrue(self.page_problems("$ exit 3\n(exit 4)")[0])
+
+    def test_commands_of_a_page_share_a_fresh_folder(self):
+        self.assertEqual(self.page_problems("$ echo x > f\n$ cat f\nx")[0], [])
+
+    def test_blocks_that_are_not_run_are_not_counted(self):
+        text = "# X\n\n<!-- console: not run -->\n```console\n$ exit 1\n```\n"
+        self.assertEqual(check_console.check_page("x.md", text, ""), ([], 0))
+
+
+class MarkdownTest(unittest.TestCase):
+    def test_blocks_are_found_by_language_with_the_line_before(self):
+        text = "a\n\n<!-- b -->\n```cpp\nc\n```\n```sh\nd\n```\n"
+        self.assertEqual(markdown.blocks(text, "cpp"), [(4, "<!-- b -->", "c")])
+
+
+if __name__ == "__main__":
+    unittest.main()
