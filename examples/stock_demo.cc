@@ -306,10 +306,11 @@ void judge_kill(const Round& round, Verdict& verdict) {
   }
   const double gap = std::chrono::duration<double>(next->granted_at - round.killed_at).count();
   std::printf(
-      "\nWorker %d (pid %d) was killed with SIGKILL while it held the lock, with a lease of %.0f "
-      "s.\n"
-      "The next worker got the lock %.2f s after the kill, with a larger token; none was lost.\n",
-      kVictim, round.victim, std::chrono::duration<double>(kLease).count(), gap);
+      "\nWorker %d (pid %d) was killed with SIGKILL while it held the lock (lease: %.0f s); the %d "
+      "items\nthat it had still to take are left. The next worker got the lock %.2f s after the "
+      "kill, "
+      "with a\nlarger token.\n",
+      kVictim, round.victim, std::chrono::duration<double>(kLease).count(), round.wanted, gap);
   verdict.expect(next->granted_at >= round.lease_end, "nobody holds before the lease is over");
   verdict.expect(next->granted_at - round.killed_at <= kLease + kPatience,
                  "the others go on soon after the lease");

@@ -1,0 +1,117 @@
+"""Tests of scripts/setup against a make-believe apt: nothing is installed."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+
+# Packages are lines of files: `installed`, and what apt `knows`, or knows `later`: after an update.
+FAKES = {
+    "dpkg-query": 'grep -qx -- "${@: -1}" "$STATE/installed" && printf installed',
+    "apt-cache": 'if grep -qx -- "$2" "$STATE/knows"; then echo "  Candidate: 1.0"; '
+                 'else echo "  Candidate: (none)"; fi',
+    "apt-get": '''echo "$*" >>"$STATE/calls"
+if [[ $1 == update ]]; then cat "$STATE/later" >>"$STATE/knows"; exit 0; fi
+shift
+names=()
+for word in "$@"; do
+  case "$word" in -o | -* | *=*) ;; *) names+=("$word") ;; esac
+done
+for name in "${names[@]}"; do
+  if ! grep -qx -- "$name" "$STATE/knows" || grep -qx -- "$name" "$STATE/broken"; then
+    echo "E: cannot install $name"
+    exit 100
+  fi
+done
+printf '%s\\n' "${names[@]}" >>"$STATE/installed"''',
+    "id": 'cat "$STATE/id"',
+    "sudo": "exit 1",
+}
+
+
+class SetupTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.state = Path(folder.name)
+        for name in ("installed", "knows", "later", "broken", "calls"):
+            self.write(name)
+        self.write("id", "0")
+        programs = self.state / "bin"
+        programs.mkdir()
+        for name, body in FAKES.items():
+            (programs / name).write_text("#!/bin/bash\n" + body + "\n")
+            (programs / name).chmod(0o755)
+        self.environment = os.environ | {
+            "STATE": folder.name, "PATH": f"{programs}:{os.environ['PATH']}"}
+
+    def write(self, name, *packages):
+        (self.state / name).write_text("".join(p + "\n" for p in packages))
+
+    def read(self, name):
+        return (self.state / name).read_text().split()
+
+    def all_names(self, group):
+        """What the script asks for: a system on which nothing is installed or known says so."""
+        result = self.run_setup(group)
+        self.write("calls")
+        lines = [l for l in result.stderr.splitlines() if "needed for:" in l]
+        return [l.split()[1].split("|")[0] for l in lines]
+
+    def run_setup(self, *groups):
+        return subprocess.run([ROOT / "scripts/setup", *groups], env=self.environment, check=False,
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30)
+
+    def test_what_is_missing_is_installed_and_a_second_run_does_nothing(self):
+        names = self.all_names("build")
+        self.assertIn("cmake", names)
+        self.write("knows", *names)
+        self.assertEqual(self.run_setup("build").returncode, 0)
+        self.assertEqual(sorted(self.read("installed")), sorted(names))
+        self.write("calls")
+        self.assertEqual(self.run_setup("build").returncode, 0)
+        self.assertEqual(self.read("calls"), [])
+
+    def test_the_package_lists_are_updated_only_when_that_is_needed(self):
+        names = self.all_names("build")
+        self.write("knows", *names)
+        self.run_setup("build")
+        self.assertNotIn("update", self.read("calls"))
+
+    def test_empty_package_lists_are_updated_first(self):
+        names = self.all_names("build")
+        self.write("later", *names)
+        self.assertEqual(self.run_setup("build").returncode, 0)
+        self.assertIn("update", self.read("calls"))
+
+    def test_what_cannot_be_had_is_named_with_its_purpose_and_the_rest_is_installed(self):
+        names = self.all_names("build")
+        self.write("knows", *names)
+        self.write("broken", "libsqlite3-dev")
+        result = self.run_setup("build")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("libsqlite3-dev (needed for: the SQLite store)", result.stderr)
+        self.assertIn("cmake", self.read("installed"))
+
+    def test_an_alternative_name_is_as_good(self):
+        names = [n for n in self.all_names("build") if n != "pkgconf"]
+        self.write("installed", *names, "pkg-config")
+        self.assertEqual(self.run_setup("build").returncode, 0)
+        self.assertEqual(self.read("calls"), [])
+
+    def test_without_root_it_says_so_and_asks_for_nothing(self):
+        self.write("id", "1000")
+        result = self.run_setup("build")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("needs root", result.stderr)
+        self.assertEqual(self.read("calls"), [])
+
+    def test_an_unknown_group_is_refused(self):
+        self.assertEqual(self.run_setup("everything").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
