@@ -184,6 +184,7 @@ pid_t start_worker(const Setting& setting, int index, Way way, const Pipe& start
                                     setting.folder,        setting.url,
                                     std::to_string(index), std::to_string(static_cast<int>(way))};
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
 
