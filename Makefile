@@ -5,6 +5,7 @@ JOBS ?= $(shell nproc)
 export JOBS
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help demo build test check-all bench install clean setup setup-test format
 
 help:  ## list the targets

@@ -63,8 +63,9 @@ def layer_of(path, table):
 
 
 def is_test(path):
-    return re.search(r"(_test|_bench|_fuzz|_sim|_mutants?)\.cc$|_testing\.h$|test_\w+\.(h|cc)$",
-                     path) is not None
+    """Tests may include what they like."""
+    return re.search(r"_(test|bench|fuzz|sim|mutants?)\.cc$|_testing\.h$|(^|/)test_\w+\.(h|cc)$|"
+                     r"/testing/", path) is not None
 
 
 def check_include(path, number, bracket, target, layer, table):

@@ -66,6 +66,12 @@ class LayersTest(unittest.TestCase):
     def test_a_folder_without_a_layer_is_caught(self):
         self.assertTrue(layer_problems("src/novelty/x.cc", ""))
 
+    def test_only_tests_are_exempt(self):
+        for path in ("src/a/b_test.cc", "src/a/test_clock.h", "src/a/testing/x.h"):
+            self.assertTrue(check_layers.is_test(path), path)
+        for path in ("src/a/b.cc", "src/a/latest_clock.h", "src/a/test.cc"):
+            self.assertFalse(check_layers.is_test(path), path)
+
     def test_an_include_in_a_comment_is_none(self):
         self.assertEqual(layer_problems("src/machine/x.cc", '// #include "src/cli/x.h"\n'), [])
 
