@@ -18,79 +18,88 @@ namespace holdfast::machine {
 // holds changes nothing and gets the ticket's present state; an id that was released, cancelled
 // or expired within its tombstone's time is answered kGone and never granted.
 struct Acquire {
-  std::string_view name;
-  AcquisitionId id;
-  Mode mode;
+  std::string_view name{};
+  AcquisitionId id{};
+  Mode mode{};
   Policy policy = Policy::kFair;
-  bool may_wait = true;          // false: kBusy instead of a ticket in the queue.
-  Duration ttl{};                // Length of the lease once granted, counted from `at`.
-  Duration waiter_ttl{};         // Length of the lease of the ticket while it waits.
+  bool may_wait = true;           // false: kBusy instead of a ticket in the queue.
+  Duration ttl{};                 // Length of the lease once granted, counted from `at`.
+  Duration waiter_ttl{};          // Length of the lease of the ticket while it waits.
   std::uint32_t max_waiters = 0;  // kQueueFull when as many wait already; 0: no limit.
-  AcquisitionId upgrade_of{};    // Set: the shared ticket of the same owner that this upgrades.
-  OwnerPtr owner;
+  AcquisitionId upgrade_of{};     // Set: the shared ticket of the same owner that this upgrades.
+  OwnerPtr owner{};
 };
 
 // The heartbeat of a waiter and the renewal of a holder: extends a ticket's lease, never creates
 // one. `seq` numbers the client's requests for this ticket, 0 being the Acquire; one that is not
-// above the last applied changes nothing. A lease end never moves back.
+// above the last applied changes nothing. A lease end never moves back; a renewal that would not
+// move it forward changes nothing either. Under Policy::kBarging a waiter's heartbeat tries for the
+// lock again, and what it gets is a full `ttl` from this command's instant.
 struct Renew {
-  std::string_view name;
-  AcquisitionId id;
+  std::string_view name{};
+  AcquisitionId id{};
   std::uint64_t seq = 0;
   Duration ttl{};
   Duration waiter_ttl{};
 };
 
-// Gives the lock back, and grants to the next in the same step. On a waiter it does what Cancel does.
+// Gives the lock back, and grants to the next in the same step. On a waiter it does what Cancel
+// does. An upgrade of the ticket ends with it. An unknown id leaves its tombstone too, since this
+// request may have overtaken its Acquire.
 struct Release {
-  std::string_view name;
-  AcquisitionId id;
+  std::string_view name{};
+  AcquisitionId id{};
   Duration tombstone{};  // How long the id stays refused; zero where requests cannot be late.
 };
 
 // Leaves the queue. If the ticket was granted meanwhile, hands on in the same step.
 struct Cancel {
-  std::string_view name;
-  AcquisitionId id;
+  std::string_view name{};
+  AcquisitionId id{};
   Duration tombstone{};
 };
 
 // Exclusive becomes shared in place, or an admitted upgrade goes back to its shared ticket; the
-// readers that this admits are granted in the same step. The token stays.
+// readers that this admits are granted in the same step. The token stays. What is shared already
+// stays as it is (kDone).
 struct Downgrade {
-  std::string_view name;
-  AcquisitionId id;
+  std::string_view name{};
+  AcquisitionId id{};
+  Duration tombstone{};  // For the id of an upgrade, which is gone afterwards.
 };
 
 // An operator frees the lock by force: the holder with this token, whose lease ends at once. A
 // token that no holder has changes nothing (kNotHeld), so a break cannot hit a newer holder.
+// Breaking an upgrade leaves its shared ticket.
 struct Break {
-  std::string_view name;
-  Token token;
+  std::string_view name{};
+  Token token{};
   Duration tombstone{};
-  OwnerPtr by;
+  OwnerPtr by{};
 };
 
 // Changes N of a permits lock. Growing takes effect now. Shrinking queues a system ticket over the
-// difference under `id`; N falls when that is admitted. Waiting tickets larger than the new N are
-// dropped then (kTooLarge).
+// difference under `id` (kWaiting); N falls when that is admitted. Waiting tickets larger than the
+// new N are dropped then (kTooLarge). A later Resize replaces one that still waits, and Cancel
+// withdraws it. A lock without tickets has no N to change (kNotHeld): the next Acquire brings it.
 struct Resize {
-  std::string_view name;
-  AcquisitionId id;
+  std::string_view name{};
+  AcquisitionId id{};
   std::uint32_t capacity = 1;
 };
 
 // Stores up to 4 KiB beside the lock, only for a current holder; stays after its release.
 struct SetValue {
-  std::string_view name;
-  AcquisitionId id;
-  std::string value;
+  std::string_view name{};
+  AcquisitionId id{};
+  std::string value{};
 };
 
-// Nothing but the passage of time: expires what is due and admits. An empty name means all locks.
+// Nothing but the passage of time: expires what is due and admits.
 struct Tick {};
 
-using Action = std::variant<Acquire, Renew, Release, Cancel, Downgrade, Break, Resize, SetValue, Tick>;
+using Action =
+    std::variant<Acquire, Renew, Release, Cancel, Downgrade, Break, Resize, SetValue, Tick>;
 
 struct Command {
   Instant at;
@@ -106,6 +115,7 @@ enum class Outcome : std::uint8_t {
   kCancelled,  // Release and Cancel: the ticket waited and does not any more.
   kDone,       // Downgrade, Resize, SetValue, Tick.
   kNotHeld,    // Break: no holder has that token. SetValue, Downgrade: the id does not hold.
+               // Resize: the lock has no tickets.
   kMismatch,   // Kind, N or policy differ from what the lock's present tickets agreed on.
   kTooLarge,   // More permits than N, a value over the limit.
   kQueueFull,
@@ -123,8 +133,12 @@ struct Reply {
   // deadline from the instant at which it *sent* that request.
   std::uint64_t seq = 0;
   Duration lease{};
-  std::uint32_t position = 0;    // kWaiting: tickets ahead of this one that still wait.
-  Instant next_expiry{};         // kWaiting, kBusy: earliest lease end among the holders.
+  // kWaiting: tickets ahead of this one that still wait. Exact up to 64; beyond, it may count some
+  // that have left, so that a heartbeat never walks a long queue.
+  std::uint32_t position = 0;
+  // kWaiting, kBusy: earliest lease end among the holders (the 64 oldest, if more hold); now, when
+  // nobody holds and it is worth asking again at once.
+  Instant next_expiry{};
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };

@@ -26,8 +26,8 @@ enum class EffectKind : std::uint8_t {
   kValueSet,    // value
   kTombstone,   // `id` is refused until lease_end.
   kTombstoneDropped,
-  kForgotten,   // The lock has no tickets and no value any more and was dropped; its last token
-                // lives on in the machine's floor.
+  kForgotten,  // The lock has no tickets and no value any more and was dropped; its last token
+               // lives on in the machine's floor.
 };
 
 struct Effect {
@@ -39,6 +39,7 @@ struct Effect {
   Policy policy = Policy::kFair;
   AcquisitionId upgrade_of{};
   bool was_holder = false;
+  bool system = false;  // The ticket is the shrink of a permits lock.
   Token token{};
   Instant lease_end{};
   std::uint64_t seq = 0;

@@ -43,7 +43,7 @@ struct LockImage {
   Token last_token{};
   std::uint64_t next_order = 1;
   std::string value;
-  std::vector<TicketImage> tickets;  // In queue order, holders and waiters.
+  std::vector<TicketImage> tickets;        // In queue order, holders and waiters.
   std::vector<TombstoneImage> tombstones;  // Sorted by id.
 
   friend bool operator==(const LockImage&, const LockImage&) = default;

@@ -1,0 +1,28 @@
+#include "src/machine/admission.h"
+
+namespace holdfast::machine {
+
+std::optional<std::size_t> next_admitted(std::span<const Standing> tickets,
+                                         std::uint32_t capacity) {
+  Occupancy held;
+  std::size_t upgrade = tickets.size();
+  std::size_t first_waiter = tickets.size();
+  for (std::size_t i = 0; i < tickets.size(); ++i) {
+    if (tickets[i].held) {
+      held.add(tickets[i].mode);
+    } else if (tickets[i].upgrade && upgrade == tickets.size()) {
+      upgrade = i;
+    }
+    if (!tickets[i].held && first_waiter == tickets.size()) first_waiter = i;
+  }
+  if (upgrade < tickets.size() && held.admits_upgrade()) return upgrade;
+  // Whoever cannot be admitted blocks all behind him: none of them is compatible with both him
+  // and what he is incompatible with.
+  if (first_waiter < tickets.size() && !tickets[first_waiter].upgrade &&
+      held.admits(tickets[first_waiter].mode, capacity)) {
+    return first_waiter;
+  }
+  return std::nullopt;
+}
+
+}  // namespace holdfast::machine

@@ -1,0 +1,84 @@
+// The one rule that decides who holds.
+//
+// Tickets stand in order; a ticket is admitted when it is compatible with every ticket before it,
+// within the capacity. Exclusive, shared and `n of N permits` are three values of this rule.
+// Admission never reverts, so the holders count as standing before everybody who waits. An upgrade
+// (an exclusive ticket linked to a shared one that holds) passes the waiters ahead of it, who wait
+// for its shared ticket anyway: before it stand the other holders only.
+//
+// The machine applies the rule to running sums (Occupancy), one ticket at a time; a store that
+// reads its queue as a list (ZooKeeper, etcd, Consul) applies it to the list (next_admitted).
+//
+// Thread-safety: plain values and pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "src/machine/types.h"
+
+namespace holdfast::machine {
+
+// What a number of tickets takes together.
+struct Occupancy {
+  std::uint32_t exclusive = 0;
+  std::uint32_t shared = 0;
+  std::uint64_t permits = 0;
+
+  constexpr void add(const Mode& mode);
+  constexpr void remove(const Mode& mode);  // Of a ticket that was added before.
+
+  // Is a ticket of this mode compatible with all of these tickets?
+  constexpr bool admits(const Mode& mode, std::uint32_t capacity) const;
+
+  // The same for the upgrade of a shared ticket that is one of these.
+  constexpr bool admits_upgrade() const;
+
+  constexpr bool empty() const { return exclusive == 0 && shared == 0 && permits == 0; }
+
+  friend bool operator==(const Occupancy&, const Occupancy&) = default;
+};
+
+// One ticket of a queue that is a plain list in order.
+struct Standing {
+  Mode mode;
+  bool held = false;
+  bool upgrade = false;  // Linked to a shared ticket of the same list that holds.
+};
+
+// The ticket to be admitted next, if any; ask again after marking it held. Costs one pass.
+std::optional<std::size_t> next_admitted(std::span<const Standing> tickets, std::uint32_t capacity);
+
+constexpr void Occupancy::add(const Mode& mode) {
+  switch (mode.kind) {
+    case ModeKind::kExclusive: ++exclusive; break;
+    case ModeKind::kShared: ++shared; break;
+    case ModeKind::kPermits: permits += mode.permits; break;
+  }
+}
+
+constexpr void Occupancy::remove(const Mode& mode) {
+  switch (mode.kind) {
+    case ModeKind::kExclusive: --exclusive; break;
+    case ModeKind::kShared: --shared; break;
+    case ModeKind::kPermits: permits -= mode.permits; break;
+  }
+}
+
+constexpr bool Occupancy::admits(const Mode& mode, std::uint32_t capacity) const {
+  switch (mode.kind) {
+    case ModeKind::kExclusive: return empty();
+    case ModeKind::kShared: return exclusive == 0 && permits == 0;
+    case ModeKind::kPermits:
+      return exclusive == 0 && shared == 0 && permits + mode.permits <= capacity;
+  }
+  return false;
+}
+
+constexpr bool Occupancy::admits_upgrade() const {
+  return exclusive == 0 && shared == 1 && permits == 0;
+}
+
+}  // namespace holdfast::machine

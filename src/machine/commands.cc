@@ -1,0 +1,250 @@
+// What each command does to its own lock. Expiry has run before, admission runs afterwards.
+#include <algorithm>
+
+#include "src/machine/machine_impl.h"
+
+namespace holdfast::machine {
+namespace {
+
+// Exclusive and shared tickets share a queue; permits have one of their own kind.
+constexpr ModeKind family(ModeKind kind) {
+  return kind == ModeKind::kPermits ? ModeKind::kPermits : ModeKind::kExclusive;
+}
+
+// Counts mean something for permits only.
+constexpr Mode normalized(const Mode& mode) {
+  return mode.kind == ModeKind::kPermits ? mode : Mode{mode.kind, 1, 1};
+}
+
+bool well_formed(const Acquire& acquire) {
+  if (acquire.name.empty() || !acquire.id || acquire.ttl <= Duration::zero()) return false;
+  if (acquire.may_wait && acquire.waiter_ttl <= Duration::zero()) return false;
+  if (acquire.upgrade_of && acquire.mode.kind != ModeKind::kExclusive) return false;
+  switch (acquire.mode.kind) {
+    case ModeKind::kExclusive:
+    case ModeKind::kShared: return true;
+    case ModeKind::kPermits: return acquire.mode.permits > 0 && acquire.mode.capacity > 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+Reply LockMachine::Impl::on(const Acquire& acquire) {
+  if (!well_formed(acquire)) return {.outcome = Outcome::kInvalid};
+  const LockIndex index = own(acquire.name);
+  if (index != kNone) {
+    const TicketIndex known = book.find_ticket(index, acquire.id);
+    if (known != kNone) return acquire_again(acquire, known);
+    if (book.find_tombstone(index, acquire.id) != kNone) return {.outcome = Outcome::kGone};
+  }
+  if (const auto outcome = refusal(acquire, index)) return {.outcome = *outcome};
+
+  // Those whom expiry has let in stand before the newcomer.
+  if (index != kNone) settle(index);
+  if (!admits_newcomer(acquire, index)) {
+    const Lock& lock = book.lock(index);
+    if (!acquire.may_wait) return {.outcome = Outcome::kBusy, .next_expiry = next_expiry(lock)};
+    if (acquire.max_waiters != 0 && lock.waiters.count >= acquire.max_waiters) {
+      return {.outcome = Outcome::kQueueFull};
+    }
+    return enter(acquire, index, /*granted=*/false);
+  }
+  if (!next_token(index == kNone ? Token{} : book.lock(index).last_token)) {
+    return {.outcome = Outcome::kExhausted};
+  }
+  return enter(acquire, own_or_add(acquire.name), /*granted=*/true);
+}
+
+Reply LockMachine::Impl::acquire_again(const Acquire& acquire, TicketIndex index) {
+  if (book.ticket(index).system) return {.outcome = Outcome::kInvalid};
+  // The client counts from its first send of request 0, which is no later than this one.
+  try_barging(index, acquire.ttl, /*seq=*/0);
+  return reply_for(index);
+}
+
+// Why there can be no ticket for it, now or later.
+std::optional<Outcome> LockMachine::Impl::refusal(const Acquire& acquire, LockIndex index) const {
+  const bool present = index != kNone && book.lock(index).has_tickets();
+  if (present) {
+    const Lock& lock = book.lock(index);
+    const bool agrees = lock.kind == family(acquire.mode.kind) && lock.policy == acquire.policy &&
+                        lock.capacity == normalized(acquire.mode).capacity;
+    if (!agrees) return Outcome::kMismatch;
+  }
+  if (normalized(acquire.mode).permits > normalized(acquire.mode).capacity) {
+    return Outcome::kTooLarge;
+  }
+  if (!acquire.upgrade_of) return std::nullopt;
+
+  const TicketIndex base = present ? book.find_ticket(index, acquire.upgrade_of) : kNone;
+  if (base == kNone || !book.ticket(base).held || book.ticket(base).kind != ModeKind::kShared) {
+    return Outcome::kInvalid;
+  }
+  // Each of two upgrades would wait for the other's shared ticket.
+  if (book.lock(index).upgrade != kNone) return Outcome::kWouldDeadlock;
+  return std::nullopt;
+}
+
+bool LockMachine::Impl::admits_newcomer(const Acquire& acquire, LockIndex index) const {
+  if (index == kNone || !book.lock(index).has_tickets()) return true;
+  const Lock& lock = book.lock(index);
+  if (acquire.upgrade_of) return lock.held.admits_upgrade();
+  const bool may_overtake = lock.policy == Policy::kBarging;
+  return (may_overtake || lock.waiters.count == 0) &&
+         lock.held.admits(normalized(acquire.mode), lock.capacity);
+}
+
+Reply LockMachine::Impl::enter(const Acquire& acquire, LockIndex index, bool granted) {
+  Lock& lock = book.lock(index);
+  lock.kind = family(acquire.mode.kind);
+  lock.capacity = normalized(acquire.mode).capacity;
+  lock.policy = acquire.policy;
+  const TicketIndex added = book.add_ticket(index, acquire.id, normalized(acquire.mode));
+  Ticket& ticket = book.ticket(added);
+  ticket.ttl = acquire.ttl;
+  ticket.waiter_ttl = acquire.waiter_ttl;
+  ticket.owner = acquire.owner;
+  if (acquire.upgrade_of) book.link_upgrade(added, book.find_ticket(index, acquire.upgrade_of));
+  ticket.lease = granted ? acquire.ttl : acquire.waiter_ttl;
+  book.set_end(added, saturating_add(now, ticket.lease));
+  if (granted) {
+    grant(added);
+  } else {
+    emit_ticket(EffectKind::kQueued, added);
+  }
+  return reply_for(added);
+}
+
+Reply LockMachine::Impl::on(const Renew& renew) {
+  const LockIndex index = own(renew.name);
+  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, renew.id);
+  if (found == kNone || book.ticket(found).system) return {.outcome = Outcome::kGone};
+  const Ticket& ticket = book.ticket(found);
+  if (renew.seq <= ticket.seq) return reply_for(found);
+  const Duration length = ticket.held ? renew.ttl : renew.waiter_ttl;
+  if (length <= Duration::zero()) return {.outcome = Outcome::kInvalid};
+
+  if (!ticket.held) try_barging(found, renew.ttl, renew.seq);
+  if (ticket.seq < renew.seq) {
+    extend(found, length, renew.seq);
+    if (ticket.seq == renew.seq) emit_ticket(EffectKind::kExtended, found);
+  }
+  return reply_for(found);
+}
+
+void LockMachine::Impl::try_barging(TicketIndex index, Duration ttl, std::uint64_t seq) {
+  const Ticket& ticket = book.ticket(index);
+  const Lock& lock = book.lock(ticket.lock);
+  if (ticket.held || lock.policy != Policy::kBarging || ttl <= Duration::zero()) return;
+  const bool admitted = ticket.base != kNone
+                            ? lock.held.admits_upgrade()
+                            : lock.held.admits(book.mode_of(ticket), lock.capacity);
+  if (!admitted || !next_token(lock.last_token)) return;
+  extend(index, ttl, seq);
+  grant(index);
+}
+
+Reply LockMachine::Impl::on(const Release& release) {
+  return give_back(release.name, release.id, release.tombstone);
+}
+
+Reply LockMachine::Impl::on(const Cancel& cancel) {
+  return give_back(cancel.name, cancel.id, cancel.tombstone);
+}
+
+Reply LockMachine::Impl::give_back(std::string_view name, AcquisitionId id, Duration tombstone) {
+  if (name.empty() || !id) return {.outcome = Outcome::kInvalid};
+  const LockIndex index = own(name);
+  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, id);
+  if (found == kNone) {
+    if (tombstone > Duration::zero()) bury(own_or_add(name), id, tombstone);
+    return {.outcome = Outcome::kGone};
+  }
+  const bool held = book.ticket(found).held;
+  end_ticket(found, held ? EffectKind::kReleased : EffectKind::kCancelled, tombstone);
+  return {.outcome = held ? Outcome::kReleased : Outcome::kCancelled};
+}
+
+Reply LockMachine::Impl::on(const Downgrade& downgrade) {
+  const LockIndex index = own(downgrade.name);
+  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, downgrade.id);
+  if (found == kNone || !book.ticket(found).held) return {.outcome = Outcome::kNotHeld};
+  switch (book.ticket(found).kind) {
+    case ModeKind::kPermits: return {.outcome = Outcome::kMismatch};
+    case ModeKind::kShared: return {.outcome = Outcome::kDone};
+    case ModeKind::kExclusive: break;
+  }
+  if (book.ticket(found).base != kNone) {
+    end_ticket(found, EffectKind::kReleased, downgrade.tombstone);
+  } else {
+    book.weaken(found);
+    book.lock(index).freed = book.lock(index).policy == Policy::kBarging;
+    emit_ticket(EffectKind::kDowngraded, found);
+  }
+  return {.outcome = Outcome::kDone};
+}
+
+Reply LockMachine::Impl::on(const Break& command) {
+  const LockIndex index = own(command.name);
+  if (index == kNone) return {.outcome = Outcome::kNotHeld};
+  TicketIndex at = book.lock(index).holders.head;
+  while (at != kNone && book.ticket(at).token != command.token) at = book.ticket(at).links.next;
+  if (at == kNone) return {.outcome = Outcome::kNotHeld};
+  end_ticket(at, EffectKind::kBroken, command.tombstone, command.by);
+  return {.outcome = Outcome::kReleased};
+}
+
+Reply LockMachine::Impl::on(const Resize& resize) {
+  if (!resize.id || resize.capacity == 0) return {.outcome = Outcome::kInvalid};
+  const LockIndex index = own(resize.name);
+  if (index == kNone || !book.lock(index).has_tickets()) return {.outcome = Outcome::kNotHeld};
+  Lock& lock = book.lock(index);
+  if (lock.kind != ModeKind::kPermits) return {.outcome = Outcome::kMismatch};
+  const TicketIndex known = book.find_ticket(index, resize.id);
+  if (known != kNone && known != lock.shrink) return {.outcome = Outcome::kInvalid};
+  if (known != kNone && lock.capacity - book.ticket(known).permits == resize.capacity) {
+    return reply_for(known);  // A repeated request keeps its place.
+  }
+  if (lock.shrink != kNone) end_ticket(lock.shrink, EffectKind::kCancelled, Duration::zero());
+  if (!lock.has_tickets()) return {.outcome = Outcome::kNotHeld};
+  if (resize.capacity < lock.capacity) return queue_shrink(resize, index);
+  if (resize.capacity > lock.capacity) {
+    lock.capacity = resize.capacity;
+    lock.freed = lock.policy == Policy::kBarging;
+    emit(EffectKind::kResized, index).mode = Mode::of_permits(1, lock.capacity);
+  }
+  return {.outcome = Outcome::kDone};
+}
+
+Reply LockMachine::Impl::queue_shrink(const Resize& resize, LockIndex index) {
+  settle(index);  // As for a newcomer: those let in by now stand before it.
+  Lock& lock = book.lock(index);
+  const std::uint32_t difference = lock.capacity - resize.capacity;
+  const TicketIndex added =
+      book.add_ticket(index, resize.id, Mode::of_permits(difference, lock.capacity));
+  book.mark_system(added);
+  emit_ticket(EffectKind::kQueued, added);
+  if (next_admissible(lock) != added) return reply_for(added);
+  shrink(added);
+  return {.outcome = Outcome::kDone};
+}
+
+Reply LockMachine::Impl::on(const SetValue& set) {
+  if (set.value.size() > limits.max_value) return {.outcome = Outcome::kTooLarge};
+  const LockIndex index = own(set.name);
+  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, set.id);
+  if (found == kNone || !book.ticket(found).held) return {.outcome = Outcome::kNotHeld};
+  Lock& lock = book.lock(index);
+  if (lock.value != set.value) {
+    lock.value = set.value;
+    Effect& effect = emit(EffectKind::kValueSet, index);
+    effect.id = set.id;
+    effect.value = set.value;
+  }
+  return {.outcome = Outcome::kDone};
+}
+
+Reply LockMachine::Impl::on(const Tick&) { return {.outcome = Outcome::kDone}; }
+
+}  // namespace holdfast::machine

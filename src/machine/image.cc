@@ -1,0 +1,226 @@
+// The way to plain data and back. What comes back is checked before it is believed: an image that
+// no machine could have made is refused whole.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "src/machine/machine_impl.h"
+
+namespace holdfast::machine {
+namespace {
+
+constexpr std::uint32_t kFormat = 1;
+
+bool fits_the_lock(const LockImage& image, const TicketImage& ticket) {
+  const bool permits = image.kind == ModeKind::kPermits;
+  if (!ticket.id || (ticket.mode.kind == ModeKind::kPermits) != permits) return false;
+  if (ticket.mode.kind > ModeKind::kPermits || ticket.mode.capacity != image.capacity) return false;
+  if (ticket.mode.permits == 0 || ticket.mode.permits > image.capacity) return false;
+  if (ticket.system && (!permits || ticket.held || ticket.mode.permits == image.capacity)) {
+    return false;
+  }
+  if (!ticket.held) return ticket.token == Token{};
+  return ticket.token > Token{} && ticket.token <= image.last_token;
+}
+
+const TicketImage* find(const LockImage& image, AcquisitionId id) {
+  const auto found = std::find_if(image.tickets.begin(), image.tickets.end(),
+                                  [&](const TicketImage& ticket) { return ticket.id == id; });
+  return found == image.tickets.end() ? nullptr : &*found;
+}
+
+// The holders could have been admitted in the order of their tokens.
+bool holders_fit(const LockImage& image) {
+  std::vector<const TicketImage*> holders;
+  for (const TicketImage& ticket : image.tickets) {
+    if (ticket.held) holders.push_back(&ticket);
+  }
+  std::sort(holders.begin(), holders.end(),
+            [](const TicketImage* a, const TicketImage* b) { return a->token < b->token; });
+  Occupancy held;
+  const TicketImage* last = nullptr;
+  for (const TicketImage* ticket : holders) {
+    if (last != nullptr && last->token == ticket->token) return false;
+    last = ticket;
+    if (!(ticket->upgrade_of ? held.admits_upgrade() : held.admits(ticket->mode, image.capacity))) {
+      return false;
+    }
+    held.add(ticket->mode);
+  }
+  return true;
+}
+
+bool upgrades_fit(const LockImage& image) {
+  std::uint32_t upgrades = 0;
+  for (const TicketImage& ticket : image.tickets) {
+    if (!ticket.upgrade_of) continue;
+    const TicketImage* base = find(image, ticket.upgrade_of);
+    const bool linked = base != nullptr && base->held && base->mode.kind == ModeKind::kShared;
+    if (!linked || ticket.mode.kind != ModeKind::kExclusive || ++upgrades > 1) return false;
+  }
+  return true;
+}
+
+bool ids_differ(const LockImage& image) {
+  std::vector<AcquisitionId> ids;
+  for (const TicketImage& ticket : image.tickets) ids.push_back(ticket.id);
+  for (const TombstoneImage& tombstone : image.tombstones) ids.push_back(tombstone.id);
+  std::sort(ids.begin(), ids.end());
+  return std::adjacent_find(ids.begin(), ids.end()) == ids.end();
+}
+
+bool consistent(const LockImage& image, Token floor) {
+  if (image.name.empty() || image.capacity == 0 || image.policy > Policy::kBarging) return false;
+  if (image.kind != ModeKind::kExclusive && image.kind != ModeKind::kPermits) return false;
+  if (image.kind == ModeKind::kExclusive && image.capacity != 1) return false;
+  if (image.last_token.epoch > floor.epoch) return false;
+  std::uint64_t last_order = 0;
+  std::uint32_t systems = 0;
+  for (const TicketImage& ticket : image.tickets) {
+    if (!fits_the_lock(image, ticket) || ticket.order <= last_order) return false;
+    last_order = ticket.order;
+    if (ticket.system && ++systems > 1) return false;
+  }
+  if (image.next_order <= last_order) return false;
+  for (const TombstoneImage& tombstone : image.tombstones) {
+    if (!tombstone.id) return false;
+  }
+  return upgrades_fit(image) && holders_fit(image) && ids_differ(image);
+}
+
+}  // namespace
+
+std::optional<LockImage> LockMachine::inspect(std::string_view name) const {
+  const LockIndex index = impl_->book.find_lock(name);
+  if (index == kNone) return std::nullopt;
+  return impl_->image_of(index);
+}
+
+std::vector<std::string> LockMachine::names(std::string_view prefix, std::size_t limit) const {
+  std::vector<std::string> found;
+  for (LockIndex index = 0; index < impl_->book.lock_slots(); ++index) {
+    const Lock& lock = impl_->book.lock(index);
+    if (lock.used && std::string_view(lock.name).starts_with(prefix)) found.push_back(lock.name);
+  }
+  const auto middle = found.begin() + static_cast<std::ptrdiff_t>(std::min(limit, found.size()));
+  std::partial_sort(found.begin(), middle, found.end());
+  found.erase(middle, found.end());
+  return found;
+}
+
+MachineImage LockMachine::snapshot() const {
+  MachineImage image;
+  image.format = kFormat;
+  image.now = impl_->now;
+  image.floor = impl_->floor;
+  for (const std::string& name : names("", SIZE_MAX)) image.locks.push_back(*inspect(name));
+  return image;
+}
+
+std::optional<LockMachine> LockMachine::restore(const MachineImage& image, Limits limits) {
+  if (image.format != kFormat) return std::nullopt;
+  LockMachine machine(image.floor, limits);
+  machine.impl_->now = image.now;
+  for (const LockImage& lock : image.locks) {
+    if (!machine.restore_lock(lock)) return std::nullopt;
+  }
+  return machine;
+}
+
+bool LockMachine::restore_lock(const LockImage& image) {
+  if (!consistent(image, impl_->floor)) return false;
+  if (impl_->book.find_lock(image.name) != kNone) return false;
+  impl_->load(image);
+  return true;
+}
+
+LockImage LockMachine::Impl::image_of(LockIndex index) const {
+  const Lock& lock = book.lock(index);
+  LockImage image;
+  image.name = lock.name;
+  image.kind = lock.kind;
+  image.capacity = lock.capacity;
+  image.policy = lock.policy;
+  image.last_token = lock.last_token;
+  image.next_order = lock.next_order;
+  image.value = lock.value;
+  for (const List* list : {&lock.holders, &lock.waiters}) {
+    for (TicketIndex at = list->head; at != kNone; at = book.ticket(at).links.next) {
+      image.tickets.push_back(image_of_ticket(book.ticket(at)));
+    }
+  }
+  std::sort(image.tickets.begin(), image.tickets.end(),
+            [](const TicketImage& a, const TicketImage& b) { return a.order < b.order; });
+  for (TombstoneIndex at = lock.tombstones.head; at != kNone; at = book.tombstone(at).links.next) {
+    image.tombstones.push_back({book.tombstone(at).id, book.until_of(at)});
+  }
+  std::sort(image.tombstones.begin(), image.tombstones.end(),
+            [](const TombstoneImage& a, const TombstoneImage& b) { return a.id < b.id; });
+  return image;
+}
+
+TicketImage LockMachine::Impl::image_of_ticket(const Ticket& ticket) const {
+  TicketImage image;
+  image.id = ticket.id;
+  image.order = ticket.order;
+  image.mode = book.mode_of(ticket);
+  image.held = ticket.held;
+  image.system = ticket.system;
+  if (ticket.base != kNone) image.upgrade_of = book.ticket(ticket.base).id;
+  image.token = ticket.token;
+  image.lease_end = ticket.lease_end;
+  image.seq = ticket.seq;
+  image.lease = ticket.lease;
+  image.ttl = ticket.ttl;
+  image.waiter_ttl = ticket.waiter_ttl;
+  image.owner = ticket.owner;
+  return image;
+}
+
+void LockMachine::Impl::load(const LockImage& image) {
+  const LockIndex index = book.add_lock(image.name);
+  Lock& lock = book.lock(index);
+  lock.kind = image.kind;
+  lock.capacity = image.capacity;
+  lock.policy = image.policy;
+  lock.last_token = image.last_token;
+  lock.value = image.value;
+
+  std::vector<std::pair<Token, TicketIndex>> holders;
+  for (const TicketImage& ticket : image.tickets) {
+    const TicketIndex added = load_ticket(index, ticket);
+    if (ticket.held) holders.emplace_back(ticket.token, added);
+  }
+  lock.next_order = image.next_order;
+  std::sort(holders.begin(), holders.end());
+  for (const auto& [token, ticket] : holders) book.hold(ticket);
+  for (const TicketImage& ticket : image.tickets) {
+    if (!ticket.upgrade_of) continue;
+    book.link_upgrade(book.find_ticket(index, ticket.id),
+                      book.find_ticket(index, ticket.upgrade_of));
+  }
+  for (const TombstoneImage& tombstone : image.tombstones) {
+    book.add_tombstone(index, tombstone.id, tombstone.until);
+  }
+  note_leftover(index);
+}
+
+TicketIndex LockMachine::Impl::load_ticket(LockIndex index, const TicketImage& image) {
+  book.lock(index).next_order = image.order;
+  const TicketIndex added = book.add_ticket(index, image.id, image.mode);
+  Ticket& ticket = book.ticket(added);
+  ticket.token = image.token;
+  ticket.seq = image.seq;
+  ticket.lease = image.lease;
+  ticket.ttl = image.ttl;
+  ticket.waiter_ttl = image.waiter_ttl;
+  ticket.owner = image.owner;
+  if (image.system) {
+    book.mark_system(added);
+  } else {
+    book.set_end(added, image.lease_end);
+  }
+  return added;
+}
+
+}  // namespace holdfast::machine

@@ -1,0 +1,365 @@
+#include "src/machine/lock_machine.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "src/machine/machine_impl.h"
+
+namespace holdfast::machine {
+namespace {
+
+// A heartbeat behind ten thousand others walks no further than this.
+constexpr std::uint32_t kWalk = 64;
+
+}  // namespace
+
+LockMachine::LockMachine(Token floor, Limits limits)
+    : impl_(std::make_unique<Impl>(floor, limits)) {}
+LockMachine::~LockMachine() = default;
+LockMachine::LockMachine(LockMachine&&) noexcept = default;
+LockMachine& LockMachine::operator=(LockMachine&&) noexcept = default;
+
+Reply LockMachine::apply(const Command& command, Effects& effects) {
+  return impl_->apply(command, effects);
+}
+
+std::optional<Instant> LockMachine::next_event() const {
+  const Book& book = impl_->book;
+  if (!book.pending().empty()) return impl_->now;
+  std::optional<Instant> next;
+  for (const ExpiryHeap* ends : {&book.ticket_ends(), &book.tombstone_ends()}) {
+    if (!ends->empty() && (!next || ends->top_end() < *next)) next = ends->top_end();
+  }
+  return next ? std::max(*next, impl_->now) : next;
+}
+
+Instant LockMachine::now() const { return impl_->now; }
+Token LockMachine::floor() const { return impl_->floor; }
+
+void LockMachine::set_token_ceiling(std::uint64_t ceiling) {
+  impl_->limits.token_ceiling = ceiling;
+  std::vector<LockIndex> waiting;
+  for (const Book::Named& named : impl_->book.exhausted()) waiting.push_back(named.lock);
+  for (const LockIndex index : waiting) {
+    if (!impl_->next_token(impl_->book.lock(index).last_token)) continue;
+    impl_->book.set_exhausted(index, false);
+    impl_->book.set_pending(index, true);
+  }
+}
+
+void LockMachine::check_last_step() const { impl_->check_last_step(); }
+void LockMachine::check_invariants() const { impl_->check_all(); }
+
+Reply LockMachine::Impl::apply(const Command& command, Effects& out) {
+  now = std::max(now, command.at);
+  effects = &out;
+  budget = std::max(limits.admissions_per_step, 1U);
+  own_lock = kNone;
+  subject = kNone;
+  touched.clear();
+
+  expire_due();
+  Reply reply = std::visit([this](const auto& action) { return on(action); }, command.action);
+  finish();
+  describe(reply);
+  check_last_step();
+  return reply;
+}
+
+void LockMachine::Impl::expire_due() {
+  while (!book.ticket_ends().empty() && book.ticket_ends().top_end() <= now) {
+    end_ticket(book.ticket_ends().top(), EffectKind::kExpired, limits.expiry_tombstone);
+  }
+  while (!book.tombstone_ends().empty() && book.tombstone_ends().top_end() <= now) {
+    drop_tombstone(book.tombstone_ends().top());
+  }
+}
+
+void LockMachine::Impl::drop_tombstone(TombstoneIndex index) {
+  const LockIndex lock = book.tombstone(index).lock;
+  touch(lock);
+  emit(EffectKind::kTombstoneDropped, lock).id = book.tombstone(index).id;
+  book.remove_tombstone(index);
+}
+
+void LockMachine::Impl::finish() {
+  if (own_lock != kNone) settle(own_lock);
+  for (const LockIndex index : touched) note_leftover(index);
+  while (budget > 0 && !book.pending().empty()) {
+    const LockIndex index = book.pending().begin()->lock;
+    touch(index);
+    settle(index);
+    note_leftover(index);
+  }
+  for (const LockIndex index : touched) {
+    if (std::exchange(book.lock(index).freed, false)) notify(index);
+  }
+  while (book.tombstone_count() > limits.max_tombstones) {
+    drop_tombstone(book.tombstone_ends().top());
+  }
+  // By number: forgetting one must not change which are looked at.
+  for (std::size_t i = 0; i < touched.size(); ++i) {
+    book.lock(touched[i]).touched = false;
+    forget_if_idle(touched[i]);
+  }
+}
+
+// Admits in order for as long as the step's limit allows.
+void LockMachine::Impl::settle(LockIndex index) {
+  while (budget > 0) {
+    const Lock& lock = book.lock(index);
+    const TicketIndex next = next_admissible(lock);
+    if (next == kNone) return;
+    if (book.ticket(next).system) {
+      shrink(next);
+    } else if (next_token(lock.last_token)) {
+      grant(next);
+    } else {
+      return;
+    }
+    --budget;
+  }
+}
+
+TicketIndex LockMachine::Impl::next_admissible(const Lock& lock) const {
+  const auto admits = [&](TicketIndex index) {
+    return lock.held.admits(book.mode_of(book.ticket(index)), lock.capacity);
+  };
+  if (lock.policy == Policy::kBarging) {
+    // Nobody speaks for the system ticket but the machine; the others ask for themselves.
+    return lock.shrink != kNone && admits(lock.shrink) ? lock.shrink : kNone;
+  }
+  if (lock.upgrade != kNone && !book.ticket(lock.upgrade).held && lock.held.admits_upgrade()) {
+    return lock.upgrade;
+  }
+  const TicketIndex head = lock.waiters.head;
+  return head != kNone && head != lock.upgrade && admits(head) ? head : kNone;
+}
+
+// The grant inherits the waiter's lease: end, length and the request that defined them stay, since
+// the new holder counts its deadline from its own heartbeat.
+void LockMachine::Impl::grant(TicketIndex index) {
+  take_token(index);
+  book.hold(index);
+  emit_ticket(EffectKind::kGranted, index);
+}
+
+void LockMachine::Impl::shrink(TicketIndex index) {
+  const Ticket ticket = book.ticket(index);
+  book.remove_ticket(index);
+  Lock& lock = book.lock(ticket.lock);
+  lock.capacity -= ticket.permits;
+  Effect& effect = emit(EffectKind::kResized, ticket.lock);
+  effect.id = ticket.id;
+  effect.mode = Mode::of_permits(ticket.permits, lock.capacity);
+  drop_larger_than(ticket.lock, lock.capacity);
+}
+
+void LockMachine::Impl::drop_larger_than(LockIndex index, std::uint32_t capacity) {
+  for (TicketIndex at = book.lock(index).waiters.head; at != kNone;) {
+    const Ticket& ticket = book.ticket(at);
+    const TicketIndex next = ticket.links.next;
+    if (!ticket.system && ticket.permits > capacity) {
+      emit_ticket(EffectKind::kDropped, at);
+      if (subject == at) subject = kNone;
+      book.remove_ticket(at);
+    }
+    at = next;
+  }
+}
+
+// Barging: wakes the waiters at the front who could hold together if nobody overtook them.
+void LockMachine::Impl::notify(LockIndex index) {
+  const Lock& lock = book.lock(index);
+  if (lock.upgrade != kNone && !book.ticket(lock.upgrade).held && lock.held.admits_upgrade()) {
+    emit_ticket(EffectKind::kNotified, lock.upgrade);
+    return;
+  }
+  Occupancy ahead = lock.held;
+  std::uint32_t left = std::max(limits.admissions_per_step, 1U);
+  for (TicketIndex at = lock.waiters.head; at != kNone && left > 0;
+       at = book.ticket(at).links.next) {
+    if (at == lock.shrink) continue;
+    const Mode mode = book.mode_of(book.ticket(at));
+    if (at == lock.upgrade || !ahead.admits(mode, lock.capacity)) return;
+    emit_ticket(EffectKind::kNotified, at);
+    ahead.add(mode);
+    --left;
+  }
+}
+
+// Files the lock under what it still waits for: another step, or tokens.
+void LockMachine::Impl::note_leftover(LockIndex index) {
+  const Lock& lock = book.lock(index);
+  const TicketIndex next = next_admissible(lock);
+  const bool admissible = next != kNone;
+  const bool has_token =
+      admissible && (book.ticket(next).system || next_token(lock.last_token).has_value());
+  book.set_pending(index, admissible && has_token);
+  book.set_exhausted(index, admissible && !has_token);
+}
+
+void LockMachine::Impl::forget_if_idle(LockIndex index) {
+  const Lock& lock = book.lock(index);
+  if (!lock.idle()) return;
+  floor = std::max(floor, lock.last_token);
+  emit(EffectKind::kForgotten, index).token = lock.last_token;
+  book.remove_lock(index);
+}
+
+LockIndex LockMachine::Impl::own(std::string_view name) {
+  own_lock = book.find_lock(name);
+  if (own_lock != kNone) touch(own_lock);
+  return own_lock;
+}
+
+LockIndex LockMachine::Impl::own_or_add(std::string_view name) {
+  if (own_lock == kNone) {
+    own_lock = book.add_lock(name);
+    touch(own_lock);
+  }
+  return own_lock;
+}
+
+void LockMachine::Impl::touch(LockIndex index) {
+  if (std::exchange(book.lock(index).touched, true)) return;
+  touched.push_back(index);
+}
+
+// The upgrade of a ticket ends before the ticket, so that what effects build is legal throughout.
+void LockMachine::Impl::end_ticket(TicketIndex index, EffectKind kind, Duration tombstone,
+                                   const OwnerPtr& by) {
+  const TicketIndex upgrade = book.lock(book.ticket(index).lock).upgrade;
+  if (upgrade != kNone && book.ticket(upgrade).base == index) {
+    const bool left = kind != EffectKind::kExpired && !book.ticket(upgrade).held;
+    end_one(upgrade, left ? EffectKind::kCancelled : kind, tombstone, by);
+  }
+  end_one(index, kind, tombstone, by);
+}
+
+void LockMachine::Impl::end_one(TicketIndex index, EffectKind kind, Duration tombstone,
+                                const OwnerPtr& by) {
+  const LockIndex lock = book.ticket(index).lock;
+  const AcquisitionId id = book.ticket(index).id;
+  Effect& effect = emit_ticket(kind, index);
+  if (kind == EffectKind::kBroken) effect.owner = by;
+  touch(lock);
+  if (book.lock(lock).policy == Policy::kBarging) book.lock(lock).freed = true;
+  book.remove_ticket(index);
+  bury(lock, id, tombstone);
+}
+
+void LockMachine::Impl::bury(LockIndex index, AcquisitionId id, Duration tombstone) {
+  if (tombstone <= Duration::zero()) return;
+  const Instant until = saturating_add(now, tombstone);
+  const TombstoneIndex found = book.find_tombstone(index, id);
+  if (found == kNone) {
+    book.add_tombstone(index, id, until);
+  } else if (book.until_of(found) < until) {
+    book.set_until(found, until);
+  } else {
+    return;
+  }
+  Effect& effect = emit(EffectKind::kTombstone, index);
+  effect.id = id;
+  effect.lease_end = until;
+}
+
+void LockMachine::Impl::extend(TicketIndex index, Duration length, std::uint64_t seq) {
+  Ticket& ticket = book.ticket(index);
+  const Instant end = saturating_add(now, length);
+  if (end <= ticket.lease_end) return;
+  ticket.seq = seq;
+  ticket.lease = length;
+  book.set_end(index, end);
+}
+
+std::optional<Token> LockMachine::Impl::next_token(Token last) const {
+  const std::uint64_t counter = std::max(last.counter, floor.counter);
+  if (counter == UINT64_MAX || counter >= limits.token_ceiling) return std::nullopt;
+  return Token{floor.epoch, counter + 1};
+}
+
+void LockMachine::Impl::take_token(TicketIndex index) {
+  Ticket& ticket = book.ticket(index);
+  Lock& lock = book.lock(ticket.lock);
+  const std::optional<Token> token = next_token(lock.last_token);
+  HOLDFAST_REQUIRE(token && *token > lock.last_token, "tokens grow");
+  lock.last_token = *token;
+  ticket.token = *token;
+}
+
+Reply LockMachine::Impl::reply_for(TicketIndex index) {
+  subject = index;
+  return {.outcome = book.ticket(index).held ? Outcome::kHeld : Outcome::kWaiting};
+}
+
+void LockMachine::Impl::describe(Reply& reply) const {
+  if (reply.outcome != Outcome::kHeld && reply.outcome != Outcome::kWaiting) return;
+  if (subject == kNone) {
+    reply = {.outcome = Outcome::kTooLarge};  // It waited, and N fell in this very step.
+    return;
+  }
+  const Ticket& ticket = book.ticket(subject);
+  reply.outcome = ticket.held ? Outcome::kHeld : Outcome::kWaiting;
+  reply.token = ticket.token;
+  reply.lease_end = ticket.lease_end;
+  reply.seq = ticket.seq;
+  reply.lease = ticket.lease;
+  if (ticket.held) return;
+  reply.position = position_of(ticket);
+  reply.next_expiry = next_expiry(book.lock(ticket.lock));
+}
+
+std::uint32_t LockMachine::Impl::position_of(const Ticket& ticket) const {
+  if (ticket.base != kNone) return 0;  // An upgrade passes those ahead of it.
+  std::uint32_t ahead = 0;
+  for (TicketIndex at = ticket.links.previous; at != kNone; at = book.ticket(at).links.previous) {
+    if (++ahead <= kWalk) continue;
+    const List& waiters = book.lock(ticket.lock).waiters;
+    const std::uint64_t span = ticket.order - book.ticket(waiters.head).order;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(span, waiters.count - 1));
+  }
+  return ahead;
+}
+
+Instant LockMachine::Impl::next_expiry(const Lock& lock) const {
+  if (lock.holders.count == 0) return now;
+  Instant earliest = Instant::max();
+  std::uint32_t left = kWalk;
+  for (TicketIndex at = lock.holders.head; at != kNone && left > 0; --left) {
+    earliest = std::min(earliest, book.ticket(at).lease_end);
+    at = book.ticket(at).links.next;
+  }
+  return earliest;
+}
+
+Effect& LockMachine::Impl::emit(EffectKind kind, LockIndex index) {
+  Effect& effect = effects->emplace_back();
+  effect.kind = kind;
+  effect.name = book.lock(index).name;
+  effect.policy = book.lock(index).policy;
+  return effect;
+}
+
+Effect& LockMachine::Impl::emit_ticket(EffectKind kind, TicketIndex index) {
+  const Ticket& ticket = book.ticket(index);
+  Effect& effect = emit(kind, ticket.lock);
+  effect.id = ticket.id;
+  effect.order = ticket.order;
+  effect.mode = book.mode_of(ticket);
+  if (ticket.base != kNone) effect.upgrade_of = book.ticket(ticket.base).id;
+  effect.was_holder = ticket.held;
+  effect.system = ticket.system;
+  effect.token = ticket.token;
+  effect.lease_end = ticket.lease_end;
+  effect.seq = ticket.seq;
+  effect.lease = ticket.lease;
+  effect.ttl = ticket.ttl;
+  effect.waiter_ttl = ticket.waiter_ttl;
+  effect.owner = ticket.owner;
+  return effect;
+}
+
+}  // namespace holdfast::machine
