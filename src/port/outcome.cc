@@ -1,0 +1,297 @@
+#include "src/port/outcome.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+namespace holdfast::port {
+namespace {
+
+using machine::EffectKind;
+using machine::Instant;
+using machine::LockImage;
+using machine::Outcome;
+using machine::Reply;
+using machine::TicketImage;
+
+std::string quoted(std::string_view name) { return "lock '" + std::string(name) + "': "; }
+
+std::chrono::milliseconds left(Instant end, Instant now) {
+  return std::max(std::chrono::floor<std::chrono::milliseconds>(end - now),
+                  std::chrono::milliseconds(0));
+}
+
+TicketState terms(const Reply& reply) {
+  TicketState state;
+  state.status = TicketStatus::kHeld;
+  state.token = reply.token;
+  state.seq = reply.seq;
+  state.lease = reply.lease;
+  return state;
+}
+
+std::optional<Duration> until(Instant next_expiry, Instant now) {
+  if (next_expiry == Instant{}) return std::nullopt;  // Nobody holds it, only waits.
+  return std::max(next_expiry - now, Duration(0));
+}
+
+Error error_of(Outcome outcome, std::string_view name) {
+  const std::string lock = quoted(name);
+  switch (outcome) {
+    case Outcome::kMismatch:
+      return {Errc::kInvalidArgument,
+              lock + "kind, number of permits or policy differ from those it is in use with"};
+    case Outcome::kTooLarge:
+      return {Errc::kInvalidArgument, lock + "asks for more than the lock can ever give"};
+    case Outcome::kQueueFull:
+      return {Errc::kQueueFull, lock + "as many wait already as were allowed to; try later"};
+    case Outcome::kWouldDeadlock:
+      return {Errc::kWouldDeadlock,
+              lock +
+                  "another reader waits to upgrade already; each would wait for the other's "
+                  "shared lease: release it first"};
+    case Outcome::kInvalid:
+      return {Errc::kInvalidArgument,
+              lock +
+                  "malformed request (a zero id, ttl or number of permits, or an upgrade of "
+                  "something that is not a shared lease)"};
+    case Outcome::kExhausted:
+      return {Errc::kCorruptState, lock +
+                                       "no fencing token is left to give: the token counter is "
+                                       "damaged or at its ceiling"};
+    case Outcome::kNotHeld:
+      return {Errc::kLost,
+              lock + "nobody holds it by that token or id (any more); nothing changed"};
+    case Outcome::kGone: return {Errc::kLost, lock + "the acquisition has ended"};
+    case Outcome::kHeld:
+    case Outcome::kWaiting:
+    case Outcome::kBusy:
+    case Outcome::kReleased:
+    case Outcome::kCancelled:
+    case Outcome::kDone: break;
+  }
+  return {Errc::kCorruptState, lock +
+                                   "the lock machine gave an answer that does not fit the "
+                                   "question (outcome " +
+                                   std::to_string(static_cast<int>(outcome)) + ")"};
+}
+
+Error explain_mismatch(const AcquireRequest& request, const LockImage& current) {
+  const bool wants_permits = request.mode.kind == machine::ModeKind::kPermits;
+  const bool has_permits = current.kind == machine::ModeKind::kPermits;
+  std::string text = quoted(request.name);
+  if (wants_permits != has_permits) {
+    text += "asked for as " + describe(request.mode) + ", but it is in use as " +
+            (has_permits ? "a lock of " + std::to_string(current.capacity) + " permits"
+                         : std::string("an exclusive or shared lock"));
+  } else if (wants_permits && request.mode.capacity != current.capacity) {
+    text += "asked for as " + describe(request.mode) + ", but it is in use with " +
+            std::to_string(current.capacity) + " permits";
+  } else {
+    const bool barging = current.policy == Policy::kBarging;
+    text += std::string("asked for with the ") + (barging ? "fair" : "barging") +
+            " policy, but it is in use with the " + (barging ? "barging" : "fair") + " one";
+  }
+  return {Errc::kInvalidArgument, text + "; all users of a name must agree"};
+}
+
+}  // namespace
+
+std::string describe(const Mode& mode) {
+  switch (mode.kind) {
+    case machine::ModeKind::kExclusive: return "exclusive";
+    case machine::ModeKind::kShared: return "shared";
+    case machine::ModeKind::kPermits:
+      return std::to_string(mode.permits) + " of " + std::to_string(mode.capacity) + " permits";
+  }
+  return "unknown";
+}
+
+machine::Acquire to_command(const AcquireRequest& request) {
+  machine::Acquire command;
+  command.name = request.name;
+  command.id = request.id;
+  command.mode = request.mode;
+  command.policy = request.policy;
+  command.may_wait = request.may_wait;
+  command.ttl = request.ttl;
+  command.waiter_ttl = request.waiter_ttl;
+  command.max_waiters = request.max_waiters;
+  command.upgrade_of = request.upgrade_of;
+  command.owner = request.owner;
+  return command;
+}
+
+machine::Renew to_command(const RenewItem& item) {
+  return {item.name, item.id, item.seq, item.ttl, item.waiter_ttl};
+}
+
+Result<TicketState> to_ticket_state(const Reply& reply, std::string_view name, Instant now) {
+  TicketState state;
+  switch (reply.outcome) {
+    case Outcome::kHeld: return terms(reply);
+    case Outcome::kWaiting:
+      state = terms(reply);
+      state.status = TicketStatus::kWaiting;
+      state.token = {};
+      state.ahead = reply.position;
+      state.next_expiry = until(reply.next_expiry, now);
+      return state;
+    case Outcome::kBusy:
+      state.status = TicketStatus::kBusy;
+      state.next_expiry = until(reply.next_expiry, now);
+      return state;
+    case Outcome::kGone: state.status = TicketStatus::kGone; return state;
+    default: return error_of(reply.outcome, name);
+  }
+}
+
+Result<TicketState> to_acquire_result(const Reply& reply, const AcquireRequest& request,
+                                      const LockImage* current, Instant now) {
+  if (reply.outcome == Outcome::kMismatch && current != nullptr) {
+    return explain_mismatch(request, *current);
+  }
+  if (reply.outcome == Outcome::kTooLarge) {
+    return Error{Errc::kInvalidArgument,
+                 quoted(request.name) + describe(request.mode) + " can never be given"};
+  }
+  return to_ticket_state(reply, request.name, now);
+}
+
+Result<EndStatus> to_end_status(const Reply& reply, std::string_view name) {
+  switch (reply.outcome) {
+    case Outcome::kReleased: return EndStatus::kReleased;
+    case Outcome::kCancelled: return EndStatus::kCancelled;
+    case Outcome::kGone: return EndStatus::kGone;
+    default: return error_of(reply.outcome, name);
+  }
+}
+
+Result<TicketState> to_downgrade_result(const Reply& reply, std::string_view name, AcquisitionId id,
+                                        const LockImage* after) {
+  TicketState gone;
+  gone.status = TicketStatus::kGone;
+  switch (reply.outcome) {
+    case Outcome::kNotHeld:
+    case Outcome::kGone: return gone;
+    case Outcome::kDone:
+    case Outcome::kHeld: break;
+    default: return error_of(reply.outcome, name);
+  }
+  if (after == nullptr) return gone;
+  for (const TicketImage& ticket : after->tickets) {
+    if (ticket.id == id && ticket.held) return held_state(ticket);
+  }
+  return gone;
+}
+
+Result<bool> to_done(const Reply& reply, std::string_view name) {
+  switch (reply.outcome) {
+    case Outcome::kDone:
+    case Outcome::kReleased: return true;
+    default: return error_of(reply.outcome, name);
+  }
+}
+
+TicketState held_state(const TicketImage& ticket) {
+  TicketState state;
+  state.status = TicketStatus::kHeld;
+  state.token = ticket.token;
+  state.seq = ticket.seq;
+  state.lease = ticket.lease;
+  return state;
+}
+
+TicketState held_state(const machine::Effect& granted) {
+  TicketState state;
+  state.status = TicketStatus::kHeld;
+  state.token = granted.token;
+  state.seq = granted.seq;
+  state.lease = granted.lease;
+  return state;
+}
+
+holdfast::Token to_public(Token token) { return {token.epoch, token.counter}; }
+
+holdfast::Mode to_public(const Mode& mode) {
+  switch (mode.kind) {
+    case machine::ModeKind::kExclusive: break;
+    case machine::ModeKind::kShared: return holdfast::Mode::shared();
+    case machine::ModeKind::kPermits: return holdfast::Mode::permits(mode.permits, mode.capacity);
+  }
+  return holdfast::Mode::exclusive();
+}
+
+holdfast::OwnerInfo to_public(const OwnerPtr& owner) {
+  if (!owner) return {};
+  holdfast::OwnerInfo who;
+  who.owner = owner->owner;
+  who.host = owner->host;
+  who.pid = owner->pid;
+  who.program = owner->program;
+  who.reason = owner->reason;
+  who.since =
+      std::chrono::system_clock::time_point(std::chrono::milliseconds(owner->since_unix_ms));
+  return who;
+}
+
+LockInfo to_lock_info(const LockImage& image, Instant now, std::optional<BreakInfo> last_break) {
+  LockInfo info;
+  info.name = image.name;
+  info.last_token = to_public(image.last_token);
+  info.permits = image.kind == machine::ModeKind::kPermits;
+  info.capacity = image.capacity;
+  info.barging = image.policy == Policy::kBarging;
+  info.last_break = std::move(last_break);
+  for (const TicketImage& ticket : image.tickets) {
+    if (ticket.system) continue;
+    if (ticket.held) {
+      info.holders.push_back({to_public(ticket.owner), to_public(ticket.mode),
+                              to_public(ticket.token), left(ticket.lease_end, now)});
+    } else {
+      info.waiters.push_back(
+          {to_public(ticket.owner), to_public(ticket.mode), left(ticket.lease_end, now)});
+    }
+  }
+  return info;
+}
+
+std::optional<LockEvent> to_event(const machine::Effect& effect, Instant now) {
+  LockEvent event;
+  switch (effect.kind) {
+    case EffectKind::kQueued: event.kind = LockEventKind::kQueued; break;
+    case EffectKind::kGranted:
+      event.kind = LockEventKind::kGranted;
+      event.token = to_public(effect.token);
+      event.time_left = left(effect.lease_end, now);
+      break;
+    case EffectKind::kReleased:
+      event.kind = LockEventKind::kReleased;
+      event.token = to_public(effect.token);
+      break;
+    case EffectKind::kExpired:
+      event.kind = LockEventKind::kExpired;
+      event.token = to_public(effect.token);
+      break;
+    case EffectKind::kCancelled:
+    case EffectKind::kDropped: event.kind = LockEventKind::kCancelled; break;
+    case EffectKind::kBroken:
+      event.kind = LockEventKind::kBroken;
+      event.token = to_public(effect.token);
+      break;
+    case EffectKind::kExtended:
+    case EffectKind::kDowngraded:
+    case EffectKind::kNotified:
+    case EffectKind::kResized:
+    case EffectKind::kValueSet:
+    case EffectKind::kTombstone:
+    case EffectKind::kTombstoneDropped:
+    case EffectKind::kForgotten: return std::nullopt;
+  }
+  event.name = effect.name;
+  event.who = to_public(effect.owner);
+  return event;
+}
+
+}  // namespace holdfast::port

@@ -1,0 +1,70 @@
+// How the lock machine's answers become the port's: one table for every store that runs the
+// machine.
+//
+// Guarantee: each outcome maps to one status or one error code here and nowhere else; messages name
+// the lock and say what to do.
+// Thread-safety: pure functions. Time: `now` is the instant of the command that was answered.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/lock_info.h"
+#include "holdfast/mode.h"
+#include "holdfast/result.h"
+#include "holdfast/token.h"
+#include "src/machine/command.h"
+#include "src/machine/effect.h"
+#include "src/machine/image.h"
+#include "src/port/store.h"
+
+namespace holdfast::port {
+
+// --- Requests to commands. The command points into the request, which must outlive it.
+machine::Acquire to_command(const AcquireRequest& request);
+machine::Renew to_command(const RenewItem& item);
+
+// --- Replies.
+
+// Of Acquire and Renew. Errors: kInvalidArgument, kQueueFull, kWouldDeadlock, kCorruptState.
+Result<TicketState> to_ticket_state(const machine::Reply& reply, std::string_view name,
+                                    machine::Instant now);
+
+// The same for an Acquire: a mismatch is told as what was asked for against what is in use
+// (`current`: the lock after the command; nullptr: not known).
+Result<TicketState> to_acquire_result(const machine::Reply& reply, const AcquireRequest& request,
+                                      const machine::LockImage* current, machine::Instant now);
+
+// Of Release and Cancel.
+Result<EndStatus> to_end_status(const machine::Reply& reply, std::string_view name);
+
+// Of Downgrade: the ticket's terms as `after` shows them (nullptr: it is gone). kGone: no holder
+// has the id.
+Result<TicketState> to_downgrade_result(const machine::Reply& reply, std::string_view name,
+                                        AcquisitionId id, const machine::LockImage* after);
+
+// Of Break, SetValue and Resize: true, or an error (kLost: not the holder).
+Result<bool> to_done(const machine::Reply& reply, std::string_view name);
+
+// A ticket whose lease is known, as the client needs it to count its deadline.
+TicketState held_state(const machine::TicketImage& ticket);
+TicketState held_state(const machine::Effect& granted);
+
+// --- For people.
+holdfast::Token to_public(Token token);
+holdfast::Mode to_public(const Mode& mode);
+holdfast::OwnerInfo to_public(const OwnerPtr& owner);
+
+// Holders and waiters in queue order; system tickets are left out.
+LockInfo to_lock_info(const machine::LockImage& image, machine::Instant now,
+                      std::optional<BreakInfo> last_break);
+
+// nullopt: an effect that people who watch are not told (heartbeats, tombstones, ...).
+std::optional<LockEvent> to_event(const machine::Effect& effect, machine::Instant now);
+
+// "exclusive", "shared", "2 of 5 permits".
+std::string describe(const Mode& mode);
+
+}  // namespace holdfast::port
