@@ -38,7 +38,7 @@ enum class Errc : int {
   kBroken = 10,
   // As many wait already as were allowed to. Try later.
   kQueueFull = 11,
-  // Other users keep the store as it is (SQLite: a file of another boot is in use). Stop them first.
+  // Others keep the store as it is (SQLite: a file of another boot is in use). Stop them first.
   kStoreInUse = 12,
   // The store's data is not Holdfast's or is damaged. Look at it before you use it further.
   kCorruptState = 13,

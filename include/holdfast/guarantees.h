@@ -14,15 +14,15 @@ enum class Promise {
 };
 
 struct FaultRow {
-  std::string fault;      // "holder killed", "wall clock of the host jumps" ...
-  Promise exclusion{};    // At most one belief to hold the lock.
-  Promise fencing{};      // Tokens keep growing.
+  std::string fault;    // "holder killed", "wall clock of the host jumps" ...
+  Promise exclusion{};  // At most one belief to hold the lock.
+  Promise fencing{};    // Tokens keep growing.
   std::string note;
 };
 
 struct Guarantees {
-  std::string store;   // "sqlite"
-  std::string scope;   // "processes of one host", "one process"
+  std::string store;  // "sqlite"
+  std::string scope;  // "processes of one host", "one process"
   bool fenced = false;
   bool fair = false;
   bool shared = false;
@@ -48,7 +48,7 @@ struct Finding {
 };
 
 struct DoctorReport {
-  std::string store;     // The URL without credentials.
+  std::string store;  // The URL without credentials.
   Guarantees guarantees;
   std::vector<Finding> findings;
 

@@ -1,10 +1,10 @@
 // A lock that is held, as a value.
 //
-//   State      before the deadline          after it, or when the store says so    release()
-//   kHeld      held() is true               kLost; lost() fires                    kReleased
-//   kInDoubt   renewals fail; held() true   kLost; lost() fires                    kReleased
-//   kLost      held() is false              stays                                  error kLost
-//   kReleased  held() is false              stays                                  repeats its answer
+//   State      before the deadline          after it, or told by the store   release()
+//   kHeld      held() is true               kLost; lost() fires              kReleased
+//   kInDoubt   renewals fail; held() true   kLost; lost() fires              kReleased
+//   kLost      held() is false              stays                            error kLost
+//   kReleased  held() is false              stays                            the same answer
 //
 // Guarantee: held() answers true only while nobody else can hold the lock, as far as the store
 // keeps its guarantees (Client::guarantees()); from the local deadline on every call says lost,

@@ -63,7 +63,7 @@ struct LockEvent {
   LockEventKind kind{};
   std::string name;
   OwnerInfo who;
-  Token token;  // Zero for kQueued and kCancelled.
+  Token token;                            // Zero for kQueued and kCancelled.
   std::chrono::milliseconds time_left{};  // Of the lease, for kGranted.
 };
 

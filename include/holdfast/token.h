@@ -18,7 +18,7 @@
 namespace holdfast {
 
 struct Token {
-  std::uint32_t epoch = 0;    // Changes only when a store changes hands (fail-over).
+  std::uint32_t epoch = 0;  // Changes only when a store changes hands (fail-over).
   std::uint64_t counter = 0;
 
   // "eeeeeeeeee.cccccccccccccccccccc": decimal, both parts zero-padded to their full width (10 and

@@ -62,8 +62,8 @@ struct TicketState {
   Token token{};
   std::uint64_t seq = 0;
   Duration lease{};
-  std::uint32_t ahead = 0;                 // kWaiting: waiters ahead (a hint).
-  std::optional<Duration> next_expiry{};   // kWaiting, kBusy: until the earliest holder's lease ends.
+  std::uint32_t ahead = 0;                // kWaiting: waiters ahead (a hint).
+  std::optional<Duration> next_expiry{};  // kWaiting, kBusy: until a holder's lease ends.
 };
 
 struct AcquireRequest {
@@ -150,7 +150,7 @@ class Store {
                     Done<std::vector<LockInfo>> done) = 0;
   // kLost: no holder has that token.
   virtual void break_lock(BreakRequest request, Done<bool> done) = 0;
-  // kUnsupported where guarantees().watch_every_change is false: the layer above then samples list().
+  // kUnsupported where guarantees().watch_every_change is false: then list() is sampled.
   virtual Result<WatchHandle> watch(std::string prefix, EventSink sink) = 0;
   virtual void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) = 0;
   // A value beside the lock, set by a holder only. Errors: kLost (not the holder).

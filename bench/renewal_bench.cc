@@ -1,0 +1,79 @@
+// What ten thousand held locks cost while nothing happens but their renewal: the share of one core.
+//
+// HOLDFAST_BENCH_SECONDS says for how long (60 by default: two periods of a 30 s lease's renewals
+// six times over).
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "holdfast/client.h"
+
+namespace holdfast {
+namespace {
+
+constexpr int kLocks = 10'000;
+
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+void hold(benchmark::State& state, const std::string& url) {
+  const char* text = std::getenv("HOLDFAST_BENCH_SECONDS");
+  const std::chrono::seconds duration(text == nullptr ? 60 : std::atoi(text));
+  auto client = Client::connect(url);
+  if (!client) return state.SkipWithError(client.error().message().c_str());
+  std::vector<Lease> leases;
+  for (int i = 0; i < kLocks; ++i) {
+    auto lease = client->mutex("held/" + std::to_string(i)).try_acquire();
+    if (!lease || !*lease) return state.SkipWithError("a free lock was not granted");
+    leases.push_back(*std::move(*lease));
+  }
+  for (auto _ : state) {
+    const double before = cpu_seconds();
+    std::this_thread::sleep_for(duration);
+    const double used = cpu_seconds() - before;
+    state.SetIterationTime(static_cast<double>(duration.count()));
+    state.counters["core_percent"] = 100.0 * used / static_cast<double>(duration.count());
+  }
+  int lost = 0;
+  for (const Lease& lease : leases) lost += lease.held() ? 0 : 1;
+  state.counters["lost"] = lost;
+  if (lost > 0) state.SkipWithError("leases were lost");
+  leases.clear();
+  if (!client->close(std::chrono::seconds(30))) state.SkipWithError("close did not finish");
+}
+
+void TenThousandLocksRenewedInMemory(benchmark::State& state) { hold(state, "memory:"); }
+BENCHMARK(TenThousandLocksRenewedInMemory)
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kSecond);
+
+void TenThousandLocksRenewedInSqlite(benchmark::State& state) {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("holdfast-renewal-bench." + std::to_string(::getpid()));
+  hold(state, "sqlite://" + (folder / "locks.db").string());
+  std::filesystem::remove_all(folder);
+}
+BENCHMARK(TenThousandLocksRenewedInSqlite)
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kSecond);
+
+}  // namespace
+}  // namespace holdfast
+
+BENCHMARK_MAIN();

@@ -1,0 +1,124 @@
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/errc.h"
+#include "holdfast/result.h"
+#include "holdfast/token.h"
+#include "src/base/clock.h"
+#include "src/base/fork_guard.h"
+#include "src/base/random.h"
+
+namespace holdfast {
+namespace {
+
+TEST(TokenTest, TextKeepsTheOrderOfTheNumbers) {
+  const Token small{0, 9};
+  const Token large{0, 10};
+  const Token later{1, 0};
+  EXPECT_LT(small, large);
+  EXPECT_LT(large, later);
+  EXPECT_LT(small.to_string(), large.to_string());
+  EXPECT_LT(Token({0, UINT64_MAX}).to_string(), later.to_string());
+}
+
+TEST(TokenTest, ParseReadsWhatToStringWrites) {
+  for (const Token& token : {Token{0, 0}, Token{7, 1ULL << 53U}, Token{UINT32_MAX, UINT64_MAX}}) {
+    EXPECT_EQ(Token::parse(token.to_string()), token);
+  }
+  EXPECT_EQ(Token::parse("42"), (Token{0, 42}));
+}
+
+TEST(TokenTest, ParseRefusesWhatIsNoToken) {
+  for (const char* text : {"", ".", "1.", ".1", "-1", "+1", "1.2.3", "1e3", " 1", "4294967296.0",
+                           "0.18446744073709551616"}) {
+    EXPECT_FALSE(Token::parse(text)) << text;
+  }
+}
+
+TEST(ErrcTest, EveryCodeHasANameASentenceAndItsStableNumber) {
+  std::set<std::string> sentences;
+  for (int code = 1; code <= 15; ++code) {
+    EXPECT_EQ(errc_name(static_cast<Errc>(code)).substr(0, 1), "k") << code;
+    sentences.insert(holdfast_category().message(code));
+  }
+  EXPECT_EQ(sentences.size(), 15U);
+  EXPECT_EQ(static_cast<int>(Errc::kTimedOut), 1);
+  EXPECT_EQ(static_cast<int>(Errc::kOutcomeUnknown), 5);
+  EXPECT_EQ(static_cast<int>(Errc::kClosed), 15);
+  const std::error_code code = Errc::kLost;
+  EXPECT_EQ(code, make_error_code(Errc::kLost));
+}
+
+TEST(ResultTest, ReadingTheWrongSideAborts) {
+  Result<int> good = 3;
+  Result<int> bad = Error(Errc::kLost, "gone");
+  EXPECT_EQ(*good, 3);
+  EXPECT_EQ(bad.error().code(), Errc::kLost);
+  EXPECT_DEATH(static_cast<void>(good.error()), "wrong side");
+  EXPECT_DEATH(static_cast<void>(bad.value()), "wrong side");
+}
+
+TEST(ResultTest, AndThenStopsAtTheFirstError) {
+  const auto half = [](int n) -> Result<int> {
+    if (n % 2 != 0) return Error(Errc::kInvalidArgument, "odd");
+    return n / 2;
+  };
+  EXPECT_EQ(Result<int>(8).and_then(half).and_then(half).value(), 2);
+  EXPECT_EQ(Result<int>(6).and_then(half).and_then(half).error().message(), "odd");
+}
+
+TEST(ClockTest, HostBootTimeLeavesTheNamespaceOffsetOut) {
+  // Outside a time namespace they are the same clock.
+  const auto before = base::BootClock::now();
+  const auto host = base::host_boot_now();
+  EXPECT_GE(host + std::chrono::hours(24 * 365 * 50), before);
+  EXPECT_GE(base::host_boot_now(), host);
+}
+
+TEST(RandomTest, IdsDiffer) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 1000; ++i) {
+    const base::Random128 id = base::random_128();
+    seen.insert(base::to_hex(id.high, id.low));
+  }
+  EXPECT_EQ(seen.size(), 1000U);
+  EXPECT_EQ(seen.begin()->size(), 32U);
+}
+
+// The child's answer: 0 when its generation differs from the parent's and from zero.
+int generation_differs_in(pid_t child, std::uint64_t parents) {
+  if (child == 0) ::_exit(base::process_generation() != parents ? 0 : 1);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WEXITSTATUS(status);
+}
+
+TEST(ForkGuardTest, AForkedChildHasAnotherGeneration) {
+  const std::uint64_t mine = base::process_generation();
+  EXPECT_NE(mine, 0U);
+  EXPECT_EQ(base::process_generation(), mine);
+  EXPECT_EQ(generation_differs_in(::fork(), mine), 0);
+  EXPECT_EQ(base::process_generation(), mine);
+}
+
+TEST(ForkGuardTest, SoDoesAGrandchild) {
+  const std::uint64_t mine = base::process_generation();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::uint64_t childs = base::process_generation();
+    ::_exit(generation_differs_in(::fork(), childs));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(base::process_generation(), mine);
+}
+
+}  // namespace
+}  // namespace holdfast

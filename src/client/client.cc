@@ -1,0 +1,112 @@
+#include "holdfast/client.h"
+
+#include <utility>
+
+#include "src/client/registry.h"
+#include "src/primitives/lease_id.h"
+#include "src/primitives/mutex_state.h"
+#include "src/session/core.h"
+#include "src/session/names.h"
+
+namespace holdfast {
+namespace {
+
+// Takes the options that every store has out of the URL.
+Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& options) {
+  if (const auto ttl = url.take("ttl")) {
+    const auto parsed = port::parse_duration(*ttl);
+    if (!parsed)
+      return Error(Errc::kInvalidArgument, "store URL: ttl: " + parsed.error().message());
+    options.client.default_ttl = *parsed;
+  }
+  if (const auto timeout = url.take("request_timeout")) {
+    const auto parsed = port::parse_duration(*timeout);
+    if (!parsed || *parsed <= std::chrono::milliseconds::zero()) {
+      return Error(Errc::kInvalidArgument,
+                   "store URL: request_timeout: '" + *timeout + "' is not a duration above zero");
+    }
+    options.client.request_timeout = *parsed;
+  }
+  if (const auto name_space = url.take("ns")) {
+    if (auto good = session::check_name(*name_space); !good || name_space->size() > 64) {
+      return Error(Errc::kInvalidArgument,
+                   "store URL: ns: a namespace is written like a lock name, in at most 64 bytes");
+    }
+    options.name_space = *name_space;
+  }
+  return {};
+}
+
+}  // namespace
+
+Client::Client(std::shared_ptr<session::Core> core) : core_(std::move(core)) {}
+
+Result<Client> Client::connect(std::string_view url_text, ClientOptions options) {
+  auto url = port::StoreUrl::parse(url_text);
+  if (!url) return url.error();
+  auto factory = client::find_store(url->scheme);
+  if (!factory) return factory.error();
+  session::CoreOptions core_options{url->redacted(), {}, std::move(options)};
+  if (auto taken = take_common_options(*url, core_options); !taken) return taken.error();
+  if (core_options.client.request_timeout <= std::chrono::milliseconds::zero()) {
+    return Error(Errc::kInvalidArgument, "request_timeout must be above zero");
+  }
+  auto core = session::Core::make(*factory, *std::move(url), std::move(core_options));
+  if (!core) return core.error();
+  return Client(*std::move(core));
+}
+
+Mutex Client::mutex(std::string name, AcquireOptions defaults) const {
+  return Mutex(std::make_shared<Mutex::State>(core_, std::move(name), std::move(defaults)));
+}
+
+Result<Lease> Client::acquire(std::string name, Mode mode, AcquireOptions options) const {
+  const std::string shown = session::printable(name);
+  auto got = core_->acquire(std::move(name), mode, std::move(options), /*may_wait=*/true);
+  if (!got) return got.error();
+  if (*got == nullptr) return Error(Errc::kTimedOut, "lock '" + shown + "' is held elsewhere");
+  return Lease(*std::move(got));
+}
+
+Result<std::optional<Lease>> Client::try_acquire(std::string name, Mode mode,
+                                                 AcquireOptions options) const {
+  auto got = core_->acquire(std::move(name), mode, std::move(options), /*may_wait=*/false);
+  if (!got) return got.error();
+  if (*got == nullptr) return std::optional<Lease>();
+  return std::optional<Lease>(Lease(*std::move(got)));
+}
+
+Result<Lease> Client::adopt(std::string_view lease_id, AcquireOptions options) const {
+  auto id = primitives::parse_lease_id(lease_id);
+  if (!id) return id.error();
+  auto got = core_->adopt(std::move(id->name), id->mode, id->id, std::move(options));
+  if (!got) return got.error();
+  return Lease(*std::move(got));
+}
+
+Result<std::optional<LockInfo>> Client::inspect(std::string name) const {
+  return core_->inspect(std::move(name));
+}
+
+Result<std::vector<LockInfo>> Client::list(std::string prefix, std::size_t limit) const {
+  return core_->list(std::move(prefix), limit);
+}
+
+Result<Watch> Client::watch(std::string prefix,
+                            std::function<void(const LockEvent&)> callback) const {
+  return core_->watch(std::move(prefix), std::move(callback));
+}
+
+Result<void> Client::break_lock(std::string name, Token token, std::string reason) const {
+  return core_->break_lock(std::move(name), {token.epoch, token.counter}, std::move(reason));
+}
+
+Guarantees Client::guarantees() const { return core_->guarantees(); }
+
+Result<DoctorReport> Client::doctor() const { return core_->doctor(); }
+
+std::string Client::store_url() const { return core_->store_url(); }
+
+Result<void> Client::close(std::chrono::milliseconds deadline) { return core_->close(deadline); }
+
+}  // namespace holdfast

@@ -1,0 +1,43 @@
+#include "src/client/registry.h"
+
+#include <string>
+
+#include "src/stores/memory/memory_store.h"
+#ifdef HOLDFAST_HAVE_SQLITE
+#include "src/stores/sqlite/sqlite_store.h"
+#endif
+
+namespace holdfast::client {
+namespace {
+
+struct Entry {
+  std::string_view scheme;
+  port::StoreFactory make;  // nullptr: left out of this build.
+};
+
+constexpr Entry kStores[] = {
+    {"memory", &stores::make_memory_store},
+#ifdef HOLDFAST_HAVE_SQLITE
+    {"sqlite", &stores::make_sqlite_store},
+#else
+    {"sqlite", nullptr},
+#endif
+};
+
+}  // namespace
+
+Result<port::StoreFactory> find_store(std::string_view scheme) {
+  std::string known;
+  for (const Entry& entry : kStores) {
+    if (entry.scheme == scheme) {
+      if (entry.make != nullptr) return entry.make;
+      return Error(Errc::kUnsupported,
+                   "the store '" + std::string(scheme) + "' was left out when Holdfast was built");
+    }
+    known += (known.empty() ? "" : ", ") + std::string(entry.scheme) + ":";
+  }
+  return Error(Errc::kInvalidArgument,
+               "store URL: there is no store '" + std::string(scheme) + ":'; there is " + known);
+}
+
+}  // namespace holdfast::client

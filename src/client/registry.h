@@ -1,0 +1,14 @@
+// Which stores this build has. Adding one: a folder, a line of CMake and a line in registry.cc.
+#pragma once
+
+#include <string_view>
+
+#include "holdfast/result.h"
+#include "src/port/registry.h"
+
+namespace holdfast::client {
+
+// Errors: kInvalidArgument (no such scheme), kUnsupported (known, but not in this build).
+Result<port::StoreFactory> find_store(std::string_view scheme);
+
+}  // namespace holdfast::client

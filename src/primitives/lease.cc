@@ -1,0 +1,96 @@
+#include "holdfast/lease.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/primitives/lease_id.h"
+#include "src/session/core.h"
+
+namespace holdfast {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Boot time may have stood still while the rest of the world went on (a paused virtual machine);
+// the wall clock, corrected since, then tells. It may also just have been set: either way only the
+// store knows.
+bool clocks_disagree(const session::Contender& contender) {
+  const std::int64_t outran = base::wall_minus_boot().count() - contender.wall_minus_boot_ns.load();
+  return outran > contender.slack_ns.load();
+}
+
+}  // namespace
+
+Lease::Lease(std::shared_ptr<session::Contender> contender) : contender_(std::move(contender)) {}
+
+Lease::Lease(Lease&& other) noexcept = default;
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  Lease old(std::move(*this));
+  contender_ = std::move(other.contender_);
+  return *this;
+}
+
+Lease::~Lease() {
+  if (!contender_) return;
+  // The contender must not keep the core that keeps the contender.
+  const auto core = std::exchange(contender_->core, nullptr);
+  if (core) core->release_later(contender_);
+}
+
+const std::string& Lease::name() const { return contender_->name; }
+
+Mode Lease::mode() const { return contender_->mode; }
+
+Token Lease::token() const { return {contender_->token.epoch, contender_->token.counter}; }
+
+std::string Lease::id() const {
+  return primitives::format_lease_id({contender_->name, contender_->mode, contender_->id});
+}
+
+LeaseState Lease::state() const {
+  const LeaseState state = contender_->state.load(std::memory_order_acquire);
+  if (state == LeaseState::kReleased || state == LeaseState::kLost) return state;
+  if (contender_->core->forked()) return LeaseState::kLost;
+  const auto now = base::BootClock::now().time_since_epoch().count();
+  if (now >= contender_->deadline_ns.load(std::memory_order_acquire)) return LeaseState::kLost;
+  if (!clocks_disagree(*contender_)) return state;
+  contender_->core->doubt(contender_);
+  return LeaseState::kInDoubt;
+}
+
+bool Lease::held() const {
+  const LeaseState state = this->state();
+  if (state == LeaseState::kHeld) return true;
+  return state == LeaseState::kInDoubt && !clocks_disagree(*contender_);
+}
+
+std::chrono::milliseconds Lease::remaining() const {
+  if (!held()) return std::chrono::milliseconds::zero();
+  const nanoseconds left = deadline_boottime() - base::BootClock::now().time_since_epoch();
+  return std::chrono::floor<std::chrono::milliseconds>(std::max(left, nanoseconds::zero()));
+}
+
+nanoseconds Lease::deadline_boottime() const { return nanoseconds(contender_->deadline_ns.load()); }
+
+std::stop_token Lease::lost() const { return session::Core::lost_token(*contender_); }
+
+std::optional<Error> Lease::loss() const {
+  if (contender_->core && contender_->core->forked()) return contender_->core->forked_error();
+  {
+    const base::LocalLock lock(contender_->loss_mutex);
+    if (contender_->loss) return contender_->loss;
+  }
+  if (state() != LeaseState::kLost) return std::nullopt;
+  // The clock was read before the loop's timer fired.
+  return Error(Errc::kLost, "lock '" + contender_->name + "' was lost: its lease ended");
+}
+
+Result<void> Lease::release() { return contender_->core->release(contender_); }
+
+Result<void> Lease::renew() { return contender_->core->renew(contender_); }
+
+void Lease::detach() { contender_->core->detach(contender_); }
+
+}  // namespace holdfast

@@ -1,0 +1,96 @@
+#include "src/primitives/lease_id.h"
+
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+
+#include "src/base/random.h"
+
+namespace holdfast::primitives {
+namespace {
+
+template <typename T>
+bool read(std::string_view text, T& out, int base) {
+  if (text.empty()) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, base);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+bool is_plain(unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '/'; }
+
+std::string format_mode(const Mode& mode) {
+  switch (mode.kind()) {
+    case Mode::Kind::kExclusive: return "e";
+    case Mode::Kind::kShared: return "s";
+    case Mode::Kind::kPermits:
+      return "p" + std::to_string(mode.count()) + "of" + std::to_string(mode.capacity());
+  }
+  return "?";
+}
+
+bool parse_mode(std::string_view text, Mode& mode) {
+  if (text == "e") return mode = Mode::exclusive(), true;
+  if (text == "s") return mode = Mode::shared(), true;
+  const auto of = text.find("of");
+  if (!text.starts_with('p') || of == std::string_view::npos) return false;
+  std::uint32_t count = 0;
+  std::uint32_t capacity = 0;
+  if (!read(text.substr(1, of - 1), count, 10) || !read(text.substr(of + 2), capacity, 10)) {
+    return false;
+  }
+  mode = Mode::permits(count, capacity);
+  return count > 0 && count <= capacity;
+}
+
+bool decode_name(std::string_view text, std::string& name) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      if (!is_plain(static_cast<unsigned char>(text[i]))) return false;
+      name.push_back(text[i]);
+      continue;
+    }
+    unsigned byte = 0;
+    if (i + 2 >= text.size() || !read(text.substr(i + 1, 2), byte, 16)) return false;
+    name.push_back(static_cast<char>(byte));
+    i += 2;
+  }
+  return !name.empty();
+}
+
+std::string_view take_part(std::string_view& text) {
+  const auto dot = text.find('.');
+  const std::string_view part = text.substr(0, dot);
+  text = dot == std::string_view::npos ? std::string_view() : text.substr(dot + 1);
+  return part;
+}
+
+}  // namespace
+
+std::string format_lease_id(const LeaseId& id) {
+  std::string out = "hf1." + format_mode(id.mode) + "." + base::to_hex(id.id.high, id.id.low) + ".";
+  for (const char c : id.name) {
+    if (is_plain(static_cast<unsigned char>(c))) {
+      out.push_back(c);
+    } else {
+      char escaped[4];
+      std::snprintf(escaped, sizeof escaped, "%%%02X", static_cast<unsigned char>(c));
+      out += escaped;
+    }
+  }
+  return out;
+}
+
+Result<LeaseId> parse_lease_id(std::string_view text) {
+  LeaseId id;
+  const std::string_view version = take_part(text);
+  const std::string_view mode = take_part(text);
+  const std::string_view hex = take_part(text);
+  const bool good = version == "hf1" && parse_mode(mode, id.mode) && hex.size() == 32 &&
+                    read(hex.substr(0, 16), id.id.high, 16) &&
+                    read(hex.substr(16), id.id.low, 16) && id.id && decode_name(text, id.name);
+  if (good) return id;
+  return Error(Errc::kInvalidArgument,
+               "not a lease id: it is the text that an acquire printed, beginning with 'hf1.'");
+}
+
+}  // namespace holdfast::primitives

@@ -1,0 +1,184 @@
+#include "src/session/acquire_fsm.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::session {
+namespace {
+
+using port::TicketStatus;
+
+constexpr Nanos kRetryPause = std::chrono::milliseconds(50);
+// The poll at the end of the holder's lease lands just after it.
+constexpr Nanos kAfterExpiry = std::chrono::milliseconds(2);
+// Only those next in line time a poll at the holder's end: the others would find nothing.
+constexpr std::uint32_t kPollersAtExpiry = 2;
+
+}  // namespace
+
+AcquireFsm::Action AcquireFsm::start(BootInstant now) {
+  if (terms_.may_wait && terms_.wait) wait_until_ = now + *terms_.wait;
+  retry_until_ = now + terms_.ttl;
+  return ask(now, /*fresh_id=*/true);
+}
+
+AcquireFsm::Action AcquireFsm::ask(BootInstant now, bool fresh_id) {
+  phase_ = Phase::kAsking;
+  in_flight_ = true;
+  // A repeated request keeps the number and the send time of the first: whichever of them the
+  // store applied, the lease ends no earlier than counted from there.
+  if (fresh_id) {
+    log_.clear();
+    log_.add(now);
+  }
+  sleep_until(BootInstant::max());
+  return {Step::kSendAcquire, 0, fresh_id};
+}
+
+AcquireFsm::Action AcquireFsm::beat(BootInstant now) {
+  if (in_flight_) {
+    ask_again_ = true;
+    sleep_until(BootInstant::max());
+    return {};
+  }
+  in_flight_ = true;
+  sleep_until(BootInstant::max());
+  return {Step::kSendHeartbeat, log_.add(now), false};
+}
+
+void AcquireFsm::sleep_until(BootInstant at) {
+  wake_at_ = wait_until_ ? std::min(at, *wait_until_) : at;
+}
+
+AcquireFsm::Action AcquireFsm::on_reply(BootInstant now, const Result<port::TicketState>& reply) {
+  if (phase_ == Phase::kLeaving || phase_ == Phase::kDone) return {};
+  in_flight_ = false;
+  const bool again = std::exchange(ask_again_, false);
+  if (!reply) return on_failed_reply(now, reply.error());
+  switch (reply->status) {
+    case TicketStatus::kHeld: return on_held(now, *reply);
+    case TicketStatus::kWaiting: {
+      const Action action = on_waiting(now, *reply);
+      return again && action.step == Step::kWait ? beat(now) : action;
+    }
+    case TicketStatus::kBusy: phase_ = Phase::kDone; return {Step::kBusy, 0, false};
+    case TicketStatus::kGone:
+      // Our ticket died while we could not keep it alive. Nobody was told that we hold, so we may
+      // queue again, at the end.
+      return wait_over(now) ? leave(now, Errc::kTimedOut) : ask(now, /*fresh_id=*/true);
+  }
+  return {};
+}
+
+AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::TicketState& state) {
+  const auto sent = log_.sent_at(state.seq);
+  const BootInstant deadline =
+      sent ? terms_.bound.safe_deadline(*sent, state.lease) : BootInstant::min();
+  if (deadline - terms_.min_left > now) {
+    phase_ = Phase::kDone;
+    held_ = state;
+    return {Step::kGranted, 0, false};
+  }
+  // Too little is left to be of use: only an acknowledged renewal makes it ours.
+  if (wait_over(now)) return leave(now, Errc::kTimedOut);
+  phase_ = Phase::kConfirming;
+  return beat(now);
+}
+
+AcquireFsm::Action AcquireFsm::on_waiting(BootInstant now, const port::TicketState& state) {
+  if (wait_over(now)) return leave(now, Errc::kTimedOut);
+  phase_ = Phase::kQueued;
+  ahead_ = state.ahead;
+  BootInstant next = now + terms_.heartbeat;
+  if (state.next_expiry && ahead_ < kPollersAtExpiry) {
+    next = std::min(next, now + *state.next_expiry + kAfterExpiry);
+  }
+  sleep_until(next);
+  return {};
+}
+
+AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& error) {
+  const bool unknown = error.code() == Errc::kOutcomeUnknown;
+  const bool passing = unknown || error.code() == Errc::kUnavailable;
+  if (phase_ == Phase::kAsking) {
+    // Surely not applied: the caller knows best whether to try again. Maybe applied: only asking
+    // again with the same id can tell.
+    if (!unknown) return fail(error);
+    if (now >= retry_until_ || wait_over(now)) return leave(now, Errc::kOutcomeUnknown);
+    sleep_until(now + kRetryPause);
+    return {};
+  }
+  if (!passing) return fail(error);
+  // A heartbeat that failed costs nothing yet: the ticket lives for its lease.
+  if (wait_over(now)) return leave(now, Errc::kTimedOut);
+  sleep_until(now + std::min(terms_.heartbeat, kRetryPause * 4));
+  return {};
+}
+
+AcquireFsm::Action AcquireFsm::on_push(BootInstant now, const port::Push& push) {
+  if (phase_ != Phase::kQueued) {
+    if (phase_ == Phase::kAsking || phase_ == Phase::kConfirming) ask_again_ = true;
+    return {};
+  }
+  if (push.kind == port::Push::Kind::kGranted) return on_held(now, push.state);
+  return beat(now);
+}
+
+AcquireFsm::Action AcquireFsm::on_timer(BootInstant now) {
+  if (phase_ == Phase::kDone || phase_ == Phase::kIdle || now < wake_at_) return {};
+  if (phase_ == Phase::kLeaving) {
+    if (now >= leave_until_) {
+      return fail({Errc::kOutcomeUnknown,
+                   "the store did not confirm that the wait was given up; the lock may be held for "
+                   "one ttl more"});
+    }
+    sleep_until(std::min(leave_until_, now + kRetryPause * 4));
+    return in_flight_ ? Action{} : Action{Step::kSendCancel, 0, false};
+  }
+  if (wait_over(now)) return leave(now, Errc::kTimedOut);
+  if (phase_ == Phase::kAsking) return in_flight_ ? Action{} : ask(now, /*fresh_id=*/false);
+  return beat(now);
+}
+
+AcquireFsm::Action AcquireFsm::on_cancel(BootInstant now, Errc why) {
+  if (phase_ == Phase::kDone || phase_ == Phase::kLeaving) return {};
+  return leave(now, why);
+}
+
+AcquireFsm::Action AcquireFsm::leave(BootInstant now, Errc why) {
+  phase_ = Phase::kLeaving;
+  leaving_why_ = why;
+  leave_until_ = now + terms_.patience;
+  wait_until_.reset();
+  in_flight_ = true;
+  sleep_until(leave_until_);
+  return {Step::kSendCancel, 0, false};
+}
+
+AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
+                                               const Result<port::EndStatus>& reply) {
+  in_flight_ = false;
+  if (phase_ != Phase::kLeaving) return {};
+  if (reply) {
+    if (leaving_why_ == Errc::kTimedOut) {
+      return fail({Errc::kTimedOut, "the lock was not granted within the wait"});
+    }
+    if (leaving_why_ == Errc::kOutcomeUnknown) {
+      return fail({Errc::kUnavailable, "the store did not answer; the request was taken back"});
+    }
+    return fail({leaving_why_, leaving_why_ == Errc::kClosed ? "the client was closed"
+                                                             : "the wait was cancelled"});
+  }
+  const Errc code = reply.error().code();
+  if (code != Errc::kUnavailable && code != Errc::kOutcomeUnknown) return fail(reply.error());
+  sleep_until(std::min(leave_until_, now + kRetryPause));
+  return {};
+}
+
+AcquireFsm::Action AcquireFsm::fail(Error error) {
+  phase_ = Phase::kDone;
+  error_ = std::move(error);
+  return {Step::kFailed, 0, false};
+}
+
+}  // namespace holdfast::session

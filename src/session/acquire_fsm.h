@@ -1,0 +1,103 @@
+// Decides how a lock is asked for, waited for, and left. Pure: events in, actions out; no clock,
+// thread or socket.
+//
+//   Phase        held         waiting     busy    gone            error        wait over, cancel
+//   kAsking      kDone or     kQueued     kDone   kAsking anew    kDone, or    kLeaving
+//                kConfirming                                      asks again
+//   kQueued      kDone or     kQueued     -       kAsking anew    kQueued      kLeaving
+//                kConfirming
+//   kConfirming  kDone        kQueued     -       kAsking anew    kConfirming  kLeaving
+//   kLeaving     -            -           -       -               -            kDone: confirmed, or
+//                                                                              patience ended
+//
+// Guarantee: "granted" is said only with a deadline counted from a send, and while at least
+// `min_left` of it is left; otherwise the ticket is renewed first. A wait that ends for any other
+// reason has left the queue and given back a grant that crossed it, or says kOutcomeUnknown.
+// Time: on_timer() wants to be called at wake_at(); while waiting nothing is sent but the
+// heartbeat.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "holdfast/result.h"
+#include "src/port/store.h"
+#include "src/session/deadline.h"
+#include "src/session/send_log.h"
+
+namespace holdfast::session {
+
+class AcquireFsm {
+ public:
+  struct Terms {
+    Duration ttl{};
+    Duration waiter_ttl{};
+    bool may_wait = true;
+    std::optional<Nanos> wait{};  // Not set: without limit.
+    Nanos heartbeat{};            // Period of the heartbeat, which is also the safety poll.
+    Nanos min_left{};
+    Nanos patience = std::chrono::seconds(2);  // For the store to confirm that we left.
+    ClockBound bound{};
+  };
+
+  enum class Step : std::uint8_t {
+    kWait,           // Nothing until wake_at() or an event.
+    kSendAcquire,    // With a fresh id if `fresh_id`, else with the same one.
+    kSendHeartbeat,  // Numbered `seq`.
+    kSendCancel,
+    kGranted,  // held() and log() tell the rest.
+    kBusy,
+    kFailed,  // error() tells why. Nothing is held, nothing is under way.
+  };
+  struct Action {
+    Step step = Step::kWait;
+    std::uint64_t seq = 0;
+    bool fresh_id = false;
+  };
+
+  explicit AcquireFsm(const Terms& terms) : terms_(terms) {}
+
+  Action start(BootInstant now);
+  Action on_reply(BootInstant now, const Result<port::TicketState>& reply);  // Acquire, heartbeat.
+  Action on_cancel_reply(BootInstant now, const Result<port::EndStatus>& reply);
+  Action on_push(BootInstant now, const port::Push& push);
+  Action on_timer(BootInstant now);
+  Action on_cancel(BootInstant now, Errc why);  // kCancelled, kClosed.
+
+  BootInstant wake_at() const { return wake_at_; }
+  bool queued() const { return phase_ == Phase::kQueued; }
+  bool may_wait() const { return terms_.may_wait; }
+  std::uint32_t ahead() const { return ahead_; }
+  const port::TicketState& held() const { return held_; }
+  const SendLog& log() const { return log_; }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  enum class Phase : std::uint8_t { kIdle, kAsking, kQueued, kConfirming, kLeaving, kDone };
+
+  Action ask(BootInstant now, bool fresh_id);
+  Action beat(BootInstant now);
+  Action on_held(BootInstant now, const port::TicketState& state);
+  Action on_waiting(BootInstant now, const port::TicketState& state);
+  Action on_failed_reply(BootInstant now, const Error& error);
+  Action leave(BootInstant now, Errc why);
+  Action fail(Error error);
+  void sleep_until(BootInstant at);
+  bool wait_over(BootInstant now) const { return wait_until_ && now >= *wait_until_; }
+
+  Terms terms_;
+  Phase phase_ = Phase::kIdle;
+  SendLog log_;
+  port::TicketState held_;
+  std::optional<BootInstant> wait_until_;
+  BootInstant wake_at_ = BootInstant::max();
+  BootInstant retry_until_ = BootInstant::max();
+  BootInstant leave_until_ = BootInstant::max();
+  std::uint32_t ahead_ = 0;
+  bool in_flight_ = false;
+  bool ask_again_ = false;
+  Errc leaving_why_ = Errc::kCancelled;
+  std::optional<Error> error_;
+};
+
+}  // namespace holdfast::session

@@ -1,0 +1,276 @@
+#include "src/session/acquire_fsm.h"
+
+#include <gtest/gtest.h>
+
+namespace holdfast::session {
+namespace {
+
+using namespace std::chrono_literals;
+using Step = AcquireFsm::Step;
+using port::EndStatus;
+using port::TicketState;
+using port::TicketStatus;
+
+BootInstant at(Nanos since_start) { return BootInstant(1h) + since_start; }
+
+AcquireFsm::Terms terms(std::optional<Nanos> wait = std::nullopt) {
+  AcquireFsm::Terms out;
+  out.ttl = 30s;
+  out.waiter_ttl = 5s;
+  out.wait = wait;
+  out.heartbeat = 1s;
+  out.min_left = 1s;
+  return out;
+}
+
+TicketState ticket(TicketStatus status, std::uint64_t seq = 0, Duration lease = 5s) {
+  TicketState state;
+  state.status = status;
+  state.seq = seq;
+  state.lease = lease;
+  return state;
+}
+
+TicketState waiting(std::uint32_t ahead = 5) {
+  TicketState state = ticket(TicketStatus::kWaiting);
+  state.ahead = ahead;
+  return state;
+}
+
+port::Push granted_push(std::uint64_t seq) {
+  return {port::Push::Kind::kGranted, {}, ticket(TicketStatus::kHeld, seq)};
+}
+
+port::Push hint() { return {port::Push::Kind::kHint, {}, {}}; }
+
+Error unavailable() { return {Errc::kUnavailable, "no route"}; }
+Error unknown() { return {Errc::kOutcomeUnknown, "no reply"}; }
+
+// Asked at 0 s, told to wait at 0.1 s.
+AcquireFsm queued(const AcquireFsm::Terms& how = terms()) {
+  AcquireFsm fsm(how);
+  EXPECT_EQ(fsm.start(at(0s)).step, Step::kSendAcquire);
+  EXPECT_EQ(fsm.on_reply(at(100ms), waiting()).step, Step::kWait);
+  EXPECT_TRUE(fsm.queued());
+  return fsm;
+}
+
+TEST(AcquireFsmTest, AFreeLockIsGrantedByTheFirstReply) {
+  AcquireFsm fsm(terms());
+  const auto ask = fsm.start(at(0s));
+  EXPECT_EQ(ask.step, Step::kSendAcquire);
+  EXPECT_TRUE(ask.fresh_id);
+  EXPECT_EQ(fsm.on_reply(at(1s), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.log().sent_at(0), at(0s));
+}
+
+TEST(AcquireFsmTest, BusyEndsATry) {
+  AcquireFsm::Terms how = terms();
+  how.may_wait = false;
+  AcquireFsm fsm(how);
+  fsm.start(at(0s));
+  EXPECT_EQ(fsm.on_reply(at(1ms), ticket(TicketStatus::kBusy)).step, Step::kBusy);
+}
+
+TEST(AcquireFsmTest, AGrantWhoseLeaseIsNearlyOverIsConfirmedFirst) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  const auto action = fsm.on_reply(at(29s), ticket(TicketStatus::kHeld, 0, 30s));
+  ASSERT_EQ(action.step, Step::kSendHeartbeat);
+  EXPECT_EQ(action.seq, 1U);
+  EXPECT_EQ(fsm.on_reply(at(29100ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
+}
+
+TEST(AcquireFsmTest, AGrantThatCameAfterItsDeadlineIsNoGrant) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(40s), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kSendHeartbeat);
+  // The store had given it to somebody else in the meantime.
+  const auto again = fsm.on_reply(at(41s), ticket(TicketStatus::kGone));
+  EXPECT_EQ(again.step, Step::kSendAcquire);
+  EXPECT_TRUE(again.fresh_id);
+}
+
+TEST(AcquireFsmTest, AWaiterSendsHeartbeatsAndNothingElse) {
+  AcquireFsm fsm = queued();
+  EXPECT_EQ(fsm.wake_at(), at(1100ms));
+  EXPECT_EQ(fsm.on_timer(at(1s)).step, Step::kWait);
+  EXPECT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_timer(at(1200ms)).step, Step::kWait);
+  EXPECT_EQ(fsm.on_reply(at(1300ms), waiting()).step, Step::kWait);
+  EXPECT_EQ(fsm.wake_at(), at(2300ms));
+}
+
+TEST(AcquireFsmTest, TheNextInLinePollsAtTheEndOfTheHoldersLease) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  TicketState state = waiting(/*ahead=*/0);
+  state.next_expiry = 300ms;
+  fsm.on_reply(at(100ms), state);
+  EXPECT_EQ(fsm.wake_at(), at(402ms));
+}
+
+TEST(AcquireFsmTest, ThoseFurtherBackDoNot) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  TicketState state = waiting(/*ahead=*/2);
+  state.next_expiry = 300ms;
+  fsm.on_reply(at(100ms), state);
+  EXPECT_EQ(fsm.wake_at(), at(1100ms));
+}
+
+TEST(AcquireFsmTest, AHintIsFollowedByAHeartbeatAtOnce) {
+  AcquireFsm fsm = queued();
+  const auto action = fsm.on_push(at(200ms), hint());
+  ASSERT_EQ(action.step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
+}
+
+TEST(AcquireFsmTest, AHintDuringAHeartbeatIsNotLost) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_push(at(1150ms), hint()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_reply(at(1200ms), waiting()).step, Step::kSendHeartbeat);
+}
+
+TEST(AcquireFsmTest, AHintBeforeTheFirstReplyIsNotLost) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  EXPECT_EQ(fsm.on_push(at(50ms), hint()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_reply(at(100ms), waiting()).step, Step::kSendHeartbeat);
+}
+
+// Safety rule 1: heartbeat 1 was applied, 2 is stuck in the network. Counted from 2's send the
+// belief would outlive the lease.
+TEST(AcquireFsmTest, AHandOffCountsFromTheHeartbeatThatTheStoreNames) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+  fsm.on_reply(at(1200ms), waiting());
+  ASSERT_EQ(fsm.on_timer(at(2200ms)).step, Step::kSendHeartbeat);
+  ASSERT_EQ(fsm.on_push(at(2300ms), granted_push(1)).step, Step::kGranted);
+  EXPECT_EQ(fsm.held().seq, 1U);
+  EXPECT_EQ(fsm.log().sent_at(fsm.held().seq), at(1100ms));
+}
+
+TEST(AcquireFsmTest, APushWithTooLittleLeftIsConfirmedFirst) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_push(at(4s), granted_push(0)).step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_reply(at(4100ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
+}
+
+TEST(AcquireFsmTest, ATicketThatDiedIsReplacedUnderANewId) {
+  AcquireFsm fsm = queued();
+  fsm.on_timer(at(9s));
+  const auto action = fsm.on_reply(at(9100ms), ticket(TicketStatus::kGone));
+  EXPECT_EQ(action.step, Step::kSendAcquire);
+  EXPECT_TRUE(action.fresh_id);
+  EXPECT_EQ(fsm.log().sent_at(0), at(9100ms));
+}
+
+TEST(AcquireFsmTest, TheEndOfTheWaitLeavesTheQueue) {
+  AcquireFsm fsm = queued(terms(/*wait=*/500ms));
+  EXPECT_EQ(fsm.wake_at(), at(500ms));
+  EXPECT_EQ(fsm.on_timer(at(500ms)).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_cancel_reply(at(600ms), EndStatus::kCancelled).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kTimedOut);
+}
+
+TEST(AcquireFsmTest, AGrantThatCrossedTheCancelIsGivenBack) {
+  AcquireFsm fsm = queued(terms(/*wait=*/500ms));
+  ASSERT_EQ(fsm.on_timer(at(500ms)).step, Step::kSendCancel);
+  // The push comes too late; the cancel has handed on in the same step.
+  EXPECT_EQ(fsm.on_push(at(550ms), granted_push(0)).step, Step::kWait);
+  EXPECT_EQ(fsm.on_cancel_reply(at(600ms), EndStatus::kReleased).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kTimedOut);
+}
+
+TEST(AcquireFsmTest, CancellingBeforeTheFirstReplyCancelsAtTheStore) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_cancel(at(10ms), Errc::kCancelled).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_reply(at(20ms), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kWait);
+  EXPECT_EQ(fsm.on_cancel_reply(at(30ms), EndStatus::kReleased).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kCancelled);
+}
+
+TEST(AcquireFsmTest, ACancelThatFailsIsRepeatedUntilPatienceEnds) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_cancel(at(1s), Errc::kCancelled).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(1010ms), unknown()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(1100ms), unavailable()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_timer(at(3s)).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kOutcomeUnknown);
+}
+
+TEST(AcquireFsmTest, ASilentCancelEndsWithPatienceToo) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_cancel(at(1s), Errc::kCancelled).step, Step::kSendCancel);
+  while (fsm.wake_at() < at(3s)) ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_timer(at(3s)).step, Step::kFailed);
+}
+
+TEST(AcquireFsmTest, ASecondCancelChangesNothing) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_cancel(at(1s), Errc::kCancelled).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_cancel(at(1s), Errc::kClosed).step, Step::kWait);
+  fsm.on_cancel_reply(at(1100ms), EndStatus::kCancelled);
+  EXPECT_EQ(fsm.error()->code(), Errc::kCancelled);
+  EXPECT_EQ(fsm.on_cancel(at(2s), Errc::kCancelled).step, Step::kWait);
+}
+
+TEST(AcquireFsmTest, AnUnreachableStoreIsToldAtOnce) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  EXPECT_EQ(fsm.on_reply(at(10ms), unavailable()).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kUnavailable);
+}
+
+// A reply was lost: only the same id can tell what became of the request.
+TEST(AcquireFsmTest, AnUnknownOutcomeIsAskedAgainWithTheSameId) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(100ms), unknown()).step, Step::kWait);
+  const auto again = fsm.on_timer(fsm.wake_at());
+  EXPECT_EQ(again.step, Step::kSendAcquire);
+  EXPECT_FALSE(again.fresh_id);
+  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  // The first of the two may be the one that was applied.
+  EXPECT_EQ(fsm.log().sent_at(0), at(0s));
+}
+
+TEST(AcquireFsmTest, AfterALeaseOfUnknownOutcomesTheRequestIsTakenBack) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(30s), unknown()).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_cancel_reply(at(31s), EndStatus::kGone).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kUnavailable);
+}
+
+TEST(AcquireFsmTest, AFailedHeartbeatIsTriedAgainWithoutLosingThePlace) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+  ASSERT_EQ(fsm.on_reply(at(1200ms), unavailable()).step, Step::kWait);
+  EXPECT_LE(fsm.wake_at(), at(1500ms));
+  EXPECT_EQ(fsm.on_timer(at(1500ms)).step, Step::kSendHeartbeat);
+}
+
+TEST(AcquireFsmTest, AnErrorThatRetryingCannotMendEndsTheWait) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_reply(at(1200ms), Error(Errc::kCorruptState, "damaged")).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kCorruptState);
+}
+
+TEST(AcquireFsmTest, AfterTheEndNothingMoreHappens) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(1ms), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.on_timer(at(1h)).step, Step::kWait);
+  EXPECT_EQ(fsm.on_push(at(1h), hint()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_reply(at(1h), waiting()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_cancel_reply(at(1h), EndStatus::kGone).step, Step::kWait);
+}
+
+}  // namespace
+}  // namespace holdfast::session

@@ -1,0 +1,74 @@
+// One acquisition on this side: from the request to the loss or release.
+//
+// Thread-safety: what is atomic is read from anywhere; the rest belongs to the core's mutex, but
+// for the news of the loss, which has a mutex of its own so that a lease can be asked after the
+// core is busy.
+// Ownership: handles (leases, calls under way) hold the contender and, through `core`, the core;
+// the core's tables hold contenders but never themselves.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "holdfast/lease.h"
+#include "holdfast/options.h"
+#include "src/base/clock.h"
+#include "src/base/local_mutex.h"
+#include "src/port/store.h"
+#include "src/session/acquire_fsm.h"
+#include "src/session/renewal_fsm.h"
+
+namespace holdfast::session {
+
+class Core;
+class Contender;
+using Schedule = std::multimap<BootInstant, std::shared_ptr<Contender>>;
+
+class Contender {
+ public:
+  Contender(std::string user_name, std::string store_name, const holdfast::Mode& lock_mode,
+            std::uint64_t process)
+      : name(std::move(user_name)),
+        stored_name(std::move(store_name)),
+        mode(lock_mode),
+        generation(process) {}
+
+  const std::string name;
+  const std::string stored_name;  // With the namespace in front.
+  const holdfast::Mode mode;
+  const std::uint64_t generation;  // Of the process that made it: a forked child differs.
+  std::shared_ptr<Core> core;      // While a handle needs it.
+
+  // What a lease answers without a lock.
+  std::atomic<std::int64_t> deadline_ns{0};
+  std::atomic<std::int64_t> wall_minus_boot_ns{0};  // At the last confirmation.
+  std::atomic<std::int64_t> slack_ns{0};
+  std::atomic<LeaseState> state{LeaseState::kReleased};
+
+  // Guarded by the core's mutex.
+  port::AcquisitionId id;
+  port::Token token;
+  Duration ttl{};
+  AcquireOptions options;
+  std::optional<AcquireFsm> acquire;
+  std::optional<RenewalFsm> renewal;
+  std::optional<Schedule::iterator> slot;
+  bool told_queued = false;
+  bool finished = false;  // The acquire has an answer.
+  std::optional<Error> failure;
+  bool releasing = false;                // A release without a handle is under way.
+  std::optional<Result<void>> released;  // The answer that release() repeats.
+  base::LocalCondition changed;          // With the core's mutex.
+
+  // The news of the loss.
+  mutable base::LocalMutex loss_mutex;
+  std::optional<Error> loss HOLDFAST_GUARDED_BY(loss_mutex);
+  std::optional<std::stop_source> lost_source HOLDFAST_GUARDED_BY(loss_mutex);
+};
+
+}  // namespace holdfast::session

@@ -1,0 +1,167 @@
+#include "src/session/core.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "src/base/fork_guard.h"
+#include "src/base/random.h"
+#include "src/session/thread.h"
+
+namespace holdfast::session {
+namespace {
+
+// How long the last handle's destructor waits for releases that were queued.
+constexpr auto kParting = std::chrono::seconds(1);
+
+machine::OwnerInfo describe_owner(const ClientOptions& options) {
+  machine::OwnerInfo owner;
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  owner.host = host;
+  owner.pid = ::getpid();
+  owner.program = options.program.empty() ? program_invocation_short_name : options.program;
+  const base::Random128 random = base::random_128();
+  owner.owner = !options.owner.empty() ? options.owner
+                                       : owner.host + "/" + std::to_string(owner.pid) + "/" +
+                                             base::to_hex(random.high, random.low).substr(0, 12);
+  return owner;
+}
+
+}  // namespace
+
+Core::Core(CoreOptions options)
+    : options_(std::move(options)),
+      generation_(base::process_generation()),
+      owner_(describe_owner(options_.client)),
+      loop_([this] { on_timer(); }) {
+  bound_.rate_error_ppm = options_.client.clock_rate_error_ppm;
+}
+
+Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::StoreUrl url,
+                                         CoreOptions options) {
+  std::shared_ptr<Core> core(new Core(std::move(options)), &Core::dispose);
+  auto store =
+      factory(std::move(url), port::StoreContext{&core->loop_, core.get(), core->owner_.owner});
+  if (!store) return store.error();
+  core->store_ = *std::move(store);
+  return core;
+}
+
+void Core::dispose(Core* core) {
+  if (core->forked()) {
+    // The parent's threads, sockets and files are not ours to close: leave them all alone.
+    if (core->store_) core->store_->abandon_after_fork();
+    return;
+  }
+  if (core->notifier_.on_worker_thread() || core->loop_.on_loop_thread()) {
+    start_thread("holdfast-close", [core] { delete core; }).detach();
+  } else {
+    delete core;
+  }
+}
+
+Core::~Core() {
+  static_cast<void>(close(kParting));
+  notifier_.stop();
+}
+
+bool Core::forked() const noexcept { return base::process_generation() != generation_; }
+
+Error Core::forked_error() const {
+  return {Errc::kClosed, "this process is a forked child of the one that connected to " +
+                             options_.store_url + ": locks are not inherited; connect anew"};
+}
+
+Result<void> Core::check_alive() const {
+  if (forked()) return forked_error();
+  if (closed_.load(std::memory_order_acquire)) {
+    return Error(Errc::kClosed, "the client of " + options_.store_url + " was closed");
+  }
+  return {};
+}
+
+Result<void> Core::close(std::chrono::nanoseconds limit) {
+  if (forked()) return forked_error();
+  if (closed_.exchange(true)) return {};
+  const BootInstant until = base::BootClock::now() + limit;
+  if (!store_) {
+    loop_.stop();
+    return {};
+  }
+  end_all();
+  std::size_t left = 0;
+  {
+    const base::LocalLock lock(mutex_);
+    while (releases_under_way_ + waiting_.size() > 0) {
+      const auto now = base::BootClock::now();
+      if (now >= until) break;
+      drained_.wait_for(mutex_, until - now);
+    }
+    left = releases_under_way_ + waiting_.size();
+    samplers_.clear();
+  }
+  store_->close(std::max(until, base::BootClock::now() + std::chrono::milliseconds(10)));
+  renewal_.stop();
+  {
+    // Calls that wait for a reply get one from Store::close(), by the loop.
+    const base::LocalLock lock(mutex_);
+    while (calls_under_way_ > 0) drained_.wait_for(mutex_, std::chrono::milliseconds(100));
+  }
+  loop_.stop();
+  if (left == 0) return {};
+  return Error(Errc::kTimedOut, std::to_string(left) + " releases" + at_store() +
+                                    " were not confirmed in time; the store frees those locks at "
+                                    "the end of their leases");
+}
+
+// Waits end with kClosed, held leases are lost to their holders and given back.
+void Core::end_all() {
+  const base::LocalLock lock(mutex_);
+  const BootInstant now = base::BootClock::now();
+  std::vector<ContenderPtr> waiting;
+  for (const auto& [id, contender] : waiting_) waiting.push_back(contender);
+  for (const auto& contender : waiting) {
+    execute(contender, contender->acquire->on_cancel(now, Errc::kClosed));
+  }
+  std::vector<ContenderPtr> held;
+  for (const auto& [at, contender] : schedule_) {
+    if (contender->renewal && !contender->releasing) held.push_back(contender);
+  }
+  for (const auto& contender : held) {
+    lose(contender, Error(Errc::kClosed, "the client was closed"));
+    send_release(contender);
+  }
+}
+
+std::string Core::at_store() const { return " on " + options_.store_url; }
+
+void Core::log(std::string line) {
+  if (!options_.client.log) return;
+  notifier_.post([this, line = std::move(line)] { options_.client.log(line); });
+}
+
+void Core::on_push(const port::Push& push) {
+  {
+    const base::LocalLock lock(mutex_);
+    const BootInstant now = base::BootClock::now();
+    const auto found = waiting_.find(push.id);
+    if (found != waiting_.end()) {
+      const ContenderPtr contender = found->second;
+      if (contender->acquire) execute(contender, contender->acquire->on_push(now, push));
+    } else {
+      // A hint about a lock that is held (it was broken, perhaps): look at once.
+      for (const auto& [at, contender] : schedule_) {
+        if (contender->id != push.id || !contender->renewal || contender->releasing) continue;
+        const ContenderPtr held = contender;
+        apply(held, held->renewal->on_doubt(now));
+        break;
+      }
+    }
+  }
+  flush_outbox();
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,168 @@
+// The driver: executes what the step functions decide, on one store.
+//
+// Three threads, each started when first needed: the loop (completions, pushes, deadlines; never
+// blocks), the renewal thread (calls Store::renew, which may block) and the notifier (callbacks of
+// the user). A request that needs no waiting runs on the caller's own thread where the store can.
+//
+// Guarantee: a lease's deadline fires on the loop whatever the store and the user's callbacks do;
+// every call answers kClosed in a forked child, and sends nothing.
+// Thread-safety: all calls from any thread.
+// Ownership: handles share the core. The last one closes it, waiting at most a second for queued
+// releases (on a thread of its own when that happens inside a callback).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "holdfast/guarantees.h"
+#include "holdfast/lock_info.h"
+#include "holdfast/mode.h"
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+#include "src/base/local_mutex.h"
+#include "src/port/registry.h"
+#include "src/port/store.h"
+#include "src/session/contender.h"
+#include "src/session/event_loop.h"
+#include "src/session/worker.h"
+
+namespace holdfast::session {
+
+class WatchSampler;
+
+struct CoreOptions {
+  std::string store_url;   // Redacted: for messages.
+  std::string name_space;  // Put before every name, with a '/'.
+  ClientOptions client;
+};
+
+class Core final : public port::Listener, public std::enable_shared_from_this<Core> {
+ public:
+  using ContenderPtr = std::shared_ptr<Contender>;
+
+  static Result<std::shared_ptr<Core>> make(port::StoreFactory factory, port::StoreUrl url,
+                                            CoreOptions options);
+  ~Core() override;
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // nullptr: busy, and it was not to wait. The contender is held otherwise.
+  Result<ContenderPtr> acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
+                               bool may_wait);
+  Result<ContenderPtr> adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
+                             AcquireOptions options);
+  Result<void> release(const ContenderPtr& contender);
+  void release_later(const ContenderPtr& contender);
+  Result<void> renew(const ContenderPtr& contender);
+  void detach(const ContenderPtr& contender);
+  // The wall clock disagrees with boot time: renew now.
+  void doubt(const ContenderPtr& contender);
+
+  Result<std::optional<LockInfo>> inspect(std::string name);
+  Result<std::vector<LockInfo>> list(std::string prefix, std::size_t limit);
+  Result<Watch> watch(std::string prefix, std::function<void(const LockEvent&)> callback);
+  Result<void> break_lock(std::string name, port::Token token, std::string reason);
+  Result<DoctorReport> doctor();
+  Guarantees guarantees() const { return store_->guarantees(); }
+  const std::string& store_url() const { return options_.store_url; }
+
+  Result<void> close(std::chrono::nanoseconds limit);
+
+  bool forked() const noexcept;
+  Error forked_error() const;
+  static std::stop_token lost_token(Contender& contender);
+
+  void on_push(const port::Push& push) override;
+
+ private:
+  friend class WatchSampler;
+  struct Outgoing {
+    ContenderPtr contender;
+    port::RenewItem item;
+    bool waiting = false;
+  };
+
+  explicit Core(CoreOptions options);
+  static void dispose(Core* core);
+  Result<void> check_alive() const;
+
+  // core_acquire.cc
+  Result<ContenderPtr> make_contender(std::string name, const holdfast::Mode& mode,
+                                      AcquireOptions options);
+  port::AcquireRequest request_for(const Contender& contender, bool may_wait) const;
+  AcquireFsm::Terms terms_for(const Contender& contender, bool may_wait) const;
+  std::optional<Result<ContenderPtr>> acquire_inline(const ContenderPtr& contender, bool may_wait);
+  Result<ContenderPtr> acquire_waiting(const ContenderPtr& contender, bool may_wait);
+  void execute(const ContenderPtr& contender, const AcquireFsm::Action& action)
+      HOLDFAST_REQUIRES(mutex_);
+  void send_acquire(const ContenderPtr& contender, bool fresh_id) HOLDFAST_REQUIRES(mutex_);
+  void send_cancel(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void tell_queued(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void finish(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void start_lease(const ContenderPtr& contender, const port::TicketState& state,
+                   const SendLog& log) HOLDFAST_REQUIRES(mutex_);
+
+  // core_renew.cc
+  void apply(const ContenderPtr& contender, const RenewalFsm::Action& action)
+      HOLDFAST_REQUIRES(mutex_);
+  void publish(Contender& contender) HOLDFAST_REQUIRES(mutex_);
+  void lose(const ContenderPtr& contender, const Error& why) HOLDFAST_REQUIRES(mutex_);
+  void send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting)
+      HOLDFAST_REQUIRES(mutex_);
+  void flush_outbox() HOLDFAST_EXCLUDES(mutex_);
+  void on_renewed(const std::vector<Outgoing>& batch,
+                  const Result<std::vector<Result<port::TicketState>>>& replies)
+      HOLDFAST_EXCLUDES(mutex_);
+  void on_timer() HOLDFAST_EXCLUDES(mutex_);
+  void on_due(const ContenderPtr& contender, BootInstant now) HOLDFAST_REQUIRES(mutex_);
+  void schedule(const ContenderPtr& contender, BootInstant at) HOLDFAST_REQUIRES(mutex_);
+  void unschedule(Contender& contender) HOLDFAST_REQUIRES(mutex_);
+  void arm(BootInstant at) HOLDFAST_REQUIRES(mutex_);
+  void send_release(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void end_locally(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void end_all() HOLDFAST_EXCLUDES(mutex_);
+  void log(std::string line);
+
+  // core_queries.cc
+  template <typename T>
+  Result<T> ask(const std::function<void(BootInstant deadline, port::Done<T>)>& send);
+  std::string stored(const std::string& name) const;
+  std::string shown(const std::string& stored_name) const;
+  port::OwnerPtr owner_info(const std::string& reason) const;
+  BootInstant request_deadline() const;
+  std::string at_store() const;  // " on sqlite:///..."
+
+  const CoreOptions options_;
+  const std::uint64_t generation_;
+  ClockBound bound_;
+  machine::OwnerInfo owner_;
+  std::atomic<bool> closed_{false};
+
+  // Built before the store, which posts to the loop from its first moment.
+  EventLoop loop_;
+  Worker renewal_{"holdfast-renew"};
+  Worker notifier_{"holdfast-notify"};
+  std::unique_ptr<port::Store> store_;
+
+  base::LocalMutex mutex_;
+  struct IdHash {
+    std::size_t operator()(const port::AcquisitionId& id) const { return id.low; }
+  };
+  std::unordered_map<port::AcquisitionId, ContenderPtr, IdHash> waiting_
+      HOLDFAST_GUARDED_BY(mutex_);
+  Schedule schedule_ HOLDFAST_GUARDED_BY(mutex_);
+  BootInstant armed_at_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
+  std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);
+  std::size_t releases_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  base::LocalCondition drained_;
+};
+
+}  // namespace holdfast::session

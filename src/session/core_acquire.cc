@@ -1,0 +1,311 @@
+// How the core asks for locks: on the caller's thread where that needs no waiting, else by the
+// loop, with the caller asleep.
+#include <algorithm>
+#include <optional>
+
+#include "src/base/random.h"
+#include "src/session/core.h"
+#include "src/session/names.h"
+
+namespace holdfast::session {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortestTtl(100);
+constexpr milliseconds kLongestTtl = std::chrono::hours(24);
+// A missed wake-up costs at most this.
+constexpr milliseconds kSlowestHeartbeat(1'000);
+
+machine::Mode to_machine(const holdfast::Mode& mode) {
+  switch (mode.kind()) {
+    case holdfast::Mode::Kind::kExclusive: return machine::Mode::exclusive();
+    case holdfast::Mode::Kind::kShared: return machine::Mode::shared();
+    case holdfast::Mode::Kind::kPermits:
+      return machine::Mode::of_permits(mode.count(), mode.capacity());
+  }
+  return {};
+}
+
+Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& options) {
+  const auto bad = [](std::string what) { return Error(Errc::kInvalidArgument, std::move(what)); };
+  if (options.ttl < kShortestTtl || options.ttl > kLongestTtl) {
+    return bad("a ttl of " + std::to_string(options.ttl.count()) +
+               " ms: it is 100 ms at least and 24 h at most");
+  }
+  if (options.wait && *options.wait < milliseconds::zero()) {
+    return bad("a wait cannot be negative");
+  }
+  if (options.max_hold < milliseconds::zero()) return bad("max_hold cannot be negative");
+  if (options.min_remaining < milliseconds::zero() || options.min_remaining > options.ttl / 2) {
+    return bad("min_remaining is at most half of the ttl");
+  }
+  if (options.reason.size() > 1024) return bad("a reason has at most 1024 bytes");
+  if (mode.kind() == holdfast::Mode::Kind::kPermits &&
+      (mode.count() == 0 || mode.count() > mode.capacity())) {
+    return bad(std::to_string(mode.count()) + " of " + std::to_string(mode.capacity()) +
+               " permits: ask for at least one and at most all");
+  }
+  return {};
+}
+
+Nanos heartbeat(Duration ttl) {
+  return std::min<Nanos>(kSlowestHeartbeat, Nanos(waiter_lease(ttl)) / 3);
+}
+
+port::AcquisitionId fresh_id() {
+  const base::Random128 random = base::random_128();
+  return {random.high, random.low};
+}
+
+}  // namespace
+
+Result<Core::ContenderPtr> Core::make_contender(std::string name, const holdfast::Mode& mode,
+                                                AcquireOptions options) {
+  if (auto alive = check_alive(); !alive) return alive.error();
+  if (auto good = check_name(name); !good) return good.error();
+  if (options.ttl == milliseconds::zero()) options.ttl = options_.client.default_ttl;
+  if (auto good = check_options(mode, options); !good) return good.error();
+  std::string stored_name = stored(name);
+  auto contender =
+      std::make_shared<Contender>(std::move(name), std::move(stored_name), mode, generation_);
+  contender->id = fresh_id();
+  contender->ttl = options.ttl;
+  contender->options = std::move(options);
+  return contender;
+}
+
+port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait) const {
+  port::AcquireRequest request;
+  request.name = contender.stored_name;
+  request.id = contender.id;
+  request.mode = to_machine(contender.mode);
+  request.policy = contender.options.barging ? port::Policy::kBarging : port::Policy::kFair;
+  request.may_wait = may_wait;
+  request.ttl = contender.ttl;
+  request.waiter_ttl = waiter_lease(contender.ttl);
+  request.max_waiters = contender.options.max_waiters;
+  request.owner = owner_info(contender.options.reason);
+  request.deadline = request_deadline();
+  return request;
+}
+
+AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) const {
+  AcquireFsm::Terms terms;
+  terms.ttl = contender.ttl;
+  terms.waiter_ttl = waiter_lease(contender.ttl);
+  terms.may_wait = may_wait;
+  if (contender.options.wait) terms.wait = *contender.options.wait;
+  terms.heartbeat = heartbeat(contender.ttl);
+  terms.min_left = contender.options.min_remaining > milliseconds::zero()
+                       ? Nanos(contender.options.min_remaining)
+                       : heartbeat(contender.ttl);
+  terms.bound = bound_;
+  return terms;
+}
+
+Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode& mode,
+                                         AcquireOptions options, bool may_wait) {
+  if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
+  auto made = make_contender(std::move(name), mode, std::move(options));
+  if (!made) return made.error();
+  const ContenderPtr contender = *std::move(made);
+  if (contender->options.cancel.stop_requested()) {
+    return Error(Errc::kCancelled, "the wait for lock '" + contender->name + "' was cancelled");
+  }
+  // The core stays until the lease, or this call, is over.
+  contender->core = shared_from_this();
+  auto answer = acquire_inline(contender, may_wait);
+  if (!answer) answer = acquire_waiting(contender, may_wait);
+  if (!*answer || **answer == nullptr) contender->core = nullptr;
+  if (*answer) return *std::move(answer);
+  return Error(answer->error().code(), "lock '" + printable(contender->name) + "'" + at_store() +
+                                           ": " + answer->error().message());
+}
+
+// nullopt: it needs the loop. Nothing was left in the store then.
+std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPtr& contender,
+                                                               bool may_wait) {
+  AcquireFsm fsm(terms_for(*contender, /*may_wait=*/false));
+  fsm.start(base::BootClock::now());
+  const auto reply = store_->acquire_inline(request_for(*contender, /*may_wait=*/false));
+  if (!reply) return std::nullopt;
+  const auto action = fsm.on_reply(base::BootClock::now(), *reply);
+  switch (action.step) {
+    case AcquireFsm::Step::kGranted: {
+      const base::LocalLock lock(mutex_);
+      start_lease(contender, fsm.held(), fsm.log());
+      return contender;
+    }
+    case AcquireFsm::Step::kBusy:
+      if (may_wait) return std::nullopt;
+      return ContenderPtr();
+    case AcquireFsm::Step::kFailed: return *fsm.error();
+    case AcquireFsm::Step::kWait:
+    case AcquireFsm::Step::kSendAcquire:
+    case AcquireFsm::Step::kSendHeartbeat:
+    case AcquireFsm::Step::kSendCancel: break;
+  }
+  // Granted with too little left, or the outcome is unknown: the same id goes on by the loop.
+  return std::nullopt;
+}
+
+Result<Core::ContenderPtr> Core::acquire_waiting(const ContenderPtr& contender, bool may_wait) {
+  const std::stop_callback cancel(contender->options.cancel, [this, contender] {
+    loop_.post([this, contender] {
+      {
+        const base::LocalLock lock(mutex_);
+        if (!contender->acquire) return;
+        execute(contender, contender->acquire->on_cancel(base::BootClock::now(), Errc::kCancelled));
+      }
+      flush_outbox();
+    });
+  });
+  {
+    const base::LocalLock lock(mutex_);
+    contender->acquire.emplace(terms_for(*contender, may_wait));
+    ++calls_under_way_;
+    if (closed_) {
+      contender->failure = Error(Errc::kClosed, "the client was closed");
+      contender->finished = true;
+    } else {
+      waiting_[contender->id] = contender;
+      execute(contender, contender->acquire->start(base::BootClock::now()));
+    }
+  }
+  flush_outbox();
+  const base::LocalLock lock(mutex_);
+  while (!contender->finished) contender->changed.wait(mutex_);
+  --calls_under_way_;
+  drained_.notify_all();
+  if (contender->failure) return *contender->failure;
+  if (!contender->renewal) return ContenderPtr();
+  return contender;
+}
+
+void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& action) {
+  switch (action.step) {
+    case AcquireFsm::Step::kWait: break;
+    case AcquireFsm::Step::kSendAcquire: send_acquire(contender, action.fresh_id); break;
+    case AcquireFsm::Step::kSendHeartbeat: send_out(contender, action.seq, /*waiting=*/true); break;
+    case AcquireFsm::Step::kSendCancel: send_cancel(contender); break;
+    case AcquireFsm::Step::kGranted: {
+      const AcquireFsm fsm = *contender->acquire;
+      finish(contender);
+      start_lease(contender, fsm.held(), fsm.log());
+      return;
+    }
+    case AcquireFsm::Step::kFailed:
+      contender->failure = contender->acquire->error();
+      finish(contender);
+      return;
+    case AcquireFsm::Step::kBusy: finish(contender); return;
+  }
+  if (!contender->acquire) return;
+  tell_queued(contender);
+  schedule(contender, contender->acquire->wake_at());
+}
+
+void Core::send_acquire(const ContenderPtr& contender, bool fresh) {
+  if (fresh) {
+    waiting_.erase(contender->id);
+    contender->id = fresh_id();
+    waiting_[contender->id] = contender;
+  }
+  const port::AcquisitionId id = contender->id;
+  store_->acquire(request_for(*contender, contender->acquire->may_wait()),
+                  [this, contender, id](const Result<port::TicketState>& reply) {
+                    {
+                      const base::LocalLock lock(mutex_);
+                      if (!contender->acquire || contender->id != id) return;
+                      execute(contender,
+                              contender->acquire->on_reply(base::BootClock::now(), reply));
+                    }
+                    flush_outbox();
+                  });
+}
+
+void Core::send_cancel(const ContenderPtr& contender) {
+  store_->cancel({contender->stored_name, contender->id, request_deadline()},
+                 [this, contender](const Result<port::EndStatus>& reply) {
+                   const base::LocalLock lock(mutex_);
+                   if (!contender->acquire) return;
+                   execute(contender,
+                           contender->acquire->on_cancel_reply(base::BootClock::now(), reply));
+                 });
+}
+
+void Core::tell_queued(const ContenderPtr& contender) {
+  if (contender->told_queued || !contender->acquire->queued()) return;
+  contender->told_queued = true;
+  if (!contender->options.on_queued) return;
+  notifier_.post([callback = contender->options.on_queued, ahead = contender->acquire->ahead()] {
+    callback(ahead);
+  });
+}
+
+void Core::finish(const ContenderPtr& contender) {
+  unschedule(*contender);
+  waiting_.erase(contender->id);
+  contender->acquire.reset();
+  contender->finished = true;
+  contender->changed.notify_all();
+  drained_.notify_all();
+}
+
+void Core::start_lease(const ContenderPtr& contender, const port::TicketState& state,
+                       const SendLog& log) {
+  const BootInstant now = base::BootClock::now();
+  RenewalFsm::Terms terms;
+  terms.ttl = contender->ttl;
+  terms.bound = bound_;
+  terms.renew = contender->options.auto_renew;
+  if (contender->options.max_hold > milliseconds::zero()) {
+    terms.hold_until = now + contender->options.max_hold;
+  }
+  contender->token = state.token;
+  contender->slack_ns = bound_.slack(contender->ttl).count();
+  contender->renewal.emplace(now, terms, state, log);
+  contender->wall_minus_boot_ns = base::wall_minus_boot().count();
+  contender->state = LeaseState::kHeld;
+  apply(contender, contender->renewal->on_tick(now));
+}
+
+Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& mode,
+                                       port::AcquisitionId id, AcquireOptions options) {
+  auto made = make_contender(std::move(name), mode, std::move(options));
+  if (!made) return made.error();
+  const ContenderPtr contender = *std::move(made);
+  contender->id = id;
+  SendLog log = SendLog::starting_at(1);
+  // The number of the last request is known to the store only: the first answer tells it.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const std::uint64_t seq = log.add(base::BootClock::now());
+    auto replies = ask<std::vector<Result<port::TicketState>>>(
+        [&](BootInstant deadline, port::Done<std::vector<Result<port::TicketState>>> done) {
+          port::RenewItem item{contender->stored_name, id, seq, contender->ttl,
+                               waiter_lease(contender->ttl)};
+          renewal_.post([this, item = std::move(item), deadline, done = std::move(done)] {
+            store_->renew({item}, deadline, done);
+          });
+        });
+    if (!replies) return replies.error();
+    const Result<port::TicketState>& reply = replies->front();
+    if (!reply) return reply.error();
+    if (reply->status != port::TicketStatus::kHeld) {
+      return Error(Errc::kLost, "lock '" + printable(contender->name) + "'" + at_store() +
+                                    ": this lease does not hold it (any more)");
+    }
+    if (reply->seq == seq) {
+      const base::LocalLock lock(mutex_);
+      contender->core = shared_from_this();
+      start_lease(contender, *reply, log);
+      return contender;
+    }
+    log = SendLog::starting_at(reply->seq + 1);
+  }
+  return Error(Errc::kUnavailable, "lock '" + printable(contender->name) + "'" + at_store() +
+                                       ": another process renews this lease at the same time");
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,41 @@
+// How long a lease is sure, counted on this side.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "src/base/clock.h"
+#include "src/machine/types.h"
+
+namespace holdfast::session {
+
+using base::BootInstant;
+using machine::Duration;
+using Nanos = std::chrono::nanoseconds;
+
+// What the two clocks may differ by. The rate error is relative, between both clocks; the margin
+// covers their granularity and the time from a check to its use.
+struct ClockBound {
+  std::uint32_t rate_error_ppm = 10'000;
+  Nanos margin = std::chrono::milliseconds(10);
+
+  // The part of a lease that is not counted on. The margin shrinks with very short leases, so that
+  // they keep at least nine tenths of what is left.
+  Nanos slack(Duration lease) const {
+    const Nanos exact = lease;
+    return exact / 1'000'000 * rate_error_ppm + std::min(margin, exact / 10);
+  }
+
+  // `sent` is the instant before the request was written that the lease counts from.
+  BootInstant safe_deadline(BootInstant sent, Duration lease) const {
+    return sent + lease - slack(lease);
+  }
+};
+
+// The lease of a ticket while it waits: a dead waiter stands in the way for as long.
+inline Duration waiter_lease(Duration ttl) {
+  return std::min<Duration>(ttl, std::chrono::seconds(5));
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,81 @@
+#include "src/session/event_loop.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+
+#include "src/session/thread.h"
+
+namespace holdfast::session {
+
+struct EventLoop::Impl {
+  explicit Impl(std::function<void()> timer_callback)
+      : on_timer(std::move(timer_callback)),
+        timer_fd(::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC)),
+        timer(context, timer_fd) {}
+
+  void wait_for_timer() {
+    timer.async_wait(asio::posix::stream_descriptor::wait_read, [this](std::error_code error) {
+      if (error) return;
+      std::uint64_t expirations = 0;
+      // EAGAIN: it was armed anew between its end and this call, and will fire again.
+      if (::read(timer_fd, &expirations, sizeof expirations) > 0) on_timer();
+      wait_for_timer();
+    });
+  }
+
+  std::function<void()> on_timer;
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
+  int timer_fd;
+  asio::posix::stream_descriptor timer;
+  std::thread thread;
+};
+
+EventLoop::EventLoop(std::function<void()> on_timer)
+    : impl_(std::make_unique<Impl>(std::move(on_timer))) {
+  impl_->wait_for_timer();
+  impl_->thread = start_thread("holdfast-loop", [impl = impl_.get()] { impl->context.run(); });
+}
+
+EventLoop::~EventLoop() { stop(); }
+
+void EventLoop::post(port::Task task) { asio::post(impl_->context, std::move(task)); }
+
+void EventLoop::arm(base::BootInstant at) noexcept {
+  itimerspec when{};
+  if (at != base::BootInstant::max()) {
+    // Zero would disarm; the past fires at once.
+    const auto since_boot = std::max(at.time_since_epoch(), std::chrono::nanoseconds(1));
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
+    when.it_value.tv_sec = static_cast<time_t>(seconds.count());
+    when.it_value.tv_nsec = static_cast<long>((since_boot - seconds).count());
+  }
+  ::timerfd_settime(impl_->timer_fd, TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+bool EventLoop::on_loop_thread() const noexcept {
+  return impl_->thread.get_id() == std::this_thread::get_id();
+}
+
+void EventLoop::stop() {
+  if (!impl_->thread.joinable()) return;
+  asio::post(impl_->context, [this] {
+    impl_->timer.close();
+    impl_->work.reset();
+  });
+  impl_->thread.join();
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,50 @@
+#include "src/session/names.h"
+
+#include <gtest/gtest.h>
+
+namespace holdfast::session {
+namespace {
+
+TEST(NamesTest, OrdinaryAndOddNamesAreAllowed) {
+  for (const std::string& name :
+       {std::string("a"), std::string("orders/42"), std::string("{x}'\"%\\ $(id)"),
+        std::string("日本語"), std::string("a..b/...c"), std::string(256, 'x'), std::string("/"),
+        std::string("\xf0\x9f\x94\x92")}) {
+    EXPECT_TRUE(check_name(name).has_value()) << name;
+  }
+}
+
+TEST(NamesTest, EmptyLongAndDotDotAreRefused) {
+  for (const std::string& name : {std::string(), std::string(257, 'x'), std::string(".."),
+                                  std::string("a/../b"), std::string("a/..")}) {
+    EXPECT_FALSE(check_name(name).has_value()) << name;
+  }
+}
+
+TEST(NamesTest, ControlCharactersAreRefused) {
+  for (const std::string& name : {std::string("a\nb"), std::string("a\0b", 3), std::string("\x7f"),
+                                  std::string("\x1b[2J"), std::string("\xc2\x85")}) {
+    EXPECT_FALSE(check_name(name).has_value());
+  }
+}
+
+TEST(NamesTest, MalformedUtf8IsRefusedWithItsPlace) {
+  // A lone tail, a cut sequence, an overlong form, a surrogate, beyond the last code point.
+  for (const char* name :
+       {"ab\x80", "ab\xc3", "ab\xc0\xaf", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80", "ab\xff"}) {
+    const auto checked = check_name(name);
+    ASSERT_FALSE(checked.has_value());
+    EXPECT_NE(checked.error().message().find("at byte 2"), std::string::npos)
+        << checked.error().message();
+  }
+}
+
+TEST(NamesTest, MessagesShowNoRawBytes) {
+  const auto checked = check_name("\x1b[31mred\xff");
+  ASSERT_FALSE(checked.has_value());
+  EXPECT_EQ(checked.error().message().find('\x1b'), std::string::npos);
+  EXPECT_EQ(checked.error().message().find('\xff'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast::session

@@ -1,0 +1,105 @@
+#include "src/session/renewal_fsm.h"
+
+#include <algorithm>
+
+namespace holdfast::session {
+namespace {
+
+// Renewed every third of the lease; a failed one is tried again four times as often.
+constexpr int kRenewalsPerLease = 3;
+constexpr int kRetriesPerLease = 12;
+
+}  // namespace
+
+RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::TicketState& state,
+                       SendLog log)
+    : terms_(terms), log_(log), renew_at_(now) {
+  extend(state);
+  if (state.lease < terms_.ttl) renew_at_ = now;
+}
+
+void RenewalFsm::extend(const port::TicketState& state) {
+  const auto sent = log_.sent_at(state.seq);
+  if (!sent) return;
+  const BootInstant sure = terms_.bound.safe_deadline(*sent, state.lease);
+  if (sure <= sure_until_) return;
+  sure_until_ = sure;
+  deadline_ = terms_.hold_until ? std::min(sure, *terms_.hold_until) : sure;
+  renew_at_ = *sent + Nanos(state.lease) / kRenewalsPerLease;
+}
+
+RenewalFsm::Action RenewalFsm::on_tick(BootInstant now) { return next(now); }
+
+RenewalFsm::Action RenewalFsm::on_doubt(BootInstant now) {
+  if (in_flight_) {
+    ask_again_ = true;
+  } else {
+    renew_at_ = std::min(renew_at_, now);
+  }
+  return next(now);
+}
+
+RenewalFsm::Action RenewalFsm::on_renew_asked(BootInstant now) {
+  asked_ = true;
+  return on_doubt(now);
+}
+
+bool RenewalFsm::may_renew() const {
+  if (terms_.hold_until && renew_at_ >= *terms_.hold_until) return false;
+  return terms_.renew || asked_;
+}
+
+RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::TicketState>& reply) {
+  in_flight_ = false;
+  ++replies_;
+  if (state_ == State::kLost) return {};
+  // Before anything else: whatever the reply says, it came after the owner was told to stop.
+  if (now >= deadline_) return next(now);
+  if (reply.has_value() && reply->status == port::TicketStatus::kHeld) {
+    const BootInstant before = renew_at_;
+    extend(*reply);
+    // A reply about an older request extends nothing: then the next try is not put off.
+    if (renew_at_ == before) renew_at_ = now + Nanos(terms_.ttl) / kRetriesPerLease;
+    state_ = State::kHeld;
+  } else if (reply.has_value()) {
+    return lose(Errc::kLost, "the store has no such lease any more");
+  } else if (reply.error().code() == Errc::kLost || reply.error().code() == Errc::kBroken) {
+    state_ = State::kLost;
+    loss_ = reply.error();
+    return {Step::kLost, 0};
+  } else {
+    state_ = State::kInDoubt;
+    renew_at_ = now + Nanos(terms_.ttl) / kRetriesPerLease;
+  }
+  if (ask_again_) renew_at_ = now;
+  ask_again_ = false;
+  return next(now);
+}
+
+RenewalFsm::Action RenewalFsm::next(BootInstant now) {
+  if (state_ == State::kLost) return {};
+  if (now >= deadline_) {
+    if (terms_.hold_until && now >= *terms_.hold_until) {
+      return lose(Errc::kLost, "it was held for as long as max_hold allows");
+    }
+    return lose(Errc::kLost, terms_.renew ? "it could not be renewed before its lease ended"
+                                          : "its lease ended, and renewal was not asked for");
+  }
+  if (!may_renew() || in_flight_ || now < renew_at_) return {};
+  in_flight_ = true;
+  asked_ = false;
+  return {Step::kSend, log_.add(now)};
+}
+
+RenewalFsm::Action RenewalFsm::lose(Errc code, const char* why) {
+  state_ = State::kLost;
+  loss_ = Error(code, why);
+  return {Step::kLost, 0};
+}
+
+BootInstant RenewalFsm::wake_at() const {
+  if (state_ == State::kLost) return BootInstant::max();
+  return !may_renew() || in_flight_ ? deadline_ : std::min(deadline_, renew_at_);
+}
+
+}  // namespace holdfast::session

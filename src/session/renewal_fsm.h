@@ -1,0 +1,84 @@
+// Decides when a held lease is renewed, when it is in doubt and when it is lost. Pure: events in,
+// actions out; no clock, thread or socket.
+//
+//   State     reply: held         reply: gone   no or failed reply      clock at the deadline
+//   kHeld     kHeld, extended     kLost         kInDoubt                kLost
+//   kInDoubt  kHeld, extended     kLost         kInDoubt                kLost
+//   kLost     kLost               kLost         kLost                   kLost
+//
+// Guarantee: the deadline is counted from the send of the request that the store says its lease
+// counts from, never from a reply; it never moves back; nothing revives a passed deadline.
+// Not guaranteed: that the owner notices. The driver must call on_tick() at wake_at().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "holdfast/result.h"
+#include "src/port/store.h"
+#include "src/session/deadline.h"
+#include "src/session/send_log.h"
+
+namespace holdfast::session {
+
+class RenewalFsm {
+ public:
+  enum class State : std::uint8_t { kHeld, kInDoubt, kLost };
+
+  enum class Step : std::uint8_t {
+    kWait,  // Nothing until wake_at().
+    kSend,  // Send a renewal numbered `seq`.
+    kLost,  // Tell the owner; nothing more will come.
+  };
+  struct Action {
+    Step step = Step::kWait;
+    std::uint64_t seq = 0;
+  };
+
+  struct Terms {
+    Duration ttl{};
+    ClockBound bound{};
+    bool renew = true;
+    std::optional<BootInstant> hold_until{};  // No renewal from here on, and the lease ends.
+  };
+
+  // The ticket was found held at `now`, on the terms of `state`; `log` has when its requests went
+  // out. A lease shorter than the ttl (inherited by hand-off) is renewed at once.
+  RenewalFsm(BootInstant now, const Terms& terms, const port::TicketState& state, SendLog log);
+
+  Action on_tick(BootInstant now);
+  Action on_reply(BootInstant now, const Result<port::TicketState>& reply);
+  // The store hinted at a change, or the wall clock outran boot time: ask now.
+  Action on_doubt(BootInstant now);
+  // The owner asks for a renewal now, also where none is sent by itself.
+  Action on_renew_asked(BootInstant now);
+  // Grows with every reply about a request that this side made.
+  std::uint64_t replies() const { return replies_; }
+  bool in_flight() const { return in_flight_; }
+
+  State state() const { return state_; }
+  BootInstant deadline() const { return deadline_; }
+  BootInstant wake_at() const;
+  // Why it is lost; only then.
+  const std::optional<Error>& loss() const { return loss_; }
+
+ private:
+  Action next(BootInstant now);
+  bool may_renew() const;
+  Action lose(Errc code, const char* why);
+  void extend(const port::TicketState& state);
+
+  Terms terms_;
+  SendLog log_;
+  State state_ = State::kHeld;
+  BootInstant sure_until_ = BootInstant::min();  // By what the store confirmed.
+  BootInstant deadline_ = BootInstant::min();    // The same, within max_hold.
+  BootInstant renew_at_{};
+  bool in_flight_ = false;
+  bool ask_again_ = false;
+  bool asked_ = false;
+  std::uint64_t replies_ = 0;
+  std::optional<Error> loss_;
+};
+
+}  // namespace holdfast::session

@@ -1,0 +1,263 @@
+#include "src/session/renewal_fsm.h"
+
+#include <gtest/gtest.h>
+
+namespace holdfast::session {
+namespace {
+
+using namespace std::chrono_literals;
+using State = RenewalFsm::State;
+using Step = RenewalFsm::Step;
+
+BootInstant at(Nanos since_start) { return BootInstant(1h) + since_start; }
+
+port::TicketState held(std::uint64_t seq, Duration lease) {
+  port::TicketState state;
+  state.status = port::TicketStatus::kHeld;
+  state.seq = seq;
+  state.lease = lease;
+  return state;
+}
+
+port::TicketState gone() {
+  port::TicketState state;
+  state.status = port::TicketStatus::kGone;
+  return state;
+}
+
+Error unavailable() { return {Errc::kUnavailable, "no route"}; }
+
+// One percent of the lease, and ten milliseconds.
+constexpr Nanos kSlackOf30s = 310ms;
+
+RenewalFsm::Terms terms(Duration ttl = 30s) {
+  RenewalFsm::Terms out;
+  out.ttl = ttl;
+  return out;
+}
+
+SendLog log_with_acquire_at(BootInstant sent) {
+  SendLog log;
+  log.add(sent);
+  return log;
+}
+
+// Granted for 30 s; the request went out at 0 s and was answered at 1 s.
+RenewalFsm granted(const RenewalFsm::Terms& how = terms()) {
+  return RenewalFsm(at(1s), how, held(0, how.ttl), log_with_acquire_at(at(0s)));
+}
+
+TEST(RenewalFsmTest, TheDeadlineCountsFromTheSendOfTheRequest) {
+  EXPECT_EQ(granted().deadline(), at(30s) - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, ARenewalIsSentAtAThirdOfTheLease) {
+  RenewalFsm renewal = granted();
+  EXPECT_EQ(renewal.wake_at(), at(10s));
+  EXPECT_EQ(renewal.on_tick(at(10s) - 1ns).step, Step::kWait);
+  const auto action = renewal.on_tick(at(10s));
+  EXPECT_EQ(action.step, Step::kSend);
+  EXPECT_EQ(action.seq, 1U);
+}
+
+TEST(RenewalFsmTest, OnlyOneRenewalIsUnderWay) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_tick(at(15s)).step, Step::kWait);
+  EXPECT_EQ(renewal.wake_at(), renewal.deadline());
+}
+
+TEST(RenewalFsmTest, AReplyExtendsFromItsOwnSend) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(14s), held(1, 30s)).step, Step::kWait);
+  EXPECT_EQ(renewal.deadline(), at(40s) - kSlackOf30s);
+  EXPECT_EQ(renewal.wake_at(), at(20s));
+}
+
+TEST(RenewalFsmTest, ALateReplyDoesNotStretchTheLease) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(31s), held(1, 30s)).step, Step::kLost);
+  EXPECT_EQ(renewal.state(), State::kLost);
+  EXPECT_EQ(renewal.loss()->code(), Errc::kLost);
+}
+
+TEST(RenewalFsmTest, NothingRevivesALoss) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  ASSERT_EQ(renewal.on_tick(at(30s)).step, Step::kLost);
+  EXPECT_EQ(renewal.on_reply(at(30s), held(1, 30s)).step, Step::kWait);
+  EXPECT_EQ(renewal.on_doubt(at(30s)).step, Step::kWait);
+  EXPECT_EQ(renewal.on_tick(at(31s)).step, Step::kWait);
+  EXPECT_EQ(renewal.state(), State::kLost);
+  EXPECT_EQ(renewal.wake_at(), BootInstant::max());
+}
+
+TEST(RenewalFsmTest, TheLossIsToldAtTheDeadlineExactly) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_tick(renewal.deadline() - 1ns).step, Step::kWait);
+  EXPECT_EQ(renewal.on_tick(renewal.deadline()).step, Step::kLost);
+}
+
+TEST(RenewalFsmTest, OneFailedRenewalIsDoubtAndIsTriedAgain) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(11s), unavailable()).step, Step::kWait);
+  EXPECT_EQ(renewal.state(), State::kInDoubt);
+  EXPECT_EQ(renewal.deadline(), at(30s) - kSlackOf30s);
+  EXPECT_EQ(renewal.wake_at(), at(11s) + 2500ms);
+  ASSERT_EQ(renewal.on_tick(at(13500ms)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(14s), held(2, 30s)).step, Step::kWait);
+  EXPECT_EQ(renewal.state(), State::kHeld);
+  EXPECT_EQ(renewal.deadline(), at(43500ms) - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, AnUnknownOutcomeExtendsNothing) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  renewal.on_reply(at(11s), Error(Errc::kOutcomeUnknown, "no reply"));
+  EXPECT_EQ(renewal.state(), State::kInDoubt);
+  EXPECT_EQ(renewal.deadline(), at(30s) - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, GoneIsALossAtOnce) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(11s), gone()).step, Step::kLost);
+}
+
+TEST(RenewalFsmTest, BrokenIsToldAsSuch) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(11s), Error(Errc::kBroken, "by ops")).step, Step::kLost);
+  EXPECT_EQ(renewal.loss()->code(), Errc::kBroken);
+}
+
+// The store applied an older request last: the lease it names is what counts.
+TEST(RenewalFsmTest, AReplyThatNamesAnOlderRequestCountsFromThat) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  ASSERT_EQ(renewal.on_reply(at(11s), unavailable()).step, Step::kWait);
+  ASSERT_EQ(renewal.on_tick(at(14s)).step, Step::kSend);
+  renewal.on_reply(at(15s), held(1, 30s));
+  EXPECT_EQ(renewal.deadline(), at(40s) - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, TheDeadlineNeverMovesBack) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  renewal.on_reply(at(11s), held(0, 5s));
+  EXPECT_EQ(renewal.deadline(), at(30s) - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, ARequestThatIsForgottenExtendsNothing) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  renewal.on_reply(at(11s), held(77, 30s));
+  EXPECT_EQ(renewal.deadline(), at(30s) - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, AnInheritedWaitersLeaseIsRenewedAtOnce) {
+  RenewalFsm renewal(at(2s), terms(), held(0, 5s), log_with_acquire_at(at(1s)));
+  EXPECT_EQ(renewal.deadline(), at(6s) - 60ms);
+  EXPECT_EQ(renewal.on_tick(at(2s)).step, Step::kSend);
+  renewal.on_reply(at(3s), held(1, 30s));
+  EXPECT_EQ(renewal.deadline(), at(32s) - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, MaxHoldEndsTheLeaseAndTheRenewals) {
+  RenewalFsm::Terms how = terms();
+  how.hold_until = at(15s);
+  RenewalFsm renewal = granted(how);
+  EXPECT_EQ(renewal.deadline(), at(15s));
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  renewal.on_reply(at(11s), held(1, 30s));
+  EXPECT_EQ(renewal.deadline(), at(15s));
+  EXPECT_EQ(renewal.on_tick(at(14s)).step, Step::kWait);
+  EXPECT_EQ(renewal.on_tick(at(15s)).step, Step::kLost);
+  EXPECT_NE(renewal.loss()->message().find("max_hold"), std::string::npos);
+}
+
+TEST(RenewalFsmTest, WithoutRenewalTheLeaseRunsOut) {
+  RenewalFsm::Terms how = terms();
+  how.renew = false;
+  RenewalFsm renewal = granted(how);
+  EXPECT_EQ(renewal.on_tick(at(20s)).step, Step::kWait);
+  EXPECT_EQ(renewal.wake_at(), renewal.deadline());
+  EXPECT_EQ(renewal.on_tick(at(30s)).step, Step::kLost);
+}
+
+TEST(RenewalFsmTest, TheOwnerMayAskForARenewalAllTheSame) {
+  RenewalFsm::Terms how = terms();
+  how.renew = false;
+  RenewalFsm renewal = granted(how);
+  ASSERT_EQ(renewal.on_renew_asked(at(5s)).step, Step::kSend);
+  renewal.on_reply(at(6s), held(1, 30s));
+  EXPECT_EQ(renewal.replies(), 1U);
+  EXPECT_EQ(renewal.deadline(), at(35s) - kSlackOf30s);
+  EXPECT_EQ(renewal.on_tick(at(20s)).step, Step::kWait);
+}
+
+TEST(RenewalFsmTest, DoubtAsksAtOnceAndAgainAfterTheReplyUnderWay) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_doubt(at(3s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_doubt(at(3s)).step, Step::kWait);
+  // The reply on its way may be older than what the hint was about.
+  EXPECT_EQ(renewal.on_reply(at(4s), held(1, 30s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(5s), held(2, 30s)).step, Step::kWait);
+}
+
+TEST(RenewalFsmTest, ShortLeasesKeepNineTenths) {
+  RenewalFsm renewal(at(0s), terms(100ms), held(0, 100ms), log_with_acquire_at(at(0s)));
+  EXPECT_EQ(renewal.deadline(), at(100ms) - 1ms - 10ms);
+}
+
+// Time only goes on, replies of every kind come in any order: the deadline is monotonic and never
+// beyond what some acknowledged send allows.
+TEST(RenewalFsmTest, AnySequenceKeepsTheDeadlineWithinTheNewestSend) {
+  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::uint64_t dice = seed * 0x9E3779B97F4A7C15ULL;
+    const auto below = [&dice](std::uint64_t n) {
+      dice ^= dice << 13U;
+      dice ^= dice >> 7U;
+      dice ^= dice << 17U;
+      return dice % n;
+    };
+    RenewalFsm renewal = granted();
+    BootInstant now = at(1s);
+    BootInstant newest_send = at(0s);
+    BootInstant last_deadline = renewal.deadline();
+    std::uint64_t sent = 0;
+    for (int step = 0; step < 60; ++step) {
+      now += Nanos(static_cast<std::int64_t>(below(4'000'000'000)));
+      RenewalFsm::Action action;
+      switch (below(4)) {
+        case 0: action = renewal.on_tick(now); break;
+        case 1: action = renewal.on_doubt(now); break;
+        case 2:
+          action = renewal.in_flight() ? renewal.on_reply(now, held(below(sent + 2), 30s))
+                                       : renewal.on_tick(now);
+          break;
+        default:
+          action =
+              renewal.in_flight() ? renewal.on_reply(now, unavailable()) : renewal.on_tick(now);
+      }
+      if (action.step == Step::kSend) {
+        newest_send = now;
+        sent = action.seq;
+      }
+      ASSERT_GE(renewal.deadline(), last_deadline);
+      ASSERT_LE(renewal.deadline(), newest_send + 30s - kSlackOf30s);
+      last_deadline = renewal.deadline();
+      if (now >= last_deadline && renewal.on_tick(now).step != Step::kSend) {
+        ASSERT_EQ(renewal.state(), State::kLost);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::session

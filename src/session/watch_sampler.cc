@@ -1,0 +1,99 @@
+#include "src/session/watch_sampler.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "src/session/core.h"
+
+namespace holdfast::session {
+namespace {
+
+constexpr auto kPeriod = std::chrono::milliseconds(200);
+
+using HolderKey = std::pair<std::string, Token>;
+using WaiterKey = std::pair<std::string, std::string>;
+
+WaiterKey waiter_key(const LockInfo& lock, const WaiterInfo& waiter) {
+  return {lock.name,
+          waiter.who.owner + '\n' + std::to_string(waiter.who.since.time_since_epoch().count())};
+}
+
+bool was_broken(const LockInfo* lock, const Token& token) {
+  return lock != nullptr && lock->last_break && lock->last_break->token == token;
+}
+
+}  // namespace
+
+std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
+                                   const std::vector<LockInfo>& after) {
+  std::set<HolderKey> holders_after;
+  std::set<WaiterKey> waiters_before;
+  std::set<HolderKey> holders_before;
+  std::map<std::string, const LockInfo*> locks_after;
+  for (const LockInfo& lock : after) {
+    locks_after[lock.name] = &lock;
+    for (const HolderInfo& holder : lock.holders) holders_after.emplace(lock.name, holder.token);
+  }
+  std::vector<LockEvent> events;
+  for (const LockInfo& lock : before) {
+    for (const WaiterInfo& waiter : lock.waiters) waiters_before.insert(waiter_key(lock, waiter));
+    for (const HolderInfo& holder : lock.holders) {
+      holders_before.emplace(lock.name, holder.token);
+      if (holders_after.contains({lock.name, holder.token})) continue;
+      const auto now = locks_after.find(lock.name);
+      const LockInfo* present = now == locks_after.end() ? nullptr : now->second;
+      const bool expired = holder.time_left <= std::chrono::milliseconds(kPeriod);
+      const LockEventKind kind = was_broken(present, holder.token) ? LockEventKind::kBroken
+                                 : expired                         ? LockEventKind::kExpired
+                                                                   : LockEventKind::kReleased;
+      events.push_back({kind, lock.name, holder.who, holder.token, {}});
+    }
+  }
+  for (const LockInfo& lock : after) {
+    for (const HolderInfo& holder : lock.holders) {
+      if (holders_before.contains({lock.name, holder.token})) continue;
+      events.push_back(
+          {LockEventKind::kGranted, lock.name, holder.who, holder.token, holder.time_left});
+    }
+  }
+  for (const LockInfo& lock : after) {
+    for (const WaiterInfo& waiter : lock.waiters) {
+      if (waiters_before.contains(waiter_key(lock, waiter))) continue;
+      events.push_back({LockEventKind::kQueued, lock.name, waiter.who, {}, {}});
+    }
+  }
+  return events;
+}
+
+std::shared_ptr<WatchSampler> WatchSampler::start(Core& core, std::string prefix, Sink sink,
+                                                  std::vector<LockInfo> present) {
+  std::shared_ptr<WatchSampler> sampler(
+      new WatchSampler(core, std::move(prefix), std::move(sink), std::move(present)));
+  const base::LocalLock lock(core.mutex_);
+  core.samplers_.push_back(sampler);
+  core.arm(sampler->on_tick(base::BootClock::now()));
+  return sampler;
+}
+
+BootInstant WatchSampler::on_tick(BootInstant now) {
+  if (now < next_) return next_;
+  next_ = now + kPeriod;
+  if (asking_) return next_;
+  asking_ = true;
+  core_.store_->list(prefix_, kMostLocks, core_.request_deadline(),
+                     [weak = weak_from_this()](const Result<std::vector<LockInfo>>& found) {
+                       const auto self = weak.lock();
+                       if (!self) return;
+                       self->asking_ = false;
+                       if (!found) return;
+                       for (const LockEvent& event : differences(self->seen_, *found)) {
+                         self->sink_(event);
+                       }
+                       self->seen_ = *found;
+                     });
+  return next_;
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,52 @@
+// A watch over a store that cannot tell every change: lists the locks again and again and tells
+// what differs.
+//
+// Not guaranteed: that a hold shorter than the period is seen; a token that jumped tells of it.
+// Thread-safety: on_tick() and the replies run on the core's loop.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/lock_info.h"
+#include "src/session/deadline.h"
+
+namespace holdfast::session {
+
+class Core;
+
+// What changed from `before` to `after`, in the order: ends, then grants, then new waiters.
+std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
+                                   const std::vector<LockInfo>& after);
+
+class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
+ public:
+  using Sink = std::function<void(const LockEvent&)>;
+  static constexpr std::size_t kMostLocks = 10'000;
+
+  // `present`: what there is now, so that only what changes from here on is told.
+  static std::shared_ptr<WatchSampler> start(Core& core, std::string prefix, Sink sink,
+                                             std::vector<LockInfo> present);
+
+  // Asks the store if it is time; says when it will be next.
+  BootInstant on_tick(BootInstant now);
+
+ private:
+  WatchSampler(Core& core, std::string prefix, Sink sink, std::vector<LockInfo> present)
+      : core_(core),
+        prefix_(std::move(prefix)),
+        sink_(std::move(sink)),
+        seen_(std::move(present)) {}
+
+  Core& core_;
+  const std::string prefix_;
+  const Sink sink_;
+  std::vector<LockInfo> seen_;
+  bool asking_ = false;
+  BootInstant next_{};
+};
+
+}  // namespace holdfast::session
