@@ -31,8 +31,7 @@ TicketState terms(const Reply& reply) {
   return state;
 }
 
-std::optional<Duration> until(Instant next_expiry, Instant now) {
-  if (next_expiry == Instant{}) return std::nullopt;  // Nobody holds it, only waits.
+Duration until(Instant next_expiry, Instant now) {
   return std::max(next_expiry - now, Duration(0));
 }
 
@@ -96,6 +95,14 @@ Error explain_mismatch(const AcquireRequest& request, const LockImage& current) 
   return {Errc::kInvalidArgument, text + "; all users of a name must agree"};
 }
 
+// Is the lease that this request wants to upgrade still there?
+bool holds(const LockImage* current, const AcquireRequest& request) {
+  if (current == nullptr) return false;
+  return std::any_of(current->tickets.begin(), current->tickets.end(), [&](const auto& ticket) {
+    return ticket.held && ticket.id == request.upgrade_of;
+  });
+}
+
 }  // namespace
 
 std::string describe(const Mode& mode) {
@@ -151,6 +158,9 @@ Result<TicketState> to_acquire_result(const Reply& reply, const AcquireRequest& 
                                       const LockImage* current, Instant now) {
   if (reply.outcome == Outcome::kMismatch && current != nullptr) {
     return explain_mismatch(request, *current);
+  }
+  if (reply.outcome == Outcome::kInvalid && request.upgrade_of && !holds(current, request)) {
+    return Error{Errc::kLost, quoted(request.name) + "the shared lease to upgrade has ended"};
   }
   if (reply.outcome == Outcome::kTooLarge) {
     return Error{Errc::kInvalidArgument,
@@ -258,6 +268,7 @@ LockInfo to_lock_info(const LockImage& image, Instant now, std::optional<BreakIn
 }
 
 std::optional<LockEvent> to_event(const machine::Effect& effect, Instant now) {
+  if (effect.system) return std::nullopt;
   LockEvent event;
   switch (effect.kind) {
     case EffectKind::kQueued: event.kind = LockEventKind::kQueued; break;

@@ -32,8 +32,9 @@ machine::Renew to_command(const RenewItem& item);
 Result<TicketState> to_ticket_state(const machine::Reply& reply, std::string_view name,
                                     machine::Instant now);
 
-// The same for an Acquire: a mismatch is told as what was asked for against what is in use
-// (`current`: the lock after the command; nullptr: not known).
+// The same for an Acquire: a mismatch is told as what was asked for against what is in use, and an
+// upgrade of a lease that has ended is kLost (`current`: the lock after the command; nullptr: there
+// is none, or it is not known).
 Result<TicketState> to_acquire_result(const machine::Reply& reply, const AcquireRequest& request,
                                       const machine::LockImage* current, machine::Instant now);
 
@@ -45,7 +46,8 @@ Result<EndStatus> to_end_status(const machine::Reply& reply, std::string_view na
 Result<TicketState> to_downgrade_result(const machine::Reply& reply, std::string_view name,
                                         AcquisitionId id, const machine::LockImage* after);
 
-// Of Break, SetValue and Resize: true, or an error (kLost: not the holder).
+// Of Break, SetValue and Resize: true; false: it stands in the queue (Resize); or an error (kLost:
+// not the holder, or a lock that is not in use).
 Result<bool> to_done(const machine::Reply& reply, std::string_view name);
 
 // A ticket whose lease is known, as the client needs it to count its deadline.

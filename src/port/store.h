@@ -156,7 +156,8 @@ class Store {
   // A value beside the lock, set by a holder only. Errors: kLost (not the holder).
   virtual void set_value(TicketRequest holder, std::string value, Done<bool> done) = 0;
   virtual void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) = 0;
-  // Changes N of a permits lock: at once when growing, in queue order (`id`) when shrinking.
+  // Changes N of a permits lock: at once when growing (true), in queue order under `id` when
+  // shrinking (false: it waits for its turn; cancel() withdraws it). kLost: the lock is not in use.
   virtual void resize(TicketRequest request, std::uint32_t capacity, Done<bool> done) = 0;
 
   // The same on the calling thread, where the store can do it without waiting for another thread;
