@@ -1,7 +1,7 @@
 // Takes and releases a lock on each store URL that is given; ends with 0 when all of it worked.
-#include <holdfast/holdfast.h>
-
 #include <cstdio>
+
+#include <holdfast/holdfast.h>
 
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
