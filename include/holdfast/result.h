@@ -32,8 +32,8 @@ class [[nodiscard]] Result {
   using error_type = Error;
 
   // Implicit on purpose: `return lease;` and `return Error{...};` both read well.
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  Result(T held) : state_(std::in_place_index<0>, std::move(held)) {}
+  Result(Error failure) : state_(std::in_place_index<1>, std::move(failure)) {}
 
   bool has_value() const noexcept { return state_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
@@ -81,7 +81,7 @@ class [[nodiscard]] Result<void> {
   using error_type = Error;
 
   Result() = default;
-  Result(Error error) : error_(std::move(error)) {}
+  Result(Error failure) : error_(std::move(failure)) {}
 
   bool has_value() const noexcept { return !error_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "src/stores/memory/memory_store.h"
-#ifdef HOLDFAST_HAVE_SQLITE
+#ifdef HOLDFAST_STORE_SQLITE
 #include "src/stores/sqlite/sqlite_store.h"
 #endif
 
@@ -17,7 +17,7 @@ struct Entry {
 
 constexpr Entry kStores[] = {
     {"memory", &stores::make_memory_store},
-#ifdef HOLDFAST_HAVE_SQLITE
+#ifdef HOLDFAST_STORE_SQLITE
     {"sqlite", &stores::make_sqlite_store},
 #else
     {"sqlite", nullptr},

@@ -136,7 +136,7 @@ void Core::end_all() {
   }
 }
 
-std::string Core::at_store() const { return " on " + options_.store_url; }
+std::string Core::at_store() const { return " (" + options_.store_url + ")"; }
 
 void Core::log(std::string line) {
   if (!options_.client.log) return;

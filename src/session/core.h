@@ -136,7 +136,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::string shown(const std::string& stored_name) const;
   port::OwnerPtr owner_info(const std::string& reason) const;
   BootInstant request_deadline() const;
-  std::string at_store() const;  // " on sqlite:///..."
+  std::string at_store() const;  // " (sqlite:///...)"
 
   const CoreOptions options_;
   const std::uint64_t generation_;
