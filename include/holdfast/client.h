@@ -9,7 +9,9 @@
 // Lock names: UTF-8, 1 to 256 bytes, no control characters, no `..` segment.
 //
 // Thread-safety: all calls from any thread; copies are the same client.
-// Ownership: locks, leases and watches share the client's core and keep it alive.
+// Ownership: locks, leases and watches share the client's core and keep it alive. The destructor of
+// the last of them waits for releases that are still queued, for a second at most; no other
+// destructor waits.
 // Blocking: calls that ask the store end within ClientOptions::request_timeout, besides the wait
 // that was asked for.
 // After fork(): the child must connect anew; every call on the parent's client answers kClosed

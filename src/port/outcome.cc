@@ -130,6 +130,12 @@ machine::Acquire to_command(const AcquireRequest& request) {
   return command;
 }
 
+Error broken_error(const std::string& name, const BreakInfo& trace) {
+  std::string what = "lock '" + name + "' was broken by " + trace.by.owner;
+  if (!trace.by.reason.empty()) what += ": " + trace.by.reason;
+  return {Errc::kBroken, std::move(what)};
+}
+
 machine::Renew to_command(const RenewItem& item) {
   return {item.name, item.id, item.seq, item.ttl, item.waiter_ttl};
 }

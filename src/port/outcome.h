@@ -26,6 +26,9 @@ namespace holdfast::port {
 machine::Acquire to_command(const AcquireRequest& request);
 machine::Renew to_command(const RenewItem& item);
 
+// What a renewal says when the ticket is gone and the lock's last break was of its token.
+Error broken_error(const std::string& name, const BreakInfo& trace);
+
 // --- Replies.
 
 // Of Acquire and Renew. Errors: kInvalidArgument, kQueueFull, kWouldDeadlock, kCorruptState.

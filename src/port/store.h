@@ -87,6 +87,7 @@ struct RenewItem {
   std::uint64_t seq = 0;
   Duration ttl{};
   Duration waiter_ttl{};
+  Token token{};  // Of the grant; zero while waiting.
 };
 
 struct TicketRequest {  // release, cancel, downgrade
@@ -138,7 +139,8 @@ class Store {
   virtual Guarantees guarantees() const = 0;
 
   virtual void acquire(AcquireRequest request, Done<TicketState> done) = 0;
-  // One result per item, in their order; the failure of one does not stop the others.
+  // One result per item, in their order; the failure of one does not stop the others. A holder
+  // that an operator ended is told kBroken where the store has kept the trace, kGone otherwise.
   virtual void renew(std::vector<RenewItem> items, base::BootInstant deadline,
                      Done<std::vector<Result<TicketState>>> done) = 0;
   virtual void release(TicketRequest request, Done<EndStatus> done) = 0;

@@ -283,8 +283,8 @@ Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& m
     const std::uint64_t seq = log.add(base::BootClock::now());
     auto replies = ask<std::vector<Result<port::TicketState>>>(
         [&](BootInstant deadline, port::Done<std::vector<Result<port::TicketState>>> done) {
-          port::RenewItem item{contender->stored_name, id, seq, contender->ttl,
-                               waiter_lease(contender->ttl)};
+          port::RenewItem item{contender->stored_name,       id, seq, contender->ttl,
+                               waiter_lease(contender->ttl), {}};
           renewal_.post([this, item = std::move(item), deadline, done = std::move(done)] {
             store_->renew({item}, deadline, done);
           });

@@ -117,10 +117,10 @@ std::stop_token Core::lost_token(Contender& contender) {
 }
 
 void Core::send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting) {
-  outbox_.push_back(
-      {contender,
-       {contender->stored_name, contender->id, seq, contender->ttl, waiter_lease(contender->ttl)},
-       waiting});
+  outbox_.push_back({contender,
+                     {contender->stored_name, contender->id, seq, contender->ttl,
+                      waiter_lease(contender->ttl), waiting ? port::Token{} : contender->token},
+                     waiting});
 }
 
 // Hands what is due to the renewal thread, which takes all that has gathered when it gets to it.

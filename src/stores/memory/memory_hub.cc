@@ -147,10 +147,22 @@ void MemoryHub::renew(const MailboxPtr& from, const std::vector<port::RenewItem>
       if (reply.outcome == machine::Outcome::kHeld || reply.outcome == machine::Outcome::kWaiting) {
         routes_.insert_or_assign(item.id, from);
       }
-      results.push_back(port::to_ticket_state(reply, item.name, machine_.now()));
+      results.push_back(renewed(reply, item));
     }
     if (results.size() == items.size()) return then(std::move(results));
   } while (true);
+}
+
+Result<TicketState> MemoryHub::renewed(const machine::Reply& reply,
+                                       const port::RenewItem& item) const {
+  if (reply.outcome == machine::Outcome::kGone) {
+    const auto trace = traces_.find(item.name);
+    const Token token{item.token.epoch, item.token.counter};
+    if (trace != traces_.end() && trace->second.second.token == token) {
+      return port::broken_error(item.name, trace->second.second);
+    }
+  }
+  return port::to_ticket_state(reply, item.name, machine_.now());
 }
 
 Result<port::EndStatus> MemoryHub::end(machine::Action action, const port::TicketRequest& request,

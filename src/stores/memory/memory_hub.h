@@ -87,6 +87,8 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
   void leave_trace(const std::string& name, BreakInfo trace) HOLDFAST_REQUIRES(mutex_);
   Result<port::EndStatus> end(machine::Action action, const port::TicketRequest& request,
                               const Then<port::EndStatus>& then);
+  Result<port::TicketState> renewed(const machine::Reply& reply, const port::RenewItem& item) const
+      HOLDFAST_REQUIRES(mutex_);
   std::optional<LockInfo> look(const std::string& name) HOLDFAST_REQUIRES(mutex_);
   void end_watch(const Watcher* watcher);
 
