@@ -123,7 +123,7 @@ Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode&
                                            ": " + answer->error().message());
 }
 
-// nullopt: it needs the loop. Nothing was left in the store then.
+// nullopt: it needs the loop. Nothing is left in the store then, or is being taken back.
 std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPtr& contender,
                                                                bool may_wait) {
   AcquireFsm fsm(terms_for(*contender, /*may_wait=*/false));
@@ -146,7 +146,10 @@ std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPt
     case AcquireFsm::Step::kSendHeartbeat:
     case AcquireFsm::Step::kSendCancel: break;
   }
-  // Granted with too little left, or the outcome is unknown: the same id goes on by the loop.
+  // Granted with too little left, or the outcome is unknown: take it back, and ask anew by the loop,
+  // behind that.
+  store_->cancel({contender->stored_name, contender->id, request_deadline()},
+                 [](const Result<port::EndStatus>&) {});
   return std::nullopt;
 }
 
