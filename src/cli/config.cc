@@ -1,0 +1,289 @@
+#include "src/cli/config.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <toml++/toml.h>
+
+#include "src/cli/duration.h"
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+std::string place(const toml::source_region& region, const std::string& file) {
+  return file + ":" + std::to_string(region.begin.line);
+}
+
+// Reads one table of the file, and complains about what it does not know.
+class TableReader {
+ public:
+  TableReader(const toml::table& table, std::string file) : table_(table), file_(std::move(file)) {}
+
+  void text(const char* key, std::optional<std::string>& into) {
+    if (const toml::node* node = take(key)) {
+      if (const auto value = node->value_exact<std::string>()) return set(into, *value);
+      fail(*node, key, "must be text in quotes");
+    }
+  }
+
+  void duration(const char* key, std::optional<Duration>& into) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    std::string text;
+    if (const auto value = node->value_exact<std::string>()) text = *value;
+    if (const auto value = node->value_exact<std::int64_t>()) text = std::to_string(*value);
+    auto parsed = parse_duration(text);
+    if (!parsed) return fail(*node, key, parsed.error().message());
+    set(into, *parsed);
+  }
+
+  void exit_code(const char* key, std::optional<int>& into) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    const auto value = node->value_exact<std::int64_t>();
+    if (!value || *value < 1 || *value > 255) return fail(*node, key, "must be from 1 to 255");
+    set(into, static_cast<int>(*value));
+  }
+
+  void on_lost(const char* key, std::optional<OnLost>& into) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    const auto parsed = parse_on_lost(node->value_or(std::string()));
+    if (!parsed) return fail(*node, key, "must be \"term\", \"kill\" or \"ignore\"");
+    set(into, *parsed);
+  }
+
+  const toml::table* table(const char* key) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return nullptr;
+    if (!node->is_table()) fail(*node, key, "must be a table: [run]");
+    return node->as_table();
+  }
+
+  Result<void> finish() {
+    for (auto&& [key, node] : table_) {
+      const std::string name(key.str());
+      if (error_ || std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      const std::string near = nearest(name, known_);
+      fail(node, name, near.empty() ? "is not known" : "is not known; did you mean " + near + "?");
+    }
+    if (error_) return *error_;
+    return {};
+  }
+
+ private:
+  template <typename T>
+  static void set(std::optional<T>& into, T value) {
+    if (!into) into = std::move(value);  // A file read earlier comes first.
+  }
+
+  const toml::node* take(const char* key) {
+    known_.emplace_back(key);
+    return table_.get(key);
+  }
+
+  void fail(const toml::node& node, const std::string& key, const std::string& why) {
+    if (error_) return;
+    error_ = Error(Errc::kInvalidArgument,
+                   place(node.source(), file_) + ": " + printable(key) + ": " + why);
+  }
+
+  const toml::table& table_;
+  std::string file_;
+  std::vector<std::string> known_;
+  std::optional<Error> error_;
+};
+
+Result<void> read_table(const toml::table& root, const std::string& file, Config& into) {
+  TableReader top(root, file);
+  top.text("store", into.store);
+  top.duration("ttl", into.ttl);
+  const toml::table* run_table = top.table("run");
+  if (auto finished = top.finish(); !finished || run_table == nullptr) return finished;
+  TableReader run(*run_table, file);
+  run.duration("wait", into.wait);
+  run.duration("min_hold", into.min_hold);
+  run.duration("max_hold", into.max_hold);
+  run.duration("kill_after", into.kill_after);
+  run.on_lost("on_lost", into.on_lost);
+  run.exit_code("exit_lost", into.exit_lost);
+  run.exit_code("exit_timeout", into.exit_timeout);
+  run.exit_code("exit_error", into.exit_error);
+  return run.finish();
+}
+
+Result<void> read_file(const std::string& file, bool must_exist, Config& into) {
+  struct stat status {};
+  const bool there = ::stat(file.c_str(), &status) == 0;
+  if (!there && !must_exist && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return {};
+  if (!there || ::access(file.c_str(), R_OK) != 0 || S_ISDIR(status.st_mode)) {
+    const int why = S_ISDIR(status.st_mode) ? EISDIR : errno;
+    return Error(Errc::kUnavailable, "cannot read the configuration file " + printable(file) +
+                                         ": " + std::strerror(why));
+  }
+  try {
+    return read_table(toml::parse_file(file), printable(file), into);
+  } catch (const toml::parse_error& error) {
+    return Error(Errc::kInvalidArgument,
+                 place(error.source(), printable(file)) + ": " + std::string(error.description()));
+  }
+}
+
+std::optional<std::string> home_based(const char* xdg, const char* under_home) {
+  if (const auto base = environment(xdg); base && base->front() == '/') return base;
+  if (const auto home = environment("HOME"); home && home->front() == '/') {
+    return *home + under_home;
+  }
+  return std::nullopt;
+}
+
+// RFC 3986, as far as a path of a file needs it.
+std::string percent_encoded(const std::string& path) {
+  std::string out;
+  for (const char c : path) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                       std::strchr("/-._~", c) != nullptr;
+    if (plain) {
+      out += c;
+      continue;
+    }
+    char text[8];
+    std::snprintf(text, sizeof text, "%%%02X", static_cast<unsigned char>(c));
+    out += text;
+  }
+  return out;
+}
+
+Result<std::string> default_store() {
+  if (::geteuid() == 0) return std::string("sqlite:///var/lib/holdfast/locks.db");
+  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
+  if (!base) {
+    return Error(Errc::kInvalidArgument,
+                 "there is no home directory to keep the default store in: neither XDG_STATE_HOME"
+                 " nor HOME is set to an absolute path. Set one of them, or name a store with"
+                 " --store, HOLDFAST_STORE or --config (for example"
+                 " --store sqlite:///run/lock/me/locks.db)");
+  }
+  return "sqlite://" + percent_encoded(*base + "/holdfast/locks.db");
+}
+
+bool is_secret_key(std::string_view key) {
+  return key == "password" || key == "pass" || key == "passwd" || key == "secret" ||
+         key == "token" || key == "auth" || key == "key";
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::sscanf(std::string(text.substr(i + 1, 2)).c_str(), "%2x", &value) == 1) {
+      out += static_cast<char>(value);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// The user's name and password in front of the host; empty: none.
+std::string_view userinfo(std::string_view url) {
+  const std::size_t slashes = url.find("://");
+  if (slashes == url.npos) return {};
+  std::string_view authority = url.substr(slashes + 3);
+  authority = authority.substr(0, authority.find_first_of("/?#"));
+  const std::size_t at = authority.rfind('@');
+  return at == authority.npos ? std::string_view() : authority.substr(0, at);
+}
+
+// Calls `visit(key, value, whole)` for each option of the query.
+template <typename Visit>
+void each_option(std::string_view url, Visit visit) {
+  const std::size_t question = url.find('?');
+  if (question == url.npos) return;
+  std::string_view rest = url.substr(question + 1);
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const std::size_t equals = std::min(one.find('='), one.size());
+    visit(one.substr(0, equals), one.substr(std::min(equals + 1, one.size())), one);
+  }
+}
+
+}  // namespace
+
+Result<Config> load_config(const std::optional<std::string>& file) {
+  Config config;
+  if (file) {
+    if (auto read = read_file(*file, true, config); !read) return read.error();
+    return config;
+  }
+  if (const auto base = home_based("XDG_CONFIG_HOME", "/.config")) {
+    if (auto read = read_file(*base + "/holdfast/config.toml", false, config); !read) {
+      return read.error();
+    }
+  }
+  if (auto read = read_file("/etc/holdfast/config.toml", false, config); !read) {
+    return read.error();
+  }
+  return config;
+}
+
+Result<StoreChoice> choose_store(const CommonOptions& common, const Config& config) {
+  if (common.store) {
+    return StoreChoice{*common.store, "--store", !holds_secret(*common.store)};
+  }
+  if (const auto url = environment("HOLDFAST_STORE")) {
+    return StoreChoice{*url, "HOLDFAST_STORE", false};
+  }
+  if (config.store) return StoreChoice{*config.store, "the configuration", false};
+  auto url = default_store();
+  if (!url) return url.error();
+  return StoreChoice{*url, "the default", false};
+}
+
+bool holds_secret(const std::string& url) {
+  std::string text = url;
+  for (int depth = 0; depth < 4; ++depth) {
+    if (userinfo(text).find(':') != std::string_view::npos) return true;
+    bool found = false;
+    each_option(text, [&found](std::string_view key, std::string_view value, std::string_view) {
+      found = found || is_secret_key(key) || holds_secret(percent_decoded(value));
+    });
+    if (found) return true;
+    std::string decoded = percent_decoded(text);
+    if (decoded == text) return false;
+    text = std::move(decoded);
+  }
+  return true;  // Nested deeper than anything sensible: assume the worst.
+}
+
+std::string without_secret(const std::string& url) {
+  if (!holds_secret(url)) return url;
+  const std::size_t slashes = url.find("://");
+  std::string out = url.substr(0, url.find('?'));
+  const std::string_view user = userinfo(url);
+  if (!user.empty()) out.replace(slashes + 3, user.size() + 1, "");
+  return out;
+}
+
+std::optional<std::string> url_option(const std::string& url, const std::string& key) {
+  std::optional<std::string> found;
+  each_option(url, [&](std::string_view name, std::string_view value, std::string_view) {
+    if (name == key) found = percent_decoded(value);
+  });
+  return found;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,55 @@
+// Settings from TOML files, the environment and the options: which store, and defaults for `run`.
+//
+// Order, the first that says something wins: option; HOLDFAST_STORE; --config FILE or else the
+// user's file ($XDG_CONFIG_HOME/holdfast/config.toml, ~/.config/...), then
+// /etc/holdfast/config.toml; the built-in default. With --config the other files are not read.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "holdfast/result.h"
+#include "src/cli/options.h"
+
+namespace holdfast::cli {
+
+struct Config {
+  std::optional<std::string> store;
+  std::optional<Duration> ttl;
+  // [run]
+  std::optional<Duration> wait;
+  std::optional<Duration> min_hold;
+  std::optional<Duration> max_hold;
+  std::optional<Duration> kill_after;
+  std::optional<OnLost> on_lost;
+  std::optional<int> exit_lost;
+  std::optional<int> exit_timeout;
+  std::optional<int> exit_error;
+};
+
+// Errors: kInvalidArgument "FILE:LINE: ..." for what is not TOML, an unknown key or a wrong value;
+// kUnavailable for a file that cannot be read (a missing one is an error with --config only).
+Result<Config> load_config(const std::optional<std::string>& file);
+
+// Where the store's URL came from, for -v.
+struct StoreChoice {
+  std::string url;
+  std::string source;  // "--store", "HOLDFAST_STORE", "the configuration", "the default"
+  // The URL may be given to the command's environment: it came by --store and holds no secret.
+  bool exportable = false;
+};
+
+// Errors: kInvalidArgument when there is no home to put the default store into; says what to do.
+Result<StoreChoice> choose_store(const CommonOptions& common, const Config& config);
+
+// A password or the like in the URL, also in URLs nested in it.
+bool holds_secret(const std::string& url);
+
+// The URL without passwords and the like, for messages before a client exists.
+std::string without_secret(const std::string& url);
+
+// The value of an option in the URL's query ("ttl"); nullopt: not there.
+std::optional<std::string> url_option(const std::string& url, const std::string& key);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,14 @@
+// What the program's exit status means; `run` lets the first three be remapped.
+#pragma once
+
+namespace holdfast::cli {
+
+inline constexpr int kExitUnhealthy = 1;     // doctor: a problem, or a promise that is not kept.
+inline constexpr int kExitLost = 123;        // The lock was lost.
+inline constexpr int kExitTimeout = 124;     // The lock was not acquired in time.
+inline constexpr int kExitError = 125;       // Holdfast's own failure.
+inline constexpr int kExitCannotRun = 126;   // The command was found but could not be run.
+inline constexpr int kExitNotFound = 127;    // The command was not found.
+inline constexpr int kExitSignalBase = 128;  // 128 + n: ended by signal n.
+
+}  // namespace holdfast::cli

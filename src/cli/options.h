@@ -1,0 +1,107 @@
+// What each command was asked to do, read from its arguments.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/mode.h"
+#include "holdfast/result.h"
+
+namespace holdfast::cli {
+
+using Duration = std::chrono::milliseconds;
+
+struct CommonOptions {
+  std::optional<std::string> store;
+  std::optional<std::string> config;
+  bool json = false;
+  bool verbose = false;
+  bool quiet = false;
+  bool help = false;
+};
+
+// How a lock is asked for.
+struct LockOptions {
+  std::string name;
+  Mode mode = Mode::exclusive();
+  std::optional<Duration> wait;  // Not set: without limit; zero: not at all.
+  std::optional<Duration> ttl;
+  std::optional<Duration> max_hold;
+  std::string reason;
+};
+
+enum class OnLost { kTerm, kKill, kIgnore };
+enum class Leftover { kEnd, kWait };
+
+struct RunOptions {
+  CommonOptions common;
+  LockOptions lock;
+  std::vector<std::string> command;
+  std::optional<Duration> min_hold;
+  std::optional<Duration> kill_after;
+  std::optional<OnLost> on_lost;
+  Leftover leftover = Leftover::kEnd;
+  std::optional<int> json_fd;
+  std::optional<int> exit_lost;
+  std::optional<int> exit_timeout;
+  std::optional<int> exit_error;
+};
+
+struct HoldOptions {  // Also of `acquire`.
+  CommonOptions common;
+  LockOptions lock;
+};
+
+struct LeaseOptions {  // `renew` and `release`.
+  CommonOptions common;
+  std::string lease;
+  std::optional<Duration> ttl;
+};
+
+struct LookOptions {  // `ls`, `inspect`, `watch`: a prefix or a name.
+  CommonOptions common;
+  std::string name;
+  std::optional<int> count;
+};
+
+struct BreakOptions {
+  CommonOptions common;
+  std::string name;
+  std::string token;
+  std::string reason;
+};
+
+struct DoctorOptions {
+  CommonOptions common;
+  std::vector<std::string> require;
+};
+
+struct BenchOptions {
+  CommonOptions common;
+  int in_flight = 1;
+  int names = 1;
+  Duration duration{2'000};
+  std::optional<Duration> ttl;
+};
+
+// Errors: kInvalidArgument with a sentence for people. With `common.help` the rest is not checked.
+// `into` holds what could be read also after an error (for --exit-error).
+using Arguments = std::vector<std::string>;
+Result<void> parse_run(const Arguments& arguments, RunOptions& into);
+Result<void> parse_hold(const std::string& command, const Arguments& arguments, HoldOptions& into);
+Result<void> parse_lease(const std::string& command, const Arguments& arguments,
+                         LeaseOptions& into);
+Result<void> parse_look(const std::string& command, const Arguments& arguments, LookOptions& into);
+Result<void> parse_break(const Arguments& arguments, BreakOptions& into);
+Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
+Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
+
+// "term", "kill" or "ignore".
+std::optional<OnLost> parse_on_lost(std::string_view word);
+
+// Exclusive, --shared, or --permits n/N.
+Result<Mode> parse_mode(bool shared, const std::optional<std::string>& permits);
+
+}  // namespace holdfast::cli

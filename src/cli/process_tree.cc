@@ -1,0 +1,186 @@
+#include "src/cli/process_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "src/cli/fd.h"
+
+namespace holdfast::cli {
+namespace {
+
+struct Stat {
+  Process process;
+  char state = '?';
+};
+
+std::optional<Stat> read_stat(pid_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  char text[1024];
+  const ssize_t n = ::read(file.get(), text, sizeof text - 1);
+  if (n <= 0) return std::nullopt;
+  text[n] = '\0';
+  // The program's name may hold anything, so the fields are counted from its last parenthesis.
+  const char* rest = std::strrchr(text, ')');
+  if (rest == nullptr || rest[1] == '\0') return std::nullopt;
+  Stat stat;
+  stat.process.pid = pid;
+  stat.state = rest[2];
+  int field = 3;
+  for (const char* at = rest + 2; *at != '\0'; ++at) {
+    if (*at != ' ') continue;
+    ++field;
+    if (field == 4) stat.process.parent = static_cast<pid_t>(std::strtol(at, nullptr, 10));
+    if (field == 22) {
+      stat.process.start = std::strtoull(at, nullptr, 10);
+      return stat;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Process> all_processes() {
+  std::vector<Process> all;
+  DIR* directory = ::opendir("/proc");
+  if (directory == nullptr) return all;
+  while (const dirent* entry = ::readdir(directory)) {
+    const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
+    if (pid <= 0) continue;
+    const auto stat = read_stat(pid);
+    if (stat && stat->state != 'Z' && stat->state != 'X') all.push_back(stat->process);
+  }
+  ::closedir(directory);
+  return all;
+}
+
+// The kernel's own list of a process' children saves reading the whole of /proc; nullopt: this
+// kernel has none.
+std::optional<std::vector<pid_t>> children_of(pid_t pid) {
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  DIR* directory = ::opendir(tasks.c_str());
+  if (directory == nullptr) return std::vector<pid_t>();  // It is gone.
+  std::vector<pid_t> children;
+  bool readable = true;
+  while (const dirent* entry = ::readdir(directory)) {
+    if (entry->d_name[0] == '.') continue;
+    const std::string path = tasks + "/" + entry->d_name + "/children";
+    FILE* file = std::fopen(path.c_str(), "re");
+    if (file == nullptr) {
+      readable = readable && errno != ENOENT;
+      readable = readable || ::access(("/proc/self/task/" + std::to_string(::gettid()) +
+                                       "/children").c_str(), R_OK) == 0;
+      continue;
+    }
+    long child = 0;
+    while (std::fscanf(file, "%ld", &child) == 1) children.push_back(static_cast<pid_t>(child));
+    std::fclose(file);
+  }
+  ::closedir(directory);
+  if (!readable) return std::nullopt;
+  return children;
+}
+
+std::vector<Process> by_scan(pid_t root) {
+  std::multimap<pid_t, Process> by_parent;
+  for (const Process& process : all_processes()) by_parent.emplace(process.parent, process);
+  std::vector<Process> found;
+  std::vector<pid_t> open{root};
+  while (!open.empty()) {
+    const pid_t parent = open.back();
+    open.pop_back();
+    const auto [begin, end] = by_parent.equal_range(parent);
+    for (auto it = begin; it != end; ++it) {
+      found.push_back(it->second);
+      open.push_back(it->first == it->second.pid ? 0 : it->second.pid);
+    }
+    by_parent.erase(parent);
+  }
+  return found;
+}
+
+int signal_pinned(const Process& target, int signal) {
+  const Fd pin(static_cast<int>(::syscall(SYS_pidfd_open, target.pid, 0)));
+  if (!pin && errno != ENOSYS && errno != EPERM) return errno;
+  const auto now = read_stat(target.pid);
+  if (!now || now->process.start != target.start) return ESRCH;
+  const long sent = pin ? ::syscall(SYS_pidfd_send_signal, pin.get(), signal, nullptr, 0)
+                        : ::kill(target.pid, signal);
+  return sent == 0 ? 0 : errno;
+}
+
+// Without what `spare` names, and without what hangs below that.
+std::vector<Process> chosen(pid_t root, const std::function<bool(const Process&)>& spare) {
+  std::vector<Process> all = descendants_of(root);
+  if (!spare) return all;
+  std::set<pid_t> spared;
+  std::vector<Process> out;
+  for (const Process& process : all) {  // Parents come before their children.
+    if (spared.count(process.parent) != 0 || spare(process)) {
+      spared.insert(process.pid);
+    } else {
+      out.push_back(process);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Process> descendants_of(pid_t root) {
+  std::vector<Process> found;
+  std::set<pid_t> seen{root};
+  std::vector<pid_t> open{root};
+  while (!open.empty()) {
+    const pid_t parent = open.back();
+    open.pop_back();
+    const auto children = children_of(parent);
+    if (!children) return by_scan(root);
+    for (const pid_t child : *children) {
+      if (!seen.insert(child).second) continue;
+      const auto stat = read_stat(child);
+      if (!stat) continue;
+      if (stat->state != 'Z' && stat->state != 'X') found.push_back(stat->process);
+      open.push_back(child);
+    }
+  }
+  return found;
+}
+
+SignalOutcome signal_tree(pid_t root, int signal,
+                          const std::function<bool(const Process&)>& spare) {
+  SignalOutcome outcome;
+  for (const Process& process : chosen(root, spare)) {
+    const int error = signal_pinned(process, signal);
+    if (error == 0) ++outcome.signalled;
+    if (error == EPERM) outcome.refused.push_back(process.pid);
+  }
+  return outcome;
+}
+
+SignalOutcome kill_tree(pid_t root, const std::function<bool(const Process&)>& spare) {
+  // A tree that forks as fast as it is killed is stopped first: what is stopped does not fork.
+  constexpr int kPasses = 8;
+  std::set<std::pair<pid_t, std::uint64_t>> stopped;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    bool fresh = false;
+    for (const Process& process : chosen(root, spare)) {
+      if (!stopped.insert({process.pid, process.start}).second) continue;
+      fresh = signal_pinned(process, SIGSTOP) == 0 || fresh;
+    }
+    if (!fresh) break;
+  }
+  return signal_tree(root, SIGKILL, spare);
+}
+
+}  // namespace holdfast::cli

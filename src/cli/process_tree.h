@@ -1,0 +1,41 @@
+// Finding and ending everything that descends from a process of ours.
+//
+// Guarantee: a process is signalled only while it is a descendant (it is pinned by a pidfd first,
+// then looked at again), so a reused process id is never hit.
+// Not guaranteed: that one pass sees a process that is being forked meanwhile: repeat until
+// waitpid() says that no child is left, which is exact for a subreaper.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace holdfast::cli {
+
+struct Process {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  std::uint64_t start = 0;  // In ticks since boot: with the pid it names one process for good.
+
+  friend bool operator==(const Process&, const Process&) = default;
+};
+
+// Children, grandchildren ... of `root`, without itself; zombies are left out.
+std::vector<Process> descendants_of(pid_t root);
+
+struct SignalOutcome {
+  int signalled = 0;
+  std::vector<pid_t> refused;  // It runs as another user.
+};
+
+// Sends `signal` to every descendant of `root` that `spare` does not name (nor their descendants).
+SignalOutcome signal_tree(pid_t root, int signal,
+                          const std::function<bool(const Process&)>& spare = {});
+
+// SIGKILL, repeated at once while new processes keep turning up; does not wait for the dying.
+SignalOutcome kill_tree(pid_t root, const std::function<bool(const Process&)>& spare = {});
+
+}  // namespace holdfast::cli

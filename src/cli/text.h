@@ -1,0 +1,31 @@
+// Small helpers for text that people read.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast::cli {
+
+// Foreign text (names, reasons, owners) made safe for a terminal: control characters, also those
+// of C1 and bidirectional overrides, and bytes that are not UTF-8 become \xNN or \u{N}.
+std::string printable(std::string_view text);
+
+// `text` for a message: printable and in single quotes.
+std::string quoted(std::string_view text);
+
+// Columns that UTF-8 text takes, counting each code point as one.
+std::size_t columns(std::string_view text);
+
+// The candidate that a typing error may have meant; empty: none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+// "2026-11-21T05:00:03.123Z"
+std::string iso_time(std::chrono::system_clock::time_point at);
+
+// "05:00:03" today, "Nov 20 05:00" otherwise, in the user's time zone.
+std::string local_time(std::chrono::system_clock::time_point at);
+
+}  // namespace holdfast::cli
