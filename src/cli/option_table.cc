@@ -77,10 +77,10 @@ Result<void> OptionTable::Impl::check_extras() const {
   }
   if (extras.empty()) return {};
   if (command == "run") {
-    return wrong("what is " + quoted(extras.front()) +
+    return wrong("what is " + in_quotes(extras.front()) +
                  "? The command to run stands after '--': holdfast run NAME -- COMMAND [ARG...]");
   }
-  return wrong(quoted(extras.front()) + " is one argument too many");
+  return wrong(in_quotes(extras.front()) + " is one argument too many");
 }
 
 Result<void> OptionTable::Impl::read_values() const {
@@ -133,7 +133,7 @@ void OptionTable::number(const std::string& names, std::optional<int>& target, i
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc() || end != value.data() + value.size() || number < least ||
         number > most) {
-      return Error(Errc::kInvalidArgument, name + ": " + quoted(value) + " is not a number from " +
+      return Error(Errc::kInvalidArgument, name + ": " + in_quotes(value) + " is not a number from " +
                                                std::to_string(least) + " to " +
                                                std::to_string(most));
     }
@@ -147,7 +147,7 @@ void OptionTable::choice(const std::string& names, std::optional<std::string>& t
   impl_->add(names, [&target, choices = std::move(choices)](
                         const std::string& name, const std::string& value) -> Result<void> {
     if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
-      return Error(Errc::kInvalidArgument, name + ": " + quoted(value) + " is not one of " +
+      return Error(Errc::kInvalidArgument, name + ": " + in_quotes(value) + " is not one of " +
                                                joined(choices, ", "));
     }
     target = value;

@@ -84,7 +84,7 @@ Result<Mode> parse_mode(bool shared, const std::optional<std::string>& permits) 
   const std::uint32_t n = slash == text.npos ? 0 : number(text.substr(0, slash));
   const std::uint32_t capacity = slash == text.npos ? 0 : number(text.substr(slash + 1));
   if (n == 0 || capacity == 0 || n > capacity) {
-    return invalid("--permits: " + quoted(text) +
+    return invalid("--permits: " + in_quotes(text) +
                    " is not n/N: write --permits 1/3 for one of three permits");
   }
   return Mode::permits(n, capacity);

@@ -14,7 +14,7 @@ namespace holdfast::cli {
 std::string printable(std::string_view text);
 
 // `text` for a message: printable and in single quotes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 // Columns that UTF-8 text takes, counting each code point as one.
 std::size_t columns(std::string_view text);

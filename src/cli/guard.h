@@ -1,0 +1,86 @@
+// The guard: a second process that ends the command and all its descendants before the lease can
+// be another's, also when this process is killed or stopped.
+//
+//   we                     guard                               command
+//   wait for the lock      -                                   -
+//   launch(deadline)       forks it, moves to its own session  waits for go()
+//   extend(deadline)       puts the end off                    runs
+//   (silence)              deadline - kill_after: TERM, KILL   ends
+//   (killed)               the same, at once                   ends
+//   waits                  -                                   ended: next() says kExited
+//   releases the lock      no descendant left: kTreeEmpty      -
+//
+// Guarantee: without an extension, SIGTERM reaches every descendant at deadline - kill_after -
+// reserve and SIGKILL at deadline - reserve at the latest, repeated until no descendant is left;
+// also those that called setsid, forked twice, or ignore SIGTERM (the guard is their subreaper).
+// If the guard itself is killed, the command dies with it (parent-death signal), and we, being a
+// subreaper too, inherit what is left and kill it.
+// Not guaranteed: descendants that run as another user, sleep uninterruptibly or are frozen; both
+// processes killed at the same instant (then only the command itself dies); a tree that runs on
+// while the whole machine sleeps is ended when it wakes.
+//
+// Thread-safety: start() before any thread is made; the rest from one thread.
+// Time: CLOCK_BOOTTIME.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/cli/boottime.h"
+#include "src/cli/fd.h"
+#include "src/cli/guard_wire.h"
+#include "src/cli/options.h"
+#include "src/cli/signals.h"
+
+namespace holdfast::cli {
+
+struct GuardPlan {
+  std::vector<std::string> command;
+  OnLost on_lost = OnLost::kTerm;
+  Leftover leftover = Leftover::kEnd;
+  Nanos kill_after{};
+  Nanos reserve{};
+  bool quiet = false;
+};
+
+// How long before the deadline the SIGKILL must fall, so that its work is done by then.
+Nanos reserve_for(Nanos kill_after);
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+class Guard {
+ public:
+  // Errors: kUnavailable: no process or descriptor to be had.
+  static Result<Guard> start(const GuardPlan& plan, const Signals& signals);
+
+  int fd() const { return link_.get(); }
+  pid_t pid() const { return pid_; }
+
+  void launch(const Environment& environment, Nanos deadline) const;
+  void go() const { send({GuardWord::kGo, 0, 0, {}}); }
+  void extend(Nanos deadline) const { send({GuardWord::kExtend, 0, deadline.count(), {}}); }
+  void signal(int number) const { send({GuardWord::kSignal, number, 0, {}}); }
+  void lost() const { send({GuardWord::kLost, 0, 0, {}}); }
+  std::optional<GuardMessage> next() const { return receive_message(link_.get()); }
+
+  // Reaps the guard, waiting for its end.
+  void wait();
+
+ private:
+  Guard(pid_t pid, Fd link) : pid_(pid), link_(std::move(link)) {}
+  void send(const GuardMessage& message) const { send_message(link_.get(), message); }
+
+  pid_t pid_ = 0;
+  Fd link_;
+};
+
+// The guard's own life; called in the forked process, never returns.
+[[noreturn]] void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link);
+
+}  // namespace holdfast::cli

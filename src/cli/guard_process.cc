@@ -1,0 +1,322 @@
+// The guard's side of guard.h. It has one thread, and nothing of the lock library in it.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "src/cli/guard.h"
+#include "src/cli/process_tree.h"
+
+namespace holdfast::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The environment as exec wants it: what was inherited, with the new assignments instead of the
+// old ones (an appended one would lose against a stale one in front of it).
+class ExecEnvironment {
+ public:
+  explicit ExecEnvironment(const std::string& assignments) {
+    for (std::size_t at = 0; at < assignments.size();) {
+      texts_.push_back(assignments.substr(at, assignments.find('\0', at) - at));
+      at += texts_.back().size() + 1;
+    }
+    for (char** old = environ; *old != nullptr; ++old) {
+      const char* equals = std::strchr(*old, '=');
+      if (equals == nullptr || !overrides({*old, static_cast<std::size_t>(equals - *old + 1)})) {
+        pointers_.push_back(*old);
+      }
+    }
+    for (std::string& text : texts_) pointers_.push_back(text.data());
+    pointers_.push_back(nullptr);
+  }
+  char** data() { return pointers_.data(); }
+
+ private:
+  bool overrides(const std::string& name_and_equals) const {
+    return std::any_of(texts_.begin(), texts_.end(), [&](const std::string& text) {
+      return text.compare(0, name_and_equals.size(), name_and_equals) == 0;
+    });
+  }
+
+  std::vector<std::string> texts_;
+  std::vector<char*> pointers_;
+};
+
+class GuardProcess {
+ public:
+  GuardProcess(const GuardPlan& plan, const Signals& signals, Fd link)
+      : plan_(plan), signals_(signals), link_(std::move(link)) {}
+
+  [[noreturn]] void run();
+
+ private:
+  void read_link();
+  void on_message(const GuardMessage& message);
+  void on_owner_gone();
+  void launch(const GuardMessage& message);
+  [[noreturn]] void cannot_launch(int error) const;
+  [[noreturn]] void become_command(char** environment, Fd go, Fd status);
+  void leave_session() const;
+  void read_status();
+  void reap();
+  void on_command_change(int status);
+  void on_no_child();
+  void pass_on(int signal) const;
+  void begin_end(EndReason reason);
+  void on_time(Nanos now);
+  void kill_pass(Nanos now);
+  void set_timer() const;
+  bool watches_deadline() const { return plan_.on_lost != OnLost::kIgnore; }
+  void say(GuardWord word, int number = 0) const {
+    if (link_) send_message(link_.get(), {word, number, 0, {}});
+  }
+  void tell_people(const char* text) const;
+
+  const GuardPlan& plan_;
+  const Signals& signals_;
+  Fd link_;
+  Fd timer_;
+  Fd go_;
+  Fd status_;
+  pid_t command_ = 0;
+  bool running_ = false;  // The command is not reaped yet, so its id is still its own.
+  bool refused_told_ = false;
+  Nanos deadline_{};
+  std::optional<Nanos> kill_at_;  // Set: the tree is being ended.
+  Nanos kill_pause_ = 5ms;
+};
+
+void GuardProcess::tell_people(const char* text) const {
+  if (plan_.quiet) return;
+  const std::string line = std::string("holdfast: ") + text + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(2, line.data(), line.size());
+}
+
+void GuardProcess::cannot_launch(int error) const {
+  say(GuardWord::kCannotRun, error);
+  say(GuardWord::kTreeEmpty);
+  ::_exit(125);
+}
+
+void GuardProcess::launch(const GuardMessage& message) {
+  deadline_ = Nanos(message.instant);
+  ExecEnvironment environment(message.text);
+  int go[2];
+  int status[2];
+  if (::pipe2(go, O_CLOEXEC) != 0) cannot_launch(errno);
+  Fd go_read(go[0]);
+  go_.reset(go[1]);
+  if (::pipe2(status, O_CLOEXEC) != 0) cannot_launch(errno);
+  status_.reset(status[0]);
+  Fd status_write(status[1]);
+  command_ = ::fork();
+  if (command_ < 0) cannot_launch(errno);
+  if (command_ == 0) become_command(environment.data(), std::move(go_read), std::move(status_write));
+  running_ = true;
+  status_write.reset();
+  char grouped = 0;
+  while (::read(status_.get(), &grouped, 1) < 0 && errno == EINTR) {
+  }
+  leave_session();
+  say(GuardWord::kSpawned, command_);
+}
+
+void GuardProcess::become_command(char** environment, Fd go, Fd status) {
+  const pid_t guard = ::getppid();
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != guard || guard == 1) ::_exit(125);
+  char byte = 0;
+  go_.reset();  // Else we would keep our own pipe open, and wait for ever without a guard.
+  if (::write(status.get(), &byte, 1) != 1 || ::read(go.get(), &byte, 1) != 1) ::_exit(125);
+  std::vector<char*> arguments;
+  for (const std::string& argument : plan_.command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  environ = environment;
+  signals_.restore();
+  ::execvp(arguments[0], arguments.data());
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(status.get(), &error, sizeof error);
+  ::_exit(127);
+}
+
+// Only now: the command must stay in the session of the terminal, so it was forked before.
+void GuardProcess::leave_session() const {
+  ::setsid();
+  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null) return;
+  ::dup2(null.get(), 0);
+  ::dup2(null.get(), 1);
+}
+
+void GuardProcess::read_status() {
+  int error = 0;
+  const ssize_t n = ::read(status_.get(), &error, sizeof error);
+  if (n < 0 && errno == EINTR) return;
+  status_.reset();
+  go_.reset();
+  say(n == sizeof error ? GuardWord::kCannotRun : GuardWord::kStarted, error);
+}
+
+void GuardProcess::pass_on(int signal) const {
+  if (!running_) return;
+  ::kill(is_for_group(signal) ? -command_ : command_, signal);
+}
+
+void GuardProcess::on_message(const GuardMessage& message) {
+  switch (message.word) {
+    case GuardWord::kLaunch:
+      return launch(message);
+    case GuardWord::kGo: {
+      const char byte = 0;
+      [[maybe_unused]] const ssize_t written = ::write(go_.get(), &byte, 1);
+      return;
+    }
+    case GuardWord::kExtend:
+      deadline_ = Nanos(message.instant);
+      return;
+    case GuardWord::kSignal:
+      return pass_on(message.number);
+    case GuardWord::kLost:
+      return begin_end(EndReason::kLost);
+    case GuardWord::kGone:
+      return on_owner_gone();
+    default:
+      return;
+  }
+}
+
+void GuardProcess::read_link() {
+  while (link_) {
+    const auto message = receive_message(link_.get());
+    if (!message) return;
+    on_message(*message);
+  }
+}
+
+void GuardProcess::on_owner_gone() {
+  link_.reset();
+  if (command_ <= 0) ::_exit(0);
+  if (!watches_deadline()) return;
+  tell_people("the process that kept the lock has died: ending the command");
+  begin_end(EndReason::kOwnerDied);
+}
+
+void GuardProcess::begin_end(EndReason reason) {
+  if (kill_at_ || command_ <= 0) return;
+  const Nanos now = boottime_now();
+  const bool at_once = plan_.on_lost == OnLost::kKill && reason != EndReason::kLeftover;
+  kill_at_ = at_once ? now : now + plan_.kill_after;
+  if (watches_deadline()) kill_at_ = std::min(*kill_at_, deadline_ - plan_.reserve);
+  say(GuardWord::kEnding, static_cast<int>(reason));
+  if (*kill_at_ <= now) return kill_pass(now);
+  signal_tree(::getpid(), SIGTERM);
+  signal_tree(::getpid(), SIGCONT);  // What is stopped would not even see the SIGTERM.
+}
+
+void GuardProcess::kill_pass(Nanos now) {
+  const SignalOutcome outcome = kill_tree(::getpid());
+  if (!outcome.refused.empty() && !refused_told_) {
+    refused_told_ = true;
+    say(GuardWord::kRefused, outcome.refused.front());
+  }
+  kill_at_ = now + kill_pause_;
+  kill_pause_ = std::min<Nanos>(kill_pause_ * 2, 250ms);
+}
+
+void GuardProcess::on_time(Nanos now) {
+  if (kill_at_) {
+    if (now >= *kill_at_) kill_pass(now);
+    return;
+  }
+  if (command_ > 0 && watches_deadline() && now >= deadline_ - plan_.kill_after - plan_.reserve) {
+    begin_end(EndReason::kLeaseRanOut);
+  }
+}
+
+void GuardProcess::set_timer() const {
+  Nanos at{};
+  if (kill_at_) {
+    at = *kill_at_;
+  } else if (command_ > 0 && watches_deadline()) {
+    at = deadline_ - plan_.kill_after - plan_.reserve;
+  }
+  itimerspec spec{};
+  if (at != Nanos::zero()) {
+    at = std::max<Nanos>(at, 1ns);  // Zero would disarm it.
+    spec.it_value.tv_sec = at / 1s;
+    spec.it_value.tv_nsec = (at % 1s).count();
+  }
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+}
+
+void GuardProcess::on_command_change(int status) {
+  if (WIFSTOPPED(status)) return say(GuardWord::kStopped, WSTOPSIG(status));
+  if (WIFCONTINUED(status)) return say(GuardWord::kContinued);
+  running_ = false;
+  say(GuardWord::kExited, status);
+}
+
+void GuardProcess::reap() {
+  const bool had_ended = command_ > 0 && !running_;
+  for (;;) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED);
+    if (pid < 0 && errno == EINTR) continue;
+    if (pid < 0) return on_no_child();
+    if (pid == 0) break;
+    if (pid == command_) on_command_change(status);
+  }
+  if (running_ || had_ended || command_ <= 0) return;
+  const auto left = descendants_of(::getpid());
+  say(GuardWord::kLeftover, static_cast<int>(left.size()));
+  if (plan_.leftover == Leftover::kEnd) begin_end(EndReason::kLeftover);
+}
+
+void GuardProcess::on_no_child() {
+  if (command_ <= 0) return;
+  say(GuardWord::kTreeEmpty);
+  ::_exit(0);
+}
+
+void GuardProcess::run() {
+  ::prctl(PR_SET_NAME, "holdfast-guard");
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+  for (;;) {
+    set_timer();
+    std::array<pollfd, 4> watched{{{link_.get(), POLLIN, 0},
+                                   {signals_.fd(), POLLIN, 0},
+                                   {timer_.get(), POLLIN, 0},
+                                   {status_.get(), POLLIN, 0}}};
+    if (::poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) ::_exit(125);
+    std::uint64_t ticks = 0;
+    [[maybe_unused]] const ssize_t n = ::read(timer_.get(), &ticks, sizeof ticks);
+    if (status_ && watched[3].revents != 0) read_status();
+    read_link();  // Extensions first: they put off what the clock would do.
+    on_time(boottime_now());
+    while (signals_.next()) {
+    }
+    reap();
+  }
+}
+
+}  // namespace
+
+void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link) {
+  GuardProcess(plan, signals, std::move(link)).run();
+}
+
+}  // namespace holdfast::cli

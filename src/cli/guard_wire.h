@@ -1,0 +1,47 @@
+// What the program and its guard process say to each other, over a socket pair that keeps message
+// bounds. Both ends are the same binary, forked: no version, no byte order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace holdfast::cli {
+
+enum class GuardWord : std::uint32_t {
+  // To the guard.
+  kLaunch = 1,  // instant: deadline; text: "NAME=VALUE\0..." for the command's environment
+  kGo,          // the command may start now (its group is in front)
+  kExtend,      // instant: the new deadline
+  kSignal,      // number: to pass on
+  kLost,        // the lock is lost: end the tree
+  // From the guard.
+  kSpawned,     // number: the command's process and group; it waits for kGo
+  kStarted,
+  kCannotRun,   // number: errno
+  kStopped,     // number: signal
+  kContinued,
+  kExited,      // number: the status as wait() tells it
+  kLeftover,    // number: processes that outlived the command
+  kEnding,      // number: an EndReason
+  kRefused,     // number: a process that may not be killed
+  kTreeEmpty,
+  kGone,        // never sent: the other end has died
+};
+
+enum class EndReason : std::int32_t { kLost = 1, kLeaseRanOut, kOwnerDied, kLeftover };
+
+struct GuardMessage {
+  GuardWord word{};
+  std::int32_t number = 0;
+  std::int64_t instant = 0;  // Nanoseconds of CLOCK_BOOTTIME.
+  std::string text;
+};
+
+// Never blocks longer than the other end takes to read. false: it is gone.
+bool send_message(int fd, const GuardMessage& message);
+
+// The next message if one has come; kGone when the other end has closed.
+std::optional<GuardMessage> receive_message(int fd);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,189 @@
+#include "src/cli/json.h"
+
+#include <chrono>
+
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+void add_who(Json& into, const OwnerInfo& who) {
+  into["owner"] = who.owner;
+  into["host"] = who.host;
+  into["pid"] = who.pid;
+  into["program"] = who.program;
+  into["since"] = iso_time(who.since);
+  into["reason"] = who.reason;
+}
+
+Json holder_json(const HolderInfo& holder) {
+  Json out;
+  out["token"] = holder.token.to_string();
+  out["mode"] = mode_text(holder.mode);
+  add_who(out, holder.who);
+  out["time_left_ms"] = holder.time_left.count();
+  return out;
+}
+
+Json waiter_json(const WaiterInfo& waiter) {
+  Json out;
+  out["mode"] = mode_text(waiter.mode);
+  add_who(out, waiter.who);
+  out["time_left_ms"] = waiter.time_left.count();
+  return out;
+}
+
+Json break_json(const BreakInfo& trace) {
+  Json out;
+  out["token"] = trace.token.to_string();
+  add_who(out, trace.by);
+  return out;
+}
+
+Json empty_top(const std::string& name) {
+  Json out;
+  out["name"] = name;
+  out["held"] = false;
+  for (const char* key : {"token", "mode", "owner", "host", "pid", "program", "since", "reason",
+                          "time_left_ms"}) {
+    out[key] = nullptr;
+  }
+  return out;
+}
+
+std::string promise_word(Promise promise) {
+  switch (promise) {
+    case Promise::kYes:
+      return "yes";
+    case Promise::kDeclared:
+      return "declared";
+    case Promise::kNo:
+      return "no";
+  }
+  return "no";
+}
+
+std::string severity_word(Severity severity) {
+  switch (severity) {
+    case Severity::kOk:
+      return "ok";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kProblem:
+      return "problem";
+  }
+  return "problem";
+}
+
+Json guarantees_json(const Guarantees& all) {
+  Json out;
+  out["store"] = all.store;
+  out["scope"] = all.scope;
+  out["fenced"] = all.fenced;
+  out["fair"] = all.fair;
+  out["shared"] = all.shared;
+  out["permits"] = all.permits;
+  out["upgrade"] = all.upgrade;
+  out["barging"] = all.barging;
+  out["list"] = all.list;
+  out["watch_every_change"] = all.watch_every_change;
+  out["values"] = all.values;
+  out["survives_restart"] = all.survives_restart;
+  out["min_ttl_ms"] = all.min_ttl.count();
+  out["max_ttl_ms"] = all.max_ttl.count();
+  out["faults"] = Json::array();
+  for (const FaultRow& row : all.faults) {
+    out["faults"].push_back({{"fault", row.fault},
+                             {"exclusion", promise_word(row.exclusion)},
+                             {"fencing", promise_word(row.fencing)},
+                             {"note", row.note}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_line(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string mode_text(const Mode& mode) {
+  switch (mode.kind()) {
+    case Mode::Kind::kExclusive:
+      return "exclusive";
+    case Mode::Kind::kShared:
+      return "shared";
+    case Mode::Kind::kPermits:
+      return "permits " + std::to_string(mode.count()) + "/" + std::to_string(mode.capacity());
+  }
+  return "exclusive";
+}
+
+Json free_lock_json(const std::string& name) {
+  Json out = empty_top(name);
+  out["last_token"] = nullptr;
+  out["holders"] = Json::array();
+  out["waiters"] = Json::array();
+  out["last_break"] = nullptr;
+  return out;
+}
+
+Json to_json(const LockInfo& info) {
+  Json out = empty_top(info.name);
+  out["held"] = !info.holders.empty();
+  if (!info.holders.empty()) out.update(holder_json(info.holders.front()));
+  out["last_token"] = info.last_token.to_string();
+  out["holders"] = Json::array();
+  for (const HolderInfo& holder : info.holders) out["holders"].push_back(holder_json(holder));
+  out["waiters"] = Json::array();
+  for (const WaiterInfo& waiter : info.waiters) out["waiters"].push_back(waiter_json(waiter));
+  out["last_break"] = info.last_break ? break_json(*info.last_break) : Json(nullptr);
+  return out;
+}
+
+std::string event_word(LockEventKind kind) {
+  switch (kind) {
+    case LockEventKind::kGranted:
+      return "granted";
+    case LockEventKind::kQueued:
+      return "queued";
+    case LockEventKind::kReleased:
+      return "released";
+    case LockEventKind::kExpired:
+      return "expired";
+    case LockEventKind::kCancelled:
+      return "cancelled";
+    case LockEventKind::kBroken:
+      return "broken";
+  }
+  return "?";
+}
+
+Json to_json(const LockEvent& event) {
+  Json out;
+  out["event"] = event_word(event.kind);
+  out["time"] = iso_time(std::chrono::system_clock::now());
+  out["name"] = event.name;
+  out["token"] = event.token == Token{} ? Json(nullptr) : Json(event.token.to_string());
+  add_who(out, event.who);
+  const bool granted = event.kind == LockEventKind::kGranted;
+  out["time_left_ms"] = granted ? Json(event.time_left.count()) : Json(nullptr);
+  return out;
+}
+
+Json to_json(const DoctorReport& report) {
+  Json out;
+  out["store"] = report.store;
+  out["healthy"] = report.healthy();
+  out["guarantees"] = guarantees_json(report.guarantees);
+  out["findings"] = Json::array();
+  for (const Finding& finding : report.findings) {
+    out["findings"].push_back({{"severity", severity_word(finding.severity)},
+                               {"topic", finding.topic},
+                               {"what", finding.what},
+                               {"advice", finding.advice}});
+  }
+  return out;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,31 @@
+// The shapes of --json. Golden files in tests/cli/golden keep them; fields are added, never
+// renamed. Tokens are strings: they do not fit the numbers of most JSON readers.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "holdfast/guarantees.h"
+#include "holdfast/lock_info.h"
+
+namespace holdfast::cli {
+
+using Json = nlohmann::ordered_json;
+
+// One line; bytes that are not UTF-8 are replaced.
+std::string to_line(const Json& value);
+
+// "exclusive", "shared", "permits 1/3"
+std::string mode_text(const Mode& mode);
+
+// The first holder's fields are repeated at the top, so that `jq .owner` answers for a mutex.
+Json to_json(const LockInfo& info);
+// Of a lock that nobody knows.
+Json free_lock_json(const std::string& name);
+Json to_json(const LockEvent& event);
+Json to_json(const DoctorReport& report);
+
+// "granted", "queued" ...
+std::string event_word(LockEventKind kind);
+
+}  // namespace holdfast::cli

@@ -1,0 +1,62 @@
+// Tells what happens to a lock while `run` and `hold` are at work: sentences for people on stderr,
+// or events as JSON lines on a descriptor.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "src/cli/json.h"
+#include "src/cli/options.h"
+
+namespace holdfast::cli {
+
+// Who we are, for those who look who holds the lock.
+struct Identity {
+  std::string owner;  // "host-4711-9f86d081"
+  std::string host;
+  long pid = 0;
+};
+Identity make_identity();
+
+class Narrator {
+ public:
+  struct Setup {
+    std::string name;
+    std::string store;  // Without secrets.
+    std::string reason;
+    Identity who;
+    bool quiet = false;
+    bool verbose = false;
+    int json_fd = -1;          // -1: no events.
+    bool people = true;        // Sentences on stderr.
+  };
+  explicit Narrator(Setup setup);
+
+  // From the grant on, events carry these.
+  void granted(const std::string& token);
+
+  // `time_left` of the lease, where it is known.
+  void event(const std::string& word, std::optional<std::chrono::milliseconds> time_left = {},
+             const Json& more = Json::object()) const;
+
+  // Failures and losses: also with --quiet.
+  void alarm(const std::string& sentence) const;
+  // What a person wants to know: not with --quiet.
+  void note(const std::string& sentence) const;
+  // On a terminal, or with -v.
+  void chat(const std::string& sentence) const;
+  void detail(const std::string& sentence) const;  // With -v.
+
+  bool wants_chat() const { return setup_.verbose || terminal_; }
+  bool wants_events() const { return setup_.json_fd >= 0; }
+  const Setup& setup() const { return setup_; }
+
+ private:
+  Setup setup_;
+  bool terminal_ = false;
+  std::string token_;
+  std::chrono::system_clock::time_point since_{};
+};
+
+}  // namespace holdfast::cli

@@ -1,0 +1,36 @@
+// What the program prints: errors on stderr, tables and JSON on stdout.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/errc.h"
+
+namespace holdfast::cli {
+
+// "holdfast: ..." on stderr, made safe for a terminal by the caller where text is foreign.
+void complain(const std::string& message);
+
+// The library's sentence, the store it is about, and a next step where the sentence has none.
+std::string explain(const Error& error, const std::string& store);
+
+// Standard output, so that a full disk or a closed descriptor is an error and never silence.
+void print(std::string_view text);
+bool flush_output();
+
+// stdout is a terminal that wants colour (NO_COLOR and TERM=dumb are respected).
+bool colour_wanted();
+
+// A table with aligned columns on a terminal, and the same text without colour elsewhere.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string to_string(bool colour) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace holdfast::cli
