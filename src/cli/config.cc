@@ -182,21 +182,6 @@ bool is_secret_key(std::string_view key) {
          key == "token" || key == "auth" || key == "key";
 }
 
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::sscanf(std::string(text.substr(i + 1, 2)).c_str(), "%2x", &value) == 1) {
-      out += static_cast<char>(value);
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 // The user's name and password in front of the host; empty: none.
 std::string_view userinfo(std::string_view url) {
   const std::size_t slashes = url.find("://");
@@ -222,6 +207,21 @@ void each_option(std::string_view url, Visit visit) {
 }
 
 }  // namespace
+
+std::string url_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::sscanf(std::string(text.substr(i + 1, 2)).c_str(), "%2x", &value) == 1) {
+      out += static_cast<char>(value);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
 
 Result<Config> load_config(const std::optional<std::string>& file) {
   Config config;
@@ -259,10 +259,10 @@ bool holds_secret(const std::string& url) {
     if (userinfo(text).find(':') != std::string_view::npos) return true;
     bool found = false;
     each_option(text, [&found](std::string_view key, std::string_view value, std::string_view) {
-      found = found || is_secret_key(key) || holds_secret(percent_decoded(value));
+      found = found || is_secret_key(key) || holds_secret(url_decoded(value));
     });
     if (found) return true;
-    std::string decoded = percent_decoded(text);
+    std::string decoded = url_decoded(text);
     if (decoded == text) return false;
     text = std::move(decoded);
   }
@@ -281,7 +281,7 @@ std::string without_secret(const std::string& url) {
 std::optional<std::string> url_option(const std::string& url, const std::string& key) {
   std::optional<std::string> found;
   each_option(url, [&](std::string_view name, std::string_view value, std::string_view) {
-    if (name == key) found = percent_decoded(value);
+    if (name == key) found = url_decoded(value);
   });
   return found;
 }

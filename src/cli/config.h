@@ -52,4 +52,7 @@ std::string without_secret(const std::string& url);
 // The value of an option in the URL's query ("ttl"); nullopt: not there.
 std::optional<std::string> url_option(const std::string& url, const std::string& key);
 
+// "%20" and the like undone.
+std::string url_decoded(std::string_view text);
+
 }  // namespace holdfast::cli

@@ -71,6 +71,11 @@ class Guard {
 
   // Reaps the guard, waiting for its end.
   void wait();
+  // Lets go of a guard that has nothing (more) to do, and reaps it.
+  void finish() {
+    link_.reset();
+    wait();
+  }
 
  private:
   Guard(pid_t pid, Fd link) : pid_(pid), link_(std::move(link)) {}

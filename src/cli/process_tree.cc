@@ -119,18 +119,16 @@ int signal_pinned(const Process& target, int signal) {
   return sent == 0 ? 0 : errno;
 }
 
-// Without what `spare` names, and without what hangs below that.
-std::vector<Process> chosen(pid_t root, const std::function<bool(const Process&)>& spare) {
+std::vector<Process> chosen(pid_t root, const Chooser& spare) {
   std::vector<Process> all = descendants_of(root);
   if (!spare) return all;
   std::set<pid_t> spared;
   std::vector<Process> out;
   for (const Process& process : all) {  // Parents come before their children.
-    if (spared.count(process.parent) != 0 || spare(process)) {
-      spared.insert(process.pid);
-    } else {
-      out.push_back(process);
-    }
+    const Spare verdict =
+        spared.count(process.parent) != 0 ? Spare::kWithDescendants : spare(process);
+    if (verdict == Spare::kWithDescendants) spared.insert(process.pid);
+    if (verdict == Spare::kNo) out.push_back(process);
   }
   return out;
 }
@@ -157,8 +155,7 @@ std::vector<Process> descendants_of(pid_t root) {
   return found;
 }
 
-SignalOutcome signal_tree(pid_t root, int signal,
-                          const std::function<bool(const Process&)>& spare) {
+SignalOutcome signal_tree(pid_t root, int signal, const Chooser& spare) {
   SignalOutcome outcome;
   for (const Process& process : chosen(root, spare)) {
     const int error = signal_pinned(process, signal);
@@ -168,7 +165,9 @@ SignalOutcome signal_tree(pid_t root, int signal,
   return outcome;
 }
 
-SignalOutcome kill_tree(pid_t root, const std::function<bool(const Process&)>& spare) {
+std::size_t count_tree(pid_t root, const Chooser& spare) { return chosen(root, spare).size(); }
+
+SignalOutcome kill_tree(pid_t root, const Chooser& spare) {
   // A tree that forks as fast as it is killed is stopped first: what is stopped does not fork.
   constexpr int kPasses = 8;
   std::set<std::pair<pid_t, std::uint64_t>> stopped;

@@ -31,11 +31,16 @@ struct SignalOutcome {
   std::vector<pid_t> refused;  // It runs as another user.
 };
 
-// Sends `signal` to every descendant of `root` that `spare` does not name (nor their descendants).
-SignalOutcome signal_tree(pid_t root, int signal,
-                          const std::function<bool(const Process&)>& spare = {});
+enum class Spare { kNo, kItself, kWithDescendants };
+using Chooser = std::function<Spare(const Process&)>;
+
+// Sends `signal` to every descendant of `root` that is not spared.
+SignalOutcome signal_tree(pid_t root, int signal, const Chooser& spare = {});
 
 // SIGKILL, repeated at once while new processes keep turning up; does not wait for the dying.
-SignalOutcome kill_tree(pid_t root, const std::function<bool(const Process&)>& spare = {});
+SignalOutcome kill_tree(pid_t root, const Chooser& spare = {});
+
+// How many descendants of `root` are not spared.
+std::size_t count_tree(pid_t root, const Chooser& spare = {});
 
 }  // namespace holdfast::cli

@@ -17,6 +17,8 @@ class Terminal {
   bool ours() const;
   // Puts the command's group in front, if ours is there now. true: it is in front.
   bool give_to(pid_t group);
+  // It is in front, as far as we know.
+  bool gave() const { return given_to_ != 0; }
   // Puts our group back in front, if it was given away and the shell has not taken it meanwhile.
   void take_back();
 

@@ -1,0 +1,249 @@
+// `hold`, and `acquire` / `renew` / `release` for scripts of several steps.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "src/cli/commands.h"
+#include "src/cli/duration.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/help.h"
+#include "src/cli/lock_attempt.h"
+#include "src/cli/output.h"
+#include "src/cli/settings.h"
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+// A lock asked for by `hold` or `acquire`.
+class Asking {
+ public:
+  Asking(const HoldOptions& options, const Settings& settings)
+      : options_(options), settings_(settings), narrator_(setup()) {}
+
+  // The lease, or an exit status that has been explained.
+  std::optional<Lease> take(const std::string& program, bool auto_renew, int& status);
+
+  const Signals& signals() const { return signals_; }
+  Narrator& narrator() { return narrator_; }
+  std::optional<Client>& client() { return attempt_->client(); }
+  void close() {
+    if (attempt_) close_client(attempt_->client());
+  }
+
+ private:
+  Narrator::Setup setup() const {
+    Narrator::Setup setup;
+    setup.name = options_.lock.name;
+    setup.store = settings_.shown_store;
+    setup.reason = options_.lock.reason;
+    setup.who = make_identity();
+    setup.quiet = options_.common.quiet;
+    setup.verbose = options_.common.verbose;
+    if (options_.common.json) setup.json_fd = STDOUT_FILENO;
+    return setup;
+  }
+
+  const HoldOptions& options_;
+  const Settings& settings_;
+  Narrator narrator_;
+  Signals signals_;
+  std::optional<LockAttempt> attempt_;
+};
+
+std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, int& status) {
+  LockRequest request;
+  request.lock = options_.lock;
+  if (!request.lock.ttl) request.lock.ttl = settings_.config.ttl;
+  request.store = settings_.store;
+  request.auto_renew = auto_renew;
+  request.program = program;
+  attempt_.emplace(signals_, narrator_, std::move(request));
+  AttemptOutcome outcome = attempt_->take();
+  if (outcome.signal != 0) {
+    status = kExitSignalBase + outcome.signal;
+  } else if (outcome.error) {
+    const bool timed_out = outcome.error->code() == Errc::kTimedOut;
+    if (timed_out) narrator_.note("did not get " + in_quotes(options_.lock.name) + " in time");
+    status = timed_out ? kExitTimeout : fail(*outcome.error, settings_.shown_store);
+  }
+  return std::move(outcome.lease);
+}
+
+// Throws away what comes; true at the end of the input.
+bool input_has_ended(short events) {
+  if (events == 0) return false;
+  char scrap[4096];
+  const ssize_t n = ::read(STDIN_FILENO, scrap, sizeof scrap);
+  return n == 0 || (n < 0 && (errno == EBADF || errno == EISDIR));
+}
+
+// 0: the input ended or a signal came; else the lock was lost.
+int hold_until_told(Asking& asking, const Lease& lease) {
+  auto bell = std::make_shared<Bell>();
+  const std::stop_callback on_loss(lease.lost(), [bell] { bell->ring(); });
+  while (lease.held()) {
+    std::array<pollfd, 3> watched{{{asking.signals().fd(), POLLIN, 0},
+                                   {bell->fd(), POLLIN, 0},
+                                   {STDIN_FILENO, POLLIN, 0}}};
+    ::poll(watched.data(), watched.size(), 1'000);
+    if (input_has_ended(watched[2].revents)) return 0;
+    while (const auto signal = asking.signals().next()) {
+      if (default_of(*signal) == SignalDefault::kStops) stop_self();
+      if (default_of(*signal) == SignalDefault::kEnds) return 0;
+    }
+  }
+  return kExitLost;
+}
+
+int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
+  const Narrator& narrator = asking.narrator();
+  asking.narrator().granted(lease.token().to_string());
+  if (options.common.json) {
+    narrator.event("acquired", lease.remaining());
+  } else {
+    print("held " + printable(lease.name()) + " token " + lease.token().to_string() + "\n");
+    if (!flush_output()) return kExitError;
+  }
+  int status = hold_until_told(asking, lease);
+  const auto loss = lease.loss();
+  const auto released = lease.release();
+  if (!released && (released.error().code() == Errc::kLost ||
+                    released.error().code() == Errc::kBroken)) {
+    status = kExitLost;
+  }
+  narrator.event(status == kExitLost ? "lost" : "released");
+  if (status == kExitLost) {
+    const Error& why = loss ? *loss : released ? Error(Errc::kLost, "the lease ran out")
+                                               : released.error();
+    narrator.alarm("lost the lock " + in_quotes(lease.name()) + ": " + explain(why, ""));
+  } else if (!released) {
+    status = fail(released.error(), narrator.setup().store);
+  }
+  return status;
+}
+
+Json lease_json(const Lease& lease, const Narrator::Setup& setup) {
+  Json out;
+  out["lease"] = lease.id();
+  out["name"] = lease.name();
+  out["token"] = lease.token().to_string();
+  out["mode"] = mode_text(lease.mode());
+  out["owner"] = setup.who.owner;
+  out["host"] = setup.who.host;
+  out["pid"] = setup.who.pid;
+  out["since"] = iso_time(std::chrono::system_clock::now());
+  out["reason"] = setup.reason;
+  out["time_left_ms"] = lease.remaining().count();
+  out["store"] = setup.store;
+  return out;
+}
+
+int adopt_and(const std::string& command, const std::vector<std::string>& arguments,
+              int (*use)(Lease& lease, const LeaseOptions& options, const Settings& settings)) {
+  LeaseOptions options;
+  const auto parsed = parse_lease(command, arguments, options);
+  if (options.common.help) return print_help(command);
+  if (!parsed) return usage_error(command, parsed.error());
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    AcquireOptions how;
+    how.auto_renew = false;
+    how.ttl = options.ttl.value_or(Duration::zero());
+    auto lease = client.adopt(options.lease, std::move(how));
+    if (!lease) return fail(lease.error(), settings.shown_store);
+    return use(*lease, options, settings);
+  });
+}
+
+int renew_adopted(Lease& lease, const LeaseOptions& options, const Settings&) {
+  const Duration left = lease.remaining();
+  if (options.common.json) {
+    Json out;
+    out["lease"] = lease.id();
+    out["name"] = lease.name();
+    out["token"] = lease.token().to_string();
+    out["time_left_ms"] = left.count();
+    print(to_line(out));
+  } else if (!options.common.quiet) {
+    print("renewed " + printable(lease.name()) + " for " + format_duration(left) + "\n");
+  }
+  lease.detach();
+  return flush_output() ? 0 : kExitError;
+}
+
+int release_adopted(Lease& lease, const LeaseOptions& options, const Settings& settings) {
+  const std::string name = lease.name();
+  if (auto released = lease.release(); !released) {
+    return fail(released.error(), settings.shown_store);
+  }
+  if (options.common.json) {
+    Json out;
+    out["name"] = name;
+    out["token"] = lease.token().to_string();
+    out["released"] = true;
+    print(to_line(out));
+  } else if (!options.common.quiet) {
+    print("released " + printable(name) + "\n");
+  }
+  return flush_output() ? 0 : kExitError;
+}
+
+}  // namespace
+
+int hold_command(const std::vector<std::string>& arguments) {
+  HoldOptions options;
+  const auto parsed = parse_hold("hold", arguments, options);
+  if (options.common.help) return print_help("hold");
+  if (!parsed) return usage_error("hold", parsed.error());
+  auto settings = resolve(options.common);
+  if (!settings) return fail(settings.error(), "");
+  Asking asking(options, *settings);
+  int status = kExitError;
+  if (auto lease = asking.take("holdfast hold", true, status)) {
+    status = hold_lease(asking, options, *std::move(lease));
+  }
+  asking.close();
+  return status;
+}
+
+int acquire_command(const std::vector<std::string>& arguments) {
+  HoldOptions options;
+  const auto parsed = parse_hold("acquire", arguments, options);
+  if (options.common.help) return print_help("acquire");
+  if (!parsed) return usage_error("acquire", parsed.error());
+  auto settings = resolve(options.common);
+  if (!settings) return fail(settings.error(), "");
+  // Events would mix with the one object that a script reads.
+  HoldOptions silent = options;
+  silent.common.json = false;
+  Asking asking(silent, *settings);
+  int status = kExitError;
+  if (auto lease = asking.take("holdfast acquire", false, status)) {
+    print(options.common.json ? to_line(lease_json(*lease, asking.narrator().setup()))
+                              : lease->id() + "\n");
+    status = flush_output() ? 0 : kExitError;
+    // Nobody has read the id: then nobody could ever release it.
+    if (status == 0) {
+      lease->detach();
+    } else {
+      (void)lease->release();
+    }
+  }
+  asking.close();
+  return status;
+}
+
+int renew_command(const std::vector<std::string>& arguments) {
+  return adopt_and("renew", arguments, renew_adopted);
+}
+
+int release_command(const std::vector<std::string>& arguments) {
+  return adopt_and("release", arguments, release_adopted);
+}
+
+}  // namespace holdfast::cli

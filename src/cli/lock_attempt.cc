@@ -1,0 +1,170 @@
+#include "src/cli/lock_attempt.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "src/cli/exit_codes.h"
+#include "src/cli/self_lock.h"
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+
+using namespace std::chrono_literals;
+
+Bell::Bell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Bell::ring() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(fd_.get(), &one, sizeof one);
+}
+
+void Bell::quiet() const {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t n = ::read(fd_.get(), &count, sizeof count);
+}
+
+LockAttempt::LockAttempt(const Signals& signals, const Narrator& narrator, LockRequest request)
+    : signals_(signals),
+      narrator_(narrator),
+      request_(std::move(request)),
+      shared_(std::make_shared<Shared>()) {}
+
+Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
+                               std::stop_token cancel) const {
+  ClientOptions options;
+  options.owner = narrator_.setup().who.owner;
+  options.program = request_.program;
+  auto client = Client::connect(request_.store.url, std::move(options));
+  if (!client) return client.error();
+  shared->client = *client;
+  const std::string& name = request_.lock.name;
+  if (auto deadlock = find_self_deadlock(*client, store_key(request_.store.url), name)) {
+    return *deadlock;
+  }
+  AcquireOptions how;
+  how.wait = request_.lock.wait;
+  how.ttl = request_.lock.ttl.value_or(Duration::zero());
+  how.cancel = std::move(cancel);
+  how.reason = request_.lock.reason;
+  how.max_hold = request_.lock.max_hold.value_or(Duration::zero());
+  how.auto_renew = request_.auto_renew;
+  how.min_remaining = request_.min_remaining;
+  how.on_queued = [shared](std::uint32_t ahead) {
+    shared->ahead = ahead;
+    shared->queued = true;
+    shared->bell.ring();
+  };
+  return client->acquire(name, request_.lock.mode, std::move(how));
+}
+
+std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
+  std::array<pollfd, 3> watched{
+      {{signals_.fd(), POLLIN, 0}, {shared_->bell.fd(), POLLIN, 0}, {guard_fd, POLLIN, 0}}};
+  ::poll(watched.data(), watched.size(), -1);
+  shared_->bell.quiet();
+  if (shared_->queued.exchange(false)) tell_waiting();
+  AttemptOutcome stopped;
+  while (const auto signal = signals_.next()) {
+    switch (default_of(*signal)) {
+      case SignalDefault::kNothing:
+        break;
+      case SignalDefault::kStops:
+        stop_self();
+        break;
+      case SignalDefault::kEnds:
+        stopped.signal = *signal;
+        return stopped;
+    }
+  }
+  if (watched[2].revents == 0) return std::nullopt;
+  stopped.error = Error(Errc::kClosed, "the guard process has died");
+  return stopped;
+}
+
+AttemptOutcome LockAttempt::take(int guard_fd) {
+  std::stop_source cancel;
+  std::thread worker([this, shared = shared_, token = cancel.get_token()] {
+    shared->result.emplace(ask(shared, token));
+    shared->done = true;
+    shared->bell.ring();
+  });
+  std::optional<AttemptOutcome> stopped;
+  while (!shared_->done && !stopped) stopped = look_around(guard_fd);
+  if (stopped) {
+    cancel.request_stop();
+    // Leaving the queue takes a request to the store; a store that hangs must not keep us.
+    pollfd bell{shared_->bell.fd(), POLLIN, 0};
+    const auto until = std::chrono::steady_clock::now() + 3s;
+    while (!shared_->done && std::chrono::steady_clock::now() < until) {
+      ::poll(&bell, 1, 100);
+      shared_->bell.quiet();
+    }
+    if (!shared_->done) ::_exit(stopped->signal != 0 ? kExitSignalBase + stopped->signal
+                                                     : kExitError);
+  }
+  worker.join();
+  return outcome(std::move(stopped));
+}
+
+AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
+  Result<Lease>& result = *shared_->result;
+  if (stopped) {
+    if (result) (void)result->release();  // It was granted while we were leaving.
+    return *std::move(stopped);
+  }
+  AttemptOutcome out;
+  if (result) {
+    out.lease.emplace(*std::move(result));
+  } else {
+    out.error = result.error();
+  }
+  return out;
+}
+
+void LockAttempt::tell_waiting() const {
+  const std::uint32_t ahead = shared_->ahead;
+  Json more;
+  more["waiting_before"] = ahead;
+  if (!narrator_.wants_chat() && !narrator_.wants_events()) return;
+  const auto info = shared_->client->inspect(request_.lock.name);
+  std::string who;
+  if (info && *info) {
+    who = describe_holders(**info);
+    more["holders"] = to_json(**info)["holders"];
+  }
+  narrator_.event("waiting", {}, more);
+  std::string sentence = "waiting for " + in_quotes(request_.lock.name);
+  if (!who.empty()) sentence += ", held by " + who;
+  if (ahead > 0) sentence += "; " + std::to_string(ahead) + " waiting before us";
+  narrator_.chat(sentence);
+}
+
+std::string describe_holders(const LockInfo& info) {
+  constexpr std::size_t kMost = 3;
+  std::string out;
+  for (std::size_t i = 0; i < info.holders.size() && i < kMost; ++i) {
+    const OwnerInfo& who = info.holders[i].who;
+    if (i > 0) out += ", ";
+    out += who.program.empty() ? printable(who.owner) : printable(who.program);
+    out += " on " + printable(who.host) + " (pid " + std::to_string(who.pid) + ", since " +
+           local_time(who.since);
+    if (!who.reason.empty()) out += ", \"" + printable(who.reason) + "\"";
+    out += ")";
+  }
+  if (info.holders.size() > kMost) {
+    out += " and " + std::to_string(info.holders.size() - kMost) + " more";
+  }
+  return out;
+}
+
+void close_client(std::optional<Client>& client) {
+  if (client) (void)client->close(2s);
+  client.reset();
+}
+
+}  // namespace holdfast::cli

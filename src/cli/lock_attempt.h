@@ -1,0 +1,85 @@
+// Asking for a lock while signals are honoured: the waiting happens in a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "holdfast/client.h"
+#include "src/cli/config.h"
+#include "src/cli/fd.h"
+#include "src/cli/narrator.h"
+#include "src/cli/options.h"
+#include "src/cli/signals.h"
+
+namespace holdfast::cli {
+
+// An eventfd that other threads raise.
+class Bell {
+ public:
+  Bell();
+  int fd() const { return fd_.get(); }
+  void ring() const;
+  void quiet() const;
+
+ private:
+  Fd fd_;
+};
+
+struct LockRequest {
+  LockOptions lock;
+  StoreChoice store;
+  Duration min_remaining{};
+  bool auto_renew = true;
+  std::string program;
+};
+
+// Exactly one of them is set.
+struct AttemptOutcome {
+  std::optional<Lease> lease;
+  std::optional<Error> error;
+  int signal = 0;
+};
+
+class LockAttempt {
+ public:
+  LockAttempt(const Signals& signals, const Narrator& narrator, LockRequest request);
+
+  // Connects, looks for a deadlock with oneself, and waits for the lock as the request says. A
+  // signal leaves the queue first. `guard_fd`, if given, ends the wait when it becomes readable
+  // (kClosed).
+  AttemptOutcome take(int guard_fd = -1);
+
+  // After take(): not empty unless connecting failed.
+  std::optional<Client>& client() { return shared_->client; }
+
+ private:
+  struct Shared {
+    std::optional<Client> client;
+    std::optional<Result<Lease>> result;
+    std::atomic<bool> queued{false};
+    std::atomic<std::uint32_t> ahead{0};
+    Bell bell;
+    std::atomic<bool> done{false};
+  };
+
+  Result<Lease> ask(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
+  // What ends the wait from outside; nullopt: nothing yet.
+  std::optional<AttemptOutcome> look_around(int guard_fd);
+  void tell_waiting() const;
+  AttemptOutcome outcome(std::optional<AttemptOutcome> stopped);
+
+  const Signals& signals_;
+  const Narrator& narrator_;
+  LockRequest request_;
+  std::shared_ptr<Shared> shared_;
+};
+
+// "alice@web1 (pid 12, since 10:02:11, nightly)", of the first holders; empty: none.
+std::string describe_holders(const LockInfo& info);
+
+// Flushes what is queued; short, and silent: the lease frees the lock anyway.
+void close_client(std::optional<Client>& client);
+
+}  // namespace holdfast::cli

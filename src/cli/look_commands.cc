@@ -1,0 +1,326 @@
+// Looking and interfering: `ls`, `inspect`, `watch`, `break`, `doctor`.
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <mutex>
+
+#include "src/cli/commands.h"
+#include "src/cli/duration.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/help.h"
+#include "src/cli/json.h"
+#include "src/cli/lock_attempt.h"
+#include "src/cli/output.h"
+#include "src/cli/settings.h"
+#include "src/cli/signals.h"
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+std::string owner_text(const OwnerInfo& who) {
+  return who.program.empty() ? printable(who.owner) : printable(who.program);
+}
+
+std::string ls_text(const std::vector<LockInfo>& locks) {
+  Table table({"NAME", "MODE", "HOLDER", "HOST", "PID", "SINCE", "LEFT", "WAITING", "REASON"});
+  for (const LockInfo& lock : locks) {
+    const std::string waiting = std::to_string(lock.waiters.size());
+    if (lock.holders.empty()) {
+      table.add({printable(lock.name), "-", "-", "-", "-", "-", "-", waiting, ""});
+    }
+    for (const HolderInfo& holder : lock.holders) {
+      table.add({printable(lock.name), mode_text(holder.mode), owner_text(holder.who),
+                 printable(holder.who.host), std::to_string(holder.who.pid),
+                 local_time(holder.who.since), format_duration(holder.time_left), waiting,
+                 printable(holder.who.reason)});
+    }
+  }
+  return table.to_string(colour_wanted());
+}
+
+std::string inspect_text(const LockInfo& info) {
+  std::string out = printable(info.name) + ": " +
+                    (info.holders.empty() ? "free" : "held") + ", last token " +
+                    info.last_token.to_string() + "\n";
+  if (!info.holders.empty() || !info.waiters.empty()) {
+    Table table({"", "WHO", "HOST", "PID", "MODE", "SINCE", "LEFT", "TOKEN", "REASON"});
+    for (const HolderInfo& holder : info.holders) {
+      table.add({"holder", owner_text(holder.who), printable(holder.who.host),
+                 std::to_string(holder.who.pid), mode_text(holder.mode),
+                 local_time(holder.who.since), format_duration(holder.time_left),
+                 holder.token.to_string(), printable(holder.who.reason)});
+    }
+    std::size_t place = 0;
+    for (const WaiterInfo& waiter : info.waiters) {
+      table.add({"waiter " + std::to_string(++place), owner_text(waiter.who),
+                 printable(waiter.who.host), std::to_string(waiter.who.pid),
+                 mode_text(waiter.mode), local_time(waiter.who.since),
+                 format_duration(waiter.time_left), "-", printable(waiter.who.reason)});
+    }
+    out += table.to_string(colour_wanted());
+  }
+  if (info.last_break) {
+    const OwnerInfo& by = info.last_break->by;
+    out += "last broken: token " + info.last_break->token.to_string() + " by " + owner_text(by) +
+           " on " + printable(by.host) + " (pid " + std::to_string(by.pid) + "), " +
+           local_time(by.since) + (by.reason.empty() ? "" : ": " + printable(by.reason)) + "\n";
+  }
+  return out;
+}
+
+std::string event_text(const LockEvent& event) {
+  std::string out = local_time(std::chrono::system_clock::now()) + "  " + event_word(event.kind);
+  out.append(out.size() < 20 ? 20 - out.size() : 1, ' ');
+  out += " " + printable(event.name) + "  " + owner_text(event.who) + " on " +
+         printable(event.who.host) + " (pid " + std::to_string(event.who.pid) + ")";
+  if (event.token != Token{}) out += "  token " + event.token.to_string();
+  if (!event.who.reason.empty()) out += "  " + printable(event.who.reason);
+  return out + "\n";
+}
+
+// What the notifier thread hands to the first thread, which does the printing.
+class EventQueue {
+ public:
+  void push(const LockEvent& event) {
+    const std::lock_guard guard(mutex_);
+    events_.push_back(event);
+    bell_.ring();
+  }
+  std::deque<LockEvent> take() {
+    const std::lock_guard guard(mutex_);
+    bell_.quiet();
+    return std::exchange(events_, {});
+  }
+  int fd() const { return bell_.fd(); }
+
+ private:
+  std::mutex mutex_;
+  std::deque<LockEvent> events_;
+  Bell bell_;
+};
+
+int watch_events(const Client& client, const LookOptions& options, const Settings& settings,
+                 const Signals& signals) {
+  auto queue = std::make_shared<EventQueue>();
+  const auto watch =
+      client.watch(options.name, [queue](const LockEvent& event) { queue->push(event); });
+  if (!watch) return fail(watch.error(), settings.shown_store);
+  int left = options.count.value_or(0);
+  for (;;) {
+    std::array<pollfd, 3> watched{
+        {{signals.fd(), POLLIN, 0}, {queue->fd(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
+    ::poll(watched.data(), watched.size(), -1);
+    for (const LockEvent& event : queue->take()) {
+      print(options.common.json ? to_line(to_json(event)) : event_text(event));
+      if (options.count && --left == 0) return flush_output() ? 0 : kExitError;
+    }
+    if (!flush_output()) return kExitError;
+    if ((watched[2].revents & (POLLERR | POLLHUP)) != 0) return 0;  // The reader has gone.
+    while (const auto signal = signals.next()) {
+      if (default_of(*signal) == SignalDefault::kStops) stop_self();
+      if (default_of(*signal) == SignalDefault::kEnds) return 0;
+    }
+  }
+}
+
+// Which promises --require may name.
+std::optional<bool> promise(const Guarantees& all, const std::string& name) {
+  if (name == "fenced") return all.fenced;
+  if (name == "fair") return all.fair;
+  if (name == "shared") return all.shared;
+  if (name == "permits") return all.permits;
+  if (name == "upgrade") return all.upgrade;
+  if (name == "barging") return all.barging;
+  if (name == "list") return all.list;
+  if (name == "watch-every-change") return all.watch_every_change;
+  if (name == "values") return all.values;
+  if (name == "survives-restart") return all.survives_restart;
+  return std::nullopt;
+}
+
+const char* mark(Severity severity) {
+  switch (severity) {
+    case Severity::kOk:
+      return "ok";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kProblem:
+      return "PROBLEM";
+  }
+  return "?";
+}
+
+const char* promise_text(Promise given) {
+  switch (given) {
+    case Promise::kYes:
+      return "yes";
+    case Promise::kDeclared:
+      return "declared";
+    case Promise::kNo:
+      return "no";
+  }
+  return "?";
+}
+
+std::string doctor_text(const DoctorReport& report) {
+  const Guarantees& all = report.guarantees;
+  std::string out = "store " + printable(report.store) + " (" + printable(all.store) + ", for " +
+                    printable(all.scope) + ")\n";
+  Table findings({"", "TOPIC", "FOUND", "ADVICE"});
+  for (const Finding& finding : report.findings) {
+    findings.add({mark(finding.severity), printable(finding.topic), printable(finding.what),
+                  printable(finding.advice)});
+  }
+  if (!report.findings.empty()) out += "\n" + findings.to_string(colour_wanted());
+  Table faults({"WHEN", "ONE HOLDER", "TOKENS GROW", "NOTE"});
+  for (const FaultRow& row : all.faults) {
+    faults.add({printable(row.fault), promise_text(row.exclusion), promise_text(row.fencing),
+                printable(row.note)});
+  }
+  if (!all.faults.empty()) out += "\n" + faults.to_string(colour_wanted());
+  out += "\npromises:";
+  for (const char* name : {"fenced", "fair", "shared", "permits", "upgrade", "barging", "list",
+                           "watch-every-change", "values", "survives-restart"}) {
+    if (promise(all, name).value_or(false)) out += std::string(" ") + name;
+  }
+  return out + "\n" + (report.healthy() ? "healthy\n" : "NOT healthy: see the problems above\n");
+}
+
+// Complains about what is required and not given; false: a name that is no promise.
+bool check_required(const DoctorOptions& options, const Guarantees& all,
+                    std::vector<std::string>& missing) {
+  for (const std::string& name : options.require) {
+    std::string spelled = name;
+    std::replace(spelled.begin(), spelled.end(), '_', '-');
+    const auto given = promise(all, spelled);
+    if (!given) {
+      complain("doctor: --require: " + in_quotes(name) + " is not a promise (see 'holdfast help"
+               " doctor')");
+      return false;
+    }
+    if (!*given) missing.push_back(spelled);
+  }
+  return true;
+}
+
+int diagnose(const Client& client, const DoctorOptions& options, const Settings& settings) {
+  const auto report = client.doctor();
+  if (!report) return fail(report.error(), settings.shown_store);
+  std::vector<std::string> missing;
+  if (!check_required(options, report->guarantees, missing)) return kExitError;
+  if (options.common.json) {
+    Json out = to_json(*report);
+    out["missing"] = missing;
+    print(to_line(out));
+  } else {
+    print(doctor_text(*report));
+  }
+  if (!flush_output()) return kExitError;
+  for (const std::string& name : missing) {
+    complain("this store does not promise '" + name + "', which --require asks for: use another");
+  }
+  return report->healthy() && missing.empty() ? 0 : kExitUnhealthy;
+}
+
+}  // namespace
+
+int ls_command(const std::vector<std::string>& arguments) {
+  LookOptions options;
+  const auto parsed = parse_look("ls", arguments, options);
+  if (options.common.help) return print_help("ls");
+  if (!parsed) return usage_error("ls", parsed.error());
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    const auto locks = client.list(options.name);
+    if (!locks) return fail(locks.error(), settings.shown_store);
+    if (options.common.json) {
+      Json all = Json::array();
+      for (const LockInfo& lock : *locks) all.push_back(to_json(lock));
+      print(to_line(all));
+    } else if (!locks->empty()) {
+      print(ls_text(*locks));
+    } else if (!options.common.quiet) {
+      complain("nobody holds a lock" +
+               (options.name.empty() ? std::string()
+                                     : " whose name begins with " + in_quotes(options.name)) +
+               " in " + printable(settings.shown_store));
+    }
+    return flush_output() ? 0 : kExitError;
+  });
+}
+
+int inspect_command(const std::vector<std::string>& arguments) {
+  LookOptions options;
+  const auto parsed = parse_look("inspect", arguments, options);
+  if (options.common.help) return print_help("inspect");
+  if (!parsed) return usage_error("inspect", parsed.error());
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    const auto info = client.inspect(options.name);
+    if (!info) return fail(info.error(), settings.shown_store);
+    if (options.common.json) {
+      print(to_line(*info ? to_json(**info) : free_lock_json(options.name)));
+    } else {
+      print(*info ? inspect_text(**info) : printable(options.name) + ": free, never held\n");
+    }
+    return flush_output() ? 0 : kExitError;
+  });
+}
+
+int watch_command(const std::vector<std::string>& arguments) {
+  LookOptions options;
+  const auto parsed = parse_look("watch", arguments, options);
+  if (options.common.help) return print_help("watch");
+  if (!parsed) return usage_error("watch", parsed.error());
+  const Signals signals;
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    return watch_events(client, options, settings, signals);
+  });
+}
+
+int break_command(const std::vector<std::string>& arguments) {
+  BreakOptions options;
+  const auto parsed = parse_break(arguments, options);
+  if (options.common.help) return print_help("break");
+  if (!parsed) return usage_error("break", parsed.error());
+  const auto token = Token::parse(options.token);
+  if (!token) {
+    return usage_error("break", Error(Errc::kInvalidArgument,
+                                      in_quotes(options.token) + " is not a token"));
+  }
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    const auto broken = client.break_lock(options.name, *token, options.reason);
+    if (!broken && broken.error().code() == Errc::kLost) {
+      complain("no holder of " + in_quotes(options.name) + " has the token " +
+               token->to_string() + ": nothing was changed ('holdfast inspect' tells who holds it)");
+      return kExitLost;
+    }
+    if (!broken) return fail(broken.error(), settings.shown_store);
+    if (options.common.json) {
+      Json out;
+      out["name"] = options.name;
+      out["token"] = token->to_string();
+      out["broken"] = true;
+      print(to_line(out));
+    } else if (!options.common.quiet) {
+      print("broke " + printable(options.name) + ", token " + token->to_string() +
+            ". Its holder learns it at its next renewal: it may go on until then.\n");
+    }
+    return flush_output() ? 0 : kExitError;
+  });
+}
+
+int doctor_command(const std::vector<std::string>& arguments) {
+  DoctorOptions options;
+  const auto parsed = parse_doctor(arguments, options);
+  if (options.common.help) return print_help("doctor");
+  if (!parsed) return usage_error("doctor", parsed.error());
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    return diagnose(client, options, settings);
+  });
+}
+
+}  // namespace holdfast::cli

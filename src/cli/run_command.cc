@@ -1,0 +1,310 @@
+// `holdfast run`: the lock, the guard, the command and the exit status, in this order.
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "src/cli/commands.h"
+#include "src/cli/duration.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/guard.h"
+#include "src/cli/help.h"
+#include "src/cli/lock_attempt.h"
+#include "src/cli/output.h"
+#include "src/cli/self_lock.h"
+#include "src/cli/settings.h"
+#include "src/cli/supervisor.h"
+#include "src/cli/text.h"
+#include "src/cli/tty.h"
+
+namespace holdfast::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+Error invalid(std::string message) { return {Errc::kInvalidArgument, std::move(message)}; }
+
+struct ExitCodes {
+  int lost = kExitLost;
+  int timeout = kExitTimeout;
+  int error = kExitError;
+};
+
+// The options with the configuration filled in, checked.
+struct RunPlan {
+  RunOptions options;
+  Settings settings;
+  ExitCodes codes;
+  Duration ttl{};
+  Duration min_hold{};
+  GuardPlan guard;
+};
+
+template <typename T>
+void fill(std::optional<T>& option, const std::optional<T>& configured) {
+  if (!option) option = configured;
+}
+
+ExitCodes codes_of(const RunOptions& options) {
+  return {options.exit_lost.value_or(kExitLost), options.exit_timeout.value_or(kExitTimeout),
+          options.exit_error.value_or(kExitError)};
+}
+
+Result<Duration> kill_after_of(const RunOptions& options, Duration ttl) {
+  // A renewal every third of the lease must fit before the end begins.
+  const Duration most = ttl / 3;
+  if (!options.kill_after) return std::min<Duration>(5s, ttl / 5);
+  if (*options.kill_after <= most) return *options.kill_after;
+  return invalid("--kill-after " + format_duration(*options.kill_after) +
+                 " is more than a third of the lease (--ttl " + format_duration(ttl) +
+                 "): the command could not be ended before somebody else may have the lock. Use at"
+                 " most " + format_duration(most) + ", or a longer --ttl");
+}
+
+Result<void> fill_from_config(RunOptions& options, const Config& config) {
+  fill(options.lock.wait, config.wait);
+  fill(options.lock.ttl, config.ttl);
+  fill(options.lock.max_hold, config.max_hold);
+  fill(options.min_hold, config.min_hold);
+  fill(options.kill_after, config.kill_after);
+  fill(options.on_lost, config.on_lost);
+  fill(options.exit_lost, config.exit_lost);
+  fill(options.exit_timeout, config.exit_timeout);
+  fill(options.exit_error, config.exit_error);
+  if (options.min_hold && options.lock.max_hold && *options.min_hold > *options.lock.max_hold) {
+    return invalid("--min-hold is longer than --max-hold");
+  }
+  return {};
+}
+
+Result<void> check_json_fd(const RunOptions& options) {
+  if (!options.json_fd) return {};
+  if (::fcntl(*options.json_fd, F_GETFD) < 0) {
+    return invalid("--json-fd " + std::to_string(*options.json_fd) +
+                   ": that descriptor is not open (in a shell: --json-fd 3 3>events.jsonl)");
+  }
+  // The events are ours to write; the command must not keep the reader waiting.
+  if (*options.json_fd > 2) ::fcntl(*options.json_fd, F_SETFD, FD_CLOEXEC);
+  return {};
+}
+
+Result<RunPlan> make_plan(RunOptions options) {
+  if (auto fd = check_json_fd(options); !fd) return fd.error();
+  auto settings = resolve(options.common);
+  if (!settings) return settings.error();
+  if (auto filled = fill_from_config(options, settings->config); !filled) return filled.error();
+  RunPlan plan;
+  plan.ttl = effective_ttl(options.lock.ttl, *settings);
+  auto kill_after = kill_after_of(options, plan.ttl);
+  if (!kill_after) return kill_after.error();
+  plan.codes = codes_of(options);
+  plan.min_hold = options.min_hold.value_or(Duration::zero());
+  plan.guard.command = options.command;
+  plan.guard.on_lost = options.on_lost.value_or(OnLost::kTerm);
+  plan.guard.leftover = options.leftover;
+  plan.guard.kill_after = *kill_after;
+  plan.guard.reserve = reserve_for(*kill_after);
+  plan.guard.quiet = options.common.quiet || options.common.json;
+  plan.settings = *std::move(settings);
+  plan.options = std::move(options);
+  return plan;
+}
+
+std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+// Seconds on the scale of /proc/uptime, which a shell can read.
+std::string uptime_text(Nanos instant) {
+  char text[40];
+  const auto ms = std::chrono::floor<Duration>(instant).count();
+  std::snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ms / 1000),
+                static_cast<long long>(ms % 1000));
+  return text;
+}
+
+Environment environment_for(const RunPlan& plan, const Lease& lease, const Identity& who) {
+  const std::string& name = plan.options.lock.name;
+  Environment out{{"HOLDFAST_NAME", name},
+                  {"HOLDFAST_TOKEN", lease.token().to_string()},
+                  {"HOLDFAST_OWNER", who.owner},
+                  {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
+                  {"HOLDFAST_HELD",
+                   held_variable(store_key(plan.settings.store.url), name, lease.token())}};
+  if (plan.settings.store.exportable) out.emplace_back("HOLDFAST_STORE", plan.settings.store.url);
+  return out;
+}
+
+Narrator::Setup narrator_setup(const RunPlan& plan) {
+  Narrator::Setup setup;
+  setup.name = plan.options.lock.name;
+  setup.store = plan.settings.shown_store;
+  setup.reason = plan.options.lock.reason;
+  setup.who = make_identity();
+  setup.quiet = plan.options.common.quiet;
+  setup.verbose = plan.options.common.verbose;
+  if (plan.options.common.json) setup.json_fd = STDERR_FILENO;
+  if (plan.options.json_fd) setup.json_fd = *plan.options.json_fd;
+  setup.people = setup.json_fd != STDERR_FILENO;
+  return setup;
+}
+
+class Run {
+ public:
+  explicit Run(RunPlan plan) : plan_(std::move(plan)), narrator_(narrator_setup(plan_)) {}
+
+  int go();
+
+ private:
+  LockRequest request() const;
+  int with_guard(Guard& guard);
+  int not_acquired(const AttemptOutcome& outcome) const;
+  int under_lock(Guard& guard, Lease lease);
+  int exit_status(const SupervisedEnd& end) const;
+  bool give_back(Lease& lease) const;
+  int own_failure(const Error& error) const;
+
+  RunPlan plan_;
+  Narrator narrator_;
+  Signals signals_;
+  Terminal terminal_;
+  GroupAnchor anchor_;
+  std::vector<Process> older_children_;
+};
+
+int Run::own_failure(const Error& error) const {
+  const std::string text = explain(error, plan_.settings.shown_store);
+  narrator_.event("error", {}, {{"code", errc_name(error.code())}, {"message", text}});
+  narrator_.alarm(text);
+  return plan_.codes.error;
+}
+
+int Run::go() {
+  older_children_ = descendants_of(::getpid());
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  // Both are forked before the lock library makes its threads.
+  auto guard = Guard::start(plan_.guard, signals_);
+  if (!guard) return own_failure(guard.error());
+  if (terminal_.present()) anchor_.start();
+  const int status = with_guard(*guard);
+  anchor_.stop();
+  guard->finish();
+  return status;
+}
+
+LockRequest Run::request() const {
+  LockRequest request;
+  request.lock = plan_.options.lock;
+  request.store = plan_.settings.store;
+  const auto guarded = plan_.guard.kill_after + plan_.guard.reserve;
+  request.min_remaining = std::chrono::ceil<Duration>(guarded) + plan_.ttl / 10;
+  request.program = base_name(plan_.options.command.front());
+  return request;
+}
+
+int Run::with_guard(Guard& guard) {
+  LockAttempt attempt(signals_, narrator_, request());
+  AttemptOutcome outcome = attempt.take(guard.fd());
+  const int status = outcome.lease ? under_lock(guard, *std::move(outcome.lease))
+                                   : not_acquired(outcome);
+  close_client(attempt.client());
+  return status;
+}
+
+int Run::not_acquired(const AttemptOutcome& outcome) const {
+  const std::string name = in_quotes(plan_.options.lock.name);
+  if (outcome.signal != 0) {
+    narrator_.event("cancelled", {}, {{"signal", signal_name(outcome.signal)}});
+    narrator_.chat("stopped waiting for " + name + " (SIG" + signal_name(outcome.signal) + ")");
+    return kExitSignalBase + outcome.signal;
+  }
+  if (outcome.error->code() != Errc::kTimedOut) return own_failure(*outcome.error);
+  narrator_.event("timeout");
+  const Duration wait = plan_.options.lock.wait.value_or(Duration::zero());
+  narrator_.note(wait == Duration::zero()
+                     ? name + " is held by somebody else ('holdfast inspect' tells by whom)"
+                     : "did not get " + name + " within " + format_duration(wait));
+  return plan_.codes.timeout;
+}
+
+int Run::under_lock(Guard& guard, Lease lease) {
+  const Nanos since = boottime_now();
+  narrator_.granted(lease.token().to_string());
+  narrator_.event("acquired", lease.remaining());
+  narrator_.detail("holding " + in_quotes(lease.name()) + ", token " + lease.token().to_string());
+  Supervisor supervisor({signals_, guard, terminal_, anchor_, narrator_, plan_.guard,
+                         older_children_},
+                        lease, plan_.ttl);
+  SupervisedEnd end =
+      supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
+  const bool ran = !end.lost && !end.guard_died && !end.cannot_run;
+  if (ran && !supervisor.stay_until(since + plan_.min_hold)) {
+    end.lost = true;
+    narrator_.alarm("lost the lock " + in_quotes(lease.name()) + " before --min-hold was over");
+  }
+  const bool kept = give_back(lease);
+  if (!kept && !end.lost) {
+    end.lost = true;
+    narrator_.event("lost", Duration::zero(), {{"message", "found at the release"}});
+    narrator_.alarm("the lock " + in_quotes(lease.name()) +
+                    " was lost while the command ran (found at the release)");
+  }
+  return exit_status(end);
+}
+
+// false: the store says that it was not ours any more.
+bool Run::give_back(Lease& lease) const {
+  const auto released = lease.release();
+  if (released) {
+    narrator_.event("released");
+    return true;
+  }
+  if (released.error().code() == Errc::kLost || released.error().code() == Errc::kBroken) {
+    return false;
+  }
+  narrator_.note("could not tell the store that " + in_quotes(lease.name()) +
+                 " is free: " + explain(released.error(), plan_.settings.shown_store) +
+                 " It is free when the lease ends.");
+  return true;
+}
+
+int Run::exit_status(const SupervisedEnd& end) const {
+  if (end.cannot_run) {
+    const std::string& program = plan_.options.command.front();
+    const std::string why = std::strerror(*end.cannot_run);
+    narrator_.event("error", {}, {{"message", "cannot run " + program + ": " + why}});
+    narrator_.alarm("cannot run " + in_quotes(program) + ": " + why);
+    return *end.cannot_run == ENOENT ? kExitNotFound : kExitCannotRun;
+  }
+  if (end.lost && plan_.guard.on_lost != OnLost::kIgnore) return plan_.codes.lost;
+  if (end.guard_died) {
+    narrator_.event("error", {}, {{"message", "the guard process died"}});
+    narrator_.alarm("the guard process died: the command was ended and the lock given back");
+    return plan_.codes.error;
+  }
+  if (!end.status) return plan_.codes.error;
+  if (WIFSIGNALED(*end.status)) return kExitSignalBase + WTERMSIG(*end.status);
+  return WEXITSTATUS(*end.status);
+}
+
+}  // namespace
+
+int run_command(const std::vector<std::string>& arguments) {
+  RunOptions options;
+  const auto parsed = parse_run(arguments, options);
+  const int error_code = options.exit_error.value_or(kExitError);
+  if (options.common.help) return print_help("run");
+  if (!parsed) return usage_error("run", parsed.error()), error_code;
+  auto plan = make_plan(std::move(options));
+  if (!plan) {
+    complain("run: " + explain(plan.error(), ""));
+    return error_code;
+  }
+  return Run(*std::move(plan)).go();
+}
+
+}  // namespace holdfast::cli

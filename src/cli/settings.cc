@@ -1,0 +1,56 @@
+#include "src/cli/settings.h"
+
+#include "src/cli/duration.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/output.h"
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+
+Result<Settings> resolve(const CommonOptions& common) {
+  auto config = load_config(common.config);
+  if (!config) return config.error();
+  auto store = choose_store(common, *config);
+  if (!store) return store.error();
+  Settings settings{*std::move(config), *std::move(store), {}};
+  settings.shown_store = without_secret(settings.store.url);
+  if (common.verbose) {
+    complain("the store is " + printable(settings.shown_store) + " (from " +
+             settings.store.source + ")");
+  }
+  return settings;
+}
+
+Duration effective_ttl(const std::optional<Duration>& option, const Settings& settings) {
+  if (option) return *option;
+  if (settings.config.ttl) return *settings.config.ttl;
+  if (auto text = url_option(settings.store.url, "ttl")) {
+    // In a URL a bare number is milliseconds.
+    if (text->find_first_not_of("0123456789") == std::string::npos) *text += "ms";
+    if (const auto parsed = parse_duration(*text)) return *parsed;
+  }
+  return std::chrono::seconds(30);
+}
+
+int fail(const Error& error, const std::string& store) {
+  complain(explain(error, store));
+  switch (error.code()) {
+    case Errc::kLost:
+    case Errc::kBroken:
+      return kExitLost;
+    case Errc::kTimedOut:
+      return kExitTimeout;
+    default:
+      return kExitError;
+  }
+}
+
+int usage_error(const std::string& command, const Error& error) {
+  std::string message = command + ": " + error.message();
+  const std::string hint = "holdfast help " + command;
+  if (message.find("holdfast help") == std::string::npos) message += " (see '" + hint + "')";
+  complain(message);
+  return kExitError;
+}
+
+}  // namespace holdfast::cli

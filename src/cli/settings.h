@@ -1,0 +1,46 @@
+// What the commands have in common before they reach the store.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "holdfast/client.h"
+#include "src/cli/config.h"
+#include "src/cli/options.h"
+
+namespace holdfast::cli {
+
+struct Settings {
+  Config config;
+  StoreChoice store;
+  std::string shown_store;  // Without secrets.
+};
+
+// Reads the configuration and chooses the store; with -v says on stderr which one.
+Result<Settings> resolve(const CommonOptions& common);
+
+// The length of the lease that a lock will get: option, configuration, URL, 30 s.
+Duration effective_ttl(const std::optional<Duration>& option, const Settings& settings);
+
+// Runs `use` with a client, and closes it. Returns the exit status; complains about failures.
+template <typename Use>
+int with_client(const CommonOptions& common, Use use);
+
+// complain() and the exit status that fits the error (lost, timeout, own failure).
+int fail(const Error& error, const std::string& store);
+
+// complain() about wrong arguments.
+int usage_error(const std::string& command, const Error& error);
+
+template <typename Use>
+int with_client(const CommonOptions& common, Use use) {
+  auto settings = resolve(common);
+  if (!settings) return fail(settings.error(), "");
+  auto client = Client::connect(settings->store.url);
+  if (!client) return fail(client.error(), settings->shown_store);
+  const int status = use(*client, *settings);
+  (void)client->close(std::chrono::seconds(2));
+  return status;
+}
+
+}  // namespace holdfast::cli

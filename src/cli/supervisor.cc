@@ -1,0 +1,231 @@
+#include "src/cli/supervisor.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "src/cli/duration.h"
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+
+using namespace std::chrono_literals;
+
+Supervisor::Supervisor(Parts parts, const Lease& lease, Duration ttl)
+    : parts_(parts), lease_(lease), tick_(std::clamp<Duration>(ttl / 20, 5ms, 1s)) {}
+
+SupervisedEnd Supervisor::run(const Environment& environment) {
+  const std::stop_callback on_loss(lease_.lost(), [bell = lost_bell_] { bell->ring(); });
+  told_deadline_ = lease_.deadline_boottime();
+  parts_.guard.launch(environment, told_deadline_);
+  while (!done_) {
+    wait_for_something();
+    look_at_lease();
+    read_signals();
+    while (!done_) {
+      const auto message = parts_.guard.next();
+      if (!message) break;
+      on_message(*message);
+    }
+    if (end_.lost && !done_) back_up_guard();
+  }
+  parts_.terminal.take_back();
+  return end_;
+}
+
+void Supervisor::wait_for_something() const {
+  std::array<pollfd, 3> watched{{{parts_.signals.fd(), POLLIN, 0},
+                                 {parts_.guard.fd(), POLLIN, 0},
+                                 {lost_bell_->fd(), POLLIN, 0}}};
+  ::poll(watched.data(), watched.size(), static_cast<int>(tick_.count()));
+  lost_bell_->quiet();
+}
+
+void Supervisor::look_at_lease() {
+  if (end_.lost) return;
+  if (!lease_.held()) {
+    const auto why = lease_.loss();
+    return on_lost(why ? printable(why->message()) : "the lease ran out");
+  }
+  const Nanos deadline = lease_.deadline_boottime();
+  if (deadline <= told_deadline_) return;
+  told_deadline_ = deadline;
+  parts_.guard.extend(deadline);
+  parts_.narrator.event("renewed", lease_.remaining());
+}
+
+void Supervisor::on_lost(const std::string& why) {
+  if (end_.lost) return;
+  end_.lost = true;
+  parts_.narrator.event("lost", Duration::zero(),
+                        {{"message", why}, {"command_ended", ends_tree()}});
+  const std::string lost = "lost the lock " + in_quotes(parts_.narrator.setup().name) + ": " + why;
+  if (!ends_tree()) {
+    return parts_.narrator.alarm(lost + "; the command goes on without it, as --on-lost ignore"
+                                        " says: somebody else may hold the lock now");
+  }
+  parts_.narrator.alarm(lost + "; ending the command");
+  parts_.guard.lost();
+}
+
+void Supervisor::read_signals() {
+  while (const auto signal = parts_.signals.next()) on_signal(*signal);
+}
+
+void Supervisor::on_signal(int signal) {
+  switch (signal) {
+    case SIGCHLD:
+      return on_child_signal();
+    case SIGTTIN:
+    case SIGTTOU:
+      return;  // We use the terminal for messages only.
+    case SIGTSTP:
+      stop_asked_ = true;
+      break;
+    case SIGCONT:
+      if (command_ != 0 && !end_.status) parts_.terminal.give_to(command_);
+      break;
+    default:
+      parts_.narrator.event("signal", lease_.remaining(), {{"signal", signal_name(signal)}});
+      break;
+  }
+  parts_.guard.signal(signal);
+}
+
+// A guard that somebody stops would miss its hour: set it going again. Its end shows on the link.
+void Supervisor::on_child_signal() {
+  siginfo_t info{};
+  const auto guard = static_cast<id_t>(parts_.guard.pid());
+  if (::waitid(P_PID, guard, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == parts_.guard.pid()) {
+    ::kill(parts_.guard.pid(), SIGCONT);
+  }
+}
+
+void Supervisor::on_message(const GuardMessage& message) {
+  const Narrator& narrator = parts_.narrator;
+  switch (message.word) {
+    case GuardWord::kSpawned:
+      return on_spawned(message.number);
+    case GuardWord::kStarted:
+      return narrator.event("started", lease_.remaining(), {{"command_pid", command_}});
+    case GuardWord::kCannotRun:
+      end_.cannot_run = message.number;
+      return;
+    case GuardWord::kStopped:
+      return on_stopped(message.number);
+    case GuardWord::kExited:
+      return on_exited(message.number);
+    case GuardWord::kLeftover:
+      if (end_.lost) return;
+      return narrator.note(
+          std::to_string(message.number) + " process(es) of the command are still running" +
+          (parts_.plan.leftover == Leftover::kWait ? ": the lock is held until they end"
+                                                   : ": ending them (see --leftover)"));
+    case GuardWord::kEnding:
+      if (message.number == static_cast<int>(EndReason::kLeaseRanOut)) {
+        on_lost("it could not be renewed in time");
+      }
+      return;
+    case GuardWord::kRefused:
+      return narrator.alarm("cannot end process " + std::to_string(message.number) +
+                            ": it runs as another user; end it by hand");
+    case GuardWord::kTreeEmpty:
+      done_ = true;
+      return;
+    case GuardWord::kGone:
+      return on_guard_gone();
+    default:
+      return;
+  }
+}
+
+void Supervisor::on_spawned(pid_t command) {
+  command_ = command;
+  parts_.anchor.join(command);
+  parts_.terminal.give_to(command);
+  parts_.guard.go();
+}
+
+void Supervisor::on_stopped(int signal) {
+  const bool by_terminal = parts_.terminal.gave();
+  const bool background_access = signal == SIGTTIN || signal == SIGTTOU;
+  if (!by_terminal && !stop_asked_ && !background_access) return;  // Stopped by a debugger, say.
+  stop_asked_ = false;
+  if (!end_.lost) {
+    parts_.narrator.note("stopped while holding " + in_quotes(parts_.narrator.setup().name) +
+                         ": go on within " + format_duration(lease_.remaining()) +
+                         " or the lock is lost and the command is ended");
+  }
+  parts_.terminal.take_back();
+  if (by_terminal && signal == SIGTSTP) {
+    // The rest of a pipeline stands in our group, which was not in front: without it the shell
+    // would not see the whole job stopped, and would not come back with its prompt.
+    ::kill(0, SIGTSTP);
+    parts_.signals.discard(SIGTSTP);
+  }
+  stop_self();
+}
+
+void Supervisor::on_exited(int status) {
+  end_.status = status;
+  parts_.terminal.take_back();
+  Json more;
+  if (WIFSIGNALED(status)) {
+    more["signal"] = signal_name(WTERMSIG(status));
+  } else {
+    more["status"] = WEXITSTATUS(status);
+  }
+  parts_.narrator.event("exited", lease_.remaining(), more);
+}
+
+Chooser Supervisor::strangers() const {
+  return [this](const Process& process) {
+    const auto& older = parts_.older_children;
+    if (process.pid == parts_.guard.pid() || process.pid == parts_.anchor.pid()) {
+      return Spare::kItself;
+    }
+    return std::find(older.begin(), older.end(), process) != older.end() ? Spare::kWithDescendants
+                                                                          : Spare::kNo;
+  };
+}
+
+void Supervisor::on_guard_gone() {
+  end_.guard_died = true;
+  done_ = true;
+  // Only when the guard is reaped have its children become ours, for sure.
+  parts_.guard.wait();
+  for (Nanos pause = 2ms; count_tree(::getpid(), strangers()) > 0;
+       pause = std::min<Nanos>(pause * 2, 250ms)) {
+    kill_tree(::getpid(), strangers());
+    ::poll(nullptr, 0, static_cast<int>(pause / 1ms));
+    look_at_lease();
+  }
+}
+
+// The guard ends the tree; should it be stopped or stuck, we do it ourselves at the last moment.
+void Supervisor::back_up_guard() {
+  if (!ends_tree() || boottime_now() < told_deadline_ - parts_.plan.reserve / 2) return;
+  ::kill(parts_.guard.pid(), SIGCONT);
+  kill_tree(::getpid(), strangers());
+}
+
+bool Supervisor::stay_until(Nanos until) const {
+  while (lease_.held() && boottime_now() < until) {
+    std::array<pollfd, 2> watched{{{parts_.signals.fd(), POLLIN, 0},
+                                   {lost_bell_->fd(), POLLIN, 0}}};
+    const auto left = std::chrono::ceil<Duration>(until - boottime_now());
+    ::poll(watched.data(), watched.size(), static_cast<int>(std::min(left, tick_).count()));
+    while (const auto signal = parts_.signals.next()) {
+      if (default_of(*signal) == SignalDefault::kStops) stop_self();
+      if (default_of(*signal) == SignalDefault::kEnds) return true;
+    }
+  }
+  return lease_.held();
+}
+
+}  // namespace holdfast::cli

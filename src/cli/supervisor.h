@@ -1,0 +1,72 @@
+// Watches over a command that runs under a lock: keeps the guard informed of the lease, passes
+// signals on, moves the terminal, and sees to it that nothing of the command is left at the end.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/lease.h"
+#include "src/cli/guard.h"
+#include "src/cli/lock_attempt.h"
+#include "src/cli/narrator.h"
+#include "src/cli/process_tree.h"
+#include "src/cli/tty.h"
+
+namespace holdfast::cli {
+
+struct SupervisedEnd {
+  std::optional<int> status;      // As wait() tells it; not set: killed before it was reaped.
+  std::optional<int> cannot_run;  // errno of exec.
+  bool lost = false;
+  bool guard_died = false;
+};
+
+class Supervisor {
+ public:
+  struct Parts {
+    const Signals& signals;
+    Guard& guard;
+    Terminal& terminal;
+    GroupAnchor& anchor;
+    const Narrator& narrator;
+    const GuardPlan& plan;
+    const std::vector<Process>& older_children;  // Not ours to end.
+  };
+  Supervisor(Parts parts, const Lease& lease, Duration ttl);
+
+  // Returns when the command and all its descendants have ended.
+  SupervisedEnd run(const Environment& environment);
+
+  // Keeps the lock until `until`; false: it was lost meanwhile. A signal ends it early.
+  bool stay_until(Nanos until) const;
+
+ private:
+  void wait_for_something() const;
+  void look_at_lease();
+  void on_lost(const std::string& why);
+  void read_signals();
+  void on_signal(int signal);
+  void on_child_signal();
+  void on_message(const GuardMessage& message);
+  void on_spawned(pid_t command);
+  void on_stopped(int signal);
+  void on_exited(int status);
+  void on_guard_gone();
+  void back_up_guard();
+  Chooser strangers() const;
+  bool ends_tree() const { return parts_.plan.on_lost != OnLost::kIgnore; }
+
+  Parts parts_;
+  const Lease& lease_;
+  Duration tick_;
+  std::shared_ptr<Bell> lost_bell_ = std::make_shared<Bell>();
+  SupervisedEnd end_;
+  Nanos told_deadline_{};
+  pid_t command_ = 0;
+  bool stop_asked_ = false;
+  bool done_ = false;
+};
+
+}  // namespace holdfast::cli
