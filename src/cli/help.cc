@@ -1,0 +1,263 @@
+#include "src/cli/help.h"
+
+#include <array>
+
+#include "src/cli/exit_codes.h"
+#include "src/cli/output.h"
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+struct Page {
+  std::string_view command;
+  std::string_view text;
+};
+
+constexpr std::string_view kFront = R"(holdfast - run commands under a distributed lock you can trust
+
+  holdfast run NAME -- COMMAND [ARG...]   run a command while holding the lock NAME
+  holdfast hold NAME                      hold it until the input closes or a signal comes
+  holdfast acquire NAME                   take it for a script of several steps; prints a lease id
+  holdfast renew LEASE                    ... keep it
+  holdfast release LEASE                  ... give it back
+
+  holdfast ls [PREFIX]                    who holds what
+  holdfast inspect NAME                   holders, waiters in order, token, since when, why
+  holdfast watch [PREFIX]                 what happens, as it happens
+  holdfast break NAME --token T           free a lock by force
+  holdfast doctor                         is this store set up to keep its promises?
+  holdfast bench                          how fast is it?
+  holdfast help COMMAND                   more about one of them; 'holdfast version'
+
+Examples
+  holdfast run nightly-backup -- ./backup.sh     the second one waits for the first
+  holdfast run --no-wait deploy -- make deploy   the second one ends with 124
+  holdfast inspect deploy                        who holds it, since when, from where?
+
+Where the locks are kept: --store URL, else HOLDFAST_STORE, else the configuration file, else an
+SQLite file of your own (no set-up needed; for the processes of this host). 'holdfast ls -v' says
+which. Every command knows --json, --store URL, --config FILE, -v and -q.
+)";
+
+constexpr std::string_view kRun = R"(holdfast run [options] NAME -- COMMAND [ARG...]
+
+Runs COMMAND while holding the lock NAME. Waits its turn first, without limit unless told
+otherwise. When the lock is lost, the command and everything it started is ended before somebody
+else can hold the lock; a second process (the guard) sees to it even if this one is killed.
+
+The lock
+  --wait D          wait at most D, then exit with 124; --no-wait: do not wait at all
+  --ttl D           length of the lease: how long the lock outlives a dead host (default 30s);
+                    it is renewed every third of it
+  --shared          together with other --shared holders
+  --permits n/N     n of N permits of a semaphore; all users of NAME must say the same N
+  --reason TEXT     shown to those who look who holds it
+  --min-hold D      keep the lock at least so long, even if the command is faster
+  --max-hold D      end the command after D
+
+When the lock is lost
+  --on-lost WHAT    term: SIGTERM, then SIGKILL (default); kill: SIGKILL at once;
+                    ignore: only say so, and let the command go on unprotected
+  --kill-after D    time between SIGTERM and SIGKILL; at most a third of the ttl
+                    (default: a fifth of the ttl, at most 5s)
+  --leftover WHAT   processes that outlive the command: end them like that (default), or
+                    wait for them, still holding the lock
+
+Output and exit status
+  -q, --quiet       no notes, only failures      -v, --verbose  also which store and token
+  --json            events as JSON lines on stderr, instead of sentences
+  --json-fd N       the same on descriptor N
+  --exit-lost N, --exit-timeout N, --exit-error N   instead of 123, 124, 125
+
+  The command's own status, or 128+n if signal n ended it (also while waiting); 123: the lock was
+  lost; 124: not acquired in time; 125: Holdfast's own failure; 126, 127: COMMAND cannot be run,
+  is not found.
+
+The command gets HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token), HOLDFAST_OWNER,
+HOLDFAST_DEADLINE (end of the first lease, on the scale of /proc/uptime), HOLDFAST_STORE, the
+standard input and, on a terminal, the foreground. Signals are passed on to it. Ctrl-Z stops the
+whole job; a job that stays stopped for longer than its lease loses the lock.
+
+Durations: 250ms, 1.5s, 30s, 2m, 1h30m; a bare number means seconds.
+
+Examples
+  holdfast run nightly -- ./backup.sh
+  holdfast run --wait 10s --ttl 1m migrate -- ./manage.py migrate
+  holdfast run --permits 1/3 gpu -- python train.py       at most three at a time
+  holdfast run --min-hold 5m report -- ./report.sh        once in five minutes, on whichever host
+)";
+
+constexpr std::string_view kHold = R"(holdfast hold [options] NAME
+
+Takes the lock NAME, prints "held NAME token T" and keeps it until the standard input ends or a
+signal comes; then gives it back and exits with 0. 123: the lock was lost; 124: not acquired in
+time; 128+n: signal n came while waiting.
+
+  --wait D, --no-wait, --ttl D, --shared, --permits n/N, --max-hold D, --reason TEXT
+                    as in 'holdfast help run'
+  --json            events as JSON lines on stdout
+
+A shell gives background jobs of a script an empty input, which ends at once: keep it open.
+
+Examples
+  holdfast hold deploy                        until Ctrl-D or Ctrl-C
+  mkfifo f; holdfast hold deploy <f & exec 3>f; ...; exec 3>&-
+)";
+
+constexpr std::string_view kAcquire = R"(holdfast acquire [options] NAME
+
+Takes the lock NAME and prints a lease id with which other commands renew and release it. Nobody
+renews it in between: it ends after its ttl unless 'holdfast renew' comes first. Whoever has the id
+can release the lock: treat it like a key.
+
+  --ttl D           how long it lasts (default 30s)
+  --wait D, --no-wait, --shared, --permits n/N, --reason TEXT
+                    as in 'holdfast help run'
+  --json            an object with lease, name, token, time_left_ms ...
+
+Prefer 'holdfast run' where one command does it all: it renews, and ends what lost its lock.
+
+Example
+  lease=$(holdfast acquire --ttl 5m --wait 1m deploy) || exit
+  step-one && holdfast renew "$lease" && step-two
+  holdfast release "$lease"
+)";
+
+constexpr std::string_view kRenew = R"(holdfast renew [options] LEASE
+
+Gives the lease that 'holdfast acquire' printed its full length again. 123: it has ended, somebody
+else may hold the lock: stop.
+
+  --ttl D           a new length
+  --json            an object with lease, name, token, time_left_ms
+)";
+
+constexpr std::string_view kRelease = R"(holdfast release [options] LEASE
+
+Gives back the lock of the lease that 'holdfast acquire' printed. 123: it had ended before, and
+somebody else may have held the lock meanwhile. Never frees somebody else's lock.
+)";
+
+constexpr std::string_view kLs = R"(holdfast ls [options] [PREFIX]
+
+Lists the locks that are held or waited for and whose names begin with PREFIX.
+
+  --json            an array of the objects that 'holdfast inspect --json' prints
+)";
+
+constexpr std::string_view kInspect = R"(holdfast inspect [options] NAME
+
+Who holds the lock, who waits for it in which order: program, host, process, since when, how much
+of the lease is left, token and reason. Exit status 0 also when it is free.
+
+  --json            an object: name, held, token, owner, host, pid, since, time_left_ms ... of the
+                    first holder; holders, waiters, last_break
+
+What you read may be over already: never decide by it whether you hold a lock.
+)";
+
+constexpr std::string_view kWatch = R"(holdfast watch [options] [PREFIX]
+
+Prints what happens to the locks whose names begin with PREFIX, until a signal comes.
+
+  --count N         end after N events
+  --json            one object per line: event, time, name, token, owner, host, pid, since ...
+
+Some stores sample: 'holdfast doctor' lists watch-every-change where nothing is missed.
+)";
+
+constexpr std::string_view kBreak = R"(holdfast break [options] NAME --token T
+
+Frees the lock NAME by force from the holder whose grant has token T ('holdfast inspect' shows it),
+and leaves a trace of it. A holder that came later is never broken by accident.
+
+The broken holder learns it at its next renewal, within a third of its lease, and may go on until
+then: what the lock protects should check tokens. 123: nobody holds that token; nothing changed.
+
+  --token T         the grant to break
+  --reason TEXT     shown to the holder and to those who look
+
+Example
+  holdfast inspect deploy
+  holdfast break deploy --token 17 --reason "host is on fire"
+)";
+
+constexpr std::string_view kDoctor = R"(holdfast doctor [options]
+
+Looks at the running store: is it set up to keep its promises, and what are they? Exit status 0:
+healthy; 1: a problem was found, or a promise is missing; 125: the store cannot be reached.
+
+  --require A,B     fail unless the store promises: fenced, fair, shared, permits, upgrade,
+                    barging, list, watch-every-change, values, survives-restart
+  --json            an object: healthy, findings, guarantees
+
+Example
+  holdfast doctor --require fenced,survives-restart || exit
+)";
+
+constexpr std::string_view kBench = R"(holdfast bench [options] --store URL
+
+Takes and gives back locks as fast as it can, then measures how long a lock takes from the one who
+gives it back to the one who waits for it (two clients, two threads, one process).
+
+  --in-flight N     N at a time (default 1)     --names M   over M names (default N)
+  --duration D      of each of the two parts (default 2s)
+  --ttl D           length of the leases
+  --json            pairs_per_s, acquire_us and handoff_us (each with p50 and p99), errors
+)";
+
+constexpr std::string_view kVersion = R"(holdfast version
+
+Prints the version of the program.
+)";
+
+constexpr std::string_view kHelp = R"(holdfast help [COMMAND]
+
+Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' does the same.
+)";
+
+constexpr std::array<Page, 13> kPages{{{"run", kRun},
+                                       {"hold", kHold},
+                                       {"acquire", kAcquire},
+                                       {"renew", kRenew},
+                                       {"release", kRelease},
+                                       {"ls", kLs},
+                                       {"inspect", kInspect},
+                                       {"watch", kWatch},
+                                       {"break", kBreak},
+                                       {"doctor", kDoctor},
+                                       {"bench", kBench},
+                                       {"help", kHelp},
+                                       {"version", kVersion}}};
+
+}  // namespace
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const Page& page : kPages) names.emplace_back(page.command);
+  return names;
+}
+
+std::string_view help_text(std::string_view command) {
+  if (command.empty()) return kFront;
+  for (const Page& page : kPages) {
+    if (page.command == command) return page.text;
+  }
+  return {};
+}
+
+int print_help(const std::string& command) {
+  const std::string_view text = help_text(command);
+  if (text.empty()) {
+    const std::string near = nearest(command, command_names());
+    complain("there is no command " + in_quotes(command) +
+             (near.empty() ? "" : "; did you mean '" + near + "'?") +
+             " ('holdfast help' lists them)");
+    return kExitError;
+  }
+  print(text);
+  return flush_output() ? 0 : kExitError;
+}
+
+}  // namespace holdfast::cli

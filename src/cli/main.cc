@@ -1,0 +1,84 @@
+// The program `holdfast`.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/cli/commands.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/help.h"
+#include "src/cli/json.h"
+#include "src/cli/output.h"
+
+#ifndef HOLDFAST_VERSION
+#define HOLDFAST_VERSION "unknown"
+#endif
+
+namespace holdfast::cli {
+namespace {
+
+// A closed standard descriptor would be given to the next file that is opened, a database say.
+// What stands in for it fails like a closed one: it can only be used the wrong way round.
+void fill_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    const int opened = ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+    if (opened >= 0 && opened != fd) ::close(opened);
+  }
+}
+
+int version_command(const std::vector<std::string>& arguments) {
+  const bool json = !arguments.empty() && arguments.front() == "--json";
+  print(json ? to_line({{"name", "holdfast"}, {"version", HOLDFAST_VERSION}})
+             : std::string("holdfast ") + HOLDFAST_VERSION + "\n");
+  return flush_output() ? 0 : kExitError;
+}
+
+int help_command(const std::vector<std::string>& arguments) {
+  const bool named = !arguments.empty() && arguments.front().substr(0, 1) != "-";
+  return print_help(named ? arguments.front() : "");
+}
+
+int dispatch(const std::string& command, const std::vector<std::string>& arguments) {
+  if (command == "run") return run_command(arguments);
+  if (command == "hold") return hold_command(arguments);
+  if (command == "acquire") return acquire_command(arguments);
+  if (command == "renew") return renew_command(arguments);
+  if (command == "release") return release_command(arguments);
+  if (command == "ls") return ls_command(arguments);
+  if (command == "inspect") return inspect_command(arguments);
+  if (command == "watch") return watch_command(arguments);
+  if (command == "break") return break_command(arguments);
+  if (command == "doctor") return doctor_command(arguments);
+  if (command == "bench") return bench_command(arguments);
+  if (command == "version" || command == "--version" || command == "-V") {
+    return version_command(arguments);
+  }
+  if (command == "help" || command == "--help" || command == "-h") return help_command(arguments);
+  return print_help(command);  // Says that there is none, and names the nearest.
+}
+
+}  // namespace
+}  // namespace holdfast::cli
+
+int main(int argc, char** argv) {
+  using namespace holdfast::cli;
+  fill_standard_descriptors();
+  std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  if (arguments.empty()) {
+    complain("say what to do, for example: holdfast run NAME -- COMMAND");
+    return print_help(""), kExitError;
+  }
+  const std::string command = arguments.front();
+  arguments.erase(arguments.begin());
+  try {
+    return dispatch(command, arguments);
+  } catch (const std::exception& error) {
+    complain(std::string("internal error: ") + error.what());
+    return kExitError;
+  }
+}
