@@ -63,9 +63,9 @@ Sample pair_loop(const Client& client, const BenchOptions& options, const std::s
   AcquireOptions how;
   how.ttl = options.ttl.value_or(Duration::zero());
   for (std::uint64_t i = 0; Clock::now() < until; ++i) {
-    const auto number = (static_cast<std::uint64_t>(caller) +
-                         i * static_cast<std::uint64_t>(options.in_flight)) %
-                        static_cast<std::uint64_t>(options.names);
+    const auto number =
+        (static_cast<std::uint64_t>(caller) + i * static_cast<std::uint64_t>(options.in_flight)) %
+        static_cast<std::uint64_t>(options.names);
     const auto begin = Clock::now();
     auto lease = client.mutex(lock_name(run, number)).acquire(how);
     if (!lease) {
@@ -91,8 +91,7 @@ Sample measure_pairs(const Client& client, const BenchOptions& options, const st
   std::vector<std::thread> callers;
   for (int caller = 0; caller < options.in_flight; ++caller) {
     callers.emplace_back([&, caller] {
-      samples[static_cast<std::size_t>(caller)] =
-          pair_loop(client, options, run, caller, until);
+      samples[static_cast<std::size_t>(caller)] = pair_loop(client, options, run, caller, until);
     });
   }
   for (std::thread& caller : callers) caller.join();
@@ -111,9 +110,9 @@ class Handoff {
     ttl_ = options.ttl.value_or(Duration::zero());
   }
 
-  Sample play(const Client& client) {
+  Sample play(const Client& client, int me) {
     Sample sample;
-    while (Clock::now() < until_ && sample.errors == 0) take_turn(client, sample);
+    while (Clock::now() < until_ && sample.errors == 0) take_turn(client, me, sample);
     const std::lock_guard guard(mutex_);
     over_ = true;
     changed_.notify_all();
@@ -121,12 +120,11 @@ class Handoff {
   }
 
  private:
-  void take_turn(const Client& client, Sample& sample) {
+  void take_turn(const Client& client, int me, Sample& sample) {
     AcquireOptions how;
     how.ttl = ttl_;
     how.wait = std::chrono::seconds(10);
-    bool waited = false;  // Written by the notifier before the grant can be returned.
-    how.on_queued = [this](std::uint32_t) { set_queued(true); };
+    how.on_queued = [this, me](std::uint32_t) { set_queued(me); };
     auto lease = client.mutex(name_).acquire(how);
     const auto now = Clock::now();
     if (!lease) {
@@ -135,12 +133,12 @@ class Handoff {
     }
     {
       const std::lock_guard guard(mutex_);
-      waited = std::exchange(queued_, false);
+      const bool waited = std::exchange(queued_[me], false);
       if (waited && given_back_ != Clock::time_point()) {
         sample.micros.push_back(Micros(now - given_back_).count());
       }
     }
-    wait_for_rival();
+    wait_for(1 - me);
     {
       const std::lock_guard guard(mutex_);
       given_back_ = Clock::now();
@@ -148,15 +146,15 @@ class Handoff {
     if (auto released = lease->release(); !released) sample.fail(released.error());
   }
 
-  void set_queued(bool queued) {
+  void set_queued(int me) {
     const std::lock_guard guard(mutex_);
-    queued_ = queued;
+    queued_[me] = true;
     changed_.notify_all();
   }
 
-  void wait_for_rival() {
+  void wait_for(int rival) {
     std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, until_, [this] { return queued_ || over_; });
+    changed_.wait_until(lock, until_, [this, rival] { return queued_[rival] || over_; });
   }
 
   const std::string name_;
@@ -165,21 +163,23 @@ class Handoff {
   std::mutex mutex_;
   std::condition_variable changed_;
   Clock::time_point given_back_;
-  bool queued_ = false;
+  bool queued_[2] = {false, false};
   bool over_ = false;
 };
 
 Result<Sample> measure_handoff(const Client& client, const BenchOptions& options,
                                const std::string& url, const std::string& run) {
-  auto rival = Client::connect(url);
+  // Another client of `memory:` would have locks of its own.
+  const bool in_process = url.compare(0, 7, "memory:") == 0;
+  auto rival = in_process ? Result<Client>(client) : Client::connect(url);
   if (!rival) return rival.error();
   Handoff handoff(lock_name(run, 0) + "/handoff", options);
   Sample other;
-  std::thread second([&] { other = handoff.play(*rival); });
-  Sample all = handoff.play(client);
+  std::thread second([&] { other = handoff.play(*rival, 1); });
+  Sample all = handoff.play(client, 0);
   second.join();
   all.join(std::move(other));
-  (void)rival->close();
+  if (!in_process) (void)rival->close();
   return all;
 }
 
@@ -199,11 +199,11 @@ Json report(const BenchOptions& options, const std::string& store, const Sample&
 
 std::string text_of(const Json& report) {
   Table table({"WHAT", "P50", "P99", "COUNT"});
-  for (const auto& [key, title] : {std::pair<const char*, const char*>{"acquire_us", "acquire"},
-                                   {"handoff_us", "hand-off"}}) {
+  for (const auto& [key, title] :
+       {std::pair<const char*, const char*>{"acquire_us", "acquire"}, {"handoff_us", "hand-off"}}) {
     const Json& part = report[key];
-    table.add({title, part["p50"].dump() + " us", part["p99"].dump() + " us",
-               part["count"].dump()});
+    table.add(
+        {title, part["p50"].dump() + " us", part["p99"].dump() + " us", part["count"].dump()});
   }
   return "store " + printable(report["store"].get<std::string>()) + ", " +
          report["in_flight"].dump() + " in flight over " + report["names"].dump() + " name(s)\n" +

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+
 #include <toml++/toml.h>
 
 #include "src/cli/duration.h"
@@ -151,8 +152,8 @@ std::optional<std::string> home_based(const char* xdg, const char* under_home) {
 std::string percent_encoded(const std::string& path) {
   std::string out;
   for (const char c : path) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-                       std::strchr("/-._~", c) != nullptr;
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("/-._~", c) != nullptr;
     if (plain) {
       out += c;
       continue;

@@ -121,7 +121,9 @@ void GuardProcess::launch(const GuardMessage& message) {
   Fd status_write(status[1]);
   command_ = ::fork();
   if (command_ < 0) cannot_launch(errno);
-  if (command_ == 0) become_command(environment.data(), std::move(go_read), std::move(status_write));
+  if (command_ == 0) {
+    become_command(environment.data(), std::move(go_read), std::move(status_write));
+  }
   running_ = true;
   status_write.reset();
   char grouped = 0;
@@ -177,24 +179,17 @@ void GuardProcess::pass_on(int signal) const {
 
 void GuardProcess::on_message(const GuardMessage& message) {
   switch (message.word) {
-    case GuardWord::kLaunch:
-      return launch(message);
+    case GuardWord::kLaunch: return launch(message);
     case GuardWord::kGo: {
       const char byte = 0;
       [[maybe_unused]] const ssize_t written = ::write(go_.get(), &byte, 1);
       return;
     }
-    case GuardWord::kExtend:
-      deadline_ = Nanos(message.instant);
-      return;
-    case GuardWord::kSignal:
-      return pass_on(message.number);
-    case GuardWord::kLost:
-      return begin_end(EndReason::kLost);
-    case GuardWord::kGone:
-      return on_owner_gone();
-    default:
-      return;
+    case GuardWord::kExtend: deadline_ = Nanos(message.instant); return;
+    case GuardWord::kSignal: return pass_on(message.number);
+    case GuardWord::kLost: return begin_end(EndReason::kLost);
+    case GuardWord::kGone: return on_owner_gone();
+    default: return;
   }
 }
 

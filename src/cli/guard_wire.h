@@ -16,17 +16,17 @@ enum class GuardWord : std::uint32_t {
   kSignal,      // number: to pass on
   kLost,        // the lock is lost: end the tree
   // From the guard.
-  kSpawned,     // number: the command's process and group; it waits for kGo
+  kSpawned,  // number: the command's process and group; it waits for kGo
   kStarted,
-  kCannotRun,   // number: errno
-  kStopped,     // number: signal
+  kCannotRun,  // number: errno
+  kStopped,    // number: signal
   kContinued,
-  kExited,      // number: the status as wait() tells it
-  kLeftover,    // number: processes that outlived the command
-  kEnding,      // number: an EndReason
-  kRefused,     // number: a process that may not be killed
+  kExited,    // number: the status as wait() tells it
+  kLeftover,  // number: processes that outlived the command
+  kEnding,    // number: an EndReason
+  kRefused,   // number: a process that may not be killed
   kTreeEmpty,
-  kGone,        // never sent: the other end has died
+  kGone,  // never sent: the other end has died
 };
 
 enum class EndReason : std::int32_t { kLost = 1, kLeaseRanOut, kOwnerDied, kLeftover };

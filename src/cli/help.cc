@@ -14,7 +14,8 @@ struct Page {
   std::string_view text;
 };
 
-constexpr std::string_view kFront = R"(holdfast - run commands under a distributed lock you can trust
+constexpr std::string_view kFront =
+    R"(holdfast - run commands under a distributed lock you can trust
 
   holdfast run NAME -- COMMAND [ARG...]   run a command while holding the lock NAME
   holdfast hold NAME                      hold it until the input closes or a signal comes

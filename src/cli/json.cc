@@ -44,8 +44,8 @@ Json empty_top(const std::string& name) {
   Json out;
   out["name"] = name;
   out["held"] = false;
-  for (const char* key : {"token", "mode", "owner", "host", "pid", "program", "since", "reason",
-                          "time_left_ms"}) {
+  for (const char* key :
+       {"token", "mode", "owner", "host", "pid", "program", "since", "reason", "time_left_ms"}) {
     out[key] = nullptr;
   }
   return out;
@@ -53,24 +53,18 @@ Json empty_top(const std::string& name) {
 
 std::string promise_word(Promise promise) {
   switch (promise) {
-    case Promise::kYes:
-      return "yes";
-    case Promise::kDeclared:
-      return "declared";
-    case Promise::kNo:
-      return "no";
+    case Promise::kYes: return "yes";
+    case Promise::kDeclared: return "declared";
+    case Promise::kNo: return "no";
   }
   return "no";
 }
 
 std::string severity_word(Severity severity) {
   switch (severity) {
-    case Severity::kOk:
-      return "ok";
-    case Severity::kWarning:
-      return "warning";
-    case Severity::kProblem:
-      return "problem";
+    case Severity::kOk: return "ok";
+    case Severity::kWarning: return "warning";
+    case Severity::kProblem: return "problem";
   }
   return "problem";
 }
@@ -109,10 +103,8 @@ std::string to_line(const Json& value) {
 
 std::string mode_text(const Mode& mode) {
   switch (mode.kind()) {
-    case Mode::Kind::kExclusive:
-      return "exclusive";
-    case Mode::Kind::kShared:
-      return "shared";
+    case Mode::Kind::kExclusive: return "exclusive";
+    case Mode::Kind::kShared: return "shared";
     case Mode::Kind::kPermits:
       return "permits " + std::to_string(mode.count()) + "/" + std::to_string(mode.capacity());
   }
@@ -143,18 +135,12 @@ Json to_json(const LockInfo& info) {
 
 std::string event_word(LockEventKind kind) {
   switch (kind) {
-    case LockEventKind::kGranted:
-      return "granted";
-    case LockEventKind::kQueued:
-      return "queued";
-    case LockEventKind::kReleased:
-      return "released";
-    case LockEventKind::kExpired:
-      return "expired";
-    case LockEventKind::kCancelled:
-      return "cancelled";
-    case LockEventKind::kBroken:
-      return "broken";
+    case LockEventKind::kGranted: return "granted";
+    case LockEventKind::kQueued: return "queued";
+    case LockEventKind::kReleased: return "released";
+    case LockEventKind::kExpired: return "expired";
+    case LockEventKind::kCancelled: return "cancelled";
+    case LockEventKind::kBroken: return "broken";
   }
   return "?";
 }

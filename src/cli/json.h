@@ -2,8 +2,9 @@
 // renamed. Tokens are strings: they do not fit the numbers of most JSON readers.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 #include "holdfast/guarantees.h"
 #include "holdfast/lock_info.h"

@@ -88,9 +88,8 @@ int hold_until_told(Asking& asking, const Lease& lease) {
   auto bell = std::make_shared<Bell>();
   const std::stop_callback on_loss(lease.lost(), [bell] { bell->ring(); });
   while (lease.held()) {
-    std::array<pollfd, 3> watched{{{asking.signals().fd(), POLLIN, 0},
-                                   {bell->fd(), POLLIN, 0},
-                                   {STDIN_FILENO, POLLIN, 0}}};
+    std::array<pollfd, 3> watched{
+        {{asking.signals().fd(), POLLIN, 0}, {bell->fd(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
     ::poll(watched.data(), watched.size(), 1'000);
     if (input_has_ended(watched[2].revents)) return 0;
     while (const auto signal = asking.signals().next()) {
@@ -113,14 +112,15 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
   int status = hold_until_told(asking, lease);
   const auto loss = lease.loss();
   const auto released = lease.release();
-  if (!released && (released.error().code() == Errc::kLost ||
-                    released.error().code() == Errc::kBroken)) {
+  if (!released &&
+      (released.error().code() == Errc::kLost || released.error().code() == Errc::kBroken)) {
     status = kExitLost;
   }
   narrator.event(status == kExitLost ? "lost" : "released");
   if (status == kExitLost) {
-    const Error& why = loss ? *loss : released ? Error(Errc::kLost, "the lease ran out")
-                                               : released.error();
+    const Error& why = loss       ? *loss
+                       : released ? Error(Errc::kLost, "the lease ran out")
+                                  : released.error();
     narrator.alarm("lost the lock " + in_quotes(lease.name()) + ": " + explain(why, ""));
   } else if (!released) {
     status = fail(released.error(), narrator.setup().store);

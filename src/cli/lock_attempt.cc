@@ -71,14 +71,9 @@ std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
   AttemptOutcome stopped;
   while (const auto signal = signals_.next()) {
     switch (default_of(*signal)) {
-      case SignalDefault::kNothing:
-        break;
-      case SignalDefault::kStops:
-        stop_self();
-        break;
-      case SignalDefault::kEnds:
-        stopped.signal = *signal;
-        return stopped;
+      case SignalDefault::kNothing: break;
+      case SignalDefault::kStops: stop_self(); break;
+      case SignalDefault::kEnds: stopped.signal = *signal; return stopped;
     }
   }
   if (watched[2].revents == 0) return std::nullopt;
@@ -104,8 +99,8 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
       ::poll(&bell, 1, 100);
       shared_->bell.quiet();
     }
-    if (!shared_->done) ::_exit(stopped->signal != 0 ? kExitSignalBase + stopped->signal
-                                                     : kExitError);
+    if (!shared_->done)
+      ::_exit(stopped->signal != 0 ? kExitSignalBase + stopped->signal : kExitError);
   }
   worker.join();
   return outcome(std::move(stopped));

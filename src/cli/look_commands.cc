@@ -44,9 +44,8 @@ std::string ls_text(const std::vector<LockInfo>& locks) {
 }
 
 std::string inspect_text(const LockInfo& info) {
-  std::string out = printable(info.name) + ": " +
-                    (info.holders.empty() ? "free" : "held") + ", last token " +
-                    info.last_token.to_string() + "\n";
+  std::string out = printable(info.name) + ": " + (info.holders.empty() ? "free" : "held") +
+                    ", last token " + info.last_token.to_string() + "\n";
   if (!info.holders.empty() || !info.waiters.empty()) {
     Table table({"", "WHO", "HOST", "PID", "MODE", "SINCE", "LEFT", "TOKEN", "REASON"});
     for (const HolderInfo& holder : info.holders) {
@@ -58,9 +57,9 @@ std::string inspect_text(const LockInfo& info) {
     std::size_t place = 0;
     for (const WaiterInfo& waiter : info.waiters) {
       table.add({"waiter " + std::to_string(++place), owner_text(waiter.who),
-                 printable(waiter.who.host), std::to_string(waiter.who.pid),
-                 mode_text(waiter.mode), local_time(waiter.who.since),
-                 format_duration(waiter.time_left), "-", printable(waiter.who.reason)});
+                 printable(waiter.who.host), std::to_string(waiter.who.pid), mode_text(waiter.mode),
+                 local_time(waiter.who.since), format_duration(waiter.time_left), "-",
+                 printable(waiter.who.reason)});
     }
     out += table.to_string(colour_wanted());
   }
@@ -145,24 +144,18 @@ std::optional<bool> promise(const Guarantees& all, const std::string& name) {
 
 const char* mark(Severity severity) {
   switch (severity) {
-    case Severity::kOk:
-      return "ok";
-    case Severity::kWarning:
-      return "warning";
-    case Severity::kProblem:
-      return "PROBLEM";
+    case Severity::kOk: return "ok";
+    case Severity::kWarning: return "warning";
+    case Severity::kProblem: return "PROBLEM";
   }
   return "?";
 }
 
 const char* promise_text(Promise given) {
   switch (given) {
-    case Promise::kYes:
-      return "yes";
-    case Promise::kDeclared:
-      return "declared";
-    case Promise::kNo:
-      return "no";
+    case Promise::kYes: return "yes";
+    case Promise::kDeclared: return "declared";
+    case Promise::kNo: return "no";
   }
   return "?";
 }
@@ -199,7 +192,8 @@ bool check_required(const DoctorOptions& options, const Guarantees& all,
     std::replace(spelled.begin(), spelled.end(), '_', '-');
     const auto given = promise(all, spelled);
     if (!given) {
-      complain("doctor: --require: " + in_quotes(name) + " is not a promise (see 'holdfast help"
+      complain("doctor: --require: " + in_quotes(name) +
+               " is not a promise (see 'holdfast help"
                " doctor')");
       return false;
     }
@@ -288,14 +282,15 @@ int break_command(const std::vector<std::string>& arguments) {
   if (!parsed) return usage_error("break", parsed.error());
   const auto token = Token::parse(options.token);
   if (!token) {
-    return usage_error("break", Error(Errc::kInvalidArgument,
-                                      in_quotes(options.token) + " is not a token"));
+    return usage_error("break",
+                       Error(Errc::kInvalidArgument, in_quotes(options.token) + " is not a token"));
   }
   return with_client(options.common, [&](Client& client, const Settings& settings) {
     const auto broken = client.break_lock(options.name, *token, options.reason);
     if (!broken && broken.error().code() == Errc::kLost) {
-      complain("no holder of " + in_quotes(options.name) + " has the token " +
-               token->to_string() + ": nothing was changed ('holdfast inspect' tells who holds it)");
+      complain("no holder of " + in_quotes(options.name) + " has the token " + token->to_string() +
+               ": nothing was changed ('holdfast inspect' tells"
+               " who holds it)");
       return kExitLost;
     }
     if (!broken) return fail(broken.error(), settings.shown_store);

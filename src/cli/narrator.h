@@ -28,8 +28,8 @@ class Narrator {
     Identity who;
     bool quiet = false;
     bool verbose = false;
-    int json_fd = -1;          // -1: no events.
-    bool people = true;        // Sentences on stderr.
+    int json_fd = -1;    // -1: no events.
+    bool people = true;  // Sentences on stderr.
   };
   explicit Narrator(Setup setup);
 

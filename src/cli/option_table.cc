@@ -1,10 +1,11 @@
 #include "src/cli/option_table.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <deque>
 #include <functional>
+
+#include <CLI/CLI.hpp>
 
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
@@ -127,32 +128,36 @@ void OptionTable::duration(const std::string& names, std::optional<milliseconds>
 
 void OptionTable::number(const std::string& names, std::optional<int>& target, int least,
                          int most) {
-  impl_->add(names, [&target, least, most](const std::string& name,
-                                           const std::string& value) -> Result<void> {
-    int number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error != std::errc() || end != value.data() + value.size() || number < least ||
-        number > most) {
-      return Error(Errc::kInvalidArgument, name + ": " + in_quotes(value) + " is not a number from " +
-                                               std::to_string(least) + " to " +
-                                               std::to_string(most));
-    }
-    target = number;
-    return {};
-  });
+  impl_->add(
+      names,
+      [&target, least, most](const std::string& name, const std::string& value) -> Result<void> {
+        int number = 0;
+        const auto [end, error] =
+            std::from_chars(value.data(), value.data() + value.size(), number);
+        if (error != std::errc() || end != value.data() + value.size() || number < least ||
+            number > most) {
+          return Error(Errc::kInvalidArgument,
+                       name + ": " + in_quotes(value) + " is not a number from " +
+                           std::to_string(least) + " to " + std::to_string(most));
+        }
+        target = number;
+        return {};
+      });
 }
 
 void OptionTable::choice(const std::string& names, std::optional<std::string>& target,
                          std::vector<std::string> choices) {
-  impl_->add(names, [&target, choices = std::move(choices)](
-                        const std::string& name, const std::string& value) -> Result<void> {
-    if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
-      return Error(Errc::kInvalidArgument, name + ": " + in_quotes(value) + " is not one of " +
-                                               joined(choices, ", "));
-    }
-    target = value;
-    return {};
-  });
+  impl_->add(names,
+             [&target, choices = std::move(choices)](const std::string& name,
+                                                     const std::string& value) -> Result<void> {
+               if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
+                 return Error(
+                     Errc::kInvalidArgument,
+                     name + ": " + in_quotes(value) + " is not one of " + joined(choices, ", "));
+               }
+               target = value;
+               return {};
+             });
 }
 
 void OptionTable::positional(const std::string& name, std::string& target, bool required) {

@@ -112,8 +112,9 @@ Result<void> parse_run(const Arguments& arguments, RunOptions& into) {
   if (!parsed || table.help()) return parsed;
   if (dashes != arguments.end()) into.command.assign(dashes + 1, arguments.end());
   if (into.command.empty()) {
-    return invalid("there is no command to run: holdfast run NAME -- COMMAND [ARG...]"
-                   " (see 'holdfast help run')");
+    return invalid(
+        "there is no command to run: holdfast run NAME -- COMMAND [ARG...]"
+        " (see 'holdfast help run')");
   }
   if (on_lost) into.on_lost = parse_on_lost(*on_lost);
   if (leftover == "wait") into.leftover = Leftover::kWait;
@@ -164,8 +165,9 @@ Result<void> parse_break(const Arguments& arguments, BreakOptions& into) {
   into.common.help = table.help();
   if (!parsed || table.help()) return parsed;
   if (!token) {
-    return invalid("--token is missing: name the grant to break, so that its successor is never"
-                   " broken by accident ('holdfast inspect NAME' shows it)");
+    return invalid(
+        "--token is missing: name the grant to break, so that its successor is never"
+        " broken by accident ('holdfast inspect NAME' shows it)");
   }
   into.token = *token;
   into.reason = reason.value_or("");

@@ -21,16 +21,12 @@ std::string_view next_step(Errc code) {
       return "The lock may be held for one ttl: 'holdfast inspect NAME' tells.";
     case Errc::kPermissionDenied:
       return "Mend the permissions, or name another store with --store.";
-    case Errc::kUnsupported:
-      return "'holdfast doctor' lists what this store can do.";
-    case Errc::kQueueFull:
-      return "Try later.";
-    case Errc::kStoreInUse:
-      return "Stop those who use it first.";
+    case Errc::kUnsupported: return "'holdfast doctor' lists what this store can do.";
+    case Errc::kQueueFull: return "Try later.";
+    case Errc::kStoreInUse: return "Stop those who use it first.";
     case Errc::kCorruptState:
       return "Look at it before you use it further; 'holdfast doctor' may tell more.";
-    case Errc::kVersionMismatch:
-      return "Upgrade this holdfast.";
+    case Errc::kVersionMismatch: return "Upgrade this holdfast.";
     case Errc::kLost:
     case Errc::kBroken:
       return "Somebody else may hold the lock now: stop touching what it protects.";
@@ -38,8 +34,7 @@ std::string_view next_step(Errc code) {
     case Errc::kCancelled:
     case Errc::kInvalidArgument:
     case Errc::kWouldDeadlock:
-    case Errc::kClosed:
-      return "";
+    case Errc::kClosed: return "";
   }
   return "";
 }

@@ -78,8 +78,9 @@ std::optional<std::vector<pid_t>> children_of(pid_t pid) {
     FILE* file = std::fopen(path.c_str(), "re");
     if (file == nullptr) {
       readable = readable && errno != ENOENT;
-      readable = readable || ::access(("/proc/self/task/" + std::to_string(::gettid()) +
-                                       "/children").c_str(), R_OK) == 0;
+      readable = readable ||
+                 ::access(("/proc/self/task/" + std::to_string(::gettid()) + "/children").c_str(),
+                          R_OK) == 0;
       continue;
     }
     long child = 0;

@@ -64,7 +64,8 @@ Result<Duration> kill_after_of(const RunOptions& options, Duration ttl) {
   return invalid("--kill-after " + format_duration(*options.kill_after) +
                  " is more than a third of the lease (--ttl " + format_duration(ttl) +
                  "): the command could not be ended before somebody else may have the lock. Use at"
-                 " most " + format_duration(most) + ", or a longer --ttl");
+                 " most " +
+                 format_duration(most) + ", or a longer --ttl");
 }
 
 Result<void> fill_from_config(RunOptions& options, const Config& config) {
@@ -129,12 +130,12 @@ std::string uptime_text(Nanos instant) {
 
 Environment environment_for(const RunPlan& plan, const Lease& lease, const Identity& who) {
   const std::string& name = plan.options.lock.name;
-  Environment out{{"HOLDFAST_NAME", name},
-                  {"HOLDFAST_TOKEN", lease.token().to_string()},
-                  {"HOLDFAST_OWNER", who.owner},
-                  {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
-                  {"HOLDFAST_HELD",
-                   held_variable(store_key(plan.settings.store.url), name, lease.token())}};
+  Environment out{
+      {"HOLDFAST_NAME", name},
+      {"HOLDFAST_TOKEN", lease.token().to_string()},
+      {"HOLDFAST_OWNER", who.owner},
+      {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
+      {"HOLDFAST_HELD", held_variable(store_key(plan.settings.store.url), name, lease.token())}};
   if (plan.settings.store.exportable) out.emplace_back("HOLDFAST_STORE", plan.settings.store.url);
   return out;
 }
@@ -200,8 +201,13 @@ LockRequest Run::request() const {
   LockRequest request;
   request.lock = plan_.options.lock;
   request.store = plan_.settings.store;
-  const auto guarded = plan_.guard.kill_after + plan_.guard.reserve;
-  request.min_remaining = std::chrono::ceil<Duration>(guarded) + plan_.ttl / 10;
+  const auto ending = std::chrono::ceil<Duration>(plan_.guard.kill_after + plan_.guard.reserve);
+  request.min_remaining = ending + plan_.ttl / 10;
+  if (auto& max_hold = request.lock.max_hold) {
+    // It bounds the command; the lock is held until the command has ended.
+    request.min_remaining = std::min(request.min_remaining, ending + *max_hold / 2);
+    *max_hold += ending;
+  }
   request.program = base_name(plan_.options.command.front());
   return request;
 }
@@ -209,8 +215,8 @@ LockRequest Run::request() const {
 int Run::with_guard(Guard& guard) {
   LockAttempt attempt(signals_, narrator_, request());
   AttemptOutcome outcome = attempt.take(guard.fd());
-  const int status = outcome.lease ? under_lock(guard, *std::move(outcome.lease))
-                                   : not_acquired(outcome);
+  const int status =
+      outcome.lease ? under_lock(guard, *std::move(outcome.lease)) : not_acquired(outcome);
   close_client(attempt.client());
   return status;
 }
@@ -236,11 +242,10 @@ int Run::under_lock(Guard& guard, Lease lease) {
   narrator_.granted(lease.token().to_string());
   narrator_.event("acquired", lease.remaining());
   narrator_.detail("holding " + in_quotes(lease.name()) + ", token " + lease.token().to_string());
-  Supervisor supervisor({signals_, guard, terminal_, anchor_, narrator_, plan_.guard,
-                         older_children_},
-                        lease, plan_.ttl);
-  SupervisedEnd end =
-      supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
+  Supervisor supervisor(
+      {signals_, guard, terminal_, anchor_, narrator_, plan_.guard, older_children_}, lease,
+      plan_.ttl, plan_.options.lock.max_hold.value_or(Duration::zero()));
+  SupervisedEnd end = supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
   const bool ran = !end.lost && !end.guard_died && !end.cannot_run;
   if (ran && !supervisor.stay_until(since + plan_.min_hold)) {
     end.lost = true;

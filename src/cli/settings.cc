@@ -15,8 +15,8 @@ Result<Settings> resolve(const CommonOptions& common) {
   Settings settings{*std::move(config), *std::move(store), {}};
   settings.shown_store = without_secret(settings.store.url);
   if (common.verbose) {
-    complain("the store is " + printable(settings.shown_store) + " (from " +
-             settings.store.source + ")");
+    complain("the store is " + printable(settings.shown_store) + " (from " + settings.store.source +
+             ")");
   }
   return settings;
 }
@@ -36,12 +36,9 @@ int fail(const Error& error, const std::string& store) {
   complain(explain(error, store));
   switch (error.code()) {
     case Errc::kLost:
-    case Errc::kBroken:
-      return kExitLost;
-    case Errc::kTimedOut:
-      return kExitTimeout;
-    default:
-      return kExitError;
+    case Errc::kBroken: return kExitLost;
+    case Errc::kTimedOut: return kExitTimeout;
+    default: return kExitError;
   }
 }
 

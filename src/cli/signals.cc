@@ -58,15 +58,12 @@ SignalDefault default_of(int signal) {
     case SIGCHLD:
     case SIGCONT:
     case SIGURG:
-    case SIGWINCH:
-      return SignalDefault::kNothing;
+    case SIGWINCH: return SignalDefault::kNothing;
     case SIGSTOP:
     case SIGTSTP:
     case SIGTTIN:
-    case SIGTTOU:
-      return SignalDefault::kStops;
-    default:
-      return SignalDefault::kEnds;
+    case SIGTTOU: return SignalDefault::kStops;
+    default: return SignalDefault::kEnds;
   }
 }
 
@@ -78,10 +75,8 @@ bool is_for_group(int signal) {
     case SIGHUP:
     case SIGTSTP:
     case SIGCONT:
-    case SIGWINCH:
-      return true;
-    default:
-      return false;
+    case SIGWINCH: return true;
+    default: return false;
   }
 }
 

@@ -16,8 +16,10 @@ namespace holdfast::cli {
 
 using namespace std::chrono_literals;
 
-Supervisor::Supervisor(Parts parts, const Lease& lease, Duration ttl)
-    : parts_(parts), lease_(lease), tick_(std::clamp<Duration>(ttl / 20, 5ms, 1s)) {}
+Supervisor::Supervisor(Parts parts, const Lease& lease, Duration ttl, Duration max_hold)
+    : parts_(parts), lease_(lease), tick_(std::clamp<Duration>(ttl / 20, 5ms, 1s)) {
+  if (max_hold > Duration::zero()) max_hold_end_ = boottime_now() + max_hold;
+}
 
 SupervisedEnd Supervisor::run(const Environment& environment) {
   const std::stop_callback on_loss(lease_.lost(), [bell = lost_bell_] { bell->ring(); });
@@ -59,15 +61,19 @@ void Supervisor::look_at_lease() {
   parts_.narrator.event("renewed", lease_.remaining());
 }
 
-void Supervisor::on_lost(const std::string& why) {
+void Supervisor::on_lost(std::string why) {
   if (end_.lost) return;
   end_.lost = true;
+  if (max_hold_end_ > Nanos::zero() && boottime_now() >= max_hold_end_ - tick_) {
+    why = "it was held for as long as --max-hold allows";
+  }
   parts_.narrator.event("lost", Duration::zero(),
                         {{"message", why}, {"command_ended", ends_tree()}});
   const std::string lost = "lost the lock " + in_quotes(parts_.narrator.setup().name) + ": " + why;
   if (!ends_tree()) {
-    return parts_.narrator.alarm(lost + "; the command goes on without it, as --on-lost ignore"
-                                        " says: somebody else may hold the lock now");
+    return parts_.narrator.alarm(lost +
+                                 "; the command goes on without it, as --on-lost ignore"
+                                 " says: somebody else may hold the lock now");
   }
   parts_.narrator.alarm(lost + "; ending the command");
   parts_.guard.lost();
@@ -79,14 +85,10 @@ void Supervisor::read_signals() {
 
 void Supervisor::on_signal(int signal) {
   switch (signal) {
-    case SIGCHLD:
-      return on_child_signal();
+    case SIGCHLD: return on_child_signal();
     case SIGTTIN:
-    case SIGTTOU:
-      return;  // We use the terminal for messages only.
-    case SIGTSTP:
-      stop_asked_ = true;
-      break;
+    case SIGTTOU: return;  // We use the terminal for messages only.
+    case SIGTSTP: stop_asked_ = true; break;
     case SIGCONT:
       if (command_ != 0 && !end_.status) parts_.terminal.give_to(command_);
       break;
@@ -109,17 +111,12 @@ void Supervisor::on_child_signal() {
 void Supervisor::on_message(const GuardMessage& message) {
   const Narrator& narrator = parts_.narrator;
   switch (message.word) {
-    case GuardWord::kSpawned:
-      return on_spawned(message.number);
+    case GuardWord::kSpawned: return on_spawned(message.number);
     case GuardWord::kStarted:
       return narrator.event("started", lease_.remaining(), {{"command_pid", command_}});
-    case GuardWord::kCannotRun:
-      end_.cannot_run = message.number;
-      return;
-    case GuardWord::kStopped:
-      return on_stopped(message.number);
-    case GuardWord::kExited:
-      return on_exited(message.number);
+    case GuardWord::kCannotRun: end_.cannot_run = message.number; return;
+    case GuardWord::kStopped: return on_stopped(message.number);
+    case GuardWord::kExited: return on_exited(message.number);
     case GuardWord::kLeftover:
       if (end_.lost) return;
       return narrator.note(
@@ -134,13 +131,9 @@ void Supervisor::on_message(const GuardMessage& message) {
     case GuardWord::kRefused:
       return narrator.alarm("cannot end process " + std::to_string(message.number) +
                             ": it runs as another user; end it by hand");
-    case GuardWord::kTreeEmpty:
-      done_ = true;
-      return;
-    case GuardWord::kGone:
-      return on_guard_gone();
-    default:
-      return;
+    case GuardWord::kTreeEmpty: done_ = true; return;
+    case GuardWord::kGone: return on_guard_gone();
+    default: return;
   }
 }
 
@@ -190,7 +183,7 @@ Chooser Supervisor::strangers() const {
       return Spare::kItself;
     }
     return std::find(older.begin(), older.end(), process) != older.end() ? Spare::kWithDescendants
-                                                                          : Spare::kNo;
+                                                                         : Spare::kNo;
   };
 }
 
@@ -216,8 +209,8 @@ void Supervisor::back_up_guard() {
 
 bool Supervisor::stay_until(Nanos until) const {
   while (lease_.held() && boottime_now() < until) {
-    std::array<pollfd, 2> watched{{{parts_.signals.fd(), POLLIN, 0},
-                                   {lost_bell_->fd(), POLLIN, 0}}};
+    std::array<pollfd, 2> watched{
+        {{parts_.signals.fd(), POLLIN, 0}, {lost_bell_->fd(), POLLIN, 0}}};
     const auto left = std::chrono::ceil<Duration>(until - boottime_now());
     ::poll(watched.data(), watched.size(), static_cast<int>(std::min(left, tick_).count()));
     while (const auto signal = parts_.signals.next()) {

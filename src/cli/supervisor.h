@@ -34,7 +34,8 @@ class Supervisor {
     const GuardPlan& plan;
     const std::vector<Process>& older_children;  // Not ours to end.
   };
-  Supervisor(Parts parts, const Lease& lease, Duration ttl);
+  // `max_hold`: zero: none.
+  Supervisor(Parts parts, const Lease& lease, Duration ttl, Duration max_hold);
 
   // Returns when the command and all its descendants have ended.
   SupervisedEnd run(const Environment& environment);
@@ -45,7 +46,7 @@ class Supervisor {
  private:
   void wait_for_something() const;
   void look_at_lease();
-  void on_lost(const std::string& why);
+  void on_lost(std::string why);
   void read_signals();
   void on_signal(int signal);
   void on_child_signal();
@@ -61,6 +62,7 @@ class Supervisor {
   Parts parts_;
   const Lease& lease_;
   Duration tick_;
+  Nanos max_hold_end_{};  // Zero: none.
   std::shared_ptr<Bell> lost_bell_ = std::make_shared<Bell>();
   SupervisedEnd end_;
   Nanos told_deadline_{};
