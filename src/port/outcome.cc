@@ -206,6 +206,7 @@ Result<bool> to_done(const Reply& reply, std::string_view name) {
   switch (reply.outcome) {
     case Outcome::kDone:
     case Outcome::kReleased: return true;
+    case Outcome::kWaiting: return false;
     default: return error_of(reply.outcome, name);
   }
 }

@@ -1,0 +1,282 @@
+#include "tests/conformance/harness.h"
+
+#include <atomic>
+
+namespace holdfast::testing {
+
+TestLoop::TestLoop() : thread_([this] { run(); }) {}
+
+TestLoop::~TestLoop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  condition_.notify_all();
+  thread_.join();
+}
+
+void TestLoop::post(port::Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  condition_.notify_all();
+}
+
+void TestLoop::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    condition_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    port::Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    task = nullptr;
+    lock.lock();
+  }
+}
+
+std::shared_ptr<void> TestLoop::hold_up() {
+  auto promise = std::make_shared<std::promise<void>>();
+  auto reached = std::make_shared<std::promise<void>>();
+  post([reached, go_on = promise->get_future().share()] {
+    reached->set_value();
+    go_on.wait();
+  });
+  reached->get_future().wait();
+  return {promise.get(), [promise](void*) { promise->set_value(); }};
+}
+
+void Inbox::on_push(const Push& push) {
+  EXPECT_TRUE(loop_.on_loop()) << "a push came on another thread than the loop";
+  {
+    const std::lock_guard lock(mutex_);
+    pushes_[push.id].push_back(push);
+  }
+  condition_.notify_all();
+}
+
+std::optional<Push> Inbox::next(const AcquisitionId& id, std::chrono::milliseconds wait) {
+  std::unique_lock lock(mutex_);
+  auto& queue = pushes_[id];
+  if (!condition_.wait_for(lock, wait, [&] { return !queue.empty(); })) return std::nullopt;
+  Push push = queue.front();
+  queue.pop_front();
+  return push;
+}
+
+std::size_t Inbox::count(const AcquisitionId& id) {
+  const std::lock_guard lock(mutex_);
+  return pushes_[id].size();
+}
+
+base::BootInstant soon() { return base::BootClock::now() + kPatience; }
+
+Request::Request(std::string lock, AcquisitionId acquisition, Mode wanted) {
+  name = std::move(lock);
+  id = acquisition;
+  mode = wanted;
+  ttl = kTtl;
+  waiter_ttl = kWaiterTtl;
+  deadline = soon();
+}
+
+Client::Client(Site& site, std::string owner) : owner_(std::move(owner)) {
+  auto opened = site.open({&loop_, &inbox_, owner_});
+  if (!opened) {
+    ADD_FAILURE() << "the store does not open: " << opened.error().message();
+    std::abort();
+  }
+  store_ = *std::move(opened);
+}
+
+Client::~Client() { close(); }
+
+void Client::close(std::chrono::milliseconds limit) {
+  if (std::exchange(closed_, true)) return;
+  store_->close(base::BootClock::now() + limit);
+}
+
+// A completion that may be called once, on the loop, after the call that asked for it has returned.
+template <typename T>
+std::pair<port::Done<T>, std::future<Result<T>>> Client::expect_one() {
+  auto promise = std::make_shared<std::promise<Result<T>>>();
+  auto calls = std::make_shared<std::atomic<int>>(0);
+  auto answer = promise->get_future();
+  port::Done<T> done = [this, promise, calls](Result<T> result) {
+    EXPECT_TRUE(loop_.on_loop()) << "a completion came on another thread than the loop";
+    const int before = calls->fetch_add(1);
+    EXPECT_EQ(before, 0) << "a completion came twice";
+    if (before == 0) promise->set_value(std::move(result));
+  };
+  return {std::move(done), std::move(answer)};
+}
+
+template <typename T>
+Result<T> Client::wait_for(std::future<Result<T>> answer) {
+  if (answer.wait_for(kPatience) != std::future_status::ready) {
+    ADD_FAILURE() << "no completion came";
+    std::abort();  // The store would call back into what is gone.
+  }
+  return answer.get();
+}
+
+std::future<Result<TicketState>> Client::start_acquire(Request request) {
+  if (!request.owner) {
+    machine::OwnerInfo owner;
+    owner.owner = owner_;
+    owner.host = "here";
+    owner.pid = 42;
+    owner.program = "conformance";
+    owner.reason = "because";
+    owner.since_unix_ms = 1'700'000'000'000;
+    request.owner = std::make_shared<const machine::OwnerInfo>(owner);
+  }
+  auto [done, answer] = expect_one<TicketState>();
+  store_->acquire(std::move(request), std::move(done));
+  return std::move(answer);
+}
+
+Result<TicketState> Client::acquire(Request request) {
+  return wait_for(start_acquire(std::move(request)));
+}
+
+Result<std::vector<Result<TicketState>>> Client::renew(std::vector<port::RenewItem> items) {
+  auto [done, answer] = expect_one<std::vector<Result<TicketState>>>();
+  store_->renew(std::move(items), soon(), std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<TicketState> Client::renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
+                                  Duration ttl, Duration waiter_ttl) {
+  auto results = renew({{name, id, seq, ttl, waiter_ttl}});
+  if (!results) return results.error();
+  if (results->size() != 1) return Error(Errc::kCorruptState, "not one result for one item");
+  return results->front();
+}
+
+Result<EndStatus> Client::release(const std::string& name, AcquisitionId id) {
+  auto [done, answer] = expect_one<EndStatus>();
+  store_->release({name, id, soon()}, std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<EndStatus> Client::cancel(const std::string& name, AcquisitionId id) {
+  auto [done, answer] = expect_one<EndStatus>();
+  store_->cancel({name, id, soon()}, std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<TicketState> Client::downgrade(const std::string& name, AcquisitionId id) {
+  auto [done, answer] = expect_one<TicketState>();
+  store_->downgrade({name, id, soon()}, std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<std::optional<LockInfo>> Client::inspect(const std::string& name) {
+  auto [done, answer] = expect_one<std::optional<LockInfo>>();
+  store_->inspect(name, soon(), std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<std::vector<LockInfo>> Client::list(const std::string& prefix, std::size_t limit) {
+  auto [done, answer] = expect_one<std::vector<LockInfo>>();
+  store_->list(prefix, limit, soon(), std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<bool> Client::break_lock(const std::string& name, Token token, const std::string& reason) {
+  machine::OwnerInfo by;
+  by.owner = owner_;
+  by.reason = reason;
+  auto [done, answer] = expect_one<bool>();
+  store_->break_lock({name, token, std::make_shared<const machine::OwnerInfo>(by), soon()},
+                     std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<bool> Client::set_value(const std::string& name, AcquisitionId id, std::string value) {
+  auto [done, answer] = expect_one<bool>();
+  store_->set_value({name, id, soon()}, std::move(value), std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<std::string> Client::get_value(const std::string& name) {
+  auto [done, answer] = expect_one<std::string>();
+  store_->get_value(name, soon(), std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<bool> Client::resize(const std::string& name, AcquisitionId id, std::uint32_t capacity) {
+  auto [done, answer] = expect_one<bool>();
+  store_->resize({name, id, soon()}, capacity, std::move(done));
+  return wait_for(std::move(answer));
+}
+
+Result<std::vector<Finding>> Client::probe() {
+  auto [done, answer] = expect_one<std::vector<Finding>>();
+  store_->probe(soon(), std::move(done));
+  return wait_for(std::move(answer));
+}
+
+void StoreConformance::SetUp() {
+  site_ = make_site();
+  promised_ = client().store().guarantees();
+}
+
+void StoreConformance::TearDown() {
+  clients_.clear();
+  site_.reset();
+}
+
+Client& StoreConformance::client(const std::string& owner) {
+  auto& slot = clients_[owner];
+  if (!slot) slot = std::make_unique<Client>(*site_, owner);
+  return *slot;
+}
+
+void StoreConformance::close_all() { clients_.clear(); }
+
+namespace {
+
+const char* word(TicketStatus status) {
+  switch (status) {
+    case TicketStatus::kHeld: return "held";
+    case TicketStatus::kWaiting: return "waiting";
+    case TicketStatus::kBusy: return "busy";
+    case TicketStatus::kGone: return "gone";
+  }
+  return "?";
+}
+
+::testing::AssertionResult is(const Result<TicketState>& result, TicketStatus status) {
+  if (!result) return ::testing::AssertionFailure() << result.error().message();
+  if (result->status == status) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << "it is " << word(result->status) << ", not " << word(status);
+}
+
+}  // namespace
+
+::testing::AssertionResult StoreConformance::holds(const Result<TicketState>& result) {
+  return is(result, TicketStatus::kHeld);
+}
+::testing::AssertionResult StoreConformance::waits(const Result<TicketState>& result) {
+  return is(result, TicketStatus::kWaiting);
+}
+::testing::AssertionResult StoreConformance::is_busy(const Result<TicketState>& result) {
+  return is(result, TicketStatus::kBusy);
+}
+::testing::AssertionResult StoreConformance::is_gone(const Result<TicketState>& result) {
+  return is(result, TicketStatus::kGone);
+}
+
+::testing::AssertionResult StoreConformance::ends(const Result<EndStatus>& result, EndStatus how) {
+  if (!result) return ::testing::AssertionFailure() << result.error().message();
+  if (*result == how) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << "it ended as " << static_cast<int>(*result) << ", not " << static_cast<int>(how);
+}
+
+}  // namespace holdfast::testing

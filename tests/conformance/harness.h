@@ -1,0 +1,234 @@
+// What the conformance suite needs of a store, and short words to drive it with.
+//
+// A Site is one place where locks live (a hub in memory, a database file): it opens any number of
+// clients on the same locks. A Client is a store object with a loop of its own, driven one call at
+// a time; it checks by itself that every completion comes exactly once and on the loop.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/port/registry.h"
+#include "src/port/store.h"
+
+namespace holdfast::testing {
+
+using namespace std::chrono_literals;
+using machine::AcquisitionId;
+using machine::Duration;
+using machine::Mode;
+using machine::Policy;
+using machine::Token;
+using port::EndStatus;
+using port::Push;
+using port::TicketState;
+using port::TicketStatus;
+
+// No store may need this long for anything; a test that waits so long fails.
+constexpr auto kPatience = 10s;
+
+// A thread with a queue.
+class TestLoop final : public port::Loop {
+ public:
+  TestLoop();
+  ~TestLoop() override;
+
+  void post(port::Task task) override;
+  bool on_loop() const { return std::this_thread::get_id() == thread_.get_id(); }
+  // Holds the loop up until the result is destroyed, so that nothing is delivered meanwhile.
+  std::shared_ptr<void> hold_up();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  std::deque<port::Task> tasks_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// What a client was told without asking.
+class Inbox final : public port::Listener {
+ public:
+  explicit Inbox(TestLoop& loop) : loop_(loop) {}
+  void on_push(const Push& push) override;
+
+  // The next push about `id`, taken out; nullopt after the time.
+  std::optional<Push> next(const AcquisitionId& id, std::chrono::milliseconds wait = kPatience);
+  std::size_t count(const AcquisitionId& id);
+
+ private:
+  TestLoop& loop_;
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  std::map<AcquisitionId, std::deque<Push>> pushes_;
+};
+
+// A place where locks live.
+class Site {
+ public:
+  virtual ~Site() = default;
+  virtual Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) = 0;
+  // Lets that much of the store's time go by.
+  virtual void pass(Duration time) = 0;
+  // Everybody has closed: forgets whatever a restart of the store forgets.
+  virtual void restart() {}
+  // Requests may arrive after the client gave them up, or the store has a net against it.
+  virtual bool refuses_late_requests() const { return true; }
+};
+
+struct StoreUnderTest {
+  std::function<std::unique_ptr<Site>()> injected;  // Time passes when the test says so.
+  std::function<std::unique_ptr<Site>()> real;      // As users have it.
+
+  friend void PrintTo(const StoreUnderTest&, std::ostream* out) { *out << "the store"; }
+};
+
+struct Request : port::AcquireRequest {
+  Request(std::string lock, AcquisitionId acquisition, Mode wanted = Mode::exclusive());
+  Request& no_wait() { return may_wait = false, *this; }
+  Request& barging() { return policy = Policy::kBarging, *this; }
+  Request& upgrading(AcquisitionId base) { return upgrade_of = base, *this; }
+  Request& leases(Duration holder, Duration waiter) {
+    return ttl = holder, waiter_ttl = waiter, *this;
+  }
+  Request& limit(std::uint32_t waiters) { return max_waiters = waiters, *this; }
+};
+
+constexpr Duration kTtl = 30s;
+constexpr Duration kWaiterTtl = 5s;
+
+class Client {
+ public:
+  explicit Client(Site& site, std::string owner);
+  ~Client();
+
+  // --- One call each, waited for.
+  Result<TicketState> acquire(Request request);
+  Result<TicketState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
+                            Duration ttl = kTtl, Duration waiter_ttl = kWaiterTtl);
+  Result<std::vector<Result<TicketState>>> renew(std::vector<port::RenewItem> items);
+  Result<EndStatus> release(const std::string& name, AcquisitionId id);
+  Result<EndStatus> cancel(const std::string& name, AcquisitionId id);
+  Result<TicketState> downgrade(const std::string& name, AcquisitionId id);
+  Result<std::optional<LockInfo>> inspect(const std::string& name);
+  Result<std::vector<LockInfo>> list(const std::string& prefix, std::size_t limit = 1000);
+  Result<bool> break_lock(const std::string& name, Token token, const std::string& reason = {});
+  Result<bool> set_value(const std::string& name, AcquisitionId id, std::string value);
+  Result<std::string> get_value(const std::string& name);
+  Result<bool> resize(const std::string& name, AcquisitionId id, std::uint32_t capacity);
+  Result<std::vector<Finding>> probe();
+
+  // Sends, and gives the answer later.
+  std::future<Result<TicketState>> start_acquire(Request request);
+
+  void close(std::chrono::milliseconds limit = kPatience);
+
+  port::Store& store() { return *store_; }
+  TestLoop& loop() { return loop_; }
+  Inbox& inbox() { return inbox_; }
+
+ private:
+  template <typename T>
+  std::pair<port::Done<T>, std::future<Result<T>>> expect_one();
+  template <typename T>
+  static Result<T> wait_for(std::future<Result<T>> answer);
+
+  TestLoop loop_;
+  Inbox inbox_{loop_};
+  std::string owner_;
+  std::unique_ptr<port::Store> store_;
+  bool closed_ = false;
+};
+
+base::BootInstant soon();
+
+// Every suite of the conformance tests begins here.
+class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+  virtual std::unique_ptr<Site> make_site() { return GetParam().injected(); }
+
+  Client& client(const std::string& owner = "alice");  // Opened when first named.
+  void close_all();
+  AcquisitionId fresh() { return {0xC0'FFEE, ++last_id_}; }
+  void pass(Duration time) { site_->pass(time); }
+  const Guarantees& promised() const { return promised_; }
+
+  // Words for what most tests expect.
+  static ::testing::AssertionResult holds(const Result<TicketState>& result);
+  static ::testing::AssertionResult waits(const Result<TicketState>& result);
+  static ::testing::AssertionResult is_busy(const Result<TicketState>& result);
+  static ::testing::AssertionResult is_gone(const Result<TicketState>& result);
+  static ::testing::AssertionResult ends(const Result<EndStatus>& result, EndStatus how);
+  template <typename T>
+  static ::testing::AssertionResult fails(const Result<T>& result, Errc code) {
+    if (result) return ::testing::AssertionFailure() << "it did not fail";
+    if (result.error().code() == code) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << result.error().message();
+  }
+
+  std::unique_ptr<Site> site_;
+
+ private:
+  std::map<std::string, std::unique_ptr<Client>> clients_;
+  std::uint64_t last_id_ = 0;
+  Guarantees promised_;
+};
+
+// A line in the test's output that says what was not tested, and why.
+#define HOLDFAST_NEEDS(condition, capability) \
+  if (!(condition)) GTEST_SKIP() << "skipped by capability: " capability
+
+class IdempotenceConformance : public StoreConformance {};
+class QueueConformance : public StoreConformance {};
+class LeaseConformance : public StoreConformance {};
+class ModesConformance : public StoreConformance {};
+class TokenConformance : public StoreConformance {};
+class AdminConformance : public StoreConformance {};
+class NamesConformance : public StoreConformance {};
+class CompletionConformance : public StoreConformance {};
+
+// With the store's own clock.
+class LiveConformance : public StoreConformance {
+ protected:
+  std::unique_ptr<Site> make_site() override { return GetParam().real(); }
+};
+
+#define HOLDFAST_INSTANTIATE_ONE(Name, Suite, under_test)              \
+  INSTANTIATE_TEST_SUITE_P(Name, Suite, ::testing::Values(under_test), \
+                           [](auto) { return std::string("Store"); })
+
+// The one line that a store writes.
+#define HOLDFAST_INSTANTIATE_CONFORMANCE(Name, under_test)            \
+  HOLDFAST_INSTANTIATE_ONE(Name, IdempotenceConformance, under_test); \
+  HOLDFAST_INSTANTIATE_ONE(Name, QueueConformance, under_test);       \
+  HOLDFAST_INSTANTIATE_ONE(Name, LeaseConformance, under_test);       \
+  HOLDFAST_INSTANTIATE_ONE(Name, ModesConformance, under_test);       \
+  HOLDFAST_INSTANTIATE_ONE(Name, TokenConformance, under_test);       \
+  HOLDFAST_INSTANTIATE_ONE(Name, AdminConformance, under_test);       \
+  HOLDFAST_INSTANTIATE_ONE(Name, NamesConformance, under_test);       \
+  HOLDFAST_INSTANTIATE_ONE(Name, CompletionConformance, under_test);  \
+  HOLDFAST_INSTANTIATE_ONE(Name, LiveConformance, under_test)
+
+}  // namespace holdfast::testing

@@ -1,0 +1,139 @@
+// Different names are different locks, whatever they are written with.
+#include <set>
+
+#include "tests/conformance/harness.h"
+
+namespace holdfast::testing {
+namespace {
+
+std::vector<std::string> awkward_names() {
+  std::vector<std::string> names{"{a}",
+                                 "{a}b",
+                                 "{}a",
+                                 "a/b",
+                                 "a//b",
+                                 "a/b/",
+                                 "/a/b",
+                                 "a'b",
+                                 "a''b",
+                                 "a\"b",
+                                 "a`b",
+                                 "a\\b",
+                                 "a\\\\b",
+                                 "a%b",
+                                 "a%25b",
+                                 "a%2Fb",
+                                 "a_b",
+                                 "a*b",
+                                 "a?b",
+                                 "a[b]",
+                                 "a;b",
+                                 "a--b",
+                                 "a b",
+                                 " a b",
+                                 "a b ",
+                                 "a:b",
+                                 "a|b",
+                                 "a&b",
+                                 "a=b",
+                                 "a#b",
+                                 "a~b",
+                                 "$a",
+                                 "${a}",
+                                 "A/B",
+                                 "a.b",
+                                 ".",
+                                 "-rf",
+                                 "NULL",
+                                 "0",
+                                 "00",
+                                 "\xC3\xA9",
+                                 "e\xCC\x81",
+                                 "\xF0\x9F\x94\x92",
+                                 "\xE6\x97\xA5\xE6\x9C\xAC"};
+  names.push_back(std::string(256, 'n'));
+  names.push_back(std::string(255, 'n'));
+  names.push_back(std::string(255, 'n') + "m");
+  return names;
+}
+
+// Own bounded draws: the same names on every machine.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : state_(seed * 0x9E37'79B9'7F4A'7C15U + 1) {}
+  std::uint64_t below(std::uint64_t bound) {
+    state_ ^= state_ << 13U;
+    state_ ^= state_ >> 7U;
+    state_ ^= state_ << 17U;
+    return (state_ >> 11U) % bound;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace
+
+TEST_P(NamesConformance, AwkwardNamesAreLocksOfTheirOwn) {
+  const auto names = awkward_names();
+  for (const auto& name : names) {
+    ASSERT_TRUE(holds(client().acquire(Request(name, fresh()).no_wait()))) << name;
+  }
+  for (const auto& name : names) {
+    EXPECT_TRUE(is_busy(client("bob").acquire(Request(name, fresh()).no_wait()))) << name;
+    const auto info = client("bob").inspect(name);
+    ASSERT_TRUE(info && *info) << name;
+    EXPECT_EQ((*info)->name, name);
+  }
+  if (!promised().list) return;
+  const auto listed = client().list("", 1000);
+  ASSERT_TRUE(listed);
+  std::set<std::string> found;
+  for (const LockInfo& lock : *listed) found.insert(lock.name);
+  EXPECT_EQ(found, std::set<std::string>(names.begin(), names.end()));
+}
+
+TEST_P(NamesConformance, APrefixIsTextAndNotAPattern) {
+  HOLDFAST_NEEDS(promised().list, "no list");
+  for (const char* name : {"a%b", "axb", "a_b", "a*", "ab", "a[x]"}) {
+    ASSERT_TRUE(holds(client().acquire({name, fresh()})));
+  }
+  const std::vector<std::pair<std::string, std::size_t>> prefixes{
+      {"a%", 1}, {"a_", 1}, {"a*", 1}, {"a[", 1}, {"a?", 0}, {"a", 6}, {"a\xFF", 0}, {"", 6}};
+  for (const auto& [prefix, count] : prefixes) {
+    const auto listed = client().list(prefix);
+    ASSERT_TRUE(listed);
+    EXPECT_EQ(listed->size(), count) << prefix;
+  }
+}
+
+TEST_P(NamesConformance, ListingAPrefixOfTheHighestBytesWorks) {
+  HOLDFAST_NEEDS(promised().list, "no list");
+  const std::string high = "\xF4\x8F\xBF\xBF";
+  ASSERT_TRUE(holds(client().acquire({high, fresh()})));
+  ASSERT_TRUE(holds(client().acquire({high + high, fresh()})));
+  const auto listed = client().list(high);
+  ASSERT_TRUE(listed);
+  EXPECT_EQ(listed->size(), 2U);
+}
+
+// Names over a small, nasty alphabet, so that any careless escaping makes two of them meet.
+TEST_P(NamesConformance, DistinctNamesStayDistinct) {
+  const std::vector<std::string> letters{"a", "A", "%",  "/", "'", "\"", "{",
+                                         "}", "_", "\\", " ", "2", "5",  "\xC3\xA9"};
+  std::uint64_t seed = 20'261'121;
+  if (const char* given = std::getenv("HOLDFAST_NAMES_SEED")) seed = std::stoull(given);
+  SCOPED_TRACE("replay: HOLDFAST_NAMES_SEED=" + std::to_string(seed));
+  Dice dice(seed);
+  std::set<std::string> taken;
+  for (int i = 0; i < 400; ++i) {
+    std::string name;
+    const auto length = 1 + dice.below(5);
+    for (std::uint64_t k = 0; k < length; ++k) name += letters[dice.below(letters.size())];
+    const auto asked = client().acquire(Request(name, fresh()).no_wait());
+    const bool is_new = taken.insert(name).second;
+    ASSERT_TRUE(is_new ? holds(asked) : is_busy(asked)) << "name '" << name << "'";
+  }
+}
+
+}  // namespace holdfast::testing
