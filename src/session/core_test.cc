@@ -1,0 +1,309 @@
+// The driver with a store that misbehaves on purpose: hangs, fails, forgets. What a real store does
+// is tested elsewhere (tests/conformance, tests/library, tests/faults).
+#include "src/session/core.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace holdfast::session {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What the tests tell the store to do; outlives it.
+struct Script {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool hang_renewals = false;
+  bool fail_renewals = false;
+  bool forget = false;  // Renewals find nothing.
+  bool hang_releases = false;
+  int renewals = 0;
+  int cancels = 0;
+  std::vector<port::Done<port::EndStatus>> hanging;
+};
+Script* script = nullptr;
+
+// Grants everything at once, and remembers the lease it was asked for.
+class ScriptedStore : public port::Store {
+ public:
+  explicit ScriptedStore(port::Loop& loop) : loop_(loop) {}
+
+  Guarantees guarantees() const override { return {}; }
+  void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override {
+    loop_.post([done, lease = request.ttl] { done(held(0, lease)); });
+  }
+  void renew(std::vector<port::RenewItem> items, base::BootInstant,
+             port::Done<std::vector<Result<port::TicketState>>> done) override {
+    std::vector<Result<port::TicketState>> results;
+    {
+      std::unique_lock lock(script->mutex);
+      ++script->renewals;
+      script->changed.notify_all();
+      script->changed.wait(lock, [] { return !script->hang_renewals; });
+      for (const port::RenewItem& item : items) {
+        if (script->fail_renewals) {
+          results.emplace_back(Error(Errc::kUnavailable, "scripted"));
+        } else if (script->forget) {
+          results.emplace_back(port::TicketState{port::TicketStatus::kGone, {}, 0, {}, 0, {}});
+        } else {
+          results.emplace_back(held(item.seq, item.ttl));
+        }
+      }
+    }
+    loop_.post([done, results] { done(results); });
+  }
+  void release(port::TicketRequest, port::Done<port::EndStatus> done) override {
+    const std::lock_guard lock(script->mutex);
+    if (script->hang_releases) {
+      script->hanging.push_back(std::move(done));
+    } else {
+      loop_.post([done] { done(port::EndStatus::kReleased); });
+    }
+  }
+  void cancel(port::TicketRequest, port::Done<port::EndStatus> done) override {
+    const std::lock_guard lock(script->mutex);
+    ++script->cancels;
+    loop_.post([done] { done(port::EndStatus::kCancelled); });
+  }
+  void close(base::BootInstant) override {
+    const std::lock_guard lock(script->mutex);
+    script->hang_renewals = false;
+    script->changed.notify_all();
+    for (auto& done : script->hanging) {
+      loop_.post([done] { done(Error(Errc::kClosed, "scripted")); });
+    }
+  }
+  void abandon_after_fork() noexcept override {}
+
+  // Not asked for by these tests.
+  void downgrade(port::TicketRequest, port::Done<port::TicketState>) override { std::abort(); }
+  void inspect(std::string, base::BootInstant, port::Done<std::optional<LockInfo>>) override {
+    std::abort();
+  }
+  void list(std::string, std::size_t, base::BootInstant,
+            port::Done<std::vector<LockInfo>>) override {
+    std::abort();
+  }
+  void break_lock(port::BreakRequest, port::Done<bool>) override { std::abort(); }
+  Result<port::WatchHandle> watch(std::string, port::EventSink) override { std::abort(); }
+  void probe(base::BootInstant, port::Done<std::vector<Finding>>) override { std::abort(); }
+  void set_value(port::TicketRequest, std::string, port::Done<bool>) override { std::abort(); }
+  void get_value(std::string, base::BootInstant, port::Done<std::string>) override { std::abort(); }
+  void resize(port::TicketRequest, std::uint32_t, port::Done<bool>) override { std::abort(); }
+
+ private:
+  static port::TicketState held(std::uint64_t seq, Duration lease) {
+    return {port::TicketStatus::kHeld, {0, 7}, seq, lease, 0, {}};
+  }
+  port::Loop& loop_;
+};
+
+Result<std::unique_ptr<port::Store>> make_scripted(port::StoreUrl, const port::StoreContext& how) {
+  return std::unique_ptr<port::Store>(std::make_unique<ScriptedStore>(*how.loop));
+}
+
+class CoreTest : public ::testing::Test {
+ protected:
+  CoreTest() {
+    script = &script_;
+    CoreOptions options{"scripted:", {}, {}};
+    options.client.request_timeout = 300ms;
+    core_ = Core::make(&make_scripted, {}, options).value();
+  }
+  ~CoreTest() override {
+    contender_ = nullptr;
+    core_ = nullptr;
+  }
+
+  void acquire(std::chrono::milliseconds ttl) {
+    AcquireOptions options;
+    options.ttl = ttl;
+    contender_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
+    ASSERT_NE(contender_, nullptr);
+  }
+  void set(bool Script::*flag, bool value) {
+    const std::lock_guard lock(script_.mutex);
+    script_.*flag = value;
+    script_.changed.notify_all();
+  }
+  void await_renewals(int count) {
+    std::unique_lock lock(script_.mutex);
+    ASSERT_TRUE(script_.changed.wait_for(lock, 10s, [&] { return script_.renewals >= count; }));
+  }
+  // When lost() fired, counted on boot time.
+  base::BootInstant await_loss() {
+    std::mutex mutex;
+    std::condition_variable told;
+    std::optional<base::BootInstant> at;
+    const std::stop_callback callback(Core::lost_token(*contender_), [&] {
+      const std::lock_guard lock(mutex);
+      at = base::BootClock::now();
+      told.notify_all();
+    });
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(told.wait_for(lock, 10s, [&] { return at.has_value(); }));
+    return at.value_or(base::BootInstant::max());
+  }
+  base::BootInstant deadline() const {
+    return base::BootInstant(std::chrono::nanoseconds(contender_->deadline_ns));
+  }
+  Errc loss() const {
+    const base::LocalLock lock(contender_->loss_mutex);
+    return contender_->loss ? contender_->loss->code() : Errc{};
+  }
+  void let_go() { std::exchange(contender_->core, nullptr)->release_later(contender_); }
+
+  Script script_;
+  std::shared_ptr<Core> core_;
+  Core::ContenderPtr contender_;
+};
+
+TEST_F(CoreTest, ALeaseIsRenewedBeforeItEnds) {
+  acquire(300ms);
+  await_renewals(5);
+  EXPECT_EQ(contender_->state, LeaseState::kHeld);
+  let_go();
+}
+
+TEST_F(CoreTest, AStoreThatHangsDoesNotPutTheLossOff) {
+  acquire(300ms);
+  set(&Script::hang_renewals, true);
+  await_renewals(1);
+  const base::BootInstant told = await_loss();
+  EXPECT_EQ(contender_->state, LeaseState::kLost);
+  EXPECT_EQ(loss(), Errc::kLost);
+  // The timer never fires early; how late depends on the machine, and is bounded well below the
+  // time for which the store hangs.
+  EXPECT_GE(told, deadline());
+  EXPECT_LT(told, deadline() + 2s);
+  let_go();
+}
+
+TEST_F(CoreTest, FailedRenewalsAreDoubtUntilTheDeadlineAndTriedAgain) {
+  set(&Script::fail_renewals, true);
+  acquire(600ms);
+  await_renewals(2);
+  EXPECT_EQ(contender_->state, LeaseState::kInDoubt);
+  set(&Script::fail_renewals, false);
+  await_renewals(4);
+  EXPECT_EQ(contender_->state, LeaseState::kHeld);
+  let_go();
+}
+
+TEST_F(CoreTest, ALeaseThatTheStoreForgotIsLostWithTheNextRenewal) {
+  set(&Script::forget, true);
+  acquire(30s);
+  core_->doubt(contender_);
+  EXPECT_LT(await_loss(), deadline() - 10s);
+  EXPECT_EQ(core_->release(contender_).error().code(), Errc::kLost);
+  let_go();
+}
+
+TEST_F(CoreTest, ABlockedCallbackHoldsUpNeitherRenewalsNorDeadlines) {
+  acquire(300ms);
+  auto blocked = core_
+                     ->acquire("other", Mode::exclusive(), {.ttl = 100ms, .auto_renew = false},
+                               /*may_wait=*/true)
+                     .value();
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool inside = false;
+  bool let_on = false;
+  {
+    const std::stop_callback callback(Core::lost_token(*blocked), [&] {
+      std::unique_lock lock(mutex);
+      inside = true;
+      changed.notify_all();
+      changed.wait(lock, [&] { return let_on; });
+    });
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, 10s, [&] { return inside; }));
+    lock.unlock();
+    await_renewals(3);
+    EXPECT_EQ(contender_->state, LeaseState::kHeld);
+    set(&Script::forget, true);
+    while (contender_->state != LeaseState::kLost) std::this_thread::yield();
+    lock.lock();
+    let_on = true;
+    changed.notify_all();
+  }
+  std::exchange(blocked->core, nullptr)->release_later(blocked);
+  let_go();
+}
+
+TEST_F(CoreTest, ALeaseThatGoesDoesNotWaitForTheStore) {
+  acquire(30s);
+  set(&Script::hang_releases, true);
+  let_go();  // Would hang for ever.
+  const auto closed = core_->close(50ms);
+  ASSERT_FALSE(closed.has_value());
+  EXPECT_EQ(closed.error().code(), Errc::kTimedOut);
+  EXPECT_NE(closed.error().message().find("1 release"), std::string::npos);
+}
+
+TEST_F(CoreTest, CloseTellsTheHoldersAndEndsEveryCall) {
+  acquire(30s);
+  EXPECT_TRUE(core_->close(5s).has_value());
+  EXPECT_EQ(contender_->state, LeaseState::kLost);
+  EXPECT_EQ(loss(), Errc::kClosed);
+  const auto after = core_->acquire("n", Mode::exclusive(), {}, /*may_wait=*/true);
+  EXPECT_EQ(after.error().code(), Errc::kClosed);
+  EXPECT_EQ(core_->inspect("n").error().code(), Errc::kClosed);
+  EXPECT_TRUE(core_->close(5s).has_value());
+  let_go();
+}
+
+TEST_F(CoreTest, MaxHoldEndsTheLease) {
+  AcquireOptions options;
+  options.ttl = 30s;
+  options.max_hold = 100ms;
+  contender_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
+  await_loss();
+  const base::LocalLock lock(contender_->loss_mutex);
+  EXPECT_NE(contender_->loss->message().find("max_hold"), std::string::npos);
+  std::exchange(contender_->core, nullptr)->release_later(contender_);
+}
+
+TEST_F(CoreTest, TheLastHandleMayGoInsideACallback) {
+  acquire(100ms);
+  set(&Script::forget, true);
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool gone = false;
+  auto callback = std::make_unique<std::stop_callback<std::function<void()>>>(
+      Core::lost_token(*contender_), [&] {
+        // The notifier's own thread lets go of the core that would join it.
+        let_go();
+        core_ = nullptr;
+        const std::lock_guard lock(mutex);
+        gone = true;
+        changed.notify_all();
+      });
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(changed.wait_for(lock, 10s, [&] { return gone; }));
+  lock.unlock();
+  callback = nullptr;
+}
+
+TEST_F(CoreTest, BadRequestsAreRefusedBeforeTheStoreIsAsked) {
+  const auto code = [&](std::string name, const Mode& mode, AcquireOptions options) {
+    return core_->acquire(std::move(name), mode, std::move(options), true).error().code();
+  };
+  EXPECT_EQ(code("", Mode::exclusive(), {}), Errc::kInvalidArgument);
+  EXPECT_EQ(code("a\nb", Mode::exclusive(), {}), Errc::kInvalidArgument);
+  EXPECT_EQ(code("a", Mode::exclusive(), {.ttl = 99ms}), Errc::kInvalidArgument);
+  EXPECT_EQ(code("a", Mode::exclusive(), {.ttl = 25h}), Errc::kInvalidArgument);
+  EXPECT_EQ(code("a", Mode::exclusive(), {.wait = -1ms}), Errc::kInvalidArgument);
+  EXPECT_EQ(code("a", Mode::exclusive(), {.max_hold = -1ms}), Errc::kInvalidArgument);
+  EXPECT_EQ(code("a", Mode::permits(0, 3), {}), Errc::kInvalidArgument);
+  EXPECT_EQ(code("a", Mode::permits(4, 3), {}), Errc::kInvalidArgument);
+  EXPECT_EQ(code("a", Mode::exclusive(), {.reason = std::string(1025, 'x')}),
+            Errc::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace holdfast::session
