@@ -23,6 +23,7 @@ struct Script {
   bool hang_releases = false;
   int renewals = 0;
   int cancels = 0;
+  bool store_gone = false;
   std::vector<port::Done<port::EndStatus>> hanging;
 };
 Script* script = nullptr;
@@ -31,6 +32,11 @@ Script* script = nullptr;
 class ScriptedStore : public port::Store {
  public:
   explicit ScriptedStore(port::Loop& loop) : loop_(loop) {}
+  ~ScriptedStore() override {
+    const std::lock_guard lock(script->mutex);
+    script->store_gone = true;
+    script->changed.notify_all();
+  }
 
   Guarantees guarantees() const override { return {}; }
   void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override {
@@ -117,6 +123,9 @@ class CoreTest : public ::testing::Test {
   ~CoreTest() override {
     contender_ = nullptr;
     core_ = nullptr;
+    // It may be closing on a thread of its own.
+    std::unique_lock lock(script_.mutex);
+    EXPECT_TRUE(script_.changed.wait_for(lock, 10s, [&] { return script_.store_gone; }));
   }
 
   void acquire(std::chrono::milliseconds ttl) {
@@ -263,9 +272,11 @@ TEST_F(CoreTest, MaxHoldEndsTheLease) {
   options.max_hold = 100ms;
   contender_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
   await_loss();
-  const base::LocalLock lock(contender_->loss_mutex);
-  EXPECT_NE(contender_->loss->message().find("max_hold"), std::string::npos);
-  std::exchange(contender_->core, nullptr)->release_later(contender_);
+  {
+    const base::LocalLock lock(contender_->loss_mutex);
+    EXPECT_NE(contender_->loss->message().find("max_hold"), std::string::npos);
+  }
+  let_go();
 }
 
 TEST_F(CoreTest, TheLastHandleMayGoInsideACallback) {
