@@ -188,7 +188,7 @@ function(holdfast_test name)
   if(arg_DISCOVER)
     include(GoogleTest)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 30
-      TEST_PREFIX "${name}:" TEST_LIST discovered_tests
+      TEST_PREFIX "${name}:" NO_PRETTY_VALUES TEST_LIST discovered_tests
       PROPERTIES TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
     # gtest_discover_tests flattens lists, so the properties that are lists are set afterwards.
     set(script "${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake")
