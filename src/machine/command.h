@@ -26,7 +26,9 @@ struct Acquire {
   Duration ttl{};                 // Length of the lease once granted, counted from `at`.
   Duration waiter_ttl{};          // Length of the lease of the ticket while it waits.
   std::uint32_t max_waiters = 0;  // kQueueFull when as many wait already; 0: no limit.
-  AcquisitionId upgrade_of{};     // Set: the shared ticket of the same owner that this upgrades.
+  // Set: the admitted shared ticket of the same owner that this upgrades. The upgrade ends with it,
+  // so whoever upgraded renews both and counts on the earlier end.
+  AcquisitionId upgrade_of{};
   OwnerPtr owner{};
 };
 
@@ -81,7 +83,8 @@ struct Break {
 // Changes N of a permits lock. Growing takes effect now. Shrinking queues a system ticket over the
 // difference under `id` (kWaiting); N falls when that is admitted. Waiting tickets larger than the
 // new N are dropped then (kTooLarge). A later Resize replaces one that still waits, and Cancel
-// withdraws it. A lock without tickets has no N to change (kNotHeld): the next Acquire brings it.
+// withdraws it, for good within its tombstone's time. A lock without tickets has no N to change
+// (kNotHeld): the next Acquire brings it.
 struct Resize {
   std::string_view name{};
   AcquisitionId id{};

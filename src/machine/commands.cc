@@ -38,10 +38,9 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
     if (known != kNone) return acquire_again(acquire, known);
     if (book.find_tombstone(index, acquire.id) != kNone) return {.outcome = Outcome::kGone};
   }
-  if (const auto outcome = refusal(acquire, index)) return {.outcome = *outcome};
-
-  // Those whom expiry has let in stand before the newcomer.
+  // Those whom expiry has let in stand before the newcomer; so does a Resize that waited.
   if (index != kNone) settle(index);
+  if (const auto outcome = refusal(acquire, index)) return {.outcome = *outcome};
   if (!admits_newcomer(acquire, index)) {
     const Lock& lock = book.lock(index);
     if (!acquire.may_wait) return {.outcome = Outcome::kBusy, .next_expiry = next_expiry(lock)};
@@ -97,9 +96,11 @@ bool LockMachine::Impl::admits_newcomer(const Acquire& acquire, LockIndex index)
 
 Reply LockMachine::Impl::enter(const Acquire& acquire, LockIndex index, bool granted) {
   Lock& lock = book.lock(index);
-  lock.kind = family(acquire.mode.kind);
-  lock.capacity = normalized(acquire.mode).capacity;
-  lock.policy = acquire.policy;
+  if (!lock.has_tickets()) {
+    lock.kind = family(acquire.mode.kind);
+    lock.capacity = normalized(acquire.mode).capacity;
+    lock.policy = acquire.policy;
+  }
   const TicketIndex added = book.add_ticket(index, acquire.id, normalized(acquire.mode));
   Ticket& ticket = book.ticket(added);
   ticket.ttl = acquire.ttl;
@@ -158,7 +159,7 @@ Reply LockMachine::Impl::give_back(std::string_view name, AcquisitionId id, Dura
   const LockIndex index = own(name);
   const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, id);
   if (found == kNone) {
-    if (tombstone > Duration::zero()) bury(own_or_add(name), id, tombstone);
+    if (buries(tombstone)) bury(own_or_add(name), id, tombstone);
     return {.outcome = Outcome::kGone};
   }
   const bool held = book.ticket(found).held;
@@ -201,6 +202,7 @@ Reply LockMachine::Impl::on(const Resize& resize) {
   if (index == kNone || !book.lock(index).has_tickets()) return {.outcome = Outcome::kNotHeld};
   Lock& lock = book.lock(index);
   if (lock.kind != ModeKind::kPermits) return {.outcome = Outcome::kMismatch};
+  if (book.find_tombstone(index, resize.id) != kNone) return {.outcome = Outcome::kGone};
   const TicketIndex known = book.find_ticket(index, resize.id);
   if (known != kNone && known != lock.shrink) return {.outcome = Outcome::kInvalid};
   if (known != kNone && lock.capacity - book.ticket(known).permits == resize.capacity) {

@@ -33,9 +33,9 @@ enum class EffectKind : std::uint8_t {
 struct Effect {
   EffectKind kind{};
   std::string name;
-  AcquisitionId id;
+  AcquisitionId id{};
   std::uint64_t order = 0;  // Place in the queue; smaller stands earlier.
-  Mode mode;
+  Mode mode{};
   Policy policy = Policy::kFair;
   AcquisitionId upgrade_of{};
   bool was_holder = false;
@@ -46,7 +46,7 @@ struct Effect {
   Duration lease{};
   Duration ttl{};
   Duration waiter_ttl{};
-  OwnerPtr owner;
+  OwnerPtr owner{};
   std::string value;
 };
 

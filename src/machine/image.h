@@ -11,9 +11,9 @@
 namespace holdfast::machine {
 
 struct TicketImage {
-  AcquisitionId id;
+  AcquisitionId id{};
   std::uint64_t order = 0;
-  Mode mode;
+  Mode mode{};
   bool held = false;
   bool system = false;  // The shrink of a permits lock: no lease, no owner.
   AcquisitionId upgrade_of{};
@@ -23,20 +23,20 @@ struct TicketImage {
   Duration lease{};
   Duration ttl{};
   Duration waiter_ttl{};
-  OwnerPtr owner;
+  OwnerPtr owner{};
 
   friend bool operator==(const TicketImage&, const TicketImage&) = default;
 };
 
 struct TombstoneImage {
-  AcquisitionId id;
+  AcquisitionId id{};
   Instant until{};
 
   friend bool operator==(const TombstoneImage&, const TombstoneImage&) = default;
 };
 
 struct LockImage {
-  std::string name;
+  std::string name{};
   ModeKind kind = ModeKind::kExclusive;  // kExclusive stands for the exclusive/shared kind.
   std::uint32_t capacity = 1;
   Policy policy = Policy::kFair;

@@ -95,9 +95,6 @@ void LockMachine::Impl::finish() {
   for (const LockIndex index : touched) {
     if (std::exchange(book.lock(index).freed, false)) notify(index);
   }
-  while (book.tombstone_count() > limits.max_tombstones) {
-    drop_tombstone(book.tombstone_ends().top());
-  }
   // By number: forgetting one must not change which are looked at.
   for (std::size_t i = 0; i < touched.size(); ++i) {
     book.lock(touched[i]).touched = false;
@@ -251,7 +248,7 @@ void LockMachine::Impl::end_one(TicketIndex index, EffectKind kind, Duration tom
 }
 
 void LockMachine::Impl::bury(LockIndex index, AcquisitionId id, Duration tombstone) {
-  if (tombstone <= Duration::zero()) return;
+  if (!buries(tombstone)) return;
   const Instant until = saturating_add(now, tombstone);
   const TombstoneIndex found = book.find_tombstone(index, id);
   if (found == kNone) {
@@ -264,6 +261,9 @@ void LockMachine::Impl::bury(LockIndex index, AcquisitionId id, Duration tombsto
   Effect& effect = emit(EffectKind::kTombstone, index);
   effect.id = id;
   effect.lease_end = until;
+  while (book.tombstone_count() > limits.max_tombstones) {
+    drop_tombstone(book.tombstone_ends().top());
+  }
 }
 
 void LockMachine::Impl::extend(TicketIndex index, Duration length, std::uint64_t seq) {

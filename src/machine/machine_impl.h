@@ -70,6 +70,9 @@ struct LockMachine::Impl {
   void touch(LockIndex index);
   void end_ticket(TicketIndex index, EffectKind kind, Duration tombstone, const OwnerPtr& by = {});
   void end_one(TicketIndex index, EffectKind kind, Duration tombstone, const OwnerPtr& by);
+  bool buries(Duration tombstone) const {
+    return tombstone > Duration::zero() && limits.max_tombstones > 0;
+  }
   void bury(LockIndex index, AcquisitionId id, Duration tombstone);
   void extend(TicketIndex index, Duration length, std::uint64_t seq);
   std::optional<Token> next_token(Token last) const;
