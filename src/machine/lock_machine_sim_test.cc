@@ -12,7 +12,7 @@
 namespace holdfast::machine::testing {
 namespace {
 
-constexpr int kSteps = 300;
+constexpr int kSteps = 120;
 
 void run(std::uint64_t seed) {
   EXPECT_EQ(World(seed).run(kSteps), "")
