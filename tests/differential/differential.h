@@ -1,0 +1,68 @@
+// Random command sequences on the lock machine and on a store, every reply compared.
+//
+// The machine is the model: where the two disagree, one of them is wrong. Time is a number that
+// both are told. Tokens are compared grant by grant: the store may skip numbers, but equal tokens
+// of the model must be equal there, later ones later.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/machine/lock_machine.h"
+#include "src/port/store.h"
+#include "tests/conformance/harness.h"
+
+namespace holdfast::testing {
+
+// How the store differs from one machine under one clock, by design.
+struct DifferentialTraits {
+  // All locks live in one machine: a command about one lock lets time pass for the others too.
+  bool one_machine = true;
+  bool inspect_passes_time = true;
+  Duration tombstone{};
+};
+
+// The model: machines that are asked what the store is asked.
+class Model {
+ public:
+  Model(DifferentialTraits traits, machine::Instant now) : traits_(traits), now_(now) {}
+
+  void pass(Duration time) { now_ += time; }
+  machine::Instant now() const { return now_; }
+
+  Result<TicketState> acquire(const port::AcquireRequest& request);
+  Result<TicketState> renew(const port::RenewItem& item);
+  Result<EndStatus> release(const std::string& name, AcquisitionId id);
+  Result<EndStatus> cancel(const std::string& name, AcquisitionId id);
+  Result<TicketState> downgrade(const std::string& name, AcquisitionId id);
+  Result<bool> break_lock(const std::string& name, Token token);
+  Result<bool> set_value(const std::string& name, AcquisitionId id, std::string value);
+  std::string get_value(const std::string& name);
+  Result<bool> resize(const std::string& name, AcquisitionId id, std::uint32_t capacity);
+  std::optional<LockInfo> inspect(const std::string& name);
+
+ private:
+  machine::LockMachine& machine_of(const std::string& name);
+  machine::Reply apply(const std::string& name, machine::Action action);
+
+  DifferentialTraits traits_;
+  machine::Instant now_;
+  std::map<std::string, machine::LockMachine> machines_;
+};
+
+// How often each command got each kind of answer: a test that never saw some proves little.
+using Coverage = std::map<std::string, int>;
+void expect_all_kinds_of_answers(const Coverage& coverage);
+
+// One run of `steps` commands. Names carry the seed, so that runs can share a store.
+void run_differential(Site& site, std::vector<Client*> clients, DifferentialTraits traits,
+                      machine::Instant now, std::uint64_t seed, int steps, Coverage& coverage);
+
+// The seeds of this run: HOLDFAST_DIFF_SEED=N one, HOLDFAST_DIFF_SEEDS=N that many from 1 on.
+std::vector<std::uint64_t> differential_seeds(std::uint64_t ordinary);
+
+}  // namespace holdfast::testing

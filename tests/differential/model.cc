@@ -1,0 +1,70 @@
+#include "src/port/outcome.h"
+#include "tests/differential/differential.h"
+
+namespace holdfast::testing {
+
+machine::LockMachine& Model::machine_of(const std::string& name) {
+  const std::string key = traits_.one_machine ? std::string() : name;
+  return machines_.try_emplace(key, machine::Token{}).first->second;
+}
+
+machine::Reply Model::apply(const std::string& name, machine::Action action) {
+  machine::LockMachine& machine = machine_of(name);
+  machine::Effects effects;
+  const machine::Reply reply = machine.apply({now_, std::move(action)}, effects);
+  for (auto next = machine.next_event(); next && *next <= machine.now();
+       next = machine.next_event()) {
+    machine.apply({now_, machine::Tick{}}, effects);
+  }
+  return reply;
+}
+
+Result<TicketState> Model::acquire(const port::AcquireRequest& request) {
+  const auto reply = apply(request.name, port::to_command(request));
+  const auto image = machine_of(request.name).inspect(request.name);
+  return port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
+}
+
+Result<TicketState> Model::renew(const port::RenewItem& item) {
+  return port::to_ticket_state(apply(item.name, port::to_command(item)), item.name, now_);
+}
+
+Result<EndStatus> Model::release(const std::string& name, AcquisitionId id) {
+  return port::to_end_status(apply(name, machine::Release{name, id, traits_.tombstone}), name);
+}
+
+Result<EndStatus> Model::cancel(const std::string& name, AcquisitionId id) {
+  return port::to_end_status(apply(name, machine::Cancel{name, id, traits_.tombstone}), name);
+}
+
+Result<TicketState> Model::downgrade(const std::string& name, AcquisitionId id) {
+  const auto reply = apply(name, machine::Downgrade{name, id, traits_.tombstone});
+  const auto image = machine_of(name).inspect(name);
+  return port::to_downgrade_result(reply, name, id, image ? &*image : nullptr);
+}
+
+Result<bool> Model::break_lock(const std::string& name, Token token) {
+  return port::to_done(apply(name, machine::Break{name, token, traits_.tombstone, nullptr}), name);
+}
+
+Result<bool> Model::set_value(const std::string& name, AcquisitionId id, std::string value) {
+  return port::to_done(apply(name, machine::SetValue{name, id, std::move(value)}), name);
+}
+
+std::string Model::get_value(const std::string& name) {
+  const auto image = machine_of(name).inspect(name);
+  return image ? image->value : std::string();
+}
+
+Result<bool> Model::resize(const std::string& name, AcquisitionId id, std::uint32_t capacity) {
+  return port::to_done(apply(name, machine::Resize{name, id, capacity}), name);
+}
+
+std::optional<LockInfo> Model::inspect(const std::string& name) {
+  if (traits_.inspect_passes_time) apply(name, machine::Tick{});
+  const auto image = machine_of(name).inspect(name);
+  if (!image) return std::nullopt;
+  return port::to_lock_info(*image, now_, std::nullopt);
+}
+
+}  // namespace holdfast::testing
