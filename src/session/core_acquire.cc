@@ -146,7 +146,7 @@ std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPt
     case AcquireFsm::Step::kSendHeartbeat:
     case AcquireFsm::Step::kSendCancel: break;
   }
-  // Granted with too little left, or the outcome is unknown: take it back, and ask anew by the loop,
+  // Granted with too little left, or of unknown outcome: take it back, and ask anew by the loop,
   // behind that.
   store_->cancel({contender->stored_name, contender->id, request_deadline()},
                  [](const Result<port::EndStatus>&) {});
