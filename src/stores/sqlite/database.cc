@@ -1,0 +1,356 @@
+#include "src/stores/sqlite/database.h"
+
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "src/stores/sqlite/schema.h"
+
+namespace holdfast::stores::sqlite {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* text_of(Sql which) {
+  switch (which) {
+    case Sql::kBegin: return "BEGIN IMMEDIATE";
+    case Sql::kBeginRead: return "BEGIN";
+    case Sql::kCommit: return "COMMIT";
+    case Sql::kRollback: return "ROLLBACK";
+    case Sql::kFastAcquire: return kFastAcquire;
+    case Sql::kFastRelease: return kFastRelease;
+    case Sql::kFastRenew: return kFastRenew;
+    case Sql::kBeat: return kBeat;
+    case Sql::kAhead: return kAhead;
+    case Sql::kNextExpiry: return kNextExpiry;
+    case Sql::kLoadMeta: return kLoadMeta;
+    case Sql::kLoadLock: return kLoadLock;
+    case Sql::kListLocks: return kListLocks;
+    case Sql::kLoadTickets: return kLoadTickets;
+    case Sql::kSaveLock: return kSaveLock;
+    case Sql::kSaveTicket: return kSaveTicket;
+    case Sql::kDropTicket: return kDropTicket;
+    case Sql::kSaveValue: return kSaveValue;
+    case Sql::kSaveBroken: return kSaveBroken;
+    case Sql::kLoadExtras: return kLoadExtras;
+    case Sql::kRaiseTokens: return kRaiseTokens;
+    case Sql::kCount: break;
+  }
+  return "";
+}
+
+// SQLite's own default of 1,000 pages syncs twice every thousand commits or so.
+constexpr const char* kSettings = R"sql(
+PRAGMA synchronous = NORMAL;
+PRAGMA wal_autocheckpoint = 4000;
+PRAGMA journal_size_limit = 67108864;
+PRAGMA temp_store = MEMORY;
+PRAGMA cell_size_check = ON;
+)sql";
+
+std::int64_t wall_microseconds() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(base::wall_now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Database::Database(std::shared_ptr<LockFile> file, const SqliteTuning& tuning)
+    : file_(std::move(file)),
+      tuning_(tuning),
+      boot_(tuning.boot_id.empty() ? read_boot_id() : tuning.boot_id),
+      deadline_(base::BootClock::now() + 5s) {}
+
+Database::~Database() {
+  for (Statement& statement : statements_) statement.finalize();
+  // SQLite notices by itself when the file has gone, and leaves the -wal of its successor alone.
+  sqlite3_close_v2(db_);
+}
+
+Result<std::unique_ptr<Database>> Database::open(const std::string& path,
+                                                 const SqliteTuning& tuning) {
+  const auto real = LockFile::resolve(path);
+  if (!real) return real.error();
+  const std::string boot = tuning.boot_id.empty() ? read_boot_id() : tuning.boot_id;
+  if (boot.empty()) {
+    return Error(Errc::kUnsupported, "sqlite store " + path +
+                                         ": needs /proc/sys/kernel/random/boot_id to tell leases "
+                                         "of this boot from older ones");
+  }
+  bool want_exclusive = false;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    auto file = LockFile::attach(*real, boot, want_exclusive, tuning.patience);
+    if (!file) return file.error();
+    std::unique_ptr<Database> made(new Database(*file, tuning));
+    if (auto connected = made->connect(); !connected) return connected.error();
+    if ((*file)->exclusive()) {
+      const auto ceiling = made->adopt();
+      if (!ceiling) return ceiling.error();
+      if (auto settled = (*file)->settle(*ceiling); !settled) return settled.error();
+      want_exclusive = false;  // Next time round as everybody else.
+      continue;
+    }
+    const auto fits = made->matches();
+    if (!fits) return fits.error();
+    if (*fits) return made;
+    want_exclusive = true;
+  }
+  return Error(Errc::kUnavailable,
+               "sqlite store " + path + ": the file is replaced again and again");
+}
+
+Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFile> file,
+                                                         const SqliteTuning& tuning) {
+  std::unique_ptr<Database> made(new Database(std::move(file), tuning));
+  if (auto connected = made->connect(); !connected) return connected.error();
+  const auto fits = made->matches();
+  if (!fits) return fits.error();
+  if (!*fits || made->moved()) {
+    made->moved_ = true;
+    return Error(Errc::kLost, "sqlite store " + made->path() + ": the file was replaced");
+  }
+  return made;
+}
+
+// Only while no file is there: SQLite has none open that a close() of ours could unlock.
+Result<void> Database::create_file() {
+  const int fd = ::open(path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0 && errno == EEXIST) return {};
+  if (fd >= 0) {
+    ::close(fd);
+    return {};
+  }
+  if (errno == EACCES || errno == EPERM || errno == EROFS) {
+    return permission_error(path(), std::string("cannot create it: ") + std::strerror(errno));
+  }
+  return Error(Errc::kUnavailable,
+               "sqlite store " + path() + ": cannot create it: " + std::strerror(errno));
+}
+
+Result<void> Database::connect() {
+  if (file_->exclusive()) {
+    if (auto created = create_file(); !created) return created;
+  }
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
+                    SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
+  const char* vfs = tuning_.vfs.empty() ? nullptr : tuning_.vfs.c_str();
+  if (const int code = sqlite3_open_v2(path().c_str(), &db_, flags, vfs); code != SQLITE_OK) {
+    return error(code);
+  }
+  sqlite3_busy_handler(db_, &Database::on_busy, this);
+  const auto fresh = is_new();
+  if (!fresh) return fresh.error();
+  if (*fresh && file_->exclusive()) {
+    if (auto set = execute("PRAGMA journal_mode = WAL"); !set) return set;
+  }
+  return execute(kSettings);
+}
+
+// Empty, or Holdfast's in a format that is known.
+Result<bool> Database::is_new() {
+  const std::string application = pragma("PRAGMA application_id");
+  const std::string format = pragma("PRAGMA user_version");
+  const std::string pages = pragma("PRAGMA page_count");
+  if (application.empty() || format.empty() || pages.empty()) return error(sqlite3_errcode(db_));
+  if (application == std::to_string(kApplicationId)) {
+    if (format == std::to_string(kFormat)) return false;
+    return Error(Errc::kVersionMismatch, "sqlite store " + path() + ": was written in format " +
+                                             format + ", and this version knows " +
+                                             std::to_string(kFormat) + ": upgrade Holdfast");
+  }
+  // page_count tells 1 for an empty file that has just been set to WAL.
+  if (application == "0" && format == "0" && pragma("SELECT count(*) FROM sqlite_schema") == "0") {
+    return true;
+  }
+  return corrupt("is an SQLite database, but not Holdfast's; choose another file");
+}
+
+Result<bool> Database::matches() {
+  const auto fresh = is_new();
+  if (!fresh) return fresh.error();
+  if (*fresh) return false;
+  Statement& load = get(Sql::kLoadMeta);
+  const ResetAtEnd reset(load);
+  const int code = load.step();
+  if (code == SQLITE_DONE) return corrupt("its meta table is empty");
+  if (code != SQLITE_ROW) return error(code);
+  tokens_ = {load.integer(0), load.integer(1)};
+  return static_cast<std::uint64_t>(load.integer(2)) == file_->identity().inode &&
+         load.integer(3) == file_->identity().birth && load.text(4) == boot_ &&
+         static_cast<std::uint64_t>(tokens_.ceiling) >= file_->noted_ceiling();
+}
+
+// With the file to ourselves: makes the tables, or voids what counts no longer, in a synced commit.
+Result<std::uint64_t> Database::adopt() {
+  const auto fresh = is_new();
+  if (!fresh) return fresh.error();
+  if (auto set = execute("PRAGMA synchronous = FULL; BEGIN EXCLUSIVE"); !set) return set.error();
+  if (*fresh) {
+    const std::string head = "PRAGMA application_id = " + std::to_string(kApplicationId) +
+                             "; PRAGMA user_version = " + std::to_string(kFormat) +
+                             "; INSERT INTO meta VALUES(1, 0, 0, '', 0, 0)";
+    if (auto made = execute(kCreateTables); !made) return made.error();
+    if (auto made = execute(head.c_str()); !made) return made.error();
+  }
+  FileIdentity identity;
+  if (auto alone = LockFile::check_alone(path(), identity); !alone) return alone.error();
+  const auto fits = matches();
+  if (!fits) return fits.error();
+  const bool same = *fits && identity.inode == file_->identity().inode;
+  if (!same) {
+    const auto noted = static_cast<std::int64_t>(
+        std::min<std::uint64_t>(file_->noted_ceiling(), std::numeric_limits<std::int64_t>::max()));
+    const std::int64_t used = std::max(tokens_.ceiling, noted);
+    if (used > std::numeric_limits<std::int64_t>::max() / 2)
+      return corrupt("the token ceiling is absurd");
+    tokens_.floor = std::max(used + 1, wall_microseconds());
+    tokens_.ceiling = tokens_.floor + static_cast<std::int64_t>(tuning_.token_block);
+    if (auto done = execute(kVoidLeases); !done) return done.error();
+    Statement adopt;
+    int code = adopt.prepare(db_, kAdoptFile);
+    if (code == SQLITE_OK) {
+      code = adopt.bind(1, static_cast<std::int64_t>(identity.inode))
+                 .bind(2, identity.birth)
+                 .bind_text(3, boot_)
+                 .bind(4, tokens_.floor)
+                 .bind(5, tokens_.ceiling)
+                 .run();
+    }
+    if (code != SQLITE_OK) return error(code);
+  }
+  if (auto done = execute("COMMIT"); !done) return done.error();
+  return static_cast<std::uint64_t>(tokens_.ceiling);
+}
+
+std::int64_t Database::now() const {
+  if (tuning_.now) return tuning_.now().time_since_epoch().count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             base::host_boot_now().time_since_epoch())
+      .count();
+}
+
+Statement& Database::get(Sql which) {
+  const auto at = static_cast<std::size_t>(which);
+  if (!prepared_[at]) prepared_[at] = statements_[at].prepare(db_, text_of(which)) == SQLITE_OK;
+  return statements_[at];
+}
+
+Result<void> Database::execute(const char* text) {
+  const int code = sqlite3_exec(db_, text, nullptr, nullptr, nullptr);
+  if (code == SQLITE_OK) return {};
+  const Error failed = error(code);
+  roll_back();
+  return failed;
+}
+
+std::string Database::pragma(const char* text) {
+  Statement statement;
+  if (statement.prepare(db_, text) != SQLITE_OK || statement.step() != SQLITE_ROW) return {};
+  return std::string(statement.text(0));
+}
+
+Result<void> Database::begin() {
+  tokens_wanted_ = false;
+  const int code = get(Sql::kBegin).run();
+  if (code != SQLITE_OK) return error(code);
+  return {};
+}
+
+// A COMMIT that failed has changed nothing: without a sync in it, it is one write of the frame that
+// makes the others count. What SQLite has not rolled back yet is rolled back here.
+Result<void> Database::commit() {
+  const int code = get(Sql::kCommit).run();
+  if (code == SQLITE_OK) return {};
+  const Error failed = error(code);
+  roll_back();
+  return failed;
+}
+
+void Database::roll_back() {
+  if (sqlite3_get_autocommit(db_) == 0) get(Sql::kRollback).run();
+}
+
+Error Database::want_tokens() {
+  tokens_wanted_ = true;
+  return {Errc::kUnavailable, "tokens are wanted"};
+}
+
+Result<TokenRange> Database::load_tokens() {
+  Statement& load = get(Sql::kLoadMeta);
+  const ResetAtEnd reset(load);
+  const int code = load.step();
+  if (code == SQLITE_DONE) return corrupt("its meta table is empty");
+  if (code != SQLITE_ROW) return error(code);
+  tokens_ = {load.integer(0), load.integer(1)};
+  return tokens_;
+}
+
+Result<void> Database::reserve_tokens() {
+  tokens_wanted_ = false;
+  const std::int64_t seen = tokens_.ceiling;
+  if (auto set = execute("PRAGMA synchronous = FULL"); !set) return set;
+  Result<void> done = begin();
+  if (done) {
+    const auto now = load_tokens();
+    if (!now) {
+      done = now.error();
+    } else if (now->ceiling <= seen) {  // Otherwise somebody else has just done it.
+      const std::int64_t ceiling = now->ceiling + static_cast<std::int64_t>(tuning_.token_block);
+      const int code = get(Sql::kRaiseTokens).bind(1, ceiling).bind(2, now->floor).run();
+      if (code != SQLITE_OK) done = error(code);
+      tokens_.ceiling = ceiling;
+    }
+    if (done) {
+      done = commit();
+    } else {
+      roll_back();
+    }
+  }
+  if (done) {
+    file_->note_ceiling(static_cast<std::uint64_t>(tokens_.ceiling));
+  } else {
+    tokens_.ceiling = seen;
+  }
+  if (auto set = execute("PRAGMA synchronous = NORMAL"); !set && done) return set;
+  return done;
+}
+
+Error Database::error(int code) {
+  if (code == SQLITE_READONLY_DBMOVED || (code & 0xff) == SQLITE_IOERR ||
+      (code & 0xff) == SQLITE_CANTOPEN) {
+    moved();
+  }
+  return sql_error(code, db_, path());
+}
+
+Error Database::corrupt(const std::string& what) const {
+  return {Errc::kCorruptState, "sqlite store " + path() + ": " + what};
+}
+
+bool Database::moved() {
+  if (!moved_ && file_->moved()) moved_ = true;
+  return moved_;
+}
+
+// Commits of others take tens of microseconds, checkpoints and reservations milliseconds.
+int Database::on_busy(void* self, int count) {
+  auto& database = *static_cast<Database*>(self);
+  if (base::BootClock::now() >= database.deadline_) return 0;
+  // Growing, and out of step with the others.
+  const auto spread = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(self) / 64 % 31 +
+                                                static_cast<std::uintptr_t>(count) * 7 % 31);
+  const std::int64_t step = std::min<std::int64_t>(20 + std::int64_t{count} * 20, 1000);
+  timespec time{};
+  time.tv_nsec = (step + spread) * 1000;
+  ::nanosleep(&time, nullptr);
+  return 1;
+}
+
+}  // namespace holdfast::stores::sqlite

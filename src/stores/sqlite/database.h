@@ -1,0 +1,143 @@
+// One connection to the database: opening and adopting the file, transactions, token blocks.
+//
+// Guarantee: no token above the ceiling in `meta` is given before a synced commit has raised it;
+// leases of another boot or another file are void before the first request; an error from
+// transaction() or from a statement outside one means that nothing was applied.
+// Thread-safety: none; one thread at a time.
+// Time: requests end at set_deadline(); instants are the host's boot time in microseconds.
+// Errors: kUnavailable, kCorruptState, kVersionMismatch, kPermissionDenied, kUnsupported,
+// kStoreInUse.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/machine/types.h"
+#include "src/stores/sqlite/lock_file.h"
+#include "src/stores/sqlite/sql.h"
+#include "src/stores/sqlite/sqlite_tuning.h"
+
+namespace holdfast::stores::sqlite {
+
+enum class Sql : std::uint8_t {
+  kBegin,
+  kBeginRead,
+  kCommit,
+  kRollback,
+  kFastAcquire,
+  kFastRelease,
+  kFastRenew,
+  kBeat,
+  kAhead,
+  kNextExpiry,
+  kLoadMeta,
+  kLoadLock,
+  kListLocks,
+  kLoadTickets,
+  kSaveLock,
+  kSaveTicket,
+  kDropTicket,
+  kSaveValue,
+  kSaveBroken,
+  kLoadExtras,
+  kRaiseTokens,
+  kCount,
+};
+
+struct TokenRange {
+  std::int64_t floor = 0;    // Every new token is above it.
+  std::int64_t ceiling = 0;  // No token is above it.
+};
+
+class Database {
+ public:
+  // Opens, creating or adopting the file where it has to be.
+  static Result<std::unique_ptr<Database>> open(const std::string& path,
+                                                const SqliteTuning& tuning);
+  // One more connection to a file that is open already.
+  static Result<std::unique_ptr<Database>> open_another(std::shared_ptr<LockFile> file,
+                                                        const SqliteTuning& tuning);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  void set_deadline(base::BootInstant deadline) { deadline_ = deadline; }
+  std::int64_t now() const;
+
+  // Statements are prepared when first used; a failure shows when one is stepped.
+  Statement& get(Sql which);
+
+  // Runs `body` (-> Result<void>) between BEGIN IMMEDIATE and COMMIT; again, from scratch, when it
+  // called for tokens.
+  template <typename Body>
+  Result<void> transaction(Body&& body) {
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      if (auto begun = begin(); !begun) return begun;
+      Result<void> done = body();
+      if (done) return commit();
+      roll_back();
+      if (!tokens_wanted_) return done;
+      if (auto raised = reserve_tokens(); !raised) return raised;
+    }
+    return Error(Errc::kCorruptState,
+                 "sqlite store " + path() + ": a token lies above the ceiling");
+  }
+  // The same, reading one state of the database.
+  template <typename Body>
+  Result<void> snapshot(Body&& body) {
+    if (const int code = get(Sql::kBeginRead).run(); code != SQLITE_OK) return error(code);
+    Result<void> done = body();
+    roll_back();
+    return done;
+  }
+
+  // Inside a transaction: rolls back, reserves and starts again.
+  Error want_tokens();
+  Result<TokenRange> load_tokens();  // Inside a transaction: as they are now.
+  bool tokens_wanted() const { return tokens_wanted_; }
+  const TokenRange& tokens() const { return tokens_; }  // As they were last seen.
+
+  // SQLITE_CORRUPT and the like name this file; a file that went is noticed.
+  Error error(int code);
+  Error corrupt(const std::string& what) const;
+
+  bool moved();  // Also remembers.
+  bool known_as_moved() const { return moved_; }
+
+  const std::shared_ptr<LockFile>& file() const { return file_; }
+  const std::string& path() const { return file_->path(); }
+  sqlite3* handle() { return db_; }
+  std::int64_t changes() const { return sqlite3_changes64(db_); }
+  std::string pragma(const char* text);
+
+ private:
+  Database(std::shared_ptr<LockFile> file, const SqliteTuning& tuning);
+  Result<void> connect();
+  Result<void> create_file();
+  Result<void> execute(const char* text);
+  Result<bool> is_new();
+  Result<bool> matches();
+  Result<std::uint64_t> adopt();
+  Result<void> begin();
+  Result<void> commit();
+  void roll_back();
+  Result<void> reserve_tokens();
+  static int on_busy(void* self, int count);
+
+  std::shared_ptr<LockFile> file_;
+  const SqliteTuning& tuning_;
+  std::string boot_;
+  sqlite3* db_ = nullptr;
+  std::array<Statement, static_cast<std::size_t>(Sql::kCount)> statements_;
+  std::array<bool, static_cast<std::size_t>(Sql::kCount)> prepared_{};
+  base::BootInstant deadline_{};
+  TokenRange tokens_;
+  bool tokens_wanted_ = false;
+  bool moved_ = false;
+};
+
+}  // namespace holdfast::stores::sqlite

@@ -1,0 +1,180 @@
+#include "src/stores/sqlite/doctor.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <cstdio>
+
+#include "src/stores/sqlite/lock_file.h"
+#include "src/stores/sqlite/schema.h"
+
+namespace holdfast::stores::sqlite {
+namespace {
+
+using Findings = std::vector<Finding>;
+
+void ok(Findings& findings, std::string topic, std::string what) {
+  findings.push_back({Severity::kOk, std::move(topic), std::move(what), {}});
+}
+
+void warn(Findings& findings, std::string topic, std::string what, std::string advice) {
+  findings.push_back({Severity::kWarning, std::move(topic), std::move(what), std::move(advice)});
+}
+
+void problem(Findings& findings, std::string topic, std::string what, std::string advice) {
+  findings.push_back({Severity::kProblem, std::move(topic), std::move(what), std::move(advice)});
+}
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+void examine_place(const std::string& path, Findings& findings) {
+  const auto system = file_system_at(folder_of(path));
+  if (!system) {
+    problem(findings, "file system", system.error().message(), "");
+  } else if (!system->allowed) {
+    problem(findings, "file system", path + " is on " + system->name, "use a local file system");
+  } else if (system->overlay) {
+    warn(findings, "file system", path + " is on an overlay, as of a container's own root",
+         "other containers do not see it, and it goes with the container: use a volume");
+  } else {
+    ok(findings, "file system", system->name);
+  }
+  FileIdentity identity;
+  if (auto alone = LockFile::check_alone(path, identity); !alone) {
+    problem(findings, "links and mounts", alone.error().message(), "");
+  } else if (!identity.has_mount) {
+    warn(findings, "links and mounts",
+         "this kernel does not tell mounts of single files (5.8 does)",
+         "do not bind-mount the file by itself");
+  } else {
+    ok(findings, "links and mounts", "one name, in the folder's own mount");
+  }
+  if (identity.birth == 0) {
+    warn(findings, "identity", "this file system records no birth times",
+         "a copy put back into the same inode is noticed by its token ceiling only");
+  }
+  struct statvfs space {};
+  if (::statvfs(folder_of(path).c_str(), &space) == 0) {
+    const std::uint64_t free = std::uint64_t{space.f_bavail} * space.f_frsize;
+    const std::string text = std::to_string(free >> 20) + " MiB free";
+    if (free < (64U << 20)) {
+      warn(findings, "disk space", text, "below 64 MiB: requests fail when it is used up");
+    } else {
+      ok(findings, "disk space", text);
+    }
+  }
+}
+
+void examine_permissions(const std::string& path, Findings& findings) {
+  struct stat file {};
+  if (::stat(path.c_str(), &file) != 0) return;
+  char text[80];
+  std::snprintf(text, sizeof text, "uid %u, gid %u, mode %04o", static_cast<unsigned>(file.st_uid),
+                static_cast<unsigned>(file.st_gid), static_cast<unsigned>(file.st_mode & 07777U));
+  if ((file.st_mode & S_IWOTH) != 0) {
+    warn(findings, "permissions", text,
+         "every user of this machine can release and break locks: chmod o-rwx, and use a group");
+  } else {
+    ok(findings, "permissions", text);
+  }
+}
+
+void examine_engine(Database& database, Findings& findings) {
+  const std::string journal = database.pragma("PRAGMA journal_mode");
+  if (journal == "wal") {
+    ok(findings, "journal", "WAL, ordinary commits not synced, token blocks synced");
+  } else {
+    problem(findings, "journal", "mode is " + journal, "PRAGMA journal_mode=WAL, with no users");
+  }
+  const std::string sound = database.pragma("PRAGMA quick_check(1)");
+  if (sound == "ok") {
+    ok(findings, "integrity", "quick_check found nothing");
+  } else {
+    problem(findings, "integrity", sound, "stop the users and move the file away");
+  }
+  ok(findings, "format", std::to_string(kFormat) + ", SQLite " + sqlite3_libversion());
+  const auto tokens = database.load_tokens();
+  if (!tokens) {
+    problem(findings, "tokens", tokens.error().message(), "");
+  } else {
+    ok(findings, "tokens",
+       "floor " + std::to_string(tokens->floor) + ", reserved up to " +
+           std::to_string(tokens->ceiling));
+  }
+}
+
+void examine_clock(Findings& findings) {
+  const auto offset = base::BootClock::now() - base::host_boot_now();
+  if (offset > std::chrono::seconds(1) || offset < std::chrono::seconds(-1)) {
+    ok(findings, "clock",
+       "in a time namespace, " +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(offset).count()) +
+           " s from the host, which is taken off");
+  } else {
+    ok(findings, "clock", "boot time of the host; boot " + read_boot_id());
+  }
+}
+
+}  // namespace
+
+Result<std::vector<Finding>> examine(Database& database, const std::string& wake_trouble) {
+  Findings findings;
+  examine_place(database.path(), findings);
+  examine_permissions(database.path(), findings);
+  examine_engine(database, findings);
+  examine_clock(findings);
+  if (database.moved()) {
+    problem(findings, "file", "another file is at the path now", "connect anew");
+  }
+  if (wake_trouble.empty()) {
+    ok(findings, "waking", "a socket per client in " + database.path() + ".wake");
+  } else {
+    warn(findings, "waking", wake_trouble, "waiters poll once a second; mend the folder's rights");
+  }
+  return findings;
+}
+
+Guarantees sqlite_guarantees() {
+  using std::chrono_literals::operator""ms;
+  using std::chrono_literals::operator""h;
+  Guarantees all;
+  all.store = "sqlite";
+  all.scope = "processes of one host";
+  all.fenced = all.fair = all.shared = all.permits = all.upgrade = all.barging = true;
+  all.list = all.values = all.survives_restart = true;
+  all.watch_every_change = false;
+  all.min_ttl = 100ms;
+  all.max_ttl = 24h;
+  all.faults = {
+      {"holder or waiter killed", Promise::kYes, Promise::kYes,
+       "its lease runs out; what a commit left half-written is rolled back"},
+      {"holder paused (SIGSTOP, suspend, swapping)", Promise::kYes, Promise::kYes,
+       "every call after the lease answers lost; what it does without asking, fencing must refuse"},
+      {"machine crashes or loses power", Promise::kYes, Promise::kYes,
+       "a new boot voids all leases; tokens start above every block that was reserved and synced"},
+      {"wall clock jumps", Promise::kYes, Promise::kYes,
+       "leases count boot time; the wall clock only lifts the token floor of a new boot or file"},
+      {"boot time of a time namespace differs", Promise::kYes, Promise::kYes,
+       "the offset is taken off"},
+      {"users with different boot ids", Promise::kYes, Promise::kYes,
+       "kStoreInUse while a user of the other boot is alive; leases kept without a living process "
+       "(holdfast acquire) are void then"},
+      {"disk full", Promise::kYes, Promise::kYes, "requests fail with kUnavailable, not applied"},
+      {"file deleted, moved or replaced", Promise::kYes, Promise::kYes,
+       "holders learn at their next renewal; a new file is refused (kStoreInUse) until they have"},
+      {"folder moved, or file and FILE.use deleted together", Promise::kDeclared,
+       Promise::kDeclared,
+       "old holders believe until their next renewal; tokens go on from the wall clock, which must "
+       "not have been set back"},
+      {"old copy written over the file in place while nobody uses it", Promise::kYes, Promise::kYes,
+       "noticed by the token ceiling noted in FILE.use; leases are void"},
+      {"disk ignores syncs and loses power", Promise::kYes, Promise::kDeclared,
+       "tokens then start at the wall clock"},
+  };
+  return all;
+}
+
+}  // namespace holdfast::stores::sqlite

@@ -1,0 +1,245 @@
+#include "src/stores/sqlite/lock_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "src/base/clock.h"
+#include "src/base/random.h"
+#include "src/stores/sqlite/sql.h"
+
+namespace holdfast::stores::sqlite {
+namespace {
+
+constexpr off_t kCeilingAt = 256;  // In FILE.use, behind the line that names boot and file.
+
+std::string folder_of(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Error unavailable(const std::string& path, const std::string& what) {
+  if (errno == EACCES || errno == EPERM || errno == EROFS) {
+    return permission_error(path, what + ": " + std::strerror(errno));
+  }
+  return {Errc::kUnavailable, "sqlite store " + path + ": " + what + ": " + std::strerror(errno)};
+}
+
+Error unsupported(const std::string& path, const std::string& what) {
+  return {Errc::kUnsupported, "sqlite store " + path + ": " + what};
+}
+
+}  // namespace
+
+std::string read_boot_id() {
+  const int fd = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char text[64] = {};
+  const ssize_t size = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  std::string id(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+  while (!id.empty() && (id.back() == '\n' || id.back() == ' ')) id.pop_back();
+  return id;
+}
+
+Result<std::string> LockFile::resolve(const std::string& path) {
+  if (path.empty() || path[0] != '/') {
+    return Error(Errc::kInvalidArgument,
+                 "store URL: sqlite needs an absolute path, as in "
+                 "sqlite:///var/lib/x/locks.db; got '" +
+                     path + "'");
+  }
+  if (path.back() == '/') {
+    return Error(Errc::kInvalidArgument,
+                 "store URL: sqlite needs a file, but '" + path + "' names a folder");
+  }
+  const std::string folder = folder_of(path);
+  if (!make_folders(folder)) return unavailable(path, "cannot make the folder " + folder);
+
+  char real[PATH_MAX];
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) {
+    if (::realpath(path.c_str(), real) == nullptr)
+      return unavailable(path, "cannot follow the link");
+  } else {
+    if (::realpath(folder.c_str(), real) == nullptr) return unavailable(path, "cannot be reached");
+    const std::string base = path.substr(path.rfind('/') + 1);
+    const std::string full = (std::strcmp(real, "/") == 0 ? "" : std::string(real)) + "/" + base;
+    if (full.size() >= sizeof real) return unsupported(path, "the path is too long");
+    std::memcpy(real, full.c_str(), full.size() + 1);
+  }
+  const auto system = file_system_at(folder_of(real));
+  if (!system) return system.error();
+  if (!system->allowed) {
+    return unsupported(path, "its file system is " + system->name +
+                                 ", where the locks of SQLite cannot be trusted; use a local one "
+                                 "(ext4, xfs, btrfs, tmpfs ...), or another store");
+  }
+  return std::string(real);
+}
+
+Result<void> LockFile::check_alone(const std::string& path, FileIdentity& identity) {
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    FileIdentity found;
+    FileIdentity folder;
+    const std::string name = path + suffix;
+    if (!identify(name, found)) {
+      if (errno == ENOENT) continue;
+      return unavailable(name, "cannot be looked at");
+    }
+    if (!identify(folder_of(path), folder)) return unavailable(path, "its folder is gone");
+    if (!S_ISREG(found.mode)) return unsupported(name, "is no regular file");
+    if (found.links > 1) {
+      return unsupported(name, "has " + std::to_string(found.links) +
+                                   " hard links; users of different names would not see each "
+                                   "other's locks: remove the other links");
+    }
+    if (found.has_mount && found.mount != folder.mount) {
+      return unsupported(name,
+                         "is mounted by itself; its -wal file would be another one outside: "
+                         "mount the folder instead of the file");
+    }
+    if (*suffix == '\0') identity = found;
+  }
+  return {};
+}
+
+Result<std::shared_ptr<LockFile>> LockFile::attach(const std::string& path, const std::string& boot,
+                                                   bool want_exclusive,
+                                                   std::chrono::milliseconds patience) {
+  std::shared_ptr<LockFile> file(new LockFile(path, boot));
+  const auto until = base::BootClock::now() + patience;
+  for (;;) {
+    auto attached = file->try_attach(want_exclusive);
+    if (!attached) return attached.error();
+    if (*attached) return file;
+    if (base::BootClock::now() >= until) break;
+    // At random, so that those who start together do not stay in step.
+    std::this_thread::sleep_for(std::chrono::microseconds(500 + base::random_128().low % 8000));
+  }
+  return Error(Errc::kStoreInUse,
+               "sqlite store " + path +
+                   ": other processes use it whose boot (id, or file) is not the one seen here, so "
+                   "its leases can neither be trusted nor voided; stop them first (fuser -v " +
+                   use_path(path) + "), or let all of them share one kernel and one file");
+}
+
+Result<void> LockFile::open_use() {
+  if (use_ >= 0) ::close(use_);
+  const std::string name = use_path(path_);
+  use_ = ::open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (use_ < 0 && errno == ENOENT) {
+    use_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (use_ < 0 && errno == EEXIST) return open_use();
+    FileIdentity database;
+    if (use_ >= 0 && identify(path_, database)) {
+      // Whoever may write the database may write this.
+      [[maybe_unused]] int ignored = ::fchown(use_, database.uid, database.gid);
+      ignored = ::fchmod(use_, database.mode & 0666U);
+    }
+  }
+  if (use_ < 0) return unavailable(path_, "cannot open " + name);
+  return {};
+}
+
+bool LockFile::use_replaced() const {
+  struct stat here {};
+  struct stat there {};
+  if (::fstat(use_, &here) != 0 || ::stat(use_path(path_).c_str(), &there) != 0) return true;
+  return here.st_ino != there.st_ino || here.st_dev != there.st_dev;
+}
+
+std::string LockFile::expected() const {
+  char text[200];
+  std::snprintf(text, sizeof text, "holdfast-use 1 boot=%s inode=%" PRIu64 " birth=%" PRId64 "\n",
+                boot_.c_str(), identity_.inode, identity_.birth);
+  return text;
+}
+
+// One try; false: somebody is in the way.
+Result<bool> LockFile::try_attach(bool want_exclusive) {
+  if (use_ < 0) {
+    if (auto opened = open_use(); !opened) return opened.error();
+  }
+  if (!want_exclusive) {
+    if (::flock(use_, LOCK_SH | LOCK_NB) != 0) return false;
+    if (use_replaced()) return open_use() ? Result<bool>(false) : unavailable(path_, "cannot open");
+    FileIdentity found;
+    if (auto alone = check_alone(path_, found); !alone) return alone.error();
+    exists_ = found.inode != 0;
+    identity_ = found;
+    char text[200] = {};
+    const ssize_t size = ::pread(use_, text, sizeof text - 1, 0);
+    const std::string line = expected();
+    if (exists_ && size >= static_cast<ssize_t>(line.size()) &&
+        line.compare(0, line.size(), text, line.size()) == 0) {
+      exclusive_ = false;
+      return true;
+    }
+    ::flock(use_, LOCK_UN);
+  }
+  if (::flock(use_, LOCK_EX | LOCK_NB) != 0) return false;
+  if (use_replaced()) return open_use() ? Result<bool>(false) : unavailable(path_, "cannot open");
+  FileIdentity found;
+  if (auto alone = check_alone(path_, found); !alone) return alone.error();
+  identity_ = found;
+  exclusive_ = true;
+  return true;
+}
+
+Result<void> LockFile::settle(std::uint64_t ceiling) {
+  if (auto alone = check_alone(path_, identity_); !alone) return alone.error();
+  std::string line = expected();
+  line.resize(200, '\n');
+  if (::pwrite(use_, line.data(), line.size(), 0) != static_cast<ssize_t>(line.size())) {
+    return unavailable(path_, "cannot write " + use_path(path_));
+  }
+  char text[24];
+  const int size = std::snprintf(text, sizeof text, "%020" PRIu64 "\n", ceiling);
+  if (::pwrite(use_, text, static_cast<std::size_t>(size), kCeilingAt) != size) {
+    return unavailable(path_, "cannot write " + use_path(path_));
+  }
+  return {};
+}
+
+std::uint64_t LockFile::noted_ceiling() const {
+  char text[24] = {};
+  if (::pread(use_, text, 20, kCeilingAt) != 20) return 0;
+  return std::strtoull(text, nullptr, 10);
+}
+
+void LockFile::note_ceiling(std::uint64_t ceiling) const {
+  if (noted_ceiling() >= ceiling) return;
+  char text[24];
+  const int size = std::snprintf(text, sizeof text, "%020" PRIu64 "\n", ceiling);
+  // Only a net: a failure weakens what an overwritten file can be found out by.
+  [[maybe_unused]] const ssize_t ignored =
+      ::pwrite(use_, text, static_cast<std::size_t>(size), kCeilingAt);
+}
+
+bool LockFile::moved() const {
+  FileIdentity now;
+  if (!identify(path_, now)) return errno == ENOENT || errno == ENOTDIR;
+  return now.inode != identity_.inode || now.device != identity_.device;
+}
+
+void LockFile::abandon() noexcept {
+  // The parent's lock lives on in the parent's descriptor.
+  if (use_ >= 0) ::close(use_);
+  use_ = -1;
+}
+
+LockFile::~LockFile() {
+  if (use_ >= 0) ::close(use_);
+}
+
+}  // namespace holdfast::stores::sqlite

@@ -1,0 +1,306 @@
+#include "src/stores/sqlite/lock_rows.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "src/stores/sqlite/owner_codec.h"
+#include "src/stores/sqlite/schema.h"
+
+namespace holdfast::stores::sqlite {
+namespace {
+
+using machine::AcquisitionId;
+using machine::Duration;
+using machine::Effect;
+using machine::EffectKind;
+using machine::Instant;
+using machine::LockImage;
+using machine::ModeKind;
+using machine::TicketImage;
+
+std::int64_t count_of(Duration length) { return length.count(); }
+std::int64_t count_of(Instant instant) { return instant.time_since_epoch().count(); }
+std::int64_t count_of(machine::Token token) { return static_cast<std::int64_t>(token.counter); }
+
+machine::Token token_of(std::int64_t counter) {
+  return {0, static_cast<std::uint64_t>(std::max<std::int64_t>(counter, 0))};
+}
+
+bool small(std::int64_t value, std::int64_t limit) { return value >= 0 && value <= limit; }
+
+bool read_mode(std::int64_t kind, std::int64_t permits, std::uint32_t capacity, TicketImage& out) {
+  if (!small(kind, 2) || !small(permits, std::numeric_limits<std::uint32_t>::max())) return false;
+  out.mode = {static_cast<ModeKind>(kind), static_cast<std::uint32_t>(permits), capacity};
+  return true;
+}
+
+Error bad_row(const Database& database, std::string_view name) {
+  return database.corrupt("the rows of lock '" + std::string(name) + "' make no sense");
+}
+
+Result<void> read_solo(Database& database, Statement& row, StoredLock& lock) {
+  TicketImage ticket;
+  ticket.id = row.id(8);
+  lock.solo = ticket.id;
+  ticket.held = true;
+  // The only ticket: any order below the next one will do.
+  ticket.order = lock.image.next_order - 1;
+  ticket.token = lock.image.last_token;
+  ticket.seq = static_cast<std::uint64_t>(row.integer(11));
+  ticket.lease_end = Instant(Duration(row.integer(12)));
+  ticket.lease = Duration(row.integer(13));
+  ticket.ttl = Duration(row.integer(14));
+  ticket.waiter_ttl = Duration(row.integer(15));
+  auto owner = decode_owner(row.blob(16));
+  const bool sound = ticket.id && owner.has_value() && ticket.order > 0 &&
+                     read_mode(row.integer(9), row.integer(10), lock.image.capacity, ticket);
+  if (!sound) return bad_row(database, lock.image.name);
+  ticket.owner = std::move(*owner);
+  lock.image.tickets.push_back(std::move(ticket));
+  return {};
+}
+
+Result<void> read_tickets(Database& database, StoredLock& lock, std::int64_t expected) {
+  Statement& rows = database.get(Sql::kLoadTickets);
+  const ResetAtEnd reset(rows);
+  rows.bind(1, std::string_view(lock.image.name));
+  int code = rows.step();
+  for (; code == SQLITE_ROW; code = rows.step()) {
+    TicketImage ticket;
+    ticket.order = static_cast<std::uint64_t>(rows.integer(0));
+    ticket.id = rows.id(1);
+    const std::int64_t flags = rows.integer(2);
+    ticket.held = (flags & kHeldFlag) != 0;
+    ticket.system = (flags & kSystemFlag) != 0;
+    ticket.upgrade_of = rows.id(5);
+    ticket.token = token_of(rows.integer(6));
+    ticket.seq = static_cast<std::uint64_t>(rows.integer(7));
+    ticket.lease_end = Instant(Duration(rows.integer(8)));
+    ticket.lease = Duration(rows.integer(9));
+    ticket.ttl = Duration(rows.integer(10));
+    ticket.waiter_ttl = Duration(rows.integer(11));
+    auto owner = decode_owner(rows.blob(12));
+    const bool sound = ticket.id && owner.has_value() && small(flags, 2) &&
+                       read_mode(rows.integer(3), rows.integer(4), lock.image.capacity, ticket);
+    if (!sound) return bad_row(database, lock.image.name);
+    ticket.owner = std::move(*owner);
+    lock.image.tickets.push_back(std::move(ticket));
+  }
+  if (code != SQLITE_DONE) return database.error(code);
+  if (static_cast<std::int64_t>(lock.image.tickets.size()) != expected) {
+    return bad_row(database, lock.image.name);
+  }
+  return {};
+}
+
+// A holder alone, whose token is the last one given.
+const TicketImage* solo_of(const LockImage* after) {
+  if (after == nullptr || after->tickets.size() != 1) return nullptr;
+  const TicketImage& ticket = after->tickets.front();
+  const bool plain = ticket.held && !ticket.system && !ticket.upgrade_of;
+  return plain && ticket.token == after->last_token ? &ticket : nullptr;
+}
+
+const TicketImage* find(const LockImage* image, AcquisitionId id) {
+  if (image == nullptr) return nullptr;
+  const auto found = std::find_if(image->tickets.begin(), image->tickets.end(),
+                                  [&](const TicketImage& ticket) { return ticket.id == id; });
+  return found == image->tickets.end() ? nullptr : &*found;
+}
+
+Result<void> save_ticket(Database& database, const LockImage& lock, const TicketImage& ticket) {
+  std::string owner;
+  if (ticket.owner) encode_owner(ticket.owner, ticket.owner->wake, owner);
+  const int flags = (ticket.held ? kHeldFlag : 0) | (ticket.system ? kSystemFlag : 0);
+  const int code = database.get(Sql::kSaveTicket)
+                       .bind(1, std::string_view(lock.name))
+                       .bind(2, static_cast<std::int64_t>(ticket.order))
+                       .bind(3, ticket.id)
+                       .bind(4, std::int64_t{flags})
+                       .bind(5, static_cast<std::int64_t>(ticket.mode.kind))
+                       .bind(6, std::int64_t{ticket.mode.permits})
+                       .bind(7, ticket.upgrade_of)
+                       .bind(8, count_of(ticket.token))
+                       .bind(9, static_cast<std::int64_t>(ticket.seq))
+                       .bind(10, count_of(ticket.lease_end))
+                       .bind(11, count_of(ticket.lease))
+                       .bind(12, count_of(ticket.ttl))
+                       .bind(13, count_of(ticket.waiter_ttl))
+                       .bind(14, std::string_view(owner))
+                       .run();
+  if (code != SQLITE_OK) return database.error(code);
+  return {};
+}
+
+Result<void> drop_ticket(Database& database, std::string_view name, const AcquisitionId& id) {
+  const int code = database.get(Sql::kDropTicket).bind(1, name).bind(2, id).run();
+  if (code != SQLITE_OK) return database.error(code);
+  return {};
+}
+
+Result<void> save_row(Database& database, const StoredLock& before, const SavedLock& saved) {
+  const LockImage& image = saved.after != nullptr ? *saved.after : before.image;
+  const TicketImage* solo = solo_of(saved.after);
+  std::int64_t token = count_of(before.image.last_token);
+  for (const Effect& effect : *saved.effects) {
+    if (effect.kind == EffectKind::kGranted) token = std::max(token, count_of(effect.token));
+  }
+  const auto tickets = saved.after == nullptr || solo != nullptr
+                           ? std::int64_t{0}
+                           : static_cast<std::int64_t>(saved.after->tickets.size());
+  Statement& save = database.get(Sql::kSaveLock);
+  save.bind(1, std::string_view(before.image.name))
+      .bind(2, token)
+      .bind(3, saved.at)
+      .bind(4, saved.due)
+      .bind(5, tickets)
+      .bind(6, static_cast<std::int64_t>(std::max<std::uint64_t>(image.next_order, 2)))
+      .bind(7, static_cast<std::int64_t>(image.kind))
+      .bind(8, std::int64_t{image.capacity})
+      .bind(9, static_cast<std::int64_t>(image.policy));
+  std::string owner;
+  if (solo != nullptr) {
+    if (solo->owner) encode_owner(solo->owner, solo->owner->wake, owner);
+    save.bind(10, solo->id)
+        .bind(11, static_cast<std::int64_t>(solo->mode.kind))
+        .bind(12, std::int64_t{solo->mode.permits})
+        .bind(13, static_cast<std::int64_t>(solo->seq))
+        .bind(14, count_of(solo->lease_end))
+        .bind(15, count_of(solo->lease))
+        .bind(16, count_of(solo->ttl))
+        .bind(17, count_of(solo->waiter_ttl))
+        .bind(18, std::string_view(owner));
+  } else {
+    for (int column = 10; column <= 18; ++column) save.bind_null(column);
+  }
+  const int code = save.run();
+  if (code != SQLITE_OK) return database.error(code);
+  return {};
+}
+
+bool names_a_ticket(const Effect& effect) {
+  switch (effect.kind) {
+    case EffectKind::kQueued:
+    case EffectKind::kGranted:
+    case EffectKind::kExtended:
+    case EffectKind::kReleased:
+    case EffectKind::kCancelled:
+    case EffectKind::kExpired:
+    case EffectKind::kBroken:
+    case EffectKind::kDropped:
+    case EffectKind::kDowngraded:
+    case EffectKind::kResized: return static_cast<bool>(effect.id);
+    case EffectKind::kNotified:
+    case EffectKind::kValueSet:
+    case EffectKind::kTombstone:
+    case EffectKind::kTombstoneDropped:
+    case EffectKind::kForgotten: return false;
+  }
+  return false;
+}
+
+// N of a lock is part of every ticket's mode, but kept once, in the lock's row.
+std::vector<AcquisitionId> touched_by(const StoredLock& before, const SavedLock& saved) {
+  std::vector<AcquisitionId> touched;
+  for (const Effect& effect : *saved.effects) {
+    if (names_a_ticket(effect)) touched.push_back(effect.id);
+  }
+  const TicketImage* solo = solo_of(saved.after);
+  // It was inline and is not any more, or the other way round.
+  if (before.solo && (solo == nullptr || solo->id != before.solo)) touched.push_back(before.solo);
+  if (solo != nullptr && solo->id != before.solo) touched.push_back(solo->id);
+  std::sort(touched.begin(), touched.end());
+  touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+  return touched;
+}
+
+}  // namespace
+
+Result<StoredLock> read_lock_row(Database& database, Statement& row) {
+  StoredLock lock;
+  lock.exists = true;
+  LockImage& image = lock.image;
+  image.name = row.blob(17);
+  image.last_token = token_of(row.integer(0));
+  lock.at = row.integer(1);
+  const std::int64_t tickets = row.integer(3);
+  image.next_order = static_cast<std::uint64_t>(row.integer(4));
+  const std::int64_t kind = row.integer(5);
+  const std::int64_t capacity = row.integer(6);
+  const std::int64_t policy = row.integer(7);
+  const bool sound = (kind == 0 || kind == 2) && small(policy, 1) && capacity >= 1 &&
+                     small(capacity, std::numeric_limits<std::uint32_t>::max());
+  if (!sound) return bad_row(database, image.name);
+  image.kind = static_cast<ModeKind>(kind);
+  image.capacity = static_cast<std::uint32_t>(capacity);
+  image.policy = static_cast<machine::Policy>(policy);
+  Result<void> read;
+  if (!row.is_null(8)) {
+    if (tickets != 0) return bad_row(database, image.name);
+    read = read_solo(database, row, lock);
+  } else if (tickets != 0) {
+    read = read_tickets(database, lock, tickets);
+  }
+  if (!read) return read.error();
+  return lock;
+}
+
+Result<StoredLock> load_lock(Database& database, std::string_view name) {
+  Statement& row = database.get(Sql::kLoadLock);
+  const ResetAtEnd reset(row);
+  const int code = row.bind(1, name).step();
+  if (code == SQLITE_ROW) return read_lock_row(database, row);
+  if (code != SQLITE_DONE) return database.error(code);
+  StoredLock lock;
+  lock.image.name = name;
+  return lock;
+}
+
+Result<void> save_lock(Database& database, const StoredLock& before, const SavedLock& saved) {
+  const TicketImage* solo = solo_of(saved.after);
+  for (const AcquisitionId& id : touched_by(before, saved)) {
+    const TicketImage* ticket = find(saved.after, id);
+    const bool row = ticket != nullptr && ticket != solo;
+    auto done = row ? save_ticket(database, *saved.after, *ticket)
+                    : drop_ticket(database, before.image.name, id);
+    if (!done) return done;
+  }
+  for (const Effect& effect : *saved.effects) {
+    int code = SQLITE_OK;
+    if (effect.kind == EffectKind::kValueSet) {
+      code = database.get(Sql::kSaveValue)
+                 .bind(1, std::string_view(effect.name))
+                 .bind(2, std::string_view(effect.value))
+                 .run();
+    } else if (effect.kind == EffectKind::kBroken) {
+      std::string by;
+      encode_owner(effect.owner, {}, by);
+      code = database.get(Sql::kSaveBroken)
+                 .bind(1, std::string_view(effect.name))
+                 .bind(2, count_of(effect.token))
+                 .bind(3, std::string_view(by))
+                 .run();
+    }
+    if (code != SQLITE_OK) return database.error(code);
+  }
+  return save_row(database, before, saved);
+}
+
+Result<Extras> load_extras(Database& database, std::string_view name) {
+  Statement& row = database.get(Sql::kLoadExtras);
+  const ResetAtEnd reset(row);
+  Extras extras;
+  const int code = row.bind(1, name).step();
+  if (code == SQLITE_DONE) return extras;
+  if (code != SQLITE_ROW) return database.error(code);
+  extras.value = row.blob(0);
+  extras.broken_token = row.integer(1);
+  auto by = decode_owner(row.blob(2));
+  if (!by) return bad_row(database, name);
+  extras.broken_by = std::move(*by);
+  return extras;
+}
+
+}  // namespace holdfast::stores::sqlite

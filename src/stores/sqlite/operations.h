@@ -1,0 +1,93 @@
+// The store's operations on one connection: the uncontended statement first, the lock machine in a
+// transaction for everything else.
+//
+// Guarantee: the statements give what the machine would (tests/differential); an error means that
+// nothing was applied, except kOutcomeUnknown; a grant is reported only while the file is still the
+// one at its path.
+// Thread-safety: none; one thread at a time per object.
+// Time: as Database; callers set its deadline first.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/lock_info.h"
+#include "holdfast/result.h"
+#include "src/machine/command.h"
+#include "src/machine/image.h"
+#include "src/port/store.h"
+#include "src/stores/sqlite/database.h"
+#include "src/stores/sqlite/lock_rows.h"
+
+namespace holdfast::stores::sqlite {
+
+// Somebody else's ticket that a committed change concerns.
+struct Notice {
+  machine::AcquisitionId id;
+  std::string wake;                          // Where its process listens; empty: it polls.
+  std::optional<port::TicketState> granted;  // Set: that is what happened.
+};
+using Notices = std::vector<Notice>;
+
+class Operations {
+ public:
+  // `wake`: where this store listens; written beside the tickets it makes.
+  Operations(Database& database, std::string wake, bool fast_path)
+      : database_(database), wake_(std::move(wake)), fast_path_(fast_path) {}
+
+  Database& database() { return database_; }
+
+  // `notices` gets what is to be told once these return.
+  Result<port::TicketState> acquire(const port::AcquireRequest& request, Notices& notices);
+  Result<port::EndStatus> release(const port::TicketRequest& request, Notices& notices);
+  Result<port::EndStatus> cancel(const port::TicketRequest& request, Notices& notices);
+  Result<port::TicketState> downgrade(const port::TicketRequest& request, Notices& notices);
+  Result<bool> break_lock(const port::BreakRequest& request, Notices& notices);
+  Result<bool> set_value(const port::TicketRequest& request, std::string value, Notices& notices);
+  Result<bool> resize(const port::TicketRequest& request, std::uint32_t capacity, Notices& notices);
+  // In transactions of at most 128, so that other processes get in between.
+  std::vector<Result<port::TicketState>> renew(const std::vector<port::RenewItem>& items,
+                                               Notices& notices);
+
+  Result<std::optional<LockInfo>> inspect(const std::string& name);
+  Result<std::vector<LockInfo>> list(const std::string& prefix, std::size_t limit);
+  Result<std::string> get_value(const std::string& name);
+  // Where a ticket stands, without a change: for a hint that arrived.
+  std::optional<port::TicketState> look(std::string_view name, machine::AcquisitionId id);
+
+ private:
+  struct Applied {
+    machine::Reply reply;
+    std::optional<machine::LockImage> after;
+    machine::Instant at;
+  };
+
+  // Runs the machine on one lock; inside a transaction.
+  Result<Applied> apply(std::string_view name, machine::Action action, Notices& notices);
+  Result<Applied> apply_alone(std::string_view name, const machine::Action& action,
+                              Notices& notices);
+  void collect(const StoredLock& before, const machine::Effects& effects,
+               machine::AcquisitionId own, Notices& notices) const;
+
+  // nullopt: not a case for it.
+  std::optional<Result<port::TicketState>> fast_acquire(const port::AcquireRequest& request);
+  std::optional<Result<port::EndStatus>> fast_release(const port::TicketRequest& request);
+  std::optional<Result<port::TicketState>> fast_renew(const port::RenewItem& item);
+  std::optional<Result<port::TicketState>> beat(const port::RenewItem& item);
+  Result<port::TicketState> waiting_state(const port::RenewItem& item, std::int64_t order,
+                                          std::int64_t now);
+  Result<port::TicketState> renew_one(const port::RenewItem& item, Notices& notices);
+  Result<port::TicketState> still_here(const port::AcquireRequest& request,
+                                       Result<port::TicketState> result);
+  machine::OwnerPtr with_wake(const machine::OwnerPtr& owner) const;
+  Result<LockInfo> describe(const StoredLock& lock, std::int64_t now);
+
+  Database& database_;
+  const std::string wake_;
+  const bool fast_path_;
+  std::string owner_bytes_;  // Keeps its memory from one acquisition to the next.
+};
+
+}  // namespace holdfast::stores::sqlite

@@ -1,0 +1,86 @@
+#include "src/stores/sqlite/owner_codec.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+
+namespace holdfast::stores::sqlite {
+namespace {
+
+constexpr char kVersion = 1;
+constexpr std::size_t kMaxText = 2048;
+
+void put_text(std::string& out, std::string_view text) {
+  const auto size = static_cast<std::uint16_t>(std::min(text.size(), kMaxText));
+  out.push_back(static_cast<char>(size & 0xff));
+  out.push_back(static_cast<char>(size >> 8));
+  out.append(text.substr(0, size));
+}
+
+void put_number(std::string& out, std::int64_t value) {
+  char bytes[sizeof value];
+  std::memcpy(bytes, &value, sizeof value);
+  out.append(bytes, sizeof bytes);
+}
+
+bool take_text(std::string_view& in, std::string_view& text) {
+  if (in.size() < 2) return false;
+  const std::size_t size = static_cast<unsigned char>(in[0]) +
+                           (static_cast<std::size_t>(static_cast<unsigned char>(in[1])) << 8);
+  if (size > kMaxText || in.size() - 2 < size) return false;
+  text = in.substr(2, size);
+  in.remove_prefix(2 + size);
+  return true;
+}
+
+bool take_number(std::string_view& in, std::int64_t& value) {
+  if (in.size() < sizeof value) return false;
+  std::memcpy(&value, in.data(), sizeof value);
+  in.remove_prefix(sizeof value);
+  return true;
+}
+
+}  // namespace
+
+void encode_owner(const machine::OwnerPtr& owner, std::string_view wake, std::string& out) {
+  static const machine::OwnerInfo nobody;
+  const machine::OwnerInfo& info = owner ? *owner : nobody;
+  out.clear();
+  out.push_back(kVersion);
+  put_text(out, wake);
+  put_number(out, info.pid);
+  put_number(out, info.since_unix_ms);
+  put_text(out, info.owner);
+  put_text(out, info.host);
+  put_text(out, info.program);
+  put_text(out, info.reason);
+}
+
+std::string_view wake_of(std::string_view bytes) {
+  if (bytes.empty() || bytes[0] != kVersion) return {};
+  bytes.remove_prefix(1);
+  std::string_view wake;
+  return take_text(bytes, wake) ? wake : std::string_view{};
+}
+
+std::optional<machine::OwnerPtr> decode_owner(std::string_view bytes) {
+  if (bytes.empty()) return machine::OwnerPtr{};
+  if (bytes[0] != kVersion) return std::nullopt;
+  bytes.remove_prefix(1);
+  std::string_view wake, owner, host, program, reason;
+  machine::OwnerInfo info;
+  const bool whole = take_text(bytes, wake) && take_number(bytes, info.pid) &&
+                     take_number(bytes, info.since_unix_ms) && take_text(bytes, owner) &&
+                     take_text(bytes, host) && take_text(bytes, program) &&
+                     take_text(bytes, reason) && bytes.empty();
+  if (!whole) return std::nullopt;
+  info.wake = wake;
+  info.owner = owner;
+  info.host = host;
+  info.program = program;
+  info.reason = reason;
+  return std::make_shared<const machine::OwnerInfo>(std::move(info));
+}
+
+}  // namespace holdfast::stores::sqlite

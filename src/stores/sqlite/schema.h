@@ -1,0 +1,139 @@
+// The tables, and every statement text (docs/stores/sqlite.md has the format for people).
+//
+//   meta     one row: identity of the file, boot id, token floor and ceiling
+//   locks    one row per name; a single holder with nobody waiting stands inline (solo_*)
+//   tickets  holders and waiters of the locks that have more than that, in queue order
+//   extras   the value beside a lock, and the trace of its last break
+#pragma once
+
+namespace holdfast::stores::sqlite {
+
+inline constexpr int kApplicationId = 0x486c6466;  // "Hldf"
+inline constexpr int kFormat = 1;
+
+// Flags of a ticket.
+inline constexpr int kHeldFlag = 1;
+inline constexpr int kSystemFlag = 2;
+
+inline constexpr const char* kCreateTables = R"sql(
+CREATE TABLE meta(
+  id INTEGER PRIMARY KEY CHECK(id = 1),
+  inode INTEGER NOT NULL, birth INTEGER NOT NULL, boot TEXT NOT NULL,
+  floor INTEGER NOT NULL, ceiling INTEGER NOT NULL);
+CREATE TABLE locks(
+  name BLOB PRIMARY KEY, token INTEGER NOT NULL, at INTEGER NOT NULL, due INTEGER NOT NULL,
+  tickets INTEGER NOT NULL, next_ord INTEGER NOT NULL,
+  kind INTEGER NOT NULL, capacity INTEGER NOT NULL, policy INTEGER NOT NULL,
+  solo_id BLOB, solo_mode INTEGER, solo_permits INTEGER, solo_seq INTEGER, solo_end INTEGER,
+  solo_lease INTEGER, solo_ttl INTEGER, solo_waiter_ttl INTEGER, owner BLOB) WITHOUT ROWID;
+CREATE TABLE tickets(
+  lock BLOB NOT NULL, ord INTEGER NOT NULL, id BLOB NOT NULL, flags INTEGER NOT NULL,
+  mode INTEGER NOT NULL, permits INTEGER NOT NULL, upgrade_of BLOB, token INTEGER NOT NULL,
+  seq INTEGER NOT NULL, lease_end INTEGER NOT NULL, lease INTEGER NOT NULL, ttl INTEGER NOT NULL,
+  waiter_ttl INTEGER NOT NULL, owner BLOB, PRIMARY KEY(lock, ord)) WITHOUT ROWID;
+CREATE UNIQUE INDEX ticket_ids ON tickets(lock, id);
+CREATE TABLE extras(name BLOB PRIMARY KEY, value BLOB, broken_token INTEGER, broken_by BLOB)
+  WITHOUT ROWID;
+)sql";
+
+// --- The uncontended path: the machine restated for a lock that nobody else holds or waits for.
+// Conditions read only the lock's own row. Whatever they do not cover is left to the machine.
+
+// ?1 name ?2 now ?3 end ?4 floor ?5 ceiling ?6 kind ?7 capacity ?8 policy ?9 id ?10 mode
+// ?11 permits ?12 lease ?13 waiter_ttl ?14 owner
+inline constexpr const char* kFastAcquire = R"sql(
+UPDATE locks SET token = max(token, ?4) + 1, at = ?2, kind = ?6, capacity = ?7, policy = ?8,
+  solo_id = ?9, solo_mode = ?10, solo_permits = ?11, solo_seq = 0, solo_end = ?3, solo_lease = ?12,
+  solo_ttl = ?12, solo_waiter_ttl = ?13, owner = ?14
+WHERE name = ?1 AND tickets = 0 AND at <= ?2 AND max(token, ?4) < ?5
+  AND (solo_id IS NULL OR (solo_end <= ?2 AND solo_id <> ?9))
+RETURNING token)sql";
+
+// ?1 name ?2 now ?3 id
+inline constexpr const char* kFastRelease = R"sql(
+UPDATE locks SET solo_id = NULL, at = ?2
+WHERE name = ?1 AND solo_id = ?3 AND solo_end > ?2 AND tickets = 0 AND at <= ?2)sql";
+
+// ?1 name ?2 now ?3 id ?4 seq ?5 end ?6 lease
+inline constexpr const char* kFastRenew = R"sql(
+UPDATE locks SET solo_end = ?5, solo_lease = ?6, solo_seq = ?4, at = ?2
+WHERE name = ?1 AND solo_id = ?3 AND solo_end > ?2 AND tickets = 0 AND at <= ?2
+  AND solo_seq < ?4 AND solo_end < ?5
+RETURNING token)sql";
+
+// A heartbeat or renewal while others hold or wait, when nothing of this lock is due: touches the
+// one ticket. ?1 name ?2 now ?3 id ?4 seq ?5 end of a holder ?6 lease of a holder
+// ?7 end of a waiter ?8 lease of a waiter
+inline constexpr const char* kBeat = R"sql(
+UPDATE tickets SET seq = ?4, lease_end = CASE flags WHEN 1 THEN ?5 ELSE ?7 END,
+  lease = CASE flags WHEN 1 THEN ?6 ELSE ?8 END
+WHERE lock = ?1 AND id = ?3 AND flags < 2 AND seq < ?4
+  AND lease_end < CASE flags WHEN 1 THEN ?5 ELSE ?7 END
+  AND (SELECT due > ?2 AND at <= ?2 AND policy = 0 FROM locks WHERE name = ?1)
+RETURNING flags, token, ord)sql";
+
+// Waiters ahead, counted up to 65. ?1 name ?2 ord
+inline constexpr const char* kAhead = R"sql(
+SELECT count(*) FROM
+  (SELECT 1 FROM tickets WHERE lock = ?1 AND ord < ?2 AND (flags & 1) = 0 LIMIT 65))sql";
+
+// The earliest lease end among the first holders. ?1 name
+inline constexpr const char* kNextExpiry = R"sql(
+SELECT min(lease_end) FROM
+  (SELECT flags, lease_end FROM tickets WHERE lock = ?1 ORDER BY ord LIMIT 64)
+WHERE flags = 1)sql";
+
+// --- The general path: load, run the machine, write back what it changed.
+
+inline constexpr const char* kLoadMeta = "SELECT floor, ceiling, inode, birth, boot FROM meta";
+
+inline constexpr const char* kLoadLock = R"sql(
+SELECT token, at, due, tickets, next_ord, kind, capacity, policy, solo_id, solo_mode, solo_permits,
+  solo_seq, solo_end, solo_lease, solo_ttl, solo_waiter_ttl, owner, name
+FROM locks WHERE name = ?1)sql";
+// Locks that somebody holds or waits for, from ?1 on. ?2 now
+inline constexpr const char* kListLocks = R"sql(
+SELECT token, at, due, tickets, next_ord, kind, capacity, policy, solo_id, solo_mode, solo_permits,
+  solo_seq, solo_end, solo_lease, solo_ttl, solo_waiter_ttl, owner, name
+FROM locks WHERE name >= ?1 AND (tickets > 0 OR (solo_id IS NOT NULL AND solo_end > ?2))
+ORDER BY name)sql";
+
+inline constexpr const char* kLoadTickets = R"sql(
+SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, ttl, waiter_ttl,
+  owner FROM tickets WHERE lock = ?1 ORDER BY ord)sql";
+
+inline constexpr const char* kSaveLock = R"sql(
+INSERT OR REPLACE INTO locks(name, token, at, due, tickets, next_ord, kind, capacity, policy,
+  solo_id, solo_mode, solo_permits, solo_seq, solo_end, solo_lease, solo_ttl, solo_waiter_ttl, owner)
+VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18))sql";
+
+inline constexpr const char* kSaveTicket = R"sql(
+INSERT OR REPLACE INTO tickets(lock, ord, id, flags, mode, permits, upgrade_of, token, seq,
+  lease_end, lease, ttl, waiter_ttl, owner)
+VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14))sql";
+
+inline constexpr const char* kDropTicket = "DELETE FROM tickets WHERE lock = ?1 AND id = ?2";
+
+inline constexpr const char* kSaveValue = R"sql(
+INSERT INTO extras(name, value) VALUES(?1, ?2) ON CONFLICT DO UPDATE SET value = ?2)sql";
+inline constexpr const char* kSaveBroken = R"sql(
+INSERT INTO extras(name, broken_token, broken_by) VALUES(?1, ?2, ?3)
+ON CONFLICT DO UPDATE SET broken_token = ?2, broken_by = ?3)sql";
+inline constexpr const char* kLoadExtras =
+    "SELECT value, broken_token, broken_by FROM extras WHERE name = ?1";
+
+// --- Another boot, another file, a new block of tokens.
+
+// ?1 new ceiling ?2 new floor
+inline constexpr const char* kRaiseTokens = "UPDATE meta SET ceiling = ?1, floor = max(floor, ?2)";
+
+// The new floor lies above every token ever given, so that idle rows need not be kept.
+inline constexpr const char* kVoidLeases = R"sql(
+DELETE FROM tickets;
+DELETE FROM locks;
+DELETE FROM extras WHERE value IS NULL AND broken_token IS NULL;
+)sql";
+inline constexpr const char* kAdoptFile =
+    "UPDATE meta SET inode = ?1, birth = ?2, boot = ?3, floor = ?4, ceiling = ?5";
+
+}  // namespace holdfast::stores::sqlite

@@ -1,0 +1,261 @@
+#include "src/stores/sqlite/site.h"
+
+#include <poll.h>
+
+#include <chrono>
+
+namespace holdfast::stores::sqlite {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kEndedKept = 4096;
+constexpr int kIdleMilliseconds = 5000;  // How often an idle store looks whether its file is there.
+
+}  // namespace
+
+void EndedIds::add(machine::AcquisitionId id) {
+  if (!ids_.insert(id).second) return;
+  order_.push_back(id);
+  if (order_.size() <= kEndedKept) return;
+  ids_.erase(order_.front());
+  order_.pop_front();
+}
+
+Site::Site(std::string path, const port::StoreContext& context, SqliteTuning tuning)
+    : path_(std::move(path)),
+      context_(context),
+      tuning_(std::move(tuning)),
+      queue_(tuning_.queue_limit) {}
+
+Result<std::unique_ptr<Site>> Site::open(std::string path, const port::StoreContext& context,
+                                         SqliteTuning tuning) {
+  std::unique_ptr<Site> made(new Site(std::move(path), context, std::move(tuning)));
+  auto database = Database::open(made->path_, made->tuning_);
+  if (!database) return database.error();
+  made->wake_ = WakeSocket::open((*database)->path(), made->wake_trouble_);
+  {
+    const base::LocalLock lock(made->main_mutex_);
+    const std::string name = made->wake_ ? made->wake_->name() : "";
+    made->main_ = std::move(*database);
+    made->main_operations_ =
+        std::make_unique<Operations>(*made->main_, name, made->tuning_.fast_path);
+    const base::LocalLock renew_lock(made->renew_mutex_);
+    made->file_ = made->main_->file();
+  }
+  made->thread_ = std::thread([site = made.get()] { site->serve(); });
+  return made;
+}
+
+Error Site::late() const {
+  return {Errc::kUnavailable,
+          "sqlite store " + path_ + ": the deadline passed before the request's turn came"};
+}
+
+Result<void> Site::open_main() {
+  // Everybody's hold on the old file must go first, or the new one cannot be had.
+  main_operations_.reset();
+  main_.reset();
+  {
+    const base::LocalLock lock(renew_mutex_);
+    renew_.reset();
+    file_.reset();
+  }
+  auto database = Database::open(path_, tuning_);
+  if (!database) return database.error();
+  main_ = std::move(*database);
+  main_operations_ =
+      std::make_unique<Operations>(*main_, wake_ ? wake_->name() : "", tuning_.fast_path);
+  const base::LocalLock lock(renew_mutex_);
+  file_ = main_->file();
+  return {};
+}
+
+Result<void> Site::ready_main(base::BootInstant deadline) {
+  if (main_ == nullptr || main_->known_as_moved()) {
+    if (auto opened = open_main(); !opened) return opened;
+  }
+  main_->set_deadline(deadline);
+  return {};
+}
+
+Result<port::TicketState> Site::acquire(Operations& operations, const port::AcquireRequest& request,
+                                        Notices& notices) {
+  if (ended_.contains(request.id)) return port::TicketState{port::TicketStatus::kGone};
+  auto result = operations.acquire(request, notices);
+  if (result && result->status == port::TicketStatus::kWaiting) {
+    const base::LocalLock lock(waiting_mutex_);
+    waiting_[request.id] = request.name;
+  }
+  return result;
+}
+
+Result<port::EndStatus> Site::end(Operations& operations, const port::TicketRequest& request,
+                                  bool release, Notices& notices) {
+  auto result =
+      release ? operations.release(request, notices) : operations.cancel(request, notices);
+  if (!result) return result;
+  ended_.add(request.id);
+  const base::LocalLock lock(waiting_mutex_);
+  waiting_.erase(request.id);
+  return result;
+}
+
+std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::RenewItem>& items,
+                                                   base::BootInstant deadline) {
+  Notices notices;
+  std::vector<Result<port::TicketState>> results;
+  {
+    const base::LocalLock lock(renew_mutex_);
+    std::optional<Error> failed;
+    if (queue_.closed()) {
+      failed = Error(Errc::kClosed, "the client is closed");
+    } else if (renew_ == nullptr && file_ == nullptr) {
+      failed = Error(Errc::kUnavailable, "sqlite store " + path_ +
+                                             ": the file was moved or replaced, and no other "
+                                             "could be opened yet");
+    } else if (renew_ == nullptr) {
+      auto opened = Database::open_another(file_, tuning_);
+      if (opened) {
+        renew_ = std::move(*opened);
+      } else {
+        failed = opened.error();
+      }
+    }
+    if (failed) {
+      results.resize(items.size(), *failed);
+    } else {
+      renew_->set_deadline(deadline);
+      Operations operations(*renew_, wake_ ? wake_->name() : "", tuning_.fast_path);
+      results = operations.renew(items, notices);
+    }
+    if (renew_ != nullptr && renew_->known_as_moved()) {
+      renew_.reset();
+      queue_.wake();  // The store's thread opens what is there now.
+    }
+  }
+  deliver(notices);
+  const base::LocalLock lock(waiting_mutex_);
+  for (std::size_t at = 0; at < items.size(); ++at) {
+    if (results[at] && results[at]->status == port::TicketStatus::kWaiting) continue;
+    if (results[at]) waiting_.erase(items[at].id);
+  }
+  return results;
+}
+
+bool Site::is_mine(const Notice& notice) {
+  if (wake_ && notice.wake == wake_->name()) return true;
+  const base::LocalLock lock(waiting_mutex_);
+  return waiting_.contains(notice.id);
+}
+
+void Site::deliver(const Notices& notices) {
+  for (const Notice& notice : notices) {
+    if (!is_mine(notice)) {
+      if (wake_ && !notice.wake.empty()) wake_->send(notice.wake, notice.id);
+      continue;
+    }
+    port::Push told{port::Push::Kind::kHint, notice.id, {}};
+    if (notice.granted) {
+      told.kind = port::Push::Kind::kGranted;
+      told.state = *notice.granted;
+    }
+    push(std::move(told));
+  }
+}
+
+void Site::push(port::Push told) {
+  context_.loop->post([listener = context_.listener, told = std::move(told)] {
+    if (listener != nullptr) listener->on_push(told);
+  });
+}
+
+void Site::on_hint(machine::AcquisitionId id) {
+  port::Push told{port::Push::Kind::kHint, id, {}};
+  std::string name;
+  {
+    const base::LocalLock lock(waiting_mutex_);
+    const auto found = waiting_.find(id);
+    if (found != waiting_.end()) name = found->second;
+  }
+  if (!name.empty()) {
+    const base::LocalLock lock(main_mutex_);
+    if (main_ != nullptr) {
+      main_->set_deadline(base::BootClock::now() + 200ms);
+      // The ticket itself says whether it holds; the datagram only made us look.
+      if (const auto state = main_operations_->look(name, id)) {
+        told.kind = port::Push::Kind::kGranted;
+        told.state = *state;
+      }
+    }
+  }
+  push(std::move(told));
+}
+
+void Site::look_after_file() {
+  const base::LocalLock lock(main_mutex_);
+  if (main_ != nullptr && !main_->moved()) return;
+  // A failure shows at the next request, which tries again.
+  [[maybe_unused]] const auto opened = open_main();
+}
+
+void Site::serve() {
+  auto looked = base::BootClock::now();
+  for (;;) {
+    pollfd ready[2] = {{queue_.descriptor(), POLLIN, 0}, {-1, POLLIN, 0}};
+    if (wake_) ready[1].fd = wake_->descriptor();
+    const int count = ::poll(ready, 2, kIdleMilliseconds);
+    const auto now = base::BootClock::now();
+    const bool asked = count > 0 && ready[0].revents != 0;
+    if (asked) queue_.consume_wake();
+    if (count > 0 && ready[1].revents != 0) {
+      for (const machine::AcquisitionId& id : wake_->drain()) on_hint(id);
+    }
+    bool worked = false;
+    while (auto job = queue_.pop()) {
+      worked = true;
+      const bool flush = job->gives_back && now.time_since_epoch().count() < flush_until_.load();
+      if (queue_.closed() && !flush) {
+        job->refuse(Error(Errc::kClosed, "the client was closed before the request's turn came"));
+      } else {
+        job->run();
+      }
+      queue_.finished();
+    }
+    if (queue_.closed()) return;
+    if ((asked && !worked) || now - looked > 5s) {
+      look_after_file();
+      looked = now;
+    }
+  }
+}
+
+void Site::close(base::BootInstant deadline) {
+  flush_until_ = deadline.time_since_epoch().count();
+  queue_.close();
+  if (thread_.joinable()) thread_.join();
+  const base::LocalLock lock(main_mutex_);
+  const base::LocalLock renew_lock(renew_mutex_);
+  main_operations_.reset();
+  main_.reset();
+  renew_.reset();
+  file_.reset();
+}
+
+// The child has the parent's memory in whatever state other threads left it, and SQLite's handles
+// must not be touched here at all: closing one could undo the parent's locks or remove its log.
+void Site::abandon() noexcept {
+  queue_.abandon();
+  if (wake_) wake_->abandon();
+  // Otherwise the child would count as a user of the file after the parent's death.
+  if (renew_mutex_.try_lock()) {
+    if (file_ != nullptr) file_->abandon();
+    renew_mutex_.unlock();
+  }
+}
+
+Site::~Site() {
+  if (thread_.joinable()) close(base::BootClock::now());
+}
+
+}  // namespace holdfast::stores::sqlite

@@ -1,0 +1,144 @@
+// A store's hold on its file: two connections (one reserved for renewals), the thread's queue, the
+// socket that wakes it, and what it remembers of its own tickets.
+//
+// When the path comes to show another file, everything held in the old one is lost; the site opens
+// the new one for what comes next.
+//
+// Thread-safety: safe. Lock order: main, then renewal, then waiting.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/base/local_mutex.h"
+#include "src/port/registry.h"
+#include "src/port/store.h"
+#include "src/stores/sqlite/job_queue.h"
+#include "src/stores/sqlite/operations.h"
+#include "src/stores/sqlite/wake.h"
+
+namespace holdfast::stores::sqlite {
+
+// The ids whose release or cancel has been seen, the last few thousand: an acquire that was sent
+// before and comes after is refused. Only the client that drew an id sends its requests, and all of
+// them pass through its own store object.
+class EndedIds {
+ public:
+  void add(machine::AcquisitionId id);
+  bool contains(machine::AcquisitionId id) const { return ids_.contains(id); }
+
+ private:
+  std::set<machine::AcquisitionId> ids_;
+  std::deque<machine::AcquisitionId> order_;
+};
+
+class Site {
+ public:
+  static Result<std::unique_ptr<Site>> open(std::string path, const port::StoreContext& context,
+                                            SqliteTuning tuning);
+  ~Site();
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+  // Runs `work` on the store's thread and posts its result.
+  template <typename T, typename Work>
+  void submit(base::BootInstant deadline, port::Done<T> done, Work work, bool gives_back = false) {
+    Job job;
+    job.gives_back = gives_back;
+    job.run = [this, deadline, done, work = std::move(work)]() mutable {
+      const base::LocalLock lock(main_mutex_);
+      post<T>(done, on_main<T>(deadline, work));
+    };
+    job.refuse = [this, done](const Error& why) { post<T>(done, why); };
+    if (const auto refused = queue_.push(job)) post<T>(done, *refused);
+  }
+
+  // On the calling thread; nullopt when the connection or the queue is not free.
+  template <typename T, typename Work>
+  std::optional<Result<T>> run_inline(base::BootInstant deadline, Work work) HOLDFAST_NO_TSA {
+    if (!queue_.idle() || queue_.closed() || !main_mutex_.try_lock()) return std::nullopt;
+    auto result = on_main<T>(deadline, work);
+    main_mutex_.unlock();
+    return result;
+  }
+
+  Result<port::TicketState> acquire(Operations& operations, const port::AcquireRequest& request,
+                                    Notices& notices) HOLDFAST_REQUIRES(main_mutex_);
+  Result<port::EndStatus> end(Operations& operations, const port::TicketRequest& request,
+                              bool release, Notices& notices) HOLDFAST_REQUIRES(main_mutex_);
+  std::vector<Result<port::TicketState>> renew(const std::vector<port::RenewItem>& items,
+                                               base::BootInstant deadline);
+  std::string wake_trouble() const { return wake_trouble_; }
+
+  template <typename T>
+  void post(const port::Done<T>& done, Result<T> result) {
+    if (!done) return;
+    context_.loop->post([done, result = std::move(result)]() mutable { done(std::move(result)); });
+  }
+
+  void close(base::BootInstant deadline);
+  void abandon() noexcept;
+
+  // Held while the main connection works.
+  base::LocalMutex main_mutex_;
+
+ private:
+  Site(std::string path, const port::StoreContext& context, SqliteTuning tuning);
+
+  template <typename T, typename Work>
+  Result<T> on_main(base::BootInstant deadline, Work& work) HOLDFAST_REQUIRES(main_mutex_) {
+    if (base::BootClock::now() >= deadline) return late();
+    Notices notices;
+    for (int attempt = 0;; ++attempt) {
+      if (auto ready = ready_main(deadline); !ready) return ready.error();
+      Result<T> result = work(*main_operations_, notices);
+      const bool again = !result && main_->known_as_moved() && attempt == 0 &&
+                         result.error().code() != Errc::kOutcomeUnknown;
+      if (!again) {
+        deliver(notices);
+        return result;
+      }
+    }
+  }
+
+  Result<void> open_main() HOLDFAST_REQUIRES(main_mutex_);
+  Result<void> ready_main(base::BootInstant deadline) HOLDFAST_REQUIRES(main_mutex_);
+  Error late() const;
+  void serve();
+  void on_hint(machine::AcquisitionId id);
+  void look_after_file();
+  void deliver(const Notices& notices);
+  void push(port::Push push);
+  bool is_mine(const Notice& notice);
+
+  const std::string path_;
+  const port::StoreContext context_;
+  const SqliteTuning tuning_;
+  std::unique_ptr<WakeSocket> wake_;
+  std::string wake_trouble_;
+  JobQueue queue_;
+
+  std::unique_ptr<Database> main_ HOLDFAST_GUARDED_BY(main_mutex_);
+  std::unique_ptr<Operations> main_operations_ HOLDFAST_GUARDED_BY(main_mutex_);
+  EndedIds ended_ HOLDFAST_GUARDED_BY(main_mutex_);
+
+  base::LocalMutex renew_mutex_;
+  std::shared_ptr<LockFile> file_ HOLDFAST_GUARDED_BY(renew_mutex_);
+  std::unique_ptr<Database> renew_ HOLDFAST_GUARDED_BY(renew_mutex_);
+
+  base::LocalMutex waiting_mutex_;
+  std::map<machine::AcquisitionId, std::string> waiting_ HOLDFAST_GUARDED_BY(waiting_mutex_);
+
+  std::atomic<std::int64_t> flush_until_{0};  // Boot time in ns, set by close().
+  std::thread thread_;
+};
+
+}  // namespace holdfast::stores::sqlite

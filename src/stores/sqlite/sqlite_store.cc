@@ -1,0 +1,177 @@
+#include "src/stores/sqlite/sqlite_store.h"
+
+#include <utility>
+
+#include "src/stores/sqlite/doctor.h"
+#include "src/stores/sqlite/site.h"
+
+namespace holdfast::stores {
+namespace {
+
+using base::BootInstant;
+using port::Done;
+using sqlite::Notices;
+using sqlite::Operations;
+using sqlite::Site;
+
+class SqliteStore final : public port::Store {
+ public:
+  explicit SqliteStore(std::unique_ptr<Site> site) : site_(std::move(site)) {}
+
+  Guarantees guarantees() const override { return sqlite::sqlite_guarantees(); }
+
+  void acquire(port::AcquireRequest request, Done<port::TicketState> done) override {
+    const BootInstant deadline = request.deadline;
+    site_->submit(
+        deadline, std::move(done),
+        [site = site_.get(), request = std::move(request)](Operations& operations, Notices& notices)
+            HOLDFAST_NO_TSA { return site->acquire(operations, request, notices); });
+  }
+
+  std::optional<Result<port::TicketState>> acquire_inline(
+      const port::AcquireRequest& request) override {
+    return site_->run_inline<port::TicketState>(
+        request.deadline, [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
+          return site_->acquire(operations, request, notices);
+        });
+  }
+
+  void release(port::TicketRequest request, Done<port::EndStatus> done) override {
+    end(std::move(request), true, std::move(done));
+  }
+  void cancel(port::TicketRequest request, Done<port::EndStatus> done) override {
+    end(std::move(request), false, std::move(done));
+  }
+  std::optional<Result<port::EndStatus>> release_inline(
+      const port::TicketRequest& request) override {
+    return site_->run_inline<port::EndStatus>(
+        request.deadline, [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
+          return site_->end(operations, request, /*release=*/true, notices);
+        });
+  }
+
+  void renew(std::vector<port::RenewItem> items, BootInstant deadline,
+             Done<std::vector<Result<port::TicketState>>> done) override {
+    site_->post<std::vector<Result<port::TicketState>>>(done, site_->renew(items, deadline));
+  }
+
+  void downgrade(port::TicketRequest request, Done<port::TicketState> done) override {
+    const BootInstant deadline = request.deadline;
+    site_->submit(deadline, std::move(done),
+                  [request = std::move(request)](Operations& operations, Notices& notices) {
+                    return operations.downgrade(request, notices);
+                  });
+  }
+
+  void inspect(std::string name, BootInstant deadline,
+               Done<std::optional<LockInfo>> done) override {
+    site_->submit(deadline, std::move(done),
+                  [name = std::move(name)](Operations& operations, Notices&) {
+                    return operations.inspect(name);
+                  });
+  }
+
+  void list(std::string prefix, std::size_t limit, BootInstant deadline,
+            Done<std::vector<LockInfo>> done) override {
+    site_->submit(deadline, std::move(done),
+                  [prefix = std::move(prefix), limit](Operations& operations, Notices&) {
+                    return operations.list(prefix, limit);
+                  });
+  }
+
+  void break_lock(port::BreakRequest request, Done<bool> done) override {
+    const BootInstant deadline = request.deadline;
+    site_->submit(deadline, std::move(done),
+                  [request = std::move(request)](Operations& operations, Notices& notices) {
+                    return operations.break_lock(request, notices);
+                  });
+  }
+
+  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
+    return Error(Errc::kUnsupported,
+                 "sqlite store: changes by other processes are not pushed; list() shows the state");
+  }
+
+  void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
+    site_->submit(deadline, std::move(done),
+                  [trouble = site_->wake_trouble()](Operations& operations, Notices&) {
+                    return sqlite::examine(operations.database(), trouble);
+                  });
+  }
+
+  void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
+    const BootInstant deadline = holder.deadline;
+    site_->submit(deadline, std::move(done),
+                  [holder = std::move(holder), value = std::move(value)](Operations& operations,
+                                                                         Notices& notices) {
+                    return operations.set_value(holder, value, notices);
+                  });
+  }
+
+  void get_value(std::string name, BootInstant deadline, Done<std::string> done) override {
+    site_->submit(deadline, std::move(done),
+                  [name = std::move(name)](Operations& operations, Notices&) {
+                    return operations.get_value(name);
+                  });
+  }
+
+  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
+    const BootInstant deadline = request.deadline;
+    site_->submit(
+        deadline, std::move(done),
+        [request = std::move(request), capacity](Operations& operations, Notices& notices) {
+          return operations.resize(request, capacity, notices);
+        });
+  }
+
+  void close(BootInstant deadline) override {
+    if (site_) site_->close(deadline);
+  }
+
+  void abandon_after_fork() noexcept override {
+    if (!site_) return;
+    site_->abandon();
+    // Leaked on purpose, but reachable: there is nothing in it that the child may touch.
+    static Site* abandoned = nullptr;
+    abandoned = site_.release();
+    (void)abandoned;
+  }
+
+ private:
+  void end(port::TicketRequest request, bool release, Done<port::EndStatus> done) {
+    const BootInstant deadline = request.deadline;
+    site_->submit(
+        deadline, std::move(done),
+        [site = site_.get(), request = std::move(request), release](Operations& operations,
+                                                                    Notices& notices)
+            HOLDFAST_NO_TSA { return site->end(operations, request, release, notices); },
+        /*gives_back=*/true);
+  }
+
+  std::unique_ptr<Site> site_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(port::StoreUrl url,
+                                                                const port::StoreContext& context,
+                                                                SqliteTuning tuning) {
+  if (!url.options.empty()) {
+    return Error(Errc::kInvalidArgument,
+                 "store URL: sqlite has no option '" + url.options.front().first + "'");
+  }
+  if (!url.authority.empty()) {
+    return Error(Errc::kInvalidArgument, "store URL: sqlite is on this host: write sqlite:///" +
+                                             url.authority + url.path + ", with three slashes");
+  }
+  auto site = Site::open(url.path, context, std::move(tuning));
+  if (!site) return site.error();
+  return std::unique_ptr<port::Store>(new SqliteStore(std::move(*site)));
+}
+
+Result<std::unique_ptr<port::Store>> make_sqlite_store(port::StoreUrl url,
+                                                       const port::StoreContext& context) {
+  return make_sqlite_store_for_test(std::move(url), context, {});
+}
+
+}  // namespace holdfast::stores
