@@ -66,13 +66,13 @@ enum class Policy : std::uint8_t { kFair = 0, kBarging = 1 };
 // Who asks: shown to people, never compared. Shared, because ten thousand tickets of one process
 // have one owner.
 struct OwnerInfo {
-  std::string owner;  // An id or name that the client chose for the owner object.
-  std::string host;
+  std::string owner{};  // An id or name that the client chose for the owner object.
+  std::string host{};
   std::int64_t pid = 0;
-  std::string program;
-  std::string reason;              // Free text from the user ("nightly billing").
+  std::string program{};
+  std::string reason{};            // Free text from the user ("nightly billing").
   std::int64_t since_unix_ms = 0;  // Wall clock of the client at the request: for display only.
-  std::string wake;                // Where the store finds the waiter's process; empty if it polls.
+  std::string wake{};              // Where the store finds the waiter's process; empty if it polls.
 
   friend bool operator==(const OwnerInfo&, const OwnerInfo&) = default;
 };
