@@ -1,0 +1,254 @@
+// The SQLite store against the raw limit of SQLite: uncontended pairs beside a bare loop of two
+// write transactions with the same durability, and the hand-off between two processes.
+//
+// Pairs and the bare loop take turns in short blocks within one run; each figure is the median of
+// its blocks, so that what disturbs the machine disturbs both.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <sqlite3.h>
+
+#include "holdfast/client.h"
+#include "src/base/clock.h"
+#include "src/port/store_url.h"
+#include "src/session/event_loop.h"
+#include "src/stores/sqlite/sqlite_store.h"
+
+namespace holdfast {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kBlocks = 41;
+constexpr int kPairsPerBlock = 1000;
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "holdfast-bench-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::string operator/(const char* name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// The least that any lock on this file could do: two write transactions per pair.
+class BareLoop {
+ public:
+  explicit BareLoop(const std::string& path) {
+    ok_ = sqlite3_open(path.c_str(), &db_) == SQLITE_OK &&
+          run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+              "CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO t VALUES(1, 0)") &&
+          prepare("BEGIN IMMEDIATE", begin_) && prepare("COMMIT", commit_) &&
+          prepare("UPDATE t SET n = n + 1 WHERE id = 1", update_);
+  }
+  ~BareLoop() {
+    for (sqlite3_stmt* statement : {begin_, commit_, update_}) sqlite3_finalize(statement);
+    sqlite3_close(db_);
+  }
+  BareLoop(const BareLoop&) = delete;
+  BareLoop& operator=(const BareLoop&) = delete;
+
+  bool ok() const { return ok_; }
+  bool pair() { return transaction() && transaction(); }
+
+ private:
+  bool run(const char* text) { return sqlite3_exec(db_, text, nullptr, nullptr, nullptr) == 0; }
+  bool prepare(const char* text, sqlite3_stmt*& out) {
+    return sqlite3_prepare_v2(db_, text, -1, &out, nullptr) == SQLITE_OK;
+  }
+  static bool step(sqlite3_stmt* statement) {
+    const bool done = sqlite3_step(statement) == SQLITE_DONE;
+    sqlite3_reset(statement);
+    return done;
+  }
+  bool transaction() { return step(begin_) && step(update_) && step(commit_); }
+
+  bool ok_ = false;
+  sqlite3* db_ = nullptr;
+  sqlite3_stmt* begin_ = nullptr;
+  sqlite3_stmt* commit_ = nullptr;
+  sqlite3_stmt* update_ = nullptr;
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double seconds_of(const std::function<bool()>& pair, bool& ok) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kPairsPerBlock && ok; ++i) ok = pair();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void compare(benchmark::State& state, const std::function<bool()>& pair, BareLoop& bare) {
+  bool ok = bare.ok();
+  for (auto _ : state) {
+    std::vector<double> ours;
+    std::vector<double> theirs;
+    std::vector<double> ratios;
+    double total = 0;
+    for (int block = 0; block < kBlocks && ok; ++block) {
+      theirs.push_back(seconds_of([&] { return bare.pair(); }, ok));
+      ours.push_back(seconds_of(pair, ok));
+      ratios.push_back(theirs.back() / ours.back());
+      total += ours.back();
+    }
+    if (!ok) return state.SkipWithError("a pair failed");
+    state.SetIterationTime(total);
+    state.counters["pairs_per_s"] = kPairsPerBlock / median(ours);
+    state.counters["bare_pairs_per_s"] = kPairsPerBlock / median(theirs);
+    state.counters["ratio"] = median(ratios);
+  }
+}
+
+class NobodyListens : public port::Listener {
+  void on_push(const port::Push&) override {}
+};
+
+void PairsThroughThePort(benchmark::State& state) {
+  const Folder folder;
+  session::EventLoop loop([] {});
+  NobodyListens listener;
+  port::StoreUrl url;
+  url.scheme = "sqlite";
+  url.path = folder / "locks.db";
+  auto store = stores::make_sqlite_store(url, {&loop, &listener, "bench"});
+  if (!store) return state.SkipWithError(store.error().message().c_str());
+  port::AcquireRequest request;
+  request.name = "bench";
+  request.ttl = 30s;
+  request.waiter_ttl = 5s;
+  machine::OwnerInfo owner;
+  owner.owner = "bench-0123456789abcdef0123456789abcdef";
+  owner.host = "localhost";
+  owner.program = "sqlite_bench";
+  request.owner = std::make_shared<machine::OwnerInfo>(owner);
+  std::uint64_t number = 0;
+  BareLoop bare(folder / "bare.db");
+  compare(
+      state,
+      [&] {
+        request.id = {1, ++number};
+        request.deadline = base::BootClock::now() + 1s;
+        const auto held = (*store)->acquire_inline(request);
+        if (!held || !*held || (*held)->status != port::TicketStatus::kHeld) return false;
+        const auto ended = (*store)->release_inline({"bench", request.id, request.deadline});
+        return ended && *ended && **ended == port::EndStatus::kReleased;
+      },
+      bare);
+  (*store)->close(base::BootClock::now() + 1s);
+}
+BENCHMARK(PairsThroughThePort)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+void PairsThroughTheApi(benchmark::State& state) {
+  const Folder folder;
+  auto client = Client::connect("sqlite://" + (folder / "locks.db"));
+  if (!client) return state.SkipWithError(client.error().message().c_str());
+  Mutex mutex = client->mutex("bench");
+  BareLoop bare(folder / "bare.db");
+  compare(
+      state,
+      [&] {
+        auto lease = mutex.try_acquire();
+        return lease && *lease && (*lease)->release().has_value();
+      },
+      bare);
+}
+BENCHMARK(PairsThroughTheApi)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// --- Hand-off. Two processes take the lock in turn; each grant's instant minus the instant at which
+// the other began its release is one sample.
+
+constexpr int kHandOffs = 500;
+
+struct Stamp {
+  std::int64_t acquired = 0;
+  std::int64_t releasing = 0;
+};
+
+std::int64_t now_ns() { return base::BootClock::now().time_since_epoch().count(); }
+
+// Writes a Stamp per turn to `out`. Holds for a moment, so that the other surely waits.
+void take_turns(const std::string& url, int out) {
+  auto client = Client::connect(url);
+  if (!client) std::_Exit(1);
+  Mutex mutex = client->mutex("handed");
+  for (int turn = 0; turn < kHandOffs; ++turn) {
+    auto lease = mutex.acquire({.wait = 30s});
+    if (!lease) std::_Exit(2);
+    Stamp stamp;
+    stamp.acquired = now_ns();
+    ::usleep(1500);
+    stamp.releasing = now_ns();
+    if (!lease->release()) std::_Exit(3);
+    if (::write(out, &stamp, sizeof stamp) != sizeof stamp) std::_Exit(4);
+  }
+  std::_Exit(0);
+}
+
+void HandOffBetweenProcesses(benchmark::State& state) {
+  const Folder folder;
+  const std::string url = "sqlite://" + (folder / "locks.db");
+  for (auto _ : state) {
+    int ends[2];
+    if (::pipe(ends) != 0) return state.SkipWithError("no pipe");
+    std::vector<pid_t> children;
+    for (int i = 0; i < 2; ++i) {
+      const pid_t child = ::fork();  // Before any thread: main() saw to that.
+      if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        take_turns(url, ends[1]);
+      }
+      children.push_back(child);
+    }
+    ::close(ends[1]);
+    std::vector<Stamp> stamps;
+    Stamp stamp;
+    while (::read(ends[0], &stamp, sizeof stamp) == sizeof stamp) stamps.push_back(stamp);
+    ::close(ends[0]);
+    bool ok = stamps.size() == 2 * kHandOffs;
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      ok = ok && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    if (!ok) return state.SkipWithError("a process failed");
+    std::sort(stamps.begin(), stamps.end(),
+              [](const Stamp& a, const Stamp& b) { return a.acquired < b.acquired; });
+    std::vector<double> gaps;
+    for (std::size_t i = 1; i < stamps.size(); ++i) {
+      gaps.push_back(static_cast<double>(stamps[i].acquired - stamps[i - 1].releasing) / 1e3);
+    }
+    std::sort(gaps.begin(), gaps.end());
+    state.SetIterationTime(median(gaps) / 1e6);
+    state.counters["handoff_us_p50"] = gaps[gaps.size() / 2];
+    state.counters["handoff_us_p99"] = gaps[gaps.size() * 99 / 100];
+  }
+}
+BENCHMARK(HandOffBetweenProcesses)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace holdfast
+
+BENCHMARK_MAIN();
