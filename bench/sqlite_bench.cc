@@ -4,6 +4,7 @@
 // Pairs and the bare loop take turns in short blocks within one run; each figure is the median of
 // its blocks, so that what disturbs the machine disturbs both.
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +19,6 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
-#include <sqlite3.h>
 
 #include "holdfast/client.h"
 #include "src/base/clock.h"
@@ -37,7 +37,8 @@ constexpr int kPairsPerBlock = 1000;
 class Folder {
  public:
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "holdfast-bench-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "holdfast-bench-XXXXXX").string();
     path_ = ::mkdtemp(pattern.data());
   }
   ~Folder() {
@@ -177,8 +178,8 @@ void PairsThroughTheApi(benchmark::State& state) {
 }
 BENCHMARK(PairsThroughTheApi)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-// --- Hand-off. Two processes take the lock in turn; each grant's instant minus the instant at which
-// the other began its release is one sample.
+// --- Hand-off. Two processes take the lock in turn; each grant's instant minus the instant at
+// which the other began its release is one sample.
 
 constexpr int kHandOffs = 500;
 

@@ -109,13 +109,13 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
 Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFile> file,
                                                          const SqliteTuning& tuning) {
   std::unique_ptr<Database> made(new Database(std::move(file), tuning));
-  if (auto connected = made->connect(); !connected) return connected.error();
-  const auto fits = made->matches();
-  if (!fits) return fits.error();
-  if (!*fits || made->moved()) {
-    made->moved_ = true;
-    return Error(Errc::kLost, "sqlite store " + made->path() + ": the file was replaced");
+  const Result<void> connected = made->connect();
+  const Result<bool> fits = connected ? made->matches() : Result<bool>(connected.error());
+  if (made->moved() || (fits && !*fits)) {
+    return Error(Errc::kLost, "sqlite store " + made->path() +
+                                  ": the file was moved or replaced; what was held in it is lost");
   }
+  if (!fits) return fits.error();
   return made;
 }
 

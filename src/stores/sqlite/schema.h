@@ -104,7 +104,8 @@ SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, 
 
 inline constexpr const char* kSaveLock = R"sql(
 INSERT OR REPLACE INTO locks(name, token, at, due, tickets, next_ord, kind, capacity, policy,
-  solo_id, solo_mode, solo_permits, solo_seq, solo_end, solo_lease, solo_ttl, solo_waiter_ttl, owner)
+  solo_id, solo_mode, solo_permits, solo_seq, solo_end, solo_lease, solo_ttl, solo_waiter_ttl,
+  owner)
 VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18))sql";
 
 inline constexpr const char* kSaveTicket = R"sql(

@@ -9,15 +9,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kEndedKept = 4096;
 constexpr int kIdleMilliseconds = 5000;  // How often an idle store looks whether its file is there.
 
 }  // namespace
 
-void EndedIds::add(machine::AcquisitionId id) {
+void EndedIds::add(machine::AcquisitionId id, std::size_t keep) {
   if (!ids_.insert(id).second) return;
   order_.push_back(id);
-  if (order_.size() <= kEndedKept) return;
+  if (order_.size() <= keep) return;
   ids_.erase(order_.front());
   order_.pop_front();
 }
@@ -95,7 +94,7 @@ Result<port::EndStatus> Site::end(Operations& operations, const port::TicketRequ
   auto result =
       release ? operations.release(request, notices) : operations.cancel(request, notices);
   if (!result) return result;
-  ended_.add(request.id);
+  ended_.add(request.id, tuning_.ended_kept);
   const base::LocalLock lock(waiting_mutex_);
   waiting_.erase(request.id);
   return result;
@@ -129,7 +128,9 @@ std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::Renew
       Operations operations(*renew_, wake_ ? wake_->name() : "", tuning_.fast_path);
       results = operations.renew(items, notices);
     }
-    if (renew_ != nullptr && renew_->known_as_moved()) {
+    const bool moved =
+        renew_ != nullptr ? renew_->known_as_moved() : failed && failed->code() == Errc::kLost;
+    if (moved) {
       renew_.reset();
       queue_.wake();  // The store's thread opens what is there now.
     }

@@ -32,7 +32,7 @@ namespace holdfast::stores::sqlite {
 // them pass through its own store object.
 class EndedIds {
  public:
-  void add(machine::AcquisitionId id);
+  void add(machine::AcquisitionId id, std::size_t keep);
   bool contains(machine::AcquisitionId id) const { return ids_.contains(id); }
 
  private:

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -136,7 +137,9 @@ Error sql_error(int code, sqlite3* db, const std::string& path) {
     case SQLITE_READONLY:
     case SQLITE_AUTH: return permission_error(path, text);
     case SQLITE_CANTOPEN:
-      if (::access(path.c_str(), R_OK | W_OK) != 0) return permission_error(path, text);
+      if (::access(path.c_str(), R_OK | W_OK) != 0 && errno != ENOENT) {
+        return permission_error(path, text);
+      }
       return {Errc::kUnavailable, where};
     default: return {Errc::kUnavailable, where + " (code " + std::to_string(code) + ")"};
   }

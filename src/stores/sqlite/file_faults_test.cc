@@ -1,0 +1,311 @@
+// What happens to the file under a store's feet, and files that are not what they seem.
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "src/stores/sqlite/lock_file.h"
+#include "src/stores/sqlite/store_test_support.h"
+
+namespace holdfast::stores::sqlite::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+void copy(const std::string& from, const std::string& to) {
+  for (const char* suffix : {"", "-wal"}) {
+    std::error_code ignored;
+    fs::copy_file(from + suffix, to + suffix, fs::copy_options::overwrite_existing, ignored);
+  }
+}
+
+SqliteTuning impatient() {
+  SqliteTuning tuning;
+  tuning.patience = 50ms;
+  return tuning;
+}
+
+Errc code_of(const Result<std::unique_ptr<TestClient>>& opened) {
+  return opened ? Errc{} : opened.error().code();
+}
+
+void execute(const std::string& path, const char* text) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(db, text, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(db);
+  sqlite3_close(db);
+}
+
+TEST(FileFaultsTest, WhatWasHeldInADeletedFileIsLost) {
+  const TempFolder folder;
+  auto client = open_client(folder / "locks.db");
+  const auto request = request_for("a");
+  const auto held = client->acquire(request);
+  ASSERT_TRUE(held);
+  fs::remove(folder / "locks.db");
+  const auto renewed = client->renew("a", request.id, 1);
+  ASSERT_FALSE(renewed);
+  EXPECT_EQ(renewed.error().code(), Errc::kLost);
+  // The same store goes on with a new file, above the old tokens.
+  const auto again = client->acquire(request_for("a"));
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(again->status, TicketStatus::kHeld);
+  EXPECT_GT(again->token.counter, held->token.counter);
+  EXPECT_TRUE(fs::exists(folder / "locks.db"));
+}
+
+TEST(FileFaultsTest, AGrantIsNotReportedFromAMovedFile) {
+  const TempFolder folder;
+  auto client = open_client(folder / "locks.db");
+  const auto first = request_for("a");
+  const auto held = client->acquire(first);
+  ASSERT_TRUE(client->release("a", first.id));
+  fs::rename(folder / "locks.db", folder / "elsewhere.db");
+  const auto second = client->acquire(request_for("a"));
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_TRUE(fs::exists(folder / "locks.db")) << "granted in a new file, not in the moved one";
+  EXPECT_GT(second->token.counter, held->token.counter);
+}
+
+TEST(FileFaultsTest, ANewFileIsRefusedWhileSomebodyHasTheDeletedOneOpen) {
+  const TempFolder folder;
+  auto holder = open_client(folder / "locks.db");
+  const auto request = request_for("a");
+  ASSERT_TRUE(holder->acquire(request));
+  fs::remove(folder / "locks.db");
+  EXPECT_EQ(code_of(TestClient::open(folder / "locks.db", impatient())), Errc::kStoreInUse);
+  // Once the holder has learned of its loss, others get in.
+  EXPECT_FALSE(holder->renew("a", request.id, 1));
+  auto other = open_client(folder / "locks.db");
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->acquire(request_for("a"))->status, TicketStatus::kHeld);
+}
+
+TEST(FileFaultsTest, ACopyElsewhereStartsANewFloorWithoutOldLeases) {
+  const TempFolder folder;
+  auto client = open_client(folder / "locks.db");
+  const auto held = client->acquire(request_for("a"));
+  ASSERT_TRUE(held);
+  copy(folder / "locks.db", folder / "copy.db");
+  auto other = open_client(folder / "copy.db");
+  ASSERT_TRUE(other);
+  const auto there = other->acquire(request_for("a"));
+  ASSERT_TRUE(there);
+  EXPECT_EQ(there->status, TicketStatus::kHeld);
+  EXPECT_GT(there->token.counter, held->token.counter + 1000);
+}
+
+TEST(FileFaultsTest, AnOldCopyPutBackByRenameGoesOnAboveItsTokens) {
+  const TempFolder folder;
+  std::uint64_t last = 0;
+  {
+    auto client = open_client(folder / "locks.db");
+    client->store->close(soon());
+  }
+  copy(folder / "locks.db", folder / "old.db");
+  SqliteTuning tuning;
+  tuning.token_block = 600;
+  {
+    auto client = open_client(folder / "locks.db", tuning);
+    last = client->acquire(request_for("a"))->token.counter;
+  }
+  fs::rename(folder / "old.db", folder / "locks.db");
+  auto client = open_client(folder / "locks.db", tuning);
+  ASSERT_TRUE(client);
+  const auto held = client->acquire(request_for("a"));
+  ASSERT_TRUE(held);
+  EXPECT_GT(held->token.counter, last);
+}
+
+TEST(FileFaultsTest, AnOldCopyWrittenOverTheFileIsFoundOutByItsCeiling) {
+  const TempFolder folder;
+  SqliteTuning tuning;
+  tuning.token_block = 600;
+  open_client(folder / "locks.db", tuning);
+  copy(folder / "locks.db", folder / "old.db");
+  std::uint64_t last = 0;
+  {
+    auto client = open_client(folder / "locks.db", tuning);
+    for (int i = 0; i < 1500; ++i) {
+      const auto request = request_for("a");
+      last = client->acquire(request)->token.counter;
+      ASSERT_TRUE(client->release("a", request.id));
+    }
+  }
+  std::ifstream from(folder / "old.db", std::ios::binary);
+  std::fstream to(folder / "locks.db", std::ios::binary | std::ios::in | std::ios::out);
+  to << from.rdbuf();
+  to.close();
+  fs::remove(folder / "locks.db-wal");
+  auto client = open_client(folder / "locks.db", tuning);
+  ASSERT_TRUE(client);
+  EXPECT_GT(client->acquire(request_for("a"))->token.counter, last);
+}
+
+TEST(FileFaultsTest, AHardLinkIsRefused) {
+  const TempFolder folder;
+  open_client(folder / "locks.db");
+  fs::create_hard_link(folder / "locks.db", folder / "link.db");
+  for (const char* name : {"locks.db", "link.db"}) {
+    const auto opened = TestClient::open(folder / name, impatient());
+    ASSERT_FALSE(opened) << name;
+    EXPECT_EQ(opened.error().code(), Errc::kUnsupported);
+    EXPECT_NE(opened.error().message().find("hard links"), std::string::npos);
+  }
+}
+
+TEST(FileFaultsTest, ASymbolicLinkLeadsToTheSameLocks) {
+  const TempFolder folder;
+  auto direct = open_client(folder / "locks.db");
+  fs::create_symlink(folder / "locks.db", folder / "link.db");
+  auto linked = open_client(folder / "link.db");
+  ASSERT_TRUE(linked);
+  ASSERT_TRUE(direct->acquire(request_for("a")));
+  EXPECT_EQ(linked->acquire(request_for("a"))->status, TicketStatus::kWaiting);
+  EXPECT_FALSE(fs::exists(folder / "link.db-wal"));
+}
+
+TEST(FileFaultsTest, AFileSystemThatIsNotListedIsRefusedByName) {
+  const auto opened = TestClient::open("/proc/locks.db", impatient());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code(), Errc::kUnsupported) << opened.error().message();
+  EXPECT_NE(opened.error().message().find("proc"), std::string::npos);
+  EXPECT_FALSE(file_system_of(0x6969).allowed);      // nfs
+  EXPECT_FALSE(file_system_of(0x65735546).allowed);  // fuse
+  EXPECT_FALSE(file_system_of(0xff534d42).allowed);  // cifs
+  EXPECT_FALSE(file_system_of(0x12345678).allowed);  // nobody listed it
+  EXPECT_EQ(file_system_of(0x12345678).name, "type 0x12345678");
+  EXPECT_TRUE(file_system_of(0xef53).allowed);
+  EXPECT_TRUE(file_system_of(0x794c7630).overlay);
+}
+
+TEST(FileFaultsTest, ANewerFormatIsRefusedByNumber) {
+  const TempFolder folder;
+  open_client(folder / "locks.db");
+  execute(folder / "locks.db", "PRAGMA user_version = 99");
+  const auto opened = TestClient::open(folder / "locks.db", impatient());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code(), Errc::kVersionMismatch);
+  EXPECT_NE(opened.error().message().find("99"), std::string::npos);
+}
+
+TEST(FileFaultsTest, ForeignAndDamagedFilesAreErrorsAndStayAsTheyAre) {
+  const TempFolder folder;
+  execute(folder / "foreign.db", "CREATE TABLE mine(x); INSERT INTO mine VALUES(7)");
+  EXPECT_EQ(code_of(TestClient::open(folder / "foreign.db", impatient())), Errc::kCorruptState);
+  execute(folder / "foreign.db", "SELECT x FROM mine");
+
+  std::ofstream(folder / "text.db") << std::string(20'000, 'x');
+  EXPECT_EQ(code_of(TestClient::open(folder / "text.db", impatient())), Errc::kCorruptState);
+  EXPECT_EQ(fs::file_size(folder / "text.db"), 20'000U);
+}
+
+TEST(FileFaultsTest, AnEmptyFileBecomesAStore) {
+  const TempFolder folder;
+  std::ofstream(folder / "locks.db").close();
+  auto client = open_client(folder / "locks.db");
+  ASSERT_TRUE(client);
+  EXPECT_TRUE(client->acquire(request_for("a")));
+}
+
+TEST(FileFaultsTest, DamagedPagesAreAnErrorNeverAnAbort) {
+  const TempFolder folder;
+  {
+    auto client = open_client(folder / "locks.db");
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_TRUE(client->acquire(request_for("lock" + std::to_string(i))));
+    }
+  }
+  std::fstream file(folder / "locks.db", std::ios::binary | std::ios::in | std::ios::out);
+  for (std::uintmax_t at = 4096; at + 64 < fs::file_size(folder / "locks.db"); at += 512) {
+    file.seekp(static_cast<std::streamoff>(at));
+    file << std::string(64, '\xa5');
+  }
+  file.close();
+  const auto opened = TestClient::open(folder / "locks.db", impatient());
+  if (!opened) {
+    EXPECT_EQ(opened.error().code(), Errc::kCorruptState) << opened.error().message();
+    return;
+  }
+  const auto held = (*opened)->acquire(request_for("lock7"));
+  ASSERT_FALSE(held);
+  EXPECT_EQ(held.error().code(), Errc::kCorruptState) << held.error().message();
+}
+
+TEST(FileFaultsTest, RowsThatMakeNoSenseAreAnErrorThatNamesTheLock) {
+  const TempFolder folder;
+  auto client = open_client(folder / "locks.db");
+  ASSERT_TRUE(client->acquire(request_for("a")));
+  for (const char* damage :
+       {"UPDATE locks SET capacity = -1", "UPDATE locks SET capacity = 1, kind = 7",
+        "UPDATE locks SET kind = 0, owner = x'ff00'", "UPDATE locks SET owner = NULL, tickets = 3",
+        "UPDATE locks SET tickets = 0, solo_id = x'00'",
+        "UPDATE locks SET solo_id = NULL, tickets = 2"}) {
+    execute(folder / "locks.db", damage);
+    const auto busy = client->acquire(request_for("a"));
+    ASSERT_FALSE(busy) << damage;
+    EXPECT_EQ(busy.error().code(), Errc::kCorruptState) << damage;
+  }
+}
+
+TEST(FileFaultsTest, AnotherBootVoidsLeasesOnlyWhenItHasTheFileToItself) {
+  const TempFolder folder;
+  SqliteTuning before = impatient();
+  before.boot_id = "boot-1";
+  SqliteTuning after = impatient();
+  after.boot_id = "boot-2";
+  std::uint64_t last = 0;
+  {
+    auto client = open_client(folder / "locks.db", before);
+    last = client->acquire(request_for("a"))->token.counter;
+    EXPECT_EQ(code_of(TestClient::open(folder / "locks.db", after)), Errc::kStoreInUse);
+    auto friendly = open_client(folder / "locks.db", before);
+    EXPECT_EQ(friendly->acquire(request_for("a"))->status, TicketStatus::kWaiting);
+  }
+  auto client = open_client(folder / "locks.db", after);
+  ASSERT_TRUE(client);
+  const auto held = client->acquire(request_for("a"));
+  ASSERT_TRUE(held);
+  EXPECT_EQ(held->status, TicketStatus::kHeld);
+  EXPECT_GT(held->token.counter, last);
+  EXPECT_GT(client->acquire(request_for("never seen"))->token.counter, last);
+}
+
+TEST(FileFaultsTest, ALeaseWithoutAProcessSurvivesTheLossOfTheUseFile) {
+  const TempFolder folder;
+  const auto request = request_for("a");
+  {
+    auto client = open_client(folder / "locks.db");
+    ASSERT_TRUE(client->acquire(request));
+  }
+  fs::remove(folder / "locks.db.use");
+  auto client = open_client(folder / "locks.db");
+  EXPECT_EQ(client->acquire(request_for("a"))->status, TicketStatus::kWaiting);
+  EXPECT_EQ(*client->release("a", request.id), EndStatus::kReleased);
+}
+
+TEST(FileFaultsTest, ManyWhoStartAtOnceAgreeOnOneFile) {
+  const TempFolder folder;
+  std::vector<std::thread> threads;
+  std::atomic<int> held{0};
+  std::atomic<int> failed{0};
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      auto client = TestClient::open(folder / "x/locks.db");
+      auto request = request_for("a");
+      request.may_wait = false;
+      const auto got = client ? (*client)->acquire(request) : client.error();
+      if (!got) ++failed;
+      if (got && got->status == TicketStatus::kHeld) ++held;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(held, 1);
+}
+
+}  // namespace
+}  // namespace holdfast::stores::sqlite::testing
