@@ -88,7 +88,7 @@ def check_page(page, text, programs):
 
 
 def main():
-    root, programs = Path(sys.argv[1]), sys.argv[2]
+    root, programs = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
     problems, looked_at = [], 0
     for page in markdown.pages(root):
         found, count = check_page(page, (root / page).read_text(encoding="utf-8"), programs)
