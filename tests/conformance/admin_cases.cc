@@ -24,6 +24,28 @@ TEST_P(AdminConformance, ABrokenLockGoesToTheNextAndItsHolderIsTold) {
   EXPECT_GT(next->token, grant->token);
 }
 
+TEST_P(AdminConformance, ARenewalThatNamesItsTokenIsToldWhoBrokeIt) {
+  const auto holder = fresh();
+  const auto grant = client().acquire({"orders", holder});
+  ASSERT_TRUE(holds(grant));
+  ASSERT_TRUE(client("root").break_lock("orders", grant->token, "stuck since noon"));
+  const auto results = client().renew({{"orders", holder, 1, kTtl, kWaiterTtl, grant->token}});
+  ASSERT_TRUE(results);
+  ASSERT_EQ(results->size(), 1U);
+  const auto& told = results->front();
+  ASSERT_TRUE(fails(told, Errc::kBroken));
+  EXPECT_NE(told.error().message().find("root"), std::string::npos);
+  EXPECT_NE(told.error().message().find("stuck since noon"), std::string::npos);
+
+  // Whose lease merely ended was not broken.
+  const auto other = fresh();
+  const auto next = client().acquire({"orders", other});
+  ASSERT_TRUE(holds(next));
+  ASSERT_TRUE(ends(client().release("orders", other), EndStatus::kReleased));
+  EXPECT_TRUE(
+      is_gone(client().renew({{"orders", other, 1, kTtl, kWaiterTtl, next->token}})->front()));
+}
+
 TEST_P(AdminConformance, ABreakByAnotherTokenChangesNothing) {
   const auto first = fresh();
   const auto old = client().acquire({"orders", first});

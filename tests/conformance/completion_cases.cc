@@ -61,8 +61,7 @@ TEST_P(CompletionConformance, AfterCloseEverythingAnswersClosed) {
   ASSERT_TRUE(holds(client().acquire({"orders", id})));
   client().close();
   EXPECT_TRUE(fails(client().acquire({"orders", fresh()}), Errc::kClosed));
-  EXPECT_TRUE(fails(client().renew(std::vector<port::RenewItem>{{"orders", id, 1, kTtl, kTtl}}),
-                    Errc::kClosed));
+  EXPECT_TRUE(fails(client().renew("orders", id, 1), Errc::kClosed));  // The batch or its item.
   EXPECT_TRUE(fails(client().release("orders", id), Errc::kClosed));
   EXPECT_TRUE(fails(client().cancel("orders", id), Errc::kClosed));
   EXPECT_TRUE(fails(client().downgrade("orders", id), Errc::kClosed));

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct DifferentialTraits {
   bool one_machine = true;
   bool inspect_passes_time = true;
   Duration tombstone{};
+  // The client's side refuses an acquire of an id whose release or cancel it has sent.
+  bool client_remembers_ends = false;
 };
 
 // The model: machines that are asked what the store is asked.
@@ -46,12 +49,14 @@ class Model {
   std::optional<LockInfo> inspect(const std::string& name);
 
  private:
+  Result<EndStatus> end(const std::string& name, AcquisitionId id, machine::Action action);
   machine::LockMachine& machine_of(const std::string& name);
   machine::Reply apply(const std::string& name, machine::Action action);
 
   DifferentialTraits traits_;
   machine::Instant now_;
   std::map<std::string, machine::LockMachine> machines_;
+  std::set<AcquisitionId> ended_;
 };
 
 // How often each command got each kind of answer: a test that never saw some proves little.

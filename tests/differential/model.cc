@@ -20,6 +20,7 @@ machine::Reply Model::apply(const std::string& name, machine::Action action) {
 }
 
 Result<TicketState> Model::acquire(const port::AcquireRequest& request) {
+  if (ended_.contains(request.id)) return TicketState{.status = TicketStatus::kGone};
   const auto reply = apply(request.name, port::to_command(request));
   const auto image = machine_of(request.name).inspect(request.name);
   return port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
@@ -29,12 +30,17 @@ Result<TicketState> Model::renew(const port::RenewItem& item) {
   return port::to_ticket_state(apply(item.name, port::to_command(item)), item.name, now_);
 }
 
+Result<EndStatus> Model::end(const std::string& name, AcquisitionId id, machine::Action action) {
+  if (traits_.client_remembers_ends) ended_.insert(id);
+  return port::to_end_status(apply(name, std::move(action)), name);
+}
+
 Result<EndStatus> Model::release(const std::string& name, AcquisitionId id) {
-  return port::to_end_status(apply(name, machine::Release{name, id, traits_.tombstone}), name);
+  return end(name, id, machine::Release{name, id, traits_.tombstone});
 }
 
 Result<EndStatus> Model::cancel(const std::string& name, AcquisitionId id) {
-  return port::to_end_status(apply(name, machine::Cancel{name, id, traits_.tombstone}), name);
+  return end(name, id, machine::Cancel{name, id, traits_.tombstone});
 }
 
 Result<TicketState> Model::downgrade(const std::string& name, AcquisitionId id) {

@@ -1,0 +1,113 @@
+// What people see through a client, and namespaces.
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/library/fixture.h"
+
+namespace holdfast::testing {
+
+class ClientTest : public LibraryTest {};
+HOLDFAST_ON_EVERY_STORE(ClientTest);
+
+TEST_P(ClientTest, InspectTellsWhoHoldsAndWhy) {
+  const Client alice = connect({.owner = "alice", .program = "billing"});
+  const Lease lease = take(alice.mutex("orders"), {.ttl = 30s, .reason = "nightly run"});
+  const auto info = connect().inspect("orders");
+  ASSERT_TRUE(info && *info);
+  ASSERT_EQ((*info)->holders.size(), 1U);
+  const HolderInfo& holder = (*info)->holders[0];
+  EXPECT_EQ(holder.who.owner, "alice");
+  EXPECT_EQ(holder.who.program, "billing");
+  EXPECT_EQ(holder.who.reason, "nightly run");
+  EXPECT_EQ(holder.who.pid, ::getpid());
+  EXPECT_FALSE(holder.who.host.empty());
+  EXPECT_EQ(holder.token, lease.token());
+  EXPECT_GT(holder.time_left, 20s);
+  EXPECT_LE(holder.time_left, 30s);
+  EXPECT_LT(std::chrono::abs(std::chrono::system_clock::now() - holder.who.since), 60s);
+}
+
+TEST_P(ClientTest, ListIsSortedAndByPrefix) {
+  const Client client = connect();
+  const Lease b2 = take(client.mutex("b/2"));
+  const Lease b1 = take(client.mutex("b/1"));
+  const Lease a = take(client.mutex("a"));
+  const auto locks = client.list("b/");
+  ASSERT_TRUE(locks) << locks.error().message();
+  ASSERT_EQ(locks->size(), 2U);
+  EXPECT_EQ((*locks)[0].name, "b/1");
+  EXPECT_EQ((*locks)[1].name, "b/2");
+  EXPECT_EQ(client.list()->size(), 3U);
+}
+
+TEST_P(ClientTest, NamespacesDoNotMeet) {
+  const Client app = connect_or_die(url() + "?ns=app");
+  const Client other = connect_or_die(url() + "?ns=other");
+  const Lease lease = take(app.mutex("orders"));
+  EXPECT_EQ(lease.name(), "orders");
+  EXPECT_TRUE(is_free(other.mutex("orders")));
+  EXPECT_FALSE(is_free(connect_or_die(url() + "?ns=app").mutex("orders")));
+  const auto listed = app.list();
+  ASSERT_TRUE(listed);
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_EQ(listed->front().name, "orders");
+  const auto info = app.inspect("orders");
+  ASSERT_TRUE(info && *info);
+  EXPECT_EQ((*info)->name, "orders");
+  EXPECT_TRUE(other.list()->empty());
+}
+
+TEST_P(ClientTest, AWatchTellsOfGrantAndRelease) {
+  const Client client = connect();
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<LockEvent> seen;
+  const auto has = [&](LockEventKind kind) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, kPatience, [&] {
+      return std::any_of(seen.begin(), seen.end(),
+                         [&](const LockEvent& event) { return event.kind == kind; });
+    });
+  };
+  auto watch = client.watch("w/", [&](const LockEvent& event) {
+    const std::lock_guard lock(mutex);
+    seen.push_back(event);
+    changed.notify_all();
+  });
+  ASSERT_TRUE(watch) << watch.error().message();
+  Lease lease = take(connect().mutex("w/1"));
+  const Lease elsewhere = take(connect().mutex("x/1"));
+  EXPECT_TRUE(has(LockEventKind::kGranted));
+  ASSERT_TRUE(lease.release());
+  EXPECT_TRUE(has(LockEventKind::kReleased));
+  *watch = Watch();
+  const std::lock_guard lock(mutex);
+  for (const LockEvent& event : seen) EXPECT_EQ(event.name, "w/1");
+}
+
+TEST_P(ClientTest, TheDoctorFindsAFreshStoreHealthy) {
+  const auto report = connect().doctor();
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_FALSE(report->findings.empty());
+  for (const Finding& finding : report->findings) {
+    EXPECT_NE(finding.severity, Severity::kProblem) << finding.what;
+  }
+  EXPECT_EQ(report->guarantees.store, GetParam());
+}
+
+TEST_P(ClientTest, UnknownUrlsAndOptionsAreRefused) {
+  EXPECT_TRUE(fails_with(Client::connect(url() + "?colour=red"), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(Client::connect("nonsense"), Errc::kInvalidArgument));
+  EXPECT_FALSE(Client::connect("carrier-pigeon:coop"));
+  const auto ttl = Client::connect(url() + "?ttl=soon");
+  EXPECT_TRUE(fails_with(ttl, Errc::kInvalidArgument));
+}
+
+TEST_P(ClientTest, TheUrlsTtlIsTheDefault) {
+  const Client client = connect_or_die(url() + "?ttl=7s");
+  const Lease lease = take(client.mutex("orders"));
+  EXPECT_GT(lease.remaining(), 5s);
+  EXPECT_LE(lease.remaining(), 7s);
+}
+
+}  // namespace holdfast::testing

@@ -1,0 +1,115 @@
+// What the tests of the public library share: one fresh place per test, on every store.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/holdfast.h"
+#include "src/base/clock.h"
+
+namespace holdfast::testing {
+
+using namespace std::chrono_literals;
+
+// No answer may take so long; a test that waits this long fails.
+constexpr auto kPatience = 10s;
+
+// A directory that goes with its owner.
+class TempDirectory {
+ public:
+  TempDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "holdfast-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
+    path_ = pattern;
+  }
+  ~TempDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempDirectory(const TempDirectory&) = delete;
+  TempDirectory& operator=(const TempDirectory&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+inline Client connect_or_die(const std::string& url, ClientOptions options = {}) {
+  auto client = Client::connect(url, std::move(options));
+  if (!client) {
+    ADD_FAILURE() << url << ": " << client.error().message();
+    std::abort();
+  }
+  return *std::move(client);
+}
+
+template <typename T>
+::testing::AssertionResult fails_with(const Result<T>& result, Errc code) {
+  if (result) return ::testing::AssertionFailure() << "it did not fail";
+  if (result.error().code() == code) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure()
+         << errc_name(result.error().code()) << ": " << result.error().message();
+}
+
+// True once the token fires; false when it does not in time.
+inline bool fires(std::stop_token token, std::chrono::milliseconds within = kPatience) {
+  std::atomic<bool> fired{false};
+  const std::stop_callback note(std::move(token), [&] {
+    fired = true;
+    fired.notify_all();
+  });
+  const auto until = std::chrono::steady_clock::now() + within;
+  while (!fired && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
+  return fired;
+}
+
+// The parameter is the scheme of the store.
+class LibraryTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Several clients of one test meet in the same place.
+  std::string url() const {
+    if (GetParam() == "sqlite") return "sqlite://" + directory_.path() + "/locks.db";
+    return "memory:" + directory_.path();
+  }
+  Client connect(ClientOptions options = {}) const {
+    return connect_or_die(url(), std::move(options));
+  }
+  static Lease take(Mutex mutex, AcquireOptions options = {}) {
+    auto lease = mutex.acquire(std::move(options));
+    if (!lease) {
+      ADD_FAILURE() << lease.error().message();
+      std::abort();
+    }
+    return *std::move(lease);
+  }
+  static bool is_free(Mutex mutex) {
+    auto tried = mutex.try_acquire();
+    EXPECT_TRUE(tried) << tried.error().message();
+    return tried && tried->has_value();
+  }
+
+ private:
+  TempDirectory directory_;
+};
+
+#if defined(HOLDFAST_STORE_SQLITE)
+#define HOLDFAST_EVERY_STORE ::testing::Values("memory", "sqlite")
+#else
+#define HOLDFAST_EVERY_STORE ::testing::Values("memory")
+#endif
+#define HOLDFAST_ON_EVERY_STORE(Suite)                          \
+  INSTANTIATE_TEST_SUITE_P(Stores, Suite, HOLDFAST_EVERY_STORE, \
+                           [](const auto& store) { return store.param; })
+
+}  // namespace holdfast::testing

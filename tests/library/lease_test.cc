@@ -1,0 +1,305 @@
+// How a lease lives, is lost, is handed over and ends.
+#include "tests/library/fixture.h"
+
+namespace holdfast::testing {
+
+class LeaseTest : public LibraryTest {};
+HOLDFAST_ON_EVERY_STORE(LeaseTest);
+
+TEST_P(LeaseTest, ALeaseIsRenewedInTheBackground) {
+  const Client client = connect();
+  const Lease lease = take(client.mutex("orders"), {.ttl = 400ms});
+  EXPECT_FALSE(fires(lease.lost(), 1500ms));
+  EXPECT_TRUE(lease.held());
+  EXPECT_EQ(lease.state(), LeaseState::kHeld);
+  EXPECT_GT(lease.remaining(), 0ms);
+  EXPECT_LE(lease.remaining(), 400ms);
+  EXPECT_FALSE(lease.loss());
+}
+
+// The heart of it: the loss is told before the lock can be anybody else's.
+TEST_P(LeaseTest, TheLossIsToldBeforeAnotherCanHoldTheLock) {
+  const Client alice = connect({.clock_rate_error_ppm = 200'000});
+  const Client bob = connect();
+  const Lease lease = take(alice.mutex("orders"), {.ttl = 1000ms, .auto_renew = false});
+  std::atomic<bool> told{false};
+  const std::stop_callback note(lease.lost(), [&] { told = true; });
+  EXPECT_TRUE(lease.held());
+  const Lease next = take(bob.mutex("orders"), {.wait = kPatience});
+  EXPECT_TRUE(told);
+  EXPECT_FALSE(lease.held());
+  EXPECT_EQ(lease.state(), LeaseState::kLost);
+  ASSERT_TRUE(lease.loss());
+  EXPECT_EQ(lease.loss()->code(), Errc::kLost);
+  EXPECT_EQ(lease.remaining(), 0ms);
+  EXPECT_GT(next.token(), lease.token());
+}
+
+TEST_P(LeaseTest, ReleaseAndRenewOfALostLeaseSaySo) {
+  const Client client = connect();
+  Lease lease = take(client.mutex("orders"), {.ttl = 150ms, .auto_renew = false});
+  ASSERT_TRUE(fires(lease.lost()));
+  EXPECT_TRUE(fails_with(lease.renew(), Errc::kLost));
+  EXPECT_TRUE(fails_with(lease.release(), Errc::kLost));
+  EXPECT_TRUE(fails_with(lease.release(), Errc::kLost));
+  EXPECT_FALSE(lease.held());
+}
+
+TEST_P(LeaseTest, ALateReleaseDoesNotTouchTheNextHolder) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease old = take(alice.mutex("orders"), {.ttl = 150ms, .auto_renew = false});
+  const Lease next = take(bob.mutex("orders"), {.wait = kPatience});
+  EXPECT_FALSE(old.release());
+  EXPECT_TRUE(next.held());
+  EXPECT_FALSE(is_free(alice.mutex("orders")));
+}
+
+TEST_P(LeaseTest, ReleaseGivesItsAnswerAgain) {
+  const Client client = connect();
+  Lease lease = take(client.mutex("orders"));
+  EXPECT_TRUE(lease.release());
+  EXPECT_TRUE(lease.release());
+  EXPECT_EQ(lease.state(), LeaseState::kReleased);
+  EXPECT_FALSE(lease.lost().stop_requested());
+  EXPECT_FALSE(lease.loss());
+}
+
+TEST_P(LeaseTest, RenewGivesAFullLease) {
+  const Client client = connect();
+  Lease lease = take(client.mutex("orders"), {.ttl = 5s, .auto_renew = false});
+  const auto before = lease.deadline_boottime();
+  ASSERT_TRUE(lease.renew());
+  EXPECT_GT(lease.deadline_boottime(), before);
+}
+
+TEST_P(LeaseTest, TheDestructorReleases) {
+  const Client alice = connect();
+  const Client bob = connect();
+  { const Lease lease = take(alice.mutex("orders"), {.ttl = 60s}); }
+  EXPECT_TRUE(bob.mutex("orders").acquire({.wait = 5s}));
+}
+
+TEST_P(LeaseTest, AssigningReleasesWhatWasHeldBefore) {
+  const Client client = connect();
+  Lease lease = take(client.mutex("a"), {.ttl = 60s});
+  lease = take(client.mutex("b"), {.ttl = 60s});
+  EXPECT_EQ(lease.name(), "b");
+  EXPECT_TRUE(client.mutex("a").acquire({.wait = 5s}));
+  EXPECT_FALSE(is_free(client.mutex("b")));
+}
+
+TEST_P(LeaseTest, TheLeaseOutlivesClientAndMutexObjects) {
+  std::optional<Lease> lease;
+  {
+    const Client client = connect();
+    lease = take(client.mutex("orders"), {.ttl = 300ms});
+  }
+  EXPECT_FALSE(fires(lease->lost(), 700ms));
+  EXPECT_TRUE(lease->held());
+  EXPECT_TRUE(lease->release());
+}
+
+TEST_P(LeaseTest, MaxHoldEndsARunawayHolder) {
+  const Client alice = connect();
+  const Client bob = connect();
+  const auto before = base::BootClock::now();
+  const Lease lease = take(alice.mutex("orders"), {.ttl = 300ms, .max_hold = 900ms});
+  ASSERT_TRUE(fires(lease.lost()));
+  EXPECT_GE(base::BootClock::now() - before, 800ms);
+  EXPECT_LT(base::BootClock::now() - before, 2s);
+  EXPECT_FALSE(lease.held());
+  ASSERT_TRUE(lease.loss());
+  EXPECT_EQ(lease.loss()->code(), Errc::kLost);
+  EXPECT_TRUE(bob.mutex("orders").acquire({.wait = 2s}));
+}
+
+TEST_P(LeaseTest, ABrokenHolderIsToldWhoDidIt) {
+  const Client alice = connect();
+  const Client root = connect({.owner = "root on call"});
+  Lease lease = take(alice.mutex("orders"), {.ttl = 60s});
+  EXPECT_TRUE(fails_with(root.break_lock("orders", {0, 1}), Errc::kLost));
+  ASSERT_TRUE(root.break_lock("orders", lease.token(), "stuck since noon"));
+  ASSERT_TRUE(fires(lease.lost()));  // By the store's push, long before a renewal is due.
+  EXPECT_FALSE(lease.held());
+  ASSERT_TRUE(lease.loss());
+  EXPECT_EQ(lease.loss()->code(), Errc::kBroken);
+  EXPECT_NE(lease.loss()->message().find("root on call"), std::string::npos);
+  EXPECT_NE(lease.loss()->message().find("stuck since noon"), std::string::npos);
+  EXPECT_TRUE(fails_with(lease.release(), Errc::kBroken));
+  const auto info = root.inspect("orders");
+  ASSERT_TRUE(info && *info && (*info)->last_break);
+  EXPECT_EQ((*info)->last_break->token, lease.token());
+}
+
+TEST_P(LeaseTest, ADetachedLeaseIsAdoptedByItsId) {
+  const Client alice = connect();
+  const Client bob = connect();
+  std::string id;
+  Token token;
+  {
+    Lease lease = take(alice.mutex("orders {1}"), {.ttl = 30s});
+    id = lease.id();
+    token = lease.token();
+    lease.detach();
+    EXPECT_FALSE(lease.held());
+  }
+  EXPECT_FALSE(is_free(bob.mutex("orders {1}")));
+  auto lease = bob.adopt(id);
+  ASSERT_TRUE(lease) << lease.error().message();
+  EXPECT_TRUE(lease->held());
+  EXPECT_EQ(lease->token(), token);
+  EXPECT_EQ(lease->name(), "orders {1}");
+  ASSERT_TRUE(lease->release());
+  EXPECT_TRUE(is_free(alice.mutex("orders {1}")));
+  EXPECT_TRUE(fails_with(bob.adopt(id), Errc::kLost));
+}
+
+TEST_P(LeaseTest, AnAdoptedLeaseIsRenewed) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease lease = take(alice.mutex("orders"), {.ttl = 400ms});
+  const std::string id = lease.id();
+  lease.detach();
+  auto adopted = bob.adopt(id, {.ttl = 400ms});
+  ASSERT_TRUE(adopted) << adopted.error().message();
+  EXPECT_FALSE(fires(adopted->lost(), 1s));
+  EXPECT_TRUE(adopted->held());
+}
+
+TEST_P(LeaseTest, WhatIsNotALeaseIdIsRefused) {
+  const Client client = connect();
+  for (const char* text : {"", "x", "orders", "hf1:", "hf1:zz:orders"}) {
+    EXPECT_TRUE(fails_with(client.adopt(text), Errc::kInvalidArgument)) << text;
+  }
+}
+
+TEST_P(LeaseTest, ADetachedLeaseRunsOut) {
+  const Client client = connect();
+  {
+    Lease lease = take(client.mutex("orders"), {.ttl = 300ms});
+    lease.detach();
+  }
+  EXPECT_TRUE(client.mutex("orders").acquire({.wait = 2s}));
+}
+
+TEST_P(LeaseTest, CloseLosesLeasesAndFreesTheLocks) {
+  Client alice = connect();
+  const Client bob = connect();
+  const Lease lease = take(alice.mutex("orders"), {.ttl = 60s});
+  ASSERT_TRUE(alice.close());
+  EXPECT_TRUE(fires(lease.lost()));
+  EXPECT_FALSE(lease.held());
+  EXPECT_TRUE(bob.mutex("orders").acquire({.wait = 5s}));
+  EXPECT_TRUE(fails_with(alice.mutex("orders").acquire(), Errc::kClosed));
+  EXPECT_TRUE(fails_with(alice.inspect("orders"), Errc::kClosed));
+  EXPECT_TRUE(alice.close());
+}
+
+TEST_P(LeaseTest, CloseEndsAWait) {
+  Client alice = connect();
+  const Client bob = connect();
+  const Lease lease = take(bob.mutex("orders"));
+  std::atomic<bool> queued{false};
+  std::thread waiter([&] {
+    EXPECT_TRUE(fails_with(alice.mutex("orders").acquire({.on_queued =
+                                                              [&](std::uint32_t) {
+                                                                queued = true;
+                                                                queued.notify_all();
+                                                              }}),
+                           Errc::kClosed));
+  });
+  queued.wait(false);
+  EXPECT_TRUE(alice.close());
+  waiter.join();
+  const auto info = bob.inspect("orders");
+  ASSERT_TRUE(info && *info);
+  EXPECT_TRUE((*info)->waiters.empty());
+}
+
+TEST_P(LeaseTest, ManyLeasesAreRenewedTogether) {
+  const Client client = connect();
+  std::vector<Lease> leases;
+  for (int i = 0; i < 300; ++i) {
+    leases.push_back(take(client.mutex("bulk/" + std::to_string(i)), {.ttl = 1500ms}));
+  }
+  EXPECT_FALSE(fires(leases.front().lost(), 3s));
+  for (const Lease& lease : leases) EXPECT_TRUE(lease.held()) << lease.name();
+}
+
+TEST_P(LeaseTest, ABlockingCallbackDoesNotStopRenewals) {
+  const Client client = connect();
+  const Lease victim = take(client.mutex("victim"), {.ttl = 200ms, .auto_renew = false});
+  const Lease other = take(client.mutex("other"), {.ttl = 400ms});
+  std::atomic<bool> entered{false};
+  const std::stop_callback slow(victim.lost(), [&] {
+    entered = true;
+    entered.notify_all();
+    std::this_thread::sleep_for(1200ms);
+  });
+  entered.wait(false);
+  std::this_thread::sleep_for(900ms);  // More than two leases of the other one.
+  EXPECT_TRUE(other.held());
+}
+
+// --- Cancellation, at each phase of a request.
+
+TEST_P(LeaseTest, ACancelledRequestIsNotEvenSent) {
+  const Client client = connect();
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(
+      fails_with(client.mutex("orders").acquire({.cancel = stop.get_token()}), Errc::kCancelled));
+  EXPECT_TRUE(is_free(client.mutex("orders")));
+}
+
+TEST_P(LeaseTest, ACancelledWaitLeavesTheQueue) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease lease = take(alice.mutex("orders"));
+  std::stop_source stop;
+  const auto waited = bob.mutex("orders").acquire(
+      {.cancel = stop.get_token(), .on_queued = [&](std::uint32_t) { stop.request_stop(); }});
+  EXPECT_TRUE(fails_with(waited, Errc::kCancelled));
+  const auto info = alice.inspect("orders");
+  ASSERT_TRUE(info && *info);
+  EXPECT_TRUE((*info)->waiters.empty());
+  ASSERT_TRUE(lease.release());
+  EXPECT_TRUE(is_free(bob.mutex("orders")));
+}
+
+// Cancel and grant cross each other: either answer is right, and neither leaves the lock stuck.
+TEST_P(LeaseTest, ACancelThatCrossesTheGrantLeavesNothingHeld) {
+  const Client alice = connect();
+  const Client bob = connect();
+  for (int round = 0; round < 40; ++round) {
+    std::optional<Lease> lease = take(alice.mutex("orders"), {.ttl = 60s});
+    std::stop_source stop;
+    std::atomic<bool> queued{false};
+    std::thread waiter([&] {
+      const auto got = bob.mutex("orders").acquire(
+          {.ttl = 60s, .cancel = stop.get_token(), .on_queued = [&](std::uint32_t) {
+             queued = true;
+             queued.notify_all();
+           }});
+      EXPECT_TRUE(got || got.error().code() == Errc::kCancelled) << got.error().message();
+    });
+    queued.wait(false);
+    std::thread canceller([&] { stop.request_stop(); });
+    lease.reset();
+    canceller.join();
+    waiter.join();
+    auto next = alice.mutex("orders").acquire({.wait = 5s});
+    ASSERT_TRUE(next) << "round " << round << ": " << next.error().message();
+  }
+}
+
+TEST_P(LeaseTest, ACancelAfterTheGrantChangesNothing) {
+  const Client client = connect();
+  std::stop_source stop;
+  const Lease lease = take(client.mutex("orders"), {.cancel = stop.get_token()});
+  stop.request_stop();
+  EXPECT_TRUE(lease.held());
+}
+
+}  // namespace holdfast::testing
