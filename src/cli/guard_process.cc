@@ -261,6 +261,7 @@ void GuardProcess::on_command_change(int status) {
   if (WIFSTOPPED(status)) return say(GuardWord::kStopped, WSTOPSIG(status));
   if (WIFCONTINUED(status)) return say(GuardWord::kContinued);
   running_ = false;
+  if (status_) read_status();  // What became of exec comes first.
   say(GuardWord::kExited, status);
 }
 

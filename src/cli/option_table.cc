@@ -175,8 +175,9 @@ Result<void> OptionTable::parse(std::vector<std::string> arguments) {
     return impl_->wrong(error.what());
   }
   if (impl_->help) return {};
-  if (auto extras = impl_->check_extras(); !extras) return extras;
-  return impl_->read_values();
+  auto values = impl_->read_values();
+  auto extras = impl_->check_extras();
+  return extras ? values : extras;
 }
 
 }  // namespace holdfast::cli

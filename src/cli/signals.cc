@@ -8,13 +8,6 @@
 namespace holdfast::cli {
 
 Signals::Signals() {
-  sigset_t all;
-  sigfillset(&all);
-  // A fault of our own must still be fatal at once.
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
-    sigdelset(&all, fault);
-  }
-  pthread_sigmask(SIG_BLOCK, &all, &before_);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &pipe_before_);
@@ -23,6 +16,20 @@ Signals::Signals() {
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &usual, nullptr);
+  sigset_t all;
+  sigfillset(&all);
+  // A fault of our own must still be fatal at once.
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
+    sigdelset(&all, fault);
+  }
+  // What is ignored must not be blocked: the kernel would keep it, and the descriptor tell of it.
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    struct sigaction now {};
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) {
+      sigdelset(&all, signal);
+    }
+  }
+  pthread_sigmask(SIG_BLOCK, &all, &before_);
   fd_.reset(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 

@@ -93,6 +93,7 @@ void Supervisor::on_signal(int signal) {
       if (command_ != 0 && !end_.status) parts_.terminal.give_to(command_);
       break;
     default:
+      if (end_.status && default_of(signal) == SignalDefault::kEnds) signal_after_end_ = true;
       parts_.narrator.event("signal", lease_.remaining(), {{"signal", signal_name(signal)}});
       break;
   }
@@ -208,6 +209,7 @@ void Supervisor::back_up_guard() {
 }
 
 bool Supervisor::stay_until(Nanos until) const {
+  if (signal_after_end_) return lease_.held();
   while (lease_.held() && boottime_now() < until) {
     std::array<pollfd, 2> watched{
         {{parts_.signals.fd(), POLLIN, 0}, {lost_bell_->fd(), POLLIN, 0}}};

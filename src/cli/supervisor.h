@@ -68,6 +68,7 @@ class Supervisor {
   Nanos told_deadline_{};
   pid_t command_ = 0;
   bool stop_asked_ = false;
+  bool signal_after_end_ = false;  // It came while what was left of the command was ended.
   bool done_ = false;
 };
 

@@ -1,0 +1,44 @@
+#include "src/cli/config.h"
+
+#include <gtest/gtest.h>
+
+#include "src/cli/self_lock.h"
+
+namespace holdfast::cli {
+namespace {
+
+TEST(ConfigTest, SecretsInUrlsAreFound) {
+  for (const char* url :
+       {"redis://:pw@host", "redis://me:pw@host/0", "redis://host?password=x",
+        "etcd://h?ttl=3s&token=x", "failover:?chain=redis%3A%2F%2Fme%3Apw%40host",
+        "failover:?chain=failover%3A%3Fchain%3Dredis%253A%252F%252Fme%253Apw%2540h"}) {
+    EXPECT_TRUE(holds_secret(url)) << url;
+    EXPECT_EQ(without_secret(url).find("pw"), std::string::npos) << url;
+    EXPECT_EQ(without_secret(url).find('x'), std::string::npos) << url;
+  }
+}
+
+TEST(ConfigTest, UrlsWithoutSecretsStayAsTheyAre) {
+  for (const char* url : {"sqlite:///var/lib/a@b:c/locks.db", "memory:x", "redis://me@host:1/0",
+                          "redis://host?password_file=/etc/pw&ttl=30s"}) {
+    EXPECT_FALSE(holds_secret(url)) << url;
+    EXPECT_EQ(without_secret(url), url);
+  }
+}
+
+TEST(ConfigTest, UrlOptionsAreDecoded) {
+  EXPECT_EQ(url_option("sqlite:///x?ns=a%2Fb&ttl=3s", "ns"), "a/b");
+  EXPECT_EQ(url_option("sqlite:///x?ns=a&ttl=3s", "ttl"), "3s");
+  EXPECT_EQ(url_option("sqlite:///x", "ttl"), std::nullopt);
+  EXPECT_EQ(url_decoded("%41%zz%4"), "A%zz%4");
+}
+
+TEST(SelfLockTest, AStoreHasOneKeyHoweverItsUrlIsWritten) {
+  EXPECT_EQ(store_key("sqlite:///tmp/./x/../l.db?ttl=3s"), store_key("sqlite:///tmp/l%2Edb"));
+  EXPECT_NE(store_key("sqlite:///tmp/l.db?ns=a"), store_key("sqlite:///tmp/l.db"));
+  EXPECT_NE(store_key("sqlite:///tmp/l.db"), store_key("sqlite:///tmp/m.db"));
+  EXPECT_EQ(store_key("redis://:pw@host/0").find("pw"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast::cli
