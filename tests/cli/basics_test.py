@@ -1,0 +1,385 @@
+"""The other commands: help, stores, configuration, looking, leases, JSON shapes."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import unittest
+
+from harness import PATIENCE, PROGRAM, CliCase
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
+COMMANDS = ["run", "hold", "acquire", "renew", "release", "ls", "inspect", "watch", "break",
+            "doctor", "bench", "help", "version"]
+
+
+def shape(value):
+    """JSON with every value replaced by its type: what readers rely on."""
+    if isinstance(value, dict):
+        return {key: shape(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return {str: "text", bool: "bool", int: "number", float: "number",
+            type(None): "null"}[type(value)]
+
+
+class HelpTest(CliCase):
+    def test_without_arguments_it_helps_and_fails(self):
+        done = self.holdfast()
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("holdfast run NAME -- COMMAND", done.stdout)
+
+    def test_every_command_has_a_page_and_the_front_page_names_it(self):
+        front = self.holdfast("help").stdout
+        for command in COMMANDS:
+            with self.subTest(command=command):
+                page = self.holdfast("help", command)
+                self.assertEqual(page.returncode, 0)
+                self.assertTrue(page.stdout.startswith("holdfast " + command))
+                self.assertIn(command, front)
+        for command in COMMANDS[:-2]:
+            self.assertEqual(self.holdfast(command, "--help").stdout,
+                             self.holdfast("help", command).stdout)
+
+    def test_a_wrong_option_names_the_nearest_and_the_page(self):
+        done = self.holdfast("run", "--no-wiat", "job", "--", "true")
+        self.assertIn("did you mean --no-wait?", done.stderr)
+        self.assertIn("holdfast help run", done.stderr)
+
+    def test_a_wrong_command_names_the_nearest(self):
+        done = self.holdfast("inspct", "job")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("did you mean 'inspect'?", done.stderr)
+
+    def test_a_forgotten_double_dash_is_explained(self):
+        done = self.holdfast("run", "job", "make", "deploy")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("after '--'", done.stderr)
+
+    def test_wrong_durations_are_refused(self):
+        for text in ("", "x", "-1s", "1x", "1s1h", "1e3", "5 s", "9" * 30, "1.s", ".5s", "0x10",
+                     "1h1h", "200000y"):
+            with self.subTest(duration=text):
+                done = self.holdfast("run", "--ttl=" + text, "job", "--", "true")
+                self.assertEqual(done.returncode, 125)
+                self.assertIn("--ttl", done.stderr)
+
+    def test_completions_and_the_manual_know_every_command(self):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        for path in ("completions/holdfast.bash", "completions/_holdfast",
+                     "completions/holdfast.fish", "docs/man/holdfast.1", "docs/cli.md"):
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                text = file.read()
+            missing = [command for command in COMMANDS if not re.search(rf"\b{command}\b", text)]
+            self.assertEqual(missing, [], path)
+
+    def test_the_manual_knows_every_option_of_run(self):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        options = set(re.findall(r"--[a-z][a-z-]+", self.holdfast("help", "run").stdout))
+        for path in ("docs/man/holdfast.1", "docs/cli.md", "completions/holdfast.bash",
+                     "completions/_holdfast"):
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                text = file.read().replace("\\-", "-")
+            self.assertEqual(sorted(o for o in options if o not in text), [], path)
+
+
+class StoreChoiceTest(CliCase):
+    def setUp(self):
+        super().setUp()
+        del self.env["HOLDFAST_STORE"]
+
+    def as_user(self, *arguments, env=None):
+        """As somebody who is not root, with a home of their own."""
+        options = {}
+        if os.geteuid() == 0:
+            os.chmod(self.dir, 0o755)
+            os.makedirs(self.path("home"), exist_ok=True)
+            os.chown(self.path("home"), 65534, 65534)
+            options = {"user": 65534, "group": 65534, "extra_groups": []}
+        else:
+            os.makedirs(self.path("home"), exist_ok=True)
+        base = {**self.env, "HOME": self.path("home")}
+        return self.holdfast(*arguments, env=base if env is None else env, cwd="/", **options)
+
+    def test_the_default_is_a_file_of_the_users_own(self):
+        done = self.as_user("run", "-v", "job", "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        file = self.path("home/.local/state/holdfast/locks.db")
+        self.assertIn(file, done.stderr)
+        self.assertTrue(os.path.exists(file))
+
+    def test_xdg_state_home_comes_first(self):
+        state = self.path("home/st ate%")
+        done = self.as_user("run", "job", "--", "true",
+                            env={**self.env, "HOME": self.path("home"), "XDG_STATE_HOME": state})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(os.path.exists(state + "/holdfast/locks.db"))
+
+    def test_without_a_home_it_says_what_to_do(self):
+        env = {key: value for key, value in self.env.items() if key != "HOME"}
+        done = self.as_user("run", "job", "--", "true", env=env)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("--store", done.stderr)
+        self.assertIn("HOME", done.stderr)
+
+    def test_a_directory_that_cannot_be_written_is_explained(self):
+        os.makedirs(self.path("home"), exist_ok=True)
+        done = self.as_user("run", "--store", "sqlite:///proc/holdfast/locks.db", "job", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("/proc/holdfast", done.stderr)
+        done = self.as_user("run", "--store", f"sqlite://{self.dir}/locked/locks.db", "job", "--",
+                            "true")
+        self.assertEqual(done.returncode, 125, "the test's directory is not the user's")
+        self.assertIn("locked", done.stderr)
+
+    def test_option_environment_and_files_in_this_order(self):
+        os.makedirs(self.path(".config/holdfast"))
+        with open(self.path(".config/holdfast/config.toml"), "w", encoding="utf-8") as file:
+            file.write(f'store = "sqlite://{self.dir}/by-file.db"\n')
+        def store(*options, **variables):
+            done = self.holdfast("ls", "-v", *options, env={**self.env, **variables})
+            return re.search(r"by-\w+", done.stderr).group()
+        by_env = {"HOLDFAST_STORE": f"sqlite://{self.dir}/by-env.db"}
+        self.assertEqual(store(), "by-file")
+        self.assertEqual(store(**by_env), "by-env")
+        self.assertEqual(store("--store", f"sqlite://{self.dir}/by-option.db", **by_env),
+                         "by-option")
+
+    def config(self, text, *arguments):
+        with open(self.path("c.toml"), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.holdfast("run", "--config", self.path("c.toml"), *arguments, "job", "--",
+                             "true", env={**self.env, "HOLDFAST_STORE": self.store})
+
+    def test_mistakes_in_the_configuration_name_file_and_line(self):
+        for text, line, what in [("store = 5\n", 1, "store"), ("\nstroe = 'x'\n", 2, "store"),
+                                 ("[run]\n\nwait = 'x'\n", 3, "duration"),
+                                 ("[run]\non_lost = 'no'\n", 2, "ignore"),
+                                 ("[run]\nexit_lost = 300\n", 2, "255"),
+                                 ("a = \n", 1, ""), ("run = 3\n", 1, "run")]:
+            with self.subTest(text=text):
+                done = self.config(text)
+                self.assertEqual(done.returncode, 125)
+                self.assertIn(f"c.toml:{line}: ", done.stderr)
+                self.assertIn(what, done.stderr)
+
+    def test_the_configuration_sets_defaults_and_options_come_first(self):
+        text = "ttl = '3s'\n[run]\nkill_after = '2s'\n"
+        self.assertEqual(self.config(text).returncode, 125, "more than a third")
+        self.assertEqual(self.config(text, "--kill-after", "1s").returncode, 0)
+
+    def test_a_missing_file_is_an_error_only_when_it_was_named(self):
+        done = self.holdfast("ls", "--config", self.path("missing.toml"))
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("missing.toml", done.stderr)
+
+    def test_a_secret_in_the_url_is_never_shown(self):
+        done = self.holdfast("run", "-v", "--store", "redis://me:s3cret@localhost/?password=s3cret",
+                             "job", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertNotIn("s3cret", done.stderr)
+
+
+class LookTest(CliCase):
+    def test_a_free_lock_is_free(self):
+        info = self.inspect("nobody")
+        self.assertEqual((info["held"], info["holders"], info["owner"]), (False, [], None))
+        self.assertIn("free", self.holdfast("inspect", "nobody").stdout)
+
+    def test_inspect_and_ls_tell_who_holds_and_who_waits(self):
+        holder = self.holder("job", "--reason", "nightly")
+        waiter = self.run_locked("job", "--", "true")
+        waiter.event("waiting")
+        info = self.inspect()
+        self.assertEqual(info["name"], "job")
+        self.assertEqual((info["pid"], info["reason"]), (holder.pid, "nightly"))
+        self.assertIsInstance(info["token"], str)
+        self.assertGreater(info["time_left_ms"], 0)
+        self.assertRegex(info["since"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+        self.assertEqual([w["pid"] for w in info["waiters"]], [waiter.pid])
+        listed = json.loads(self.holdfast("ls", "--json", "jo").stdout)
+        self.assertEqual([lock["name"] for lock in listed], ["job"])
+        self.assertEqual(json.loads(self.holdfast("ls", "--json", "x").stdout), [])
+        self.assertIn("nightly", self.holdfast("ls").stdout)
+        self.assertIn("waiter 1", self.holdfast("inspect", "job").stdout)
+
+    def test_break_needs_the_right_token_and_leaves_a_trace(self):
+        self.holder(ttl="30s")
+        self.assertEqual(self.holdfast("break", "job").returncode, 125)
+        self.assertEqual(self.holdfast("break", "job", "--token", "x").returncode, 125)
+        self.assertEqual(self.holdfast("break", "job", "--token", "1").returncode, 123)
+        self.assertTrue(self.inspect()["held"])
+        done = self.holdfast("break", "job", "--token", self.inspect()["token"], "--reason", "fire")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse(self.inspect()["held"])
+        self.assertEqual(self.inspect()["last_break"]["reason"], "fire")
+
+    def test_watch_tells_what_happens(self):
+        watch = subprocess.Popen([PROGRAM, "watch", "--json", "--count", "2", "jo"], env=self.env,
+                                 stdout=subprocess.PIPE, text=True)
+        self.addCleanup(watch.wait)
+        self.addCleanup(watch.kill)
+        self.addCleanup(watch.stdout.close)
+        # A watch sees what happens after it began; until it has, there is nothing to await.
+        for _ in range(100):
+            self.assertEqual(self.holdfast("run", "job", "--", "sleep", "0.1").returncode, 0)
+            if select.select([watch.stdout], [], [], 0)[0]:
+                break
+        event = json.loads(watch.stdout.readline())
+        self.assertEqual(event["name"], "job")
+        self.assertIn(event["event"], ("granted", "released"))
+
+    def test_doctor_tells_health_by_its_status(self):
+        done = self.holdfast("doctor", "--json")
+        report = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 0 if report["healthy"] else 1)
+        self.assertEqual(
+            self.holdfast("doctor", "--require", "fenced,survives-restart").returncode, 0)
+        self.assertEqual(self.holdfast("doctor", "--require", "magic").returncode, 125)
+        done = self.holdfast("doctor", "--store", "memory:", "--require", "survives-restart")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("survives-restart", done.stderr)
+
+    def test_bench_gives_its_figures(self):
+        done = self.holdfast("bench", "--duration", "200ms", "--in-flight", "2", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = json.loads(done.stdout)
+        self.assertGreater(figures["pairs_per_s"], 0)
+        self.assertGreater(figures["handoff_us"]["p50"], 0)
+        self.assertGreaterEqual(figures["acquire_us"]["p99"], figures["acquire_us"]["p50"])
+        self.assertEqual(figures["errors"], 0)
+
+
+class LeaseTest(CliCase):
+    def test_acquire_renew_release(self):
+        lease = self.holdfast("acquire", "--ttl", "20s", "job").stdout.strip()
+        self.assertEqual(self.holdfast("run", "--no-wait", "job", "--", "true").returncode, 124)
+        self.assertEqual(self.holdfast("renew", lease).returncode, 0)
+        self.assertEqual(self.holdfast("release", lease).returncode, 0)
+        self.assertEqual(self.holdfast("run", "--no-wait", "job", "--", "true").returncode, 0)
+
+    def test_a_lease_that_ended_says_so(self):
+        lease = self.holdfast("acquire", "--ttl", "300ms", "job").stdout.strip()
+        self.assertEqual(self.holdfast("run", "--wait", "5s", "job", "--", "true").returncode, 0)
+        for command in ("renew", "release"):
+            self.assertEqual(self.holdfast(command, lease).returncode, 123)
+
+    def test_garbage_is_no_lease(self):
+        self.assertEqual(self.holdfast("renew", "garbage").returncode, 125)
+
+    def test_acquire_of_a_held_lock_gives_124(self):
+        self.holder()
+        self.assertEqual(self.holdfast("acquire", "--no-wait", "job").returncode, 124)
+        self.assertEqual(self.holdfast("hold", "--wait", "100ms", "job").returncode, 124)
+
+    def test_a_lease_id_that_nobody_can_read_is_given_back(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            done = subprocess.run([PROGRAM, "acquire", "job"], env=self.env, stdout=full,
+                                  stderr=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, 125)
+        self.assertFalse(self.inspect()["held"])
+
+    def hold(self, *options):
+        process = subprocess.Popen([PROGRAM, "hold", *options, "job"], env=self.env,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        for stream in (process.stderr, process.stdout, process.stdin):
+            self.addCleanup(stream.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertTrue(select.select([process.stdout], [], [], PATIENCE)[0])
+        return process, process.stdout.readline()
+
+    def test_hold_holds_until_its_input_ends(self):
+        process, line = self.hold()
+        self.assertRegex(line, r"^held job token \d{10}\.\d{20}$")
+        self.assertTrue(self.inspect()["held"])
+        process.stdin.write("ignored\n")
+        process.stdin.close()
+        self.assertEqual(process.wait(PATIENCE), 0)
+        self.assertFalse(self.inspect()["held"])
+
+    def test_hold_holds_until_a_signal_comes(self):
+        process, _ = self.hold()
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE), 0)
+        self.assertFalse(self.inspect()["held"])
+
+    def test_hold_tells_a_loss(self):
+        process, line = self.hold("--ttl", "600ms")
+        self.assertEqual(self.holdfast("break", "job", "--token", line.split()[-1]).returncode, 0)
+        self.assertEqual(process.wait(PATIENCE), 123)
+        self.assertIn("lost", process.stderr.read())
+
+
+class DescriptorTest(CliCase):
+    def shell(self, script):
+        return subprocess.run(["sh", "-c", script, "sh", PROGRAM], env=self.env, text=True,
+                              capture_output=True, timeout=20, check=False)
+
+    def test_closed_descriptors_do_no_harm(self):
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            with self.subTest(closed=closed):
+                self.assertEqual(self.shell(f'"$1" run job -- true {closed}').returncode, 0)
+        check = subprocess.run(["sqlite3", self.path("locks.db"), "pragma integrity_check"],
+                               capture_output=True, text=True, check=False)
+        self.assertIn("ok", check.stdout or "ok")
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for command in ("ls --json", "inspect job", "help", "version", "doctor"):
+            with self.subTest(command=command):
+                self.assertEqual(self.shell(f'"$1" {command} > /dev/full').returncode, 125)
+                self.assertEqual(self.shell(f'"$1" {command} >&-').returncode, 125)
+
+    def test_a_pipe_that_closes_ends_run_with_the_commands_status(self):
+        done = self.shell('{ "$1" run job -- sh -c "echo x; exit 5"; echo $? >&2; } | true')
+        self.assertRegex(done.stderr, r"5|141")
+
+
+class ShapeTest(CliCase):
+    """What --json prints, as types: kept in golden files."""
+
+    def check(self, name, value):
+        path = os.path.join(GOLDEN, name + ".json")
+        text = json.dumps(shape(value), indent=2) + "\n"
+        if os.environ.get("HOLDFAST_UPDATE_GOLDEN") == "1":
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        with open(path, encoding="utf-8") as file:
+            self.assertEqual(text, file.read(),
+                             f"{path} (HOLDFAST_UPDATE_GOLDEN=1 accepts the new shape)")
+
+    def json_of(self, *arguments):
+        return json.loads(self.holdfast(*arguments).stdout)
+
+    def test_shapes(self):
+        self.check("inspect_free", self.json_of("inspect", "--json", "job"))
+        holder = self.holder("job", ttl="30s")
+        waiter = self.run_locked("job", "--", "true")
+        self.check("event_waiting", waiter.event("waiting"))
+        self.check("inspect_held", self.json_of("inspect", "--json", "job"))
+        self.check("ls", self.json_of("ls", "--json"))
+        token = self.inspect()["token"]
+        self.check("break", self.json_of("break", "--json", "job", "--token", token))
+        for word in ("acquired", "started", "exited", "released"):
+            self.check("event_" + word, waiter.event(word))
+        self.check("inspect_broken", self.json_of("inspect", "--json", "job"))
+        self.check("event_lost", holder.event("lost"))
+
+    def test_shapes_of_leases(self):
+        lease = self.json_of("acquire", "--json", "job")
+        self.check("acquire", lease)
+        self.check("renew", self.json_of("renew", "--json", lease["lease"]))
+        self.check("release", self.json_of("release", "--json", lease["lease"]))
+
+    def test_shapes_of_doctor_bench_version(self):
+        report = self.json_of("doctor", "--json")
+        self.check("doctor", report)
+        self.check("bench", self.json_of("bench", "--json", "--duration", "100ms"))
+        self.check("version", self.json_of("version", "--json"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,210 @@
+"""What `holdfast run` survives: kills and stops of either process, stubborn trees, lost locks."""
+
+import os
+import signal
+import unittest
+
+from harness import NOBODY_LEFT, STUBBORN, CliCase, alive, boottime
+
+
+class FaultCase(CliCase):
+    TTL = "2s"
+
+    def setUp(self):
+        super().setUp()
+        self.pids_file = self.path("pids")
+        self.env["PIDS"] = self.pids_file
+
+    def stubborn(self, *options, ttl=None):
+        """A holder whose tree does not want to end; and the processes of that tree."""
+        running = self.run_locked("--ttl", ttl or self.TTL, *options, "job", "--", "sh", "-c",
+                                  STUBBORN)
+        running.event("started")
+        return running, self.read_pids(self.pids_file, 4)
+
+    def successor(self):
+        """Waits for the lock, and looks whether the tree before it has ended."""
+        running = self.run_locked("--wait", "20s", "job", "--", "sh", "-c", NOBODY_LEFT)
+        running.event("waiting")
+        return running
+
+    def assert_successor_is_alone(self, successor, former_token):
+        self.assertEqual(successor.line(), "nobody left")
+        self.assertEqual(successor.status(), 0)
+        self.assertGreater(successor.event("acquired")["token"], former_token)
+
+    def assert_all_gone(self, pids):
+        self.assertEqual([pid for pid in pids if alive(pid)], [])
+
+
+class KilledTest(FaultCase):
+    def test_the_tree_is_dead_before_the_next_one_holds_when_the_program_is_killed(self):
+        running, pids = self.stubborn()
+        token = self.inspect()["token"]
+        successor = self.successor()
+        running.process.kill()
+        self.assert_successor_is_alone(successor, token)
+        self.assert_all_gone(pids)
+
+    def test_a_well_behaved_command_is_asked_to_end_when_the_program_is_killed(self):
+        running = self.run_locked(
+            "--ttl", "5s", "job", "--", "sh", "-c",
+            "trap 'echo asked > said; exit' TERM; echo ready; while :; do sleep 0.05; done",
+            cwd=self.dir)
+        self.assertEqual(running.line(), "ready")
+        running.process.kill()
+        self.until(lambda: os.path.exists(self.path("said")), "SIGTERM at once")
+
+    def test_a_killed_guard_ends_the_run_with_125_and_an_empty_tree(self):
+        running, pids = self.stubborn()
+        os.kill(running.guard(), signal.SIGKILL)
+        self.assertEqual(running.status(), 125)
+        self.assert_all_gone(pids)
+        self.assertIn("guard", running.errors())
+        self.assertFalse(self.inspect()["held"])
+
+    def test_a_guard_killed_while_waiting_ends_the_wait_with_125(self):
+        self.holder()
+        waiter = self.run_locked("job", "--", "true")
+        waiter.event("waiting")
+        os.kill(waiter.guard(), signal.SIGKILL)
+        self.assertEqual(waiter.status(), 125)
+        self.assertEqual(self.inspect()["waiters"], [])
+
+    def test_a_waiter_killed_while_waiting_leaves_no_process_and_no_command(self):
+        holder = self.holder()
+        waiter = self.run_locked("--ttl", "1s", "job", "--", "touch", self.path("ran"))
+        waiter.event("waiting")
+        guard = waiter.guard()
+        waiter.process.kill()
+        self.until(lambda: not alive(guard), "the guard ends with its program")
+        holder.signal(signal.SIGTERM)
+        self.assertEqual(self.holdfast("run", "job", "--", "true").returncode, 0)
+        self.assertFalse(os.path.exists(self.path("ran")))
+
+
+class StoppedTest(FaultCase):
+    def test_a_program_stopped_beyond_its_lease_has_lost_and_its_tree_is_dead(self):
+        for leases in (1, 3):
+            with self.subTest(leases=leases):
+                if os.path.exists(self.pids_file):
+                    os.remove(self.pids_file)
+                running, pids = self.stubborn(ttl="1s")
+                token = self.inspect()["token"]
+                running.signal(signal.SIGSTOP)
+                stopped_at = boottime()
+                self.assert_successor_is_alone(self.successor(), token)
+                self.assert_all_gone(pids)
+                self.until(lambda: boottime() >= stopped_at + leases, f"{leases} leases")
+                running.signal(signal.SIGCONT)
+                self.assertEqual(running.status(), 123)
+                running.event("lost")
+
+    def test_half_a_lease_does_no_harm(self):
+        running = self.run_locked("--ttl", "3s", "--kill-after", "100ms", "job", "--", "sh", "-c",
+                                  "echo ready; read line; exit 5", stdin=-1)
+        self.assertEqual(running.line(), "ready")
+        running.signal(signal.SIGSTOP)
+        stopped_at = boottime()
+        self.until(lambda: boottime() >= stopped_at + 1.5, "half a lease")
+        running.signal(signal.SIGCONT)
+        running.event("renewed")
+        running.process.stdin.write(b"\n")
+        running.process.stdin.flush()
+        self.assertEqual(running.status(), 5)
+
+    def test_a_stopped_guard_is_set_going_again(self):
+        running = self.run_locked("job", "--", "sh", "-c", "echo ready; read line; exit 5",
+                                  stdin=-1)
+        self.assertEqual(running.line(), "ready")
+        os.kill(running.guard(), signal.SIGSTOP)
+        running.process.stdin.write(b"\n")
+        running.process.stdin.flush()
+        self.assertEqual(running.status(), 5)
+
+
+class LostTest(FaultCase):
+    def break_lock(self):
+        info = self.inspect()
+        done = self.holdfast("break", "job", "--token", info["token"], "--reason", "test")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return info
+
+    def test_a_broken_lock_ends_the_tree_with_123_within_the_lease(self):
+        running, pids = self.stubborn()
+        lease_end = boottime() + self.break_lock()["time_left_ms"] / 1000
+        running.event("lost")
+        self.assertEqual(running.status(), 123)
+        self.assertLess(boottime(), lease_end)
+        self.assert_all_gone(pids)
+
+    def test_the_status_of_a_loss_can_be_remapped(self):
+        running = self.run_locked("--ttl", "1s", "--exit-lost", "99", "job", "--", "sleep", "60")
+        running.event("started")
+        self.break_lock()
+        self.assertEqual(running.status(), 99)
+
+    def test_a_command_that_ends_well_on_being_told_still_gives_123(self):
+        running = self.run_locked("--ttl", "1s", "job", "--", "sh", "-c",
+                                  "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done")
+        self.assertEqual(running.line(), "ready")
+        self.break_lock()
+        self.assertEqual(running.status(), 123)
+
+    def test_a_loss_that_only_the_release_finds_gives_123(self):
+        running = self.run_locked("--ttl", "30s", "job", "--", "sh", "-c", "echo ready; read line",
+                                  stdin=-1)
+        self.assertEqual(running.line(), "ready")
+        self.break_lock()
+        running.process.stdin.write(b"\n")
+        running.process.stdin.flush()
+        self.assertEqual(running.status(), 123)
+
+    def test_on_lost_kill_does_not_ask_first(self):
+        running = self.run_locked(
+            "--ttl", "1s", "--on-lost", "kill", "job", "--", "sh", "-c",
+            "trap 'touch asked' TERM; echo ready; while :; do sleep 0.05; done", cwd=self.dir)
+        self.assertEqual(running.line(), "ready")
+        self.break_lock()
+        self.assertEqual(running.status(), 123)
+        self.assertFalse(os.path.exists(self.path("asked")))
+
+    def test_on_lost_ignore_lets_the_command_end_and_says_so(self):
+        running = self.run_locked("--ttl", "1s", "--on-lost", "ignore", "job", "--", "sh", "-c",
+                                  "echo ready; read line; exit 6", stdin=-1)
+        self.assertEqual(running.line(), "ready")
+        self.break_lock()
+        self.assertFalse(running.event("lost")["command_ended"])
+        running.process.stdin.write(b"\n")
+        running.process.stdin.flush()
+        self.assertEqual(running.status(), 6)
+        self.assertIn("--on-lost ignore", running.errors())
+
+
+class LeftoverTest(FaultCase):
+    def test_what_outlives_the_command_is_ended_before_the_lock_is_free(self):
+        running = self.run_locked(
+            "--kill-after", "300ms", "job", "--", "sh", "-c",
+            "setsid sh -c 'trap \"\" TERM; echo $$ >> \"$PIDS\"; sleep 60; :' & "
+            "while [ ! -s \"$PIDS\" ]; do sleep 0.01; done; exit 4")
+        self.assertEqual(running.status(), 4)
+        self.assert_all_gone(self.read_pids(self.pids_file, 1))
+        self.assertIn("still running", running.errors())
+
+    def test_leftover_wait_holds_the_lock_until_they_end(self):
+        running = self.run_locked("--leftover", "wait", "job", "--", "sh", "-c",
+                                  "(read line < fifo) & exit 4", cwd=self.make_fifo())
+        running.event("exited")
+        self.assertTrue(self.inspect()["held"])
+        with open(self.path("fifo"), "w", encoding="ascii") as fifo:
+            fifo.write("\n")
+        self.assertEqual(running.status(), 4)
+        self.assertFalse(self.inspect()["held"])
+
+    def make_fifo(self):
+        os.mkfifo(self.path("fifo"))
+        return self.dir
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

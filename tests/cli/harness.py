@@ -1,0 +1,213 @@
+"""Drives the real program. Every process started here has a bounded life and is ended by cleanup."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ.get("HOLDFAST_PROGRAM", "build/dev/bin/holdfast")
+PATIENCE = float(os.environ.get("HOLDFAST_TEST_PATIENCE", "15"))  # Seconds that an event may take on a busy machine.
+
+
+def state_of(pid):
+    """The process state letter; '' when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rsplit(b")", 1)[1].split()[0].decode()
+    except OSError:
+        return ""
+
+
+def alive(pid):
+    return state_of(pid) not in ("", "Z", "X")
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rsplit(b")", 1)[1].split()[1])
+
+
+def children_named(pid, name):
+    """Children of `pid` whose thread name is `name`."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/comm", encoding="utf-8", errors="replace") as file:
+                comm = file.read().strip()
+            if parent_of(entry) == pid and comm == name:
+                found.append(int(entry))
+        except OSError:
+            continue
+    return found
+
+
+def boottime():
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Running:
+    """A `holdfast` process whose JSON events can be awaited."""
+
+    def __init__(self, case, arguments, **options):
+        self.case = case
+        read_end, write_end = os.pipe()
+        self.reader = read_end
+        self.buffer = b""
+        self.events = []
+        env = options.pop("env", case.env)
+        command = [PROGRAM, "run", "--json-fd", str(write_end), *arguments]
+        options.setdefault("stdin", subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command, env=env, pass_fds=(write_end,), start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        os.close(write_end)
+        self.pid = self.process.pid
+        case.addCleanup(self.clean)
+
+    def clean(self):
+        if self.process.poll() is None:
+            for pid in [*children_named(self.pid, "holdfast-guard"), self.pid]:
+                for number in (signal.SIGCONT, signal.SIGTERM):
+                    try:
+                        os.kill(pid, number)
+                    except OSError:
+                        pass
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()  # The guard ends the rest.
+                self.process.wait()
+        for stream in (self.process.stdout, self.process.stderr, self.process.stdin):
+            if stream:
+                stream.close()
+        os.close(self.reader)
+
+    def event(self, word):
+        """Waits for the next event of that name and returns it."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            for i, event in enumerate(self.events):
+                if event["event"] == word:
+                    del self.events[: i + 1]
+                    return event
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self.reader], [], [], left)[0]:
+                self.case.fail(f"no event '{word}' in {PATIENCE} s; seen: {self.events}")
+            chunk = os.read(self.reader, 65536)
+            if not chunk:
+                self.case.fail(f"ended without '{word}'; seen: {self.events}; "
+                               f"stderr: {self.process.stderr.read()!r}")
+            self.buffer += chunk
+            *lines, self.buffer = self.buffer.split(b"\n")
+            self.events += [json.loads(line) for line in lines]
+
+    def line(self):
+        """The next line that the command prints."""
+        if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
+            self.case.fail("the command printed nothing")
+        text = b""
+        while not text.endswith(b"\n"):
+            byte = os.read(self.process.stdout.fileno(), 1)
+            if not byte:
+                break
+            text += byte
+        return text.decode().rstrip("\n")
+
+    def signal(self, number):
+        os.kill(self.pid, number)
+
+    def guard(self):
+        # It gives itself its name, so on a busy machine it may be there without it for a moment.
+        self.case.until(lambda: children_named(self.pid, "holdfast-guard"), "the guard")
+        return children_named(self.pid, "holdfast-guard")[0]
+
+    def status(self):
+        """Waits for the end: the exit status, or -n for signal n."""
+        return self.process.wait(PATIENCE)
+
+    def errors(self):
+        return self.process.stderr.read().decode()
+
+
+class CliCase(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="holdfast-cli-")
+        self.addCleanup(directory.cleanup)
+        self.dir = directory.name
+        self.env = {key: value for key, value in os.environ.items()
+                    if not key.startswith(("HOLDFAST_", "XDG_"))}
+        self.store = f"sqlite://{self.dir}/locks.db"
+        self.env.update(HOLDFAST_STORE=self.store, HOME=self.dir, LC_ALL="C.UTF-8", TZ="UTC")
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def holdfast(self, *arguments, env=None, stdin="", timeout=20, **options):
+        """Runs to the end; a CompletedProcess with text."""
+        return subprocess.run(
+            [PROGRAM, *arguments], env=env or self.env, input=stdin, capture_output=True,
+            text=True, errors="surrogateescape", timeout=timeout, start_new_session=True,
+            check=False, **options)
+
+    def run_locked(self, *arguments, **options):
+        return Running(self, arguments, **options)
+
+    def holder(self, name="job", *options, ttl="10s"):
+        """Somebody who holds `name` until the end of the test."""
+        running = self.run_locked("--ttl", ttl, *options, name, "--", "sleep", "60")
+        running.event("started")
+        return running
+
+    def inspect(self, name="job"):
+        done = self.holdfast("inspect", "--json", name)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def until(self, condition, what):
+        """For states of the system that no event tells of."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                self.fail(f"not in {PATIENCE} s: {what}")
+            time.sleep(0.01)
+
+    def read_pids(self, path, count):
+        def ready():
+            try:
+                with open(path, encoding="ascii") as file:
+                    return len(file.read().split()) >= count
+            except OSError:
+                return False
+        self.until(ready, f"{count} process ids in {path}")
+        with open(path, encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+
+
+# A stubborn tree: the command ignores SIGTERM, and so do a child, a grandchild whose parent has
+# gone, and a child in a session of its own. All write their process ids to $PIDS.
+STUBBORN = r"""
+trap '' TERM HUP INT
+note() { sh -c 'echo $PPID' >> "$PIDS"; }
+(note; sleep 60) &
+(setsid sh -c 'trap "" TERM; echo $$ >> "$PIDS"; sleep 60; :' &)
+setsid sh -c 'trap "" TERM; echo $$ >> "$PIDS"; sleep 60; :' &
+echo $$ >> "$PIDS"
+sleep 60
+"""
+
+# Fails with 55 when one of the processes in $PIDS is still there.
+NOBODY_LEFT = r"""
+for pid in $(cat "$PIDS"); do
+  state=$(sed 's/.*) //; s/ .*//' "/proc/$pid/stat" 2>/dev/null)
+  case "$state" in ''|Z|X) ;; *) echo "process $pid is $state"; exit 55 ;; esac
+done
+echo nobody left
+"""

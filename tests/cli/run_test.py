@@ -1,0 +1,275 @@
+"""`holdfast run`: exit status, environment, signals, nesting."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+from harness import CliCase
+
+
+class ExitStatusTest(CliCase):
+    def status(self, *arguments, **options):
+        return self.holdfast("run", *arguments, **options).returncode
+
+    def test_the_commands_own_status_is_passed_on(self):
+        self.assertEqual(self.status("job", "--", "true"), 0)
+        self.assertEqual(self.status("job", "--", "sh", "-c", "exit 7"), 7)
+
+    def test_a_command_ended_by_a_signal_gives_128_and_its_number(self):
+        self.assertEqual(self.status("job", "--", "sh", "-c", "kill -TERM $$"), 143)
+        self.assertEqual(self.status("job", "--", "sh", "-c", "kill -KILL $$"), 137)
+
+    def test_a_command_that_cannot_be_run_gives_126_or_127(self):
+        done = self.holdfast("run", "job", "--", self.path("missing"))
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("No such file", done.stderr)
+        self.assertEqual(self.status("job", "--", "no-such-program-anywhere"), 127)
+        self.assertEqual(self.status("job", "--", self.dir), 126)
+        with open(self.path("plain"), "w", encoding="ascii") as file:
+            file.write("data")
+        self.assertEqual(self.status("job", "--", self.path("plain")), 126)
+        self.assertFalse(self.inspect()["held"], "given back after a command that cannot be run")
+
+    def test_own_failures_give_125(self):
+        self.assertEqual(self.status("--tll", "5s", "job", "--", "true"), 125)
+        self.assertEqual(self.status("job"), 125)
+        self.assertEqual(self.status("job", "--"), 125)
+        self.assertEqual(self.status("--store", "sqlite:///proc/no/locks.db", "job", "--", "true"),
+                         125)
+        self.assertEqual(self.status("--store", "nonsense://x", "job", "--", "true"), 125)
+
+    def test_a_held_lock_gives_124_when_time_is_up(self):
+        self.holder()
+        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 124)
+        self.assertEqual(self.status("--wait", "200ms", "job", "--", "true"), 124)
+        self.assertEqual(self.inspect()["waiters"], [])
+
+    def test_own_codes_can_be_remapped(self):
+        self.holder()
+        self.assertEqual(
+            self.status("--no-wait", "--exit-timeout", "75", "job", "--", "true"), 75)
+        self.assertEqual(self.status("--exit-error", "76", "--bad", "job", "--", "true"), 76)
+        self.assertEqual(self.status("--exit-error", "77", "--store", "nonsense://x", "job", "--",
+                                     "true"), 77)
+
+    def test_kill_after_beyond_a_third_of_the_lease_is_refused(self):
+        done = self.holdfast("run", "--ttl", "3s", "--kill-after", "1100ms", "job", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("third", done.stderr)
+
+    def test_min_hold_keeps_the_lock_after_the_command(self):
+        running = self.run_locked("--min-hold", "1500ms", "job", "--", "true")
+        running.event("exited")
+        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 124)
+        self.assertEqual(running.status(), 0)
+        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 0)
+
+    def test_a_signal_ends_min_hold(self):
+        running = self.run_locked("--min-hold", "50s", "job", "--", "true")
+        running.event("exited")
+        running.signal(signal.SIGTERM)
+        self.assertEqual(running.status(), 0)
+        self.assertFalse(self.inspect()["held"])
+
+    def test_max_hold_ends_the_command_with_123(self):
+        running = self.run_locked("--max-hold", "500ms", "--ttl", "3s", "job", "--", "sleep", "60")
+        self.assertIn("--max-hold", running.event("lost")["message"])
+        self.assertEqual(running.status(), 123)
+
+
+class EnvironmentTest(CliCase):
+    def variables(self, *arguments, env=None):
+        done = self.holdfast("run", *arguments, "--", "env", "-0", env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pairs = [entry.split("=", 1) for entry in done.stdout.split("\0") if "=" in entry]
+        names = [name for name, _ in pairs]
+        self.assertEqual(len(names), len(set(names)), "no variable twice")
+        return dict(pairs)
+
+    def test_the_command_gets_the_lock(self):
+        env = self.variables("job")
+        self.assertEqual(env["HOLDFAST_NAME"], "job")
+        self.assertRegex(env["HOLDFAST_TOKEN"], r"^\d{10}\.\d{20}$")
+        self.assertRegex(env["HOLDFAST_DEADLINE"], r"^\d+\.\d{3}$")
+        self.assertTrue(env["HOLDFAST_OWNER"])
+        self.assertEqual(env["HOLDFAST_STORE"], self.store)
+
+    def test_inherited_variables_are_replaced(self):
+        env = self.variables("job", env={**self.env, "HOLDFAST_NAME": "stale",
+                                         "HOLDFAST_TOKEN": "1"})
+        self.assertEqual(env["HOLDFAST_NAME"], "job")
+        self.assertNotEqual(env["HOLDFAST_TOKEN"], "1")
+
+    def test_the_store_option_reaches_the_command(self):
+        other = f"sqlite://{self.dir}/other.db"
+        self.assertEqual(self.variables("--store", other, "job")["HOLDFAST_STORE"], other)
+
+    def test_a_command_is_passed_as_it_is(self):
+        done = self.holdfast("run", "job", "--", "printf", "%s\n", "[a,b]", "--", "{}", "", "-x")
+        self.assertEqual(done.stdout, "[a,b]\n--\n{}\n\n-x\n")
+
+    def test_standard_input_reaches_the_command(self):
+        done = self.holdfast("run", "job", "--", "cat", stdin="from outside")
+        self.assertEqual(done.stdout, "from outside")
+
+    def test_blocked_and_ignored_signals_are_as_before(self):
+        done = self.holdfast("run", "job", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")
+        plain = subprocess.run(["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"],
+                               capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, plain.stdout)
+
+
+NAMES = ["{a}{b}", "a/b//c", "it's \"quoted\" `x` $y", "%41 %", "* ? [x]", "über/ℵ", "n" * 256, " "]
+
+
+class NestingTest(CliCase):
+    def nested(self, outer, inner, *options):
+        return self.holdfast("run", outer, "--", self.program, "run", *options, inner, "--",
+                             "printenv", "HOLDFAST_NAME")
+
+    def setUp(self):
+        super().setUp()
+        from harness import PROGRAM
+        self.program = os.path.abspath(PROGRAM)
+
+    def test_the_same_name_is_refused_at_once(self):
+        done = self.nested("job", "job")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("deadlock", done.stderr)
+
+    def test_the_same_store_by_another_spelling_is_the_same(self):
+        os.symlink(self.dir, self.path("link"))
+        done = self.nested("job", "job", "--store", f"sqlite://{self.dir}/link/locks.db?ttl=20s")
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertIn("deadlock", done.stderr)
+
+    def test_other_names_and_other_stores_nest(self):
+        done = self.nested("outer", "inner")
+        self.assertEqual((done.returncode, done.stdout), (0, "inner\n"), done.stderr)
+        done = self.nested("job", "job", "--store", f"sqlite://{self.dir}/other.db")
+        self.assertEqual((done.returncode, done.stdout), (0, "job\n"), done.stderr)
+
+    def test_names_of_any_kind_work_and_are_recognised(self):
+        for name in NAMES:
+            with self.subTest(name=name):
+                done = self.nested(name, name)
+                self.assertEqual(done.returncode, 125, done.stderr)
+                self.assertIn("deadlock", done.stderr)
+
+    def test_a_variable_that_outlived_its_lock_is_no_deadlock(self):
+        done = self.holdfast("run", "job", "--", "printenv", "HOLDFAST_HELD")
+        env = {**self.env, "HOLDFAST_HELD": done.stdout.strip()}
+        self.assertEqual(self.holdfast("run", "job", "--", "true", env=env).returncode, 0)
+        for junk in ("", "{", "[1,[2]]", '[["a","b"]]'):
+            env["HOLDFAST_HELD"] = junk
+            self.assertEqual(self.holdfast("run", "job", "--", "true", env=env).returncode, 0)
+
+    def test_impossible_names_are_refused(self):
+        for name in ["", "n" * 257, "a\x01b", "a/../b", b"\xff\xfe"]:
+            with self.subTest(name=name):
+                self.assertEqual(self.holdfast("run", name, "--", "true").returncode, 125)
+
+
+class SignalTest(CliCase):
+    ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
+              signal.SIGUSR2)
+
+    def test_signals_are_honoured_while_waiting(self):
+        self.holder()
+        for number in self.ENDING:
+            with self.subTest(signal=number):
+                waiter = self.run_locked("job", "--", "true")
+                self.assertTrue(waiter.event("waiting")["holders"])
+                waiter.signal(number)
+                self.assertEqual(waiter.status(), 128 + number)
+        self.assertEqual(self.inspect()["waiters"], [], "all have left the queue")
+
+    def test_signals_that_mean_nothing_do_not_end_the_wait(self):
+        holder = self.holder()
+        waiter = self.run_locked("job", "--", "true")
+        waiter.event("waiting")
+        waiter.signal(signal.SIGWINCH)
+        waiter.signal(signal.SIGURG)
+        holder.signal(signal.SIGTERM)
+        self.assertEqual(waiter.status(), 0)
+
+    def test_every_signal_is_passed_on(self):
+        for name in ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "WINCH", "ALRM", "URG"):
+            with self.subTest(signal=name):
+                script = ("import signal, sys\n"
+                          f"signal.signal(signal.SIG{name}, lambda *_: (print('got {name}',"
+                          " flush=True), sys.exit(9)))\n"
+                          "print('ready', flush=True)\n"
+                          "while True: signal.pause()")
+                running = self.run_locked("job", "--", sys.executable, "-c", script)
+                self.assertEqual(running.line(), "ready")
+                running.signal(getattr(signal, "SIG" + name))
+                self.assertEqual(running.line(), "got " + name)
+                self.assertEqual(running.status(), 9)
+
+    def test_an_unhandled_signal_ends_the_command_and_says_so(self):
+        running = self.run_locked("job", "--", "sleep", "60")
+        running.event("started")
+        running.signal(signal.SIGTERM)
+        self.assertEqual(running.event("exited")["signal"], "TERM")
+        self.assertEqual(running.status(), 143)
+        self.assertFalse(self.inspect()["held"])
+
+    def test_an_ignored_hangup_stays_ignored(self):
+        running = self.run_locked("job", "--", "sh", "-c", "echo ready; sleep 0.5; echo done",
+                                  preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.assertEqual(running.line(), "ready")
+        running.signal(signal.SIGHUP)
+        self.assertEqual(running.line(), "done")
+        self.assertEqual(running.status(), 0)
+
+
+    def test_an_ignored_hangup_does_not_end_the_wait(self):
+        holder = self.holder()
+        waiter = self.run_locked("job", "--", "true",
+                                 preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        waiter.event("waiting")
+        waiter.signal(signal.SIGHUP)
+        holder.signal(signal.SIGTERM)
+        self.assertEqual(waiter.status(), 0)
+
+
+class EventsTest(CliCase):
+    FIELDS = {"event", "time", "name", "token", "owner", "host", "pid", "since", "time_left_ms",
+              "reason", "store"}
+
+    def test_events_have_their_fields_and_order(self):
+        running = self.run_locked("--reason", "nightly", "job", "--", "true")
+        for word in ("acquired", "started", "exited", "released"):
+            event = running.event(word)
+            self.assertLessEqual(self.FIELDS, set(event))
+            self.assertEqual(event["name"], "job")
+            self.assertEqual(event["reason"], "nightly")
+            self.assertIsInstance(event["token"], str)
+            self.assertEqual(event["pid"], running.pid)
+        self.assertEqual(running.status(), 0)
+
+    def test_json_goes_to_standard_error(self):
+        done = self.holdfast("run", "--json", "job", "--", "echo", "mine")
+        self.assertEqual(done.stdout, "mine\n")
+        words = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+        self.assertEqual(words, ["acquired", "started", "exited", "released"])
+
+    def test_a_descriptor_that_is_not_open_is_refused(self):
+        self.assertEqual(
+            self.holdfast("run", "--json-fd", "77", "job", "--", "true").returncode, 125)
+
+    def test_a_reader_that_goes_away_does_no_harm(self):
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        done = self.holdfast("run", "--json-fd", str(write_end), "job", "--", "true",
+                             pass_fds=(write_end,))
+        os.close(write_end)
+        self.assertEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

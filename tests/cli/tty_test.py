@@ -1,0 +1,205 @@
+"""`holdfast run` on a terminal: Ctrl-C, Ctrl-Z and back, reading, background; under a real shell."""
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import time
+import unittest
+
+from harness import PATIENCE, PROGRAM, CliCase
+
+PROMPT = "READY> "
+
+
+class Shell:
+    """An interactive bash on a terminal of its own."""
+
+    def __init__(self, case):
+        self.case = case
+        env = {**case.env, "PS1": PROMPT, "TERM": "dumb", "PATH": os.environ["PATH"],
+               "HOLDFAST": os.path.abspath(PROGRAM)}
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(case.dir)
+            os.execvpe("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"], env)
+        self.seen = ""
+        case.addCleanup(self.clean)
+        self.expect(PROMPT)
+
+    def clean(self):
+        # The terminal hangs up: the shell passes that on to its jobs.
+        os.close(self.fd)
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            if os.waitpid(self.pid, os.WNOHANG)[0]:
+                return
+            time.sleep(0.02)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, pattern):
+        """Reads until the pattern shows up; what came before it is thrown away."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            match = re.search(pattern, self.seen)
+            if match:
+                self.seen = self.seen[match.end():]
+                return match
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                self.case.fail(f"the terminal did not show {pattern!r} but {self.seen!r}")
+            try:
+                self.seen += os.read(self.fd, 4096).decode(errors="replace").replace("\r\n", "\n")
+            except OSError:
+                self.case.fail(f"the terminal closed; it showed {self.seen!r}")
+
+    def run(self, command):
+        self.send(command + "\n")
+
+
+@unittest.skipUnless(shutil.which("bash"), "needs bash")
+class TerminalTest(CliCase):
+    def setUp(self):
+        super().setUp()
+        self.shell = Shell(self)
+
+    def test_ctrl_c_reaches_the_command_and_the_shell_goes_on(self):
+        self.shell.run("$HOLDFAST run job -- sh -c 'echo on; exec sleep 60'")
+        self.shell.expect("\non\n")
+        self.shell.send("\x03")
+        self.shell.expect(PROMPT)
+        self.shell.run("echo status=$?")
+        self.shell.expect("status=130\n")
+
+    def test_the_command_reads_from_the_terminal(self):
+        self.shell.run("$HOLDFAST run job -- sh -c 'echo on; read line; echo \"read $line\"'")
+        self.shell.expect("\non\n")
+        self.shell.run("some words")
+        self.shell.expect("\nread some words\n")
+        self.shell.expect(PROMPT)
+
+    def test_the_command_is_in_front_in_a_group_of_its_own(self):
+        self.shell.run("$HOLDFAST run job -- sh -c 'ps -o pid=,pgid=,tpgid=,ppid=,sid= -p $$'")
+        pid, group, front, guard, session = self.shell.expect(
+            r"(\d+) +(\d+) +(\d+) +(\d+) +(\d+)\n").groups()
+        self.assertEqual((group, front), (pid, pid))
+        self.assertEqual(int(session), self.shell.pid)
+        self.assertNotEqual(guard, session)
+
+    def test_ctrl_z_gives_the_prompt_back_and_fg_goes_on(self):
+        self.shell.run("$HOLDFAST run job -- sh -c 'echo on; read line; echo \"read $line\"'")
+        self.shell.expect("\non\n")
+        self.shell.send("\x1a")
+        self.shell.expect("stopped while holding 'job'")
+        self.shell.expect(r"Stopped[^\n]*\n")
+        self.shell.expect(PROMPT)
+        self.shell.run("fg")
+        self.shell.expect("run job")
+        self.shell.run("after fg")
+        self.shell.expect("\nread after fg\n")
+        self.shell.expect(PROMPT)
+        self.shell.run("echo status=$?")
+        self.shell.expect("status=0\n")
+
+    def test_a_whole_pipeline_stops_and_goes_on(self):
+        self.shell.run("$HOLDFAST run job -- sh -c 'echo on >&2; read line; echo \"read $line\"'"
+                       " | cat")
+        self.shell.expect("\non\n")
+        self.shell.send("\x1a")
+        self.shell.expect(r"Stopped[^\n]*\n")
+        self.shell.expect(PROMPT)
+        self.shell.run("fg")
+        self.shell.run("piped")
+        self.shell.expect("\nread piped\n")
+        self.shell.expect(PROMPT)
+
+    def test_a_job_that_stays_stopped_loses_the_lock_and_its_command(self):
+        self.shell.run("$HOLDFAST run --ttl 1s job -- sh -c 'echo $$ > pid; echo on; exec sleep 60'")
+        self.shell.expect("\non\n")
+        self.shell.send("\x1a")
+        self.shell.expect(r"Stopped[^\n]*\n")
+        self.shell.expect(PROMPT)
+        pid = self.read_pids(self.path("pid"), 1)[0]
+        self.until(lambda: not os.path.exists(f"/proc/{pid}"), "the stopped command is ended")
+        self.shell.run("fg")
+        self.shell.expect("lost the lock 'job'")
+        self.shell.expect(PROMPT)
+        self.shell.run("echo status=$?")
+        self.shell.expect("status=123\n")
+
+    def test_a_background_job_that_reads_stops_until_fg(self):
+        self.shell.run("$HOLDFAST run job -- sh -c 'echo on; read line; echo \"read $line\"' &")
+        self.shell.expect("on\n")
+        self.shell.run("")
+        self.until(self.stopped_job, "the job stops for input")
+        self.shell.run("fg")
+        self.shell.expect("run job")
+        self.shell.run("at last")
+        self.shell.expect("\nread at last\n")
+
+    def stopped_job(self):
+        self.shell.run("jobs; echo listed")
+        return "Stopped" in self.shell_text_until("listed\n")
+
+    def shell_text_until(self, pattern):
+        match = self.shell.expect(f"(?s)(.*?)\n{pattern}")
+        return match.group(1)
+
+    def test_ctrl_c_while_waiting_leaves_the_queue(self):
+        self.holder()
+        self.shell.run("$HOLDFAST run job -- true")
+        self.shell.expect("waiting for 'job', held by sleep on ")
+        self.shell.send("\x03")
+        self.shell.expect(PROMPT)
+        self.shell.run("echo status=$?")
+        self.shell.expect("status=130\n")
+        self.assertEqual(self.inspect()["waiters"], [])
+
+    def test_ctrl_z_while_waiting_gives_the_prompt_back(self):
+        holder = self.holder()
+        self.shell.run("$HOLDFAST run job -- echo mine at last")
+        self.shell.expect("waiting for 'job'")
+        self.shell.send("\x1a")
+        self.shell.expect(r"Stopped[^\n]*\n")
+        self.shell.expect(PROMPT)
+        self.shell.run("fg")
+        self.shell.expect("run job")
+        holder.signal(signal.SIGTERM)
+        self.shell.expect("mine at last\n")
+
+    def test_an_interactive_shell_as_the_command_has_job_control(self):
+        self.shell.run("$HOLDFAST run job -- bash --norc --noprofile --noediting -i")
+        self.shell.expect(PROMPT)
+        self.shell.run("sh -c 'echo on; exec sleep 60'")
+        self.shell.expect("\non\n")
+        self.shell.send("\x1a")
+        self.shell.expect(r"Stopped[^\n]*\n")
+        self.shell.run("kill -KILL %1; while jobs %1 >/dev/null 2>&1; do sleep 0.02; done; exit 3")
+        self.shell.expect("exit\n")
+        self.shell.run("echo status=$?")
+        self.shell.expect("status=3\n")
+
+    def test_control_characters_of_others_are_shown_not_sent(self):
+        self.holder("job", "--reason", "red \x1b[31m alert\x07")
+        self.shell.run("$HOLDFAST inspect job; echo over")
+        text = self.shell_text_until("over\n")
+        self.assertIn(r"red \x1b[31m alert\x07", text)
+        self.assertNotIn("\x1b[31m", text)
+
+    def test_colour_only_on_a_terminal_that_wants_it(self):
+        self.holder()
+        self.shell.run("TERM=xterm $HOLDFAST ls; echo over")
+        self.assertIn("\x1b[1m", self.shell_text_until("over\n"))
+        self.shell.run("TERM=xterm NO_COLOR=1 $HOLDFAST ls; echo over")
+        self.assertNotIn("\x1b", self.shell_text_until("over\n"))
+        self.assertNotIn("\x1b", self.holdfast("ls").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
