@@ -228,7 +228,6 @@ constexpr Command kCommands[] = {
     {"fork-look", fork_and_look},
     {"fork-keep", fork_and_keep},
     {"fork-end", end_kept},
-    {"fork-storm", fork_in_a_storm},
     {"exec-list", list_inherited},
     {"ping", [](Actor&, const Words&) { say("= pong" + at()); }},
 };

@@ -1,0 +1,53 @@
+# Completion of holdfast(1) for bash.
+
+_holdfast() {
+  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
+  local command="${COMP_WORDS[1]}" i
+  local common="--store --config --json -v --verbose -q --quiet -h --help"
+  local lock="--wait --no-wait --ttl --shared --permits --max-hold --reason"
+  COMPREPLY=()
+
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    mapfile -t COMPREPLY < <(compgen -W "run hold acquire renew release ls inspect watch break \
+      doctor bench help version" -- "$current")
+    return
+  fi
+  if [ "$command" = run ]; then
+    for ((i = 2; i < COMP_CWORD; i++)); do
+      if [ "${COMP_WORDS[i]}" = -- ]; then
+        # What follows is a command line of its own.
+        if declare -F _command_offset > /dev/null; then
+          _command_offset $((i + 1))
+        else
+          mapfile -t COMPREPLY < <(compgen -c -- "$current")
+        fi
+        return
+      fi
+    done
+  fi
+
+  case "$previous" in
+    --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill ignore" -- "$current"); return ;;
+    --leftover) mapfile -t COMPREPLY < <(compgen -W "end wait" -- "$current"); return ;;
+    --config) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// memory:" -- "$current"); return ;;
+    --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade barging \
+      list watch-every-change values survives-restart" -- "$current"); return ;;
+    --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration)
+      mapfile -t COMPREPLY < <(compgen -W "1s 10s 30s 1m 5m 1h" -- "$current"); return ;;
+  esac
+
+  case "$command" in
+    run) common="$common $lock --min-hold --on-lost --kill-after --leftover --json-fd --exit-lost \
+      --exit-timeout --exit-error --" ;;
+    hold | acquire) common="$common $lock" ;;
+    renew) common="$common --ttl" ;;
+    watch) common="$common --count" ;;
+    break) common="$common --token --reason" ;;
+    doctor) common="$common --require" ;;
+    bench) common="$common --in-flight --names --duration --ttl" ;;
+    help) common="run hold acquire renew release ls inspect watch break doctor bench version" ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$common" -- "$current")
+}
+complete -F _holdfast holdfast

@@ -1,0 +1,56 @@
+# Completion of holdfast(1) for fish.
+
+function __holdfast_first
+    test (count (commandline -opc)) -eq 1
+end
+function __holdfast_in
+    set -l words (commandline -opc)
+    test (count $words) -gt 1; and contains -- $words[2] $argv; and not contains -- -- $words
+end
+
+complete -c holdfast -f
+for pair in 'run:run a command while holding a lock' \
+        'hold:hold a lock until the input closes or a signal comes' \
+        'acquire:take a lock for a script of several steps' \
+        'renew:keep the lease of acquire' \
+        'release:give back the lease of acquire' \
+        'ls:who holds what' \
+        'inspect:who holds a lock, and who waits' \
+        'watch:what happens, as it happens' \
+        'break:free a lock by force' \
+        'doctor:look whether the store keeps its promises' \
+        'bench:measure the store' \
+        'help:explain a command' \
+        'version:print the version'
+    set -l parts (string split -m 1 : $pair)
+    complete -c holdfast -n __holdfast_first -a $parts[1] -d $parts[2]
+end
+
+set -l all run hold acquire renew release ls inspect watch break doctor bench
+complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// memory:' -d 'the store'
+complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
+complete -c holdfast -n "__holdfast_in $all" -l json -d 'print JSON'
+complete -c holdfast -n "__holdfast_in $all" -s v -l verbose -d 'say more'
+complete -c holdfast -n "__holdfast_in $all" -s q -l quiet -d 'say less'
+complete -c holdfast -n "__holdfast_in $all" -s h -l help -d 'explain the command'
+complete -c holdfast -n '__holdfast_in run hold acquire' -l wait -x -d 'wait at most so long'
+complete -c holdfast -n '__holdfast_in run hold acquire' -l no-wait -d 'do not wait'
+complete -c holdfast -n '__holdfast_in run hold acquire renew bench' -l ttl -x -d 'length of the lease'
+complete -c holdfast -n '__holdfast_in run hold acquire' -l shared -d 'together with other shared holders'
+complete -c holdfast -n '__holdfast_in run hold acquire' -l permits -x -d 'n/N permits'
+complete -c holdfast -n '__holdfast_in run hold acquire' -l max-hold -x -d 'hold at most so long'
+complete -c holdfast -n '__holdfast_in run hold acquire break' -l reason -x -d 'shown to those who look'
+complete -c holdfast -n '__holdfast_in run' -l min-hold -x -d 'hold at least so long'
+complete -c holdfast -n '__holdfast_in run' -l on-lost -x -a 'term kill ignore' -d 'when the lock is lost'
+complete -c holdfast -n '__holdfast_in run' -l kill-after -x -d 'time between SIGTERM and SIGKILL'
+complete -c holdfast -n '__holdfast_in run' -l leftover -x -a 'end wait' -d 'what outlives the command'
+complete -c holdfast -n '__holdfast_in run' -l json-fd -x -d 'events as JSON on a descriptor'
+complete -c holdfast -n '__holdfast_in run' -l exit-lost -x -d 'instead of 123'
+complete -c holdfast -n '__holdfast_in run' -l exit-timeout -x -d 'instead of 124'
+complete -c holdfast -n '__holdfast_in run' -l exit-error -x -d 'instead of 125'
+complete -c holdfast -n '__holdfast_in watch' -l count -x -d 'end after so many events'
+complete -c holdfast -n '__holdfast_in break' -l token -x -d 'the grant to break'
+complete -c holdfast -n '__holdfast_in doctor' -l require -x -a 'fenced fair shared permits upgrade barging list watch-every-change values survives-restart' -d 'promises it must make'
+complete -c holdfast -n '__holdfast_in bench' -l in-flight -x -d 'at a time'
+complete -c holdfast -n '__holdfast_in bench' -l names -x -d 'over so many names'
+complete -c holdfast -n '__holdfast_in bench' -l duration -x -d 'of each part'
