@@ -155,20 +155,19 @@ Result<void> Database::connect() {
 
 // Empty, or Holdfast's in a format that is known.
 Result<bool> Database::is_new() {
-  const std::string application = pragma("PRAGMA application_id");
-  const std::string format = pragma("PRAGMA user_version");
-  const std::string pages = pragma("PRAGMA page_count");
-  if (application.empty() || format.empty() || pages.empty()) return error(sqlite3_errcode(db_));
-  if (application == std::to_string(kApplicationId)) {
-    if (format == std::to_string(kFormat)) return false;
+  const auto application = ask("PRAGMA application_id");
+  if (!application) return application.error();
+  const auto format = ask("PRAGMA user_version");
+  if (!format) return format.error();
+  if (*application == std::to_string(kApplicationId)) {
+    if (*format == std::to_string(kFormat)) return false;
     return Error(Errc::kVersionMismatch, "sqlite store " + path() + ": was written in format " +
-                                             format + ", and this version knows " +
+                                             *format + ", and this version knows " +
                                              std::to_string(kFormat) + ": upgrade Holdfast");
   }
-  // page_count tells 1 for an empty file that has just been set to WAL.
-  if (application == "0" && format == "0" && pragma("SELECT count(*) FROM sqlite_schema") == "0") {
-    return true;
-  }
+  const auto tables = ask("SELECT count(*) FROM sqlite_schema");
+  if (!tables) return tables.error();
+  if (*application == "0" && *format == "0" && *tables == "0") return true;
   return corrupt("is an SQLite database, but not Holdfast's; choose another file");
 }
 
@@ -250,10 +249,12 @@ Result<void> Database::execute(const char* text) {
   return failed;
 }
 
-std::string Database::pragma(const char* text) {
+Result<std::string> Database::ask(const char* text) {
   Statement statement;
-  if (statement.prepare(db_, text) != SQLITE_OK || statement.step() != SQLITE_ROW) return {};
-  return std::string(statement.text(0));
+  int code = statement.prepare(db_, text);
+  if (code == SQLITE_OK) code = statement.step();
+  if (code == SQLITE_ROW) return std::string(statement.text(0));
+  return error(code);
 }
 
 Result<void> Database::begin() {

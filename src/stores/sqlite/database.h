@@ -112,7 +112,7 @@ class Database {
   const std::string& path() const { return file_->path(); }
   sqlite3* handle() { return db_; }
   std::int64_t changes() const { return sqlite3_changes64(db_); }
-  std::string pragma(const char* text);
+  Result<std::string> ask(const char* text);  // The first column of the first row.
 
  private:
   Database(std::shared_ptr<LockFile> file, const SqliteTuning& tuning);

@@ -82,14 +82,19 @@ void examine_permissions(const std::string& path, Findings& findings) {
   }
 }
 
+std::string answer(Database& database, const char* question) {
+  auto found = database.ask(question);
+  return found ? *found : found.error().message();
+}
+
 void examine_engine(Database& database, Findings& findings) {
-  const std::string journal = database.pragma("PRAGMA journal_mode");
+  const std::string journal = answer(database, "PRAGMA journal_mode");
   if (journal == "wal") {
     ok(findings, "journal", "WAL, ordinary commits not synced, token blocks synced");
   } else {
     problem(findings, "journal", "mode is " + journal, "PRAGMA journal_mode=WAL, with no users");
   }
-  const std::string sound = database.pragma("PRAGMA quick_check(1)");
+  const std::string sound = answer(database, "PRAGMA quick_check(1)");
   if (sound == "ok") {
     ok(findings, "integrity", "quick_check found nothing");
   } else {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/port/outcome.h"
 #include "src/stores/sqlite/owner_codec.h"
 #include "src/stores/sqlite/schema.h"
 
@@ -286,6 +287,11 @@ Result<void> save_lock(Database& database, const StoredLock& before, const Saved
     if (code != SQLITE_OK) return database.error(code);
   }
   return save_row(database, before, saved);
+}
+
+std::optional<BreakInfo> Extras::trace() const {
+  if (broken_token == 0) return std::nullopt;
+  return BreakInfo{port::to_public(token_of(broken_token)), port::to_public(broken_by)};
 }
 
 Result<Extras> load_extras(Database& database, std::string_view name) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "holdfast/lock_info.h"
 #include "src/machine/effect.h"
 #include "src/machine/image.h"
 #include "src/stores/sqlite/database.h"
@@ -44,6 +45,8 @@ struct Extras {
   std::string value;
   std::int64_t broken_token = 0;
   machine::OwnerPtr broken_by;
+
+  std::optional<BreakInfo> trace() const;
 };
 Result<Extras> load_extras(Database& database, std::string_view name);
 

@@ -220,13 +220,11 @@ Result<TicketState> Operations::renew_one(const port::RenewItem& item, Notices& 
   if (auto fast = beat(item)) return std::move(*fast);
   const auto applied = apply(item.name, port::to_command(item), notices);
   if (!applied) return applied.error();
-  if (applied->reply.outcome == machine::Outcome::kGone && item.token.counter != 0) {
-    auto extras = load_extras(database_, item.name);
+  if (applied->reply.outcome == machine::Outcome::kGone && item.token != machine::Token{}) {
+    const auto extras = load_extras(database_, item.name);
     if (!extras) return extras.error();
-    const machine::Token broken{0, static_cast<std::uint64_t>(extras->broken_token)};
-    if (broken == item.token) {
-      return port::broken_error(item.name,
-                                {port::to_public(broken), port::to_public(extras->broken_by)});
+    if (const auto trace = extras->trace(); trace && trace->token == port::to_public(item.token)) {
+      return port::broken_error(item.name, *trace);
     }
   }
   return port::to_ticket_state(applied->reply, item.name, applied->at);

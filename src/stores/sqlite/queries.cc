@@ -23,12 +23,7 @@ Result<LockInfo> Operations::describe(const StoredLock& lock, std::int64_t now) 
   std::erase_if(image.tickets, [&](const machine::TicketImage& ticket) {
     return !ticket.system && ticket.lease_end <= at;
   });
-  std::optional<BreakInfo> broken;
-  if (extras->broken_token != 0) {
-    broken = BreakInfo{{0, static_cast<std::uint64_t>(extras->broken_token)},
-                       port::to_public(extras->broken_by)};
-  }
-  return port::to_lock_info(image, at, std::move(broken));
+  return port::to_lock_info(image, at, extras->trace());
 }
 
 Result<std::optional<LockInfo>> Operations::inspect(const std::string& name) {

@@ -144,7 +144,7 @@ TEST(SqliteStoreTest, ABatchSurvivesABadItem) {
   for (int i = 0; i < 300; ++i) {
     const auto request = request_for("lock" + std::to_string(i));
     ASSERT_TRUE(client->acquire(request));
-    items.push_back({request.name, i % 7 == 0 ? new_id() : request.id, 1, 30s, 5s});
+    items.push_back({request.name, i % 7 == 0 ? new_id() : request.id, 1, 30s, 5s, {}});
   }
   items[3].ttl = machine::Duration(0);
   const auto results = client->renew(items);
@@ -190,6 +190,13 @@ TEST(SqliteStoreTest, ABreakFreesByTokenAndLeavesItsTrace) {
   EXPECT_EQ(client->inspect("a")->value().holders.size(), 1U);
   ASSERT_TRUE(break_it(held->token.counter));
   EXPECT_EQ(client->renew("a", request.id, 1)->status, TicketStatus::kGone);
+  port::RenewItem item{"a", request.id, 2, 30s, 5s, {}};
+  item.token = held->token;
+  const auto told = client->renew(std::vector<port::RenewItem>{item});
+  ASSERT_TRUE(told);
+  ASSERT_FALSE(told->at(0));
+  EXPECT_EQ(told->at(0).error().code(), Errc::kBroken);
+  EXPECT_NE(told->at(0).error().message().find("ops"), std::string::npos);
   const auto info = client->inspect("a");
   ASSERT_TRUE(info->value().last_break);
   EXPECT_EQ(info->value().last_break->by.owner, "ops");

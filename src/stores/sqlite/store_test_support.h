@@ -201,7 +201,7 @@ class TestClient {
   }
   Result<TicketState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
                             machine::Duration ttl = 30s) {
-    auto results = renew(std::vector<port::RenewItem>{{name, id, seq, ttl, 5s}});
+    auto results = renew(std::vector<port::RenewItem>{{name, id, seq, ttl, 5s, {}}});
     if (!results) return results.error();
     return results->at(0);
   }
