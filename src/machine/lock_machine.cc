@@ -127,11 +127,13 @@ TicketIndex LockMachine::Impl::next_admissible(const Lock& lock) const {
     // Nobody speaks for the system ticket but the machine; the others ask for themselves.
     return lock.shrink != kNone && admits(lock.shrink) ? lock.shrink : kNone;
   }
-  if (lock.upgrade != kNone && !book.ticket(lock.upgrade).held && lock.held.admits_upgrade()) {
-    return lock.upgrade;
-  }
+  if (upgrade_is_next(lock)) return lock.upgrade;
   const TicketIndex head = lock.waiters.head;
   return head != kNone && head != lock.upgrade && admits(head) ? head : kNone;
+}
+
+bool LockMachine::Impl::upgrade_is_next(const Lock& lock) const {
+  return lock.upgrade != kNone && !book.ticket(lock.upgrade).held && lock.held.admits_upgrade();
 }
 
 // The grant inherits the waiter's lease: end, length and the request that defined them stay, since
@@ -169,7 +171,7 @@ void LockMachine::Impl::drop_larger_than(LockIndex index, std::uint32_t capacity
 // Barging: wakes the waiters at the front who could hold together if nobody overtook them.
 void LockMachine::Impl::notify(LockIndex index) {
   const Lock& lock = book.lock(index);
-  if (lock.upgrade != kNone && !book.ticket(lock.upgrade).held && lock.held.admits_upgrade()) {
+  if (upgrade_is_next(lock)) {
     emit_ticket(EffectKind::kNotified, lock.upgrade);
     return;
   }

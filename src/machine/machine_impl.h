@@ -57,6 +57,7 @@ struct LockMachine::Impl {
   void finish();
   void settle(LockIndex index);
   TicketIndex next_admissible(const Lock& lock) const;
+  bool upgrade_is_next(const Lock& lock) const;
   void grant(TicketIndex index);
   void shrink(TicketIndex index);
   void drop_larger_than(LockIndex index, std::uint32_t capacity);
