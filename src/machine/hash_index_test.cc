@@ -45,8 +45,9 @@ TEST(HashIndexTest, BehavesLikeAMapOverRandomInsertionsAndErasures) {
         model.erase(known);
       }
       ASSERT_EQ(index.size(), model.size());
-      for (const auto& [each, hash] : model) {
-        ASSERT_EQ(index.find(hash, [&](std::uint32_t i) { return i == each; }), each);
+      for (const auto& entry : model) {
+        const std::uint32_t wanted = entry.first;
+        ASSERT_EQ(index.find(entry.second, [&](std::uint32_t i) { return i == wanted; }), wanted);
       }
     }
   }

@@ -375,8 +375,9 @@ void ReferenceModel::cap_tombstones() {
   }
   std::sort(all.begin(), all.end());
   for (std::size_t i = 0; i + limits_.max_tombstones < all.size(); ++i) {
-    const auto& [until, id, name] = all[i];
-    std::erase_if(locks_[name].tombstones, [&](const TombstoneImage& t) { return t.id == id; });
+    const AcquisitionId id = std::get<1>(all[i]);
+    std::erase_if(locks_[std::get<2>(all[i])].tombstones,
+                  [&](const TombstoneImage& t) { return t.id == id; });
   }
 }
 
