@@ -53,7 +53,8 @@ std::vector<std::string> awkward_names() {
                                  "\xE6\x97\xA5\xE6\x9C\xAC"};
   names.push_back(std::string(256, 'n'));
   names.push_back(std::string(255, 'n'));
-  names.push_back(std::string(255, 'n') + "m");
+  names.push_back(std::string(256, 'n'));
+  names.back().back() = 'm';
   return names;
 }
 
