@@ -144,12 +144,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   machine::OwnerInfo owner_;
   std::atomic<bool> closed_{false};
 
-  // Built before the store, which posts to the loop from its first moment.
-  EventLoop loop_;
-  Worker renewal_{"holdfast-renew"};
-  Worker notifier_{"holdfast-notify"};
-  std::unique_ptr<port::Store> store_;
-
+  // Complete before the loop, whose thread uses it.
   base::LocalMutex mutex_;
   struct IdHash {
     std::size_t operator()(const port::AcquisitionId& id) const { return id.low; }
@@ -163,6 +158,12 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::size_t releases_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   base::LocalCondition drained_;
+
+  // Built before the store, which posts to the loop from its first moment.
+  EventLoop loop_;
+  Worker renewal_{"holdfast-renew"};
+  Worker notifier_{"holdfast-notify"};
+  std::unique_ptr<port::Store> store_;
 };
 
 }  // namespace holdfast::session
