@@ -197,6 +197,8 @@ foreach(test IN LISTS discovered_tests)
   set_tests_properties("${test}" PROPERTIES
     LABELS [[@arg_LABELS@]] ENVIRONMENT [[@environment@]])
 endforeach()
+# A program that was not built leaves the list as the one before it made it.
+set(discovered_tests)
 ]=])
     set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
   else()
