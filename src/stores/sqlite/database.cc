@@ -324,11 +324,21 @@ Result<void> Database::reserve_tokens() {
 }
 
 Error Database::error(int code) {
+  if ((code & 0xff) == SQLITE_FULL) full_ = true;
   if (code == SQLITE_READONLY_DBMOVED || (code & 0xff) == SQLITE_IOERR ||
       (code & 0xff) == SQLITE_CANTOPEN) {
     moved();
   }
   return sql_error(code, db_, path());
+}
+
+bool Database::found_room() {
+  if (!std::exchange(full_, false)) return false;
+  int in_log = 0;
+  int folded = 0;
+  const int code =
+      sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &folded);
+  return code == SQLITE_OK && in_log == folded;
 }
 
 Error Database::corrupt(const std::string& what) const {

@@ -75,14 +75,17 @@ class Database {
   // called for tokens.
   template <typename Body>
   Result<void> transaction(Body&& body) {
+    Result<void> done;
     for (int attempt = 0; attempt < 3; ++attempt) {
       if (auto begun = begin(); !begun) return begun;
-      Result<void> done = body();
-      if (done) return commit();
+      done = body();
+      if (done) done = commit();
+      if (done) return done;
       roll_back();
-      if (!tokens_wanted_) return done;
-      if (auto raised = reserve_tokens(); !raised) return raised;
+      if (tokens_wanted_) done = reserve_tokens();
+      if (!done && !found_room()) return done;
     }
+    if (!done) return done;
     return Error(Errc::kCorruptState,
                  "sqlite store " + path() + ": a token lies above the ceiling");
   }
@@ -104,6 +107,10 @@ class Database {
   // SQLITE_CORRUPT and the like name this file; a file that went is noticed.
   Error error(int code);
   Error corrupt(const std::string& what) const;
+
+  // Outside of a transaction: the last failure was a full disk, and the log has been folded into
+  // the file since, so that its room is written to again. Once per failure.
+  bool found_room();
 
   bool moved();  // Also remembers.
   bool known_as_moved() const { return moved_; }
@@ -138,6 +145,7 @@ class Database {
   TokenRange tokens_;
   bool tokens_wanted_ = false;
   bool moved_ = false;
+  bool full_ = false;
 };
 
 }  // namespace holdfast::stores::sqlite

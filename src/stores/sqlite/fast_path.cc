@@ -81,6 +81,7 @@ std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireR
       .bind(14, std::string_view(owner_bytes_));
   std::int64_t token = 0;
   const auto found = one_row(database_, acquire, [&](Statement& row) { token = row.integer(0); });
+  if (!found && database_.found_room()) return std::nullopt;
   if (!found) return found.error();
   if (!*found) return std::nullopt;
   return held(token, 0, request.ttl);
@@ -93,7 +94,11 @@ std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequ
                        .bind(2, database_.now())
                        .bind(3, request.id)
                        .run();
-  if (code != SQLITE_OK) return database_.error(code);
+  if (code != SQLITE_OK) {
+    const Error failed = database_.error(code);
+    if (database_.found_room()) return std::nullopt;
+    return failed;
+  }
   if (database_.changes() == 0) return std::nullopt;
   return EndStatus::kReleased;
 }
