@@ -153,8 +153,9 @@ class Client {
   template <typename T>
   static Result<T> wait_for(std::future<Result<T>> answer);
 
-  TestLoop loop_;
+  // The loop goes first: what is still in it may be for the inbox.
   Inbox inbox_{loop_};
+  TestLoop loop_;
   std::string owner_;
   std::unique_ptr<port::Store> store_;
   bool closed_ = false;
