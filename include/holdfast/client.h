@@ -59,7 +59,8 @@ class HOLDFAST_EXPORT Client {
                                            AcquireOptions options = {}) const;
 
   // Takes over a lease by its id() (from another process, or after detach()): renews it once to
-  // learn that it is still held. Errors: kLost, kInvalidArgument (not an id), kUnavailable.
+  // learn that it is still held. Without a ttl in the options it keeps the one it had.
+  // Errors: kLost, kInvalidArgument (not an id), kUnavailable.
   Result<Lease> adopt(std::string_view lease_id, AcquireOptions options = {}) const;
 
   // nullopt: nobody holds it or waits for it, and nothing is known of it.

@@ -79,6 +79,7 @@ Result<std::optional<Lease>> Client::try_acquire(std::string name, Mode mode,
 Result<Lease> Client::adopt(std::string_view lease_id, AcquireOptions options) const {
   auto id = primitives::parse_lease_id(lease_id);
   if (!id) return id.error();
+  if (options.ttl == std::chrono::milliseconds::zero()) options.ttl = id->ttl;
   auto got = core_->adopt(std::move(id->name), id->mode, id->id, std::move(options));
   if (!got) return got.error();
   return Lease(*std::move(got));

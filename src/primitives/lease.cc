@@ -46,7 +46,9 @@ Mode Lease::mode() const { return contender_->mode; }
 Token Lease::token() const { return {contender_->token.epoch, contender_->token.counter}; }
 
 std::string Lease::id() const {
-  return primitives::format_lease_id({contender_->name, contender_->mode, contender_->id});
+  return primitives::format_lease_id({contender_->name, contender_->mode,
+                                      std::chrono::ceil<std::chrono::milliseconds>(contender_->ttl),
+                                      contender_->id});
 }
 
 LeaseState Lease::state() const {

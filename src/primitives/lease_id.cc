@@ -67,7 +67,8 @@ std::string_view take_part(std::string_view& text) {
 }  // namespace
 
 std::string format_lease_id(const LeaseId& id) {
-  std::string out = "hf1." + format_mode(id.mode) + "." + base::to_hex(id.id.high, id.id.low) + ".";
+  std::string out = "hf1." + format_mode(id.mode) + "." + std::to_string(id.ttl.count()) + "." +
+                    base::to_hex(id.id.high, id.id.low) + ".";
   for (const char c : id.name) {
     if (is_plain(static_cast<unsigned char>(c))) {
       out.push_back(c);
@@ -84,8 +85,11 @@ Result<LeaseId> parse_lease_id(std::string_view text) {
   LeaseId id;
   const std::string_view version = take_part(text);
   const std::string_view mode = take_part(text);
+  std::int64_t ttl = 0;
+  const bool timed = read(take_part(text), ttl, 10) && ttl > 0;
+  id.ttl = std::chrono::milliseconds(ttl);
   const std::string_view hex = take_part(text);
-  const bool good = version == "hf1" && parse_mode(mode, id.mode) && hex.size() == 32 &&
+  const bool good = version == "hf1" && parse_mode(mode, id.mode) && timed && hex.size() == 32 &&
                     read(hex.substr(0, 16), id.id.high, 16) &&
                     read(hex.substr(16), id.id.low, 16) && id.id && decode_name(text, id.name);
   if (good) return id;

@@ -1,6 +1,7 @@
-// The text by which a lease is handed to another process: "hf1.<mode>.<id>.<name>".
+// The text by which a lease is handed to another process: "hf1.<mode>.<ttl>.<id>.<name>".
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,7 @@ namespace holdfast::primitives {
 struct LeaseId {
   std::string name;
   Mode mode = Mode::exclusive();
+  std::chrono::milliseconds ttl{};  // Who takes it over renews it for as long again.
   machine::AcquisitionId id;
 };
 

@@ -299,10 +299,15 @@ Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& m
       return Error(Errc::kLost, "lock '" + printable(contender->name) + "'" + at_store() +
                                     ": this lease does not hold it (any more)");
     }
-    if (reply->seq == seq) {
+    // A smaller number: the lease lasts longer than we asked for, so it was left as it is. Then it
+    // is ours for at least a ttl from our send, like one that was extended.
+    if (reply->seq <= seq) {
+      port::TicketState state = *reply;
+      state.seq = seq;
+      state.lease = std::min<Duration>(state.lease, contender->ttl);
       const base::LocalLock lock(mutex_);
       contender->core = shared_from_this();
-      start_lease(contender, *reply, log);
+      start_lease(contender, state, log);
       return contender;
     }
     log = SendLog::starting_at(reply->seq + 1);

@@ -260,6 +260,15 @@ class LeaseTest(CliCase):
         self.assertEqual(self.holdfast("release", lease).returncode, 0)
         self.assertEqual(self.holdfast("run", "--no-wait", "job", "--", "true").returncode, 0)
 
+    def test_a_lease_longer_than_the_default_is_renewed_and_released(self):
+        lease = json.loads(self.holdfast("acquire", "--json", "--ttl", "5m", "job").stdout)["lease"]
+        for _ in range(2):
+            renewed = self.holdfast("renew", "--json", lease)
+            self.assertGreater(json.loads(renewed.stdout)["time_left_ms"], 240_000)
+        self.assertEqual(self.holdfast("renew", "--ttl", "10s", lease).returncode, 0)
+        self.assertEqual(self.holdfast("release", lease).returncode, 0)
+        self.assertFalse(self.inspect()["held"])
+
     def test_a_lease_that_ended_says_so(self):
         lease = self.holdfast("acquire", "--ttl", "300ms", "job").stdout.strip()
         self.assertEqual(self.holdfast("run", "--wait", "5s", "job", "--", "true").returncode, 0)

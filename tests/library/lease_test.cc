@@ -155,6 +155,35 @@ TEST_P(LeaseTest, ADetachedLeaseIsAdoptedByItsId) {
   EXPECT_TRUE(fails_with(bob.adopt(id), Errc::kLost));
 }
 
+TEST_P(LeaseTest, AnAdoptedLeaseKeepsItsTtl) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease lease = take(alice.mutex("orders"), {.ttl = 60s, .auto_renew = false});
+  const std::string id = lease.id();
+  lease.detach();
+  for (int i = 0; i < 3; ++i) {
+    auto adopted = bob.adopt(id, {.auto_renew = false});
+    ASSERT_TRUE(adopted) << adopted.error().message();
+    EXPECT_GT(adopted->remaining(), 50s);
+    EXPECT_EQ(adopted->id(), id);
+    adopted->detach();
+  }
+}
+
+// The store never moves the end of a lease back, so it leaves this one as it is.
+TEST_P(LeaseTest, ALeaseIsAdoptedWithAShorterTtlToo) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease lease = take(alice.mutex("orders"), {.ttl = 60s});
+  const std::string id = lease.id();
+  lease.detach();
+  auto adopted = bob.adopt(id, {.ttl = 1s});
+  ASSERT_TRUE(adopted) << adopted.error().message();
+  EXPECT_TRUE(adopted->held());
+  EXPECT_LE(adopted->remaining(), 1s);
+  EXPECT_TRUE(adopted->release());
+}
+
 TEST_P(LeaseTest, AnAdoptedLeaseIsRenewed) {
   const Client alice = connect();
   const Client bob = connect();
