@@ -32,7 +32,7 @@ enum class EffectKind : std::uint8_t {
 
 struct Effect {
   EffectKind kind{};
-  std::string name;
+  std::string name{};
   AcquisitionId id{};
   std::uint64_t order = 0;  // Place in the queue; smaller stands earlier.
   Mode mode{};
@@ -47,7 +47,7 @@ struct Effect {
   Duration ttl{};
   Duration waiter_ttl{};
   OwnerPtr owner{};
-  std::string value;
+  std::string value{};
 };
 
 using Effects = std::vector<Effect>;
