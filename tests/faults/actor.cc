@@ -155,7 +155,8 @@ void jump(Actor& actor, const Words& words) {
   say("= jumped state=" + std::string(first) + " seconds=" + std::to_string(moved));
 }
 
-// count FILE LOG NAME TTL_MS ROUNDS: a read-modify-write under the lock, each step in the log.
+// count FILE LOG NAME TTL_MS ROUNDS END: a read-modify-write under the lock, each step in the log;
+// ROUNDS times at least, and until the file END is there.
 // Showing the token at the read keeps a late write of a paused holder out; that it was late, and
 // not a second holder, is checked here.
 void count(Actor& actor, const Words& words) {
@@ -165,7 +166,8 @@ void count(Actor& actor, const Words& words) {
     if (::write(log, (line + "\n").data(), line.size() + 1) < 0) std::abort();
   };
   int done = 0;
-  for (int round = 0; round < std::stoi(words.at(5)); ++round) {
+  const int rounds = std::stoi(words.at(5));
+  for (int round = 0; round < rounds || ::access(words.at(6).c_str(), F_OK) != 0; ++round) {
     AcquireOptions options;
     options.ttl = milliseconds(std::stoll(words.at(4)));
     auto lease = actor.client->mutex(words.at(3)).acquire(options);
@@ -228,6 +230,7 @@ constexpr Command kCommands[] = {
     {"fork-look", fork_and_look},
     {"fork-keep", fork_and_keep},
     {"fork-end", end_kept},
+    {"fork-storm", fork_in_a_storm},
     {"exec-list", list_inherited},
     {"ping", [](Actor&, const Words&) { say("= pong" + at()); }},
 };

@@ -42,6 +42,7 @@ Result<void> connect(Actor& actor, const std::string& url);
 void fork_and_look(Actor& actor, const Words& words);
 void fork_and_keep(Actor& actor, const Words& words);
 void end_kept(Actor& actor, const Words& words);
+void fork_in_a_storm(Actor& actor, const Words& words);
 void list_inherited(Actor& actor, const Words& words);
 int print_descriptors();
 

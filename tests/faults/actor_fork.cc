@@ -7,9 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
+#include <vector>
 
 #include "tests/faults/actor.h"
 #include "tests/faults/line.h"
@@ -146,6 +149,39 @@ void end_kept(Actor& actor, const Words&) {
   ::waitpid(actor.child, nullptr, 0);
   while (!last.empty() && last.back() == '\n') last.pop_back();
   say("= " + (last.empty() ? std::string("nothing") : last));
+}
+
+// fork-storm TIMES: children are made, connect and lock while other threads of ours use the store.
+void fork_in_a_storm(Actor& actor, const Words& words) {
+  std::vector<std::jthread> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&actor, i](const std::stop_token& stop) {
+      auto mutex = actor.client->mutex("parent" + std::to_string(i));
+      while (!stop.stop_requested()) {
+        if (const auto lease = mutex.acquire()) static_cast<void>(lease->held());
+      }
+    });
+  }
+  int failed = 0;
+  std::int64_t slowest = 0;
+  for (int i = 0; i < std::stoi(words.at(1)); ++i) {
+    const std::int64_t before = host_boot_ns();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      settle_child();
+      ::alarm(10);
+      auto own = Client::connect(actor.url);
+      if (!own) std::_Exit(2);
+      auto lease = own->mutex("child").acquire();
+      std::_Exit(lease && lease->held() && lease->release() ? 0 : 3);
+    }
+    slowest = std::max(slowest, host_boot_ns() - before);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    if (status != 0) ++failed;
+  }
+  others.clear();
+  say("= stormed failed=" + std::to_string(failed) + " slowest=" + std::to_string(slowest));
 }
 
 // exec-list: what a program sees that we start.

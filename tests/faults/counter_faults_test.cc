@@ -72,7 +72,7 @@ TEST(CounterFaultsTest, NoIncrementIsLostWhileProcessesAreKilled) {
   std::minstd_rand dice(seed);
   const TempFolder folder;
   const std::string command = "count " + folder.file("counter") + " " + folder.file("log") +
-                              " a 500 " + std::to_string(kRounds);
+                              " a 500 " + std::to_string(kRounds) + " " + folder.file("end");
   std::vector<std::unique_ptr<ActorProcess>> actors(kProcesses);
   for (auto& actor : actors) {
     actor = std::make_unique<ActorProcess>(folder.url());
@@ -88,6 +88,7 @@ TEST(CounterFaultsTest, NoIncrementIsLostWhileProcessesAreKilled) {
     victim = std::make_unique<ActorProcess>(folder.url());
     victim->send(command);
   }
+  std::ofstream(folder.file("end")) << "now";
   std::int64_t at_least = 0;
   for (auto& actor : actors) {
     const Line counted = actor->answer(30s);

@@ -47,6 +47,27 @@ TEST_P(ForkTest, AChildHoldsNothingAndDisturbsNothing) {
   EXPECT_GT(next.get("token"), held.get("token"));
 }
 
+// SQLite keeps a process' file locks in memory, which a child inherits, and the locks themselves it
+// does not: the child's own connection must count as a user of the file all the same.
+TEST(ForkChildTest, ItsOwnLockOutlivesTheParentsClient) {
+  const TempFolder folder;
+  ActorProcess parent(folder.url());
+  const Line kept = parent.ask("fork-keep a 1000");
+  ASSERT_EQ(kept.word, "kept") << kept.get("text");
+  ASSERT_EQ(parent.ask("close").word, "ok");
+
+  ActorProcess other(folder.url());
+  EXPECT_EQ(other.ask("acquire a 1000 1500").get("code"), "kTimedOut") << "two at once";
+  EXPECT_EQ(other.ask("look a").get("token"), kept.get("token"));
+  const Line ended = parent.ask("fork-end");
+  EXPECT_EQ(ended.word, "ended");
+  EXPECT_EQ(ended.get("held"), "yes");
+  EXPECT_EQ(ended.get("release"), "ok");
+  const Line next = other.ask("acquire a 1000 3000");
+  ASSERT_EQ(next.word, "granted") << next.get("text");
+  EXPECT_GT(next.get("token"), kept.get("token"));
+}
+
 TEST(ForkChildTest, ItsEndLeavesTheParentsLocksAlone) {
   const TempFolder folder;
   ActorProcess parent(folder.url());
@@ -63,6 +84,15 @@ TEST(ForkChildTest, ItsEndLeavesTheParentsLocksAlone) {
   const Line next = other.ask("acquire b 1000 3000");
   ASSERT_EQ(next.word, "granted") << next.get("text");
   EXPECT_GT(next.get("token"), held.get("token"));
+}
+
+TEST(ForkChildTest, CanBeMadeWhileOtherThreadsUseTheStore) {
+  const TempFolder folder;
+  ActorProcess parent(folder.url());
+  const Line stormed = parent.ask("fork-storm 50", 30s);
+  ASSERT_EQ(stormed.word, "stormed");
+  EXPECT_EQ(stormed.number("failed"), 0);
+  EXPECT_LT(stormed.number("slowest"), ns(2s)) << "fork() had to wait";
 }
 
 TEST(ExecTest, AStartedProgramInheritsNoDescriptor) {

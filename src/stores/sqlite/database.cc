@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "src/stores/sqlite/fork_gate.h"
 #include "src/stores/sqlite/schema.h"
 
 namespace holdfast::stores::sqlite {
@@ -69,13 +70,27 @@ Database::Database(std::shared_ptr<LockFile> file, const SqliteTuning& tuning)
       deadline_(base::BootClock::now() + 5s) {}
 
 Database::~Database() {
+  const InsideSqlite inside;
+  forget_open(this);
   for (Statement& statement : statements_) statement.finalize();
   // SQLite notices by itself when the file has gone, and leaves the -wal of its successor alone.
   sqlite3_close_v2(db_);
 }
 
+// The parent is still there with its locks, or has left the file in order: this closes descriptors
+// and gives memory back, and takes none of the steps by which the last user of a file leaves.
+void Database::let_go_after_fork() {
+  for (Statement& statement : statements_) statement.finalize();
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_close_v2(db_);
+  db_ = nullptr;
+  file_->abandon();
+}
+
 Result<std::unique_ptr<Database>> Database::open(const std::string& path,
                                                  const SqliteTuning& tuning) {
+  const InsideSqlite inside;
+  forget_inherited();
   const auto real = LockFile::resolve(path);
   if (!real) return real.error();
   const std::string boot = tuning.boot_id.empty() ? read_boot_id() : tuning.boot_id;
@@ -108,6 +123,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
 
 Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFile> file,
                                                          const SqliteTuning& tuning) {
+  const InsideSqlite inside;
   std::unique_ptr<Database> made(new Database(std::move(file), tuning));
   const Result<void> connected = made->connect();
   const Result<bool> fits = connected ? made->matches() : Result<bool>(connected.error());
@@ -141,6 +157,7 @@ Result<void> Database::connect() {
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
                     SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
   const char* vfs = tuning_.vfs.empty() ? nullptr : tuning_.vfs.c_str();
+  remember_open(this);
   if (const int code = sqlite3_open_v2(path().c_str(), &db_, flags, vfs); code != SQLITE_OK) {
     return error(code);
   }

@@ -65,6 +65,9 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
+  // In a forked child: closes the parent's connection here, without locks, checkpoint or a trace.
+  void let_go_after_fork();
+
   void set_deadline(base::BootInstant deadline) { deadline_ = deadline; }
   std::int64_t now() const;
 

@@ -124,6 +124,7 @@ std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::Renew
     if (failed) {
       results.resize(items.size(), *failed);
     } else {
+      const InsideSqlite inside;
       renew_->set_deadline(deadline);
       Operations operations(*renew_, wake_ ? wake_->name() : "", tuning_.fast_path);
       results = operations.renew(items, notices);
@@ -182,6 +183,7 @@ void Site::on_hint(machine::AcquisitionId id) {
   if (!name.empty()) {
     const base::LocalLock lock(main_mutex_);
     if (main_ != nullptr) {
+      const InsideSqlite inside;
       main_->set_deadline(base::BootClock::now() + 200ms);
       // The ticket itself says whether it holds; the datagram only made us look.
       if (const auto state = main_operations_->look(name, id)) {
@@ -243,8 +245,8 @@ void Site::close(base::BootInstant deadline) {
   file_.reset();
 }
 
-// The child has the parent's memory in whatever state other threads left it, and SQLite's handles
-// must not be touched here at all: closing one could undo the parent's locks or remove its log.
+// The child has the parent's memory in whatever state other threads left it. SQLite's handles wait
+// for the child to open a file of its own, if it ever does (fork_gate.h).
 void Site::abandon() noexcept {
   queue_.abandon();
   if (wake_) wake_->abandon();

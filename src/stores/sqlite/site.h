@@ -21,6 +21,7 @@
 #include "src/base/local_mutex.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
+#include "src/stores/sqlite/fork_gate.h"
 #include "src/stores/sqlite/job_queue.h"
 #include "src/stores/sqlite/operations.h"
 #include "src/stores/sqlite/wake.h"
@@ -96,6 +97,7 @@ class Site {
   template <typename T, typename Work>
   Result<T> on_main(base::BootInstant deadline, Work& work) HOLDFAST_REQUIRES(main_mutex_) {
     if (base::BootClock::now() >= deadline) return late();
+    const InsideSqlite inside;
     Notices notices;
     for (int attempt = 0;; ++attempt) {
       if (auto ready = ready_main(deadline); !ready) return ready.error();

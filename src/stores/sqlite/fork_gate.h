@@ -1,0 +1,35 @@
+// SQLite and fork().
+//
+// SQLite remembers per process and file which POSIX locks it holds, and a forked child inherits
+// that memory but not the locks: a connection that the child opens to the same file would believe
+// itself protected, and the last process to leave would remove the log under it. So a child lets go
+// of what it inherited, without a trace in the file, before it opens anything; and fork() waits
+// until no thread is inside SQLite, so that what is inherited can be let go of.
+//
+// Guarantee: after forget_inherited() SQLite knows nothing of the parent's connections.
+// Not guaranteed: anything for a child that raw clone(2) made while a thread was inside; for other
+// users of SQLite in this process.
+// Thread-safety: safe.
+#pragma once
+
+namespace holdfast::stores::sqlite {
+
+class Database;
+
+// While one lives, this thread may be inside SQLite and fork() waits. May be nested.
+class InsideSqlite {
+ public:
+  InsideSqlite();
+  ~InsideSqlite();
+  InsideSqlite(const InsideSqlite&) = delete;
+  InsideSqlite& operator=(const InsideSqlite&) = delete;
+};
+
+// Called with InsideSqlite: by a database that opens, and by one that closes.
+void remember_open(Database* database);
+void forget_open(Database* database);
+
+// Lets go of all that an ancestor had open. Called with InsideSqlite, before opening.
+void forget_inherited();
+
+}  // namespace holdfast::stores::sqlite
