@@ -3,7 +3,7 @@
 A line that begins with `$ ` is a command (a line that begins with `> ` continues it); the lines
 after it are its output. `...` stands for any text inside a line, a line of only `...` for any
 number of lines. A command that ends with another code than 0 says so in a last line: `(exit 124)`.
-The commands of one page share a shell-less folder of their own: HOME, XDG_STATE_HOME and the
+The commands of one page share a shell and a folder of their own: HOME, XDG_STATE_HOME and the
 working directory are fresh, PATH begins with the build's programs. A block after
 <!-- console: not run --> is not run. Usage: check_console.py ROOT BIN
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import markdown
 
-SECONDS = 30
+SECONDS = 60
 
 
 def steps(body):
@@ -44,16 +44,29 @@ def matches(expected, actual):
     return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in actual)) is not None
 
 
-def run(command, folder, environment):
-    """The output of a command and, when it is not 0, its exit code as a last line."""
+def run_all(commands, folder, environment):
+    """For each command its output and, when it is not 0, its exit code as a last line. They share
+    one shell, so that a variable of one line is there in the next."""
+    results = Path(folder) / ".results"
+    results.mkdir()
+    script = "".join(
+        f"{{ {command}\n}} </dev/null >{results}/{i}.out 2>&1\necho $? >{results}/{i}.code\n"
+        for i, command in enumerate(commands))
     try:
-        result = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, text=True,
-                                check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, timeout=SECONDS)
+        subprocess.run(["bash", "-c", script], cwd=folder, env=environment, check=False,
+                       stdin=subprocess.DEVNULL, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        return [f"(no end within {SECONDS} s)"]
-    lines = result.stdout.splitlines()
-    return lines + ([f"(exit {result.returncode})"] if result.returncode else [])
+        pass
+    return [read_result(results, i) for i in range(len(commands))]
+
+
+def read_result(results, number):
+    out, code = results / f"{number}.out", results / f"{number}.code"
+    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    if not code.exists():
+        return lines + [f"(no end: it, or one before it, took {SECONDS} s or ended the shell)"]
+    value = code.read_text(encoding="utf-8").strip()
+    return lines if value == "0" else lines + [f"(exit {value})"]
 
 
 def fresh_environment(folder, programs):
@@ -69,22 +82,21 @@ def fresh_environment(folder, programs):
 
 def check_page(page, text, programs):
     """(problems, number of commands run) of one page."""
-    problems, looked_at = [], 0
+    shown = [(line, command, expected)
+             for line, before, body in markdown.blocks(text, "console")
+             if "console: not run" not in before for command, expected in steps(body)]
+    problems = []
     with tempfile.TemporaryDirectory() as folder:
         environment = fresh_environment(folder, programs)
-        for line, before, body in markdown.blocks(text, "console"):
-            if "console: not run" in before:
-                continue
-            for command, expected in steps(body):
-                looked_at += 1
-                actual = run(command, folder, environment)
-                # A command that is shown without output says nothing about it, but must succeed.
-                fine = matches(expected, actual) if expected else \
-                    not (actual and actual[-1].startswith(("(exit", "(no end")))
-                if not fine:
-                    problems.append(f"{page}:{line}: $ {command}\nexpected:\n" + "\n".join(expected)
-                                    + "\ngot:\n" + "\n".join(actual))
-    return problems, looked_at
+        outputs = run_all([command for _, command, _ in shown], folder, environment)
+    for (line, command, expected), actual in zip(shown, outputs):
+        # A command that is shown without output says nothing about it, but must succeed.
+        fine = matches(expected, actual) if expected else \
+            not (actual and actual[-1].startswith(("(exit", "(no end")))
+        if not fine:
+            problems.append(f"{page}:{line}: $ {command}\nexpected:\n" + "\n".join(expected)
+                            + "\ngot:\n" + "\n".join(actual))
+    return problems, len(shown)
 
 
 def main():

@@ -42,9 +42,15 @@ class ConsoleTest(unittest.TestCase):
         self.assertEqual(self.page_problems("$ echo a 17 b; echo x; echo y\na ... b\n...")[0], [])
 
     def test_an_exit_code_is_part_of_the_output(self):
-        self.assertEqual(self.page_problems("$ exit 3\n(exit 3)")[0], [])
-        self.assertTrue(self.page_problems("$ exit 3")[0])
-        self.assertTrue(self.page_problems("$ exit 3\n(exit 4)")[0])
+        self.assertEqual(self.page_problems("$ (exit 3)\n(exit 3)")[0], [])
+        self.assertTrue(self.page_problems("$ (exit 3)")[0])
+        self.assertTrue(self.page_problems("$ (exit 3)\n(exit 4)")[0])
+
+    def test_a_command_that_does_not_end_is_caught(self):
+        self.assertTrue(self.page_problems("$ exit 0\n$ echo x\nx")[0])
+
+    def test_commands_of_a_page_share_variables(self):
+        self.assertEqual(self.page_problems("$ a=7\n$ echo $a\n7")[0], [])
 
     def test_commands_of_a_page_share_a_fresh_folder(self):
         self.assertEqual(self.page_problems("$ echo x > f\n$ cat f\nx")[0], [])
