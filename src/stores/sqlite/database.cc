@@ -31,6 +31,7 @@ constexpr const char* text_of(Sql which) {
     case Sql::kBeat: return kBeat;
     case Sql::kAhead: return kAhead;
     case Sql::kNextExpiry: return kNextExpiry;
+    case Sql::kLookHeld: return kLookHeld;
     case Sql::kLoadMeta: return kLoadMeta;
     case Sql::kLoadLock: return kLoadLock;
     case Sql::kListLocks: return kListLocks;
@@ -53,6 +54,7 @@ PRAGMA synchronous = NORMAL;
 PRAGMA wal_autocheckpoint = 4000;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA temp_store = MEMORY;
+PRAGMA secure_delete = OFF;
 PRAGMA cell_size_check = ON;
 )sql";
 

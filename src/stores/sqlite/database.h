@@ -34,6 +34,7 @@ enum class Sql : std::uint8_t {
   kBeat,
   kAhead,
   kNextExpiry,
+  kLookHeld,
   kLoadMeta,
   kLoadLock,
   kListLocks,

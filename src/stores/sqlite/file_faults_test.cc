@@ -46,7 +46,7 @@ TEST(FileFaultsTest, WhatWasHeldInADeletedFileIsLost) {
   const auto held = client->acquire(request);
   ASSERT_TRUE(held);
   fs::remove(folder / "locks.db");
-  const auto renewed = client->renew("a", request.id, 1);
+  const auto renewed = client->renew("a", request.id, 1, 30s, held->token);
   ASSERT_FALSE(renewed);
   EXPECT_EQ(renewed.error().code(), Errc::kLost);
   // The same store goes on with a new file, above the old tokens.
@@ -55,6 +55,30 @@ TEST(FileFaultsTest, WhatWasHeldInADeletedFileIsLost) {
   EXPECT_EQ(again->status, TicketStatus::kHeld);
   EXPECT_GT(again->token.counter, held->token.counter);
   EXPECT_TRUE(fs::exists(folder / "locks.db"));
+}
+
+TEST(FileFaultsTest, AWaiterInADeletedFileMayQueueAgain) {
+  const TempFolder folder;
+  auto client = open_client(folder / "locks.db");
+  const auto waiter = request_for("a");
+  ASSERT_TRUE(client->acquire(request_for("a")));
+  ASSERT_EQ(client->acquire(waiter)->status, TicketStatus::kWaiting);
+  fs::remove(folder / "locks.db");
+  EXPECT_EQ(client->renew("a", waiter.id, 1)->status, TicketStatus::kGone);
+}
+
+TEST(FileFaultsTest, AFolderThatWasRemovedIsNotMadeAgainByAnIdleStore) {
+  const TempFolder folder;
+  auto client = open_client(folder / "x/locks.db");
+  const auto request = request_for("a");
+  const auto held = client->acquire(request);
+  ASSERT_TRUE(held);
+  fs::remove_all(folder / "x");
+  // Makes the store's thread look at its file; the renewal after it comes when it has.
+  EXPECT_EQ(client->renew("a", request.id, 1, 30s, held->token).error().code(), Errc::kLost);
+  EXPECT_EQ(client->renew("a", request.id, 2, 30s, held->token).error().code(), Errc::kLost);
+  EXPECT_FALSE(fs::exists(folder / "x"));
+  EXPECT_EQ(client->acquire(request_for("a"))->status, TicketStatus::kHeld);
 }
 
 TEST(FileFaultsTest, AGrantIsNotReportedFromAMovedFile) {
@@ -74,11 +98,12 @@ TEST(FileFaultsTest, ANewFileIsRefusedWhileSomebodyHasTheDeletedOneOpen) {
   const TempFolder folder;
   auto holder = open_client(folder / "locks.db");
   const auto request = request_for("a");
-  ASSERT_TRUE(holder->acquire(request));
+  const auto held = holder->acquire(request);
+  ASSERT_TRUE(held);
   fs::remove(folder / "locks.db");
   EXPECT_EQ(code_of(TestClient::open(folder / "locks.db", impatient())), Errc::kStoreInUse);
   // Once the holder has learned of its loss, others get in.
-  EXPECT_FALSE(holder->renew("a", request.id, 1));
+  EXPECT_EQ(holder->renew("a", request.id, 1, 30s, held->token).error().code(), Errc::kLost);
   auto other = open_client(folder / "locks.db");
   ASSERT_TRUE(other);
   EXPECT_EQ(other->acquire(request_for("a"))->status, TicketStatus::kHeld);

@@ -30,7 +30,7 @@ class JobQueue {
   // The error for the caller when there is no room, or close() was called. `job` is kept then.
   std::optional<Error> push(Job& job);
   std::optional<Job> pop();
-  // The job popped last is done.
+  // The job popped last is done: called by its `run` or `refuse`.
   void finished() { pending_.fetch_sub(1, std::memory_order_release); }
   // Nothing waits and nothing runs.
   bool idle() const { return pending_.load(std::memory_order_acquire) == 0; }

@@ -215,6 +215,13 @@ Result<bool> Operations::resize(const TicketRequest& request, std::uint32_t capa
   return port::to_done(applied->reply, request.name);
 }
 
+Result<TicketState> lost_with_file(const port::RenewItem& item, const std::string& path) {
+  // A waiter has lost nothing but its place, and may queue again.
+  if (item.token == machine::Token{}) return TicketState{port::TicketStatus::kGone};
+  return Error(Errc::kLost, "sqlite store " + path +
+                                ": the file was moved or replaced; what was held in it is lost");
+}
+
 Result<TicketState> Operations::renew_one(const port::RenewItem& item, Notices& notices) {
   if (auto fast = fast_renew(item)) return std::move(*fast);
   if (auto fast = beat(item)) return std::move(*fast);
@@ -248,17 +255,13 @@ std::vector<Result<TicketState>> Operations::renew(const std::vector<port::Renew
       }
       return {};
     });
-    std::optional<Error> failed;
-    if (!done) failed = done.error();
-    if (database_.moved()) {
-      failed =
-          Error(Errc::kLost, "sqlite store " + database_.path() +
-                                 ": the file was moved or replaced; what was held in it is lost");
-    }
-    if (!failed) continue;
+    const bool moved = database_.moved();
+    if (done && !moved) continue;
     notices.resize(told_before);
     results.erase(results.begin() + static_cast<std::ptrdiff_t>(from), results.end());
-    results.resize(to, *failed);
+    for (std::size_t at = from; at < to; ++at) {
+      results.push_back(moved ? lost_with_file(items[at], database_.path()) : done.error());
+    }
   }
   return results;
 }

@@ -31,6 +31,9 @@ struct Notice {
 };
 using Notices = std::vector<Notice>;
 
+// What a renewal is told whose file has gone.
+Result<port::TicketState> lost_with_file(const port::RenewItem& item, const std::string& path);
+
 class Operations {
  public:
   // `wake`: where this store listens; written beside the tickets it makes.

@@ -73,16 +73,16 @@ Result<std::string> Operations::get_value(const std::string& name) {
 
 std::optional<port::TicketState> Operations::look(std::string_view name,
                                                   machine::AcquisitionId id) {
-  std::optional<port::TicketState> state;
-  auto done = database_.snapshot([&]() -> Result<void> {
-    const auto lock = load_lock(database_, name);
-    if (!lock) return lock.error();
-    for (const machine::TicketImage& ticket : lock->image.tickets) {
-      if (ticket.id == id && ticket.held) state = port::held_state(ticket);
-    }
-    return {};
-  });
-  if (!done || database_.moved()) return std::nullopt;
+  Statement& held = database_.get(Sql::kLookHeld);
+  const ResetAtEnd reset(held);
+  if (held.bind(1, name).bind(2, id).step() != SQLITE_ROW || database_.moved()) {
+    return std::nullopt;
+  }
+  port::TicketState state;
+  state.status = port::TicketStatus::kHeld;
+  state.token = {0, static_cast<std::uint64_t>(held.integer(0))};
+  state.seq = static_cast<std::uint64_t>(held.integer(1));
+  state.lease = machine::Duration(held.integer(2));
   return state;
 }
 

@@ -83,6 +83,11 @@ SELECT min(lease_end) FROM
   (SELECT flags, lease_end FROM tickets WHERE lock = ?1 ORDER BY ord LIMIT 64)
 WHERE flags = 1)sql";
 
+// Where a ticket holds. ?1 name ?2 id
+inline constexpr const char* kLookHeld = R"sql(
+SELECT token, seq, lease FROM tickets WHERE lock = ?1 AND id = ?2 AND flags = 1
+UNION ALL SELECT token, solo_seq, solo_lease FROM locks WHERE name = ?1 AND solo_id = ?2)sql";
+
 // --- The general path: load, run the machine, write back what it changed.
 
 inline constexpr const char* kLoadMeta = "SELECT floor, ceiling, inode, birth, boot FROM meta";

@@ -51,15 +51,17 @@ Error Site::late() const {
           "sqlite store " + path_ + ": the deadline passed before the request's turn came"};
 }
 
-Result<void> Site::open_main() {
-  // Everybody's hold on the old file must go first, or the new one cannot be had.
+// Everybody's hold on a file that was replaced must go before the new one can be had.
+void Site::let_go() {
   main_operations_.reset();
   main_.reset();
-  {
-    const base::LocalLock lock(renew_mutex_);
-    renew_.reset();
-    file_.reset();
-  }
+  const base::LocalLock lock(renew_mutex_);
+  renew_.reset();
+  file_.reset();
+}
+
+Result<void> Site::open_main() {
+  let_go();
   auto database = Database::open(path_, tuning_);
   if (!database) return database.error();
   main_ = std::move(*database);
@@ -100,40 +102,41 @@ Result<port::EndStatus> Site::end(Operations& operations, const port::TicketRequ
   return result;
 }
 
+// kLost: the file that this store has used is gone from its path.
+Result<void> Site::ready_renewal() {
+  if (renew_ != nullptr) return {};
+  if (file_ == nullptr) return Error(Errc::kLost, {});
+  auto opened = Database::open_another(file_, tuning_);
+  if (!opened) return opened.error();
+  renew_ = std::move(*opened);
+  return {};
+}
+
 std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::RenewItem>& items,
                                                    base::BootInstant deadline) {
   Notices notices;
   std::vector<Result<port::TicketState>> results;
   {
     const base::LocalLock lock(renew_mutex_);
-    std::optional<Error> failed;
     if (queue_.closed()) {
-      failed = Error(Errc::kClosed, "the client is closed");
-    } else if (renew_ == nullptr && file_ == nullptr) {
-      failed = Error(Errc::kUnavailable, "sqlite store " + path_ +
-                                             ": the file was moved or replaced, and no other "
-                                             "could be opened yet");
-    } else if (renew_ == nullptr) {
-      auto opened = Database::open_another(file_, tuning_);
-      if (opened) {
-        renew_ = std::move(*opened);
-      } else {
-        failed = opened.error();
-      }
+      return {items.size(), Error(Errc::kClosed, "the client is closed")};
     }
-    if (failed) {
-      results.resize(items.size(), *failed);
-    } else {
+    Result<void> ready = ready_renewal();
+    if (ready) {
       const InsideSqlite inside;
       renew_->set_deadline(deadline);
       Operations operations(*renew_, wake_ ? wake_->name() : "", tuning_.fast_path);
       results = operations.renew(items, notices);
+      if (renew_->known_as_moved()) ready = Error(Errc::kLost, {});
+    } else {
+      const bool lost = ready.error().code() == Errc::kLost;
+      for (const port::RenewItem& item : items) {
+        results.push_back(lost ? lost_with_file(item, path_) : ready.error());
+      }
     }
-    const bool moved =
-        renew_ != nullptr ? renew_->known_as_moved() : failed && failed->code() == Errc::kLost;
-    if (moved) {
+    if (!ready && ready.error().code() == Errc::kLost) {
       renew_.reset();
-      queue_.wake();  // The store's thread opens what is there now.
+      queue_.wake();  // The store's thread lets go of the old file too.
     }
   }
   deliver(notices);
@@ -195,11 +198,11 @@ void Site::on_hint(machine::AcquisitionId id) {
   push(std::move(told));
 }
 
+// What is at the path now is opened by the next request, not before: a folder that somebody removes
+// is not made again by clients that are idle.
 void Site::look_after_file() {
   const base::LocalLock lock(main_mutex_);
-  if (main_ != nullptr && !main_->moved()) return;
-  // A failure shows at the next request, which tries again.
-  [[maybe_unused]] const auto opened = open_main();
+  if (main_ != nullptr && main_->moved()) let_go();
 }
 
 void Site::serve() {
@@ -223,7 +226,6 @@ void Site::serve() {
       } else {
         job->run();
       }
-      queue_.finished();
     }
     if (queue_.closed()) return;
     if ((asked && !worked) || now - looked > 5s) {

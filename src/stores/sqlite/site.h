@@ -55,10 +55,15 @@ class Site {
     Job job;
     job.gives_back = gives_back;
     job.run = [this, deadline, done, work = std::move(work)]() mutable {
-      const base::LocalLock lock(main_mutex_);
-      post<T>(done, on_main<T>(deadline, work));
+      auto result = run_alone<T>(deadline, work);
+      // Before the caller knows, so that what it asks next can run on its own thread.
+      queue_.finished();
+      post<T>(done, std::move(result));
     };
-    job.refuse = [this, done](const Error& why) { post<T>(done, why); };
+    job.refuse = [this, done](const Error& why) {
+      queue_.finished();
+      post<T>(done, why);
+    };
     if (const auto refused = queue_.push(job)) post<T>(done, *refused);
   }
 
@@ -95,6 +100,12 @@ class Site {
   Site(std::string path, const port::StoreContext& context, SqliteTuning tuning);
 
   template <typename T, typename Work>
+  Result<T> run_alone(base::BootInstant deadline, Work& work) {
+    const base::LocalLock lock(main_mutex_);
+    return on_main<T>(deadline, work);
+  }
+
+  template <typename T, typename Work>
   Result<T> on_main(base::BootInstant deadline, Work& work) HOLDFAST_REQUIRES(main_mutex_) {
     if (base::BootClock::now() >= deadline) return late();
     const InsideSqlite inside;
@@ -112,6 +123,8 @@ class Site {
   }
 
   Result<void> open_main() HOLDFAST_REQUIRES(main_mutex_);
+  void let_go() HOLDFAST_REQUIRES(main_mutex_) HOLDFAST_EXCLUDES(renew_mutex_);
+  Result<void> ready_renewal() HOLDFAST_REQUIRES(renew_mutex_);
   Result<void> ready_main(base::BootInstant deadline) HOLDFAST_REQUIRES(main_mutex_);
   Error late() const;
   void serve();

@@ -200,8 +200,8 @@ class TestClient {
         [&](auto done) { store->renew(std::move(items), soon(), done); });
   }
   Result<TicketState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
-                            machine::Duration ttl = 30s) {
-    auto results = renew(std::vector<port::RenewItem>{{name, id, seq, ttl, 5s, {}}});
+                            machine::Duration ttl = 30s, machine::Token token = {}) {
+    auto results = renew(std::vector<port::RenewItem>{{name, id, seq, ttl, 5s, token}});
     if (!results) return results.error();
     return results->at(0);
   }
