@@ -53,6 +53,7 @@ Error Site::late() const {
 
 // Everybody's hold on a file that was replaced must go before the new one can be had.
 void Site::let_go() {
+  const InsideSqlite inside;
   main_operations_.reset();
   main_.reset();
   const base::LocalLock lock(renew_mutex_);
@@ -117,13 +118,13 @@ std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::Renew
   Notices notices;
   std::vector<Result<port::TicketState>> results;
   {
+    const InsideSqlite inside;
     const base::LocalLock lock(renew_mutex_);
     if (queue_.closed()) {
       return {items.size(), Error(Errc::kClosed, "the client is closed")};
     }
     Result<void> ready = ready_renewal();
     if (ready) {
-      const InsideSqlite inside;
       renew_->set_deadline(deadline);
       Operations operations(*renew_, wake_ ? wake_->name() : "", tuning_.fast_path);
       results = operations.renew(items, notices);
@@ -240,11 +241,7 @@ void Site::close(base::BootInstant deadline) {
   queue_.close();
   if (thread_.joinable()) thread_.join();
   const base::LocalLock lock(main_mutex_);
-  const base::LocalLock renew_lock(renew_mutex_);
-  main_operations_.reset();
-  main_.reset();
-  renew_.reset();
-  file_.reset();
+  let_go();
 }
 
 // The child has the parent's memory in whatever state other threads left it. SQLite's handles wait

@@ -4,7 +4,7 @@
 // When the path comes to show another file, everything held in the old one is lost; the site opens
 // the new one for what comes next.
 //
-// Thread-safety: safe. Lock order: main, then renewal, then waiting.
+// Thread-safety: safe. Lock order: main, the fork gate, renewal, waiting.
 #pragma once
 
 #include <atomic>
