@@ -6,6 +6,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -103,7 +104,7 @@ Sample measure_pairs(const Client& client, const BenchOptions& options, const st
 
 // Two clients pass one lock to and fro. The one who has it waits until the other stands in the
 // queue, notes the time and gives it back; the other notes the time when it has it.
-class Handoff {
+class Handoff : public std::enable_shared_from_this<Handoff> {
  public:
   Handoff(std::string name, const BenchOptions& options)
       : name_(std::move(name)), until_(Clock::now() + options.duration) {
@@ -124,7 +125,8 @@ class Handoff {
     AcquireOptions how;
     how.ttl = ttl_;
     how.wait = std::chrono::seconds(10);
-    how.on_queued = [this, me](std::uint32_t) { set_queued(me); };
+    // May come after the lock itself, and so after all is over.
+    how.on_queued = [self = shared_from_this(), me](std::uint32_t) { self->set_queued(me); };
     auto lease = client.mutex(name_).acquire(how);
     const auto now = Clock::now();
     if (!lease) {
@@ -173,10 +175,10 @@ Result<Sample> measure_handoff(const Client& client, const BenchOptions& options
   const bool in_process = url.compare(0, 7, "memory:") == 0;
   auto rival = in_process ? Result<Client>(client) : Client::connect(url);
   if (!rival) return rival.error();
-  Handoff handoff(lock_name(run, 0) + "/handoff", options);
+  const auto handoff = std::make_shared<Handoff>(lock_name(run, 0) + "/handoff", options);
   Sample other;
-  std::thread second([&] { other = handoff.play(*rival, 1); });
-  Sample all = handoff.play(client, 0);
+  std::thread second([&] { other = handoff->play(*rival, 1); });
+  Sample all = handoff->play(client, 0);
   second.join();
   all.join(std::move(other));
   if (!in_process) (void)rival->close();

@@ -10,9 +10,9 @@
 
 namespace holdfast::cli {
 
-Nanos reserve_for(Nanos kill_after) {
+Nanos reserve_for(Nanos ttl) {
   using namespace std::chrono_literals;
-  return std::clamp<Nanos>(kill_after / 5, 10ms, 500ms);
+  return std::clamp<Nanos>(ttl / 10, 10ms, 1s);
 }
 
 Result<Guard> Guard::start(const GuardPlan& plan, const Signals& signals) {

@@ -49,8 +49,9 @@ struct GuardPlan {
   bool quiet = false;
 };
 
-// How long before the deadline the SIGKILL must fall, so that its work is done by then.
-Nanos reserve_for(Nanos kill_after);
+// How long before the deadline the SIGKILL must fall, so that its work is done by then, on a busy
+// machine too: a tenth of the ttl, 10 ms to 1 s.
+Nanos reserve_for(Nanos ttl);
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -154,9 +155,14 @@ void GuardProcess::become_command(char** environment, Fd go, Fd status) {
   ::_exit(127);
 }
 
-// Only now: the command must stay in the session of the terminal, so it was forked before.
+// Only now: the command must stay in the session of the terminal, and keep its own priority, so it
+// was forked before.
 void GuardProcess::leave_session() const {
   ::setsid();
+  // On a busy machine the guard must not wait its turn. Only the privileged may ask for that.
+  sched_param lowest{};
+  lowest.sched_priority = ::sched_get_priority_min(SCHED_RR);
+  ::sched_setscheduler(0, SCHED_RR, &lowest);
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return;
   ::dup2(null.get(), 0);

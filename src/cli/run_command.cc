@@ -110,7 +110,7 @@ Result<RunPlan> make_plan(RunOptions options) {
   plan.guard.on_lost = options.on_lost.value_or(OnLost::kTerm);
   plan.guard.leftover = options.leftover;
   plan.guard.kill_after = *kill_after;
-  plan.guard.reserve = reserve_for(*kill_after);
+  plan.guard.reserve = reserve_for(plan.ttl);
   plan.guard.quiet = options.common.quiet || options.common.json;
   plan.settings = *std::move(settings);
   plan.options = std::move(options);
@@ -202,7 +202,8 @@ LockRequest Run::request() const {
   request.lock = plan_.options.lock;
   request.store = plan_.settings.store;
   const auto ending = std::chrono::ceil<Duration>(plan_.guard.kill_after + plan_.guard.reserve);
-  request.min_remaining = ending + plan_.ttl / 10;
+  // The library takes half of the ttl at most; the ending is less than that.
+  request.min_remaining = std::min(ending + plan_.ttl / 10, plan_.ttl / 2);
   if (auto& max_hold = request.lock.max_hold) {
     // It bounds the command; the lock is held until the command has ended.
     request.min_remaining = std::min(request.min_remaining, ending + *max_hold / 2);

@@ -168,7 +168,8 @@ class StoreChoiceTest(CliCase):
     def test_the_configuration_sets_defaults_and_options_come_first(self):
         text = "ttl = '3s'\n[run]\nkill_after = '2s'\n"
         self.assertEqual(self.config(text).returncode, 125, "more than a third")
-        self.assertEqual(self.config(text, "--kill-after", "1s").returncode, 0)
+        done = self.config(text, "--kill-after", "1s")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_missing_file_is_an_error_only_when_it_was_named(self):
         done = self.holdfast("ls", "--config", self.path("missing.toml"))

@@ -151,13 +151,16 @@ class LostTest(FaultCase):
         self.break_lock()
         self.assertEqual(running.status(), 123)
 
-    def test_a_loss_that_only_the_release_finds_gives_123(self):
-        running = self.run_locked("--ttl", "30s", "job", "--", "sh", "-c", "echo ready; read line",
+    def test_a_loss_that_is_found_after_the_commands_end_gives_123(self):
+        running = self.run_locked("--ttl", "30s", "job", "--", "sh", "-c", "echo $$; read line",
                                   stdin=-1)
-        self.assertEqual(running.line(), "ready")
+        command = int(running.line())
+        running.signal(signal.SIGSTOP)  # So that it learns of the break only afterwards.
         self.break_lock()
         running.process.stdin.write(b"\n")
         running.process.stdin.flush()
+        self.until(lambda: not alive(command), "the command ends well")
+        running.signal(signal.SIGCONT)
         self.assertEqual(running.status(), 123)
 
     def test_on_lost_kill_does_not_ask_first(self):
