@@ -59,7 +59,8 @@ class HOLDFAST_EXPORT Client {
                                            AcquireOptions options = {}) const;
 
   // Takes over a lease by its id() (from another process, or after detach()): renews it once to
-  // learn that it is still held. Without a ttl in the options it keeps the one it had.
+  // learn that it is still held. Without a ttl in the options it keeps the one it had. Whoever held
+  // it until then is told kLost at the next renewal of its own: one lease has one keeper.
   // Errors: kLost, kInvalidArgument (not an id), kUnavailable.
   Result<Lease> adopt(std::string_view lease_id, AcquireOptions options = {}) const;
 

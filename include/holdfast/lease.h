@@ -87,7 +87,7 @@ class HOLDFAST_EXPORT Lease {
   Result<void> renew();
 
   // Stops the renewals and lets go without releasing: the store keeps the lock until the lease
-  // ends or somebody releases it by id().
+  // ends or somebody releases it by id(). release() answers kInvalidArgument from then on.
   void detach();
 
  private:

@@ -1,4 +1,7 @@
 // What can be chosen when a client connects and when a lock is asked for.
+//
+// Callbacks run on the client's notifier thread and must not throw: std::terminate, as for a
+// std::stop_callback.
 #pragma once
 
 #include <chrono>
@@ -40,13 +43,13 @@ struct AcquireOptions {
 struct ClientOptions {
   // Length of a lease where the request names none (the URL's ttl= comes first).
   std::chrono::milliseconds default_ttl{30'000};
-  // Longest time that one request to the store may take.
+  // Longest time that one request to the store may take; at most 24 hours.
   std::chrono::milliseconds request_timeout{5'000};
   // Who we are, for people who look. Empty: made from host, pid and random digits.
   std::string owner{};
   // Shown as the program's name. Empty: read from the process.
   std::string program{};
-  // Bound on the relative rate error of two clocks, in parts per million.
+  // Bound on the relative rate error of two clocks, in parts per million; at most 500,000.
   std::uint32_t clock_rate_error_ppm = 10'000;
   // Told of renewals that come late, losses and store failures; called on the notifier thread.
   std::function<void(const std::string& line)> log{};

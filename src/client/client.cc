@@ -11,6 +11,9 @@
 namespace holdfast {
 namespace {
 
+// Beyond it nothing useful is left of a lease.
+constexpr std::uint32_t kWorstClock = 500'000;
+
 // Takes the options that every store has out of the URL.
 Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& options) {
   if (const auto ttl = url.take("ttl")) {
@@ -50,6 +53,10 @@ Result<Client> Client::connect(std::string_view url_text, ClientOptions options)
   if (auto taken = take_common_options(*url, core_options); !taken) return taken.error();
   if (core_options.client.request_timeout <= std::chrono::milliseconds::zero()) {
     return Error(Errc::kInvalidArgument, "request_timeout must be above zero");
+  }
+  if (core_options.client.clock_rate_error_ppm > kWorstClock) {
+    return Error(Errc::kInvalidArgument,
+                 "clock_rate_error_ppm is at most 500000: clocks that differ by more are broken");
   }
   auto core = session::Core::make(*factory, *std::move(url), std::move(core_options));
   if (!core) return core.error();
@@ -108,6 +115,9 @@ Result<DoctorReport> Client::doctor() const { return core_->doctor(); }
 
 std::string Client::store_url() const { return core_->store_url(); }
 
-Result<void> Client::close(std::chrono::milliseconds deadline) { return core_->close(deadline); }
+Result<void> Client::close(std::chrono::milliseconds deadline) {
+  return core_->close(
+      std::min<std::chrono::milliseconds>(deadline, session::Core::kLongestRequest));
+}
 
 }  // namespace holdfast

@@ -46,7 +46,7 @@ class Contender {
 
   // What a lease answers without a lock.
   std::atomic<std::int64_t> deadline_ns{0};
-  std::atomic<std::int64_t> wall_minus_boot_ns{0};  // At the last confirmation.
+  std::atomic<std::int64_t> wall_minus_boot_ns{0};  // At the send that was last confirmed.
   std::atomic<std::int64_t> slack_ns{0};
   std::atomic<LeaseState> state{LeaseState::kReleased};
 
@@ -54,6 +54,7 @@ class Contender {
   port::AcquisitionId id;
   port::Token token;
   Duration ttl{};
+  std::int64_t wall_minus_boot_at_send = 0;  // Of the request that is under way.
   AcquireOptions options;
   std::optional<AcquireFsm> acquire;
   std::optional<RenewalFsm> renewal;

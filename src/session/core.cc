@@ -8,7 +8,8 @@
 
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
-#include "src/session/thread.h"
+#include "src/base/thread.h"
+#include "src/session/core_call.h"
 
 namespace holdfast::session {
 namespace {
@@ -30,10 +31,17 @@ machine::OwnerInfo describe_owner(const ClientOptions& options) {
   return owner;
 }
 
+// Sums of instants and durations must not overflow.
+CoreOptions bounded(CoreOptions options) {
+  options.client.request_timeout =
+      std::min<std::chrono::milliseconds>(options.client.request_timeout, Core::kLongestRequest);
+  return options;
+}
+
 }  // namespace
 
 Core::Core(CoreOptions options)
-    : options_(std::move(options)),
+    : options_(bounded(std::move(options))),
       generation_(base::process_generation()),
       owner_(describe_owner(options_.client)),
       loop_([this] { on_timer(); }) {
@@ -56,8 +64,8 @@ void Core::dispose(Core* core) {
     if (core->store_) core->store_->abandon_after_fork();
     return;
   }
-  if (core->notifier_.on_worker_thread() || core->loop_.on_loop_thread()) {
-    start_thread("holdfast-close", [core] { delete core; }).detach();
+  if (base::on_library_thread()) {
+    base::start_thread("holdfast-close", [core] { delete core; }).detach();
   } else {
     delete core;
   }
@@ -77,10 +85,29 @@ Error Core::forked_error() const {
 
 Result<void> Core::check_alive() const {
   if (forked()) return forked_error();
-  if (closed_.load(std::memory_order_acquire)) {
-    return Error(Errc::kClosed, "the client of " + options_.store_url + " was closed");
-  }
+  if (closed_.load(std::memory_order_acquire)) return closed_error();
   return {};
+}
+
+Error Core::closed_error() const {
+  return {Errc::kClosed, "the client of " + options_.store_url + " was closed"};
+}
+
+Core::Call::Call(Core& core) : core_(core), alive_(core.check_alive()) {
+  if (!alive_) return;
+  const base::LocalLock lock(core_.mutex_);
+  if (core_.closed_) {
+    alive_ = core_.closed_error();
+  } else {
+    ++core_.calls_under_way_;
+  }
+}
+
+Core::Call::~Call() {
+  if (!alive_ || core_.forked()) return;
+  const base::LocalLock lock(core_.mutex_);
+  --core_.calls_under_way_;
+  core_.drained_.notify_all();
 }
 
 Result<void> Core::close(std::chrono::nanoseconds limit) {
@@ -95,7 +122,7 @@ Result<void> Core::close(std::chrono::nanoseconds limit) {
   std::size_t left = 0;
   {
     const base::LocalLock lock(mutex_);
-    while (releases_under_way_ + waiting_.size() > 0) {
+    while (releases_under_way_ + waiting_.size() + calls_under_way_ > 0) {
       const auto now = base::BootClock::now();
       if (now >= until) break;
       drained_.wait_for(mutex_, until - now);

@@ -78,6 +78,9 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Error forked_error() const;
   static std::stop_token lost_token(Contender& contender);
 
+  // The longest time that a request or close() may take.
+  static constexpr std::chrono::hours kLongestRequest{24};
+
   void on_push(const port::Push& push) override;
 
  private:
@@ -88,9 +91,13 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
     bool waiting = false;
   };
 
+  // A call under way: close() lets it end before it stops the threads that answer it.
+  class Call;
+
   explicit Core(CoreOptions options);
   static void dispose(Core* core);
   Result<void> check_alive() const;
+  Error closed_error() const;
 
   // core_acquire.cc
   Result<ContenderPtr> make_contender(std::string name, const holdfast::Mode& mode,

@@ -5,6 +5,7 @@
 
 #include "src/base/random.h"
 #include "src/session/core.h"
+#include "src/session/core_call.h"
 #include "src/session/names.h"
 
 namespace holdfast::session {
@@ -14,6 +15,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestTtl(100);
 constexpr milliseconds kLongestTtl = std::chrono::hours(24);
+// Longer than that is without end, and would overflow when it is added to an instant.
+constexpr milliseconds kForever = std::chrono::hours(24) * 36'500;
 // A missed wake-up costs at most this.
 constexpr milliseconds kSlowestHeartbeat(1'000);
 
@@ -53,6 +56,16 @@ Nanos heartbeat(Duration ttl) {
   return std::min<Nanos>(kSlowestHeartbeat, Nanos(waiter_lease(ttl)) / 3);
 }
 
+// Where the requests of one who adopts a lease begin to count. Two who renew one lease must never
+// use one number, or each would count its deadline from a request of the other that was applied: a
+// range of a million numbers for each, far above the one before, and picked at random, because two
+// may adopt at once. It takes a million adoptions of one lease to run out of 63 bits.
+std::uint64_t first_number_after(std::uint64_t seq) {
+  constexpr int kRangeBits = 20;
+  constexpr std::uint64_t kStepMask = (1U << 24U) - 1;
+  return ((seq >> kRangeBits) + 1 + (base::random_128().low & kStepMask)) << kRangeBits;
+}
+
 port::AcquisitionId fresh_id() {
   const base::Random128 random = base::random_128();
   return {random.high, random.low};
@@ -62,10 +75,16 @@ port::AcquisitionId fresh_id() {
 
 Result<Core::ContenderPtr> Core::make_contender(std::string name, const holdfast::Mode& mode,
                                                 AcquireOptions options) {
-  if (auto alive = check_alive(); !alive) return alive.error();
   if (auto good = check_name(name); !good) return good.error();
   if (options.ttl == milliseconds::zero()) options.ttl = options_.client.default_ttl;
+  if (options.wait && *options.wait >= kForever) options.wait.reset();
+  if (options.max_hold >= kForever) options.max_hold = milliseconds::zero();
   if (auto good = check_options(mode, options); !good) return good.error();
+  if (options.min_remaining + bound_.slack(options.ttl) >= options.ttl) {
+    return Error(Errc::kInvalidArgument,
+                 "min_remaining leaves nothing of the lease, by which "
+                 "clocks may differ by clock_rate_error_ppm");
+  }
   std::string stored_name = stored(name);
   auto contender =
       std::make_shared<Contender>(std::move(name), std::move(stored_name), mode, generation_);
@@ -106,6 +125,8 @@ AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) con
 
 Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode& mode,
                                          AcquireOptions options, bool may_wait) {
+  const Call call(*this);
+  if (!call.alive()) return call.alive().error();
   if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
   auto made = make_contender(std::move(name), mode, std::move(options));
   if (!made) return made.error();
@@ -118,6 +139,9 @@ Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode&
   auto answer = acquire_inline(contender, may_wait);
   if (!answer) answer = acquire_waiting(contender, may_wait);
   if (!*answer || **answer == nullptr) contender->core = nullptr;
+  // What they captured may hold this very client: nothing of it outlives the wait.
+  contender->options.on_queued = nullptr;
+  contender->options.cancel = {};
   if (*answer) return *std::move(answer);
   return Error(answer->error().code(), "lock '" + printable(contender->name) + "'" + at_store() +
                                            ": " + answer->error().message());
@@ -127,6 +151,7 @@ Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode&
 std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPtr& contender,
                                                                bool may_wait) {
   AcquireFsm fsm(terms_for(*contender, /*may_wait=*/false));
+  contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
   fsm.start(base::BootClock::now());
   const auto reply = store_->acquire_inline(request_for(*contender, /*may_wait=*/false));
   if (!reply) return std::nullopt;
@@ -135,7 +160,11 @@ std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPt
     case AcquireFsm::Step::kGranted: {
       const base::LocalLock lock(mutex_);
       start_lease(contender, fsm.held(), fsm.log());
-      return contender;
+      if (!closed_) return contender;
+      // close() has passed over the leases already.
+      lose(contender, closed_error());
+      send_release(contender);
+      return closed_error();
     }
     case AcquireFsm::Step::kBusy:
       if (may_wait) return std::nullopt;
@@ -154,6 +183,19 @@ std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPt
 }
 
 Result<Core::ContenderPtr> Core::acquire_waiting(const ContenderPtr& contender, bool may_wait) {
+  {
+    const base::LocalLock lock(mutex_);
+    contender->acquire.emplace(terms_for(*contender, may_wait));
+    if (closed_) {
+      contender->failure = closed_error();
+      contender->finished = true;
+    } else {
+      waiting_[contender->id] = contender;
+      execute(contender, contender->acquire->start(base::BootClock::now()));
+    }
+  }
+  flush_outbox();
+  // Not before there is something to cancel: a stop that came earlier calls back at once.
   const std::stop_callback cancel(contender->options.cancel, [this, contender] {
     loop_.post([this, contender] {
       {
@@ -164,23 +206,8 @@ Result<Core::ContenderPtr> Core::acquire_waiting(const ContenderPtr& contender, 
       flush_outbox();
     });
   });
-  {
-    const base::LocalLock lock(mutex_);
-    contender->acquire.emplace(terms_for(*contender, may_wait));
-    ++calls_under_way_;
-    if (closed_) {
-      contender->failure = Error(Errc::kClosed, "the client was closed");
-      contender->finished = true;
-    } else {
-      waiting_[contender->id] = contender;
-      execute(contender, contender->acquire->start(base::BootClock::now()));
-    }
-  }
-  flush_outbox();
   const base::LocalLock lock(mutex_);
   while (!contender->finished) contender->changed.wait(mutex_);
-  --calls_under_way_;
-  drained_.notify_all();
   if (contender->failure) return *contender->failure;
   if (!contender->renewal) return ContenderPtr();
   return contender;
@@ -212,6 +239,7 @@ void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& acti
 void Core::send_acquire(const ContenderPtr& contender, bool fresh) {
   if (fresh) {
     waiting_.erase(contender->id);
+    contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
     contender->id = fresh_id();
     waiting_[contender->id] = contender;
   }
@@ -269,20 +297,23 @@ void Core::start_lease(const ContenderPtr& contender, const port::TicketState& s
   contender->token = state.token;
   contender->slack_ns = bound_.slack(contender->ttl).count();
   contender->renewal.emplace(now, terms, state, log);
-  contender->wall_minus_boot_ns = base::wall_minus_boot().count();
+  contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
   contender->state = LeaseState::kHeld;
   apply(contender, contender->renewal->on_tick(now));
 }
 
 Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& mode,
                                        port::AcquisitionId id, AcquireOptions options) {
+  const Call call(*this);
+  if (!call.alive()) return call.alive().error();
   auto made = make_contender(std::move(name), mode, std::move(options));
   if (!made) return made.error();
   const ContenderPtr contender = *std::move(made);
   contender->id = id;
-  SendLog log = SendLog::starting_at(1);
+  SendLog log = SendLog::starting_at(first_number_after(0));
   // The number of the last request is known to the store only: the first answer tells it.
   for (int attempt = 0; attempt < 3; ++attempt) {
+    contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
     const std::uint64_t seq = log.add(base::BootClock::now());
     auto replies = ask<std::vector<Result<port::TicketState>>>(
         [&](BootInstant deadline, port::Done<std::vector<Result<port::TicketState>>> done) {
@@ -310,7 +341,7 @@ Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& m
       start_lease(contender, state, log);
       return contender;
     }
-    log = SendLog::starting_at(reply->seq + 1);
+    log = SendLog::starting_at(first_number_after(reply->seq));
   }
   return Error(Errc::kUnavailable, "lock '" + printable(contender->name) + "'" + at_store() +
                                        ": another process renews this lease at the same time");

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "src/session/core.h"
+#include "src/session/core_call.h"
 #include "src/session/names.h"
 #include "src/session/watch_sampler.h"
 
@@ -17,7 +18,8 @@ constexpr auto kGrace = std::chrono::seconds(10);
 
 template <typename T>
 Result<T> Core::ask(const std::function<void(BootInstant, port::Done<T>)>& send) {
-  if (auto alive = check_alive(); !alive) return alive.error();
+  const Call call(*this);
+  if (!call.alive()) return call.alive().error();
   auto promise = std::make_shared<std::promise<Result<T>>>();
   auto answer = promise->get_future();
   send(request_deadline(), [promise](Result<T> result) { promise->set_value(std::move(result)); });

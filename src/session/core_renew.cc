@@ -1,7 +1,9 @@
 // How the core keeps leases: deadlines on the loop, renewals in batches on their own thread.
 #include <algorithm>
 
+#include "src/base/fork_guard.h"
 #include "src/session/core.h"
+#include "src/session/core_call.h"
 #include "src/session/names.h"
 #include "src/session/watch_sampler.h"
 
@@ -108,6 +110,11 @@ void Core::lose(const ContenderPtr& contender, const Error& why) {
 }
 
 std::stop_token Core::lost_token(Contender& contender) {
+  if (contender.generation != base::process_generation()) {
+    std::stop_source stopped;  // A forked child holds nothing, and must not touch the mutex.
+    stopped.request_stop();
+    return stopped.get_token();
+  }
   const base::LocalLock lock(contender.loss_mutex);
   if (!contender.lost_source) {
     contender.lost_source.emplace();
@@ -117,6 +124,7 @@ std::stop_token Core::lost_token(Contender& contender) {
 }
 
 void Core::send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting) {
+  if (!waiting) contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
   outbox_.push_back({contender,
                      {contender->stored_name, contender->id, seq, contender->ttl,
                       waiter_lease(contender->ttl), waiting ? port::Token{} : contender->token},
@@ -166,7 +174,7 @@ void Core::on_renewed(const std::vector<Outgoing>& batch,
         execute(contender, contender->acquire->on_reply(now, reply));
       } else if (contender->renewal && !contender->releasing && !contender->released) {
         if (reply.has_value()) {
-          contender->wall_minus_boot_ns = base::wall_minus_boot().count();
+          contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
         } else {
           log("lock '" + printable(contender->name) + "'" + at_store() +
               ": renewal failed, will try again: " + reply.error().message());
@@ -192,7 +200,8 @@ void Core::doubt(const ContenderPtr& contender) {
 }
 
 Result<void> Core::renew(const ContenderPtr& contender) {
-  if (auto alive = check_alive(); !alive) return alive;
+  const Call call(*this);
+  if (!call.alive()) return call.alive();
   const BootInstant until = request_deadline();
   std::uint64_t wanted = 0;
   {
@@ -224,8 +233,14 @@ Result<void> Core::renew(const ContenderPtr& contender) {
 }
 
 void Core::detach(const ContenderPtr& contender) {
+  if (forked()) return;
   const base::LocalLock lock(mutex_);
+  if (contender->released) return;
   end_locally(contender);
+  contender->released =
+      Result<void>(Error(Errc::kInvalidArgument, "lock '" + printable(contender->name) +
+                                                     "': this lease was detached; who has its id "
+                                                     "can release it"));
 }
 
 // The lease is not kept any more and answers "released".
@@ -240,9 +255,12 @@ void Core::end_locally(const ContenderPtr& contender) {
 }
 
 Result<void> Core::release(const ContenderPtr& contender) {
-  if (auto alive = check_alive(); !alive) {
+  // In a forked child a mutex may be held by a thread that does not exist there.
+  if (forked()) return forked_error();
+  const Call call(*this);
+  if (!call.alive()) {
     const base::LocalLock lock(contender->loss_mutex);
-    return contender->loss && !forked() ? *contender->loss : alive.error();
+    return contender->loss ? *contender->loss : call.alive().error();
   }
   std::optional<Error> loss;
   {
@@ -256,6 +274,10 @@ Result<void> Core::release(const ContenderPtr& contender) {
       loss = contender->loss;
     }
     end_locally(contender);
+    if (contender->renewal->taken_over()) {
+      contender->released = Result<void>(*loss);
+      return *loss;
+    }
   }
   const port::TicketRequest request{contender->stored_name, contender->id, request_deadline()};
   auto inlined = store_->release_inline(request);
@@ -278,16 +300,16 @@ Result<void> Core::release(const ContenderPtr& contender) {
   }
   const base::LocalLock lock(mutex_);
   contender->released = answer;
+  if (!ended && !closed_) send_release(contender);  // Goes on trying while the lease lasts.
   return answer;
 }
 
 void Core::release_later(const ContenderPtr& contender) {
-  if (check_alive()) {
-    const base::LocalLock lock(mutex_);
-    if (contender->released || contender->releasing) return;
-    end_locally(contender);
-    send_release(contender);
-  }
+  if (!check_alive()) return;
+  const base::LocalLock lock(mutex_);
+  if (closed_ || contender->released || contender->releasing) return;
+  end_locally(contender);
+  if (!contender->renewal->taken_over()) send_release(contender);
 }
 
 // Tried until the lease is over by itself.

@@ -15,7 +15,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 
-#include "src/session/thread.h"
+#include "src/base/thread.h"
 
 namespace holdfast::session {
 
@@ -46,7 +46,8 @@ struct EventLoop::Impl {
 EventLoop::EventLoop(std::function<void()> on_timer)
     : impl_(std::make_unique<Impl>(std::move(on_timer))) {
   impl_->wait_for_timer();
-  impl_->thread = start_thread("holdfast-loop", [impl = impl_.get()] { impl->context.run(); });
+  impl_->thread =
+      base::start_thread("holdfast-loop", [impl = impl_.get()] { impl->context.run(); });
 }
 
 EventLoop::~EventLoop() { stop(); }
@@ -63,10 +64,6 @@ void EventLoop::arm(base::BootInstant at) noexcept {
     when.it_value.tv_nsec = static_cast<long>((since_boot - seconds).count());
   }
   ::timerfd_settime(impl_->timer_fd, TFD_TIMER_ABSTIME, &when, nullptr);
-}
-
-bool EventLoop::on_loop_thread() const noexcept {
-  return impl_->thread.get_id() == std::this_thread::get_id();
 }
 
 void EventLoop::stop() {

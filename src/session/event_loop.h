@@ -23,7 +23,6 @@ class EventLoop final : public port::Loop {
   void post(port::Task task) override;
   // Replaces what was armed before. BootInstant::max(): never.
   void arm(base::BootInstant at) noexcept;
-  bool on_loop_thread() const noexcept;
   // Runs what was posted before and ends the thread. Not from the loop itself.
   void stop();
 

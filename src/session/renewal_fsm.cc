@@ -55,6 +55,11 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::Tick
   if (state_ == State::kLost) return {};
   // Before anything else: whatever the reply says, it came after the owner was told to stop.
   if (now >= deadline_) return next(now);
+  if (reply.has_value() && reply->status == port::TicketStatus::kHeld &&
+      reply->seq >= log_.next()) {
+    taken_over_ = true;
+    return lose(Errc::kLost, "another process has taken the lease over");
+  }
   if (reply.has_value() && reply->status == port::TicketStatus::kHeld) {
     const BootInstant before = renew_at_;
     extend(*reply);

@@ -1,10 +1,12 @@
 // Decides when a held lease is renewed, when it is in doubt and when it is lost. Pure: events in,
 // actions out; no clock, thread or socket.
 //
-//   State     reply: held         reply: gone   no or failed reply      clock at the deadline
+//   State     reply: held (1)     reply: gone   no or failed reply      clock at the deadline
 //   kHeld     kHeld, extended     kLost         kInDoubt                kLost
 //   kInDoubt  kHeld, extended     kLost         kInDoubt                kLost
 //   kLost     kLost               kLost         kLost                   kLost
+//
+//   (1) but for a request that this side has not sent yet: somebody has adopted the lease. kLost.
 //
 // Guarantee: the deadline is counted from the send of the request that the store says its lease
 // counts from, never from a reply; it never moves back; nothing revives a passed deadline.
@@ -59,6 +61,8 @@ class RenewalFsm {
   State state() const { return state_; }
   BootInstant deadline() const { return deadline_; }
   BootInstant wake_at() const;
+  // Lost to somebody who adopted it and renews it now: it must not be released from here.
+  bool taken_over() const { return taken_over_; }
   // Why it is lost; only then.
   const std::optional<Error>& loss() const { return loss_; }
 
@@ -77,6 +81,7 @@ class RenewalFsm {
   bool in_flight_ = false;
   bool ask_again_ = false;
   bool asked_ = false;
+  bool taken_over_ = false;
   std::uint64_t replies_ = 0;
   std::optional<Error> loss_;
 };

@@ -135,6 +135,13 @@ TEST(RenewalFsmTest, BrokenIsToldAsSuch) {
   EXPECT_EQ(renewal.loss()->code(), Errc::kBroken);
 }
 
+TEST(RenewalFsmTest, ARequestThatThisSideNeverSentIsATakeOver) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(11s), held(77, 30s)).step, Step::kLost);
+  EXPECT_TRUE(renewal.taken_over());
+}
+
 // The store applied an older request last: the lease it names is what counts.
 TEST(RenewalFsmTest, AReplyThatNamesAnOlderRequestCountsFromThat) {
   RenewalFsm renewal = granted();
@@ -154,8 +161,14 @@ TEST(RenewalFsmTest, TheDeadlineNeverMovesBack) {
 
 TEST(RenewalFsmTest, ARequestThatIsForgottenExtendsNothing) {
   RenewalFsm renewal = granted();
-  ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);
-  renewal.on_reply(at(11s), held(77, 30s));
+  BootInstant now = at(1s);
+  for (int sent = 1; sent <= 20; ++sent) {
+    now += 1s;
+    ASSERT_EQ(renewal.on_doubt(now).step, Step::kSend);
+    renewal.on_reply(now, unavailable());
+  }
+  ASSERT_EQ(renewal.on_doubt(now).step, Step::kSend);
+  renewal.on_reply(now, held(1, 30s));
   EXPECT_EQ(renewal.deadline(), at(30s) - kSlackOf30s);
 }
 
@@ -238,7 +251,7 @@ TEST(RenewalFsmTest, AnySequenceKeepsTheDeadlineWithinTheNewestSend) {
         case 0: action = renewal.on_tick(now); break;
         case 1: action = renewal.on_doubt(now); break;
         case 2:
-          action = renewal.in_flight() ? renewal.on_reply(now, held(below(sent + 2), 30s))
+          action = renewal.in_flight() ? renewal.on_reply(now, held(below(sent + 1), 30s))
                                        : renewal.on_tick(now);
           break;
         default:

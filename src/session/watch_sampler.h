@@ -2,7 +2,8 @@
 // what differs.
 //
 // Not guaranteed: that a hold shorter than the period is seen; a token that jumped tells of it.
-// Thread-safety: on_tick() and the replies run on the core's loop.
+// That anything is told while a million locks or more are held. Thread-safety: on_tick() and the
+// replies run on the core's loop.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
 class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
  public:
   using Sink = std::function<void(const LockEvent&)>;
-  static constexpr std::size_t kMostLocks = 10'000;
+  static constexpr std::size_t kMostLocks = 1'000'000;
 
   // `present`: what there is now, so that only what changes from here on is told.
   static std::shared_ptr<WatchSampler> start(Core& core, std::string prefix, Sink sink,

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/session/thread.h"
+#include "src/base/thread.h"
 
 namespace holdfast::session {
 
@@ -10,13 +10,8 @@ void Worker::post(std::function<void()> task) {
   const base::LocalLock lock(mutex_);
   if (stopping_) return;
   tasks_.push_back(std::move(task));
-  if (!thread_.joinable()) thread_ = start_thread(name_, [this] { run(); });
+  if (!thread_.joinable()) thread_ = base::start_thread(name_, [this] { run(); });
   wake_.notify_one();
-}
-
-bool Worker::on_worker_thread() const {
-  const base::LocalLock lock(mutex_);
-  return thread_.get_id() == std::this_thread::get_id();
 }
 
 void Worker::run() {

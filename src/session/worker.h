@@ -21,7 +21,6 @@ class Worker {
 
   // Tasks posted after stop() are dropped.
   void post(std::function<void()> task);
-  bool on_worker_thread() const;
   // Runs what was posted before and ends the thread. Not from the thread itself.
   void stop();
 
@@ -29,7 +28,7 @@ class Worker {
   void run();
 
   const char* name_;
-  mutable base::LocalMutex mutex_;
+  base::LocalMutex mutex_;
   base::LocalCondition wake_;
   std::deque<std::function<void()>> tasks_ HOLDFAST_GUARDED_BY(mutex_);
   bool stopping_ HOLDFAST_GUARDED_BY(mutex_) = false;
