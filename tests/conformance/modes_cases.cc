@@ -80,6 +80,22 @@ TEST_P(ModesConformance, AnUpgradeWaitsForTheOtherReadersAndPassesTheWriters) {
   EXPECT_TRUE(waits(client("carol").renew("doc", writer, 1)));
 }
 
+TEST_P(ModesConformance, NobodyStandsBeforeAnUpgradeThatWaits) {
+  HOLDFAST_NEEDS(promised().upgrade, "no upgrade");
+  const auto base = fresh();
+  const auto upgrade = fresh();
+  ASSERT_TRUE(holds(client().acquire({"doc", base, Mode::shared()})));
+  ASSERT_TRUE(holds(client("bob").acquire({"doc", fresh(), Mode::shared()})));
+  ASSERT_TRUE(waits(client("carol").acquire({"doc", fresh()})));
+  const auto asked = client().acquire(Request("doc", upgrade).upgrading(base));
+  ASSERT_TRUE(waits(asked));
+  EXPECT_EQ(asked->ahead, 0U);
+  pass(1s);
+  const auto beat = client().renew("doc", upgrade, 1);
+  ASSERT_TRUE(waits(beat));
+  EXPECT_EQ(beat->ahead, 0U);
+}
+
 TEST_P(ModesConformance, ASecondUpgradeWouldDeadlock) {
   HOLDFAST_NEEDS(promised().upgrade, "no upgrade");
   const auto first = fresh();

@@ -62,12 +62,13 @@ WHERE name = ?1 AND solo_id = ?3 AND solo_end > ?2 AND tickets = 0 AND at <= ?2
 RETURNING token)sql";
 
 // A heartbeat or renewal while others hold or wait, when nothing of this lock is due: touches the
-// one ticket. ?1 name ?2 now ?3 id ?4 seq ?5 end of a holder ?6 lease of a holder
+// one ticket. An upgrade that waits goes to the machine: its place is not that of its row.
+// ?1 name ?2 now ?3 id ?4 seq ?5 end of a holder ?6 lease of a holder
 // ?7 end of a waiter ?8 lease of a waiter
 inline constexpr const char* kBeat = R"sql(
 UPDATE tickets SET seq = ?4, lease_end = CASE flags WHEN 1 THEN ?5 ELSE ?7 END,
   lease = CASE flags WHEN 1 THEN ?6 ELSE ?8 END
-WHERE lock = ?1 AND id = ?3 AND flags < 2 AND seq < ?4
+WHERE lock = ?1 AND id = ?3 AND flags < 2 AND seq < ?4 AND (flags = 1 OR upgrade_of IS NULL)
   AND lease_end < CASE flags WHEN 1 THEN ?5 ELSE ?7 END
   AND (SELECT due > ?2 AND at <= ?2 AND policy = 0 FROM locks WHERE name = ?1)
 RETURNING flags, token, ord)sql";
