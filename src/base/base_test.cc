@@ -1,4 +1,5 @@
-#include <sched.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "src/base/clock.h"
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
+#include "src/base/thread.h"
 
 namespace holdfast {
 namespace {
@@ -118,6 +120,25 @@ TEST(ForkGuardTest, SoDoesAGrandchild) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(base::process_generation(), mine);
+}
+
+TEST(ThreadTest, OursTakeNoSignals) {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  bool ours = false;
+  std::thread thread = base::start_thread("holdfast-test", [&] {
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    ours = base::on_library_thread();
+  });
+  thread.join();
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) {
+    EXPECT_EQ(sigismember(&blocked, signal), 1) << signal;
+  }
+  EXPECT_TRUE(ours);
+  EXPECT_FALSE(base::on_library_thread());
+  sigset_t mine;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mine);
+  EXPECT_EQ(sigismember(&mine, SIGTERM), 0);
 }
 
 }  // namespace

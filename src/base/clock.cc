@@ -4,8 +4,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
+
+#include "src/base/fork_guard.h"
 
 namespace holdfast::base {
 namespace {
@@ -16,8 +19,8 @@ std::chrono::nanoseconds read_clock(clockid_t id) noexcept {
   return std::chrono::seconds(ts.tv_sec) + std::chrono::nanoseconds(ts.tv_nsec);
 }
 
-// The offset of a process cannot change once it runs: namespaces are entered by exec'ed or forked
-// children (setns on a running process needs it to be single-threaded, and we start threads).
+// A running process keeps its time namespace (setns needs it to be single-threaded, and we start
+// threads); a forked child may stand in another one.
 std::chrono::nanoseconds namespace_offset() noexcept {
   const int fd = ::open("/proc/self/timens_offsets", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};  // A kernel without time namespaces.
@@ -39,8 +42,14 @@ std::chrono::nanoseconds namespace_offset() noexcept {
 BootInstant BootClock::now() noexcept { return BootInstant(read_clock(CLOCK_BOOTTIME)); }
 
 BootInstant host_boot_now() noexcept {
-  static const std::chrono::nanoseconds offset = namespace_offset();
-  return BootClock::now() - offset;
+  static std::atomic<std::uint64_t> read_in{0};  // The process that the offset is of.
+  static std::atomic<std::int64_t> offset{0};
+  const std::uint64_t process = process_generation();
+  if (read_in.load(std::memory_order_acquire) != process) {
+    offset = namespace_offset().count();
+    read_in.store(process, std::memory_order_release);
+  }
+  return BootClock::now() - std::chrono::nanoseconds(offset);
 }
 
 std::chrono::system_clock::time_point wall_now() noexcept {

@@ -169,7 +169,8 @@ Guarantees sqlite_guarantees() {
        "(holdfast acquire) are void then"},
       {"disk full", Promise::kYes, Promise::kYes, "requests fail with kUnavailable, not applied"},
       {"file deleted, moved or replaced", Promise::kYes, Promise::kYes,
-       "holders learn at their next renewal; a new file is refused (kStoreInUse) until they have"},
+       "holders learn at their next renewal; a new file is refused (kStoreInUse) until they have "
+       "given up or are past their deadline"},
       {"folder moved, or file and FILE.use deleted together", Promise::kDeclared,
        Promise::kDeclared,
        "old holders believe until their next renewal; tokens go on from the wall clock, which must "

@@ -49,12 +49,34 @@ TEST(FileFaultsTest, WhatWasHeldInADeletedFileIsLost) {
   const auto renewed = client->renew("a", request.id, 1, 30s, held->token);
   ASSERT_FALSE(renewed);
   EXPECT_EQ(renewed.error().code(), Errc::kLost);
-  // The same store goes on with a new file, above the old tokens.
+  // Its owner may still be at work until it gives up, or until its deadline.
+  EXPECT_EQ(client->acquire(request_for("a")).error().code(), Errc::kUnavailable);
+  ASSERT_TRUE(client->release("a", request.id));
+  // Then the same store goes on with a new file, above the old tokens.
   const auto again = client->acquire(request_for("a"));
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(again->status, TicketStatus::kHeld);
   EXPECT_GT(again->token.counter, held->token.counter);
   EXPECT_TRUE(fs::exists(folder / "locks.db"));
+}
+
+TEST(FileFaultsTest, ADeletedFileIsKeptUntilTheLastDeadlineInIt) {
+  const TempFolder folder;
+  auto holder = open_client(folder / "locks.db");
+  auto request = request_for("a");
+  request.ttl = 400ms;
+  const auto asked = base::BootClock::now();
+  ASSERT_TRUE(holder->acquire(request));
+  fs::remove(folder / "locks.db");
+  auto other = TestClient::open(folder / "locks.db", impatient());
+  while (!other && base::BootClock::now() < asked + 10s) {
+    EXPECT_EQ(code_of(other), Errc::kStoreInUse);
+    // What makes the holder's store look; nothing is told to it otherwise for some seconds.
+    static_cast<void>(holder->acquire(request_for("b")));
+    other = TestClient::open(folder / "locks.db", impatient());
+  }
+  ASSERT_TRUE(other) << other.error().message();
+  EXPECT_GE(base::BootClock::now(), asked + 400ms);
 }
 
 TEST(FileFaultsTest, AWaiterInADeletedFileMayQueueAgain) {
@@ -78,6 +100,7 @@ TEST(FileFaultsTest, AFolderThatWasRemovedIsNotMadeAgainByAnIdleStore) {
   EXPECT_EQ(client->renew("a", request.id, 1, 30s, held->token).error().code(), Errc::kLost);
   EXPECT_EQ(client->renew("a", request.id, 2, 30s, held->token).error().code(), Errc::kLost);
   EXPECT_FALSE(fs::exists(folder / "x"));
+  ASSERT_TRUE(client->release("a", request.id));
   EXPECT_EQ(client->acquire(request_for("a"))->status, TicketStatus::kHeld);
 }
 
@@ -102,8 +125,10 @@ TEST(FileFaultsTest, ANewFileIsRefusedWhileSomebodyHasTheDeletedOneOpen) {
   ASSERT_TRUE(held);
   fs::remove(folder / "locks.db");
   EXPECT_EQ(code_of(TestClient::open(folder / "locks.db", impatient())), Errc::kStoreInUse);
-  // Once the holder has learned of its loss, others get in.
+  // Once the holder has learned of its loss and given up, others get in.
   EXPECT_EQ(holder->renew("a", request.id, 1, 30s, held->token).error().code(), Errc::kLost);
+  EXPECT_EQ(code_of(TestClient::open(folder / "locks.db", impatient())), Errc::kStoreInUse);
+  ASSERT_TRUE(holder->release("a", request.id));
   auto other = open_client(folder / "locks.db");
   ASSERT_TRUE(other);
   EXPECT_EQ(other->acquire(request_for("a"))->status, TicketStatus::kHeld);

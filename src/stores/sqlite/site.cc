@@ -2,7 +2,10 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
+
+#include "src/base/thread.h"
 
 namespace holdfast::stores::sqlite {
 namespace {
@@ -42,13 +45,47 @@ Result<std::unique_ptr<Site>> Site::open(std::string path, const port::StoreCont
     const base::LocalLock renew_lock(made->renew_mutex_);
     made->file_ = made->main_->file();
   }
-  made->thread_ = std::thread([site = made.get()] { site->serve(); });
+  made->thread_ = base::start_thread("holdfast-sqlite", [site = made.get()] { site->serve(); });
   return made;
 }
 
 Error Site::late() const {
   return {Errc::kUnavailable,
           "sqlite store " + path_ + ": the deadline passed before the request's turn came"};
+}
+
+void Site::given_up(machine::AcquisitionId id) {
+  const base::LocalLock lock(counted_mutex_);
+  counted_on_.erase(id);
+}
+
+void Site::count_on(machine::AcquisitionId id, const Result<port::TicketState>& state) {
+  if (!state || state->lease <= machine::Duration::zero()) return;
+  if (state->status != port::TicketStatus::kHeld && state->status != port::TicketStatus::kWaiting) {
+    return;
+  }
+  const base::BootInstant now = base::BootClock::now();
+  const base::LocalLock lock(counted_mutex_);
+  counted_on_[id] = std::max(counted_on_[id], now + state->lease);
+  if (counted_on_.size() < sweep_at_) return;
+  std::erase_if(counted_on_, [&](const auto& counted) { return counted.second <= now; });
+  sweep_at_ = std::max<std::size_t>(1024, 2 * counted_on_.size());
+}
+
+// For how long yet; nullopt: nobody does.
+std::optional<machine::Duration> Site::counted_on() {
+  const base::BootInstant now = base::BootClock::now();
+  const base::LocalLock lock(counted_mutex_);
+  base::BootInstant latest = now;
+  for (const auto& [id, until] : counted_on_) latest = std::max(latest, until);
+  if (latest == now) return std::nullopt;
+  return std::chrono::ceil<machine::Duration>(latest - now);
+}
+
+// Everybody who counts on an acquisition looks after it, and learns that it is lost.
+void Site::hint_all() {
+  const base::LocalLock lock(counted_mutex_);
+  for (const auto& [id, until] : counted_on_) push({port::Push::Kind::kHint, id, {}});
 }
 
 // Everybody's hold on a file that was replaced must go before the new one can be had.
@@ -62,6 +99,14 @@ void Site::let_go() {
 }
 
 Result<void> Site::open_main() {
+  if (const auto left = counted_on()) {
+    hint_all();
+    return Error(Errc::kUnavailable,
+                 "sqlite store " + path_ +
+                     ": the file was moved, replaced or deleted while locks were held in it; "
+                     "nothing can be had until they are given up or over, within " +
+                     std::to_string(left->count() / 1000 + 1) + " ms");
+  }
   let_go();
   auto database = Database::open(path_, tuning_);
   if (!database) return database.error();
@@ -85,6 +130,7 @@ Result<port::TicketState> Site::acquire(Operations& operations, const port::Acqu
                                         Notices& notices) {
   if (ended_.contains(request.id)) return port::TicketState{port::TicketStatus::kGone};
   auto result = operations.acquire(request, notices);
+  count_on(request.id, result);
   if (result && result->status == port::TicketStatus::kWaiting) {
     const base::LocalLock lock(waiting_mutex_);
     waiting_[request.id] = request.name;
@@ -141,6 +187,7 @@ std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::Renew
     }
   }
   deliver(notices);
+  for (std::size_t at = 0; at < items.size(); ++at) count_on(items[at].id, results[at]);
   const base::LocalLock lock(waiting_mutex_);
   for (std::size_t at = 0; at < items.size(); ++at) {
     if (results[at] && results[at]->status == port::TicketStatus::kWaiting) continue;
@@ -203,7 +250,9 @@ void Site::on_hint(machine::AcquisitionId id) {
 // is not made again by clients that are idle.
 void Site::look_after_file() {
   const base::LocalLock lock(main_mutex_);
-  if (main_ != nullptr && main_->moved()) let_go();
+  if (main_ == nullptr || !main_->moved()) return;
+  if (counted_on()) return hint_all();
+  let_go();
 }
 
 void Site::serve() {

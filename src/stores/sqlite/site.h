@@ -82,6 +82,8 @@ class Site {
                               bool release, Notices& notices) HOLDFAST_REQUIRES(main_mutex_);
   std::vector<Result<port::TicketState>> renew(const std::vector<port::RenewItem>& items,
                                                base::BootInstant deadline);
+  // The caller does not count on this acquisition any more, whatever becomes of its request.
+  void given_up(machine::AcquisitionId id);
   std::string wake_trouble() const { return wake_trouble_; }
 
   template <typename T>
@@ -127,6 +129,9 @@ class Site {
   Result<void> ready_renewal() HOLDFAST_REQUIRES(renew_mutex_);
   Result<void> ready_main(base::BootInstant deadline) HOLDFAST_REQUIRES(main_mutex_);
   Error late() const;
+  void count_on(machine::AcquisitionId id, const Result<port::TicketState>& state);
+  std::optional<machine::Duration> counted_on();
+  void hint_all();
   void serve();
   void on_hint(machine::AcquisitionId id);
   void look_after_file();
@@ -148,6 +153,13 @@ class Site {
   base::LocalMutex renew_mutex_;
   std::shared_ptr<LockFile> file_ HOLDFAST_GUARDED_BY(renew_mutex_);
   std::unique_ptr<Database> renew_ HOLDFAST_GUARDED_BY(renew_mutex_);
+
+  // Until when somebody may count on an acquisition: the file is not let go of before, so that a
+  // file which took its place cannot give the same lock to somebody else.
+  base::LocalMutex counted_mutex_;
+  std::map<machine::AcquisitionId, base::BootInstant> counted_on_
+      HOLDFAST_GUARDED_BY(counted_mutex_);
+  std::size_t sweep_at_ HOLDFAST_GUARDED_BY(counted_mutex_) = 1024;
 
   base::LocalMutex waiting_mutex_;
   std::map<machine::AcquisitionId, std::string> waiting_ HOLDFAST_GUARDED_BY(waiting_mutex_);

@@ -44,6 +44,7 @@ class SqliteStore final : public port::Store {
   }
   std::optional<Result<port::EndStatus>> release_inline(
       const port::TicketRequest& request) override {
+    site_->given_up(request.id);
     return site_->run_inline<port::EndStatus>(
         request.deadline, [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
           return site_->end(operations, request, /*release=*/true, notices);
@@ -140,6 +141,7 @@ class SqliteStore final : public port::Store {
  private:
   void end(port::TicketRequest request, bool release, Done<port::EndStatus> done) {
     const BootInstant deadline = request.deadline;
+    site_->given_up(request.id);
     site_->submit(
         deadline, std::move(done),
         [site = site_.get(), request = std::move(request), release](Operations& operations,
