@@ -65,7 +65,10 @@ class Guard {
 
   void launch(const Environment& environment, Nanos deadline) const;
   void go() const { send({GuardWord::kGo, 0, 0, {}}); }
-  void extend(Nanos deadline) const { send({GuardWord::kExtend, 0, deadline.count(), {}}); }
+  // false: the guard does not read at present; try again.
+  bool extend(Nanos deadline) const {
+    return send({GuardWord::kExtend, 0, deadline.count(), {}});
+  }
   void signal(int number) const { send({GuardWord::kSignal, number, 0, {}}); }
   void lost() const { send({GuardWord::kLost, 0, 0, {}}); }
   std::optional<GuardMessage> next() const { return receive_message(link_.get()); }
@@ -80,7 +83,7 @@ class Guard {
 
  private:
   Guard(pid_t pid, Fd link) : pid_(pid), link_(std::move(link)) {}
-  void send(const GuardMessage& message) const { send_message(link_.get(), message); }
+  bool send(const GuardMessage& message) const { return send_message(link_.get(), message); }
 
   pid_t pid_ = 0;
   Fd link_;

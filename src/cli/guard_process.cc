@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 
 #include "src/cli/guard.h"
 #include "src/cli/process_tree.h"
@@ -65,7 +66,8 @@ class GuardProcess {
   void on_message(const GuardMessage& message);
   void on_owner_gone();
   void launch(const GuardMessage& message);
-  [[noreturn]] void cannot_launch(int error) const;
+  [[noreturn]] void cannot_launch(int error);
+  [[noreturn]] void leave(int status);
   [[noreturn]] void become_command(char** environment, Fd go, Fd status);
   void leave_session() const;
   void read_status();
@@ -78,9 +80,8 @@ class GuardProcess {
   void kill_pass(Nanos now);
   void set_timer() const;
   bool watches_deadline() const { return plan_.on_lost != OnLost::kIgnore; }
-  void say(GuardWord word, int number = 0) const {
-    if (link_) send_message(link_.get(), {word, number, 0, {}});
-  }
+  void say(GuardWord word, int number = 0);
+  void flush_words();
   void tell_people(const char* text) const;
 
   const GuardPlan& plan_;
@@ -91,6 +92,7 @@ class GuardProcess {
   Fd status_;
   pid_t command_ = 0;
   bool running_ = false;  // The command is not reaped yet, so its id is still its own.
+  std::deque<GuardMessage> unsaid_;  // The other end does not read at present.
   bool refused_told_ = false;
   Nanos deadline_{};
   std::optional<Nanos> kill_at_;  // Set: the tree is being ended.
@@ -103,10 +105,38 @@ void GuardProcess::tell_people(const char* text) const {
   [[maybe_unused]] const ssize_t written = ::write(2, line.data(), line.size());
 }
 
-void GuardProcess::cannot_launch(int error) const {
+// A program that is stopped does not read, and must not keep the guard from its clock.
+void GuardProcess::say(GuardWord word, int number) {
+  if (!link_) return;
+  const auto passing = [](GuardWord any) {
+    return any == GuardWord::kStopped || any == GuardWord::kContinued;
+  };
+  // Only the latest of these matters: the queue stays short however often the command is stopped.
+  if (passing(word) && !unsaid_.empty() && passing(unsaid_.back().word)) unsaid_.pop_back();
+  unsaid_.push_back({word, number, 0, {}});
+  flush_words();
+}
+
+void GuardProcess::flush_words() {
+  while (link_ && !unsaid_.empty()) {
+    if (!send_message(link_.get(), unsaid_.front()) && errno == EAGAIN) return;
+    unsaid_.pop_front();
+  }
+}
+
+// With nothing left to end, the guard may wait until its last words are heard.
+void GuardProcess::leave(int status) {
+  for (flush_words(); !unsaid_.empty(); flush_words()) {
+    pollfd room{link_.get(), POLLOUT, 0};
+    ::poll(&room, 1, -1);
+  }
+  ::_exit(status);
+}
+
+void GuardProcess::cannot_launch(int error) {
   say(GuardWord::kCannotRun, error);
   say(GuardWord::kTreeEmpty);
-  ::_exit(125);
+  leave(125);
 }
 
 void GuardProcess::launch(const GuardMessage& message) {
@@ -179,7 +209,11 @@ void GuardProcess::read_status() {
 }
 
 void GuardProcess::pass_on(int signal) const {
-  if (!running_) return;
+  if (!running_) {
+    // Whoever waits for what is left of the command can be told to end by ending that.
+    if (command_ > 0 && is_for_group(signal)) signal_tree(::getpid(), signal);
+    return;
+  }
   ::kill(is_for_group(signal) ? -command_ : command_, signal);
 }
 
@@ -209,6 +243,7 @@ void GuardProcess::read_link() {
 
 void GuardProcess::on_owner_gone() {
   link_.reset();
+  unsaid_.clear();
   if (command_ <= 0) ::_exit(0);
   if (!watches_deadline()) return;
   tell_people("the process that kept the lock has died: ending the command");
@@ -290,7 +325,7 @@ void GuardProcess::reap() {
 void GuardProcess::on_no_child() {
   if (command_ <= 0) return;
   say(GuardWord::kTreeEmpty);
-  ::_exit(0);
+  leave(0);
 }
 
 void GuardProcess::run() {
@@ -299,7 +334,8 @@ void GuardProcess::run() {
   timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   for (;;) {
     set_timer();
-    std::array<pollfd, 4> watched{{{link_.get(), POLLIN, 0},
+    const auto wanted = static_cast<short>(unsaid_.empty() ? POLLIN : POLLIN | POLLOUT);
+    std::array<pollfd, 4> watched{{{link_.get(), wanted, 0},
                                    {signals_.fd(), POLLIN, 0},
                                    {timer_.get(), POLLIN, 0},
                                    {status_.get(), POLLIN, 0}}};
@@ -307,6 +343,7 @@ void GuardProcess::run() {
     std::uint64_t ticks = 0;
     [[maybe_unused]] const ssize_t n = ::read(timer_.get(), &ticks, sizeof ticks);
     if (status_ && watched[3].revents != 0) read_status();
+    flush_words();
     read_link();  // Extensions first: they put off what the clock would do.
     on_time(boottime_now());
     while (signals_.next()) {

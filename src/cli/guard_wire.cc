@@ -26,13 +26,19 @@ bool send_message(int fd, const GuardMessage& message) {
   packet.msg_iov = parts;
   packet.msg_iovlen = 2;
   for (;;) {
-    if (::sendmsg(fd, &packet, MSG_NOSIGNAL) >= 0) return true;
+    if (::sendmsg(fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return true;
     if (errno != EINTR) return false;
   }
 }
 
 std::optional<GuardMessage> receive_message(int fd) {
-  const ssize_t size = ::recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+  const auto next_size = [fd] {
+    return ::recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+  };
+  ssize_t size = next_size();
+  // An end that closes with unread messages resets the link; what it said before is still there,
+  // behind an error that is told once.
+  if (size < 0 && errno == ECONNRESET) size = next_size();
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   GuardMessage message;
   message.word = GuardWord::kGone;

@@ -38,7 +38,7 @@ struct GuardMessage {
   std::string text;
 };
 
-// Never blocks longer than the other end takes to read. false: it is gone.
+// Never blocks. false: not sent; errno is EAGAIN when the other end does not read at present.
 bool send_message(int fd, const GuardMessage& message);
 
 // The next message if one has come; kGone when the other end has closed.

@@ -156,6 +156,12 @@ std::vector<Process> descendants_of(pid_t root) {
   return found;
 }
 
+std::optional<pid_t> parent_of(pid_t pid) {
+  const auto stat = read_stat(pid);
+  if (!stat) return std::nullopt;
+  return stat->process.parent;
+}
+
 SignalOutcome signal_tree(pid_t root, int signal, const Chooser& spare) {
   SignalOutcome outcome;
   for (const Process& process : chosen(root, spare)) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct Process {
 
 // Children, grandchildren ... of `root`, without itself; zombies are left out.
 std::vector<Process> descendants_of(pid_t root);
+
+std::optional<pid_t> parent_of(pid_t pid);
 
 struct SignalOutcome {
   int signalled = 0;

@@ -56,8 +56,8 @@ void Supervisor::look_at_lease() {
   }
   const Nanos deadline = lease_.deadline_boottime();
   if (deadline <= told_deadline_) return;
+  if (!parts_.guard.extend(deadline)) return;
   told_deadline_ = deadline;
-  parts_.guard.extend(deadline);
   parts_.narrator.event("renewed", lease_.remaining());
 }
 
@@ -140,7 +140,9 @@ void Supervisor::on_message(const GuardMessage& message) {
 
 void Supervisor::on_spawned(pid_t command) {
   command_ = command;
-  parts_.anchor.join(command);
+  // Where nobody could continue a stopped job, the command must not stop either: in an orphaned
+  // group the kernel sees to that.
+  if (!own_group_is_orphaned()) parts_.anchor.join(command);
   parts_.terminal.give_to(command);
   parts_.guard.go();
 }

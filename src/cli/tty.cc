@@ -7,7 +7,19 @@
 
 #include <csignal>
 
+#include "src/cli/process_tree.h"
+
 namespace holdfast::cli {
+
+bool own_group_is_orphaned() {
+  pid_t pid = ::getppid();
+  while (pid > 0 && ::getpgid(pid) == ::getpgrp()) {
+    const auto parent = parent_of(pid);
+    if (!parent) return true;
+    pid = *parent;
+  }
+  return pid <= 0 || ::getsid(pid) != ::getsid(0);
+}
 
 Terminal::Terminal() : fd_(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)) {}
 

@@ -8,6 +8,9 @@
 namespace holdfast::cli {
 
 // Needs SIGTTOU ignored (signals.h). Without a controlling terminal every call does nothing.
+// No shell with job control stands above us: nobody would continue us, should we be stopped.
+bool own_group_is_orphaned();
+
 class Terminal {
  public:
   Terminal();

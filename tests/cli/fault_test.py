@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import unittest
 
 from harness import NOBODY_LEFT, STUBBORN, CliCase, alive, boottime
@@ -99,6 +100,22 @@ class StoppedTest(FaultCase):
                 running.signal(signal.SIGCONT)
                 self.assertEqual(running.status(), 123)
                 running.event("lost")
+
+    def test_a_command_stopped_and_continued_very_often_does_not_hold_the_guard_up(self):
+        running = self.run_locked("--ttl", "3s", "job", "--", "sh", "-c",
+                                  "echo $$; while :; do sleep 0.1; done")
+        command = int(running.line())
+        running.signal(signal.SIGSTOP)  # It reads no more what the guard says.
+        for _ in range(800):
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                try:
+                    os.kill(command, number)
+                except ProcessLookupError:
+                    break
+                time.sleep(0.001)
+        self.until(lambda: not alive(command), "the command ends with its lease")
+        running.signal(signal.SIGCONT)
+        self.assertEqual(running.status(), 123)
 
     def test_half_a_lease_does_no_harm(self):
         running = self.run_locked("--ttl", "3s", "--kill-after", "100ms", "job", "--", "sh", "-c",
@@ -203,6 +220,13 @@ class LeftoverTest(FaultCase):
             fifo.write("\n")
         self.assertEqual(running.status(), 4)
         self.assertFalse(self.inspect()["held"])
+
+    def test_a_signal_ends_what_leftover_wait_waits_for(self):
+        running = self.run_locked("--leftover", "wait", "job", "--", "sh", "-c",
+                                  "sleep 60 & exit 4")
+        running.event("exited")
+        running.signal(signal.SIGTERM)
+        self.assertEqual(running.status(), 4)
 
     def make_fifo(self):
         os.mkfifo(self.path("fifo"))

@@ -201,5 +201,31 @@ class TerminalTest(CliCase):
         self.assertNotIn("\x1b", self.holdfast("ls").stdout)
 
 
+class OrphanTest(CliCase):
+    def test_ctrl_z_without_job_control_above_does_not_stop_anything(self):
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execve(PROGRAM, ["holdfast", "run", "job", "--", "sh", "-c",
+                                "echo on; read line; exit 5"], self.env)
+        self.addCleanup(os.close, fd)
+        seen = b""
+        while b"on" not in seen:
+            seen += os.read(fd, 100)
+        os.write(fd, b"\x1a\n")
+        status = []
+
+        def ended():
+            done, result = os.waitpid(pid, os.WNOHANG)
+            status.append(result)
+            return done != 0
+        try:
+            self.until(ended, "the command goes on")
+        except AssertionError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+        self.assertEqual(os.waitstatus_to_exitcode(status[-1]), 5)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
