@@ -73,6 +73,10 @@ int main(int argc, char** argv) {
     complain("say what to do, for example: holdfast run NAME -- COMMAND");
     return print_help(""), kExitError;
   }
+  if (arguments.front().empty()) {
+    complain("the command is empty: 'holdfast help' lists them");
+    return kExitError;
+  }
   const std::string command = arguments.front();
   arguments.erase(arguments.begin());
   try {

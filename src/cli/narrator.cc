@@ -51,9 +51,9 @@ void Narrator::event(const std::string& word, std::optional<std::chrono::millise
   out["time_left_ms"] = time_left ? Json(time_left->count()) : Json(nullptr);
   out["store"] = setup_.store;
   out.update(more);
-  const std::string line = to_line(out);
-  // A reader that has gone away is no reason to stop.
-  [[maybe_unused]] const ssize_t written = ::write(setup_.json_fd, line.data(), line.size());
+  // A reader that has gone away or does not read is no reason to stop.
+  if (dropped_ > 0) out["dropped"] = dropped_;
+  dropped_ = write_unless_stuck(setup_.json_fd, to_line(out)) ? 0 : dropped_ + 1;
 }
 
 void Narrator::alarm(const std::string& sentence) const {

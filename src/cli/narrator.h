@@ -55,6 +55,7 @@ class Narrator {
  private:
   Setup setup_;
   bool terminal_ = false;
+  mutable long dropped_ = 0;  // Events that were not written since the last that was.
   std::string token_;
   std::chrono::system_clock::time_point since_{};
 };

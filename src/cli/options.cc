@@ -43,6 +43,9 @@ Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
   if (draft.no_wait && lock.wait) return invalid("--wait and --no-wait contradict each other");
   if (draft.no_wait) lock.wait = Duration::zero();
   if (lock.ttl && *lock.ttl <= Duration::zero()) return invalid("--ttl must be longer than zero");
+  if (lock.max_hold && *lock.max_hold <= Duration::zero()) {
+    return invalid("--max-hold must be longer than zero");
+  }
   lock.reason = draft.reason.value_or("");
   auto mode = parse_mode(draft.shared, draft.permits);
   if (!mode) return mode.error();

@@ -1,5 +1,6 @@
 #include "src/cli/output.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,10 +42,21 @@ std::string_view next_step(Errc code) {
 
 }  // namespace
 
-void complain(const std::string& message) {
-  const std::string line = "holdfast: " + message + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(2, line.data(), line.size());
+bool write_unless_stuck(int fd, const std::string& line) {
+  constexpr int kPatienceMs = 50;
+  // A pipe that is ready has room for as much in one piece.
+  constexpr std::size_t kPiece = 4096;
+  for (std::size_t at = 0; at < line.size();) {
+    pollfd ready{fd, POLLOUT, 0};
+    if (::poll(&ready, 1, kPatienceMs) == 0) return false;
+    const ssize_t written = ::write(fd, line.data() + at, std::min(kPiece, line.size() - at));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
+    if (written > 0) at += static_cast<std::size_t>(written);
+  }
+  return true;
 }
+
+void complain(const std::string& message) { write_unless_stuck(2, "holdfast: " + message + "\n"); }
 
 std::string explain(const Error& error, const std::string& store) {
   std::string out = printable(error.message());

@@ -9,6 +9,10 @@
 
 namespace holdfast::cli {
 
+// Writes the line unless its reader does not read: nobody who only listens may hold up a lock.
+// False: it was dropped, after a twentieth of a second.
+bool write_unless_stuck(int fd, const std::string& line);
+
 // "holdfast: ..." on stderr, made safe for a terminal by the caller where text is foreign.
 void complain(const std::string& message);
 

@@ -81,6 +81,9 @@ Result<void> fill_from_config(RunOptions& options, const Config& config) {
   if (options.min_hold && options.lock.max_hold && *options.min_hold > *options.lock.max_hold) {
     return invalid("--min-hold is longer than --max-hold");
   }
+  if (options.lock.max_hold && options.on_lost == OnLost::kIgnore) {
+    return invalid("--max-hold ends the command, and --on-lost ignore forbids that: choose one");
+  }
   return {};
 }
 

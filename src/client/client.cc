@@ -1,5 +1,6 @@
 #include "holdfast/client.h"
 
+#include <system_error>
 #include <utility>
 
 #include "src/client/registry.h"
@@ -58,9 +59,15 @@ Result<Client> Client::connect(std::string_view url_text, ClientOptions options)
     return Error(Errc::kInvalidArgument,
                  "clock_rate_error_ppm is at most 500000: clocks that differ by more are broken");
   }
-  auto core = session::Core::make(*factory, *std::move(url), std::move(core_options));
-  if (!core) return core.error();
-  return Client(*std::move(core));
+  const std::string shown = url->redacted();
+  try {
+    auto core = session::Core::make(*factory, *std::move(url), std::move(core_options));
+    if (!core) return core.error();
+    return Client(*std::move(core));
+  } catch (const std::system_error& error) {
+    // No thread, no descriptor: the system's limits.
+    return Error(Errc::kUnavailable, "cannot start a client of " + shown + ": " + error.what());
+  }
 }
 
 Mutex Client::mutex(std::string name, AcquireOptions defaults) const {

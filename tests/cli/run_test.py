@@ -270,6 +270,22 @@ class EventsTest(CliCase):
         os.close(write_end)
         self.assertEqual(done.returncode, 0)
 
+    def test_a_reader_that_does_not_read_holds_nothing_up(self):
+        read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
+        try:
+            while True:
+                os.write(write_end, b"x" * 4096)
+        except BlockingIOError:
+            pass
+        os.set_blocking(write_end, True)
+        done = self.holdfast("run", "--ttl", "600ms", "--json-fd", str(write_end), "job", "--",
+                             "sleep", "1.5", pass_fds=(write_end,))
+        os.close(write_end)
+        os.close(read_end)
+        self.assertEqual(done.returncode, 0)
+        self.assertFalse(json.loads(self.holdfast("inspect", "--json", "job").stdout)["held"])
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
