@@ -16,7 +16,8 @@
 //
 // Thread-safety: const calls from any thread; release(), renew() and detach() one at a time.
 // Ownership: shares the client's core; Client and Mutex objects may go first. The destructor
-// queues the release and does not wait for it; Client::close() waits.
+// queues the release and does not wait for it; Client::close() waits, and so does, for a second at
+// most, whoever is the last to let go of the client.
 // Time: CLOCK_BOOTTIME; milliseconds, rounded down where time left is told.
 // After fork(): the child holds nothing; held() is false there and nothing is sent.
 #pragma once
