@@ -47,6 +47,22 @@ if(NOT HOLDFAST_WITH_SQLITE STREQUAL "OFF")
 endif()
 holdfast_decide_store(sqlite "${SQLite3_FOUND}" "SQLite 3.35 or later (libsqlite3-dev)")
 
+# A module of it links PkgConfig::HIREDIS (the reader and formatter of its protocol), holdfast::asio,
+# OpenSSL::SSL and OpenSSL::Crypto.
+set(holdfast_redis_found OFF)
+if(NOT HOLDFAST_WITH_REDIS STREQUAL "OFF")
+  find_package(OpenSSL 3.0)
+  find_package(PkgConfig)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(HIREDIS IMPORTED_TARGET hiredis>=0.14)
+  endif()
+  if(TARGET PkgConfig::HIREDIS AND OPENSSL_FOUND AND HOLDFAST_ASIO_INCLUDE_DIR)
+    set(holdfast_redis_found ON)
+  endif()
+endif()
+holdfast_decide_store(redis "${holdfast_redis_found}"
+  "hiredis, OpenSSL 3 and Asio (libhiredis-dev, libssl-dev, libasio-dev)")
+
 function(holdfast_print_summary)
   get_property(rows GLOBAL PROPERTY HOLDFAST_SUMMARY)
   message(STATUS "Holdfast ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "

@@ -36,10 +36,14 @@ install(FILES
   "${CMAKE_CURRENT_BINARY_DIR}/holdfastConfigVersion.cmake"
   DESTINATION "${holdfast_package_dir}")
 
-set(HOLDFAST_PC_REQUIRES_PRIVATE "")
+set(HOLDFAST_PC_REQUIRES_PRIVATE)
 if(HOLDFAST_HAVE_SQLITE)
-  set(HOLDFAST_PC_REQUIRES_PRIVATE "sqlite3")
+  list(APPEND HOLDFAST_PC_REQUIRES_PRIVATE sqlite3)
 endif()
+if(HOLDFAST_HAVE_REDIS)
+  list(APPEND HOLDFAST_PC_REQUIRES_PRIVATE hiredis libssl libcrypto)
+endif()
+list(JOIN HOLDFAST_PC_REQUIRES_PRIVATE ", " HOLDFAST_PC_REQUIRES_PRIVATE)
 # From lib/x86_64-linux-gnu/pkgconfig back to the prefix, so that an installed tree can be moved.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
   BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig"

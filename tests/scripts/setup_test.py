@@ -10,9 +10,21 @@ ROOT = Path(__file__).parent.parent.parent
 
 # Packages are lines of files: `installed`, and what apt `knows`, or knows `later`: after an update.
 FAKES = {
-    "dpkg-query": 'grep -qx -- "${@: -1}" "$STATE/installed" && printf installed',
-    "apt-cache": 'if grep -qx -- "$2" "$STATE/knows"; then echo "  Candidate: 1.0"; '
-                 'else echo "  Candidate: (none)"; fi',
+    "dpkg-query": '''shift 2
+for name in "$@"; do
+  grep -qx -- "$name" "$STATE/installed" && echo "$name installed"
+done
+exit 1''',
+    "apt-cache": '''shift
+for name in "$@"; do
+  echo "$name:"
+  echo "  Installed: (none)"
+  if grep -qx -- "$name" "$STATE/knows"; then echo "  Candidate: 1.0"
+  else echo "  Candidate: (none)"; fi
+done
+# More than a pipe holds: whoever reads must read to the end.
+head -c 200000 /dev/zero | tr '\\0' ' ' || exit 1
+echo''',
     "apt-get": '''echo "$*" >>"$STATE/calls"
 if [[ $1 == update ]]; then cat "$STATE/later" >>"$STATE/knows"; exit 0; fi
 shift
@@ -26,6 +38,8 @@ for name in "${names[@]}"; do
     exit 100
   fi
 done
+[[ ! -e $HOLDFAST_POLICY_RC_D ]] || cp "$HOLDFAST_POLICY_RC_D" "$STATE/policy_while_installing"
+if [[ -e $STATE/kill_setup ]]; then kill -KILL "$PPID"; fi
 printf '%s\\n' "${names[@]}" >>"$STATE/installed"''',
     "id": 'cat "$STATE/id"',
     "sudo": "exit 1",
@@ -46,7 +60,7 @@ class SetupTest(unittest.TestCase):
             (programs / name).write_text("#!/bin/bash\n" + body + "\n")
             (programs / name).chmod(0o755)
         self.environment = os.environ | {
-            "STATE": folder.name, "PATH": f"{programs}:{os.environ['PATH']}"}
+            "STATE": folder.name, "HOLDFAST_POLICY_RC_D": str(self.state / "policy-rc.d"), "PATH": f"{programs}:{os.environ['PATH']}"}
 
     def write(self, name, *packages):
         (self.state / name).write_text("".join(p + "\n" for p in packages))
@@ -101,6 +115,34 @@ class SetupTest(unittest.TestCase):
         self.write("installed", *names, "pkg-config")
         self.assertEqual(self.run_setup("build").returncode, 0)
         self.assertEqual(self.read("calls"), [])
+
+    def test_a_server_is_not_started_and_the_system_is_as_before(self):
+        self.write("knows", *self.all_names("test"))
+        self.assertEqual(self.run_setup("test").returncode, 0)
+        self.assertIn("redis-server", self.read("installed"))
+        policy = self.state / "policy_while_installing"
+        self.assertEqual(subprocess.run([policy], check=False).returncode, 101)
+        self.assertFalse((self.state / "policy-rc.d").exists())
+
+    def test_the_policy_is_left_alone_where_no_server_is_installed(self):
+        self.write("knows", *self.all_names("build"))
+        self.assertEqual(self.run_setup("build").returncode, 0)
+        self.assertFalse((self.state / "policy_while_installing").exists())
+
+    def test_a_policy_of_the_system_stays(self):
+        self.write("knows", *self.all_names("test"))
+        self.write("policy-rc.d", "#!/bin/sh", "exit 104")
+        self.assertEqual(self.run_setup("test").returncode, 0)
+        self.assertIn("104", self.read("policy-rc.d"))
+
+    def test_the_policy_of_an_interrupted_run_is_removed_by_the_next_one(self):
+        self.write("knows", *self.all_names("test"))
+        self.write("kill_setup")
+        self.assertNotEqual(self.run_setup("test").returncode, 0)
+        self.assertTrue((self.state / "policy-rc.d").exists())
+        (self.state / "kill_setup").unlink()
+        self.assertEqual(self.run_setup("test").returncode, 0)
+        self.assertFalse((self.state / "policy-rc.d").exists())
 
     def test_without_root_it_says_so_and_asks_for_nothing(self):
         self.write("id", "1000")
