@@ -8,12 +8,17 @@
 #include "src/port/store.h"
 #include "src/port/store_url.h"
 
+namespace asio {
+class io_context;
+}
+
 namespace holdfast::port {
 
 struct StoreContext {
-  Loop* loop = nullptr;          // Outlives the store.
-  Listener* listener = nullptr;  // Outlives the store.
-  std::string owner;             // The client's own id, unique in the world.
+  Loop* loop = nullptr;            // Outlives the store.
+  Listener* listener = nullptr;    // Outlives the store.
+  std::string owner;               // The client's own id, unique in the world.
+  asio::io_context* io = nullptr;  // The loop's own, for stores that talk to sockets.
 };
 
 // `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.

@@ -69,6 +69,11 @@ struct TicketState {
 struct AcquireRequest {
   std::string name;
   AcquisitionId id;
+  // Grows with every fresh acquisition id that a client makes, in the order in which requests are
+  // handed to the store; a store may refuse (kGone) an acquire whose number is not above the
+  // highest it has seen from that client for the lock, unless the ticket is there: this is how a
+  // late duplicate is known without a tombstone per id. 0: unknown (an adopted lease).
+  std::uint64_t issue = 0;
   Mode mode;
   Policy policy = Policy::kFair;
   bool may_wait = true;
@@ -94,6 +99,7 @@ struct TicketRequest {  // release, cancel, downgrade
   std::string name;
   AcquisitionId id;
   base::BootInstant deadline{};
+  std::uint64_t issue = 0;  // As in AcquireRequest: of the acquisition.
 };
 
 enum class EndStatus : std::uint8_t {

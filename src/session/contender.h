@@ -52,6 +52,7 @@ class Contender {
 
   // Guarded by the core's mutex.
   port::AcquisitionId id;
+  std::uint64_t issue = 0;  // Of that id; 0: another process made it.
   port::Token token;
   Duration ttl{};
   std::int64_t wall_minus_boot_at_send = 0;  // Of the request that is under way.

@@ -103,6 +103,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Result<ContenderPtr> make_contender(std::string name, const holdfast::Mode& mode,
                                       AcquireOptions options);
   port::AcquireRequest request_for(const Contender& contender, bool may_wait) const;
+  port::TicketRequest end_of(const Contender& contender) const;
   AcquireFsm::Terms terms_for(const Contender& contender, bool may_wait) const;
   std::optional<Result<ContenderPtr>> acquire_inline(const ContenderPtr& contender, bool may_wait);
   Result<ContenderPtr> acquire_waiting(const ContenderPtr& contender, bool may_wait);
@@ -150,6 +151,9 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   ClockBound bound_;
   machine::OwnerInfo owner_;
   std::atomic<bool> closed_{false};
+  // Taken under the mutex where a request goes by the loop. One that goes inline may be overtaken
+  // by a later number: a store that refuses it then is asked anew.
+  std::atomic<std::uint64_t> last_issue_{0};
 
   // Complete before the loop, whose thread uses it.
   base::LocalMutex mutex_;

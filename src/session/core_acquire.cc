@@ -89,6 +89,7 @@ Result<Core::ContenderPtr> Core::make_contender(std::string name, const holdfast
   auto contender =
       std::make_shared<Contender>(std::move(name), std::move(stored_name), mode, generation_);
   contender->id = fresh_id();
+  contender->issue = ++last_issue_;
   contender->ttl = options.ttl;
   contender->options = std::move(options);
   return contender;
@@ -98,6 +99,7 @@ port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait
   port::AcquireRequest request;
   request.name = contender.stored_name;
   request.id = contender.id;
+  request.issue = contender.issue;
   request.mode = to_machine(contender.mode);
   request.policy = contender.options.barging ? port::Policy::kBarging : port::Policy::kFair;
   request.may_wait = may_wait;
@@ -107,6 +109,10 @@ port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait
   request.owner = owner_info(contender.options.reason);
   request.deadline = request_deadline();
   return request;
+}
+
+port::TicketRequest Core::end_of(const Contender& contender) const {
+  return {contender.stored_name, contender.id, request_deadline(), contender.issue};
 }
 
 AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) const {
@@ -177,8 +183,7 @@ std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPt
   }
   // Granted with too little left, or of unknown outcome: take it back, and ask anew by the loop,
   // behind that.
-  store_->cancel({contender->stored_name, contender->id, request_deadline()},
-                 [](const Result<port::EndStatus>&) {});
+  store_->cancel(end_of(*contender), [](const Result<port::EndStatus>&) {});
   return std::nullopt;
 }
 
@@ -241,6 +246,7 @@ void Core::send_acquire(const ContenderPtr& contender, bool fresh) {
     waiting_.erase(contender->id);
     contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
     contender->id = fresh_id();
+    contender->issue = ++last_issue_;
     waiting_[contender->id] = contender;
   }
   const port::AcquisitionId id = contender->id;
@@ -257,13 +263,11 @@ void Core::send_acquire(const ContenderPtr& contender, bool fresh) {
 }
 
 void Core::send_cancel(const ContenderPtr& contender) {
-  store_->cancel({contender->stored_name, contender->id, request_deadline()},
-                 [this, contender](const Result<port::EndStatus>& reply) {
-                   const base::LocalLock lock(mutex_);
-                   if (!contender->acquire) return;
-                   execute(contender,
-                           contender->acquire->on_cancel_reply(base::BootClock::now(), reply));
-                 });
+  store_->cancel(end_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
+    const base::LocalLock lock(mutex_);
+    if (!contender->acquire) return;
+    execute(contender, contender->acquire->on_cancel_reply(base::BootClock::now(), reply));
+  });
 }
 
 void Core::tell_queued(const ContenderPtr& contender) {
@@ -310,6 +314,7 @@ Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& m
   if (!made) return made.error();
   const ContenderPtr contender = *std::move(made);
   contender->id = id;
+  contender->issue = 0;
   SendLog log = SendLog::starting_at(first_number_after(0));
   // The number of the last request is known to the store only: the first answer tells it.
   for (int attempt = 0; attempt < 3; ++attempt) {

@@ -279,13 +279,14 @@ Result<void> Core::release(const ContenderPtr& contender) {
       return *loss;
     }
   }
-  const port::TicketRequest request{contender->stored_name, contender->id, request_deadline()};
+  const port::TicketRequest request = end_of(*contender);
   auto inlined = store_->release_inline(request);
   const Result<port::EndStatus> ended =
-      inlined ? *inlined
-              : ask<port::EndStatus>([&](BootInstant deadline, port::Done<port::EndStatus> done) {
-                  store_->release({request.name, request.id, deadline}, std::move(done));
-                });
+      inlined
+          ? *inlined
+          : ask<port::EndStatus>([&](BootInstant deadline, port::Done<port::EndStatus> done) {
+              store_->release({request.name, request.id, deadline, request.issue}, std::move(done));
+            });
   Result<void> answer;
   if (loss) {
     answer = *loss;
@@ -316,19 +317,18 @@ void Core::release_later(const ContenderPtr& contender) {
 void Core::send_release(const ContenderPtr& contender) {
   if (!contender->releasing) ++releases_under_way_;
   contender->releasing = true;
-  store_->release({contender->stored_name, contender->id, request_deadline()},
-                  [this, contender](const Result<port::EndStatus>& reply) {
-                    const base::LocalLock lock(mutex_);
-                    const BootInstant now = base::BootClock::now();
-                    if (!reply && reply.error().code() != Errc::kClosed &&
-                        now.time_since_epoch().count() < contender->deadline_ns) {
-                      schedule(contender, now + kReleaseRetry);
-                      return;
-                    }
-                    contender->releasing = false;
-                    --releases_under_way_;
-                    drained_.notify_all();
-                  });
+  store_->release(end_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
+    const base::LocalLock lock(mutex_);
+    const BootInstant now = base::BootClock::now();
+    if (!reply && reply.error().code() != Errc::kClosed &&
+        now.time_since_epoch().count() < contender->deadline_ns) {
+      schedule(contender, now + kReleaseRetry);
+      return;
+    }
+    contender->releasing = false;
+    --releases_under_way_;
+    drained_.notify_all();
+  });
 }
 
 }  // namespace holdfast::session

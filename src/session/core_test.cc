@@ -23,6 +23,8 @@ struct Script {
   bool hang_releases = false;
   int renewals = 0;
   int cancels = 0;
+  std::vector<std::uint64_t> asked;  // The numbers of the acquisitions.
+  std::vector<std::uint64_t> released;
   bool store_gone = false;
   std::vector<port::Done<port::EndStatus>> hanging;
 };
@@ -40,6 +42,8 @@ class ScriptedStore : public port::Store {
 
   Guarantees guarantees() const override { return {}; }
   void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override {
+    const std::lock_guard lock(script->mutex);
+    script->asked.push_back(request.issue);
     loop_.post([done, lease = request.ttl] { done(held(0, lease)); });
   }
   void renew(std::vector<port::RenewItem> items, base::BootInstant,
@@ -62,8 +66,9 @@ class ScriptedStore : public port::Store {
     }
     loop_.post([done, results] { done(results); });
   }
-  void release(port::TicketRequest, port::Done<port::EndStatus> done) override {
+  void release(port::TicketRequest request, port::Done<port::EndStatus> done) override {
     const std::lock_guard lock(script->mutex);
+    script->released.push_back(request.issue);
     if (script->hang_releases) {
       script->hanging.push_back(std::move(done));
     } else {
@@ -314,6 +319,19 @@ TEST_F(CoreTest, BadRequestsAreRefusedBeforeTheStoreIsAsked) {
   EXPECT_EQ(code("a", Mode::permits(4, 3), {}), Errc::kInvalidArgument);
   EXPECT_EQ(code("a", Mode::exclusive(), {.reason = std::string(1025, 'x')}),
             Errc::kInvalidArgument);
+}
+
+TEST_F(CoreTest, EveryAcquisitionGetsALargerNumberWhichItsReleaseCarries) {
+  for (int round = 0; round < 3; ++round) {
+    acquire(30s);
+    EXPECT_TRUE(core_->release(contender_));
+  }
+  const std::lock_guard lock(script_.mutex);
+  ASSERT_EQ(script_.asked.size(), 3U);
+  EXPECT_LT(0U, script_.asked[0]);
+  EXPECT_LT(script_.asked[0], script_.asked[1]);
+  EXPECT_LT(script_.asked[1], script_.asked[2]);
+  EXPECT_EQ(script_.released, script_.asked);
 }
 
 }  // namespace

@@ -54,6 +54,8 @@ EventLoop::~EventLoop() { stop(); }
 
 void EventLoop::post(port::Task task) { asio::post(impl_->context, std::move(task)); }
 
+asio::io_context& EventLoop::io() noexcept { return impl_->context; }
+
 void EventLoop::arm(base::BootInstant at) noexcept {
   itimerspec when{};
   if (at != base::BootInstant::max()) {

@@ -12,6 +12,10 @@
 #include "src/base/clock.h"
 #include "src/port/store.h"
 
+namespace asio {
+class io_context;
+}
+
 namespace holdfast::session {
 
 class EventLoop final : public port::Loop {
@@ -25,6 +29,8 @@ class EventLoop final : public port::Loop {
   void arm(base::BootInstant at) noexcept;
   // Runs what was posted before and ends the thread. Not from the loop itself.
   void stop();
+  // What the loop runs: for stores that talk to sockets. Only the loop's thread may run it.
+  asio::io_context& io() noexcept;
 
  private:
   struct Impl;

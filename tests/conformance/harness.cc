@@ -122,7 +122,12 @@ Result<T> Client::wait_for(std::future<Result<T>> answer) {
   return answer.get();
 }
 
+std::uint64_t Client::issue_of(AcquisitionId id) {
+  return issues_.try_emplace(id, issues_.size() + 1).first->second;
+}
+
 std::future<Result<TicketState>> Client::start_acquire(Request request) {
+  if (request.issue == 0) request.issue = issue_of(request.id);
   if (!request.owner) {
     machine::OwnerInfo owner;
     owner.owner = owner_;
@@ -158,19 +163,19 @@ Result<TicketState> Client::renew(const std::string& name, AcquisitionId id, std
 
 Result<EndStatus> Client::release(const std::string& name, AcquisitionId id) {
   auto [done, answer] = expect_one<EndStatus>();
-  store_->release({name, id, soon()}, std::move(done));
+  store_->release({name, id, soon(), issue_of(id)}, std::move(done));
   return wait_for(std::move(answer));
 }
 
 Result<EndStatus> Client::cancel(const std::string& name, AcquisitionId id) {
   auto [done, answer] = expect_one<EndStatus>();
-  store_->cancel({name, id, soon()}, std::move(done));
+  store_->cancel({name, id, soon(), issue_of(id)}, std::move(done));
   return wait_for(std::move(answer));
 }
 
 Result<TicketState> Client::downgrade(const std::string& name, AcquisitionId id) {
   auto [done, answer] = expect_one<TicketState>();
-  store_->downgrade({name, id, soon()}, std::move(done));
+  store_->downgrade({name, id, soon(), issue_of(id)}, std::move(done));
   return wait_for(std::move(answer));
 }
 
@@ -198,7 +203,7 @@ Result<bool> Client::break_lock(const std::string& name, Token token, const std:
 
 Result<bool> Client::set_value(const std::string& name, AcquisitionId id, std::string value) {
   auto [done, answer] = expect_one<bool>();
-  store_->set_value({name, id, soon()}, std::move(value), std::move(done));
+  store_->set_value({name, id, soon(), issue_of(id)}, std::move(value), std::move(done));
   return wait_for(std::move(answer));
 }
 
@@ -210,7 +215,7 @@ Result<std::string> Client::get_value(const std::string& name) {
 
 Result<bool> Client::resize(const std::string& name, AcquisitionId id, std::uint32_t capacity) {
   auto [done, answer] = expect_one<bool>();
-  store_->resize({name, id, soon()}, capacity, std::move(done));
+  store_->resize({name, id, soon(), issue_of(id)}, capacity, std::move(done));
   return wait_for(std::move(answer));
 }
 

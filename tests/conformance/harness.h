@@ -143,6 +143,9 @@ class Client {
 
   void close(std::chrono::milliseconds limit = kPatience);
 
+  // The number of that acquisition: the next one when it is asked for the first time.
+  std::uint64_t issue_of(AcquisitionId id);
+
   port::Store& store() { return *store_; }
   TestLoop& loop() { return loop_; }
   Inbox& inbox() { return inbox_; }
@@ -158,6 +161,7 @@ class Client {
   TestLoop loop_;
   std::string owner_;
   std::unique_ptr<port::Store> store_;
+  std::map<AcquisitionId, std::uint64_t> issues_;
   bool closed_ = false;
 };
 

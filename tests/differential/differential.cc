@@ -144,6 +144,7 @@ class Run {
   void ask(const Known& what) {
     port::AcquireRequest sent = what.request;
     sent.deadline = soon();
+    sent.issue = client_of(sent.id).issue_of(sent.id);
     const auto expected = model_.acquire(sent);
     std::optional<Result<TicketState>> got;
     if (dice_.one_in(2)) got = client_of(sent.id).store().acquire_inline(sent);
