@@ -1,0 +1,60 @@
+// The Redis protocol (RESP2): requests to bytes, bytes to replies.
+//
+// Guarantee: whatever bytes come, a reader holds at most `max_bytes` of unfinished input and
+// `max_elements` of one reply; a length is checked before memory is taken for it.
+// Thread-safety: one thread at a time.
+// Errors: kCorruptState: the bytes are not the protocol's, or beyond the limits. The reader is of
+// no more use then, nor is its connection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/result.h"
+
+namespace holdfast::stores::redis {
+
+struct Reply {
+  enum class Kind : std::uint8_t { kNil, kText, kStatus, kError, kInteger, kArray };
+
+  Kind kind = Kind::kNil;
+  std::int64_t integer = 0;  // kInteger.
+  std::string text;          // kText, kStatus ("OK"), kError ("READONLY You can't ...").
+  std::vector<Reply> items;  // kArray.
+
+  bool is_error() const noexcept { return kind == Kind::kError; }
+  // The error's first word ("NOSCRIPT"); empty for other kinds.
+  std::string_view error_word() const noexcept;
+};
+
+struct ReplyLimits {
+  std::size_t max_bytes = std::size_t{64} << 20;
+  std::size_t max_elements = std::size_t{1} << 20;  // Of one reply, nested ones counted.
+};                                                  // Depth: at most 7, as hiredis has it.
+
+class ReplyReader {
+ public:
+  explicit ReplyReader(ReplyLimits limits = {});
+  ~ReplyReader();
+  ReplyReader(const ReplyReader&) = delete;
+  ReplyReader& operator=(const ReplyReader&) = delete;
+
+  Result<void> feed(std::string_view bytes);
+  // nullopt: no whole reply is there.
+  Result<std::optional<Reply>> next();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Appends one request. Arguments may hold any bytes.
+void append_command(std::string& out, std::span<const std::string_view> args);
+
+}  // namespace holdfast::stores::redis

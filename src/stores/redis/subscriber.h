@@ -1,0 +1,60 @@
+// A connection that stays subscribed to one channel.
+//
+//   State         ensure()                     connection lost
+//   idle          connects, then as below      -
+//   connecting    waits                        those that wait fail; tries again by itself
+//   subscribed    done at once                 connects again; on_resubscribed when confirmed
+//
+// Guarantee: ensure() completes without an error only after the server has confirmed a subscription
+// on a connection that is not known to be dead; after a loss on_resubscribed tells of the next
+// confirmation, so that what was missed can be asked for. A silent peer is found within 15 s.
+// Not guaranteed: that every message arrives: Redis drops them with the connection.
+//
+// Thread-safety: ensure(), confirmed() from any thread; close() from any but the loop. All
+// callbacks run on the loop, never inside a call. Ownership: as of Pipeline. Time: boot time.
+// Errors: kUnavailable (not subscribed; the deadline passed or an attempt failed),
+// kPermissionDenied (password, certificate, or the ACL does not allow the channel), kClosed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/port/store.h"
+#include "src/stores/redis/remote.h"
+
+namespace asio {
+class io_context;
+}
+
+namespace holdfast::stores::redis {
+
+class Subscriber {
+ public:
+  struct Events {
+    std::function<void(std::string_view payload)> on_message;
+    std::function<void()> on_resubscribed;  // Not after the first confirmation.
+  };
+
+  Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events);
+  ~Subscriber();
+  Subscriber(const Subscriber&) = delete;
+  Subscriber& operator=(const Subscriber&) = delete;
+
+  void ensure(base::BootInstant deadline, port::Done<void> done);
+  // Whether ensure() would complete at once. A hint, free of cost.
+  bool confirmed() const noexcept;
+
+  // As Pipeline's.
+  void close();
+  void abandon_after_fork() noexcept;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,56 @@
+// Where a Redis server is and how to show oneself to it, as a store URL says it.
+//
+//   redis://[[user]:password@]host[:port][/db]     plain TCP; port 6379, database 0
+//   rediss://[[user]:password@]host[:port][/db]    TLS
+//   redis+unix:///run/redis/redis.sock             a Unix socket; the database is an option
+//
+// The host may be a [v6] address; `redis://` alone means 127.0.0.1. Options taken out of the URL:
+//   db=N                 database, for those who do not write it as the path
+//   user=NAME password=SECRET                      as before the `@`, where they are
+//   percent-encoded password_file=PATH   first line of a file password_env=NAME    environment
+//   variable password_fd=N        first line that this descriptor gives; read to the end, not
+//   closed tls_ca=PATH          file or folder of trusted certificates (default: the system's)
+//   tls_cert=PATH tls_key=PATH                     the client's certificate chain and key, PEM
+//   tls_name=NAME        host name or address that the server's certificate must carry
+//   connect_timeout=D    for one address, TLS and log-in included (default 3s)
+// A password named in two ways is refused. Named in none, HOLDFAST_REDIS_PASSWORD is used, when it
+// is set and not empty.
+//
+// Guarantee: no message that comes of an address holds a user or a password.
+// Thread-safety: values. Errors: kInvalidArgument, with what was expected; kPermissionDenied or
+// kInvalidArgument when a password's file or descriptor cannot be read.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "holdfast/result.h"
+#include "src/port/store_url.h"
+
+namespace holdfast::stores::redis {
+
+struct RedisAddress {
+  std::string host = "127.0.0.1";  // Without brackets. Unused with a socket.
+  std::uint16_t port = 6379;
+  std::string socket_path;  // Not empty: a Unix socket.
+  bool tls = false;
+  std::string user;  // Empty: the server's default user.
+  std::optional<std::string> password;
+  std::uint32_t db = 0;
+  std::string tls_ca;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_name;  // Empty: the host.
+  std::chrono::milliseconds connect_timeout{3000};
+
+  // "redis://host:6379/0": for messages.
+  std::string display() const;
+};
+
+// Takes from `url` what an address is made of, the path included; other options stay in it, for the
+// caller to take or refuse.
+Result<RedisAddress> parse_redis_url(port::StoreUrl& url);
+
+}  // namespace holdfast::stores::redis
