@@ -50,15 +50,15 @@ std::optional<Stat> read_stat(pid_t pid) {
   return std::nullopt;
 }
 
-std::vector<Process> all_processes() {
-  std::vector<Process> all;
+std::vector<Stat> all_stats() {
+  std::vector<Stat> all;
   DIR* directory = ::opendir("/proc");
   if (directory == nullptr) return all;
   while (const dirent* entry = ::readdir(directory)) {
     const auto pid = static_cast<pid_t>(std::strtol(entry->d_name, nullptr, 10));
     if (pid <= 0) continue;
     const auto stat = read_stat(pid);
-    if (stat && stat->state != 'Z' && stat->state != 'X') all.push_back(stat->process);
+    if (stat && stat->state != 'Z' && stat->state != 'X') all.push_back(*stat);
   }
   ::closedir(directory);
   return all;
@@ -94,7 +94,7 @@ std::optional<std::vector<pid_t>> children_of(pid_t pid) {
 
 std::vector<Process> by_scan(pid_t root) {
   std::multimap<pid_t, Process> by_parent;
-  for (const Process& process : all_processes()) by_parent.emplace(process.parent, process);
+  for (const Stat& stat : all_stats()) by_parent.emplace(stat.process.parent, stat.process);
   std::vector<Process> found;
   std::vector<pid_t> open{root};
   while (!open.empty()) {
@@ -160,6 +160,21 @@ std::optional<pid_t> parent_of(pid_t pid) {
   const auto stat = read_stat(pid);
   if (!stat) return std::nullopt;
   return stat->process.parent;
+}
+
+GroupPeers group_peers() {
+  std::set<pid_t> ours;
+  for (auto pid = std::optional<pid_t>(::getpid()); pid && *pid > 0; pid = parent_of(*pid)) {
+    if (!ours.insert(*pid).second) break;
+  }
+  GroupPeers peers;
+  for (const auto& [process, state] : all_stats()) {
+    if (ours.count(process.pid) != 0 || process.parent == ::getpid()) continue;
+    if (::getpgid(process.pid) != ::getpgrp()) continue;
+    peers.any = true;
+    peers.stopped = peers.stopped || state == 'T';
+  }
+  return peers;
 }
 
 SignalOutcome signal_tree(pid_t root, int signal, const Chooser& spare) {

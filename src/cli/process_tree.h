@@ -29,6 +29,14 @@ std::vector<Process> descendants_of(pid_t root);
 
 std::optional<pid_t> parent_of(pid_t pid);
 
+// The rest of our process group: the other programs of a pipeline, the other jobs of a script.
+// Our children and ancestors do not count: those who started us wait for us.
+struct GroupPeers {
+  bool any = false;
+  bool stopped = false;  // One of them is.
+};
+GroupPeers group_peers();
+
 struct SignalOutcome {
   int signalled = 0;
   std::vector<pid_t> refused;  // It runs as another user.

@@ -28,6 +28,7 @@ SupervisedEnd Supervisor::run(const Environment& environment) {
   while (!done_) {
     wait_for_something();
     look_at_lease();
+    look_at_terminal();
     read_signals();
     while (!done_) {
       const auto message = parts_.guard.next();
@@ -90,7 +91,7 @@ void Supervisor::on_signal(int signal) {
     case SIGTTOU: return;  // We use the terminal for messages only.
     case SIGTSTP: stop_asked_ = true; break;
     case SIGCONT:
-      if (command_ != 0 && !end_.status) parts_.terminal.give_to(command_);
+      if (command_ != 0 && !end_.status && (in_front_ || !group_peers().any)) give_terminal();
       break;
     default:
       if (end_.status && default_of(signal) == SignalDefault::kEnds) signal_after_end_ = true;
@@ -142,9 +143,24 @@ void Supervisor::on_spawned(pid_t command) {
   command_ = command;
   // Where nobody could continue a stopped job, the command must not stop either: in an orphaned
   // group the kernel sees to that.
-  if (!own_group_is_orphaned()) parts_.anchor.join(command);
-  parts_.terminal.give_to(command);
+  const bool shared = parts_.terminal.ours() && group_peers().any;
+  if (shared || !own_group_is_orphaned()) parts_.anchor.join(command);
+  // The others of a pipeline may need the terminal (a pager does): then the command gets it only
+  // when it stops for the want of it.
+  if (!shared) give_terminal();
   parts_.guard.go();
+}
+
+// Somebody of our group that reached for the terminal while the command had it has been stopped,
+// and the command may be waiting for that very process to empty a pipe.
+void Supervisor::look_at_terminal() {
+  if (!parts_.terminal.gave() || boottime_now() < next_terminal_look_) return;
+  next_terminal_look_ = boottime_now() + 1s;
+  if (!group_peers().stopped) return;
+  in_front_ = false;
+  parts_.terminal.take_back();
+  ::kill(0, SIGCONT);
+  parts_.signals.discard(SIGCONT);
 }
 
 void Supervisor::on_stopped(int signal) {
@@ -152,6 +168,13 @@ void Supervisor::on_stopped(int signal) {
   const bool background_access = signal == SIGTTIN || signal == SIGTTOU;
   if (!by_terminal && !stop_asked_ && !background_access) return;  // Stopped by a debugger, say.
   stop_asked_ = false;
+  if (background_access && !by_terminal) give_terminal();
+  const bool given = !by_terminal && parts_.terminal.gave();
+  if (given || own_group_is_orphaned()) {
+    // With nobody to bring us to the front, reaching for the terminal must fail instead of stop.
+    if (background_access && !given) parts_.anchor.join(::getpgrp());
+    return parts_.guard.signal(SIGCONT);
+  }
   if (!end_.lost) {
     parts_.narrator.note("stopped while holding " + in_quotes(parts_.narrator.setup().name) +
                          ": go on within " + format_duration(lease_.remaining()) +
@@ -169,7 +192,12 @@ void Supervisor::on_stopped(int signal) {
 
 void Supervisor::on_exited(int status) {
   end_.status = status;
+  const bool was_in_front = parts_.terminal.gave();
   parts_.terminal.take_back();
+  if (was_in_front && group_peers().stopped) {
+    ::kill(0, SIGCONT);
+    parts_.signals.discard(SIGCONT);
+  }
   Json more;
   if (WIFSIGNALED(status)) {
     more["signal"] = signal_name(WTERMSIG(status));

@@ -54,6 +54,8 @@ class Supervisor {
   void on_spawned(pid_t command);
   void on_stopped(int signal);
   void on_exited(int status);
+  void look_at_terminal();
+  void give_terminal() { in_front_ = parts_.terminal.give_to(command_) || in_front_; }
   void on_guard_gone();
   void back_up_guard();
   Chooser strangers() const;
@@ -67,6 +69,8 @@ class Supervisor {
   SupervisedEnd end_;
   Nanos told_deadline_{};
   pid_t command_ = 0;
+  bool in_front_ = false;  // It was given the terminal, and gets it back after a stop.
+  Nanos next_terminal_look_{};
   bool stop_asked_ = false;
   bool signal_after_end_ = false;  // It came while what was left of the command was ended.
   bool done_ = false;

@@ -6,6 +6,7 @@ import re
 import select
 import shutil
 import signal
+import sys
 import time
 import unittest
 
@@ -119,6 +120,42 @@ class TerminalTest(CliCase):
         self.shell.expect("\nread piped\n")
         self.shell.expect(PROMPT)
 
+    # Reads a line of its input, and one from the terminal as a pager does; then the rest.
+    PAGER = ("import sys; print('first', sys.stdin.readline().strip(), flush=True);"
+             " key = open('/dev/tty').readline().strip();"
+             " print('key', key, 'rest', len(sys.stdin.readlines()), flush=True)")
+
+    def pager(self):
+        with open(self.path("pager.py"), "w", encoding="ascii") as file:
+            file.write(self.PAGER)
+        return f"{sys.executable} {self.path('pager.py')}"
+
+    def test_a_pager_behind_it_reads_the_terminal(self):
+        self.shell.run(f"$HOLDFAST run job -- seq 200000 | {self.pager()}")
+        self.shell.expect("first 1\n")
+        self.shell.run("k")
+        self.shell.expect("key k rest 199999\n")
+        self.shell.expect(PROMPT)
+
+    def test_a_command_reads_the_terminal_and_then_the_pager_does(self):
+        self.shell.run("$HOLDFAST run job -- sh -c 'echo on >&2; read a; echo $a; seq 200000' | "
+                       + self.pager())
+        self.shell.expect("\non\n")
+        self.shell.run("words")
+        self.shell.expect("first words\n")
+        self.shell.run("k")
+        self.shell.expect("key k rest 200000\n")
+        self.shell.expect(PROMPT)
+
+    def test_ctrl_c_ends_a_command_before_a_pipe_that_has_the_terminal(self):
+        self.shell.run("$HOLDFAST run job -- sh -c 'echo on >&2; exec sleep 60'"
+                       " | { trap '' INT; cat; }")
+        self.shell.expect("\non\n")
+        self.shell.send("\x03")
+        self.shell.expect(PROMPT)
+        self.shell.run("echo status=${PIPESTATUS[0]}")
+        self.shell.expect("status=130\n")
+
     def test_a_job_that_stays_stopped_loses_the_lock_and_its_command(self):
         self.shell.run("$HOLDFAST run --ttl 1s job -- sh -c 'echo $$ > pid; echo on; exec sleep 60'")
         self.shell.expect("\non\n")
@@ -202,6 +239,33 @@ class TerminalTest(CliCase):
 
 
 class OrphanTest(CliCase):
+    def pipeline(self, command, *answers):
+        """Of a session without an interactive shell; shows what the answers' keys say."""
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execve("/bin/sh", ["sh", "-c", f"{PROGRAM} run job -- {command}; :"], self.env)
+        self.addCleanup(os.close, fd)
+        self.addCleanup(os.waitpid, pid, 0)
+        self.addCleanup(os.kill, pid, signal.SIGKILL)
+        seen = b""
+        for wanted, answer in answers:
+            while wanted not in seen:
+                self.assertTrue(select.select([fd], [], [], PATIENCE)[0], seen)
+                try:
+                    seen += os.read(fd, 1000)
+                except OSError:
+                    self.fail(f"ended without {wanted}: {seen}")
+            os.write(fd, answer)
+
+    def test_a_pager_without_job_control_above_reads_the_terminal(self):
+        self.pipeline("seq 200000 | { read a; echo got $a; read key </dev/tty; echo key $key;"
+                      " wc -l; }", (b"got 1", b"k\n"), (b"key k", b""), (b"199999", b""))
+
+    def test_a_command_in_a_pipeline_without_job_control_above_reads_the_terminal(self):
+        self.pipeline("sh -c 'echo on >&2; read a; echo $a; seq 200000' | "
+                      "{ read a; echo got $a; wc -l; }",
+                      (b"on", b"word\n"), (b"got word", b""), (b"200000", b""))
+
     def test_ctrl_z_without_job_control_above_does_not_stop_anything(self):
         pid, fd = pty.fork()
         if pid == 0:
