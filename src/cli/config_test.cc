@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "src/cli/self_lock.h"
-
 namespace holdfast::cli {
 namespace {
 
@@ -31,13 +29,6 @@ TEST(ConfigTest, UrlOptionsAreDecoded) {
   EXPECT_EQ(url_option("sqlite:///x?ns=a&ttl=3s", "ttl"), "3s");
   EXPECT_EQ(url_option("sqlite:///x", "ttl"), std::nullopt);
   EXPECT_EQ(url_decoded("%41%zz%4"), "A%zz%4");
-}
-
-TEST(SelfLockTest, AStoreHasOneKeyHoweverItsUrlIsWritten) {
-  EXPECT_EQ(store_key("sqlite:///tmp/./x/../l.db?ttl=3s"), store_key("sqlite:///tmp/l%2Edb"));
-  EXPECT_NE(store_key("sqlite:///tmp/l.db?ns=a"), store_key("sqlite:///tmp/l.db"));
-  EXPECT_NE(store_key("sqlite:///tmp/l.db"), store_key("sqlite:///tmp/m.db"));
-  EXPECT_EQ(store_key("redis://:pw@host/0").find("pw"), std::string::npos);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   if (!client) return client.error();
   shared->client = *client;
   const std::string& name = request_.lock.name;
-  if (auto deadlock = find_self_deadlock(*client, store_key(request_.store.url), name)) {
+  if (auto deadlock = find_self_deadlock(*client, name)) {
     return *deadlock;
   }
   AcquireOptions how;

@@ -138,7 +138,7 @@ Environment environment_for(const RunPlan& plan, const Lease& lease, const Ident
       {"HOLDFAST_TOKEN", lease.token().to_string()},
       {"HOLDFAST_OWNER", who.owner},
       {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
-      {"HOLDFAST_HELD", held_variable(store_key(plan.settings.store.url), name, lease.token())}};
+      {"HOLDFAST_HELD", held_variable(name, who.owner, lease.token())}};
   if (plan.settings.store.exportable) out.emplace_back("HOLDFAST_STORE", plan.settings.store.url);
   return out;
 }

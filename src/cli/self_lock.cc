@@ -2,54 +2,47 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
+#include <iterator>
 
-#include "src/cli/config.h"
 #include "src/cli/json.h"
 #include "src/cli/text.h"
 
 namespace holdfast::cli {
 namespace {
 
-Json inherited() {
-  const char* text = std::getenv("HOLDFAST_HELD");
-  if (text == nullptr) return Json::array();
-  Json list = Json::parse(text, nullptr, false);
-  return list.is_array() ? list : Json::array();
+bool is_entry(const Json& entry) {
+  return entry.is_array() && entry.size() == 3 &&
+         std::all_of(entry.begin(), entry.end(), [](const Json& part) { return part.is_string(); });
 }
 
-std::string resolved(const std::string& path) {
-  std::error_code error;
-  const auto real = std::filesystem::weakly_canonical(path, error);
-  return error ? path : real.string();
+Json inherited() {
+  Json known = Json::array();
+  const char* text = std::getenv("HOLDFAST_HELD");
+  if (text == nullptr) return known;
+  const Json list = Json::parse(text, nullptr, false);
+  if (!list.is_array()) return known;
+  std::copy_if(list.begin(), list.end(), std::back_inserter(known), is_entry);
+  return known;
+}
+
+bool names(const Json& entry, const HolderInfo& holder) {
+  return entry[1] == holder.who.owner && entry[2] == holder.token.to_string();
 }
 
 }  // namespace
 
-std::string store_key(const std::string& url) {
-  const std::string plain = without_secret(url);
-  std::string key = plain.substr(0, plain.find('?'));
-  const std::string scheme = "sqlite://";
-  if (key.compare(0, scheme.size(), scheme) == 0) {
-    key = scheme + resolved(url_decoded(key.substr(scheme.size())));
-  }
-  return key + "#" + url_option(url, "ns").value_or("");
-}
-
-std::optional<Error> find_self_deadlock(const Client& client, const std::string& key,
-                                        const std::string& name) {
-  for (const Json& entry : inherited()) {
-    if (!entry.is_array() || entry.size() != 3 || entry[0] != key || entry[1] != name) continue;
-    const std::string token = entry[2].is_string() ? entry[2].get<std::string>() : "";
-    const auto info = client.inspect(name);
-    if (!info || !*info) continue;
-    const auto& holders = (*info)->holders;
-    const bool ours = std::any_of(holders.begin(), holders.end(), [&](const HolderInfo& holder) {
-      return holder.token.to_string() == token;
-    });
-    if (!ours) continue;
+std::optional<Error> find_self_deadlock(const Client& client, const std::string& name) {
+  const Json held = inherited();
+  if (held.empty()) return std::nullopt;
+  const auto info = client.inspect(name);
+  if (!info || !*info) return std::nullopt;
+  for (const HolderInfo& holder : (*info)->holders) {
+    const auto ours = std::find_if(held.begin(), held.end(),
+                                   [&](const Json& entry) { return names(entry, holder); });
+    if (ours == held.end()) continue;
+    const std::string outer = (*ours)[0];
     return Error(Errc::kWouldDeadlock,
-                 "a deadlock with itself: this runs inside 'holdfast run " + printable(name) +
+                 "a deadlock with itself: this runs inside 'holdfast run " + printable(outer) +
                      "', which holds " + in_quotes(name) +
                      " (HOLDFAST_HELD says so) and ends only after this. Leave out the inner"
                      " lock, or use another name");
@@ -57,9 +50,9 @@ std::optional<Error> find_self_deadlock(const Client& client, const std::string&
   return std::nullopt;
 }
 
-std::string held_variable(const std::string& key, const std::string& name, Token token) {
+std::string held_variable(const std::string& name, const std::string& owner, Token token) {
   Json list = inherited();
-  list.push_back(Json::array({key, name, token.to_string()}));
+  list.push_back(Json::array({name, owner, token.to_string()}));
   return list.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

@@ -1,8 +1,9 @@
 // Finding a deadlock with oneself: a command that runs under a lock asks for the same lock again.
 //
-// The locks that the ancestors hold travel in HOLDFAST_HELD, as JSON [[store, name, token], ...].
-// The variable may outlive the lock (it was copied by a service manager, say), so the store is
-// asked whether that very grant still holds.
+// The locks that the ancestors hold travel in HOLDFAST_HELD, as JSON [[name, owner, token], ...].
+// The store is asked whether that very grant still holds: the variable may outlive the lock (it was
+// copied by a service manager, say), and an owner is unique among all stores, so it does not matter
+// how the URL of the store, or the name under its namespace, is spelled.
 #pragma once
 
 #include <optional>
@@ -13,15 +14,10 @@
 
 namespace holdfast::cli {
 
-// Names the store the same however the URL was written: options that do not change which locks
-// are meant are left out, a file's path is resolved. Holds no secret.
-std::string store_key(const std::string& url);
-
 // kWouldDeadlock when an ancestor holds `name` in this store now.
-std::optional<Error> find_self_deadlock(const Client& client, const std::string& key,
-                                        const std::string& name);
+std::optional<Error> find_self_deadlock(const Client& client, const std::string& name);
 
 // HOLDFAST_HELD for the command: what was inherited, and this lock.
-std::string held_variable(const std::string& key, const std::string& name, Token token);
+std::string held_variable(const std::string& name, const std::string& owner, Token token);
 
 }  // namespace holdfast::cli

@@ -142,7 +142,20 @@ class NestingTest(CliCase):
 
     def test_the_same_store_by_another_spelling_is_the_same(self):
         os.symlink(self.dir, self.path("link"))
-        done = self.nested("job", "job", "--store", f"sqlite://{self.dir}/link/locks.db?ttl=20s")
+        file = self.path("locks.db")
+        for url in (f"sqlite://{self.dir}/link/locks.db?ttl=20s", f"sqlite:{file}",
+                    f"SQLITE://{file}", f"sqlite://{self.dir}/./x/..//locks.db",
+                    f"sqlite://{file}?ttl=9s", f"sqlite://{self.dir}/%6Cocks.db"):
+            with self.subTest(url=url):
+                done = self.nested("job", "job", "--wait", "2s", "--store", url)
+                self.assertEqual(done.returncode, 125, done.stderr)
+                self.assertIn("deadlock", done.stderr)
+
+    def test_the_same_lock_in_a_store_that_is_named_by_another_source_is_the_same(self):
+        with open(self.path("c.toml"), "w", encoding="utf-8") as file:
+            file.write(f'store = "sqlite:{self.dir}/locks.db"\n')
+        done = self.holdfast("run", "job", "--", "env", "-u", "HOLDFAST_STORE", self.program, "run",
+                             "--config", self.path("c.toml"), "--wait", "2s", "job", "--", "true")
         self.assertEqual(done.returncode, 125, done.stderr)
         self.assertIn("deadlock", done.stderr)
 
