@@ -87,17 +87,17 @@ TEST_P(CompletionConformance, ClosingOneClientDoesNotDisturbAnother) {
 
 TEST_P(CompletionConformance, TheInlineFormIsTheSameOperation) {
   const Request request("orders", fresh());
-  const auto grant = client().store().acquire_inline(request);
+  const auto grant = client().acquire_inline(request);
   HOLDFAST_NEEDS(grant.has_value(), "no inline form");
   ASSERT_TRUE(holds(*grant));
   EXPECT_TRUE(is_busy(client("bob").acquire(Request("orders", fresh()).no_wait())));
   const auto again = client().acquire(request);
   ASSERT_TRUE(holds(again));
   EXPECT_EQ(again->token, (*grant)->token);
-  const auto ended = client().store().release_inline({"orders", request.id, soon()});
+  const auto ended = client().release_inline("orders", request.id);
   ASSERT_TRUE(ended);
   EXPECT_TRUE(ends(*ended, EndStatus::kReleased));
-  const auto twice = client().store().release_inline({"orders", request.id, soon()});
+  const auto twice = client().release_inline("orders", request.id);
   ASSERT_TRUE(twice);
   EXPECT_TRUE(ends(*twice, EndStatus::kGone));
 }
@@ -105,11 +105,11 @@ TEST_P(CompletionConformance, TheInlineFormIsTheSameOperation) {
 TEST_P(CompletionConformance, AnInlineReleaseHandsOn) {
   const Request request("orders", fresh());
   const auto waiter = fresh();
-  const auto grant = client().store().acquire_inline(request);
+  const auto grant = client().acquire_inline(request);
   HOLDFAST_NEEDS(grant.has_value(), "no inline form");
   ASSERT_TRUE(holds(*grant));
   ASSERT_TRUE(waits(client("bob").acquire({"orders", waiter})));
-  const auto ended = client().store().release_inline({"orders", request.id, soon()});
+  const auto ended = client().release_inline("orders", request.id);
   ASSERT_TRUE(ended && *ended);
   EXPECT_TRUE(client("bob").inbox().next(waiter));
   EXPECT_TRUE(holds(client("bob").renew("orders", waiter, 1)));

@@ -147,6 +147,18 @@ Result<TicketState> Client::acquire(Request request) {
   return wait_for(start_acquire(std::move(request)));
 }
 
+std::optional<Result<TicketState>> Client::acquire_inline(const Request& request) {
+  if (auto done = store_->acquire_inline(request)) return done;
+  static_cast<void>(inspect(request.name));  // Comes back when its turn came.
+  return store_->acquire_inline(request);
+}
+
+std::optional<Result<EndStatus>> Client::release_inline(const std::string& name, AcquisitionId id) {
+  if (auto done = store_->release_inline({name, id, soon()})) return done;
+  static_cast<void>(inspect(name));
+  return store_->release_inline({name, id, soon()});
+}
+
 Result<std::vector<Result<TicketState>>> Client::renew(std::vector<port::RenewItem> items) {
   auto [done, answer] = expect_one<std::vector<Result<TicketState>>>();
   store_->renew(std::move(items), soon(), std::move(done));

@@ -138,6 +138,11 @@ class Client {
   Result<bool> resize(const std::string& name, AcquisitionId id, std::uint32_t capacity);
   Result<std::vector<Finding>> probe();
 
+  // On this thread; nullopt: the store has no such form. One that is busy with something of its own
+  // at this moment may decline, and is asked again when it is done.
+  std::optional<Result<TicketState>> acquire_inline(const Request& request);
+  std::optional<Result<EndStatus>> release_inline(const std::string& name, AcquisitionId id);
+
   // Sends, and gives the answer later.
   std::future<Result<TicketState>> start_acquire(Request request);
 

@@ -64,8 +64,7 @@ TEST_P(WallClockJumpTest, NeitherEndsALeaseNorGivesTheLockToASecond) {
   ActorProcess witness(folder.url());          // Its clock does not.
   const Line held = holder.ask("acquire a 1000");
   ASSERT_EQ(held.word, "granted");
-  waiter.send("acquire a 1000");
-  waiter.event("queued");
+  waiter.queue_up("a", 1s);
   const Line jumped = holder.ask(jump_by(std::chrono::hours(GetParam())));
   ASSERT_EQ(jumped.number("seconds"), GetParam() * 3600) << "the clock did not jump";
 
@@ -90,8 +89,7 @@ TEST_P(WallClockJumpTest, LeavesAWaitAndADeadHoldersLeaseAsLongAsTheyWere) {
   ActorProcess impatient(folder.url(), shifted);
   const Line held = holder.ask("acquire a 2000");
   ASSERT_EQ(held.word, "granted");
-  waiter.send("acquire a 2000");
-  waiter.event("queued");
+  waiter.queue_up("a", 2s);
   impatient.send("acquire a 2000 700");
   impatient.event("queued");
   ASSERT_EQ(holder.ask("renew").word, "ok");
@@ -131,8 +129,7 @@ TEST_F(TimeNamespaceTest, TheLockIsOneInsideAndOutside) {
   for (int round = 0; round < 6; ++round) {
     EXPECT_LE(held.number("deadline"), held.number("at") + ns(kLease));
     EXPECT_EQ(waiter->ask("acquire a 1000 0").get("code"), "kTimedOut");
-    waiter->send("acquire a 1000");
-    waiter->event("queued");
+    waiter->queue_up("a", 1s);
     const Line released = holder->ask("release");
     ASSERT_EQ(released.word, "ok") << released.get("text");
     const Line next = waiter->answer();
@@ -151,8 +148,7 @@ TEST_F(TimeNamespaceTest, ALeaseOfEitherSideIsAsLongAsItShouldBe) {
     ActorProcess dying(folder.url(), dies_inside ? elsewhere_ : ActorOptions{});
     ActorProcess other(folder.url(), dies_inside ? ActorOptions{} : elsewhere_);
     ASSERT_EQ(dying.ask("acquire a 1000").word, "granted");
-    other.send("acquire a 1000");
-    other.event("queued");
+    other.queue_up("a", 1s);
     // Longer than the lease: it is renewed.
     let_pass(kLease + kLease / 2);
     ASSERT_EQ(dying.ask("renew").word, "ok");

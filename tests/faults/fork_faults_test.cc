@@ -18,8 +18,7 @@ TEST_P(ForkTest, AChildHoldsNothingAndDisturbsNothing) {
   ActorProcess other(folder.url());
   const Line held = parent.ask("acquire a 1000");
   ASSERT_EQ(held.word, "granted");
-  other.send("acquire a 1000");
-  other.event("queued");
+  other.queue_up("a", 1s);
 
   const Line child = parent.ask(std::string("fork-look ") + GetParam());
   EXPECT_EQ(child.get("status"), "0");

@@ -13,8 +13,7 @@ TEST(HolderFaultsTest, AKilledHoldersLockGoesOnAfterItsLeaseAndNotBefore) {
   ActorProcess holder(folder.url());
   ActorProcess waiter(folder.url());
   ASSERT_EQ(holder.ask("acquire a 1000").word, "granted");
-  waiter.send("acquire a 1000");
-  waiter.event("queued");
+  waiter.queue_up("a", 1s);
 
   ASSERT_EQ(holder.ask("renew").word, "ok");
   const Line last = holder.ask("state");
@@ -48,12 +47,11 @@ TEST(HolderFaultsTest, AHolderStoppedForHalfItsLeaseStillHoldsAndIsRenewed) {
   ActorProcess holder(folder.url());
   ActorProcess waiter(folder.url());
   ASSERT_EQ(holder.ask("acquire a 1000").word, "granted");
-  waiter.send("acquire a 1000");
-  waiter.event("queued");
+  waiter.queue_up("a", 1s);
   ASSERT_EQ(holder.ask("renew").word, "ok");
   const Line before = holder.ask("state");
 
-  holder.stop();
+  stop_between_commits(holder, folder);
   let_pass(kLease / 2);
   holder.resume();
   const Line after = holder.ask("state");
@@ -85,11 +83,10 @@ TEST_P(StoppedHolderTest, KnowsItsLossAndItsLateWriteIsRefused) {
   ActorProcess second(folder.url());
   ASSERT_EQ(first.ask("acquire a 1000").word, "granted");
   ASSERT_EQ(first.ask("write " + file + " 1").word, "written");
-  second.send("acquire a 1000");
-  second.event("queued");
+  second.queue_up("a", 1s);
   ASSERT_EQ(first.ask("renew").word, "ok");
 
-  const std::int64_t stopped = first.stop();
+  const std::int64_t stopped = stop_between_commits(first, folder);
   const Line taken = second.answer();
   ASSERT_EQ(taken.word, "granted") << taken.get("text");
   EXPECT_LE(taken.number("at") - stopped, ns(kLease + 1s));
@@ -123,7 +120,7 @@ TEST_P(StoppedHolderTest, IsLostWithoutARivalToo) {
   const TempFolder folder;
   ActorProcess holder(folder.url());
   ASSERT_EQ(holder.ask("acquire a 1000").word, "granted");
-  holder.stop();
+  stop_between_commits(holder, folder);
   let_pass(GetParam() * kLease);
   holder.resume();
   EXPECT_EQ(holder.ask("state").get("held"), "no");
@@ -140,8 +137,7 @@ TEST(HolderFaultsTest, AReleaseWakesTheWaiterFarFasterThanThePoll) {
   // With a lease this long the poll comes once a second.
   ASSERT_EQ(holder->ask("acquire a 20000").word, "granted");
   for (int round = 0; round < 10; ++round) {
-    waiter->send("acquire a 20000");
-    waiter->event("queued");
+    waiter->queue_up("a", 20s);
     const Line released = holder->ask("release");
     ASSERT_EQ(released.word, "ok") << released.get("text");
     const Line granted = waiter->answer();
@@ -160,8 +156,7 @@ TEST(HolderFaultsTest, AHolderWhoseLockAnOperatorBreaksIsToldAndHarmsNobody) {
   ActorProcess operator_(folder.url());
   const Line held = broken.ask("acquire a 5000");
   ASSERT_EQ(held.word, "granted");
-  next.send("acquire a 5000");
-  next.event("queued");
+  next.queue_up("a", 5s);
 
   ASSERT_EQ(operator_.ask("break a 1").get("code"), "kLost") << "nobody has that token";
   ASSERT_EQ(broken.ask("state").get("held"), "yes");
@@ -190,7 +185,7 @@ TEST(HolderFaultsTest, AStoppedHolderWhoseLockWasBrokenLearnsItWhenItGoesOn) {
   ActorProcess other(folder.url());
   const Line held = broken.ask("acquire a 5000");
   ASSERT_EQ(held.word, "granted");
-  broken.stop();
+  stop_between_commits(broken, folder);
   ASSERT_EQ(other.ask("break a " + held.get("token")).word, "ok");
   const Line granted = other.ask("acquire a 5000 0");
   ASSERT_EQ(granted.word, "granted");

@@ -130,8 +130,7 @@ TEST_F(TwoUsersTest, AFileThatBothMayWriteServesBoth) {
   ASSERT_EQ(connected.word, "ok") << connected.get("text");
   const Line held = owner.ask("acquire a 20000");
   ASSERT_EQ(held.word, "granted");
-  nobody.send("acquire a 20000");
-  nobody.event("queued");
+  nobody.queue_up("a", 20s);
   const Line released = owner.ask("release");
   ASSERT_EQ(released.word, "ok");
   const Line next = nobody.answer();

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -12,7 +13,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -126,6 +126,11 @@ Line ActorProcess::event(const std::string& word, milliseconds limit) {
   return take('!', word, limit);
 }
 
+Line ActorProcess::queue_up(const std::string& name, milliseconds lease) {
+  send("acquire " + name + " " + std::to_string(lease.count()));
+  return event("queued");
+}
+
 void ActorProcess::forget_events() {
   while (read_more(0ms)) {
   }
@@ -199,8 +204,10 @@ std::int64_t ActorProcess::resume() {
 }
 
 TempFolder::TempFolder() {
-  const char* base = std::getenv("TMPDIR");
-  std::string path = std::string(base != nullptr ? base : "/tmp") + "/holdfast-faults-XXXXXX";
+  const std::string memory = "/dev/shm";
+  const bool in_memory = ::access(memory.c_str(), W_OK) == 0;
+  std::string path = (in_memory ? memory : std::filesystem::temp_directory_path().string()) +
+                     "/holdfast-faults-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary folder");
   path_ = path;
 }
@@ -208,6 +215,39 @@ TempFolder::TempFolder() {
 TempFolder::~TempFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+}
+
+namespace {
+
+// Whether a transaction gets in, though not at once perhaps: others may be at it.
+bool can_be_written(const std::string& database) {
+  sqlite3* db = nullptr;
+  const bool opened =
+      sqlite3_open_v2(database.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr) == SQLITE_OK;
+  sqlite3_busy_timeout(db, 300);
+  const bool done = opened && sqlite3_exec(db, "BEGIN IMMEDIATE; ROLLBACK", nullptr, nullptr,
+                                           nullptr) == SQLITE_OK;
+  sqlite3_close_v2(db);
+  return done;
+}
+
+}  // namespace
+
+std::int64_t stop_between_commits(ActorProcess& process, const TempFolder& folder) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const std::int64_t at = process.stop();
+    if (can_be_written(folder.file("locks.db"))) return at;
+    process.resume();
+  }
+  throw std::runtime_error("each time it was stopped, the database was locked");
+}
+
+void wait_for_a_waiter(ActorProcess& observer, const std::string& name) {
+  const std::int64_t until = host_boot_ns() + ns(kPatience);
+  while (observer.ask("look " + name).number("waiters") == 0) {
+    if (host_boot_ns() > until) throw std::runtime_error("nobody waits for " + name);
+    let_pass(10ms);
+  }
 }
 
 void let_pass(milliseconds duration) { let_pass_until(host_boot_ns() + ns(duration)); }

@@ -40,6 +40,8 @@ class ActorProcess {
   Line answer(milliseconds limit = kPatience);
   Line ask(const std::string& command, milliseconds limit = kPatience);
   Line event(const std::string& word, milliseconds limit = kPatience);
+  // Asks for a lock that is held, and returns once it waits in the queue; answer() is the grant.
+  Line queue_up(const std::string& name, milliseconds lease);
   // Whether one has come already.
   bool has_event(const std::string& word);
   void forget_events();
@@ -63,7 +65,8 @@ class ActorProcess {
   std::deque<Line> lines_;
 };
 
-// A folder that goes with the object.
+// A folder that goes with the object. In memory where the host has that: leases are timed here, and
+// a disk that is busy with a build can stand still for longer than they last.
 class TempFolder {
  public:
   TempFolder();
@@ -79,6 +82,13 @@ class TempFolder {
  private:
   std::string path_;
 };
+
+// Stops it while it is not in the middle of a commit: there it would hold up everybody else on the
+// file until it goes on (docs/stores/sqlite.md), which is another fault than a pause. Like stop().
+std::int64_t stop_between_commits(ActorProcess& process, const TempFolder& folder);
+
+// Until somebody waits for the lock, as `observer` sees it.
+void wait_for_a_waiter(ActorProcess& observer, const std::string& name);
 
 // For faults that last, not for waiting on something: that has an event.
 void let_pass(milliseconds duration);

@@ -35,8 +35,8 @@ TEST_P(DeadWaiterTest, TheOthersGetItInOrderWithinTheDeadOnesLease) {
   std::vector<std::unique_ptr<ActorProcess>> queue;
   for (std::size_t i = 0; i < kQueue; ++i) {
     queue.push_back(std::make_unique<ActorProcess>(folder.url()));
-    queue.back()->send("acquire a 1000");
-    ASSERT_EQ(queue.back()->event("queued").number("ahead"), static_cast<std::int64_t>(i));
+    const Line queued = queue.back()->queue_up("a", kLease);
+    ASSERT_EQ(queued.number("ahead"), static_cast<std::int64_t>(i));
   }
   for (const std::size_t i : GetParam().dead) queue[i].reset();
   const Line released = holder.ask("release");
@@ -58,62 +58,56 @@ TEST_P(DeadWaiterTest, TheOthersGetItInOrderWithinTheDeadOnesLease) {
   }
 }
 
-TEST(StoppedWaiterTest, OthersPassItWhenItsTicketHasRunOutAndItQueuesAgain) {
-  const TempFolder folder;
-  ActorProcess holder(folder.url());
-  ActorProcess stopped(folder.url());
-  ActorProcess other(folder.url());
-  ASSERT_EQ(holder.ask("acquire a 1000").word, "granted");
-  stopped.send("acquire a 1000");
-  stopped.event("queued");
-  other.send("acquire a 1000");
-  other.event("queued");
+// A holder; one that waits and will be stopped; and another that waits behind it.
+class StoppedWaiterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(holder_.ask("acquire a 1000").word, "granted");
+    stopped_.queue_up("a", kLease);
+    other_.queue_up("a", kLease);
+  }
 
-  stopped.stop();
+  // It goes on while the other one holds, queues again and gets the lock when that is released.
+  void expect_its_turn_after(const Line& passed) {
+    // It must be in the queue again before the lock is free, or else this shows nothing.
+    wait_for_a_waiter(other_, "a");
+    EXPECT_EQ(other_.ask("state").get("held"), "yes");
+    const Line released = other_.ask("release");
+    ASSERT_EQ(released.word, "ok") << released.get("text");
+    const Line back = stopped_.answer();
+    ASSERT_EQ(back.word, "granted") << back.get("text");
+    EXPECT_GE(back.number("at"), released.number("invoked")) << "two at once";
+    EXPECT_GT(back.get("token"), passed.get("token"));
+    EXPECT_EQ(stopped_.ask("release").word, "ok");
+  }
+
+  TempFolder folder_;
+  ActorProcess holder_{folder_.url()};
+  ActorProcess stopped_{folder_.url()};
+  ActorProcess other_{folder_.url()};
+};
+
+TEST_F(StoppedWaiterTest, OthersPassItWhenItsTicketHasRunOutAndItQueuesAgain) {
+  stop_between_commits(stopped_, folder_);
   let_pass(kLease + 300ms);
-  const Line released = holder.ask("release");
-  const Line passed = other.answer();
+  const Line released = holder_.ask("release");
+  const Line passed = other_.answer();
   ASSERT_EQ(passed.word, "granted");
   EXPECT_LT(passed.number("at") - released.number("invoked"), ns(500ms)) << "it was in the way";
-  stopped.resume();
-  // It must be in the queue again before the lock is free, or else this shows nothing.
-  while (other.ask("look a").number("waiters") == 0) let_pass(10ms);
-  EXPECT_EQ(other.ask("state").get("held"), "yes");
-  const Line second = other.ask("release");
-  const Line back = stopped.answer();
-  ASSERT_EQ(back.word, "granted") << back.get("text");
-  EXPECT_GE(back.number("at"), second.number("invoked"));
-  EXPECT_GT(back.get("token"), passed.get("token"));
-  EXPECT_EQ(stopped.ask("release").word, "ok");
+  stopped_.resume();
+  expect_its_turn_after(passed);
 }
 
 // The lock is handed to a waiter that cannot run: the grant lasts as long as its ticket would have.
-TEST(StoppedWaiterTest, AGrantToAStoppedWaiterLastsNoLongerThanItsTicket) {
-  const TempFolder folder;
-  ActorProcess holder(folder.url());
-  ActorProcess stopped(folder.url());
-  ActorProcess other(folder.url());
-  ASSERT_EQ(holder.ask("acquire a 1000").word, "granted");
-  stopped.send("acquire a 1000");
-  stopped.event("queued");
-  other.send("acquire a 1000");
-  other.event("queued");
-
-  const std::int64_t paused = stopped.stop();
-  ASSERT_EQ(holder.ask("release").word, "ok");
-  const Line passed = other.answer();
+TEST_F(StoppedWaiterTest, AGrantToAStoppedWaiterLastsNoLongerThanItsTicket) {
+  const std::int64_t paused = stop_between_commits(stopped_, folder_);
+  ASSERT_EQ(holder_.ask("release").word, "ok");
+  const Line passed = other_.answer();
   ASSERT_EQ(passed.word, "granted");
   EXPECT_LE(passed.number("at") - paused, ns(kLease + 1s));
-  stopped.resume();
-  EXPECT_FALSE(stopped.has_event("lost")) << "it was never told that it holds";
-  while (other.ask("look a").number("waiters") == 0) let_pass(10ms);
-  EXPECT_EQ(other.ask("state").get("held"), "yes");
-  const Line second = other.ask("release");
-  ASSERT_EQ(second.word, "ok") << second.get("text");
-  const Line back = stopped.answer();
-  ASSERT_EQ(back.word, "granted");
-  EXPECT_GE(back.number("at"), second.number("invoked")) << "two at once";
-  EXPECT_GT(back.get("token"), passed.get("token"));
+  stopped_.resume();
+  EXPECT_FALSE(stopped_.has_event("lost")) << "it was never told that it holds";
+  expect_its_turn_after(passed);
 }
 
 }  // namespace

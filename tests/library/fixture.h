@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <optional>
 #include <string>
 #include <thread>
@@ -68,14 +69,9 @@ template <typename T>
 
 // True once the token fires; false when it does not in time.
 inline bool fires(std::stop_token token, std::chrono::milliseconds within = kPatience) {
-  std::atomic<bool> fired{false};
-  const std::stop_callback note(std::move(token), [&] {
-    fired = true;
-    fired.notify_all();
-  });
-  const auto until = std::chrono::steady_clock::now() + within;
-  while (!fired && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(1ms);
-  return fired;
+  std::promise<void> fired;
+  const std::stop_callback note(std::move(token), [&] { fired.set_value(); });
+  return fired.get_future().wait_for(within) == std::future_status::ready;
 }
 
 // The parameter is the scheme of the store.
