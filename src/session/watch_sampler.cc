@@ -1,6 +1,7 @@
 #include "src/session/watch_sampler.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -67,6 +68,17 @@ std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
   return events;
 }
 
+std::vector<std::string> without_trace(const std::vector<LockInfo>& before,
+                                       const std::vector<LockInfo>& after) {
+  std::set<std::string> listed;
+  for (const LockInfo& lock : after) listed.insert(lock.name);
+  std::vector<std::string> names;
+  for (const LockInfo& lock : before) {
+    if (!lock.holders.empty() && !listed.contains(lock.name)) names.push_back(lock.name);
+  }
+  return names;
+}
+
 std::shared_ptr<WatchSampler> WatchSampler::start(Core& core, std::string prefix, Sink sink,
                                                   std::vector<LockInfo> present) {
   std::shared_ptr<WatchSampler> sampler(
@@ -86,15 +98,47 @@ BootInstant WatchSampler::on_tick(BootInstant now) {
                      [weak = weak_from_this()](const Result<std::vector<LockInfo>>& found) {
                        const auto self = weak.lock();
                        if (!self) return;
-                       self->asking_ = false;
                        // A list that was cut short says nothing of what is missing.
-                       if (!found || found->size() >= kMostLocks) return;
-                       for (const LockEvent& event : differences(self->seen_, *found)) {
-                         self->sink_(event);
+                       if (!found || found->size() >= kMostLocks) {
+                         self->asking_ = false;
+                         return;
                        }
-                       self->seen_ = *found;
+                       const auto sample = std::make_shared<Sample>();
+                       sample->listed = *found;
+                       sample->vanished = without_trace(self->seen_, *found);
+                       self->go_on(sample);
                      });
   return next_;
+}
+
+void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {
+  if (sample->asked == sample->vanished.size()) return tell(*sample);
+  core_.store_->inspect(
+      sample->vanished[sample->asked], core_.request_deadline(),
+      [weak = weak_from_this(), sample](const Result<std::optional<LockInfo>>& found) {
+        const auto self = weak.lock();
+        if (!self) return;
+        if (!found) {
+          self->asking_ = false;  // Nothing is told yet: the next sample finds it again.
+          return;
+        }
+        if (*found) sample->traces.push_back(**found);
+        ++sample->asked;
+        self->go_on(sample);
+      });
+}
+
+void WatchSampler::tell(Sample& sample) {
+  asking_ = false;
+  std::vector<LockInfo> now = sample.listed;
+  for (LockInfo& trace : sample.traces) {
+    // Who holds it by now is told by the next sample, in whose list it is.
+    trace.holders.clear();
+    trace.waiters.clear();
+    now.push_back(std::move(trace));
+  }
+  for (const LockEvent& event : differences(seen_, now)) sink_(event);
+  seen_ = std::move(sample.listed);
 }
 
 }  // namespace holdfast::session

@@ -1,7 +1,8 @@
 // A watch over a store that cannot tell every change: lists the locks again and again and tells
 // what differs.
 //
-// Not guaranteed: that a hold shorter than the period is seen; a token that jumped tells of it.
+// Not guaranteed: that a hold shorter than the period is seen; a token that jumped tells of it. Nor
+// that each of two breaks within one period is told as one; the first may pass for a release.
 // That anything is told while a million locks or more are held. Thread-safety: on_tick() and the
 // replies run on the core's loop.
 #pragma once
@@ -10,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/lock_info.h"
@@ -19,9 +21,15 @@ namespace holdfast::session {
 
 class Core;
 
-// What changed from `before` to `after`, in the order: ends, then grants, then new waiters.
+// What changed from `before` to `after`, in the order: ends, then grants, then new waiters. How a
+// lock ended that is not in `after` cannot be told from these: see without_trace().
 std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
                                    const std::vector<LockInfo>& after);
+
+// The locks that had holders and are in no list any more. Whether they were broken stands in their
+// trace, which only inspect() gives.
+std::vector<std::string> without_trace(const std::vector<LockInfo>& before,
+                                       const std::vector<LockInfo>& after);
 
 class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
  public:
@@ -41,6 +49,16 @@ class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
         prefix_(std::move(prefix)),
         sink_(std::move(sink)),
         seen_(std::move(present)) {}
+
+  struct Sample {
+    std::vector<LockInfo> listed;
+    std::vector<std::string> vanished;
+    std::vector<LockInfo> traces;  // Of those that vanished, as far as they have been asked for.
+    std::size_t asked = 0;
+  };
+  // Asks for the traces one after the other, and tells what differs once they are all there.
+  void go_on(const std::shared_ptr<Sample>& sample);
+  void tell(Sample& sample);
 
   Core& core_;
   const std::string prefix_;

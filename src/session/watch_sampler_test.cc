@@ -65,6 +65,15 @@ TEST(WatchDifferencesTest, ABreakIsKnownByItsTrace) {
   EXPECT_EQ(events[0].kind, LockEventKind::kBroken);
 }
 
+TEST(WatchDifferencesTest, OnlyHoldersThatVanishedWithTheirLockNeedItsTrace) {
+  LockInfo gone = lock({holder("a", 1)});
+  gone.name = "gone";
+  LockInfo left = lock({}, {waiter("b")});
+  left.name = "left";
+  const std::vector<LockInfo> before = {gone, left, lock({holder("c", 2)})};
+  EXPECT_EQ(without_trace(before, {lock({holder("d", 3)})}), std::vector<std::string>{"gone"});
+}
+
 TEST(WatchDifferencesTest, ANewWaiterIsTold) {
   const auto events =
       differences({lock({holder("a", 1)})}, {lock({holder("a", 1)}, {waiter("b")})});

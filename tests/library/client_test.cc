@@ -57,32 +57,67 @@ TEST_P(ClientTest, NamespacesDoNotMeet) {
   EXPECT_TRUE(other.list()->empty());
 }
 
-TEST_P(ClientTest, AWatchTellsOfGrantAndRelease) {
-  const Client client = connect();
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<LockEvent> seen;
-  const auto has = [&](LockEventKind kind) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, kPatience, [&] {
-      return std::any_of(seen.begin(), seen.end(),
+// What a watch has told, to be waited for.
+class Told {
+ public:
+  std::function<void(const LockEvent&)> sink() {
+    return [this](const LockEvent& event) {
+      const std::lock_guard lock(mutex_);
+      seen_.push_back(event);
+      changed_.notify_all();
+    };
+  }
+  bool has(LockEventKind kind) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kPatience, [&] {
+      return std::any_of(seen_.begin(), seen_.end(),
                          [&](const LockEvent& event) { return event.kind == kind; });
     });
-  };
-  auto watch = client.watch("w/", [&](const LockEvent& event) {
-    const std::lock_guard lock(mutex);
-    seen.push_back(event);
-    changed.notify_all();
-  });
+  }
+  std::vector<LockEvent> all() {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<LockEvent> seen_;
+};
+
+TEST_P(ClientTest, AWatchTellsOfGrantAndRelease) {
+  const Client client = connect();
+  Told told;
+  auto watch = client.watch("w/", told.sink());
   ASSERT_TRUE(watch) << watch.error().message();
   Lease lease = take(connect().mutex("w/1"));
   const Lease elsewhere = take(connect().mutex("x/1"));
-  EXPECT_TRUE(has(LockEventKind::kGranted));
+  EXPECT_TRUE(told.has(LockEventKind::kGranted));
   ASSERT_TRUE(lease.release());
-  EXPECT_TRUE(has(LockEventKind::kReleased));
+  EXPECT_TRUE(told.has(LockEventKind::kReleased));
   *watch = Watch();
-  const std::lock_guard lock(mutex);
-  for (const LockEvent& event : seen) EXPECT_EQ(event.name, "w/1");
+  for (const LockEvent& event : told.all()) EXPECT_EQ(event.name, "w/1");
+}
+
+TEST_P(ClientTest, AWatchTellsABreakFromAReleaseThoughNobodyWaits) {
+  const Client client = connect();
+  Told told;
+  const Lease lease = take(connect().mutex("w/1"));
+  const auto watch = client.watch("w/", told.sink());
+  ASSERT_TRUE(watch) << watch.error().message();
+  ASSERT_TRUE(client.break_lock("w/1", lease.token(), "a test"));
+  ASSERT_TRUE(told.has(LockEventKind::kBroken));
+  ASSERT_EQ(told.all().size(), 1U);
+  EXPECT_EQ(told.all().front().token, lease.token());
+
+  // The trace stays, and the next holder's release is told as one all the same.
+  Lease next = take(connect().mutex("w/1"));
+  ASSERT_TRUE(told.has(LockEventKind::kGranted));
+  ASSERT_TRUE(next.release());
+  ASSERT_TRUE(told.has(LockEventKind::kReleased));
+  int broken = 0;
+  for (const LockEvent& event : told.all()) broken += event.kind == LockEventKind::kBroken ? 1 : 0;
+  EXPECT_EQ(broken, 1);
 }
 
 TEST_P(ClientTest, TheDoctorFindsAFreshStoreHealthy) {
