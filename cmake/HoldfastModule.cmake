@@ -97,6 +97,9 @@ function(holdfast_module name)
   endif()
   add_library(holdfast::${name} ALIAS ${target})
 
+  if(NOT arg_TEST_TIMEOUT)
+    set(arg_TEST_TIMEOUT 60)
+  endif()
   foreach(test IN LISTS arg_TESTS)
     cmake_path(GET test STEM stem)
     holdfast_test(${name}_${stem}

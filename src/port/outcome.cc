@@ -15,7 +15,8 @@ using machine::Outcome;
 using machine::Reply;
 using machine::TicketImage;
 
-std::string quoted(std::string_view name) { return "lock '" + std::string(name) + "': "; }
+// Not `quoted`: overload resolution would prefer the one of <iomanip> for a std::string.
+std::string prefix_for(std::string_view name) { return "lock '" + std::string(name) + "': "; }
 
 std::chrono::milliseconds left(Instant end, Instant now) {
   return std::max(std::chrono::floor<std::chrono::milliseconds>(end - now),
@@ -36,7 +37,7 @@ Duration until(Instant next_expiry, Instant now) {
 }
 
 Error error_of(Outcome outcome, std::string_view name) {
-  const std::string lock = quoted(name);
+  const std::string lock = prefix_for(name);
   switch (outcome) {
     case Outcome::kMismatch:
       return {Errc::kInvalidArgument,
@@ -79,7 +80,7 @@ Error error_of(Outcome outcome, std::string_view name) {
 Error explain_mismatch(const AcquireRequest& request, const LockImage& current) {
   const bool wants_permits = request.mode.kind == machine::ModeKind::kPermits;
   const bool has_permits = current.kind == machine::ModeKind::kPermits;
-  std::string text = quoted(request.name);
+  std::string text = prefix_for(request.name);
   if (wants_permits != has_permits) {
     text += "asked for as " + describe(request.mode) + ", but it is in use as " +
             (has_permits ? "a lock of " + std::to_string(current.capacity) + " permits"
@@ -166,11 +167,11 @@ Result<TicketState> to_acquire_result(const Reply& reply, const AcquireRequest& 
     return explain_mismatch(request, *current);
   }
   if (reply.outcome == Outcome::kInvalid && request.upgrade_of && !holds(current, request)) {
-    return Error{Errc::kLost, quoted(request.name) + "the shared lease to upgrade has ended"};
+    return Error{Errc::kLost, prefix_for(request.name) + "the shared lease to upgrade has ended"};
   }
   if (reply.outcome == Outcome::kTooLarge) {
     return Error{Errc::kInvalidArgument,
-                 quoted(request.name) + describe(request.mode) + " can never be given"};
+                 prefix_for(request.name) + describe(request.mode) + " can never be given"};
   }
   return to_ticket_state(reply, request.name, now);
 }
