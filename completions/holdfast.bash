@@ -4,7 +4,7 @@ _holdfast() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
   local command="${COMP_WORDS[1]}" i
   local common="--store --config --json -v --verbose -q --quiet -h --help"
-  local lock="--wait --no-wait --ttl --shared --permits --max-hold --reason"
+  local lock="--wait --no-wait --ttl --shared --permits --reason"
   COMPREPLY=()
 
   if [ "$COMP_CWORD" -eq 1 ]; then
@@ -38,9 +38,10 @@ _holdfast() {
   esac
 
   case "$command" in
-    run) common="$common $lock --min-hold --on-lost --kill-after --leftover --json-fd --exit-lost \
+    run) common="$common $lock --max-hold --min-hold --on-lost --kill-after --leftover --json-fd --exit-lost \
       --exit-timeout --exit-error --" ;;
-    hold | acquire) common="$common $lock" ;;
+    hold) common="$common $lock --max-hold" ;;
+    acquire) common="$common $lock" ;;
     renew) common="$common --ttl" ;;
     watch) common="$common --count" ;;
     break) common="$common --token --reason" ;;

@@ -3,14 +3,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include <toml++/toml.h>
 
-#include "src/cli/duration.h"
 #include "src/cli/text.h"
+#include "src/cli/values.h"
 
 namespace holdfast::cli {
 namespace {
@@ -30,38 +32,22 @@ class TableReader {
  public:
   TableReader(const toml::table& table, std::string file) : table_(table), file_(std::move(file)) {}
 
+  template <typename T>
+  void value(const char* key, std::optional<T>& into, Result<T> (*read)(const std::string&)) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    const auto text = written(*node);
+    if (!text) return fail(*node, key, "must be text in quotes, or a number");
+    auto value = read(*text);
+    if (!value) return fail(*node, key, value.error().message());
+    if (!into) into = *std::move(value);  // A file read earlier comes first.
+  }
+
+  // A URL may not be a bare number.
   void text(const char* key, std::optional<std::string>& into) {
-    if (const toml::node* node = take(key)) {
-      if (const auto value = node->value_exact<std::string>()) return set(into, *value);
-      fail(*node, key, "must be text in quotes");
-    }
-  }
-
-  void duration(const char* key, std::optional<Duration>& into) {
-    const toml::node* node = take(key);
-    if (node == nullptr) return;
-    std::string text;
-    if (const auto value = node->value_exact<std::string>()) text = *value;
-    if (const auto value = node->value_exact<std::int64_t>()) text = std::to_string(*value);
-    auto parsed = parse_duration(text);
-    if (!parsed) return fail(*node, key, parsed.error().message());
-    set(into, *parsed);
-  }
-
-  void exit_code(const char* key, std::optional<int>& into) {
-    const toml::node* node = take(key);
-    if (node == nullptr) return;
-    const auto value = node->value_exact<std::int64_t>();
-    if (!value || *value < 1 || *value > 255) return fail(*node, key, "must be from 1 to 255");
-    set(into, static_cast<int>(*value));
-  }
-
-  void on_lost(const char* key, std::optional<OnLost>& into) {
-    const toml::node* node = take(key);
-    if (node == nullptr) return;
-    const auto parsed = parse_on_lost(node->value_or(std::string()));
-    if (!parsed) return fail(*node, key, "must be \"term\", \"kill\" or \"ignore\"");
-    set(into, *parsed);
+    const toml::node* node = table_.get(key);
+    if (node == nullptr || node->is_string()) return value(key, into, read_text);
+    fail(*take(key), key, "must be text in quotes");
   }
 
   const toml::table* table(const char* key) {
@@ -83,9 +69,14 @@ class TableReader {
   }
 
  private:
-  template <typename T>
-  static void set(std::optional<T>& into, T value) {
-    if (!into) into = std::move(value);  // A file read earlier comes first.
+  static std::optional<std::string> written(const toml::node& node) {
+    if (const auto text = node.value_exact<std::string>()) return *text;
+    if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
+    const auto number = node.value_exact<double>();
+    if (!number) return std::nullopt;
+    char text[40];
+    const auto end = std::to_chars(text, text + sizeof text, *number).ptr;
+    return std::string(text, end);
   }
 
   const toml::node* take(const char* key) {
@@ -108,19 +99,21 @@ class TableReader {
 Result<void> read_table(const toml::table& root, const std::string& file, Config& into) {
   TableReader top(root, file);
   top.text("store", into.store);
-  top.duration("ttl", into.ttl);
+  top.value("ttl", into.ttl, read_period);
   const toml::table* run_table = top.table("run");
-  if (auto finished = top.finish(); !finished || run_table == nullptr) return finished;
+  auto finished = top.finish();
+  if (run_table == nullptr) return finished;
   TableReader run(*run_table, file);
-  run.duration("wait", into.wait);
-  run.duration("min_hold", into.min_hold);
-  run.duration("max_hold", into.max_hold);
-  run.duration("kill_after", into.kill_after);
-  run.on_lost("on_lost", into.on_lost);
-  run.exit_code("exit_lost", into.exit_lost);
-  run.exit_code("exit_timeout", into.exit_timeout);
-  run.exit_code("exit_error", into.exit_error);
-  return run.finish();
+  run.value("wait", into.wait, read_duration);
+  run.value("min_hold", into.min_hold, read_duration);
+  run.value("max_hold", into.max_hold, read_period);
+  run.value("kill_after", into.kill_after, read_duration);
+  run.value("on_lost", into.on_lost, read_on_lost);
+  run.value("exit_lost", into.exit_lost, read_exit_code);
+  run.value("exit_timeout", into.exit_timeout, read_exit_code);
+  run.value("exit_error", into.exit_error, read_exit_code);
+  auto run_finished = run.finish();
+  return finished ? run_finished : finished;
 }
 
 Result<void> read_file(const std::string& file, bool must_exist, Config& into) {
@@ -129,8 +122,8 @@ Result<void> read_file(const std::string& file, bool must_exist, Config& into) {
   if (!there && !must_exist && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return {};
   if (!there || ::access(file.c_str(), R_OK) != 0 || S_ISDIR(status.st_mode)) {
     const int why = S_ISDIR(status.st_mode) ? EISDIR : errno;
-    return Error(Errc::kUnavailable, "cannot read the configuration file " + printable(file) +
-                                         ": " + std::strerror(why));
+    return Error(Errc::kInvalidArgument, "cannot read the configuration file " + printable(file) +
+                                             ": " + std::strerror(why));
   }
   try {
     return read_table(toml::parse_file(file), printable(file), into);
@@ -224,21 +217,12 @@ std::string url_decoded(std::string_view text) {
   return out;
 }
 
-Result<Config> load_config(const std::optional<std::string>& file) {
-  Config config;
-  if (file) {
-    if (auto read = read_file(*file, true, config); !read) return read.error();
-    return config;
-  }
+Result<void> load_config(const std::optional<std::string>& file, Config& into) {
+  if (file) return read_file(*file, true, into);
   if (const auto base = home_based("XDG_CONFIG_HOME", "/.config")) {
-    if (auto read = read_file(*base + "/holdfast/config.toml", false, config); !read) {
-      return read.error();
-    }
+    if (auto read = read_file(*base + "/holdfast/config.toml", false, into); !read) return read;
   }
-  if (auto read = read_file("/etc/holdfast/config.toml", false, config); !read) {
-    return read.error();
-  }
-  return config;
+  return read_file("/etc/holdfast/config.toml", false, into);
 }
 
 Result<StoreChoice> choose_store(const CommonOptions& common, const Config& config) {

@@ -29,8 +29,9 @@ struct Config {
 };
 
 // Errors: kInvalidArgument "FILE:LINE: ..." for what is not TOML, an unknown key or a wrong value;
-// kUnavailable for a file that cannot be read (a missing one is an error with --config only).
-Result<Config> load_config(const std::optional<std::string>& file);
+// also for a file that cannot be read (a missing one is an error with --config only). `into` holds
+// what could be read all the same (for exit_error).
+Result<void> load_config(const std::optional<std::string>& file, Config& into);
 
 // Where the store's URL came from, for -v.
 struct StoreChoice {

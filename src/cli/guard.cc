@@ -35,10 +35,10 @@ Result<Guard> Guard::start(const GuardPlan& plan, const Signals& signals) {
   return Guard(pid, std::move(ours));
 }
 
-void Guard::launch(const Environment& environment, Nanos deadline) const {
+bool Guard::launch(const Environment& environment, Nanos deadline) const {
   GuardMessage message{GuardWord::kLaunch, 0, deadline.count(), {}};
   for (const auto& [name, value] : environment) message.text += name + "=" + value + '\0';
-  send(message);
+  return send(message);
 }
 
 void Guard::wait() {

@@ -63,12 +63,11 @@ class Guard {
   int fd() const { return link_.get(); }
   pid_t pid() const { return pid_; }
 
-  void launch(const Environment& environment, Nanos deadline) const;
+  // false: not told; errno is EMSGSIZE when there is more in the environment than fits.
+  bool launch(const Environment& environment, Nanos deadline) const;
   void go() const { send({GuardWord::kGo, 0, 0, {}}); }
   // false: the guard does not read at present; try again.
-  bool extend(Nanos deadline) const {
-    return send({GuardWord::kExtend, 0, deadline.count(), {}});
-  }
+  bool extend(Nanos deadline) const { return send({GuardWord::kExtend, 0, deadline.count(), {}}); }
   void signal(int number) const { send({GuardWord::kSignal, number, 0, {}}); }
   void lost() const { send({GuardWord::kLost, 0, 0, {}}); }
   std::optional<GuardMessage> next() const { return receive_message(link_.get()); }

@@ -16,8 +16,19 @@ void add_who(Json& into, const OwnerInfo& who) {
   into["reason"] = who.reason;
 }
 
-Json holder_json(const HolderInfo& holder) {
+// The fields that every description of a grant, a wait or a break has.
+Json nobody(const std::string& name) {
   Json out;
+  out["name"] = name;
+  for (const char* key :
+       {"token", "mode", "owner", "host", "pid", "program", "since", "reason", "time_left_ms"}) {
+    out[key] = nullptr;
+  }
+  return out;
+}
+
+Json holder_json(const std::string& name, const HolderInfo& holder) {
+  Json out = nobody(name);
   out["token"] = holder.token.to_string();
   out["mode"] = mode_text(holder.mode);
   add_who(out, holder.who);
@@ -25,29 +36,26 @@ Json holder_json(const HolderInfo& holder) {
   return out;
 }
 
-Json waiter_json(const WaiterInfo& waiter) {
-  Json out;
+Json waiter_json(const std::string& name, const WaiterInfo& waiter) {
+  Json out = nobody(name);
   out["mode"] = mode_text(waiter.mode);
   add_who(out, waiter.who);
   out["time_left_ms"] = waiter.time_left.count();
   return out;
 }
 
-Json break_json(const BreakInfo& trace) {
-  Json out;
+Json break_json(const std::string& name, const BreakInfo& trace) {
+  Json out = nobody(name);
   out["token"] = trace.token.to_string();
   add_who(out, trace.by);
   return out;
 }
 
-Json empty_top(const std::string& name) {
+Json lock_json(const std::string& name) {
   Json out;
   out["name"] = name;
   out["held"] = false;
-  for (const char* key :
-       {"token", "mode", "owner", "host", "pid", "program", "since", "reason", "time_left_ms"}) {
-    out[key] = nullptr;
-  }
+  out.update(nobody(name));
   return out;
 }
 
@@ -112,7 +120,7 @@ std::string mode_text(const Mode& mode) {
 }
 
 Json free_lock_json(const std::string& name) {
-  Json out = empty_top(name);
+  Json out = lock_json(name);
   out["last_token"] = nullptr;
   out["holders"] = Json::array();
   out["waiters"] = Json::array();
@@ -121,15 +129,17 @@ Json free_lock_json(const std::string& name) {
 }
 
 Json to_json(const LockInfo& info) {
-  Json out = empty_top(info.name);
+  Json out = lock_json(info.name);
   out["held"] = !info.holders.empty();
-  if (!info.holders.empty()) out.update(holder_json(info.holders.front()));
+  if (!info.holders.empty()) out.update(holder_json(info.name, info.holders.front()));
   out["last_token"] = info.last_token.to_string();
   out["holders"] = Json::array();
-  for (const HolderInfo& holder : info.holders) out["holders"].push_back(holder_json(holder));
+  for (const HolderInfo& holder : info.holders)
+    out["holders"].push_back(holder_json(info.name, holder));
   out["waiters"] = Json::array();
-  for (const WaiterInfo& waiter : info.waiters) out["waiters"].push_back(waiter_json(waiter));
-  out["last_break"] = info.last_break ? break_json(*info.last_break) : Json(nullptr);
+  for (const WaiterInfo& waiter : info.waiters)
+    out["waiters"].push_back(waiter_json(info.name, waiter));
+  out["last_break"] = info.last_break ? break_json(info.name, *info.last_break) : Json(nullptr);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "src/cli/commands.h"
 #include "src/cli/duration.h"
@@ -104,7 +105,12 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
   const Narrator& narrator = asking.narrator();
   asking.narrator().granted(lease.token().to_string());
   if (options.common.json) {
-    narrator.event("acquired", lease.remaining());
+    // A reader that is slow may have it later; one that can never have it does not know that we
+    // hold the lock.
+    if (!narrator.event("acquired", lease.remaining()) && errno != EAGAIN) {
+      complain(std::string("cannot write to standard output: ") + std::strerror(errno));
+      return kExitError;
+    }
   } else {
     print("held " + printable(lease.name()) + " token " + lease.token().to_string() + "\n");
     if (!flush_output()) return kExitError;
@@ -200,9 +206,11 @@ int hold_command(const std::vector<std::string>& arguments) {
   const auto parsed = parse_hold("hold", arguments, options);
   if (options.common.help) return print_help("hold");
   if (!parsed) return usage_error("hold", parsed.error());
-  auto settings = resolve(options.common);
-  if (!settings) return fail(settings.error(), "");
-  Asking asking(options, *settings);
+  Settings settings;
+  if (auto resolved = resolve(options.common, settings); !resolved) {
+    return fail(resolved.error(), "");
+  }
+  Asking asking(options, settings);
   int status = kExitError;
   if (auto lease = asking.take("holdfast hold", true, status)) {
     status = hold_lease(asking, options, *std::move(lease));
@@ -216,12 +224,14 @@ int acquire_command(const std::vector<std::string>& arguments) {
   const auto parsed = parse_hold("acquire", arguments, options);
   if (options.common.help) return print_help("acquire");
   if (!parsed) return usage_error("acquire", parsed.error());
-  auto settings = resolve(options.common);
-  if (!settings) return fail(settings.error(), "");
+  Settings settings;
+  if (auto resolved = resolve(options.common, settings); !resolved) {
+    return fail(resolved.error(), "");
+  }
   // Events would mix with the one object that a script reads.
   HoldOptions silent = options;
   silent.common.json = false;
-  Asking asking(silent, *settings);
+  Asking asking(silent, settings);
   int status = kExitError;
   if (auto lease = asking.take("holdfast acquire", false, status)) {
     print(options.common.json ? to_line(lease_json(*lease, asking.narrator().setup()))

@@ -6,9 +6,9 @@
 
 #include <array>
 #include <chrono>
+#include <system_error>
 #include <thread>
 
-#include "src/cli/exit_codes.h"
 #include "src/cli/self_lock.h"
 #include "src/cli/text.h"
 
@@ -81,13 +81,28 @@ std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
   return stopped;
 }
 
+void LockAttempt::ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const {
+  try {
+    shared->result.emplace(ask(shared, std::move(cancel)));
+  } catch (const std::exception& error) {  // No memory, thread or descriptor.
+    shared->result.emplace(
+        Error(Errc::kUnavailable, std::string("cannot ask for the lock: ") + error.what()));
+  }
+  shared->done = true;
+  shared->bell.ring();
+}
+
 AttemptOutcome LockAttempt::take(int guard_fd) {
   std::stop_source cancel;
-  std::thread worker([this, shared = shared_, token = cancel.get_token()] {
-    shared->result.emplace(ask(shared, token));
-    shared->done = true;
-    shared->bell.ring();
-  });
+  std::thread worker;
+  try {
+    worker = std::thread(
+        [this, shared = shared_, token = cancel.get_token()] { ask_aside(shared, token); });
+  } catch (const std::system_error& error) {
+    AttemptOutcome none;
+    none.error = Error(Errc::kUnavailable, std::string("cannot start a thread: ") + error.what());
+    return none;
+  }
   std::optional<AttemptOutcome> stopped;
   while (!shared_->done && !stopped) stopped = look_around(guard_fd);
   if (stopped) {
@@ -100,7 +115,7 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
       shared_->bell.quiet();
     }
     if (!shared_->done)
-      ::_exit(stopped->signal != 0 ? kExitSignalBase + stopped->signal : kExitError);
+      ::_exit(stopped->signal != 0 ? kExitSignalBase + stopped->signal : request_.exit_error);
   }
   worker.join();
   return outcome(std::move(stopped));

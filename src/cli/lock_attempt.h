@@ -8,6 +8,7 @@
 
 #include "holdfast/client.h"
 #include "src/cli/config.h"
+#include "src/cli/exit_codes.h"
 #include "src/cli/fd.h"
 #include "src/cli/narrator.h"
 #include "src/cli/options.h"
@@ -33,6 +34,7 @@ struct LockRequest {
   Duration min_remaining{};
   bool auto_renew = true;
   std::string program;
+  int exit_error = kExitError;
 };
 
 // Exactly one of them is set.
@@ -65,6 +67,8 @@ class LockAttempt {
   };
 
   Result<Lease> ask(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
+  // ask(), in a thread of its own: nothing gets out of it but the result.
+  void ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
   // What ends the wait from outside; nullopt: nothing yet.
   std::optional<AttemptOutcome> look_around(int guard_fd);
   void tell_waiting() const;

@@ -13,6 +13,8 @@
 #include "src/cli/help.h"
 #include "src/cli/json.h"
 #include "src/cli/output.h"
+#include "src/cli/settings.h"
+#include "src/cli/text.h"
 
 #ifndef HOLDFAST_VERSION
 #define HOLDFAST_VERSION "unknown"
@@ -31,16 +33,32 @@ void fill_standard_descriptors() {
   }
 }
 
+int too_many(const std::string& command, const std::string& argument) {
+  return usage_error(
+      command, Error(Errc::kInvalidArgument, in_quotes(argument) + " is one argument too many"));
+}
+
+bool asks_for_help(const std::string& argument) { return argument == "--help" || argument == "-h"; }
+
 int version_command(const std::vector<std::string>& arguments) {
-  const bool json = !arguments.empty() && arguments.front() == "--json";
+  bool json = false;
+  for (const std::string& argument : arguments) {
+    if (asks_for_help(argument)) return print_help("version");
+    if (argument != "--json") return too_many("version", argument);
+    json = true;
+  }
   print(json ? to_line({{"name", "holdfast"}, {"version", HOLDFAST_VERSION}})
              : std::string("holdfast ") + HOLDFAST_VERSION + "\n");
   return flush_output() ? 0 : kExitError;
 }
 
 int help_command(const std::vector<std::string>& arguments) {
-  const bool named = !arguments.empty() && arguments.front().substr(0, 1) != "-";
-  return print_help(named ? arguments.front() : "");
+  if (arguments.size() > 1) return too_many("help", arguments[1]);
+  if (arguments.empty()) return print_help("");
+  if (asks_for_help(arguments.front())) return print_help("help");
+  const std::string& command = arguments.front();
+  if (command.empty() || command.front() == '-') return too_many("help", command);
+  return print_help(arguments.front());
 }
 
 int dispatch(const std::string& command, const std::vector<std::string>& arguments) {

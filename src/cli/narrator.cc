@@ -35,9 +35,9 @@ void Narrator::granted(const std::string& token) {
   since_ = std::chrono::system_clock::now();
 }
 
-void Narrator::event(const std::string& word, std::optional<std::chrono::milliseconds> time_left,
+bool Narrator::event(const std::string& word, std::optional<std::chrono::milliseconds> time_left,
                      const Json& more) const {
-  if (!wants_events()) return;
+  if (!wants_events()) return true;
   Json out;
   out["event"] = word;
   out["time"] = iso_time(std::chrono::system_clock::now());
@@ -53,7 +53,9 @@ void Narrator::event(const std::string& word, std::optional<std::chrono::millise
   out.update(more);
   // A reader that has gone away or does not read is no reason to stop.
   if (dropped_ > 0) out["dropped"] = dropped_;
-  dropped_ = write_unless_stuck(setup_.json_fd, to_line(out)) ? 0 : dropped_ + 1;
+  const bool written = write_unless_stuck(setup_.json_fd, to_line(out));
+  dropped_ = written ? 0 : dropped_ + 1;
+  return written;
 }
 
 void Narrator::alarm(const std::string& sentence) const {

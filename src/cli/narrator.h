@@ -36,8 +36,9 @@ class Narrator {
   // From the grant on, events carry these.
   void granted(const std::string& token);
 
-  // `time_left` of the lease, where it is known.
-  void event(const std::string& word, std::optional<std::chrono::milliseconds> time_left = {},
+  // `time_left` of the lease, where it is known. false: it was not written; errno is EAGAIN when
+  // nobody reads at present.
+  bool event(const std::string& word, std::optional<std::chrono::milliseconds> time_left = {},
              const Json& more = Json::object()) const;
 
   // Failures and losses: also with --quiet.

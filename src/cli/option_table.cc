@@ -1,38 +1,28 @@
 #include "src/cli/option_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
-#include <functional>
 
 #include <CLI/CLI.hpp>
 
-#include "src/cli/duration.h"
 #include "src/cli/text.h"
 
 namespace holdfast::cli {
-namespace {
-
-using std::chrono::milliseconds;
-
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out;
-}
-
-}  // namespace
 
 struct OptionTable::Impl {
   struct Raw {
     CLI::Option* option = nullptr;
     std::string value;
-    std::function<Result<void>(const std::string& name, const std::string& value)> read;
+    std::function<Result<void>(const std::string&)> read;
   };
   struct Place {
     CLI::Option* option = nullptr;
     std::string name;
+    std::string& target;
     bool required = false;
+    bool given = false;  // Behind the dashes.
+
+    bool open() const { return !given && option->count() == 0; }
   };
 
   std::string command;
@@ -53,15 +43,8 @@ struct OptionTable::Impl {
     return names;
   }
 
-  void add(const std::string& names,
-           std::function<Result<void>(const std::string&, const std::string&)> read) {
-    Raw& raw = raws.emplace_back();
-    raw.read = std::move(read);
-    raw.option = app.add_option(names, raw.value);
-    raw.option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-
   Result<void> check_extras() const;
+  Result<void> fill_places(const std::vector<std::string>& words);
   Result<void> read_values() const;
 };
 
@@ -73,8 +56,15 @@ Result<void> OptionTable::Impl::check_extras() const {
   if (unknown != extras.end()) {
     const std::string name = unknown->substr(0, unknown->find('='));
     const std::string near = nearest(name, option_names());
-    return wrong("there is no option " + printable(name) +
-                 (near.empty() ? "" : "; did you mean " + near + "?"));
+    if (!near.empty()) {
+      return wrong("there is no option " + printable(name) + "; did you mean " + near + "?");
+    }
+    const bool a_name = std::any_of(places.begin(), places.end(), std::mem_fn(&Place::open));
+    return wrong(
+        "there is no option " + printable(name) +
+        (a_name ? " (what is not an option but begins with '-' stands behind dashes: " + command +
+                      " -- " + printable(*unknown) + (command == "run" ? " -- COMMAND)" : ")")
+                : ""));
   }
   if (extras.empty()) return {};
   if (command == "run") {
@@ -84,15 +74,27 @@ Result<void> OptionTable::Impl::check_extras() const {
   return wrong(in_quotes(extras.front()) + " is one argument too many");
 }
 
+Result<void> OptionTable::Impl::fill_places(const std::vector<std::string>& words) {
+  auto place = places.begin();
+  for (const std::string& word : words) {
+    place = std::find_if(place, places.end(), std::mem_fn(&Place::open));
+    if (place == places.end()) return wrong(in_quotes(word) + " is one argument too many");
+    place->target = word;
+    place->given = true;
+  }
+  return {};
+}
+
 Result<void> OptionTable::Impl::read_values() const {
+  std::optional<Error> first;
   for (const Raw& raw : raws) {
     if (raw.option->count() == 0) continue;
-    if (auto read = raw.read(raw.option->get_name(), raw.value); !read) {
-      return wrong(read.error().message());
-    }
+    const auto read = raw.read(raw.option->results().back());
+    if (!read && !first) first = wrong(raw.option->get_name() + ": " + read.error().message());
   }
+  if (first) return *first;
   for (const Place& place : places) {
-    if (place.required && place.option->count() == 0) return wrong(place.name + " is missing");
+    if (place.required && place.open()) return wrong(place.name + " is missing");
   }
   return {};
 }
@@ -110,64 +112,26 @@ void OptionTable::flag(const std::string& names, bool& target) {
   impl_->app.add_flag(names, target);
 }
 
-void OptionTable::text(const std::string& names, std::optional<std::string>& target) {
-  impl_->add(names, [&target](const std::string&, const std::string& value) -> Result<void> {
-    target = value;
-    return {};
-  });
-}
-
-void OptionTable::duration(const std::string& names, std::optional<milliseconds>& target) {
-  impl_->add(names, [&target](const std::string& name, const std::string& value) -> Result<void> {
-    auto parsed = parse_duration(value);
-    if (!parsed) return Error(Errc::kInvalidArgument, name + ": " + parsed.error().message());
-    target = *parsed;
-    return {};
-  });
-}
-
-void OptionTable::number(const std::string& names, std::optional<int>& target, int least,
-                         int most) {
-  impl_->add(
-      names,
-      [&target, least, most](const std::string& name, const std::string& value) -> Result<void> {
-        int number = 0;
-        const auto [end, error] =
-            std::from_chars(value.data(), value.data() + value.size(), number);
-        if (error != std::errc() || end != value.data() + value.size() || number < least ||
-            number > most) {
-          return Error(Errc::kInvalidArgument,
-                       name + ": " + in_quotes(value) + " is not a number from " +
-                           std::to_string(least) + " to " + std::to_string(most));
-        }
-        target = number;
-        return {};
-      });
-}
-
-void OptionTable::choice(const std::string& names, std::optional<std::string>& target,
-                         std::vector<std::string> choices) {
-  impl_->add(names,
-             [&target, choices = std::move(choices)](const std::string& name,
-                                                     const std::string& value) -> Result<void> {
-               if (std::find(choices.begin(), choices.end(), value) == choices.end()) {
-                 return Error(
-                     Errc::kInvalidArgument,
-                     name + ": " + in_quotes(value) + " is not one of " + joined(choices, ", "));
-               }
-               target = value;
-               return {};
-             });
+void OptionTable::add(const std::string& names,
+                      std::function<Result<void>(const std::string&)> read) {
+  Impl::Raw& raw = impl_->raws.emplace_back();
+  raw.read = std::move(read);
+  raw.option = impl_->app.add_option(names, raw.value);
+  raw.option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 void OptionTable::positional(const std::string& name, std::string& target, bool required) {
   CLI::Option* option = impl_->app.add_option(name, target);
-  impl_->places.push_back({option, name, required});
+  impl_->places.push_back({option, name, target, required});
 }
 
 bool OptionTable::help() const { return impl_->help; }
 
 Result<void> OptionTable::parse(std::vector<std::string> arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const std::vector<std::string> words(dashes == arguments.end() ? dashes : dashes + 1,
+                                       arguments.end());
+  arguments.erase(dashes, arguments.end());
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back.
   try {
     impl_->app.parse(std::move(arguments));
@@ -175,9 +139,11 @@ Result<void> OptionTable::parse(std::vector<std::string> arguments) {
     return impl_->wrong(error.what());
   }
   if (impl_->help) return {};
+  auto filled = impl_->fill_places(words);
   auto values = impl_->read_values();
   auto extras = impl_->check_extras();
-  return extras ? values : extras;
+  if (!extras) return extras;
+  return filled ? values : filled;
 }
 
 }  // namespace holdfast::cli

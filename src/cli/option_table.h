@@ -5,10 +5,11 @@
 // Thread-safety: one thread. Ownership: keeps references to the targets.
 #pragma once
 
-#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/result.h"
@@ -22,21 +23,29 @@ class OptionTable {
 
   // `names` as CLI11 writes them: "-v,--verbose". The last one given wins.
   void flag(const std::string& names, bool& target);
-  void text(const std::string& names, std::optional<std::string>& target);
-  void duration(const std::string& names, std::optional<std::chrono::milliseconds>& target);
-  void number(const std::string& names, std::optional<int>& target, int least, int most);
-  void choice(const std::string& names, std::optional<std::string>& target,
-              std::vector<std::string> choices);
+  // `read` says what a value may be; see values.h.
+  template <typename T>
+  void value(const std::string& names, std::optional<T>& target,
+             std::function<Result<T>(const std::string&)> read) {
+    add(names, [&target, read = std::move(read)](const std::string& text) -> Result<void> {
+      auto value = read(text);
+      if (!value) return value.error();
+      target = *std::move(value);
+      return {};
+    });
+  }
   void positional(const std::string& name, std::string& target, bool required = true);
 
   // `--help` or `-h` was among the arguments (true after parse()).
   bool help() const;
 
-  // Errors: kInvalidArgument, with the nearest option and the help page to read. The values that
-  // could be read are set all the same.
+  // What stands after "--" are not options. Errors: kInvalidArgument, with the nearest option and
+  // the help page to read. The values that could be read are set all the same.
   Result<void> parse(std::vector<std::string> arguments);
 
  private:
+  void add(const std::string& names, std::function<Result<void>(const std::string&)> read);
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

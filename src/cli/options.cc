@@ -1,19 +1,24 @@
 #include "src/cli/options.h"
 
 #include <algorithm>
-#include <charconv>
+#include <functional>
 
 #include "src/cli/option_table.h"
 #include "src/cli/text.h"
+#include "src/cli/values.h"
 
 namespace holdfast::cli {
 namespace {
 
 Error invalid(std::string message) { return {Errc::kInvalidArgument, std::move(message)}; }
 
+std::function<Result<int>(const std::string&)> between(int least, int most) {
+  return [least, most](const std::string& text) { return read_number(text, least, most); };
+}
+
 void add_common(OptionTable& table, CommonOptions& common) {
-  table.text("--store", common.store);
-  table.text("--config", common.config);
+  table.value<std::string>("--store", common.store, read_text);
+  table.value<std::string>("--config", common.config, read_text);
   table.flag("--json", common.json);
   table.flag("-v,--verbose", common.verbose);
   table.flag("-q,--quiet", common.quiet);
@@ -23,33 +28,31 @@ void add_common(OptionTable& table, CommonOptions& common) {
 struct LockDraft {
   bool no_wait = false;
   bool shared = false;
-  std::optional<std::string> permits;
+  std::optional<Mode> permits;
   std::optional<std::string> reason;
 };
 
 void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.positional("NAME", lock.name);
-  table.duration("--wait", lock.wait);
+  table.value<Duration>("--wait", lock.wait, read_duration);
   table.flag("--no-wait", draft.no_wait);
-  table.duration("--ttl", lock.ttl);
-  table.duration("--max-hold", lock.max_hold);
+  table.value<Duration>("--ttl", lock.ttl, read_period);
+  table.value<Duration>("--max-hold", lock.max_hold, read_period);
   table.flag("--shared", draft.shared);
-  table.text("--permits", draft.permits);
-  table.text("--reason", draft.reason);
+  table.value<Mode>("--permits", draft.permits, read_permits);
+  table.value<std::string>("--reason", draft.reason, read_text);
 }
 
 Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
   if (lock.name.empty()) return invalid("the name of the lock is empty");
   if (draft.no_wait && lock.wait) return invalid("--wait and --no-wait contradict each other");
   if (draft.no_wait) lock.wait = Duration::zero();
-  if (lock.ttl && *lock.ttl <= Duration::zero()) return invalid("--ttl must be longer than zero");
-  if (lock.max_hold && *lock.max_hold <= Duration::zero()) {
-    return invalid("--max-hold must be longer than zero");
-  }
   lock.reason = draft.reason.value_or("");
-  auto mode = parse_mode(draft.shared, draft.permits);
-  if (!mode) return mode.error();
-  lock.mode = *mode;
+  if (draft.shared && draft.permits) {
+    return invalid("--shared and --permits contradict each other");
+  }
+  if (draft.shared) lock.mode = Mode::shared();
+  if (draft.permits) lock.mode = *draft.permits;
   return {};
 }
 
@@ -64,63 +67,57 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
+// What is ours, and the command. CLI11 has its own idea of "[a]" and "--" inside a list, so the
+// command never passes it. `-- -NAME -- COMMAND`: a name that would be taken for an option.
+std::pair<Arguments, Arguments> split_at_command(const Arguments& arguments) {
+  auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const auto words = arguments.end() - dashes;
+  if (words > 2 && dashes[1].substr(0, 1) == "-" && dashes[2] == "--") dashes += 2;
+  const auto command = dashes == arguments.end() ? dashes : dashes + 1;
+  return {{arguments.begin(), dashes}, {command, arguments.end()}};
+}
+
+// It must be honoured even when the other options cannot be read to their end.
+std::optional<int> exit_error_among(const Arguments& arguments) {
+  const std::string name = "--exit-error";
+  std::optional<int> found;
+  for (auto at = arguments.begin(); at != arguments.end(); ++at) {
+    std::string text;
+    if (at->compare(0, name.size() + 1, name + "=") == 0) text = at->substr(name.size() + 1);
+    if (*at == name && at + 1 != arguments.end()) text = *(at + 1);
+    if (const auto code = read_exit_code(text)) found = *code;
+  }
+  return found;
+}
+
 }  // namespace
 
-std::optional<OnLost> parse_on_lost(std::string_view word) {
-  if (word == "term") return OnLost::kTerm;
-  if (word == "kill") return OnLost::kKill;
-  if (word == "ignore") return OnLost::kIgnore;
-  return std::nullopt;
-}
-
-Result<Mode> parse_mode(bool shared, const std::optional<std::string>& permits) {
-  if (shared && permits) return invalid("--shared and --permits contradict each other");
-  if (shared) return Mode::shared();
-  if (!permits) return Mode::exclusive();
-  const auto number = [](std::string_view text) -> std::uint32_t {
-    std::uint32_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size() ? value : 0;
-  };
-  const std::size_t slash = permits->find('/');
-  const std::string_view text = *permits;
-  const std::uint32_t n = slash == text.npos ? 0 : number(text.substr(0, slash));
-  const std::uint32_t capacity = slash == text.npos ? 0 : number(text.substr(slash + 1));
-  if (n == 0 || capacity == 0 || n > capacity) {
-    return invalid("--permits: " + in_quotes(text) +
-                   " is not n/N: write --permits 1/3 for one of three permits");
-  }
-  return Mode::permits(n, capacity);
-}
-
 Result<void> parse_run(const Arguments& arguments, RunOptions& into) {
-  // CLI11 has its own idea of "[a]" and "--" inside a list, so the command never passes it.
-  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  auto [own, command] = split_at_command(arguments);
+  into.exit_error = exit_error_among(own);
+  into.command = std::move(command);
   OptionTable table("run");
   LockDraft draft;
-  std::optional<std::string> on_lost;
-  std::optional<std::string> leftover;
+  std::optional<Leftover> leftover;
   add_common(table, into.common);
   add_lock(table, into.lock, draft);
-  table.duration("--min-hold", into.min_hold);
-  table.duration("--kill-after", into.kill_after);
-  table.choice("--on-lost", on_lost, {"term", "kill", "ignore"});
-  table.choice("--leftover", leftover, {"end", "wait"});
-  table.number("--json-fd", into.json_fd, 0, 65'535);
-  table.number("--exit-lost", into.exit_lost, 1, 255);
-  table.number("--exit-timeout", into.exit_timeout, 1, 255);
-  table.number("--exit-error", into.exit_error, 1, 255);
-  auto parsed = table.parse({arguments.begin(), dashes});
+  table.value<Duration>("--min-hold", into.min_hold, read_duration);
+  table.value<Duration>("--kill-after", into.kill_after, read_duration);
+  table.value<OnLost>("--on-lost", into.on_lost, read_on_lost);
+  table.value<Leftover>("--leftover", leftover, read_leftover);
+  table.value<int>("--json-fd", into.json_fd, between(0, 65'535));
+  table.value<int>("--exit-lost", into.exit_lost, read_exit_code);
+  table.value<int>("--exit-timeout", into.exit_timeout, read_exit_code);
+  table.value<int>("--exit-error", into.exit_error, read_exit_code);
+  auto parsed = table.parse(std::move(own));
   into.common.help = table.help();
   if (!parsed || table.help()) return parsed;
-  if (dashes != arguments.end()) into.command.assign(dashes + 1, arguments.end());
   if (into.command.empty()) {
     return invalid(
         "there is no command to run: holdfast run NAME -- COMMAND [ARG...]"
         " (see 'holdfast help run')");
   }
-  if (on_lost) into.on_lost = parse_on_lost(*on_lost);
-  if (leftover == "wait") into.leftover = Leftover::kWait;
+  into.leftover = leftover.value_or(into.leftover);
   return finish_lock(into.lock, draft);
 }
 
@@ -132,6 +129,12 @@ Result<void> parse_hold(const std::string& command, const Arguments& arguments, 
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
   if (!parsed || table.help()) return parsed;
+  if (command == "acquire" && into.lock.max_hold) {
+    return invalid(
+        "acquire cannot end what runs under the lock, so --max-hold means nothing to it: the lock"
+        " lasts for --ttl unless it is renewed. 'holdfast run' and 'holdfast hold' know "
+        "--max-hold");
+  }
   return finish_lock(into.lock, draft);
 }
 
@@ -140,7 +143,7 @@ Result<void> parse_lease(const std::string& command, const Arguments& arguments,
   OptionTable table(command);
   add_common(table, into.common);
   table.positional("LEASE", into.lease);
-  if (command == "renew") table.duration("--ttl", into.ttl);
+  if (command == "renew") table.value<Duration>("--ttl", into.ttl, read_period);
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
   return parsed;
@@ -150,7 +153,7 @@ Result<void> parse_look(const std::string& command, const Arguments& arguments, 
   OptionTable table(command);
   add_common(table, into.common);
   table.positional(command == "inspect" ? "NAME" : "PREFIX", into.name, command == "inspect");
-  if (command == "watch") table.number("--count", into.count, 1, 1'000'000'000);
+  if (command == "watch") table.value<int>("--count", into.count, between(1, 1'000'000'000));
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
   return parsed;
@@ -162,8 +165,8 @@ Result<void> parse_break(const Arguments& arguments, BreakOptions& into) {
   std::optional<std::string> reason;
   add_common(table, into.common);
   table.positional("NAME", into.name);
-  table.text("--token", token);
-  table.text("--reason", reason);
+  table.value<std::string>("--token", token, read_text);
+  table.value<std::string>("--reason", reason, read_text);
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
   if (!parsed || table.help()) return parsed;
@@ -181,7 +184,7 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
   OptionTable table("doctor");
   std::optional<std::string> require;
   add_common(table, into.common);
-  table.text("--require", require);
+  table.value<std::string>("--require", require, read_text);
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
   if (require) into.require = split(*require);
@@ -194,18 +197,15 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   std::optional<int> names;
   std::optional<Duration> duration;
   add_common(table, into.common);
-  table.number("--in-flight", in_flight, 1, 1'024);
-  table.number("--names", names, 1, 1'000'000);
-  table.duration("--duration", duration);
-  table.duration("--ttl", into.ttl);
+  table.value<int>("--in-flight", in_flight, between(1, 1'024));
+  table.value<int>("--names", names, between(1, 1'000'000));
+  table.value<Duration>("--duration", duration, read_period);
+  table.value<Duration>("--ttl", into.ttl, read_period);
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
   into.in_flight = in_flight.value_or(1);
   into.names = names.value_or(into.in_flight);
   into.duration = duration.value_or(into.duration);
-  if (parsed && into.duration <= Duration::zero()) {
-    return invalid("--duration must be longer than zero");
-  }
   return parsed;
 }
 

@@ -98,10 +98,4 @@ Result<void> parse_break(const Arguments& arguments, BreakOptions& into);
 Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
 
-// "term", "kill" or "ignore".
-std::optional<OnLost> parse_on_lost(std::string_view word);
-
-// Exclusive, --shared, or --permits n/N.
-Result<Mode> parse_mode(bool shared, const std::optional<std::string>& permits);
-
 }  // namespace holdfast::cli

@@ -48,7 +48,7 @@ bool write_unless_stuck(int fd, const std::string& line) {
   constexpr std::size_t kPiece = 4096;
   for (std::size_t at = 0; at < line.size();) {
     pollfd ready{fd, POLLOUT, 0};
-    if (::poll(&ready, 1, kPatienceMs) == 0) return false;
+    if (::poll(&ready, 1, kPatienceMs) == 0) return errno = EAGAIN, false;
     const ssize_t written = ::write(fd, line.data() + at, std::min(kPiece, line.size() - at));
     if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
     if (written > 0) at += static_cast<std::size_t>(written);

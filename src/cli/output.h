@@ -10,7 +10,7 @@
 namespace holdfast::cli {
 
 // Writes the line unless its reader does not read: nobody who only listens may hold up a lock.
-// False: it was dropped, after a twentieth of a second.
+// False: it was dropped, after a twentieth of a second (errno is EAGAIN), or cannot be written.
 bool write_unless_stuck(int fd, const std::string& line);
 
 // "holdfast: ..." on stderr, made safe for a terminal by the caller where text is foreign.

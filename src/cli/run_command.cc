@@ -98,16 +98,18 @@ Result<void> check_json_fd(const RunOptions& options) {
   return {};
 }
 
-Result<RunPlan> make_plan(RunOptions options) {
-  if (auto fd = check_json_fd(options); !fd) return fd.error();
-  auto settings = resolve(options.common);
-  if (!settings) return settings.error();
-  if (auto filled = fill_from_config(options, settings->config); !filled) return filled.error();
-  RunPlan plan;
-  plan.ttl = effective_ttl(options.lock.ttl, *settings);
+// After an error `plan.codes` hold what was read until then.
+Result<void> make_plan(RunOptions options, RunPlan& plan) {
+  plan.codes = codes_of(options);
+  if (auto fd = check_json_fd(options); !fd) return fd;
+  auto resolved = resolve(options.common, plan.settings);
+  auto filled = fill_from_config(options, plan.settings.config);
+  plan.codes = codes_of(options);
+  if (!resolved) return resolved;
+  if (!filled) return filled;
+  plan.ttl = effective_ttl(options.lock.ttl, plan.settings);
   auto kill_after = kill_after_of(options, plan.ttl);
   if (!kill_after) return kill_after.error();
-  plan.codes = codes_of(options);
   plan.min_hold = options.min_hold.value_or(Duration::zero());
   plan.guard.command = options.command;
   plan.guard.on_lost = options.on_lost.value_or(OnLost::kTerm);
@@ -115,9 +117,8 @@ Result<RunPlan> make_plan(RunOptions options) {
   plan.guard.kill_after = *kill_after;
   plan.guard.reserve = reserve_for(plan.ttl);
   plan.guard.quiet = options.common.quiet || options.common.json;
-  plan.settings = *std::move(settings);
   plan.options = std::move(options);
-  return plan;
+  return {};
 }
 
 std::string base_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
@@ -133,12 +134,11 @@ std::string uptime_text(Nanos instant) {
 
 Environment environment_for(const RunPlan& plan, const Lease& lease, const Identity& who) {
   const std::string& name = plan.options.lock.name;
-  Environment out{
-      {"HOLDFAST_NAME", name},
-      {"HOLDFAST_TOKEN", lease.token().to_string()},
-      {"HOLDFAST_OWNER", who.owner},
-      {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
-      {"HOLDFAST_HELD", held_variable(name, who.owner, lease.token())}};
+  Environment out{{"HOLDFAST_NAME", name},
+                  {"HOLDFAST_TOKEN", lease.token().to_string()},
+                  {"HOLDFAST_OWNER", who.owner},
+                  {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
+                  {"HOLDFAST_HELD", held_variable(name, who.owner, lease.token())}};
   if (plan.settings.store.exportable) out.emplace_back("HOLDFAST_STORE", plan.settings.store.url);
   return out;
 }
@@ -203,6 +203,7 @@ int Run::go() {
 LockRequest Run::request() const {
   LockRequest request;
   request.lock = plan_.options.lock;
+  request.exit_error = plan_.codes.error;
   request.store = plan_.settings.store;
   const auto ending = std::chrono::ceil<Duration>(plan_.guard.kill_after + plan_.guard.reserve);
   // The library takes half of the ttl at most; the ending is less than that.
@@ -253,12 +254,15 @@ int Run::under_lock(Guard& guard, Lease lease) {
   const bool ran = !end.lost && !end.guard_died && !end.cannot_run;
   if (ran && !supervisor.stay_until(since + plan_.min_hold)) {
     end.lost = true;
-    narrator_.alarm("lost the lock " + in_quotes(lease.name()) + " before --min-hold was over");
+    const std::string why = "lost before --min-hold was over";
+    narrator_.event("lost", Duration::zero(), {{"message", why}, {"command_ended", true}});
+    narrator_.alarm("the lock " + in_quotes(lease.name()) + " was " + why);
   }
   const bool kept = give_back(lease);
   if (!kept && !end.lost) {
     end.lost = true;
-    narrator_.event("lost", Duration::zero(), {{"message", "found at the release"}});
+    narrator_.event("lost", Duration::zero(),
+                    {{"message", "found at the release"}, {"command_ended", true}});
     narrator_.alarm("the lock " + in_quotes(lease.name()) +
                     " was lost while the command ran (found at the release)");
   }
@@ -285,13 +289,16 @@ int Run::exit_status(const SupervisedEnd& end) const {
   if (end.cannot_run) {
     const std::string& program = plan_.options.command.front();
     const std::string why = std::strerror(*end.cannot_run);
-    narrator_.event("error", {}, {{"message", "cannot run " + program + ": " + why}});
+    const bool missing = *end.cannot_run == ENOENT;
+    narrator_.event("error", {},
+                    {{"code", missing ? "kCommandNotFound" : "kCommandCannotRun"},
+                     {"message", "cannot run " + program + ": " + why}});
     narrator_.alarm("cannot run " + in_quotes(program) + ": " + why);
-    return *end.cannot_run == ENOENT ? kExitNotFound : kExitCannotRun;
+    return missing ? kExitNotFound : kExitCannotRun;
   }
   if (end.lost && plan_.guard.on_lost != OnLost::kIgnore) return plan_.codes.lost;
   if (end.guard_died) {
-    narrator_.event("error", {}, {{"message", "the guard process died"}});
+    narrator_.event("error", {}, {{"code", "kGuardDied"}, {"message", "the guard process died"}});
     narrator_.alarm("the guard process died: the command was ended and the lock given back");
     return plan_.codes.error;
   }
@@ -308,12 +315,18 @@ int run_command(const std::vector<std::string>& arguments) {
   const int error_code = options.exit_error.value_or(kExitError);
   if (options.common.help) return print_help("run");
   if (!parsed) return usage_error("run", parsed.error()), error_code;
-  auto plan = make_plan(std::move(options));
-  if (!plan) {
-    complain("run: " + explain(plan.error(), ""));
-    return error_code;
+  RunPlan plan;
+  if (auto made = make_plan(std::move(options), plan); !made) {
+    complain("run: " + explain(made.error(), ""));
+    return plan.codes.error;
   }
-  return Run(*std::move(plan)).go();
+  const ExitCodes codes = plan.codes;
+  try {
+    return Run(std::move(plan)).go();
+  } catch (const std::exception& error) {
+    complain(std::string("internal error: ") + error.what());
+    return codes.error;
+  }
 }
 
 }  // namespace holdfast::cli

@@ -7,18 +7,16 @@
 
 namespace holdfast::cli {
 
-Result<Settings> resolve(const CommonOptions& common) {
-  auto config = load_config(common.config);
-  if (!config) return config.error();
-  auto store = choose_store(common, *config);
+Result<void> resolve(const CommonOptions& common, Settings& into) {
+  if (auto read = load_config(common.config, into.config); !read) return read;
+  auto store = choose_store(common, into.config);
   if (!store) return store.error();
-  Settings settings{*std::move(config), *std::move(store), {}};
-  settings.shown_store = without_secret(settings.store.url);
+  into.store = *std::move(store);
+  into.shown_store = without_secret(into.store.url);
   if (common.verbose) {
-    complain("the store is " + printable(settings.shown_store) + " (from " + settings.store.source +
-             ")");
+    complain("the store is " + printable(into.shown_store) + " (from " + into.store.source + ")");
   }
-  return settings;
+  return {};
 }
 
 Duration effective_ttl(const std::optional<Duration>& option, const Settings& settings) {

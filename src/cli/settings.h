@@ -16,8 +16,9 @@ struct Settings {
   std::string shown_store;  // Without secrets.
 };
 
-// Reads the configuration and chooses the store; with -v says on stderr which one.
-Result<Settings> resolve(const CommonOptions& common);
+// Reads the configuration and chooses the store; with -v says on stderr which one. After an error
+// `into` holds what could be read of the configuration.
+Result<void> resolve(const CommonOptions& common, Settings& into);
 
 // The length of the lease that a lock will get: option, configuration, URL, 30 s.
 Duration effective_ttl(const std::optional<Duration>& option, const Settings& settings);
@@ -34,11 +35,11 @@ int usage_error(const std::string& command, const Error& error);
 
 template <typename Use>
 int with_client(const CommonOptions& common, Use use) {
-  auto settings = resolve(common);
-  if (!settings) return fail(settings.error(), "");
-  auto client = Client::connect(settings->store.url);
-  if (!client) return fail(client.error(), settings->shown_store);
-  const int status = use(*client, *settings);
+  Settings settings;
+  if (auto resolved = resolve(common, settings); !resolved) return fail(resolved.error(), "");
+  auto client = Client::connect(settings.store.url);
+  if (!client) return fail(client.error(), settings.shown_store);
+  const int status = use(*client, settings);
   (void)client->close(std::chrono::seconds(2));
   return status;
 }

@@ -24,7 +24,10 @@ Supervisor::Supervisor(Parts parts, const Lease& lease, Duration ttl, Duration m
 SupervisedEnd Supervisor::run(const Environment& environment) {
   const std::stop_callback on_loss(lease_.lost(), [bell = lost_bell_] { bell->ring(); });
   told_deadline_ = lease_.deadline_boottime();
-  parts_.guard.launch(environment, told_deadline_);
+  if (!parts_.guard.launch(environment, told_deadline_) && errno == EMSGSIZE) {
+    end_.cannot_run = E2BIG;
+    return end_;
+  }
   while (!done_) {
     wait_for_something();
     look_at_lease();
@@ -115,7 +118,8 @@ void Supervisor::on_message(const GuardMessage& message) {
   switch (message.word) {
     case GuardWord::kSpawned: return on_spawned(message.number);
     case GuardWord::kStarted:
-      return narrator.event("started", lease_.remaining(), {{"command_pid", command_}});
+      narrator.event("started", lease_.remaining(), {{"command_pid", command_}});
+      return;
     case GuardWord::kCannotRun: end_.cannot_run = message.number; return;
     case GuardWord::kStopped: return on_stopped(message.number);
     case GuardWord::kExited: return on_exited(message.number);

@@ -48,6 +48,25 @@ class HelpTest(CliCase):
         self.assertIn("did you mean --no-wait?", done.stderr)
         self.assertIn("holdfast help run", done.stderr)
 
+    def test_help_and_version_know_their_arguments(self):
+        for arguments in (["version", "--jsn"], ["version", "x"], ["help", "run", "x"],
+                          ["help", "--foo"], ["--version", "x"], [""], ["help", ""]):
+            with self.subTest(arguments=arguments):
+                done = self.holdfast(*arguments)
+                self.assertEqual(done.returncode, 125)
+                self.assertIn("holdfast: ", done.stderr)
+        for arguments in (["version", "--help"], ["help", "--help"], ["help"]):
+            self.assertEqual(self.holdfast(*arguments).returncode, 0)
+
+    def test_what_acquire_and_renew_cannot_do_is_refused(self):
+        done = self.holdfast("acquire", "--max-hold", "5s", "job")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("--ttl", done.stderr)
+        lease = self.holdfast("acquire", "job").stdout.strip()
+        done = self.holdfast("renew", "--ttl", "0", lease)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("longer than zero", done.stderr)
+
     def test_a_wrong_command_names_the_nearest(self):
         done = self.holdfast("inspct", "job")
         self.assertEqual(done.returncode, 125)
@@ -153,6 +172,18 @@ class StoreChoiceTest(CliCase):
         return self.holdfast("run", "--config", self.path("c.toml"), *arguments, "job", "--",
                              "true", env={**self.env, "HOLDFAST_STORE": self.store})
 
+    def test_a_number_with_a_fraction_is_a_duration(self):
+        done = self.config("ttl = 1.5\n", "--kill-after", "501ms")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("1.5s", done.stderr)
+        self.assertEqual(self.config("ttl = 1.5\n").returncode, 0)
+        for text, shown in (("nan", "nan"), ("-1.5", "-1.5"), ("1e30", "1e+30"), ("true", "must be"),
+                            ("[1]", "must be"), ("0", "longer than zero")):
+            with self.subTest(ttl=text):
+                done = self.config(f"ttl = {text}\n")
+                self.assertEqual(done.returncode, 125)
+                self.assertIn(shown, done.stderr)
+
     def test_mistakes_in_the_configuration_name_file_and_line(self):
         for text, line, what in [("store = 5\n", 1, "store"), ("\nstroe = 'x'\n", 2, "store"),
                                  ("[run]\n\nwait = 'x'\n", 3, "duration"),
@@ -175,6 +206,7 @@ class StoreChoiceTest(CliCase):
         done = self.holdfast("ls", "--config", self.path("missing.toml"))
         self.assertEqual(done.returncode, 125)
         self.assertIn("missing.toml", done.stderr)
+        self.assertNotIn("retrying", done.stderr)
 
     def test_a_secret_in_the_url_is_never_shown(self):
         done = self.holdfast("run", "-v", "--store", "redis://me:s3cret@localhost/?password=s3cret",
@@ -206,6 +238,21 @@ class LookTest(CliCase):
         self.assertIn("nightly", self.holdfast("ls").stdout)
         self.assertIn("waiter 1", self.holdfast("inspect", "job").stdout)
 
+    def test_every_part_of_an_inspection_has_all_fields(self):
+        fields = {"name", "token", "mode", "owner", "host", "pid", "program", "since", "reason",
+                  "time_left_ms"}
+        self.assertLessEqual(fields, set(self.inspect("nobody")))
+        self.holder("job", ttl="30s")
+        self.run_locked("job", "--", "sleep", "60").event("waiting")
+        self.assertEqual(self.holdfast("break", "job", "--token", self.inspect()["token"])
+                         .returncode, 0)
+        self.until(lambda: self.inspect()["held"], "the waiter holds it")
+        self.run_locked("job", "--", "true").event("waiting")
+        info = self.inspect()
+        for part in (info, info["holders"][0], info["waiters"][0], info["last_break"]):
+            self.assertLessEqual(fields, set(part))
+            self.assertEqual(part["name"], "job")
+
     def test_break_needs_the_right_token_and_leaves_a_trace(self):
         self.holder(ttl="30s")
         self.assertEqual(self.holdfast("break", "job").returncode, 125)
@@ -231,6 +278,7 @@ class LookTest(CliCase):
         event = json.loads(watch.stdout.readline())
         self.assertEqual(event["name"], "job")
         self.assertIn(event["event"], ("granted", "released"))
+        self.assertLessEqual({"token", "owner", "host", "pid", "since", "time_left_ms"}, set(event))
 
     def test_doctor_tells_health_by_its_status(self):
         done = self.holdfast("doctor", "--json")
@@ -336,6 +384,12 @@ class DescriptorTest(CliCase):
         check = subprocess.run(["sqlite3", self.path("locks.db"), "pragma integrity_check"],
                                capture_output=True, text=True, check=False)
         self.assertIn("ok", check.stdout or "ok")
+
+    def test_hold_whose_events_cannot_be_written_is_an_error(self):
+        done = self.shell('sleep 5 | "$1" hold --json job > /dev/full')
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("cannot write", done.stderr)
+        self.assertFalse(self.inspect()["held"])
 
     def test_output_that_cannot_be_written_is_an_error(self):
         for command in ("ls --json", "inspect job", "help", "version", "doctor"):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import CliCase
+from harness import PROGRAM, CliCase
 
 
 class ExitStatusTest(CliCase):
@@ -54,6 +54,71 @@ class ExitStatusTest(CliCase):
         self.assertEqual(self.status("--exit-error", "76", "--bad", "job", "--", "true"), 76)
         self.assertEqual(self.status("--exit-error", "77", "--store", "nonsense://x", "job", "--",
                                      "true"), 77)
+
+    def test_exit_error_is_honoured_for_every_mistake(self):
+        with open(self.path("c.toml"), "w", encoding="utf-8") as file:
+            file.write("ttl = '3s'\n[run]\nkill_after = '2s'\nexit_error = 78\n")
+        with open(self.path("bad.toml"), "w", encoding="utf-8") as file:
+            file.write("ttl = 'x'\n[run]\nexit_error = 78\n")
+        for options in (["--exit-error", "78", "--ttl", "garbage"],
+                        ["--ttl", "garbage", "--exit-error", "78"],
+                        ["--exit-error=78", "--wait"], ["--wait", "--exit-error", "78"],
+                        ["--exit-error", "78", "--on-lost", "x", "--permits", "x"],
+                        ["--exit-error", "78", "--config", self.path("missing.toml")],
+                        ["--exit-error", "78", "--ttl", "1s", "--kill-after", "1s"],
+                        ["--exit-error", "78", "--min-hold", "2s", "--max-hold", "1s"],
+                        ["--exit-error", "78", "--json-fd", "99"],
+                        ["--config", self.path("c.toml")], ["--config", self.path("bad.toml")]):
+            with self.subTest(options=options):
+                self.assertEqual(self.status(*options, "job", "--", "true"), 78)
+        self.assertEqual(self.status("--exit-error", "300", "job", "--", "true"), 125)
+
+    def test_a_system_without_descriptors_gives_125(self):
+        for limit in range(4, 14):
+            with self.subTest(limit=limit):
+                done = subprocess.run(["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", PROGRAM,
+                                       "run", "job", "--", "true"], env=self.env, timeout=20,
+                                      capture_output=True, text=True, check=False)
+                self.assertIn(done.returncode, (0, 125), done.stderr)
+                if done.returncode:
+                    self.assertIn("holdfast: ", done.stderr)
+                    self.assertNotIn("internal error", done.stderr)
+
+    def test_a_system_without_memory_gives_125(self):
+        def limited(kilobytes, *arguments):
+            return subprocess.run(["sh", "-c", f'ulimit -v {kilobytes}; exec "$@"', "sh", PROGRAM,
+                                   *arguments], env=self.env, timeout=20, capture_output=True,
+                                  text=True, check=False)
+        if limited(60_000, "version").returncode:
+            self.skipTest("this build needs more memory (a sanitizer does)")
+        seen = set()
+        for kilobytes in range(15_000, 60_000, 3_000):
+            done = limited(kilobytes, "run", "job", "--", "true")
+            seen.add(done.returncode)
+            if done.returncode != 127:  # Not even its libraries could be loaded.
+                self.assertIn(done.returncode, (0, 125), done.stderr)
+                self.assertNotIn("internal error", done.stderr)
+        self.assertIn(125, seen)
+
+    def test_a_very_long_command_line_runs(self):
+        words = ["x" * 100_000] * 8
+        done = self.holdfast("run", "job", "--", "sh", "-c", 'echo $#', "sh", *words)
+        self.assertEqual((done.returncode, done.stdout), (0, "8\n"), done.stderr)
+
+    def test_an_environment_that_is_too_long_gives_126(self):
+        held = json.dumps([["\u00e9" * 60_000, "o", "t"]], ensure_ascii=False)
+        done = self.holdfast("run", "job", "--", "true",
+                             env={**self.env, "HOLDFAST_HELD": held})
+        self.assertEqual(done.returncode, 126)
+        self.assertIn("too long", done.stderr)
+        self.assertFalse(self.inspect()["held"])
+
+    def test_a_loss_during_min_hold_is_told_as_an_event(self):
+        running = self.run_locked("--ttl", "900ms", "--min-hold", "30s", "job", "--", "true")
+        token = running.event("exited")["token"]
+        self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
+        self.assertIn("--min-hold", running.event("lost")["message"])
+        self.assertEqual(running.status(), 123)
 
     def test_kill_after_beyond_a_third_of_the_lease_is_refused(self):
         done = self.holdfast("run", "--ttl", "3s", "--kill-after", "1100ms", "job", "--", "true")
@@ -132,7 +197,6 @@ class NestingTest(CliCase):
 
     def setUp(self):
         super().setUp()
-        from harness import PROGRAM
         self.program = os.path.abspath(PROGRAM)
 
     def test_the_same_name_is_refused_at_once(self):
@@ -179,6 +243,17 @@ class NestingTest(CliCase):
         for junk in ("", "{", "[1,[2]]", '[["a","b"]]'):
             env["HOLDFAST_HELD"] = junk
             self.assertEqual(self.holdfast("run", "job", "--", "true", env=env).returncode, 0)
+
+    def test_a_name_like_an_option_stands_behind_dashes(self):
+        done = self.holdfast("run", "--ttl", "5s", "--", "-x", "--", "printenv", "HOLDFAST_NAME")
+        self.assertEqual((done.returncode, done.stdout), (0, "-x\n"), done.stderr)
+        lease = self.holdfast("acquire", "--", "-x")
+        self.assertEqual(lease.returncode, 0, lease.stderr)
+        self.assertTrue(json.loads(self.holdfast("inspect", "--json", "--", "-x").stdout)["held"])
+        self.assertEqual(self.holdfast("release", lease.stdout.strip()).returncode, 0)
+        done = self.holdfast("run", "-x", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("-- -x", done.stderr)
 
     def test_impossible_names_are_refused(self):
         for name in ["", "n" * 257, "a\x01b", "a/../b", b"\xff\xfe"]:
@@ -264,6 +339,37 @@ class EventsTest(CliCase):
             self.assertIsInstance(event["token"], str)
             self.assertEqual(event["pid"], running.pid)
         self.assertEqual(running.status(), 0)
+
+    def test_every_error_event_has_a_code(self):
+        for code, status, options in (
+                ("kCommandNotFound", 127, ["job", "--", "/no/such"]),
+                ("kCommandCannotRun", 126, ["job", "--", "/"]),
+                ("kInvalidArgument", 125, ["--store", "nonsense://x", "job", "--", "true"]),
+                ("kUnavailable", 125, ["--store", "sqlite:///proc/x/l.db", "job", "--", "true"])):
+            with self.subTest(code=code):
+                running = self.run_locked(*options)
+                event = running.event("error")
+                self.assertLessEqual(self.FIELDS | {"message", "code"}, set(event))
+                self.assertEqual((event["code"], running.status()), (code, status))
+        running = self.run_locked("job", "--", "sleep", "60")
+        running.event("started")
+        os.kill(running.guard(), signal.SIGKILL)
+        self.assertEqual(running.event("error")["code"], "kGuardDied")
+
+    def test_all_events_have_all_fields(self):
+        holder = self.run_locked("--ttl", "900ms", "job", "--", "sleep", "60")
+        told = [holder.event("renewed")]
+        for running, word in ((self.run_locked("--wait", "50ms", "job", "--", "true"), "timeout"),
+                              (self.run_locked("job", "--", "true"), "cancelled")):
+            told.append(running.event("waiting"))
+            if word == "cancelled":
+                running.signal(signal.SIGTERM)
+            told.append(running.event(word))
+        holder.signal(signal.SIGUSR1)
+        told += [holder.event(word) for word in ("signal", "exited", "released")]
+        for event in told:
+            with self.subTest(event=event["event"]):
+                self.assertLessEqual(self.FIELDS, set(event))
 
     def test_json_goes_to_standard_error(self):
         done = self.holdfast("run", "--json", "job", "--", "echo", "mine")

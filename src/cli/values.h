@@ -1,0 +1,31 @@
+// Values as people write them, in an option or in the configuration file: one reader for both, so
+// that both accept the same and complain in the same words.
+//
+// Errors: kInvalidArgument with a sentence that shows what is accepted; the caller puts the name of
+// the option or key in front.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "holdfast/mode.h"
+#include "holdfast/result.h"
+#include "src/cli/options.h"
+
+namespace holdfast::cli {
+
+Result<std::string> read_text(const std::string& text);
+Result<Duration> read_duration(const std::string& text);
+// A length of time that must not be zero.
+Result<Duration> read_period(const std::string& text);
+Result<int> read_number(const std::string& text, int least, int most);
+// What `exit_...` may be set to: 1 to 255.
+Result<int> read_exit_code(const std::string& text);
+// "term", "kill" or "ignore".
+Result<OnLost> read_on_lost(const std::string& text);
+// "end" or "wait".
+Result<Leftover> read_leftover(const std::string& text);
+// "n/N".
+Result<Mode> read_permits(const std::string& text);
+
+}  // namespace holdfast::cli
