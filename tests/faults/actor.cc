@@ -143,7 +143,7 @@ void break_lock(Actor& actor, const Words& words) {
 // jump NANOSECONDS: of the wall clock of all who share the file; then the lease's state at once.
 void jump(Actor& actor, const Words& words) {
   if (actor.clock_offset == nullptr) {
-    const int fd = ::open(std::getenv("HOLDFAST_FAULTS_CLOCK_FILE"), O_RDWR | O_CLOEXEC);
+    const int fd = ::open(std::getenv("HOLDFAST_TEST_CLOCK_FILE"), O_RDWR | O_CLOEXEC);
     void* page = ::mmap(nullptr, sizeof(std::int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ::close(fd);
     actor.clock_offset = static_cast<std::int64_t*>(page);

@@ -14,10 +14,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
 #include <stdexcept>
 #include <vector>
+
+#include "tests/support/clock_shift.h"
 
 namespace holdfast::faults {
 namespace {
@@ -52,8 +53,8 @@ std::vector<std::string> environment_with(const ActorOptions& options) {
   std::vector<std::string> all;
   for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
   if (!options.clock_file.empty()) {
-    all.push_back("LD_PRELOAD=" HOLDFAST_FAULTS_CLOCK_SHIM);
-    all.push_back("HOLDFAST_FAULTS_CLOCK_FILE=" + options.clock_file);
+    all.push_back("LD_PRELOAD=" + support::clock_shim_library());
+    all.push_back(support::clock_shim_variable(options.clock_file));
   }
   return all;
 }
@@ -201,20 +202,6 @@ std::int64_t ActorProcess::resume() {
   ::kill(pid_, SIGCONT);
   if (::waitpid(pid_, &status, WCONTINUED) != pid_ || !WIFCONTINUED(status)) fail("did not go on");
   return at;
-}
-
-TempFolder::TempFolder() {
-  const std::string memory = "/dev/shm";
-  const bool in_memory = ::access(memory.c_str(), W_OK) == 0;
-  std::string path = (in_memory ? memory : std::filesystem::temp_directory_path().string()) +
-                     "/holdfast-faults-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  path_ = path;
-}
-
-TempFolder::~TempFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 namespace {

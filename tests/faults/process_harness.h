@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tests/faults/line.h"
+#include "tests/support/temp_folder.h"
 
 namespace holdfast::faults {
 
@@ -65,22 +66,10 @@ class ActorProcess {
   std::deque<Line> lines_;
 };
 
-// A folder that goes with the object. In memory where the host has that: leases are timed here, and
-// a disk that is busy with a build can stand still for longer than they last.
-class TempFolder {
+class TempFolder : public support::TempFolder {
  public:
-  TempFolder();
-  ~TempFolder();
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
   // Of a lock file in it.
   std::string url(const std::string& name = "locks.db") const { return "sqlite://" + file(name); }
-
- private:
-  std::string path_;
 };
 
 // Stops it while it is not in the middle of a commit: there it would hold up everybody else on the

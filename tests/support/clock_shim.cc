@@ -1,5 +1,5 @@
 // Preloaded: shifts CLOCK_REALTIME, and nothing else, by the nanoseconds that stand in the file
-// that HOLDFAST_FAULTS_CLOCK_FILE names. The file is mapped, so the clock can jump while we run.
+// that HOLDFAST_TEST_CLOCK_FILE names. The file is mapped, so the clock can jump while we run.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -16,7 +16,7 @@ namespace {
 using Offset = std::atomic<std::int64_t>;
 
 const Offset* map_offset() {
-  const char* path = std::getenv("HOLDFAST_FAULTS_CLOCK_FILE");
+  const char* path = std::getenv("HOLDFAST_TEST_CLOCK_FILE");
   const int fd = path == nullptr ? -1 : ::open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return nullptr;
   void* page = ::mmap(nullptr, sizeof(Offset), PROT_READ, MAP_SHARED, fd, 0);

@@ -1,0 +1,249 @@
+#include "tests/support/child_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/support/temp_folder.h"
+
+namespace holdfast::support {
+namespace {
+
+// The parent-death signal comes when the *thread* that forked ends, not the process: one thread
+// that never ends does all the forking.
+class Spawner {
+ public:
+  static Spawner& instance() {
+    static std::mutex mutex;
+    static Spawner* spawner = nullptr;  // Never destroyed: its thread goes on to the end.
+    const std::lock_guard lock(mutex);
+    // A forked copy of the test has the object, but not the thread.
+    if (spawner == nullptr || spawner->owner_ != ::getpid()) spawner = new Spawner;
+    return *spawner;
+  }
+
+  pid_t spawn(const std::function<pid_t()>& task) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return task_ == nullptr; });
+    task_ = &task;
+    done_ = false;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return done_; });
+    const pid_t result = result_;
+    task_ = nullptr;
+    changed_.notify_all();
+    return result;
+  }
+
+ private:
+  Spawner() {
+    std::thread([this] { serve(); }).detach();
+  }
+
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return task_ != nullptr && !done_; });
+      result_ = (*task_)();
+      done_ = true;
+      changed_.notify_all();
+    }
+  }
+
+  const pid_t owner_ = ::getpid();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<pid_t()>* task_ = nullptr;
+  bool done_ = false;
+  pid_t result_ = -1;
+};
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> all;
+  for (std::string& each : strings) all.push_back(each.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+std::vector<std::string> environment_with(const std::vector<std::string>& additions) {
+  std::vector<std::string> all = additions;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    const std::string name = text.substr(0, text.find('=') + 1);
+    bool replaced = false;
+    for (const std::string& addition : additions) replaced |= addition.rfind(name, 0) == 0;
+    if (!replaced) all.push_back(text);
+  }
+  return all;
+}
+
+// In the child: only what may be called between fork and exec.
+[[noreturn]] void become(pid_t parent, const char* path, char** arguments, char** environment,
+                         const char* output) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(125);  // It died before the call above.
+  ::setpgid(0, 0);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  const int in = ::open("/dev/null", O_RDONLY);
+  const int out = ::open(output, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(out, STDERR_FILENO);
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  ::execve(path, arguments, environment);
+  constexpr char kFailed[] = "exec failed\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kFailed, sizeof kFailed - 1);
+  ::_exit(126);
+}
+
+}  // namespace
+
+std::optional<std::string> find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) {
+    return ::access(name.c_str(), X_OK) == 0 ? std::optional(name) : std::nullopt;
+  }
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string file = (folder.empty() ? "." : folder) + "/" + name;
+    if (::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return std::nullopt;
+}
+
+ChildProcess::ChildProcess(const Command& command) {
+  const auto path = find_program(command.arguments.at(0));
+  if (!path) throw std::runtime_error("no such program: " + command.arguments[0]);
+  std::vector<std::string> arguments = command.arguments;
+  std::vector<std::string> environment = environment_with(command.environment);
+  const std::vector<char*> argv = pointers(arguments);
+  const std::vector<char*> envp = pointers(environment);
+  const std::string output = command.output.empty() ? "/dev/null" : command.output;
+  const pid_t parent = ::getpid();
+  pid_ = Spawner::instance().spawn([&] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      become(parent, path->c_str(), const_cast<char**>(argv.data()),
+             const_cast<char**>(envp.data()), output.c_str());
+    }
+    return child;
+  });
+  if (pid_ < 0) throw std::runtime_error("cannot fork");
+  ::setpgid(pid_, pid_);  // By both, so that either may rely on it at once.
+  pid_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  if (pid_fd_ < 0) {
+    kill9();
+    throw std::runtime_error(std::string("pidfd_open: ") + std::strerror(errno));
+  }
+}
+
+ChildProcess::~ChildProcess() {
+  kill9();
+  if (pid_fd_ >= 0) ::close(pid_fd_);
+}
+
+bool ChildProcess::reap(int options) {
+  if (status_) return true;
+  int status = 0;
+  pid_t changed = 0;
+  do {
+    changed = ::waitpid(pid_, &status, options);
+  } while (changed < 0 && errno == EINTR);
+  if (changed == 0) return false;
+  if (changed < 0) {
+    status_ = -SIGKILL;  // Somebody else has reaped it.
+  } else {
+    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  return true;
+}
+
+bool ChildProcess::running() { return !reap(WNOHANG); }
+
+std::optional<int> ChildProcess::wait(milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (!reap(WNOHANG)) {
+    const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+    if (left <= 0ms) return std::nullopt;
+    pollfd ended{pid_fd_, POLLIN, 0};
+    ::poll(&ended, 1, static_cast<int>(left.count()));
+  }
+  return status_;
+}
+
+void ChildProcess::signal(int number) {
+  if (status_ || ::kill(pid_, number) != 0) throw std::runtime_error("the program is gone");
+}
+
+void ChildProcess::pause() {
+  signal(SIGSTOP);
+  int status = 0;
+  if (::waitpid(pid_, &status, WUNTRACED) != pid_ || !WIFSTOPPED(status)) {
+    status_ = -SIGKILL;
+    throw std::runtime_error("the program ended instead of stopping");
+  }
+}
+
+void ChildProcess::resume() {
+  signal(SIGCONT);
+  int status = 0;
+  if (::waitpid(pid_, &status, WCONTINUED) != pid_ || !WIFCONTINUED(status)) {
+    status_ = -SIGKILL;
+    throw std::runtime_error("the program ended instead of going on");
+  }
+}
+
+int ChildProcess::kill9() {
+  // Not reaped yet, so the number of its group is still its own.
+  if (!status_) {
+    ::kill(-pid_, SIGKILL);
+    ::kill(pid_, SIGKILL);
+    reap(0);
+  }
+  return *status_;
+}
+
+int ChildProcess::terminate(milliseconds limit) {
+  if (status_) return *status_;
+  signal(SIGTERM);
+  ::kill(pid_, SIGCONT);
+  const auto status = wait(limit);
+  if (!status) throw std::runtime_error("the program did not end on SIGTERM");
+  return *status;
+}
+
+std::string run(const std::vector<std::string>& arguments) {
+  const TempFolder folder("run");
+  ChildProcess child({.arguments = arguments, .environment = {}, .output = folder.file("out")});
+  const auto status = child.wait();
+  std::ifstream file(folder.file("out"));
+  std::string output{std::istreambuf_iterator<char>(file), {}};
+  if (status != 0) {
+    std::string line;
+    for (const std::string& each : arguments) line += each + " ";
+    throw std::runtime_error(line + "failed (" + std::to_string(status.value_or(-1)) +
+                             "): " + output);
+  }
+  return output;
+}
+
+}  // namespace holdfast::support
