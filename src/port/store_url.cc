@@ -17,26 +17,6 @@ int hex_digit(char c) {
   return -1;
 }
 
-Result<std::string> percent_decode(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out.push_back(text[i]);
-      continue;
-    }
-    const int high = i + 1 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
-    if (high < 0 || low < 0) {
-      return bad("store URL: '%' must be followed by two hexadecimal digits (write %25 for a '%')");
-    }
-    if (high == 0 && low == 0) return bad("store URL: %00 is not allowed");
-    out.push_back(static_cast<char>(high * 16 + low));
-    i += 2;
-  }
-  return out;
-}
-
 bool is_scheme(std::string_view text) {
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0) return false;
   return std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -105,6 +85,26 @@ std::int64_t take_part(std::string_view& text) {
 }
 
 }  // namespace
+
+Result<std::string> percent_decode(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out.push_back(text[i]);
+      continue;
+    }
+    const int high = i + 1 < text.size() ? hex_digit(text[i + 1]) : -1;
+    const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
+    if (high < 0 || low < 0) {
+      return bad("store URL: '%' must be followed by two hexadecimal digits (write %25 for a '%')");
+    }
+    if (high == 0 && low == 0) return bad("store URL: %00 is not allowed");
+    out.push_back(static_cast<char>(high * 16 + low));
+    i += 2;
+  }
+  return out;
+}
 
 Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   if (text.size() > 4096) return bad("store URL: longer than 4096 bytes");

@@ -30,6 +30,9 @@ struct StoreUrl {
   std::string redacted() const;
 };
 
+// "%2F" is '/'. Errors: kInvalidArgument; %00 is refused.
+Result<std::string> percent_decode(std::string_view text);
+
 // "30s", "1.5s", "250ms", "2m", "1h30m", "500" (ms). Errors: kInvalidArgument.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 

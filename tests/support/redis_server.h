@@ -82,16 +82,14 @@ class RedisServer {
   const std::vector<int>& version() const;
 
   struct UrlOptions {
-    bool tls = false;  // With tls_ca=tls_files().ca, unless the query names another.
+    bool tls = false;
     bool unix_socket = false;
     std::string user{};
-    std::string password{};  // None: options().requirepass, when there is no user either.
+    std::string password{};  // None: options().requirepass.
     std::uint16_t port = 0;  // Of a proxy; 0: the server's own.
     std::string host = "127.0.0.1";
-    KeyPair certificate{};  // The client's own.
-    std::map<std::string, std::string> query{};
+    std::map<std::string, std::string> query{};  // What is in it must need no escaping.
   };
-  // Everything in it is percent-encoded where it has to be.
   std::string url(const UrlOptions& options) const;
   std::string url() const { return url(UrlOptions()); }
 

@@ -1,0 +1,322 @@
+#include "src/stores/redis/pipeline.h"
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include "src/base/random.h"
+#include "src/stores/redis/backoff.h"
+#include "src/stores/redis/boot_timer.h"
+#include "src/stores/redis/loop_link.h"
+#include "src/stores/redis/operation.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+
+// One write's worth; what is behind it gathers meanwhile.
+constexpr std::size_t kWriteSize = 256 * 1024;
+// A connection that lived as long as this was good: the next attempt is made at once.
+constexpr std::chrono::seconds kGoodLife{1};
+// Deadlines closer together than this share one sweep.
+constexpr std::chrono::milliseconds kSweepGrain{1};
+
+Error closed_error(const std::string& where) {
+  return {Errc::kClosed, where + ": the client is closed: connect anew"};
+}
+
+}  // namespace
+
+// Everything but send(), close() and the atomics runs on the loop.
+//
+// An operation is in one of: the inbox; `waiting_` (for the connection, or for the write before);
+// `sent_` (given to the link to write, its answer outstanding, in the order of the answers).
+class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& io, RemotePtr remote, PipelineOptions options)
+      : io_(io),
+        where_(remote->address.display()),
+        options_(options),
+        link_(std::make_shared<LoopLink>(io, std::move(remote), *this, options.limits)),
+        timer_(io, [this] { on_timer(); }) {}
+
+  void send(Command command, BootInstant deadline, port::Done<Reply> done);
+  void close();
+  void abandon() noexcept;
+  bool connected() const noexcept { return connected_.load(std::memory_order_relaxed); }
+  Counts counts() const noexcept;
+
+  void on_up() override;
+  void on_reply(Reply reply) override;
+  void on_written() override { flush(); }
+  void on_down(Error why) override;
+
+ private:
+  void drain();
+  void flush();
+  void shut();
+  void on_timer();
+  void arm();
+  void sweep(BootInstant now);
+  void complete(std::unique_ptr<Operation> operation, Result<Reply> result);
+  void refuse(port::Done<Reply> done, Error why);
+  void fail_all(OperationList& operations, const Error& why);
+  Error unanswered(const Operation& operation, const std::string& why) const;
+
+  asio::io_context& io_;
+  const std::string where_;
+  const PipelineOptions options_;
+
+  Inbox inbox_;
+  std::atomic<std::size_t> queued_bytes_{0};
+  std::atomic<bool> closed_{false};
+  std::atomic<bool> connected_{false};
+  std::atomic<std::uint64_t> writes_{0};
+  std::atomic<std::uint64_t> commands_{0};
+  std::atomic<std::uint64_t> connections_{0};
+  bool abandoned_ = false;
+
+  const std::shared_ptr<LoopLink> link_;
+  BootTimer timer_;
+  OperationList waiting_;
+  OperationList sent_;
+  std::string out_;
+  std::uint64_t given_to_link_ = 0;  // Bytes, on this connection.
+  bool started_ = false;
+  bool shut_ = false;
+  Backoff backoff_;
+  BootInstant up_since_{};
+  BootInstant next_attempt_ = BootInstant::max();
+  BootInstant next_sweep_ = BootInstant::max();  // No deadline of an operation is earlier.
+  BootInstant armed_ = BootInstant::max();
+  std::optional<Error> last_failure_;
+};
+
+void Pipeline::Impl::send(Command command, BootInstant deadline, port::Done<Reply> done) {
+  auto operation = std::make_unique<Operation>();
+  operation->command = std::move(command);
+  operation->deadline = deadline;
+  operation->done = std::move(done);
+  const std::size_t cost = operation->cost();
+  if (queued_bytes_.fetch_add(cost, std::memory_order_relaxed) + cost > options_.max_queued_bytes) {
+    queued_bytes_.fetch_sub(cost, std::memory_order_relaxed);
+    return refuse(
+        std::move(operation->done),
+        {Errc::kQueueFull, where_ + ": requests for " + std::to_string(options_.max_queued_bytes) +
+                               " bytes are under way already: send fewer at a time"});
+  }
+  switch (inbox_.push(operation)) {
+    case Inbox::Pushed::kFirst:
+      asio::post(io_, [self = shared_from_this()] { self->drain(); });
+      return;
+    case Inbox::Pushed::kBehindOthers: return;
+    case Inbox::Pushed::kClosed: break;
+  }
+  queued_bytes_.fetch_sub(cost, std::memory_order_relaxed);
+  refuse(std::move(operation->done), closed_error(where_));
+}
+
+void Pipeline::Impl::refuse(port::Done<Reply> done, Error why) {
+  asio::post(io_, [done = std::move(done), why = std::move(why)] { done(why); });
+}
+
+void Pipeline::Impl::drain() {
+  if (shut_) return;
+  OperationList fresh;
+  inbox_.take_all(fresh);
+  for (const Operation* each = fresh.front(); each != nullptr; each = each->next) {
+    next_sweep_ = std::min(next_sweep_, each->deadline);
+  }
+  waiting_.append(fresh);
+  if (!std::exchange(started_, true)) link_->start();
+  flush();
+  arm();
+}
+
+void Pipeline::Impl::flush() {
+  while (link_->can_write() && !waiting_.empty()) {
+    out_.clear();
+    std::uint64_t count = 0;
+    while (!waiting_.empty() && out_.size() < kWriteSize) {
+      auto operation = waiting_.pop();
+      out_ += operation->command.wire;
+      operation->end = given_to_link_ + out_.size();
+      sent_.push(std::move(operation));
+      ++count;
+    }
+    given_to_link_ += out_.size();
+    commands_.fetch_add(count, std::memory_order_relaxed);
+    link_->write(out_);
+    writes_.store(link_->writes(), std::memory_order_relaxed);
+  }
+}
+
+void Pipeline::Impl::on_up() {
+  up_since_ = BootClock::now();
+  given_to_link_ = 0;
+  last_failure_.reset();
+  connections_.fetch_add(1, std::memory_order_relaxed);
+  connected_ = true;
+  flush();
+}
+
+void Pipeline::Impl::on_reply(Reply reply) {
+  auto operation = sent_.pop();
+  if (operation == nullptr) {
+    link_->fail({Errc::kUnavailable, where_ + ": the server answered what nobody had asked"});
+    return;
+  }
+  complete(std::move(operation), std::move(reply));
+}
+
+void Pipeline::Impl::on_down(Error why) {
+  if (shut_) return;
+  const bool was_up = connected_.exchange(false);
+  const BootInstant now = BootClock::now();
+  const bool was_good = was_up && now - up_since_ >= kGoodLife;
+  if (was_good) backoff_.reset();
+  next_attempt_ = was_good ? now : now + backoff_.next(base::random_128().low);
+  last_failure_ = why;
+
+  OperationList answered_never;
+  OperationList kept;
+  while (auto operation = sent_.pop()) {
+    (operation->end <= link_->handed_over() ? answered_never : kept).push(std::move(operation));
+  }
+  kept.append(waiting_);
+  waiting_.append(kept);
+  while (auto operation = answered_never.pop()) {
+    Error error = unanswered(*operation, why.message());
+    complete(std::move(operation), std::move(error));
+  }
+  // Those that wait after the loss of a good connection have the next attempt before them.
+  if (!was_up) {
+    OperationList failed;
+    failed.append(waiting_);
+    fail_all(failed, why);
+  }
+  arm();
+}
+
+Error Pipeline::Impl::unanswered(const Operation& operation, const std::string& why) const {
+  if (operation.command.reads_only) return {Errc::kUnavailable, why};
+  return {Errc::kOutcomeUnknown, why + "; a request was sent and may have been applied"};
+}
+
+void Pipeline::Impl::fail_all(OperationList& operations, const Error& why) {
+  while (auto operation = operations.pop()) complete(std::move(operation), why);
+}
+
+void Pipeline::Impl::complete(std::unique_ptr<Operation> operation, Result<Reply> result) {
+  queued_bytes_.fetch_sub(operation->cost(), std::memory_order_relaxed);
+  operation->done(std::move(result));
+}
+
+void Pipeline::Impl::arm() {
+  if (shut_) return;
+  const BootInstant at = std::min(next_attempt_, next_sweep_);
+  // A timer that fires too early finds nothing to do; it is moved forward only.
+  if (at >= armed_) return;
+  armed_ = at;
+  timer_.arm(at);
+}
+
+void Pipeline::Impl::on_timer() {
+  if (shut_) return;
+  armed_ = BootInstant::max();
+  const BootInstant now = BootClock::now();
+  if (next_attempt_ <= now) {
+    next_attempt_ = BootInstant::max();
+    link_->start();
+  }
+  if (next_sweep_ <= now) sweep(now);
+  arm();
+}
+
+void Pipeline::Impl::sweep(BootInstant now) {
+  OperationList late;
+  OperationList kept;
+  BootInstant next = BootInstant::max();
+  while (auto operation = waiting_.pop()) {
+    const bool is_late = operation->deadline <= now;
+    if (!is_late) next = std::min(next, operation->deadline);
+    (is_late ? late : kept).push(std::move(operation));
+  }
+  waiting_.append(kept);
+  bool unanswered_late = false;
+  for (const Operation* each = sent_.front(); each != nullptr; each = each->next) {
+    unanswered_late = unanswered_late || each->deadline <= now;
+    next = std::min(next, each->deadline);
+  }
+  next_sweep_ = next == BootInstant::max() ? next : std::max(next, now + kSweepGrain);
+  if (unanswered_late) {
+    link_->fail({Errc::kUnavailable, where_ + ": no answer within the deadline"});
+  }
+  const std::string why = last_failure_ ? last_failure_->message() : "the connection is busy";
+  fail_all(late,
+           {Errc::kUnavailable, where_ + ": not sent within the deadline (" + why + "): retry"});
+}
+
+void Pipeline::Impl::shut() {
+  if (std::exchange(shut_, true)) return;
+  connected_ = false;
+  link_->stop();
+  timer_.stop();
+  OperationList all;
+  all.append(sent_);
+  all.append(waiting_);
+  all.append(inbox_.close());
+  fail_all(all, closed_error(where_));
+}
+
+void Pipeline::Impl::close() {
+  if (abandoned_ || closed_.exchange(true)) return;
+  if (io_.get_executor().running_in_this_thread()) return shut();
+  std::promise<void> ended;
+  asio::post(io_, [self = shared_from_this(), &ended] {
+    self->shut();
+    ended.set_value();
+  });
+  ended.get_future().wait();
+}
+
+void Pipeline::Impl::abandon() noexcept {
+  abandoned_ = true;
+  link_->abandon();
+  timer_.abandon();
+}
+
+Pipeline::Counts Pipeline::Impl::counts() const noexcept {
+  return {writes_.load(std::memory_order_relaxed), commands_.load(std::memory_order_relaxed),
+          connections_.load(std::memory_order_relaxed)};
+}
+
+Pipeline::Pipeline(asio::io_context& io, RemotePtr remote, PipelineOptions options)
+    : impl_(std::make_shared<Impl>(io, std::move(remote), options)) {}
+
+Pipeline::~Pipeline() {
+  if (impl_ != nullptr) impl_->close();
+}
+
+void Pipeline::send(Command command, BootInstant deadline, port::Done<Reply> done) {
+  impl_->send(std::move(command), deadline, std::move(done));
+}
+
+bool Pipeline::connected() const noexcept { return impl_->connected(); }
+Pipeline::Counts Pipeline::counts() const noexcept { return impl_->counts(); }
+void Pipeline::close() { impl_->close(); }
+
+void Pipeline::abandon_after_fork() noexcept {
+  impl_->abandon();
+  // What Asio has of it must not be destroyed: its epoll instance is the parent's, too.
+  new std::shared_ptr<Impl>(impl_);
+}
+
+}  // namespace holdfast::stores::redis

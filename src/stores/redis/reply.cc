@@ -1,0 +1,152 @@
+// hiredis' reader keeps the input and finds the protocol's items; here they become Reply objects.
+//
+// An array grows with what arrives, so that a claimed length costs nothing. The reader's stack
+// points to arrays that are not finished: each is the last item of its own parent, which grows only
+// after it, so those pointers stay good.
+
+#include "src/stores/redis/reply.h"
+
+#include <algorithm>
+#include <charconv>
+#include <new>
+#include <utility>
+
+#include <hiredis/read.h>
+
+namespace holdfast::stores::redis {
+namespace {
+
+struct Building {
+  std::size_t elements = 0;
+  std::size_t max_elements = 0;
+  bool too_many = false;
+};
+
+Reply* add(const redisReadTask* task, Reply::Kind kind) {
+  auto& building = *static_cast<Building*>(task->privdata);
+  if (++building.elements > building.max_elements) {
+    building.too_many = true;
+    return nullptr;
+  }
+  Reply* reply = nullptr;
+  if (task->parent == nullptr) {
+    reply = new Reply;
+  } else {
+    reply = &static_cast<Reply*>(task->parent->obj)->items.emplace_back();
+  }
+  reply->kind = kind;
+  return reply;
+}
+
+void* create_string(const redisReadTask* task, char* text, std::size_t size) {
+  Reply* reply = add(task, task->type == REDIS_REPLY_ERROR    ? Reply::Kind::kError
+                           : task->type == REDIS_REPLY_STATUS ? Reply::Kind::kStatus
+                                                              : Reply::Kind::kText);
+  if (reply != nullptr) reply->text.assign(text, size);
+  return reply;
+}
+
+void* create_array(const redisReadTask* task, int elements) {
+  auto& building = *static_cast<Building*>(task->privdata);
+  if (elements < 0 || static_cast<std::size_t>(elements) > building.max_elements) {
+    building.too_many = true;
+    return nullptr;
+  }
+  return add(task, Reply::Kind::kArray);
+}
+
+void* create_integer(const redisReadTask* task, long long number) {
+  Reply* reply = add(task, Reply::Kind::kInteger);
+  if (reply != nullptr) reply->integer = number;
+  return reply;
+}
+
+void* create_nil(const redisReadTask* task) { return add(task, Reply::Kind::kNil); }
+
+// Called for the root only: items belong to it.
+void free_object(void* object) { delete static_cast<Reply*>(object); }
+
+redisReplyObjectFunctions kFunctions = {create_string, create_array, create_integer, create_nil,
+                                        free_object};
+
+// hiredis gives back its buffer when it is empty and larger than this.
+constexpr std::size_t kKeptBuffer = 256 * 1024;
+
+}  // namespace
+
+std::string_view Reply::error_word() const noexcept {
+  if (!is_error()) return {};
+  return std::string_view(text).substr(0, text.find(' '));
+}
+
+struct ReplyReader::Impl {
+  explicit Impl(ReplyLimits wanted) : limits(wanted) {
+    building.max_elements = limits.max_elements;
+    reader = redisReaderCreateWithFunctions(&kFunctions);
+    if (reader == nullptr) throw std::bad_alloc();
+    reader->maxbuf = kKeptBuffer;
+    reader->privdata = &building;
+  }
+  ~Impl() { redisReaderFree(reader); }
+
+  Error broken(const std::string& why) const {
+    return {Errc::kCorruptState, "the server's answer is not the Redis protocol: " + why};
+  }
+
+  const ReplyLimits limits;
+  Building building;
+  redisReader* reader;
+};
+
+ReplyReader::ReplyReader(ReplyLimits limits) : impl_(std::make_unique<Impl>(limits)) {}
+ReplyReader::~ReplyReader() = default;
+
+Result<void> ReplyReader::feed(std::string_view bytes) {
+  redisReader* const reader = impl_->reader;
+  if (reader->err != 0) return impl_->broken(reader->errstr);
+  if (bytes.size() > impl_->limits.max_bytes ||
+      reader->len - reader->pos > impl_->limits.max_bytes - bytes.size()) {
+    return impl_->broken("longer than " + std::to_string(impl_->limits.max_bytes) + " bytes");
+  }
+  if (redisReaderFeed(reader, bytes.data(), bytes.size()) != 0) {
+    return impl_->broken(reader->errstr);
+  }
+  return {};
+}
+
+Result<std::optional<Reply>> ReplyReader::next() {
+  void* object = nullptr;
+  if (redisReaderGetReply(impl_->reader, &object) != 0) {
+    if (impl_->building.too_many) {
+      return impl_->broken("more than " + std::to_string(impl_->limits.max_elements) + " elements");
+    }
+    return impl_->broken(impl_->reader->errstr);
+  }
+  if (object == nullptr) return std::optional<Reply>();
+  impl_->building.elements = 0;
+  const std::unique_ptr<Reply> reply(static_cast<Reply*>(object));
+  return std::optional<Reply>(std::move(*reply));
+}
+
+// hiredis' own formatter costs a sprintf() and a copy for each argument; the test compares with it.
+void append_command(std::string& out, std::span<const std::string_view> args) {
+  char digits[24];
+  const auto append_header = [&](char kind, std::size_t number) {
+    digits[0] = kind;
+    char* end = std::to_chars(digits + 1, digits + sizeof digits - 2, number).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    out.append(digits, static_cast<std::size_t>(end - digits));
+  };
+  std::size_t size = 16;
+  for (const std::string_view arg : args) size += arg.size() + 16;
+  if (out.capacity() - out.size() < size) out.reserve(std::max(out.size() + size, out.size() * 2));
+  append_header('*', args.size());
+  for (const std::string_view arg : args) {
+    append_header('$', arg.size());
+    out.append(arg);
+    out.append("\r\n", 2);
+  }
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,132 @@
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/stores/redis/subscriber.h"
+#include "src/stores/redis/test_wire.h"
+
+namespace holdfast::stores::redis::testing {
+namespace {
+
+using support::Fault;
+using support::Framing;
+
+class SubscriberLiveTest : public ::testing::Test {
+ protected:
+  void SetUp() override { HOLDFAST_NEEDS_REDIS(); }
+
+  Subscriber::Events events() {
+    return {[this](std::string_view payload) {
+              const std::lock_guard lock(mutex_);
+              messages_.emplace_back(payload);
+            },
+            [this] { ++resubscribed_; }};
+  }
+  bool heard(const std::string& text) {
+    return eventually([&] {
+      const std::lock_guard lock(mutex_);
+      return !messages_.empty() && messages_.back() == text;
+    });
+  }
+  static std::string ensure(Subscriber& subscriber, BootClock::duration time = 10s) {
+    Awaited<Result<void>> answer;
+    subscriber.ensure(BootClock::now() + time,
+                      [answer](const Result<void>& result) mutable { answer.give(result); });
+    return code_of(answer.wait());
+  }
+
+  TestLoop loop_;
+  std::mutex mutex_;
+  std::vector<std::string> messages_;
+  std::atomic<int> resubscribed_ = 0;
+};
+
+TEST_F(SubscriberLiveTest, WhatIsPublishedAfterTheConfirmationArrives) {
+  RedisServer server;
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events());
+  EXPECT_FALSE(subscriber.confirmed());
+  ASSERT_EQ(ensure(subscriber), "a value");
+  EXPECT_TRUE(subscriber.confirmed());
+  EXPECT_EQ(ensure(subscriber), "a value");
+  // The server counts whom it sent it to.
+  EXPECT_EQ(server.command({"PUBLISH", "news", "one"}).integer, 1);
+  EXPECT_TRUE(heard("one"));
+  server.must({"PUBLISH", "other", "not for us"});
+  server.must({"PUBLISH", "news", std::string("a\0\r\n", 4)});
+  EXPECT_TRUE(heard(std::string("a\0\r\n", 4)));
+  EXPECT_EQ(messages_.size(), 2U);
+  EXPECT_EQ(resubscribed_, 0);
+}
+
+TEST_F(SubscriberLiveTest, ASubscriberThatIsKilledSubscribesAgainAndSaysSo) {
+  RedisServer server;
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events());
+  ASSERT_EQ(ensure(subscriber), "a value");
+  for (int round = 1; round <= 3; ++round) {
+    ASSERT_EQ(server.client_kill("pubsub"), 1);
+    EXPECT_TRUE(eventually([&] { return resubscribed_ == round; }));
+    EXPECT_EQ(server.command({"PUBLISH", "news", std::to_string(round)}).integer, 1);
+    EXPECT_TRUE(heard(std::to_string(round)));
+  }
+}
+
+TEST_F(SubscriberLiveTest, AfterARestartItIsBackByItself) {
+  RedisServer server;
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events());
+  ASSERT_EQ(ensure(subscriber), "a value");
+  server.kill9();
+  EXPECT_TRUE(eventually([&] { return !subscriber.confirmed(); }));
+  EXPECT_EQ(ensure(subscriber), "kUnavailable");
+  server.start();
+  EXPECT_TRUE(eventually([&] { return resubscribed_ == 1; }));
+  EXPECT_TRUE(subscriber.confirmed());
+}
+
+TEST_F(SubscriberLiveTest, EnsureEndsByItsDeadlineOrWithTheReason) {
+  RedisServer server({.users = {"alice on >secret ~* resetchannels &allowed +@all"}});
+  Subscriber forbidden(loop_.io, remote_of(server.url({.user = "alice", .password = "secret"})),
+                       "news", events());
+  EXPECT_EQ(ensure(forbidden), "kPermissionDenied");
+  Subscriber allowed(loop_.io, remote_of(server.url({.user = "alice", .password = "secret"})),
+                     "allowed", events());
+  EXPECT_EQ(ensure(allowed), "a value");
+  server.pause();
+  Subscriber stuck(loop_.io, remote_of(server.url({.user = "alice", .password = "secret"})),
+                   "allowed", events());
+  const auto begin = BootClock::now();
+  EXPECT_EQ(ensure(stuck, 50ms), "kUnavailable");
+  EXPECT_GE(BootClock::now() - begin, 50ms);
+  server.resume();
+  EXPECT_EQ(ensure(stuck), "a value");
+}
+
+TEST_F(SubscriberLiveTest, AReplyThatDoesNotComeIsNoConfirmation) {
+  RedisServer server;
+  FaultProxy proxy({.server_port = server.port(), .framing = Framing::kResp});
+  const int dropped = proxy.add({.kind = Fault::Kind::kDropReplies, .containing = "SUBSCRIBE"});
+  Subscriber subscriber(loop_.io, remote_of(server.url({.port = proxy.port()})), "news", events());
+  EXPECT_EQ(ensure(subscriber, 100ms), "kUnavailable");
+  EXPECT_FALSE(subscriber.confirmed());
+  proxy.remove(dropped);
+  proxy.close_all();
+  EXPECT_EQ(ensure(subscriber), "a value");
+}
+
+TEST_F(SubscriberLiveTest, CloseEndsThoseThatWait) {
+  RedisServer server;
+  server.pause();
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events());
+  Awaited<Result<void>> answer;
+  subscriber.ensure(BootClock::now() + 15s,
+                    [answer](const Result<void>& result) mutable { answer.give(result); });
+  subscriber.close();
+  EXPECT_TRUE(answer.given());
+  EXPECT_EQ(code_of(answer.wait()), "kClosed");
+  EXPECT_EQ(ensure(subscriber), "kClosed");
+}
+
+}  // namespace
+}  // namespace holdfast::stores::redis::testing
