@@ -41,6 +41,9 @@ namespace holdfast {
 namespace session {
 class Core;
 }
+namespace detail {
+struct Async;
+}
 
 class HOLDFAST_EXPORT Client {
  public:
@@ -51,7 +54,8 @@ class HOLDFAST_EXPORT Client {
   static Result<Client> connect(std::string_view url, ClientOptions options = {});
 
   // A handle, no I/O. `defaults` serve lock() and its kin; acquire() brings its own.
-  Mutex mutex(std::string name, AcquireOptions defaults = {}) const;
+  // (Not `= {}`: gcc 12 frees such an argument twice in a statement with a co_await.)
+  Mutex mutex(std::string name, AcquireOptions defaults = AcquireOptions()) const;
 
   // The general form: any mode. Errors as Mutex's; kUnsupported for a mode the store lacks.
   Result<Lease> acquire(std::string name, Mode mode, AcquireOptions options = {}) const;
@@ -89,6 +93,7 @@ class HOLDFAST_EXPORT Client {
   Result<void> close(std::chrono::milliseconds deadline = std::chrono::seconds(5));
 
  private:
+  friend struct detail::Async;
   explicit Client(std::shared_ptr<session::Core> core);
 
   std::shared_ptr<session::Core> core_;

@@ -39,6 +39,9 @@ namespace holdfast {
 namespace session {
 class Contender;
 }
+namespace detail {
+struct Async;
+}
 
 enum class LeaseState { kHeld, kInDoubt, kLost, kReleased };
 
@@ -94,6 +97,7 @@ class HOLDFAST_EXPORT Lease {
  private:
   friend class Client;
   friend class Mutex;
+  friend struct detail::Async;
   explicit Lease(std::shared_ptr<session::Contender> contender);
 
   std::shared_ptr<session::Contender> contender_;

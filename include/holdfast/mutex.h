@@ -33,6 +33,9 @@ namespace holdfast {
 namespace session {
 class Core;
 }
+namespace detail {
+struct Async;
+}
 
 class HOLDFAST_EXPORT Mutex {
  public:
@@ -70,6 +73,7 @@ class HOLDFAST_EXPORT Mutex {
 
  private:
   friend class Client;
+  friend struct detail::Async;
   struct State;
   explicit Mutex(std::shared_ptr<State> state);
   bool try_lock_within(std::chrono::milliseconds wait);

@@ -177,6 +177,10 @@ class Store {
     return std::nullopt;
   }
 
+  // Whether the *_inline() calls never wait for a disk, a process or a network: then they are fit
+  // for a thread that must not block, and asynchronous calls use them.
+  virtual bool answers_at_once() const { return false; }
+
   // Ends every operation under way (kClosed) and stops the store's threads. The deadline bounds the
   // flush of releases that were queued before. Called once, from a thread that is not the loop.
   virtual void close(base::BootInstant deadline) = 0;

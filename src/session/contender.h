@@ -9,11 +9,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "holdfast/lease.h"
 #include "holdfast/options.h"
@@ -63,6 +65,13 @@ class Contender {
   bool told_queued = false;
   bool finished = false;  // The acquire has an answer.
   std::optional<Error> failure;
+  std::function<void(Result<std::shared_ptr<Contender>>)> done;      // Not set: a thread waits.
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
+  struct RenewWait {
+    std::uint64_t replies = 0;  // It is answered by then.
+    std::function<void(Result<void>)> done;
+  };
+  std::vector<RenewWait> renew_waits;
   bool releasing = false;                // A release without a handle is under way.
   std::optional<Result<void>> released;  // The answer that release() repeats.
   base::LocalCondition changed;          // With the core's mutex.

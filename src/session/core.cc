@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
 #include "src/base/fork_guard.h"
@@ -110,6 +111,15 @@ Core::Call::~Call() {
   core_.drained_.notify_all();
 }
 
+Core::Turn::~Turn() HOLDFAST_NO_TSA {
+  std::vector<std::function<void()>> answers;
+  answers.swap(core_.answers_);
+  const bool to_send = !core_.outbox_.empty();
+  core_.mutex_.unlock();
+  for (const auto& answer : answers) answer();
+  if (to_send) core_.send_outbox();
+}
+
 Result<void> Core::close(std::chrono::nanoseconds limit) {
   if (forked()) return forked_error();
   if (closed_.exchange(true)) return {};
@@ -144,9 +154,21 @@ Result<void> Core::close(std::chrono::nanoseconds limit) {
                                     "the end of their leases");
 }
 
+void Core::close(std::chrono::nanoseconds limit, Done<void> done) {
+  if (forked()) return done(forked_error());
+  try {
+    base::start_thread("holdfast-close", [self = shared_from_this(), limit, done] {
+      done(self->close(limit));
+    }).detach();
+  } catch (const std::system_error& error) {
+    done(Error(Errc::kUnavailable,
+               "no thread to close the client on: " + std::string(error.what())));
+  }
+}
+
 // Waits end with kClosed, held leases are lost to their holders and given back.
 void Core::end_all() {
-  const base::LocalLock lock(mutex_);
+  const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
   std::vector<ContenderPtr> waiting;
   for (const auto& [id, contender] : waiting_) waiting.push_back(contender);
@@ -171,24 +193,21 @@ void Core::log(std::string line) {
 }
 
 void Core::on_push(const port::Push& push) {
-  {
-    const base::LocalLock lock(mutex_);
-    const BootInstant now = base::BootClock::now();
-    const auto found = waiting_.find(push.id);
-    if (found != waiting_.end()) {
-      const ContenderPtr contender = found->second;
-      if (contender->acquire) execute(contender, contender->acquire->on_push(now, push));
-    } else {
-      // A hint about a lock that is held (it was broken, perhaps): look at once.
-      for (const auto& [at, contender] : schedule_) {
-        if (contender->id != push.id || !contender->renewal || contender->releasing) continue;
-        const ContenderPtr held = contender;
-        apply(held, held->renewal->on_doubt(now));
-        break;
-      }
-    }
+  const Turn turn(*this);
+  const BootInstant now = base::BootClock::now();
+  const auto found = waiting_.find(push.id);
+  if (found != waiting_.end()) {
+    const ContenderPtr contender = found->second;
+    if (contender->acquire) execute(contender, contender->acquire->on_push(now, push));
+    return;
   }
-  flush_outbox();
+  // A hint about a lock that is held (it was broken, perhaps): look at once.
+  for (const auto& [at, contender] : schedule_) {
+    if (contender->id != push.id || !contender->renewal || contender->releasing) continue;
+    const ContenderPtr held = contender;
+    apply(held, held->renewal->on_doubt(now));
+    break;
+  }
 }
 
 }  // namespace holdfast::session

@@ -52,27 +52,49 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
+  // An asynchronous call's answer: called once, without the core's mutex, on any thread, also on
+  // the caller's before the call returns. It must neither block nor throw, nor run code of the
+  // user.
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+
   // nullptr: busy, and it was not to wait. The contender is held otherwise.
   Result<ContenderPtr> acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
                                bool may_wait);
+  // For cancel(); nullptr: it has its answer.
+  ContenderPtr acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
+                       bool may_wait, Done<ContenderPtr> done);
+  // The wait ends with kCancelled, unless it has ended already.
+  void cancel(const ContenderPtr& contender);
   Result<ContenderPtr> adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
                              AcquireOptions options);
+  void adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
+             AcquireOptions options, Done<ContenderPtr> done);
   Result<void> release(const ContenderPtr& contender);
+  void release(const ContenderPtr& contender, Done<void> done);
   void release_later(const ContenderPtr& contender);
   Result<void> renew(const ContenderPtr& contender);
+  void renew(const ContenderPtr& contender, Done<void> done);
   void detach(const ContenderPtr& contender);
   // The wall clock disagrees with boot time: renew now.
   void doubt(const ContenderPtr& contender);
 
   Result<std::optional<LockInfo>> inspect(std::string name);
+  void inspect(std::string name, Done<std::optional<LockInfo>> done);
   Result<std::vector<LockInfo>> list(std::string prefix, std::size_t limit);
+  void list(std::string prefix, std::size_t limit, Done<std::vector<LockInfo>> done);
   Result<Watch> watch(std::string prefix, std::function<void(const LockEvent&)> callback);
+  void watch(std::string prefix, std::function<void(const LockEvent&)> callback, Done<Watch> done);
   Result<void> break_lock(std::string name, port::Token token, std::string reason);
+  void break_lock(std::string name, port::Token token, std::string reason, Done<void> done);
   Result<DoctorReport> doctor();
+  void doctor(Done<DoctorReport> done);
   Guarantees guarantees() const { return store_->guarantees(); }
   const std::string& store_url() const { return options_.store_url; }
 
   Result<void> close(std::chrono::nanoseconds limit);
+  // On a thread of its own: close() waits.
+  void close(std::chrono::nanoseconds limit, Done<void> done);
 
   bool forked() const noexcept;
   Error forked_error() const;
@@ -93,6 +115,9 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
 
   // A call under way: close() lets it end before it stops the threads that answer it.
   class Call;
+  struct Asking;
+  // Holds the mutex; then gives the answers that were found and sends the requests.
+  class Turn;
 
   explicit Core(CoreOptions options);
   static void dispose(Core* core);
@@ -105,16 +130,27 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   port::AcquireRequest request_for(const Contender& contender, bool may_wait) const;
   port::TicketRequest end_of(const Contender& contender) const;
   AcquireFsm::Terms terms_for(const Contender& contender, bool may_wait) const;
+  Result<ContenderPtr> prepare(std::string name, const holdfast::Mode& mode,
+                               AcquireOptions options);
   std::optional<Result<ContenderPtr>> acquire_inline(const ContenderPtr& contender, bool may_wait);
   Result<ContenderPtr> acquire_waiting(const ContenderPtr& contender, bool may_wait);
+  void start_waiting(const ContenderPtr& contender, bool may_wait) HOLDFAST_REQUIRES(mutex_);
+  Result<ContenderPtr> settle(const ContenderPtr& contender, Result<ContenderPtr> answer) const;
   void execute(const ContenderPtr& contender, const AcquireFsm::Action& action)
       HOLDFAST_REQUIRES(mutex_);
   void send_acquire(const ContenderPtr& contender, bool fresh_id) HOLDFAST_REQUIRES(mutex_);
   void send_cancel(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void tell_queued(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void finish(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void conclude(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void start_lease(const ContenderPtr& contender, const port::TicketState& state,
                    const SendLog& log) HOLDFAST_REQUIRES(mutex_);
+
+  // core_adopt.cc
+  struct Adoption;
+  void try_to_adopt(const std::shared_ptr<Adoption>& adoption);
+  void on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t seq,
+                  const Result<std::vector<Result<port::TicketState>>>& replies);
 
   // core_renew.cc
   void apply(const ContenderPtr& contender, const RenewalFsm::Action& action)
@@ -123,7 +159,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void lose(const ContenderPtr& contender, const Error& why) HOLDFAST_REQUIRES(mutex_);
   void send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting)
       HOLDFAST_REQUIRES(mutex_);
-  void flush_outbox() HOLDFAST_EXCLUDES(mutex_);
+  void send_outbox() HOLDFAST_EXCLUDES(mutex_);
   void on_renewed(const std::vector<Outgoing>& batch,
                   const Result<std::vector<Result<port::TicketState>>>& replies)
       HOLDFAST_EXCLUDES(mutex_);
@@ -132,14 +168,28 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void schedule(const ContenderPtr& contender, BootInstant at) HOLDFAST_REQUIRES(mutex_);
   void unschedule(Contender& contender) HOLDFAST_REQUIRES(mutex_);
   void arm(BootInstant at) HOLDFAST_REQUIRES(mutex_);
+  Result<std::uint64_t> ask_to_renew(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  std::optional<Result<void>> renewed(Contender& contender, std::uint64_t wanted)
+      HOLDFAST_REQUIRES(mutex_);
+  void answer_renewals(Contender& contender) HOLDFAST_REQUIRES(mutex_);
+
+  // core_release.cc
+  std::optional<Result<void>> begin_release(const ContenderPtr& contender,
+                                            std::optional<Error>& loss);
+  Result<void> end_release(const ContenderPtr& contender, const std::optional<Error>& loss,
+                           const Result<port::EndStatus>& ended);
   void send_release(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void end_locally(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void end_all() HOLDFAST_EXCLUDES(mutex_);
   void log(std::string line);
 
   // core_queries.cc
+  // Asks the store; `done` is called on the loop. The core lives until then.
+  template <typename T, typename Send>
+  void ask(const Send& send, Done<T> done);
+  // What an asynchronous call answers, waited for; `requests`: that it makes one after the other.
   template <typename T>
-  Result<T> ask(const std::function<void(BootInstant deadline, port::Done<T>)>& send);
+  Result<T> await(const std::function<void(Done<T>)>& start, int requests = 1) const;
   std::string stored(const std::string& name) const;
   std::string shown(const std::string& stored_name) const;
   port::OwnerPtr owner_info(const std::string& reason) const;
@@ -165,6 +215,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Schedule schedule_ HOLDFAST_GUARDED_BY(mutex_);
   BootInstant armed_at_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);
   std::size_t releases_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;

@@ -56,16 +56,6 @@ Nanos heartbeat(Duration ttl) {
   return std::min<Nanos>(kSlowestHeartbeat, Nanos(waiter_lease(ttl)) / 3);
 }
 
-// Where the requests of one who adopts a lease begin to count. Two who renew one lease must never
-// use one number, or each would count its deadline from a request of the other that was applied: a
-// range of a million numbers for each, far above the one before, and picked at random, because two
-// may adopt at once. It takes a million adoptions of one lease to run out of 63 bits.
-std::uint64_t first_number_after(std::uint64_t seq) {
-  constexpr int kRangeBits = 20;
-  constexpr std::uint64_t kStepMask = (1U << 24U) - 1;
-  return ((seq >> kRangeBits) + 1 + (base::random_128().low & kStepMask)) << kRangeBits;
-}
-
 port::AcquisitionId fresh_id() {
   const base::Random128 random = base::random_128();
   return {random.high, random.low};
@@ -129,28 +119,63 @@ AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) con
   return terms;
 }
 
+Result<Core::ContenderPtr> Core::prepare(std::string name, const holdfast::Mode& mode,
+                                         AcquireOptions options) {
+  auto made = make_contender(std::move(name), mode, std::move(options));
+  if (!made) return made;
+  Contender& contender = **made;
+  if (contender.options.cancel.stop_requested()) {
+    return Error(Errc::kCancelled, "the wait for lock '" + contender.name + "' was cancelled");
+  }
+  // The core stays until the lease, or this call, is over.
+  contender.core = shared_from_this();
+  return made;
+}
+
 Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode& mode,
                                          AcquireOptions options, bool may_wait) {
   const Call call(*this);
   if (!call.alive()) return call.alive().error();
   if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
-  auto made = make_contender(std::move(name), mode, std::move(options));
-  if (!made) return made.error();
+  const auto made = prepare(std::move(name), mode, std::move(options));
+  if (!made) return made;
+  auto answer = acquire_inline(*made, may_wait);
+  if (!answer) answer = acquire_waiting(*made, may_wait);
+  return settle(*made, *std::move(answer));
+}
+
+Core::ContenderPtr Core::acquire(std::string name, const holdfast::Mode& mode,
+                                 AcquireOptions options, bool may_wait, Done<ContenderPtr> done) {
+  const Call call(*this);
+  if (!call.alive()) return done(call.alive().error()), nullptr;
+  if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
+  auto made = prepare(std::move(name), mode, std::move(options));
+  if (!made) return done(std::move(made)), nullptr;
   const ContenderPtr contender = *std::move(made);
-  if (contender->options.cancel.stop_requested()) {
-    return Error(Errc::kCancelled, "the wait for lock '" + contender->name + "' was cancelled");
+  if (store_->answers_at_once()) {
+    if (auto answer = acquire_inline(contender, may_wait)) {
+      return done(settle(contender, *std::move(answer))), nullptr;
+    }
   }
-  // The core stays until the lease, or this call, is over.
-  contender->core = shared_from_this();
-  auto answer = acquire_inline(contender, may_wait);
-  if (!answer) answer = acquire_waiting(contender, may_wait);
-  if (!*answer || **answer == nullptr) contender->core = nullptr;
+  const Turn turn(*this);
+  contender->done = std::move(done);
+  start_waiting(contender, may_wait);
+  return contender;
+}
+
+// What goes for every answer, given on whichever thread.
+Result<Core::ContenderPtr> Core::settle(const ContenderPtr& contender,
+                                        Result<ContenderPtr> answer) const {
   // What they captured may hold this very client: nothing of it outlives the wait.
   contender->options.on_queued = nullptr;
   contender->options.cancel = {};
-  if (*answer) return *std::move(answer);
-  return Error(answer->error().code(), "lock '" + printable(contender->name) + "'" + at_store() +
-                                           ": " + answer->error().message());
+  if (!answer) {
+    answer = Error(answer.error().code(), "lock '" + printable(contender->name) + "'" + at_store() +
+                                              ": " + answer.error().message());
+  }
+  // Last: it may be what keeps the core.
+  if (!answer || *answer == nullptr) contender->core = nullptr;
+  return answer;
 }
 
 // nullopt: it needs the loop. Nothing is left in the store then, or is being taken back.
@@ -164,7 +189,7 @@ std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPt
   const auto action = fsm.on_reply(base::BootClock::now(), *reply);
   switch (action.step) {
     case AcquireFsm::Step::kGranted: {
-      const base::LocalLock lock(mutex_);
+      const Turn turn(*this);
       start_lease(contender, fsm.held(), fsm.log());
       if (!closed_) return contender;
       // close() has passed over the leases already.
@@ -189,33 +214,40 @@ std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPt
 
 Result<Core::ContenderPtr> Core::acquire_waiting(const ContenderPtr& contender, bool may_wait) {
   {
-    const base::LocalLock lock(mutex_);
-    contender->acquire.emplace(terms_for(*contender, may_wait));
-    if (closed_) {
-      contender->failure = closed_error();
-      contender->finished = true;
-    } else {
-      waiting_[contender->id] = contender;
-      execute(contender, contender->acquire->start(base::BootClock::now()));
-    }
+    const Turn turn(*this);
+    start_waiting(contender, may_wait);
   }
-  flush_outbox();
-  // Not before there is something to cancel: a stop that came earlier calls back at once.
-  const std::stop_callback cancel(contender->options.cancel, [this, contender] {
-    loop_.post([this, contender] {
-      {
-        const base::LocalLock lock(mutex_);
-        if (!contender->acquire) return;
-        execute(contender, contender->acquire->on_cancel(base::BootClock::now(), Errc::kCancelled));
-      }
-      flush_outbox();
-    });
-  });
   const base::LocalLock lock(mutex_);
   while (!contender->finished) contender->changed.wait(mutex_);
   if (contender->failure) return *contender->failure;
   if (!contender->renewal) return ContenderPtr();
   return contender;
+}
+
+void Core::start_waiting(const ContenderPtr& contender, bool may_wait) {
+  ++calls_under_way_;
+  waiting_[contender->id] = contender;
+  contender->acquire.emplace(terms_for(*contender, may_wait));
+  if (closed_) {
+    contender->failure = closed_error();
+    finish(contender);
+    conclude(contender);
+    return;
+  }
+  execute(contender, contender->acquire->start(base::BootClock::now()));
+  // Not before there is something to cancel: a stop that came earlier calls back at once.
+  if (contender->options.cancel.stop_possible()) {
+    contender->on_stop.emplace(contender->options.cancel, [this, contender] { cancel(contender); });
+  }
+}
+
+void Core::cancel(const ContenderPtr& contender) {
+  if (forked()) return;
+  loop_.post([this, contender] {
+    const Turn turn(*this);
+    if (!contender->acquire) return;
+    execute(contender, contender->acquire->on_cancel(base::BootClock::now(), Errc::kCancelled));
+  });
 }
 
 void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& action) {
@@ -228,13 +260,18 @@ void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& acti
       const AcquireFsm fsm = *contender->acquire;
       finish(contender);
       start_lease(contender, fsm.held(), fsm.log());
+      conclude(contender);
       return;
     }
     case AcquireFsm::Step::kFailed:
       contender->failure = contender->acquire->error();
       finish(contender);
+      conclude(contender);
       return;
-    case AcquireFsm::Step::kBusy: finish(contender); return;
+    case AcquireFsm::Step::kBusy:
+      finish(contender);
+      conclude(contender);
+      return;
   }
   if (!contender->acquire) return;
   tell_queued(contender);
@@ -252,19 +289,15 @@ void Core::send_acquire(const ContenderPtr& contender, bool fresh) {
   const port::AcquisitionId id = contender->id;
   store_->acquire(request_for(*contender, contender->acquire->may_wait()),
                   [this, contender, id](const Result<port::TicketState>& reply) {
-                    {
-                      const base::LocalLock lock(mutex_);
-                      if (!contender->acquire || contender->id != id) return;
-                      execute(contender,
-                              contender->acquire->on_reply(base::BootClock::now(), reply));
-                    }
-                    flush_outbox();
+                    const Turn turn(*this);
+                    if (!contender->acquire || contender->id != id) return;
+                    execute(contender, contender->acquire->on_reply(base::BootClock::now(), reply));
                   });
 }
 
 void Core::send_cancel(const ContenderPtr& contender) {
   store_->cancel(end_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
-    const base::LocalLock lock(mutex_);
+    const Turn turn(*this);
     if (!contender->acquire) return;
     execute(contender, contender->acquire->on_cancel_reply(base::BootClock::now(), reply));
   });
@@ -279,13 +312,31 @@ void Core::tell_queued(const ContenderPtr& contender) {
   });
 }
 
+// Nothing is under way any more. (A stop that is calling back now is waited for: it only posts.)
 void Core::finish(const ContenderPtr& contender) {
   unschedule(*contender);
   waiting_.erase(contender->id);
+  --calls_under_way_;
+  contender->on_stop.reset();
   contender->acquire.reset();
   contender->finished = true;
   contender->changed.notify_all();
   drained_.notify_all();
+}
+
+// To whom did not wait asleep, the answer goes when this turn is over.
+void Core::conclude(const ContenderPtr& contender) {
+  if (!contender->done) return;
+  answers_.emplace_back([this, contender, held = contender->renewal.has_value()] {
+    Result<ContenderPtr> answer = ContenderPtr();
+    if (contender->failure) {
+      answer = *contender->failure;
+    } else if (held) {
+      answer = contender;
+    }
+    const auto done = std::move(contender->done);
+    done(settle(contender, std::move(answer)));
+  });
 }
 
 void Core::start_lease(const ContenderPtr& contender, const port::TicketState& state,
@@ -304,52 +355,6 @@ void Core::start_lease(const ContenderPtr& contender, const port::TicketState& s
   contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
   contender->state = LeaseState::kHeld;
   apply(contender, contender->renewal->on_tick(now));
-}
-
-Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& mode,
-                                       port::AcquisitionId id, AcquireOptions options) {
-  const Call call(*this);
-  if (!call.alive()) return call.alive().error();
-  auto made = make_contender(std::move(name), mode, std::move(options));
-  if (!made) return made.error();
-  const ContenderPtr contender = *std::move(made);
-  contender->id = id;
-  contender->issue = 0;
-  SendLog log = SendLog::starting_at(first_number_after(0));
-  // The number of the last request is known to the store only: the first answer tells it.
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
-    const std::uint64_t seq = log.add(base::BootClock::now());
-    auto replies = ask<std::vector<Result<port::TicketState>>>(
-        [&](BootInstant deadline, port::Done<std::vector<Result<port::TicketState>>> done) {
-          port::RenewItem item{contender->stored_name,       id, seq, contender->ttl,
-                               waiter_lease(contender->ttl), {}};
-          renewal_.post([this, item = std::move(item), deadline, done = std::move(done)] {
-            store_->renew({item}, deadline, done);
-          });
-        });
-    if (!replies) return replies.error();
-    const Result<port::TicketState>& reply = replies->front();
-    if (!reply) return reply.error();
-    if (reply->status != port::TicketStatus::kHeld) {
-      return Error(Errc::kLost, "lock '" + printable(contender->name) + "'" + at_store() +
-                                    ": this lease does not hold it (any more)");
-    }
-    // A smaller number: the lease lasts longer than we asked for, so it was left as it is. Then it
-    // is ours for at least a ttl from our send, like one that was extended.
-    if (reply->seq <= seq) {
-      port::TicketState state = *reply;
-      state.seq = seq;
-      state.lease = std::min<Duration>(state.lease, contender->ttl);
-      const base::LocalLock lock(mutex_);
-      contender->core = shared_from_this();
-      start_lease(contender, state, log);
-      return contender;
-    }
-    log = SendLog::starting_at(first_number_after(reply->seq));
-  }
-  return Error(Errc::kUnavailable, "lock '" + printable(contender->name) + "'" + at_store() +
-                                       ": another process renews this lease at the same time");
 }
 
 }  // namespace holdfast::session

@@ -1,5 +1,10 @@
-// Counts a call of the user that is under way in the core.
+// A call of the user that is under way in the core, and a turn of the core.
 #pragma once
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "src/session/core.h"
 
@@ -19,5 +24,50 @@ class Core::Call {
   Core& core_;
   Result<void> alive_;
 };
+
+class HOLDFAST_SCOPED_CAPABILITY Core::Turn {
+ public:
+  explicit Turn(Core& core) HOLDFAST_ACQUIRE(core.mutex_) : core_(core) { core.mutex_.lock(); }
+  ~Turn() HOLDFAST_RELEASE();
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Core& core_;
+};
+
+// A question to the store that is not answered yet.
+struct Core::Asking {
+  explicit Asking(Core& asked) : core(asked.shared_from_this()), call(std::in_place, asked) {}
+  std::shared_ptr<Core> core;
+  std::optional<Call> call;
+};
+
+template <typename T, typename Send>
+void Core::ask(const Send& send, Done<T> done) {
+  if (auto alive = check_alive(); !alive) return done(alive.error());
+  auto asking = std::make_shared<Asking>(*this);
+  if (!asking->call->alive()) return done(asking->call->alive().error());
+  send(request_deadline(), port::Done<T>([asking, done = std::move(done)](Result<T> result) {
+         // The store may keep copies of this for longer, on threads of its own.
+         const auto core = std::move(asking->core);
+         done(std::move(result));
+         asking->call.reset();
+       }));
+}
+
+template <typename T>
+Result<T> Core::await(const std::function<void(Done<T>)>& start, int requests) const {
+  // The port promises an answer by the deadline; this bounds the damage should a store break that.
+  constexpr auto kGrace = std::chrono::seconds(10);
+  auto promise = std::make_shared<std::promise<Result<T>>>();
+  auto answer = promise->get_future();
+  start([promise](Result<T> result) { promise->set_value(std::move(result)); });
+  const auto limit = options_.client.request_timeout * requests + kGrace;
+  if (answer.wait_for(limit) != std::future_status::ready) {
+    return Error(Errc::kOutcomeUnknown, "the store" + at_store() + " did not answer");
+  }
+  return answer.get();
+}
 
 }  // namespace holdfast::session

@@ -1,6 +1,5 @@
 // The core's questions to the store that no lease depends on.
 #include <algorithm>
-#include <future>
 #include <mutex>
 
 #include "src/session/core.h"
@@ -9,31 +8,6 @@
 #include "src/session/watch_sampler.h"
 
 namespace holdfast::session {
-namespace {
-
-// The port promises an answer by the deadline; this bounds the damage should a store break that.
-constexpr auto kGrace = std::chrono::seconds(10);
-
-}  // namespace
-
-template <typename T>
-Result<T> Core::ask(const std::function<void(BootInstant, port::Done<T>)>& send) {
-  const Call call(*this);
-  if (!call.alive()) return call.alive().error();
-  auto promise = std::make_shared<std::promise<Result<T>>>();
-  auto answer = promise->get_future();
-  send(request_deadline(), [promise](Result<T> result) { promise->set_value(std::move(result)); });
-  if (answer.wait_for(options_.client.request_timeout + kGrace) != std::future_status::ready) {
-    return Error(Errc::kOutcomeUnknown, "the store" + at_store() + " did not answer");
-  }
-  return answer.get();
-}
-
-template Result<port::EndStatus> Core::ask(
-    const std::function<void(BootInstant, port::Done<port::EndStatus>)>&);
-template Result<std::vector<Result<port::TicketState>>> Core::ask(
-    const std::function<void(BootInstant, port::Done<std::vector<Result<port::TicketState>>>)>&);
-
 BootInstant Core::request_deadline() const {
   return base::BootClock::now() + options_.client.request_timeout;
 }
@@ -57,38 +31,71 @@ port::OwnerPtr Core::owner_info(const std::string& reason) const {
 }
 
 Result<std::optional<LockInfo>> Core::inspect(std::string name) {
-  if (auto good = check_name(name); !good) return good.error();
-  auto found = ask<std::optional<LockInfo>>([&](BootInstant deadline, auto done) {
-    store_->inspect(stored(name), deadline, std::move(done));
-  });
-  if (found && *found) (*found)->name = name;
-  return found;
+  return await<std::optional<LockInfo>>(
+      [&](Done<std::optional<LockInfo>> done) { inspect(std::move(name), std::move(done)); });
+}
+
+void Core::inspect(std::string name, Done<std::optional<LockInfo>> done) {
+  if (auto good = check_name(name); !good) return done(good.error());
+  ask<std::optional<LockInfo>>(
+      [&](BootInstant deadline, port::Done<std::optional<LockInfo>> answered) {
+        store_->inspect(stored(name), deadline, std::move(answered));
+      },
+      [name, done = std::move(done)](Result<std::optional<LockInfo>> found) {
+        if (found && *found) (*found)->name = name;
+        done(std::move(found));
+      });
 }
 
 Result<std::vector<LockInfo>> Core::list(std::string prefix, std::size_t limit) {
-  auto found = ask<std::vector<LockInfo>>([&](BootInstant deadline, auto done) {
-    store_->list(stored(prefix), limit, deadline, std::move(done));
-  });
-  if (found) {
-    for (LockInfo& lock : *found) lock.name = shown(lock.name);
-  }
-  return found;
+  return await<std::vector<LockInfo>>(
+      [&](Done<std::vector<LockInfo>> done) { list(std::move(prefix), limit, std::move(done)); });
+}
+
+void Core::list(std::string prefix, std::size_t limit, Done<std::vector<LockInfo>> done) {
+  ask<std::vector<LockInfo>>(
+      [&](BootInstant deadline, port::Done<std::vector<LockInfo>> answered) {
+        store_->list(stored(prefix), limit, deadline, std::move(answered));
+      },
+      [this, done = std::move(done)](Result<std::vector<LockInfo>> found) {
+        if (found) {
+          for (LockInfo& lock : *found) lock.name = shown(lock.name);
+        }
+        done(std::move(found));
+      });
 }
 
 Result<void> Core::break_lock(std::string name, port::Token token, std::string reason) {
-  if (auto good = check_name(name); !good) return good;
-  const auto done = ask<bool>([&](BootInstant deadline, port::Done<bool> reply) {
-    store_->break_lock({stored(name), token, owner_info(reason), deadline}, std::move(reply));
+  return await<void>([&](Done<void> done) {
+    break_lock(std::move(name), token, std::move(reason), std::move(done));
   });
-  if (!done) return done.error();
-  return {};
+}
+
+void Core::break_lock(std::string name, port::Token token, std::string reason, Done<void> done) {
+  if (auto good = check_name(name); !good) return done(good);
+  ask<bool>(
+      [&](BootInstant deadline, port::Done<bool> answered) {
+        store_->break_lock({stored(name), token, owner_info(reason), deadline},
+                           std::move(answered));
+      },
+      [done = std::move(done)](const Result<bool>& broken) {
+        done(broken ? Result<void>() : Result<void>(broken.error()));
+      });
 }
 
 Result<DoctorReport> Core::doctor() {
-  auto findings = ask<std::vector<Finding>>(
-      [&](BootInstant deadline, auto done) { store_->probe(deadline, std::move(done)); });
-  if (!findings) return findings.error();
-  return DoctorReport{options_.store_url, store_->guarantees(), *std::move(findings)};
+  return await<DoctorReport>([&](Done<DoctorReport> done) { doctor(std::move(done)); });
+}
+
+void Core::doctor(Done<DoctorReport> done) {
+  ask<std::vector<Finding>>(
+      [&](BootInstant deadline, port::Done<std::vector<Finding>> answered) {
+        store_->probe(deadline, std::move(answered));
+      },
+      [this, done = std::move(done)](Result<std::vector<Finding>> findings) {
+        if (!findings) return done(findings.error());
+        done(DoctorReport{options_.store_url, store_->guarantees(), *std::move(findings)});
+      });
 }
 
 namespace {
@@ -126,7 +133,13 @@ class WatchEnder {
 }  // namespace
 
 Result<Watch> Core::watch(std::string prefix, std::function<void(const LockEvent&)> callback) {
-  if (auto alive = check_alive(); !alive) return alive.error();
+  return await<Watch>(
+      [&](Done<Watch> done) { watch(std::move(prefix), std::move(callback), std::move(done)); });
+}
+
+void Core::watch(std::string prefix, std::function<void(const LockEvent&)> callback,
+                 Done<Watch> done) {
+  if (auto alive = check_alive(); !alive) return done(alive.error());
   auto subscription = std::make_shared<Subscription>();
   subscription->callback = std::move(callback);
   const std::weak_ptr<Subscription> weak = subscription;
@@ -140,18 +153,25 @@ Result<Watch> Core::watch(std::string prefix, std::function<void(const LockEvent
       if (!alive->ended) alive->callback(shown_event);
     });
   };
+  const auto handle = [this](std::shared_ptr<Subscription> made) {
+    return Watch(std::make_shared<WatchEnder>(shared_from_this(), std::move(made)));
+  };
   if (store_->guarantees().watch_every_change) {
-    auto handle = store_->watch(stored(prefix), sink);
-    if (!handle) return handle.error();
-    subscription->store_watch = *std::move(handle);
-  } else {
-    auto present = ask<std::vector<LockInfo>>([&](BootInstant deadline, auto done) {
-      store_->list(stored(prefix), WatchSampler::kMostLocks, deadline, std::move(done));
-    });
-    if (!present) return present.error();
-    subscription->sampler = WatchSampler::start(*this, stored(prefix), sink, *std::move(present));
+    auto watched = store_->watch(stored(prefix), sink);
+    if (!watched) return done(watched.error());
+    subscription->store_watch = *std::move(watched);
+    return done(handle(std::move(subscription)));
   }
-  return Watch(std::make_shared<WatchEnder>(shared_from_this(), std::move(subscription)));
+  ask<std::vector<LockInfo>>(
+      [&](BootInstant deadline, port::Done<std::vector<LockInfo>> answered) {
+        store_->list(stored(prefix), WatchSampler::kMostLocks, deadline, std::move(answered));
+      },
+      [this, sink, handle, prefix = stored(prefix), subscription,
+       done = std::move(done)](Result<std::vector<LockInfo>> present) {
+        if (!present) return done(present.error());
+        subscription->sampler = WatchSampler::start(*this, prefix, sink, *std::move(present));
+        done(handle(subscription));
+      });
 }
 
 }  // namespace holdfast::session

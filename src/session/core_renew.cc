@@ -12,7 +12,6 @@ namespace {
 
 // What falls due within this is done in one turn, so that renewals leave in batches.
 constexpr Nanos kTick = std::chrono::milliseconds(2);
-constexpr Nanos kReleaseRetry = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -40,22 +39,19 @@ void Core::arm(BootInstant at) {
 }
 
 void Core::on_timer() {
-  {
-    const base::LocalLock lock(mutex_);
-    const BootInstant now = base::BootClock::now();
-    armed_at_ = BootInstant::max();
-    while (!schedule_.empty() && schedule_.begin()->first <= now) {
-      const ContenderPtr contender = schedule_.begin()->second;
-      unschedule(*contender);
-      on_due(contender, now);
-    }
-    std::erase_if(samplers_, [](const auto& sampler) { return sampler.expired(); });
-    for (const auto& weak : samplers_) {
-      if (const auto sampler = weak.lock()) arm(sampler->on_tick(now));
-    }
-    if (!schedule_.empty()) arm(std::max(schedule_.begin()->first, now + kTick));
+  const Turn turn(*this);
+  const BootInstant now = base::BootClock::now();
+  armed_at_ = BootInstant::max();
+  while (!schedule_.empty() && schedule_.begin()->first <= now) {
+    const ContenderPtr contender = schedule_.begin()->second;
+    unschedule(*contender);
+    on_due(contender, now);
   }
-  flush_outbox();
+  std::erase_if(samplers_, [](const auto& sampler) { return sampler.expired(); });
+  for (const auto& weak : samplers_) {
+    if (const auto sampler = weak.lock()) arm(sampler->on_tick(now));
+  }
+  if (!schedule_.empty()) arm(std::max(schedule_.begin()->first, now + kTick));
 }
 
 void Core::on_due(const ContenderPtr& contender, BootInstant now) {
@@ -98,6 +94,7 @@ void Core::lose(const ContenderPtr& contender, const Error& why) {
     contender->loss = Error(why.code(), text);
   }
   contender->changed.notify_all();
+  answer_renewals(*contender);
   log(std::move(text));
   notifier_.post([contender] {
     std::optional<std::stop_source> source;
@@ -132,11 +129,7 @@ void Core::send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiti
 }
 
 // Hands what is due to the renewal thread, which takes all that has gathered when it gets to it.
-void Core::flush_outbox() {
-  {
-    const base::LocalLock lock(mutex_);
-    if (outbox_.empty()) return;
-  }
+void Core::send_outbox() {
   renewal_.post([this] {
     std::vector<Outgoing> batch;
     std::vector<port::RenewItem> items;
@@ -162,41 +155,64 @@ void Core::flush_outbox() {
 
 void Core::on_renewed(const std::vector<Outgoing>& batch,
                       const Result<std::vector<Result<port::TicketState>>>& replies) {
-  {
-    const base::LocalLock lock(mutex_);
-    const BootInstant now = base::BootClock::now();
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-      const ContenderPtr& contender = batch[i].contender;
-      if (contender->id != batch[i].item.id) continue;
-      const Result<port::TicketState> reply =
-          replies ? (*replies)[i] : Result<port::TicketState>(replies.error());
-      if (batch[i].waiting && contender->acquire) {
-        execute(contender, contender->acquire->on_reply(now, reply));
-      } else if (contender->renewal && !contender->releasing && !contender->released) {
-        if (reply.has_value()) {
-          contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
-        } else {
-          log("lock '" + printable(contender->name) + "'" + at_store() +
-              ": renewal failed, will try again: " + reply.error().message());
-        }
-        apply(contender, contender->renewal->on_reply(now, reply));
-        contender->changed.notify_all();
+  const Turn turn(*this);
+  const BootInstant now = base::BootClock::now();
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const ContenderPtr& contender = batch[i].contender;
+    if (contender->id != batch[i].item.id) continue;
+    const Result<port::TicketState> reply =
+        replies ? (*replies)[i] : Result<port::TicketState>(replies.error());
+    if (batch[i].waiting && contender->acquire) {
+      execute(contender, contender->acquire->on_reply(now, reply));
+    } else if (contender->renewal && !contender->releasing && !contender->released) {
+      if (reply.has_value()) {
+        contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
+      } else {
+        log("lock '" + printable(contender->name) + "'" + at_store() +
+            ": renewal failed, will try again: " + reply.error().message());
       }
+      apply(contender, contender->renewal->on_reply(now, reply));
+      answer_renewals(*contender);
+      contender->changed.notify_all();
     }
   }
-  flush_outbox();
 }
 
 void Core::doubt(const ContenderPtr& contender) {
   loop_.post([this, contender] {
-    {
-      const base::LocalLock lock(mutex_);
-      if (!contender->renewal || contender->releasing || contender->released) return;
-      if (contender->renewal->in_flight()) return;
-      apply(contender, contender->renewal->on_renew_asked(base::BootClock::now()));
-    }
-    flush_outbox();
+    const Turn turn(*this);
+    if (!contender->renewal || contender->releasing || contender->released) return;
+    if (contender->renewal->in_flight()) return;
+    apply(contender, contender->renewal->on_renew_asked(base::BootClock::now()));
   });
+}
+
+// How many replies there will be when this one has come.
+Result<std::uint64_t> Core::ask_to_renew(const ContenderPtr& contender) {
+  if (contender->released || !contender->renewal) {
+    return Error(Errc::kLost, "lock '" + printable(contender->name) + "' was released already");
+  }
+  // The reply to a renewal that is under way may be about an older state.
+  const std::uint64_t wanted =
+      contender->renewal->replies() + (contender->renewal->in_flight() ? 2 : 1);
+  if (contender->renewal->state() != RenewalFsm::State::kLost) {
+    apply(contender, contender->renewal->on_renew_asked(base::BootClock::now()));
+  }
+  return wanted;
+}
+
+// nullopt: not yet.
+std::optional<Result<void>> Core::renewed(Contender& contender, std::uint64_t wanted) {
+  const LeaseState state = contender.state;
+  if (state == LeaseState::kReleased) {
+    return Error(Errc::kLost, "lock '" + printable(contender.name) + "' was released meanwhile");
+  }
+  if (state != LeaseState::kLost && contender.renewal->replies() < wanted) return std::nullopt;
+  if (state == LeaseState::kHeld) return Result<void>();
+  const base::LocalLock loss_lock(contender.loss_mutex);
+  if (contender.loss) return *contender.loss;
+  return Error(Errc::kUnavailable, "lock '" + printable(contender.name) + "'" + at_store() +
+                                       ": the renewal failed; it is held until its deadline");
 }
 
 Result<void> Core::renew(const ContenderPtr& contender) {
@@ -205,19 +221,14 @@ Result<void> Core::renew(const ContenderPtr& contender) {
   const BootInstant until = request_deadline();
   std::uint64_t wanted = 0;
   {
-    const base::LocalLock lock(mutex_);
-    if (contender->released || !contender->renewal) {
-      return Error(Errc::kLost, "lock '" + printable(contender->name) + "' was released already");
-    }
-    // The reply to a renewal that is under way may be about an older state.
-    wanted = contender->renewal->replies() + (contender->renewal->in_flight() ? 2 : 1);
-    if (contender->renewal->state() != RenewalFsm::State::kLost) {
-      apply(contender, contender->renewal->on_renew_asked(base::BootClock::now()));
-    }
+    const Turn turn(*this);
+    const auto asked = ask_to_renew(contender);
+    if (!asked) return asked.error();
+    wanted = *asked;
   }
-  flush_outbox();
   const base::LocalLock lock(mutex_);
-  while (contender->state != LeaseState::kLost && contender->renewal->replies() < wanted) {
+  while (true) {
+    if (auto answer = renewed(*contender, wanted)) return *answer;
     const BootInstant now = base::BootClock::now();
     if (now >= until) {
       return Error(Errc::kOutcomeUnknown, "lock '" + printable(contender->name) + "'" + at_store() +
@@ -225,109 +236,28 @@ Result<void> Core::renew(const ContenderPtr& contender) {
     }
     contender->changed.wait_for(mutex_, until - now);
   }
-  if (contender->state == LeaseState::kHeld) return {};
-  const base::LocalLock loss_lock(contender->loss_mutex);
-  if (contender->loss) return *contender->loss;
-  return Error(Errc::kUnavailable, "lock '" + printable(contender->name) + "'" + at_store() +
-                                       ": the renewal failed; it is held until its deadline");
 }
 
-void Core::detach(const ContenderPtr& contender) {
-  if (forked()) return;
-  const base::LocalLock lock(mutex_);
-  if (contender->released) return;
-  end_locally(contender);
-  contender->released =
-      Result<void>(Error(Errc::kInvalidArgument, "lock '" + printable(contender->name) +
-                                                     "': this lease was detached; who has its id "
-                                                     "can release it"));
-}
-
-// The lease is not kept any more and answers "released".
-void Core::end_locally(const ContenderPtr& contender) {
-  unschedule(*contender);
-  contender->released.emplace();
-  LeaseState before = contender->state.load();
-  while (before != LeaseState::kLost &&
-         !contender->state.compare_exchange_weak(before, LeaseState::kReleased)) {
-  }
-  contender->changed.notify_all();
-}
-
-Result<void> Core::release(const ContenderPtr& contender) {
-  // In a forked child a mutex may be held by a thread that does not exist there.
-  if (forked()) return forked_error();
+// Ends with the reply, which the store owes by its deadline, or else with the lease.
+void Core::renew(const ContenderPtr& contender, Done<void> done) {
   const Call call(*this);
-  if (!call.alive()) {
-    const base::LocalLock lock(contender->loss_mutex);
-    return contender->loss ? *contender->loss : call.alive().error();
+  if (!call.alive()) return done(call.alive());
+  const Turn turn(*this);
+  const auto asked = ask_to_renew(contender);
+  if (asked) {
+    contender->renew_waits.push_back({*asked, std::move(done)});
+    answer_renewals(*contender);
+  } else {
+    answers_.emplace_back([done = std::move(done), error = asked.error()] { done(error); });
   }
-  std::optional<Error> loss;
-  {
-    const base::LocalLock lock(mutex_);
-    if (contender->released) return *contender->released;
-    if (contender->renewal && base::BootClock::now() >= contender->renewal->deadline()) {
-      apply(contender, contender->renewal->on_tick(base::BootClock::now()));
-    }
-    {
-      const base::LocalLock loss_lock(contender->loss_mutex);
-      loss = contender->loss;
-    }
-    end_locally(contender);
-    if (contender->renewal->taken_over()) {
-      contender->released = Result<void>(*loss);
-      return *loss;
-    }
-  }
-  const port::TicketRequest request = end_of(*contender);
-  auto inlined = store_->release_inline(request);
-  const Result<port::EndStatus> ended =
-      inlined
-          ? *inlined
-          : ask<port::EndStatus>([&](BootInstant deadline, port::Done<port::EndStatus> done) {
-              store_->release({request.name, request.id, deadline, request.issue}, std::move(done));
-            });
-  Result<void> answer;
-  if (loss) {
-    answer = *loss;
-  } else if (!ended) {
-    answer = Error(ended.error().code(), "lock '" + printable(contender->name) + "'" + at_store() +
-                                             ": the release failed (the store frees it at the end "
-                                             "of the lease): " +
-                                             ended.error().message());
-  } else if (*ended == port::EndStatus::kGone) {
-    answer = Error(Errc::kLost, "lock '" + printable(contender->name) + "'" + at_store() +
-                                    ": the store had taken it back before it was released");
-  }
-  const base::LocalLock lock(mutex_);
-  contender->released = answer;
-  if (!ended && !closed_) send_release(contender);  // Goes on trying while the lease lasts.
-  return answer;
 }
 
-void Core::release_later(const ContenderPtr& contender) {
-  if (!check_alive()) return;
-  const base::LocalLock lock(mutex_);
-  if (closed_ || contender->released || contender->releasing) return;
-  end_locally(contender);
-  if (!contender->renewal->taken_over()) send_release(contender);
-}
-
-// Tried until the lease is over by itself.
-void Core::send_release(const ContenderPtr& contender) {
-  if (!contender->releasing) ++releases_under_way_;
-  contender->releasing = true;
-  store_->release(end_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
-    const base::LocalLock lock(mutex_);
-    const BootInstant now = base::BootClock::now();
-    if (!reply && reply.error().code() != Errc::kClosed &&
-        now.time_since_epoch().count() < contender->deadline_ns) {
-      schedule(contender, now + kReleaseRetry);
-      return;
-    }
-    contender->releasing = false;
-    --releases_under_way_;
-    drained_.notify_all();
+void Core::answer_renewals(Contender& contender) {
+  std::erase_if(contender.renew_waits, [&](Contender::RenewWait& wait) HOLDFAST_NO_TSA {
+    auto answer = renewed(contender, wait.replies);
+    if (!answer) return false;
+    answers_.emplace_back([done = std::move(wait.done), answer = *answer] { done(answer); });
+    return true;
   });
 }
 

@@ -133,6 +133,8 @@ class MemoryStore final : public port::Store {
     return hub_->release(request);
   }
 
+  bool answers_at_once() const override { return true; }
+
   // Every operation has run already; what may still be under way is its completion.
   void close(base::BootInstant deadline) override {
     if (mailbox_->closed) return;

@@ -1,0 +1,383 @@
+// Holdfast's waiting calls as asynchronous operations of Asio, for any completion token:
+//
+//   Result<Lease> lease = co_await async_acquire(mutex, options, asio::use_awaitable);
+//   async_acquire(mutex, options, [](Result<Lease> lease) { ... });
+//   std::future<Result<Lease>> lease = async_acquire(mutex, options, asio::use_future);
+//
+// With gcc 12 name the options, as above: in one statement with a co_await that compiler frees the
+// members of a temporary `{.ttl = ...}` twice (found by the address sanitizer; not with clang, nor
+// in calls with other tokens). What needs no options is called without.
+//
+// This is the only header of Holdfast that includes Asio (standalone, 1.22 or later, without
+// Boost), which the program brings along; the library's binary does not depend on it.
+//
+// The signature is void(Result<T>) throughout, T as the blocking call of the same name gives it:
+// errors are values, also for coroutines and futures; nothing is thrown but what Asio itself
+// throws.
+//
+// Guarantee: an operation completes exactly once, also when the client is closed (kClosed) or in a
+// forked child (kClosed), and never inside the function that starts it. What was granted to a
+// handler that is never called (its executor's context ended first) is given back.
+// Not guaranteed: that operations complete in the order in which they were started. That a lease is
+// still held when the handler runs, should the executor be late: ask held(), and fence.
+//
+// Executor: the handler runs on its associated executor (asio::bind_executor, a coroutine's own);
+// a handler that has none, like a plain lambda, on asio::system_executor, Asio's pool of threads.
+// It is posted there from a thread of the client: code of the program never runs on those threads.
+// An executor that runs what is posted to it on the spot breaks that, and holds up leases.
+// The operation counts as outstanding work of the executor: io_context::run() waits for it.
+// Allocator: the operation's state comes from the handler's associated allocator, which must be
+// safe to use from the client's threads.
+//
+// Cancellation, by the handler's associated cancellation slot:
+//   async_acquire, async_try_acquire    total, partial or terminal: kCancelled. No ticket is left
+//   in
+//                                       the queue and a grant that crossed it on the way is given
+//                                       back; it completes when the store has confirmed that (or
+//                                       kOutcomeUnknown: it may be held for one ttl).
+//   async_connect, async_adopt, async_inspect, async_list, async_watch, async_doctor
+//                                       total, partial or terminal: kCancelled at once; an answer
+//                                       that comes later is dropped (a lease is released).
+//   async_release, async_renew, async_break_lock
+//                                       terminal only: kOutcomeUnknown at once; what was asked for
+//                                       goes on and may take effect.
+//   async_close                         not at all: it has its deadline.
+// AcquireOptions::cancel and ::wait do the same as in blocking calls.
+//
+// Thread-safety: as the blocking calls'; a signal may be emitted on any thread that may touch its
+// slot.
+// Ownership: an operation keeps what it needs of the client; Client, Mutex and Lease objects may go
+// before it completes. A Lease takes one release or renewal at a time. The executor's context
+// must outlive the client, or all operations that were started on it.
+// Time, fairness, errors: as the blocking call's.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <asio/associated_allocator.hpp>
+#include <asio/associated_cancellation_slot.hpp>
+#include <asio/associated_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/cancellation_type.hpp>
+#include <asio/executor_work_guard.hpp>
+#include <asio/post.hpp>
+#include <asio/system_executor.hpp>
+
+#include "holdfast/client.h"
+#include "holdfast/detail/async.h"
+#include "holdfast/lease.h"
+#include "holdfast/mutex.h"
+
+namespace holdfast {
+
+namespace detail {
+
+// What a signal does to an operation.
+enum class OnSignal {
+  kEndWait,    // Any: the library ends the wait, and then completes.
+  kStopRead,   // Any: completes with kCancelled; an answer that comes later is dropped.
+  kStopWrite,  // Terminal only: completes with kOutcomeUnknown.
+  kNothing
+};
+
+template <typename T, typename Handler>
+class Operation final : public Receiver<T> {
+ public:
+  using Executor = asio::associated_executor_t<Handler, asio::system_executor>;
+  using Allocator = asio::associated_allocator_t<Handler>;
+
+  explicit Operation(Handler handler)
+      : handler_(std::move(handler)),
+        work_(asio::get_associated_executor(handler_, asio::system_executor())) {}
+
+  void complete(ReceiverPtr<T> self, Result<T> result) override {
+    if (answered_.exchange(true)) return;
+    const auto executor = work_.get_executor();
+    asio::post(executor,
+               Delivery{std::static_pointer_cast<Operation>(std::move(self)), std::move(result)});
+  }
+
+  // A signal and the start of the wait may cross: whoever comes second ends the wait.
+  void started(Handle wait) {
+    wait_ = std::move(wait);
+    if ((progress_.fetch_or(kStarted) & kSignalled) != 0) Async::cancel(wait_);
+  }
+  void end_wait() {
+    if ((progress_.fetch_or(kSignalled) & kStarted) != 0) Async::cancel(wait_);
+  }
+
+ private:
+  // The handler's turn, on its executor. Memory and slot are free again before the handler runs.
+  struct Delivery {
+    using allocator_type = Allocator;
+    allocator_type get_allocator() const noexcept {
+      return asio::get_associated_allocator(operation->handler_);
+    }
+    void operator()() {
+      asio::get_associated_cancellation_slot(operation->handler_).clear();
+      Handler handler(std::move(operation->handler_));
+      const auto work = std::move(operation->work_);
+      operation.reset();
+      std::move(handler)(std::move(result));
+    }
+    std::shared_ptr<Operation> operation;
+    Result<T> result;
+  };
+
+  static constexpr unsigned kStarted = 1;
+  static constexpr unsigned kSignalled = 2;
+
+  Handler handler_;
+  asio::executor_work_guard<Executor> work_;
+  std::atomic<bool> answered_{false};
+  std::atomic<unsigned> progress_{0};
+  Handle wait_;
+};
+
+// In the slot. Does not keep the operation: the slot may belong to what its handler owns.
+template <typename T, typename Op>
+struct Signalled {
+  std::weak_ptr<Op> operation;
+  OnSignal what;
+
+  void operator()(asio::cancellation_type type) const {
+    if (type == asio::cancellation_type::none || what == OnSignal::kNothing) return;
+    const bool terminal =
+        (type & asio::cancellation_type::terminal) != asio::cancellation_type::none;
+    if (what == OnSignal::kStopWrite && !terminal) return;
+    const auto alive = operation.lock();
+    if (!alive) return;
+    switch (what) {
+      case OnSignal::kEndWait: return alive->end_wait();
+      case OnSignal::kStopRead:
+        return alive->complete(alive, Error(Errc::kCancelled, "the call was cancelled"));
+      case OnSignal::kStopWrite:
+        return alive->complete(
+            alive, Error(Errc::kOutcomeUnknown,
+                         "the call was cancelled on its way: it may or may not take effect"));
+      case OnSignal::kNothing: return;
+    }
+  }
+};
+
+template <typename T, typename Start>
+struct Initiation {
+  Start start;
+  OnSignal on_signal;
+
+  template <typename H>
+  void operator()(H&& handler) {
+    using Handler = std::decay_t<H>;
+    using Op = Operation<T, Handler>;
+    const auto allocator = asio::get_associated_allocator(handler);
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    auto operation = std::allocate_shared<Op>(allocator, std::forward<H>(handler));
+    if (slot.is_connected()) {
+      slot.assign(Signalled<T, Op>{operation, on_signal});
+    }
+    if constexpr (std::is_same_v<std::invoke_result_t<Start&, ReceiverPtr<T>>, Handle>) {
+      if (slot.is_connected()) {
+        operation->started(start(operation));
+        return;
+      }
+    }
+    static_cast<void>(start(std::move(operation)));
+  }
+};
+
+// `start` is called with the receiver, at once or when the token says so.
+template <typename T, typename CompletionToken, typename Start>
+decltype(auto) initiate(OnSignal on_signal, Start start,
+                        std::remove_reference_t<CompletionToken>& token) {
+  return asio::async_initiate<CompletionToken, void(Result<T>)>(
+      Initiation<T, Start>{std::move(start), on_signal}, token);
+}
+
+}  // namespace detail
+
+// Client::connect(). It looks at the store on a thread of its own, since it may block.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Client>)) CompletionToken>
+decltype(auto) async_connect(std::string url, ClientOptions options, CompletionToken&& token) {
+  return detail::initiate<Client, CompletionToken>(
+      detail::OnSignal::kStopRead,
+      [url = std::move(url), options = std::move(options)](auto to) mutable {
+        detail::Async::connect(std::move(url), std::move(options), std::move(to));
+      },
+      token);
+}
+
+// Mutex::acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_acquire(Mutex mutex, AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      [mutex = std::move(mutex), options = std::move(options)](auto to) mutable {
+        return detail::Async::acquire(mutex, std::move(options), std::move(to));
+      },
+      token);
+}
+
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_acquire(Mutex mutex, CompletionToken&& token) {
+  return async_acquire(std::move(mutex), AcquireOptions(), std::forward<CompletionToken>(token));
+}
+
+// Mutex::try_acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
+decltype(auto) async_try_acquire(Mutex mutex, AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<std::optional<Lease>, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      [mutex = std::move(mutex), options = std::move(options)](auto to) mutable {
+        return detail::Async::try_acquire(mutex, std::move(options), std::move(to));
+      },
+      token);
+}
+
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
+decltype(auto) async_try_acquire(Mutex mutex, CompletionToken&& token) {
+  return async_try_acquire(std::move(mutex), AcquireOptions(),
+                           std::forward<CompletionToken>(token));
+}
+
+// Client::acquire(): any mode.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_acquire(Client client, std::string name, Mode mode, AcquireOptions options,
+                             CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      [client = std::move(client), name = std::move(name), mode,
+       options = std::move(options)](auto to) mutable {
+        return detail::Async::acquire(client, std::move(name), mode, std::move(options),
+                                      std::move(to));
+      },
+      token);
+}
+
+// Client::try_acquire(): any mode.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
+decltype(auto) async_try_acquire(Client client, std::string name, Mode mode, AcquireOptions options,
+                                 CompletionToken&& token) {
+  return detail::initiate<std::optional<Lease>, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      [client = std::move(client), name = std::move(name), mode,
+       options = std::move(options)](auto to) mutable {
+        return detail::Async::try_acquire(client, std::move(name), mode, std::move(options),
+                                          std::move(to));
+      },
+      token);
+}
+
+// Lease::release(). From the moment it is started the lease holds nothing any more.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_release(Lease& lease, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(
+      detail::OnSignal::kStopWrite,
+      [lease = detail::Async::handle(lease)](auto to) {
+        detail::Async::release(lease, std::move(to));
+      },
+      token);
+}
+
+// Lease::renew().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_renew(Lease& lease, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(
+      detail::OnSignal::kStopWrite,
+      [lease = detail::Async::handle(lease)](auto to) {
+        detail::Async::renew(lease, std::move(to));
+      },
+      token);
+}
+
+// Client::adopt().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_adopt(Client client, std::string lease_id, AcquireOptions options,
+                           CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kStopRead,
+      [client = std::move(client), id = std::move(lease_id), options = std::move(options)](
+          auto to) mutable { detail::Async::adopt(client, id, std::move(options), std::move(to)); },
+      token);
+}
+
+// Client::inspect().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LockInfo>>)) CompletionToken>
+decltype(auto) async_inspect(Client client, std::string name, CompletionToken&& token) {
+  return detail::initiate<std::optional<LockInfo>, CompletionToken>(
+      detail::OnSignal::kStopRead,
+      [client = std::move(client), name = std::move(name)](auto to) mutable {
+        detail::Async::inspect(client, std::move(name), std::move(to));
+      },
+      token);
+}
+
+// Client::list().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::vector<LockInfo>>)) CompletionToken>
+decltype(auto) async_list(Client client, std::string prefix, std::size_t limit,
+                          CompletionToken&& token) {
+  return detail::initiate<std::vector<LockInfo>, CompletionToken>(
+      detail::OnSignal::kStopRead,
+      [client = std::move(client), prefix = std::move(prefix), limit](auto to) mutable {
+        detail::Async::list(client, std::move(prefix), limit, std::move(to));
+      },
+      token);
+}
+
+// Client::watch(). The events come to `callback` on the client's notifier thread, as they do there.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Watch>)) CompletionToken>
+decltype(auto) async_watch(Client client, std::string prefix,
+                           std::function<void(const LockEvent&)> callback,
+                           CompletionToken&& token) {
+  return detail::initiate<Watch, CompletionToken>(
+      detail::OnSignal::kStopRead,
+      [client = std::move(client), prefix = std::move(prefix),
+       callback = std::move(callback)](auto to) mutable {
+        detail::Async::watch(client, std::move(prefix), std::move(callback), std::move(to));
+      },
+      token);
+}
+
+// Client::break_lock().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_break_lock(Client client, std::string name, Token token, std::string reason,
+                                CompletionToken&& completion) {
+  return detail::initiate<void, CompletionToken>(
+      detail::OnSignal::kStopWrite,
+      [client = std::move(client), name = std::move(name), token,
+       reason = std::move(reason)](auto to) mutable {
+        detail::Async::break_lock(client, std::move(name), token, std::move(reason), std::move(to));
+      },
+      completion);
+}
+
+// Client::doctor().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<DoctorReport>)) CompletionToken>
+decltype(auto) async_doctor(Client client, CompletionToken&& token) {
+  return detail::initiate<DoctorReport, CompletionToken>(
+      detail::OnSignal::kStopRead,
+      [client = std::move(client)](auto to) { detail::Async::doctor(client, std::move(to)); },
+      token);
+}
+
+// Client::close(), on a thread of its own.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_close(Client client, std::chrono::milliseconds deadline,
+                           CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(
+      detail::OnSignal::kNothing,
+      [client = std::move(client), deadline](auto to) {
+        detail::Async::close(client, deadline, std::move(to));
+      },
+      token);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,111 @@
+// Taking over a lease that another handle or process began.
+#include <algorithm>
+#include <utility>
+
+#include "src/base/random.h"
+#include "src/session/core.h"
+#include "src/session/core_call.h"
+#include "src/session/names.h"
+
+namespace holdfast::session {
+namespace {
+
+constexpr int kAttempts = 3;
+
+// Where the requests of one who adopts a lease begin to count. Two who renew one lease must never
+// use one number, or each would count its deadline from a request of the other that was applied: a
+// range of a million numbers for each, far above the one before, and picked at random, because two
+// may adopt at once. It takes a million adoptions of one lease to run out of 63 bits.
+std::uint64_t first_number_after(std::uint64_t seq) {
+  constexpr int kRangeBits = 20;
+  constexpr std::uint64_t kStepMask = (1U << 24U) - 1;
+  return ((seq >> kRangeBits) + 1 + (base::random_128().low & kStepMask)) << kRangeBits;
+}
+
+}  // namespace
+
+struct Core::Adoption {
+  ContenderPtr contender;
+  SendLog log;
+  int attempts = 0;
+  Done<ContenderPtr> done;
+};
+
+Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& mode,
+                                       port::AcquisitionId id, AcquireOptions options) {
+  return await<ContenderPtr>(
+      [&](Done<ContenderPtr> done) {
+        adopt(std::move(name), mode, id, std::move(options), std::move(done));
+      },
+      kAttempts);
+}
+
+void Core::adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
+                 AcquireOptions options, Done<ContenderPtr> done) {
+  if (auto alive = check_alive(); !alive) return done(alive.error());
+  auto made = make_contender(std::move(name), mode, std::move(options));
+  if (!made) return done(std::move(made));
+  (*made)->id = id;
+  (*made)->issue = 0;
+  try_to_adopt(std::make_shared<Adoption>(
+      Adoption{*std::move(made), SendLog::starting_at(first_number_after(0)), 0, std::move(done)}));
+}
+
+// The number of the last request is known to the store only: the first answer tells it.
+void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
+  using Replies = std::vector<Result<port::TicketState>>;
+  Contender& contender = *adoption->contender;
+  ++adoption->attempts;
+  contender.wall_minus_boot_at_send = base::wall_minus_boot().count();
+  const std::uint64_t seq = adoption->log.add(base::BootClock::now());
+  ask<Replies>(
+      [&](BootInstant deadline, port::Done<Replies> done) {
+        port::RenewItem item{contender.stored_name,
+                             contender.id,
+                             seq,
+                             contender.ttl,
+                             waiter_lease(contender.ttl),
+                             {}};
+        renewal_.post([this, item = std::move(item), deadline, done = std::move(done)] {
+          store_->renew({item}, deadline, done);
+        });
+      },
+      [this, adoption, seq](const Result<Replies>& replies) {
+        on_adopted(adoption, seq, replies);
+      });
+}
+
+void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t seq,
+                      const Result<std::vector<Result<port::TicketState>>>& replies) {
+  const ContenderPtr& contender = adoption->contender;
+  const auto fail = [&](Errc code, const char* why) {
+    adoption->done(
+        Error(code, "lock '" + printable(contender->name) + "'" + at_store() + ": " + why));
+  };
+  if (!replies) return adoption->done(replies.error());
+  const Result<port::TicketState>& reply = replies->front();
+  if (!reply) return adoption->done(reply.error());
+  if (reply->status != port::TicketStatus::kHeld) {
+    return fail(Errc::kLost, "this lease does not hold it (any more)");
+  }
+  if (reply->seq > seq) {
+    if (adoption->attempts == kAttempts) {
+      return fail(Errc::kUnavailable, "another process renews this lease at the same time");
+    }
+    adoption->log = SendLog::starting_at(first_number_after(reply->seq));
+    return try_to_adopt(adoption);
+  }
+  // A smaller number: the lease lasts longer than we asked for, so it was left as it is. Then it
+  // is ours for at least a ttl from our send, like one that was extended.
+  port::TicketState state = *reply;
+  state.seq = seq;
+  state.lease = std::min<Duration>(state.lease, contender->ttl);
+  {
+    const Turn turn(*this);
+    contender->core = shared_from_this();
+    start_lease(contender, state, adoption->log);
+  }
+  adoption->done(contender);
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,145 @@
+// How leases are given back, or let go.
+#include "src/session/core.h"
+#include "src/session/core_call.h"
+#include "src/session/names.h"
+
+namespace holdfast::session {
+namespace {
+
+constexpr Nanos kReleaseRetry = std::chrono::milliseconds(200);
+
+}  // namespace
+
+void Core::detach(const ContenderPtr& contender) {
+  if (forked()) return;
+  const Turn turn(*this);
+  if (contender->released) return;
+  end_locally(contender);
+  contender->released =
+      Result<void>(Error(Errc::kInvalidArgument, "lock '" + printable(contender->name) +
+                                                     "': this lease was detached; who has its id "
+                                                     "can release it"));
+}
+
+// The lease is not kept any more and answers "released".
+void Core::end_locally(const ContenderPtr& contender) {
+  unschedule(*contender);
+  contender->released.emplace();
+  LeaseState before = contender->state.load();
+  while (before != LeaseState::kLost &&
+         !contender->state.compare_exchange_weak(before, LeaseState::kReleased)) {
+  }
+  answer_renewals(*contender);
+  contender->changed.notify_all();
+}
+
+// An answer, when the store need not be asked. `loss`: how the lease ended before.
+std::optional<Result<void>> Core::begin_release(const ContenderPtr& contender,
+                                                std::optional<Error>& loss) {
+  const Turn turn(*this);
+  if (contender->released) return *contender->released;
+  if (contender->renewal && base::BootClock::now() >= contender->renewal->deadline()) {
+    apply(contender, contender->renewal->on_tick(base::BootClock::now()));
+  }
+  {
+    const base::LocalLock loss_lock(contender->loss_mutex);
+    loss = contender->loss;
+  }
+  end_locally(contender);
+  if (!contender->renewal->taken_over()) return std::nullopt;
+  contender->released = Result<void>(*loss);
+  return *loss;
+}
+
+Result<void> Core::end_release(const ContenderPtr& contender, const std::optional<Error>& loss,
+                               const Result<port::EndStatus>& ended) {
+  Result<void> answer;
+  if (loss) {
+    answer = *loss;
+  } else if (!ended) {
+    answer = Error(ended.error().code(), "lock '" + printable(contender->name) + "'" + at_store() +
+                                             ": the release failed (the store frees it at the end "
+                                             "of the lease): " +
+                                             ended.error().message());
+  } else if (*ended == port::EndStatus::kGone) {
+    answer = Error(Errc::kLost, "lock '" + printable(contender->name) + "'" + at_store() +
+                                    ": the store had taken it back before it was released");
+  }
+  const base::LocalLock lock(mutex_);
+  contender->released = answer;
+  if (!ended && !closed_) send_release(contender);  // Goes on trying while the lease lasts.
+  return answer;
+}
+
+Result<void> Core::release(const ContenderPtr& contender) {
+  // In a forked child a mutex may be held by a thread that does not exist there.
+  if (forked()) return forked_error();
+  const Call call(*this);
+  if (!call.alive()) {
+    const base::LocalLock lock(contender->loss_mutex);
+    return contender->loss ? *contender->loss : call.alive().error();
+  }
+  std::optional<Error> loss;
+  if (auto answer = begin_release(contender, loss)) return *answer;
+  if (const auto ended = store_->release_inline(end_of(*contender))) {
+    return end_release(contender, loss, *ended);
+  }
+  const auto ended = await<port::EndStatus>(
+      [&](Done<port::EndStatus> done) { store_->release(end_of(*contender), std::move(done)); });
+  return end_release(contender, loss, ended);
+}
+
+void Core::release(const ContenderPtr& contender, Done<void> done) {
+  if (forked()) return done(forked_error());
+  const Call call(*this);
+  if (!call.alive()) {
+    std::optional<Error> loss;
+    {
+      const base::LocalLock lock(contender->loss_mutex);
+      loss = contender->loss;
+    }
+    return done(loss ? *loss : call.alive().error());
+  }
+  std::optional<Error> loss;
+  if (auto answer = begin_release(contender, loss)) return done(*answer);
+  if (store_->answers_at_once()) {
+    if (const auto ended = store_->release_inline(end_of(*contender))) {
+      return done(end_release(contender, loss, *ended));
+    }
+  }
+  ask<port::EndStatus>(
+      [&](BootInstant, port::Done<port::EndStatus> answered) {
+        store_->release(end_of(*contender), std::move(answered));
+      },
+      [this, contender, loss, done = std::move(done)](const Result<port::EndStatus>& ended) {
+        done(end_release(contender, loss, ended));
+      });
+}
+
+void Core::release_later(const ContenderPtr& contender) {
+  if (!check_alive()) return;
+  const Turn turn(*this);
+  if (closed_ || contender->released || contender->releasing) return;
+  end_locally(contender);
+  if (!contender->renewal->taken_over()) send_release(contender);
+}
+
+// Tried until the lease is over by itself.
+void Core::send_release(const ContenderPtr& contender) {
+  if (!contender->releasing) ++releases_under_way_;
+  contender->releasing = true;
+  store_->release(end_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
+    const base::LocalLock lock(mutex_);
+    const BootInstant now = base::BootClock::now();
+    if (!reply && reply.error().code() != Errc::kClosed &&
+        now.time_since_epoch().count() < contender->deadline_ns) {
+      schedule(contender, now + kReleaseRetry);
+      return;
+    }
+    contender->releasing = false;
+    --releases_under_way_;
+    drained_.notify_all();
+  });
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,333 @@
+// The asynchronous calls by every kind of completion token, their executors, allocators and
+// signals.
+#include <future>
+#include <memory_resource>
+
+#include <asio/awaitable.hpp>
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/bind_executor.hpp>
+#include <asio/cancellation_signal.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/experimental/deferred.hpp>
+#include <asio/io_context.hpp>
+#include <asio/strand.hpp>
+#include <asio/thread_pool.hpp>
+#include <asio/use_awaitable.hpp>
+#include <asio/use_future.hpp>
+
+#include "holdfast/asio.h"
+#include "tests/library/fixture.h"
+
+namespace holdfast::testing {
+namespace {
+
+class AsyncTest : public LibraryTest {
+ protected:
+  // Runs all that is to be done; false: it stands still.
+  static bool run(asio::io_context& io) {
+    while (!io.stopped()) {
+      if (io.run_one_for(kPatience) == 0 && !io.stopped()) return false;
+    }
+    return true;
+  }
+};
+HOLDFAST_ON_EVERY_STORE(AsyncTest);
+
+asio::awaitable<void> use_every_call(Client client, std::string url) {
+  using asio::use_awaitable;
+  AcquireOptions options;
+  options.ttl = 30s;
+  options.reason = "a reason that is too long to be kept inside of a string object";
+  Result<Lease> lease = co_await async_acquire(client.mutex("a"), options, use_awaitable);
+  EXPECT_TRUE(lease) << lease.error().message();
+  if (!lease) co_return;
+  EXPECT_TRUE(lease->held());
+
+  Result<std::optional<Lease>> second =
+      co_await async_try_acquire(client.mutex("a"), options, use_awaitable);
+  EXPECT_TRUE(second && !*second);
+  Result<std::optional<Lease>> shared =
+      co_await async_try_acquire(client, "s", Mode::shared(), options, use_awaitable);
+  EXPECT_TRUE(shared && *shared);
+
+  Result<void> renewed = co_await async_renew(*lease, use_awaitable);
+  EXPECT_TRUE(renewed) << renewed.error().message();
+
+  Result<std::optional<LockInfo>> info = co_await async_inspect(client, "a", use_awaitable);
+  EXPECT_TRUE(info && *info && (*info)->holders.size() == 1);
+  EXPECT_EQ(info.value().value().holders.front().who.reason, options.reason);
+  Result<std::vector<LockInfo>> all = co_await async_list(client, "", 10, use_awaitable);
+  EXPECT_TRUE(all && all->size() == 2);
+  Result<DoctorReport> report = co_await async_doctor(client, use_awaitable);
+  EXPECT_TRUE(report) << report.error().message();
+
+  const std::string id = lease->id();
+  lease->detach();
+  Result<Lease> adopted = co_await async_adopt(client, id, options, use_awaitable);
+  EXPECT_TRUE(adopted) << adopted.error().message();
+  if (!adopted) co_return;
+  Result<void> released = co_await async_release(*adopted, use_awaitable);
+  EXPECT_TRUE(released) << released.error().message();
+  Result<void> again = co_await async_release(*adopted, use_awaitable);
+  EXPECT_TRUE(again) << again.error().message();
+
+  Result<Lease> third =
+      co_await async_acquire(client, "a", Mode::exclusive(), options, use_awaitable);
+  EXPECT_TRUE(third) << third.error().message();
+  if (!third) co_return;
+  const Token token = third->token();
+  Result<std::optional<Lease>> fourth =
+      co_await async_try_acquire(client.mutex("a"), use_awaitable);
+  EXPECT_TRUE(fourth && !*fourth);
+  Result<void> broken = co_await async_break_lock(client, "a", token, "why not", use_awaitable);
+  EXPECT_TRUE(broken) << broken.error().message();
+  Result<void> renewed_late = co_await async_renew(*third, use_awaitable);
+  EXPECT_TRUE(fails_with(renewed_late, Errc::kBroken));
+  Result<void> broken_again =
+      co_await async_break_lock(client, "a", token, "once more", use_awaitable);
+  EXPECT_TRUE(fails_with(broken_again, Errc::kLost));
+
+  ClientOptions client_options;
+  Result<Client> other = co_await async_connect(url, client_options, use_awaitable);
+  EXPECT_TRUE(other) << other.error().message();
+  Result<Client> nowhere = co_await async_connect("pigeon:", client_options, use_awaitable);
+  EXPECT_TRUE(fails_with(nowhere, Errc::kInvalidArgument));
+
+  Result<void> closed = co_await async_close(client, kPatience, use_awaitable);
+  EXPECT_TRUE(closed) << closed.error().message();
+  Result<void> late = co_await async_renew(*lease, use_awaitable);
+  EXPECT_TRUE(fails_with(late, Errc::kClosed));
+  Result<std::optional<LockInfo>> refused = co_await async_inspect(client, "a", use_awaitable);
+  EXPECT_TRUE(fails_with(refused, Errc::kClosed));
+}
+
+TEST_P(AsyncTest, CoroutinesAwaitEveryCall) {
+  asio::io_context io;
+  bool ended = false;
+  asio::co_spawn(io, use_every_call(connect(), url()), [&](const std::exception_ptr& thrown) {
+    EXPECT_EQ(thrown, nullptr);
+    ended = true;
+  });
+  EXPECT_TRUE(run(io));
+  EXPECT_TRUE(ended);
+}
+
+TEST_P(AsyncTest, CallbacksRunOnTheirExecutor) {
+  Client client = connect();
+  asio::io_context io;
+  int calls = 0;
+  const auto mine = std::this_thread::get_id();
+  for (int i = 0; i < 50; ++i) {
+    async_acquire(client.mutex("a"), {.ttl = 30s}, asio::bind_executor(io, [&](Result<Lease> got) {
+                    EXPECT_TRUE(got) << got.error().message();
+                    EXPECT_EQ(std::this_thread::get_id(), mine);
+                    if (++calls % 2 == 0) return;  // Its destructor releases as well.
+                    async_release(*got, asio::bind_executor(io, [&](const Result<void>& released) {
+                      EXPECT_TRUE(released);
+                      EXPECT_EQ(std::this_thread::get_id(), mine);
+                    }));
+                  }));
+    EXPECT_EQ(calls, 0) << "it completed inside of the call that starts it";
+  }
+  EXPECT_TRUE(run(io));  // Outstanding work: it does not return early.
+  EXPECT_EQ(calls, 50);
+}
+
+TEST_P(AsyncTest, AStrandKeepsHandlersApartOnAPool) {
+  Client client = connect();
+  asio::thread_pool pool(3);
+  const auto strand = asio::make_strand(pool);
+  int inside = 0;
+  int calls = 0;
+  for (int i = 0; i < 200; ++i) {
+    async_acquire(client.mutex("n" + std::to_string(i % 4)), {.ttl = 30s},
+                  asio::bind_executor(strand, [&](const Result<Lease>& got) {
+                    EXPECT_TRUE(got) << got.error().message();
+                    EXPECT_EQ(++inside, 1);
+                    ++calls;
+                    EXPECT_TRUE(strand.running_in_this_thread());
+                    --inside;
+                  }));
+  }
+  pool.join();
+  EXPECT_EQ(calls, 200);
+}
+
+TEST_P(AsyncTest, WithoutAnExecutorTheSystemsPoolRunsTheHandler) {
+  Client client = connect();
+  std::promise<bool> elsewhere;
+  async_acquire(client.mutex("a"), {}, [&, mine = std::this_thread::get_id()](Result<Lease> got) {
+    elsewhere.set_value(got && std::this_thread::get_id() != mine);
+  });
+  EXPECT_TRUE(elsewhere.get_future().get());
+}
+
+TEST_P(AsyncTest, FuturesHoldResults) {
+  Client client = connect();
+  std::future<Result<Lease>> got = async_acquire(client.mutex("a"), {}, asio::use_future);
+  Result<Lease> lease = got.get();
+  ASSERT_TRUE(lease) << lease.error().message();
+  std::future<Result<std::optional<Lease>>> tried =
+      async_try_acquire(client.mutex("a"), {}, asio::use_future);
+  EXPECT_FALSE(tried.get().value());
+  std::future<Result<Lease>> refused = async_acquire(client.mutex("a/../b"), {}, asio::use_future);
+  EXPECT_TRUE(fails_with(refused.get(), Errc::kInvalidArgument));
+  EXPECT_TRUE(async_release(*lease, asio::use_future).get());
+}
+
+TEST_P(AsyncTest, ADeferredCallStartsWhenItIsTold) {
+  Client client = connect();
+  auto later = async_acquire(client.mutex("a"), {}, asio::experimental::deferred);
+  EXPECT_TRUE(is_free(client.mutex("a")));
+  std::future<Result<Lease>> got = std::move(later)(asio::use_future);
+  EXPECT_TRUE(got.get());
+}
+
+TEST_P(AsyncTest, TimeAndStopTokensEndWaitsToo) {
+  Client client = connect();
+  const Lease held = take(client.mutex("a"), {.ttl = 60s});
+  std::future<Result<Lease>> timed =
+      async_acquire(client.mutex("a"), {.wait = 20ms}, asio::use_future);
+  EXPECT_TRUE(fails_with(timed.get(), Errc::kTimedOut));
+  std::stop_source stop;
+  std::future<Result<Lease>> stopped =
+      async_acquire(client.mutex("a"), {.cancel = stop.get_token()}, asio::use_future);
+  stop.request_stop();
+  EXPECT_TRUE(fails_with(stopped.get(), Errc::kCancelled));
+  std::future<Result<Lease>> late =
+      async_acquire(client.mutex("a"), {.cancel = stop.get_token()}, asio::use_future);
+  EXPECT_TRUE(fails_with(late.get(), Errc::kCancelled));
+  EXPECT_TRUE(client.inspect("a").value()->waiters.empty());
+}
+
+TEST_P(AsyncTest, EverySignalEndsAWait) {
+  Client client = connect();
+  const Lease held = take(client.mutex("a"), {.ttl = 60s});
+  for (const auto type : {asio::cancellation_type::total, asio::cancellation_type::partial,
+                          asio::cancellation_type::terminal}) {
+    asio::io_context io;
+    asio::cancellation_signal signal;
+    int calls = 0;
+    async_acquire(client.mutex("a"), {},
+                  asio::bind_cancellation_slot(
+                      signal.slot(), asio::bind_executor(io, [&](const Result<Lease>& got) {
+                        ++calls;
+                        EXPECT_TRUE(fails_with(got, Errc::kCancelled));
+                        EXPECT_FALSE(signal.slot().has_handler());
+                      })));
+    EXPECT_TRUE(signal.slot().has_handler());
+    signal.emit(type);
+    EXPECT_TRUE(run(io));
+    EXPECT_EQ(calls, 1);
+    signal.emit(type);
+    EXPECT_TRUE(client.inspect("a").value()->waiters.empty());
+  }
+}
+
+TEST_P(AsyncTest, ASignalToARequestThatIsNotUndoneTellsThatItsOutcomeIsUnknown) {
+  Client client = connect();
+  asio::io_context io;
+  asio::cancellation_signal signal;
+  Lease lease = take(client.mutex("a"), {.ttl = 60s});
+  int calls = 0;
+  async_renew(lease, asio::bind_cancellation_slot(
+                         signal.slot(), asio::bind_executor(io, [&](const Result<void>& renewed) {
+                           ++calls;
+                           EXPECT_TRUE(renewed || fails_with(renewed, Errc::kOutcomeUnknown));
+                         })));
+  signal.emit(asio::cancellation_type::total);  // Not for this one.
+  signal.emit(asio::cancellation_type::terminal);
+  EXPECT_TRUE(run(io));
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(lease.held());
+}
+
+// What is granted to a handler that is never called is given back.
+TEST_P(AsyncTest, ALeaseNobodyTakesIsReleased) {
+  Client client = connect();
+  {
+    asio::io_context io;
+    async_acquire(
+        client.mutex("a"), {.ttl = 60s},
+        asio::bind_executor(io, [](const Result<Lease>&) { FAIL() << "nobody runs it"; }));
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (client.inspect("a").value()->holders.empty()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), until);
+    }
+  }
+  EXPECT_TRUE(client.mutex("a").acquire({.wait = kPatience}));
+}
+
+// What is under way needs none of the objects that it was started with.
+TEST_P(AsyncTest, ACallKeepsWhatItNeeds) {
+  asio::io_context io;
+  Client observer = connect();
+  std::optional<Client> client = connect();
+  std::optional<Lease> first = take(observer.mutex("a"), {.ttl = 60s});
+  int calls = 0;
+  async_acquire(client->mutex("a"), {.ttl = 60s}, asio::bind_executor(io, [&](Result<Lease> got) {
+                  ++calls;
+                  EXPECT_TRUE(got) << got.error().message();
+                }));
+  client.reset();
+  std::optional<Lease> moved = std::move(first);
+  {
+    Lease gone = take(observer.mutex("b"), {.ttl = 60s});
+    async_release(gone, asio::bind_executor(io, [&](const Result<void>& released) {
+                    ++calls;
+                    EXPECT_TRUE(released) << released.error().message();
+                  }));
+  }
+  while (calls == 0) io.run_one();
+  moved.reset();
+  EXPECT_TRUE(run(io));
+  EXPECT_EQ(calls, 2);
+}
+
+// Takes note of what it gave.
+class Counting final : public std::pmr::memory_resource {
+ public:
+  std::atomic<int> taken{0};
+  std::atomic<int> left{0};
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    ++taken;
+    ++left;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+    --left;
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+
+struct WithAllocator {
+  using allocator_type = std::pmr::polymorphic_allocator<std::byte>;
+  using executor_type = asio::io_context::executor_type;
+  allocator_type get_allocator() const { return allocator_type(memory); }
+  executor_type get_executor() const { return io->get_executor(); }
+  void operator()(const Result<Lease>& got) const {
+    EXPECT_TRUE(got);
+    EXPECT_EQ(memory->left, 0);  // Free again before the handler runs.
+    ++*calls;
+  }
+  Counting* memory;
+  asio::io_context* io;
+  int* calls;
+};
+
+TEST_P(AsyncTest, TheHandlersAllocatorIsUsed) {
+  Client client = connect();
+  asio::io_context io;
+  Counting memory;
+  int calls = 0;
+  async_acquire(client.mutex("a"), {}, WithAllocator{&memory, &io, &calls});
+  EXPECT_TRUE(run(io));
+  EXPECT_EQ(calls, 1);
+  EXPECT_GE(memory.taken, 1);
+}
+
+}  // namespace
+}  // namespace holdfast::testing

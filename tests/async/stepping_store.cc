@@ -1,0 +1,100 @@
+#include "tests/async/stepping_store.h"
+
+namespace holdfast::testing {
+
+// Hears the store's pushes before the core does.
+class SteppingStore::Ear final : public port::Listener {
+ public:
+  Ear(port::Loop& loop, port::Listener& next, std::shared_ptr<Steps> steps)
+      : loop_(loop), next_(next), steps_(std::move(steps)) {}
+  void on_push(const port::Push& push) override {
+    steps_->next();
+    loop_.post([this, push] {
+      next_.on_push(push);
+      steps_->next();
+    });
+  }
+
+ private:
+  port::Loop& loop_;
+  port::Listener& next_;
+  const std::shared_ptr<Steps> steps_;
+};
+
+SteppingStore::SteppingStore(port::Loop& loop, std::unique_ptr<Ear> ear,
+                             std::unique_ptr<port::Store> store, std::shared_ptr<Steps> steps)
+    : loop_(loop), steps_(std::move(steps)), ear_(std::move(ear)), store_(std::move(store)) {}
+
+Result<std::unique_ptr<port::Store>> SteppingStore::make(const Make& make,
+                                                         const port::StoreContext& context,
+                                                         std::shared_ptr<Steps> steps) {
+  auto ear = std::make_unique<Ear>(*context.loop, *context.listener, steps);
+  port::StoreContext inner = context;
+  inner.listener = ear.get();
+  auto store = make(inner);
+  if (!store) return store.error();
+  return std::unique_ptr<port::Store>(
+      new SteppingStore(*context.loop, std::move(ear), *std::move(store), std::move(steps)));
+}
+
+// One event before the core hears the answer, one after. In between the loop does what the first
+// event led to: a cancel then crosses the answer.
+template <typename T>
+port::Done<T> SteppingStore::step(port::Done<T> done) {
+  steps_->next();
+  return [loop = &loop_, steps = steps_, done = std::move(done)](Result<T> result) {
+    steps->next();
+    loop->post([steps, done, result = std::move(result)] {
+      done(result);
+      steps->next();
+    });
+  };
+}
+
+void SteppingStore::acquire(port::AcquireRequest request, port::Done<port::TicketState> done) {
+  store_->acquire(std::move(request), step(std::move(done)));
+}
+void SteppingStore::renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
+                          port::Done<std::vector<Result<port::TicketState>>> done) {
+  store_->renew(std::move(items), deadline, step(std::move(done)));
+}
+void SteppingStore::release(port::TicketRequest request, port::Done<port::EndStatus> done) {
+  store_->release(std::move(request), std::move(done));
+}
+void SteppingStore::cancel(port::TicketRequest request, port::Done<port::EndStatus> done) {
+  store_->cancel(std::move(request), step(std::move(done)));
+}
+void SteppingStore::downgrade(port::TicketRequest request, port::Done<port::TicketState> done) {
+  store_->downgrade(std::move(request), std::move(done));
+}
+void SteppingStore::inspect(std::string name, base::BootInstant deadline,
+                            port::Done<std::optional<LockInfo>> done) {
+  store_->inspect(std::move(name), deadline, std::move(done));
+}
+void SteppingStore::list(std::string prefix, std::size_t limit, base::BootInstant deadline,
+                         port::Done<std::vector<LockInfo>> done) {
+  store_->list(std::move(prefix), limit, deadline, std::move(done));
+}
+void SteppingStore::break_lock(port::BreakRequest request, port::Done<bool> done) {
+  store_->break_lock(std::move(request), std::move(done));
+}
+Result<port::WatchHandle> SteppingStore::watch(std::string prefix, port::EventSink sink) {
+  return store_->watch(std::move(prefix), std::move(sink));
+}
+void SteppingStore::probe(base::BootInstant deadline, port::Done<std::vector<Finding>> done) {
+  store_->probe(deadline, std::move(done));
+}
+void SteppingStore::set_value(port::TicketRequest holder, std::string value,
+                              port::Done<bool> done) {
+  store_->set_value(std::move(holder), std::move(value), std::move(done));
+}
+void SteppingStore::get_value(std::string name, base::BootInstant deadline,
+                              port::Done<std::string> done) {
+  store_->get_value(std::move(name), deadline, std::move(done));
+}
+void SteppingStore::resize(port::TicketRequest request, std::uint32_t capacity,
+                           port::Done<bool> done) {
+  store_->resize(std::move(request), capacity, std::move(done));
+}
+
+}  // namespace holdfast::testing
