@@ -2,40 +2,24 @@
 
 #include <atomic>
 
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
 namespace holdfast::testing {
 
-TestLoop::TestLoop() : thread_([this] { run(); }) {}
+TestLoop::TestLoop()
+    : io_(std::make_unique<asio::io_context>(1)),
+      work_(std::make_shared<asio::executor_work_guard<asio::io_context::executor_type>>(
+          asio::make_work_guard(*io_))),
+      thread_([this] { io_->run(); }) {}
 
 TestLoop::~TestLoop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  condition_.notify_all();
+  asio::post(*io_, [this] { work_.reset(); });
   thread_.join();
 }
 
-void TestLoop::post(port::Task task) {
-  {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-  }
-  condition_.notify_all();
-}
-
-void TestLoop::run() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    condition_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    port::Task task = std::move(tasks_.front());
-    tasks_.pop_front();
-    lock.unlock();
-    task();
-    task = nullptr;
-    lock.lock();
-  }
-}
+void TestLoop::post(port::Task task) { asio::post(*io_, std::move(task)); }
 
 std::shared_ptr<void> TestLoop::hold_up() {
   auto promise = std::make_shared<std::promise<void>>();
@@ -83,7 +67,7 @@ Request::Request(std::string lock, AcquisitionId acquisition, Mode wanted) {
 }
 
 Client::Client(Site& site, std::string owner) : owner_(std::move(owner)) {
-  auto opened = site.open({&loop_, &inbox_, owner_});
+  auto opened = site.open({&loop_, &inbox_, owner_, loop_.io()});
   if (!opened) {
     ADD_FAILURE() << "the store does not open: " << opened.error().message();
     std::abort();
@@ -238,6 +222,9 @@ Result<std::vector<Finding>> Client::probe() {
 }
 
 void StoreConformance::SetUp() {
+  if (GetParam().unavailable) {
+    if (const auto why = GetParam().unavailable()) GTEST_SKIP() << "SKIPPED: " << *why;
+  }
   site_ = make_site();
   promised_ = client().store().guarantees();
 }

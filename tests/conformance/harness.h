@@ -29,6 +29,10 @@
 #include "src/port/registry.h"
 #include "src/port/store.h"
 
+namespace asio {
+class io_context;
+}
+
 namespace holdfast::testing {
 
 using namespace std::chrono_literals;
@@ -45,24 +49,21 @@ using port::TicketStatus;
 // No store may need this long for anything; a test that waits so long fails.
 constexpr auto kPatience = 10s;
 
-// A thread with a queue.
+// A thread that runs an event loop.
 class TestLoop final : public port::Loop {
  public:
   TestLoop();
-  ~TestLoop() override;
+  ~TestLoop() override;  // Runs what was posted to its end.
 
   void post(port::Task task) override;
+  asio::io_context* io() { return io_.get(); }
   bool on_loop() const { return std::this_thread::get_id() == thread_.get_id(); }
   // Holds the loop up until the result is destroyed, so that nothing is delivered meanwhile.
   std::shared_ptr<void> hold_up();
 
  private:
-  void run();
-
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  std::deque<port::Task> tasks_;
-  bool stopping_ = false;
+  std::unique_ptr<asio::io_context> io_;
+  std::shared_ptr<void> work_;  // Keeps the loop running.
   std::thread thread_;
 };
 
@@ -99,6 +100,8 @@ class Site {
 struct StoreUnderTest {
   std::function<std::unique_ptr<Site>()> injected;  // Time passes when the test says so.
   std::function<std::unique_ptr<Site>()> real;      // As users have it.
+  // Why there can be none here: its cases are skipped then, and say so.
+  std::function<std::optional<std::string>()> unavailable{};
 
   friend void PrintTo(const StoreUnderTest&, std::ostream* out) { *out << "the store"; }
 };
