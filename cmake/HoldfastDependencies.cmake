@@ -60,12 +60,15 @@ if(NOT HOLDFAST_WITH_REDIS STREQUAL "OFF")
     # Debian's asks everybody for -D_FILE_OFFSET_BITS=64, which precompiled headers are not made with.
     set_target_properties(PkgConfig::HIREDIS PROPERTIES INTERFACE_COMPILE_OPTIONS "")
   endif()
-  if(TARGET PkgConfig::HIREDIS AND OPENSSL_FOUND AND HOLDFAST_ASIO_INCLUDE_DIR)
+  find_package(nlohmann_json QUIET)
+  if(TARGET PkgConfig::HIREDIS AND OPENSSL_FOUND AND HOLDFAST_ASIO_INCLUDE_DIR
+      AND nlohmann_json_FOUND)
     set(holdfast_redis_found ON)
   endif()
 endif()
 holdfast_decide_store(redis "${holdfast_redis_found}"
-  "hiredis, OpenSSL 3 and Asio (libhiredis-dev, libssl-dev, libasio-dev)")
+  "hiredis, OpenSSL 3, Asio and nlohmann-json (libhiredis-dev, libssl-dev, libasio-dev, \
+nlohmann-json3-dev)")
 
 function(holdfast_print_summary)
   get_property(rows GLOBAL PROPERTY HOLDFAST_SUMMARY)

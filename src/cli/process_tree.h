@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,10 +42,16 @@ struct SignalOutcome {
   std::vector<pid_t> refused;  // It runs as another user.
 };
 
-// Sends `signal` to every descendant of `root` but `spare`, whose own descendants count.
-SignalOutcome signal_tree(pid_t root, int signal, pid_t spare = 0);
+enum class Spare { kNo, kItself, kWithDescendants };
+using Chooser = std::function<Spare(const Process&)>;
+
+// Sends `signal` to every descendant of `root` that is not spared.
+SignalOutcome signal_tree(pid_t root, int signal, const Chooser& spare = {});
 
 // SIGKILL, repeated at once while new processes keep turning up; does not wait for the dying.
-SignalOutcome kill_tree(pid_t root, pid_t spare = 0);
+SignalOutcome kill_tree(pid_t root, const Chooser& spare = {});
+
+// How many descendants of `root` are not spared.
+std::size_t count_tree(pid_t root, const Chooser& spare = {});
 
 }  // namespace holdfast::cli

@@ -3,6 +3,9 @@
 #include <string>
 
 #include "src/stores/memory/memory_store.h"
+#ifdef HOLDFAST_STORE_REDIS
+#include "src/stores/redis/redis_store.h"
+#endif
 #ifdef HOLDFAST_STORE_SQLITE
 #include "src/stores/sqlite/sqlite_store.h"
 #endif
@@ -21,6 +24,15 @@ constexpr Entry kStores[] = {
     {"sqlite", &stores::make_sqlite_store},
 #else
     {"sqlite", nullptr},
+#endif
+#ifdef HOLDFAST_STORE_REDIS
+    {"redis", &stores::make_redis_store},
+    {"rediss", &stores::make_redis_store},
+    {"redis+unix", &stores::make_redis_store},
+#else
+    {"redis", nullptr},
+    {"rediss", nullptr},
+    {"redis+unix", nullptr},
 #endif
 };
 

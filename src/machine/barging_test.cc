@@ -13,7 +13,9 @@ class BargingTest : public ::testing::Test {
 };
 
 TEST_F(BargingTest, ReleaseWakesTheHeadAndGrantsToNobody) {
-  d.line_up(3);
+  d.acquire(1);
+  d.acquire(2);
+  d.acquire(3);
   d.release(1);
   EXPECT_EQ(d.did(EffectKind::kNotified), Ids{2});
   EXPECT_EQ(d.did(EffectKind::kGranted), Ids{});
@@ -21,14 +23,16 @@ TEST_F(BargingTest, ReleaseWakesTheHeadAndGrantsToNobody) {
 }
 
 TEST_F(BargingTest, ANewcomerOvertakesTheQueue) {
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.release(1);
   EXPECT_EQ(d.try_acquire(3).outcome, Outcome::kHeld);
   EXPECT_EQ(d.renew(2, 1).outcome, Outcome::kWaiting);
 }
 
 TEST_F(BargingTest, AHeartbeatTriesAgainAndGetsAFullLease) {
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.release(1);
   d.now = at(10);
   const Reply reply = d.renew(2, 1);
@@ -40,7 +44,8 @@ TEST_F(BargingTest, AHeartbeatTriesAgainAndGetsAFullLease) {
 }
 
 TEST_F(BargingTest, ARepeatedAcquireTriesAgainAndCountsAsTheFirst) {
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.renew(2, 1);
   d.release(1);
   d.now = at(10);
@@ -51,7 +56,8 @@ TEST_F(BargingTest, ARepeatedAcquireTriesAgainAndCountsAsTheFirst) {
 }
 
 TEST_F(BargingTest, ALateHeartbeatDoesNotTry) {
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.renew(2, 2);
   d.now = at(5);
   d.renew(2, 3);
@@ -61,7 +67,9 @@ TEST_F(BargingTest, ALateHeartbeatDoesNotTry) {
 }
 
 TEST_F(BargingTest, AWaiterMayPassThoseAheadOfIt) {
-  d.line_up(3);
+  d.acquire(1);
+  d.acquire(2);
+  d.acquire(3);
   d.release(1);
   d.now = at(1);
   EXPECT_EQ(d.renew(3, 1).outcome, Outcome::kHeld);
@@ -106,7 +114,8 @@ TEST_F(BargingTest, ExpiryWakesTheHead) {
 }
 
 TEST_F(BargingTest, ADeadHeadPassesTheWakeUpOn) {
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.now = at(10);
   d.acquire(3);
   d.release(1);
@@ -116,7 +125,9 @@ TEST_F(BargingTest, ADeadHeadPassesTheWakeUpOn) {
 }
 
 TEST_F(BargingTest, NobodyIsWokenWhileTheLockIsHeld) {
-  d.line_up(3);
+  d.acquire(1);
+  d.acquire(2);
+  d.acquire(3);
   d.cancel(2);
   EXPECT_EQ(d.did(EffectKind::kNotified), Ids{});
 }
@@ -166,7 +177,9 @@ TEST_F(BargingTest, GrowingNWakesThoseWhoFitNow) {
 }
 
 TEST_F(BargingTest, AFreeLockWithWaitersTellsThemToAskAgainNow) {
-  d.line_up(3);
+  d.acquire(1);
+  d.acquire(2);
+  d.acquire(3);
   d.release(1);
   d.now = at(3);
   const Reply late = d.renew(2, 0);

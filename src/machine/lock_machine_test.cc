@@ -65,7 +65,9 @@ TEST(LockMachineTest, WhoWouldNotWaitIsToldBusyAndLeavesNothing) {
 
 TEST(LockMachineTest, ReleaseGrantsTheOldestWaiterInTheSameStep) {
   Driver d;
-  d.line_up(3);
+  d.acquire(1);
+  d.acquire(2);
+  d.acquire(3);
   d.now = at(5);
   EXPECT_EQ(d.release(1).outcome, Outcome::kReleased);
   EXPECT_EQ(d.did(EffectKind::kReleased), Ids{1});
@@ -84,7 +86,9 @@ TEST(LockMachineTest, ARepeatedAcquireGetsTheSameGrant) {
 
 TEST(LockMachineTest, ARepeatedAcquireKeepsItsPlaceInTheQueue) {
   Driver d;
-  d.line_up(3);
+  d.acquire(1);
+  d.acquire(2);
+  d.acquire(3);
   const Reply again = d.acquire(2);
   EXPECT_EQ(again.outcome, Outcome::kWaiting);
   EXPECT_EQ(again.position, 0U);
@@ -101,7 +105,8 @@ TEST(LockMachineTest, ReleaseByAStrangerChangesNothing) {
 
 TEST(LockMachineTest, AZombieReleaseCannotFreeTheNextAcquisition) {
   Driver d;
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.release(1);
   EXPECT_EQ(d.release(1).outcome, Outcome::kGone);
   EXPECT_EQ(d.holders(), Ids{2});
@@ -109,7 +114,9 @@ TEST(LockMachineTest, AZombieReleaseCannotFreeTheNextAcquisition) {
 
 TEST(LockMachineTest, AWaiterThatLeavesIsNotWaitedFor) {
   Driver d;
-  d.line_up(3);
+  d.acquire(1);
+  d.acquire(2);
+  d.acquire(3);
   EXPECT_EQ(d.cancel(2).outcome, Outcome::kCancelled);
   EXPECT_EQ(d.did(EffectKind::kCancelled), Ids{2});
   d.release(1);
@@ -118,14 +125,16 @@ TEST(LockMachineTest, AWaiterThatLeavesIsNotWaitedFor) {
 
 TEST(LockMachineTest, ReleaseOfAWaiterIsACancel) {
   Driver d;
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   EXPECT_EQ(d.release(2).outcome, Outcome::kCancelled);
   EXPECT_EQ(d.waiters(), Ids{});
 }
 
 TEST(LockMachineTest, CancelOfAGrantHandsOnInTheSameStep) {
   Driver d;
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   EXPECT_EQ(d.cancel(1).outcome, Outcome::kReleased);
   EXPECT_EQ(d.holders(), Ids{2});
 }
@@ -165,7 +174,8 @@ TEST(LockMachineTest, MalformedRequestsAreInvalid) {
 
 TEST(LockMachineTest, BreakFreesTheHolderWithThatToken) {
   Driver d;
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   const auto by = std::make_shared<OwnerInfo>(OwnerInfo{.owner = "operator"});
   EXPECT_EQ(d.apply(Break{.name = d.name, .token = token(1), .by = by}).outcome,
             Outcome::kReleased);
@@ -176,7 +186,8 @@ TEST(LockMachineTest, BreakFreesTheHolderWithThatToken) {
 
 TEST(LockMachineTest, ABreakCannotHitANewerHolder) {
   Driver d;
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.release(1);
   EXPECT_EQ(d.apply(Break{.name = d.name, .token = token(1)}).outcome, Outcome::kNotHeld);
   EXPECT_EQ(d.apply(Break{.name = "other", .token = token(1)}).outcome, Outcome::kNotHeld);
@@ -203,7 +214,8 @@ TEST(LockMachineTest, AValueStaysAfterItsHolder) {
 
 TEST(LockMachineTest, OnlyAHolderSetsAValueAndOnlyASmallOne) {
   Driver d;
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   EXPECT_EQ(d.apply(SetValue{.name = d.name, .id = id(2), .value = "x"}).outcome,
             Outcome::kNotHeld);
   EXPECT_EQ(d.apply(SetValue{d.name, id(1), std::string(4097, 'x')}).outcome, Outcome::kTooLarge);

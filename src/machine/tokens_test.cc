@@ -42,7 +42,8 @@ TEST(TokensTest, SurviveTheirLocksBeingForgotten) {
 TEST(TokensTest, OfAForgottenLockRaiseThoseOfTheOthersOnly) {
   Driver d;
   d.name = "kept";
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.name = "forgotten";
   for (std::uint64_t who = 1; who <= 9; ++who) {
     d.acquire(who);
@@ -78,7 +79,8 @@ TEST(TokensTest, NothingIsGrantedAboveTheCeiling) {
 
 TEST(TokensTest, AWaiterWithoutATokenWaitsOnUntilTheCeilingRises) {
   Driver d(Limits{.token_ceiling = 1});
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.release(1);
   EXPECT_EQ(d.did(EffectKind::kGranted), Ids{});
   EXPECT_EQ(d.waiters(), Ids{2});
@@ -92,7 +94,8 @@ TEST(TokensTest, AWaiterWithoutATokenWaitsOnUntilTheCeilingRises) {
 
 TEST(TokensTest, ACeilingThatRisesTooLittleChangesNothing) {
   Driver d(Limits{.token_ceiling = 10}, token(9));
-  d.line_up(2);
+  d.acquire(1);
+  d.acquire(2);
   d.release(1);
   d.machine.set_token_ceiling(10);
   EXPECT_EQ(d.machine.next_event(), at(30));

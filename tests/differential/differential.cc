@@ -100,7 +100,8 @@ class Run {
  private:
   Client& any_client() { return *dice_.pick(clients_); }
   // All requests of one acquisition come from one client.
-  Client& client_of(AcquisitionId id) { return *clients_[id.low % clients_.size()]; }
+  std::size_t client_number(AcquisitionId id) const { return id.low % clients_.size(); }
+  Client& client_of(AcquisitionId id) { return *clients_[client_number(id)]; }
   AcquisitionId fresh() { return {0xD1FF'0000'0000U + seed_, ++last_id_}; }
   Duration some_lease() { return std::chrono::milliseconds(500 * (1 + dice_.below(16))); }
 
@@ -145,7 +146,7 @@ class Run {
     port::AcquireRequest sent = what.request;
     sent.deadline = soon();
     sent.issue = client_of(sent.id).issue_of(sent.id);
-    const auto expected = model_.acquire(sent);
+    const auto expected = model_.acquire(sent, client_number(sent.id));
     std::optional<Result<TicketState>> got;
     if (dice_.one_in(2)) got = client_of(sent.id).store().acquire_inline(sent);
     if (!got) {
@@ -200,9 +201,14 @@ class Run {
     const Known& one = some();
     const std::string name = one.request.name;
     const AcquisitionId id = one.request.id;
-    const auto expected = release ? model_.release(name, id) : model_.cancel(name, id);
+    const std::size_t client = client_number(id);
+    const std::uint64_t issue = client_of(id).issue_of(id);
+    const auto expected =
+        release ? model_.release(name, id, client, issue) : model_.cancel(name, id, client, issue);
     std::optional<Result<EndStatus>> got;
-    if (release && dice_.one_in(2)) got = client_of(id).store().release_inline({name, id, soon()});
+    if (release && dice_.one_in(2)) {
+      got = client_of(id).store().release_inline({name, id, soon(), issue});
+    }
     if (!got) got = release ? client_of(id).release(name, id) : client_of(id).cancel(name, id);
     compare_plain(release ? "release" : "cancel", name, id, expected, *got);
   }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/machine/lock_machine.h"
@@ -27,6 +28,11 @@ struct DifferentialTraits {
   Duration tombstone{};
   // The client's side refuses an acquire of an id whose release or cancel it has sent.
   bool client_remembers_ends = false;
+  // The store refuses an acquire whose number is not above the highest that made a ticket, or was
+  // ended, for that client and lock, unless the ticket is there.
+  bool numbers_are_remembered = false;
+  // A single plain holder whose lease is over releases like one in time, if nobody came meanwhile.
+  bool late_release_counts = false;
 };
 
 // The model: machines that are asked what the store is asked.
@@ -37,10 +43,13 @@ class Model {
   void pass(Duration time) { now_ += time; }
   machine::Instant now() const { return now_; }
 
-  Result<TicketState> acquire(const port::AcquireRequest& request);
   Result<TicketState> renew(const port::RenewItem& item);
-  Result<EndStatus> release(const std::string& name, AcquisitionId id);
-  Result<EndStatus> cancel(const std::string& name, AcquisitionId id);
+  // `client` and `issue`: who asks, and with which number.
+  Result<TicketState> acquire(const port::AcquireRequest& request, std::size_t client);
+  Result<EndStatus> release(const std::string& name, AcquisitionId id, std::size_t client,
+                            std::uint64_t issue);
+  Result<EndStatus> cancel(const std::string& name, AcquisitionId id, std::size_t client,
+                           std::uint64_t issue);
   Result<TicketState> downgrade(const std::string& name, AcquisitionId id);
   Result<bool> break_lock(const std::string& name, Token token);
   Result<bool> set_value(const std::string& name, AcquisitionId id, std::string value);
@@ -49,7 +58,10 @@ class Model {
   std::optional<LockInfo> inspect(const std::string& name);
 
  private:
-  Result<EndStatus> end(const std::string& name, AcquisitionId id, machine::Action action);
+  Result<EndStatus> end(const std::string& name, AcquisitionId id, machine::Action action,
+                        std::size_t client, std::uint64_t issue);
+  bool ends_late(const std::string& name, AcquisitionId id);
+  bool stands(const std::string& name, AcquisitionId id);
   machine::LockMachine& machine_of(const std::string& name);
   machine::Reply apply(const std::string& name, machine::Action action);
 
@@ -57,6 +69,7 @@ class Model {
   machine::Instant now_;
   std::map<std::string, machine::LockMachine> machines_;
   std::set<AcquisitionId> ended_;
+  std::map<std::pair<std::string, std::size_t>, std::uint64_t> numbers_;
 };
 
 // How often each command got each kind of answer: a test that never saw some proves little.

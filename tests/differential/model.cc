@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "src/port/outcome.h"
 #include "tests/differential/differential.h"
 
@@ -19,9 +21,15 @@ machine::Reply Model::apply(const std::string& name, machine::Action action) {
   return reply;
 }
 
-Result<TicketState> Model::acquire(const port::AcquireRequest& request) {
+Result<TicketState> Model::acquire(const port::AcquireRequest& request, std::size_t client) {
   if (ended_.contains(request.id)) return TicketState{.status = TicketStatus::kGone};
+  std::uint64_t& highest = numbers_[{request.name, client}];
+  if (traits_.numbers_are_remembered && request.issue <= highest) {
+    apply(request.name, machine::Tick{});
+    if (!stands(request.name, request.id)) return TicketState{.status = TicketStatus::kGone};
+  }
   const auto reply = apply(request.name, port::to_command(request));
+  if (stands(request.name, request.id)) highest = std::max(highest, request.issue);
   const auto image = machine_of(request.name).inspect(request.name);
   return port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
 }
@@ -30,17 +38,41 @@ Result<TicketState> Model::renew(const port::RenewItem& item) {
   return port::to_ticket_state(apply(item.name, port::to_command(item)), item.name, now_);
 }
 
-Result<EndStatus> Model::end(const std::string& name, AcquisitionId id, machine::Action action) {
+bool Model::stands(const std::string& name, AcquisitionId id) {
+  const auto image = machine_of(name).inspect(name);
+  return image && std::any_of(image->tickets.begin(), image->tickets.end(),
+                              [&](const auto& ticket) { return ticket.id == id; });
+}
+
+bool Model::ends_late(const std::string& name, AcquisitionId id) {
+  const auto image = machine_of(name).inspect(name);
+  if (!image || image->tickets.size() != 1 || image->policy != Policy::kFair) return false;
+  const machine::TicketImage& ticket = image->tickets.front();
+  return ticket.id == id && ticket.held && ticket.mode.kind == machine::ModeKind::kExclusive &&
+         ticket.lease_end <= now_;
+}
+
+Result<EndStatus> Model::end(const std::string& name, AcquisitionId id, machine::Action action,
+                             std::size_t client, std::uint64_t issue) {
   if (traits_.client_remembers_ends) ended_.insert(id);
-  return port::to_end_status(apply(name, std::move(action)), name);
+  const bool late = traits_.late_release_counts && ends_late(name, id);
+  const auto status = port::to_end_status(apply(name, std::move(action)), name);
+  if (late) return EndStatus::kReleased;
+  if (status && *status == EndStatus::kGone) {
+    std::uint64_t& highest = numbers_[{name, client}];
+    highest = std::max(highest, issue);
+  }
+  return status;
 }
 
-Result<EndStatus> Model::release(const std::string& name, AcquisitionId id) {
-  return end(name, id, machine::Release{name, id, traits_.tombstone});
+Result<EndStatus> Model::release(const std::string& name, AcquisitionId id, std::size_t client,
+                                 std::uint64_t issue) {
+  return end(name, id, machine::Release{name, id, traits_.tombstone}, client, issue);
 }
 
-Result<EndStatus> Model::cancel(const std::string& name, AcquisitionId id) {
-  return end(name, id, machine::Cancel{name, id, traits_.tombstone});
+Result<EndStatus> Model::cancel(const std::string& name, AcquisitionId id, std::size_t client,
+                                std::uint64_t issue) {
+  return end(name, id, machine::Cancel{name, id, traits_.tombstone}, client, issue);
 }
 
 Result<TicketState> Model::downgrade(const std::string& name, AcquisitionId id) {

@@ -33,15 +33,14 @@ class Wire {
   bool open(const Remote& remote, const Endpoint& endpoint);
   // Connecting and TLS, a step at a time, until kDone. To be called when what it wanted is there.
   Outcome dial();
-  enum class Wait { kNever, kAWhile };
-  // kFailed also when the peer has closed. kAWhile: waits for bytes, a quarter of a second at most
-  // (then: kWantRead), once let_reads_wait() was called.
-  Outcome read(char* into, std::size_t size, Wait wait = Wait::kNever);
+  // kFailed with no bytes also when the peer closed.
+  Outcome read(char* into, std::size_t size);
   // Some of the bytes. After kWant... the same bytes must be given again.
   Outcome write(std::string_view bytes);
   // Whether read() may have more without the socket becoming readable.
   bool buffers() const noexcept { return tls_ != nullptr; }
 
+  // From now on read() waits for bytes, a quarter of a second at most (then: kWantRead).
   void let_reads_wait();
   // Whether the peer is known to have closed, or sent what nobody asked for.
   bool stale() const noexcept;
@@ -66,7 +65,7 @@ class Wire {
   bool set_up_tls(const Remote& remote);
 
   std::atomic<int> fd_{-1};
-  int recv_flags_ = 0;  // Of the read() under way.
+  int recv_flags_ = 0;
   bool connected_ = false;
   SslSession tls_;
   std::string where_;

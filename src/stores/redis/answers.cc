@@ -1,0 +1,194 @@
+#include "src/stores/redis/answers.h"
+
+#include <charconv>
+
+#include "src/base/random.h"
+#include "src/machine/image.h"
+#include "src/port/outcome.h"
+#include "src/stores/redis/fields.h"
+#include "src/stores/redis/owner_json.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+using machine::Duration;
+using machine::Instant;
+using machine::Outcome;
+using machine::Reply;
+
+Error no_answer(std::string_view text) {
+  return {Errc::kCorruptState, "the server gave an answer that is none of Holdfast's scripts: '" +
+                                   std::string(text.substr(0, 80)) + "'"};
+}
+
+struct Word {
+  std::string_view text;
+  Outcome outcome;
+};
+constexpr Word kWords[] = {
+    {"held", Outcome::kHeld},         {"waiting", Outcome::kWaiting},
+    {"busy", Outcome::kBusy},         {"gone", Outcome::kGone},
+    {"released", Outcome::kReleased}, {"cancelled", Outcome::kCancelled},
+    {"done", Outcome::kDone},         {"notheld", Outcome::kNotHeld},
+    {"mismatch", Outcome::kMismatch}, {"toolarge", Outcome::kTooLarge},
+    {"full", Outcome::kQueueFull},    {"deadlock", Outcome::kWouldDeadlock},
+    {"invalid", Outcome::kInvalid},   {"exhausted", Outcome::kExhausted},
+    {"ended", Outcome::kInvalid},
+};
+
+void read_terms(Fields& fields, Reply& reply) {
+  reply.seq = fields.number();
+  reply.lease = Duration(fields.number<std::int64_t>());
+}
+
+// "<family> <policy> <capacity>" of a mismatch.
+machine::LockImage in_use(std::string_view text) {
+  Fields fields(text);
+  machine::LockImage image;
+  const bool permits = fields.word() == "p";
+  image.kind = permits ? machine::ModeKind::kPermits : machine::ModeKind::kExclusive;
+  image.policy = fields.word() == "b" ? port::Policy::kBarging : port::Policy::kFair;
+  image.capacity = fields.number<std::uint32_t>();
+  return image;
+}
+
+}  // namespace
+
+Result<Reply> parse_answer(std::string_view text) {
+  Fields fields(text);
+  const std::string_view head = fields.word();
+  for (const Word& word : kWords) {
+    if (word.text != head) continue;
+    Reply reply;
+    reply.outcome = word.outcome;
+    if (word.outcome == Outcome::kHeld) {
+      reply.token = {0, fields.number()};
+      read_terms(fields, reply);
+    } else if (word.outcome == Outcome::kWaiting) {
+      read_terms(fields, reply);
+      reply.position = fields.number<std::uint32_t>();
+      reply.next_expiry = Instant(Duration(fields.number<std::int64_t>()));
+    } else if (word.outcome == Outcome::kBusy) {
+      reply.next_expiry = Instant(Duration(fields.number<std::int64_t>()));
+    }
+    if (!fields.good()) return no_answer(text);
+    return reply;
+  }
+  return no_answer(text);
+}
+
+Result<port::TicketState> acquire_answer(std::string_view text,
+                                         const port::AcquireRequest& request) {
+  const auto reply = parse_answer(text);
+  if (!reply) return reply.error();
+  machine::LockImage current;
+  if (reply->outcome == Outcome::kMismatch) {
+    current = in_use(text.substr(text.find(' ') + 1));
+  } else if (text == "invalid" && request.upgrade_of) {
+    // The ticket to upgrade holds, but is not one that can be upgraded.
+    machine::TicketImage base;
+    base.id = request.upgrade_of;
+    base.held = true;
+    current.tickets.push_back(base);
+  }
+  return port::to_acquire_result(*reply, request, &current, Instant());
+}
+
+Result<port::TicketState> renew_answer(std::string_view text, const port::RenewItem& item) {
+  if (text.starts_with("broken ")) {
+    const BreakInfo trace = trace_from_json(text.substr(7));
+    const bool ours = port::to_public(item.token) == trace.token && item.token != port::Token{};
+    if (ours) return port::broken_error(item.name, trace);
+    return port::TicketState{.status = port::TicketStatus::kGone};
+  }
+  if (text.starts_with("error ")) {
+    const std::string what = "lock '" + item.name + "'";
+    if (auto known = script_error(text, what)) return *std::move(known);
+    return Error(Errc::kOutcomeUnknown, what + ": the server said " + std::string(text.substr(6)));
+  }
+  const auto reply = parse_answer(text);
+  if (!reply) return reply.error();
+  return port::to_ticket_state(*reply, item.name, Instant());
+}
+
+Result<port::TicketState> downgrade_answer(std::string_view text, const std::string& name) {
+  const auto reply = parse_answer(text);
+  if (!reply) return reply.error();
+  return port::to_ticket_state(*reply, name, Instant());
+}
+
+Result<port::EndStatus> end_answer(std::string_view text, const std::string& name) {
+  const auto reply = parse_answer(text);
+  if (!reply) return reply.error();
+  return port::to_end_status(*reply, name);
+}
+
+Result<bool> done_answer(std::string_view text, const std::string& name) {
+  const auto reply = parse_answer(text);
+  if (!reply) return reply.error();
+  return port::to_done(*reply, name);
+}
+
+std::optional<Error> script_error(std::string_view message, std::string_view what) {
+  const auto from = [&](std::string_view word) -> std::optional<std::string> {
+    const std::size_t at = message.find(word);
+    if (at == std::string_view::npos) return std::nullopt;
+    std::string_view rest = message.substr(at + word.size());
+    rest = rest.substr(0, rest.find(" script:"));  // Redis adds where in which script.
+    return std::string(rest);
+  };
+  if (const auto version = from("HOLDFAST-VERSION ")) {
+    return Error(Errc::kVersionMismatch,
+                 std::string(what) + ": the lock was written in format " + *version +
+                     ", which a later version of Holdfast made; update this program");
+  }
+  if (const auto place = from("HOLDFAST-CORRUPT ")) {
+    return Error(Errc::kCorruptState, std::string(what) + ": what is stored is not Holdfast's (" +
+                                          *place +
+                                          "); look at it with redis-cli, and delete the "
+                                          "key if nobody holds the lock");
+  }
+  return std::nullopt;
+}
+
+std::optional<port::Push> parse_push(std::string_view payload) {
+  Fields fields(payload);
+  const std::string_view kind = fields.word();
+  const auto id = parse_id(fields.word());
+  if (!id) return std::nullopt;
+  port::Push push;
+  push.id = *id;
+  if (kind == "hint") {
+    push.kind = port::Push::Kind::kHint;
+    return push;
+  }
+  if (kind != "granted") return std::nullopt;
+  push.kind = port::Push::Kind::kGranted;
+  push.state.status = port::TicketStatus::kHeld;
+  push.state.token = {0, fields.number()};
+  push.state.seq = fields.number();
+  push.state.lease = Duration(fields.number<std::int64_t>());
+  if (!fields.good()) return std::nullopt;
+  return push;
+}
+
+std::string id_text(const port::AcquisitionId& id) { return base::to_hex(id.high, id.low); }
+
+std::optional<port::AcquisitionId> parse_id(std::string_view text) {
+  if (text.size() != 32) return std::nullopt;
+  port::AcquisitionId id;
+  const char* const middle = text.data() + 16;
+  const auto high = std::from_chars(text.data(), middle, id.high, 16);
+  const auto low = std::from_chars(middle, middle + 16, id.low, 16);
+  if (high.ec != std::errc() || low.ec != std::errc()) return std::nullopt;
+  if (high.ptr != middle || low.ptr != middle + 16) return std::nullopt;
+  return id;
+}
+
+std::string padded(std::uint64_t value) {
+  std::string digits = std::to_string(value);
+  if (digits.size() < 16) digits.insert(0, 16 - digits.size(), '0');
+  return digits;
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,41 @@
+// What the scripts answer, as the lock machine would have said it.
+//
+// Thread-safety: pure functions.
+// Errors: kCorruptState: the text is no answer of these scripts.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "holdfast/result.h"
+#include "src/machine/command.h"
+#include "src/port/store.h"
+
+namespace holdfast::stores::redis {
+
+// "held <token> <seq> <lease>", "waiting <seq> <lease> <ahead> <next>", "busy <next>", "gone" ...
+// Instants in it count from the answer itself.
+Result<machine::Reply> parse_answer(std::string_view text);
+
+Result<port::TicketState> acquire_answer(std::string_view text,
+                                         const port::AcquireRequest& request);
+// Also "broken <trace>", of whichever grant was broken last, and "error <message>".
+Result<port::TicketState> renew_answer(std::string_view text, const port::RenewItem& item);
+Result<port::TicketState> downgrade_answer(std::string_view text, const std::string& name);
+Result<port::EndStatus> end_answer(std::string_view text, const std::string& name);
+Result<bool> done_answer(std::string_view text, const std::string& name);
+
+// What a script raised: kVersionMismatch and kCorruptState by its own words; empty otherwise.
+std::optional<Error> script_error(std::string_view message, std::string_view what);
+
+// "granted <id> <token> <seq> <lease>" and "hint <id>".
+std::optional<port::Push> parse_push(std::string_view payload);
+
+// 32 hexadecimal digits.
+std::string id_text(const port::AcquisitionId& id);
+std::optional<port::AcquisitionId> parse_id(std::string_view text);
+
+// 16 digits, as scripts compare them.
+std::string padded(std::uint64_t value);
+
+}  // namespace holdfast::stores::redis

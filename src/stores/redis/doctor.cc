@@ -1,0 +1,218 @@
+#include "src/stores/redis/doctor.h"
+
+#include <charconv>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace holdfast::stores::redis {
+namespace {
+
+using Facts = std::map<std::string, std::string, std::less<>>;
+
+// "name:value" lines of INFO.
+void read_info(std::string_view text, Facts& facts) {
+  while (!text.empty()) {
+    const std::size_t end = text.find("\r\n");
+    const std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 2);
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos || line.front() == '#') continue;
+    facts.emplace(line.substr(0, colon), line.substr(colon + 1));
+  }
+}
+
+long number_in(std::string_view text) {
+  long value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+class Examination : public std::enable_shared_from_this<Examination> {
+ public:
+  Examination(DoctorAccess access, const RedisAddress& address, base::BootInstant deadline,
+              port::Done<std::vector<Finding>> done)
+      : access_(std::move(access)),
+        tls_(address.tls || !address.socket_path.empty()),
+        deadline_(deadline),
+        done_(std::move(done)) {}
+
+  void start() {
+    access_.read({"INFO"}, deadline_, [self = shared_from_this()](const Result<Reply>& reply) {
+      if (!reply && reply.error().code() != Errc::kPermissionDenied) {
+        return self->done_(reply.error());
+      }
+      self->may_info_ = reply.has_value();
+      if (reply) read_info(reply->text, self->facts_);
+      self->ask_config();
+    });
+  }
+
+ private:
+  void ask_config() {
+    access_.read({"CONFIG", "GET", "*"}, deadline_,
+                 [self = shared_from_this()](const Result<Reply>& reply) {
+                   self->may_config_ = reply.has_value();
+                   if (reply) {
+                     for (std::size_t i = 0; i + 1 < reply->items.size(); i += 2) {
+                       self->facts_["config " + reply->items[i].text] = reply->items[i + 1].text;
+                     }
+                   }
+                   self->ask_time();
+                 });
+  }
+
+  void ask_time() {
+    access_.read({"TIME"}, deadline_, [self = shared_from_this()](const Result<Reply>& reply) {
+      if (reply && reply->items.size() == 2) {
+        const auto server = std::chrono::seconds(number_in(reply->items[0].text));
+        const auto here = base::wall_now().time_since_epoch();
+        self->clock_ahead_ = std::chrono::duration_cast<std::chrono::seconds>(server - here);
+      }
+      self->conclude();
+    });
+  }
+
+  std::string_view fact(std::string_view name) const {
+    const auto found = facts_.find(name);
+    return found == facts_.end() ? std::string_view() : std::string_view(found->second);
+  }
+
+  void add(Severity severity, std::string topic, std::string what, std::string advice = {}) {
+    findings_.push_back({severity, std::move(topic), std::move(what), std::move(advice)});
+  }
+
+  void conclude() {
+    judge_server();
+    judge_memory();
+    judge_persistence();
+    judge_replicas();
+    judge_clock();
+    judge_access();
+    done_(std::move(findings_));
+  }
+
+  void judge_server();
+  void judge_memory();
+  void judge_persistence();
+  void judge_replicas();
+  void judge_clock();
+  void judge_access();
+
+  const DoctorAccess access_;
+  const bool tls_;
+  const base::BootInstant deadline_;
+  const port::Done<std::vector<Finding>> done_;
+  Facts facts_;
+  bool may_info_ = false;
+  bool may_config_ = false;
+  std::optional<std::chrono::seconds> clock_ahead_;
+  std::vector<Finding> findings_;
+};
+
+void Examination::judge_server() {
+  if (!may_info_) {
+    add(Severity::kWarning, "server", "this user may not ask for INFO; little can be said",
+        "run the doctor as a user with +info +config|get");
+    return;
+  }
+  const std::string version(fact("valkey_version").empty() ? fact("redis_version")
+                                                           : fact("valkey_version"));
+  const std::string kind = fact("valkey_version").empty() ? "Redis " : "Valkey ";
+  if (number_in(fact("redis_version")) < 7) {
+    add(Severity::kWarning, "version", kind + version + ", which Holdfast is not tested with",
+        "use Redis 7.0 or later, or Valkey");
+  } else {
+    add(Severity::kOk, "version", kind + version);
+  }
+  if (fact("redis_mode") == "cluster") {
+    add(Severity::kProblem, "cluster", "the server is a node of a cluster",
+        "use a single server; this store does not follow redirections");
+  }
+}
+
+void Examination::judge_memory() {
+  const std::string policy(may_config_ ? fact("config maxmemory-policy")
+                                       : fact("maxmemory_policy"));
+  if (policy.empty()) return;
+  if (policy == "noeviction") {
+    add(Severity::kOk, "eviction", "maxmemory-policy is noeviction: no lock is ever evicted");
+  } else if (fact("maxmemory") == "0") {
+    add(Severity::kProblem, "eviction",
+        "maxmemory-policy is " + policy + "; no limit is set now, but with one locks are evicted",
+        "set maxmemory-policy noeviction");
+  } else {
+    add(Severity::kProblem, "eviction",
+        "maxmemory-policy is " + policy + ": a lock that is held can be evicted, and is free then",
+        "set maxmemory-policy noeviction");
+  }
+}
+
+void Examination::judge_persistence() {
+  if (!may_info_) return;
+  if (fact("aof_enabled") != "1") {
+    add(Severity::kWarning, "persistence",
+        "no append-only file: after a crash of the server its locks are forgotten, and two may "
+        "believe they hold one",
+        "set appendonly yes and appendfsync always, or rely on fencing tokens");
+    return;
+  }
+  const std::string_view fsync = fact("config appendfsync");
+  if (fsync == "always") {
+    add(Severity::kOk, "persistence", "appendfsync always: answered changes survive a crash");
+  } else {
+    add(Severity::kWarning, "persistence",
+        "append-only file with appendfsync " + std::string(fsync.empty() ? "unknown" : fsync) +
+            ": a crash of the host forgets what was answered last",
+        "set appendfsync always, or rely on fencing tokens");
+  }
+}
+
+void Examination::judge_replicas() {
+  if (!may_info_) return;
+  if (fact("role") == "slave") {
+    add(Severity::kProblem, "role", "the server is a replica, which refuses to lock",
+        "connect to the primary");
+  } else if (number_in(fact("connected_slaves")) > 0) {
+    add(Severity::kWarning, "replicas",
+        std::string(fact("connected_slaves")) +
+            " replicas: replication is asynchronous, so that a promoted one may not know of a lock",
+        "rely on fencing tokens, or wait out the longest lease before a replica is promoted");
+  } else {
+    add(Severity::kOk, "replicas", "none: no fail-over can lose a lock");
+  }
+}
+
+void Examination::judge_clock() {
+  if (!clock_ahead_) return;
+  const auto off = clock_ahead_->count() < 0 ? -*clock_ahead_ : *clock_ahead_;
+  if (off < std::chrono::seconds(2)) {
+    add(Severity::kOk, "clock", "the server's wall clock agrees with this host's");
+    return;
+  }
+  add(Severity::kWarning, "clock",
+      "the server's wall clock is " + std::to_string(off.count()) + " s " +
+          (clock_ahead_->count() < 0 ? "behind" : "ahead of") + " this host's",
+      "leases end by the server's clock: have both disciplined by NTP, slewing, not stepping");
+}
+
+void Examination::judge_access() {
+  if (!may_config_) {
+    add(Severity::kOk, "rights", "this user may not read the configuration",
+        "run the doctor as a user with +config|get to have it judged");
+  }
+  if (!tls_) {
+    add(Severity::kOk, "transport", "not encrypted",
+        "use rediss:// where others can read the network");
+  }
+}
+
+}  // namespace
+
+void examine(DoctorAccess access, const RedisAddress& address, base::BootInstant deadline,
+             port::Done<std::vector<Finding>> done) {
+  std::make_shared<Examination>(std::move(access), address, deadline, std::move(done))->start();
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,25 @@
+// What a running server, as it is configured now, makes of the store's promises.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/guarantees.h"
+#include "src/port/store.h"
+#include "src/stores/redis/reply.h"
+#include "src/stores/redis/url.h"
+
+namespace holdfast::stores::redis {
+
+struct DoctorAccess {
+  std::function<void(const std::vector<std::string_view>& words, base::BootInstant deadline,
+                     port::Done<Reply> done)>
+      read;
+};
+
+// Runs on the loop. A question that the user's rights do not allow is a finding, not an error.
+void examine(DoctorAccess access, const RedisAddress& address, base::BootInstant deadline,
+             port::Done<std::vector<Finding>> done);
+
+}  // namespace holdfast::stores::redis

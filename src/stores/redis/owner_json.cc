@@ -1,0 +1,82 @@
+#include "src/stores/redis/owner_json.h"
+
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "src/port/outcome.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxText = 2048;
+
+std::string shortened(const std::string& text) { return text.substr(0, kMaxText); }
+
+Json object_of(const machine::OwnerPtr& owner) {
+  if (!owner) return Json::object();
+  Json object{{"owner", shortened(owner->owner)},
+              {"host", shortened(owner->host)},
+              {"pid", owner->pid},
+              {"program", shortened(owner->program)},
+              {"since_unix_ms", owner->since_unix_ms}};
+  if (!owner->reason.empty()) object["reason"] = shortened(owner->reason);
+  return object;
+}
+
+std::string text_of(const Json& object) {
+  return object.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+Json parsed(std::string_view json) {
+  Json object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  return object.is_object() ? object : Json::object();
+}
+
+std::string string_in(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::int64_t number_in(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+machine::OwnerPtr owner_of(const Json& object) {
+  auto owner = std::make_shared<machine::OwnerInfo>();
+  owner->owner = string_in(object, "owner");
+  owner->host = string_in(object, "host");
+  owner->pid = number_in(object, "pid");
+  owner->program = string_in(object, "program");
+  owner->reason = string_in(object, "reason");
+  owner->since_unix_ms = number_in(object, "since_unix_ms");
+  return owner;
+}
+
+}  // namespace
+
+std::string to_json(const machine::OwnerPtr& owner) { return text_of(object_of(owner)); }
+
+machine::OwnerPtr owner_from_json(std::string_view json) { return owner_of(parsed(json)); }
+
+std::string trace_to_json(machine::Token token, const machine::OwnerPtr& by) {
+  // A string: readers that keep numbers as doubles would merge neighbouring tokens.
+  return text_of(Json{{"token", std::to_string(token.counter)}, {"by", object_of(by)}});
+}
+
+BreakInfo trace_from_json(std::string_view json) {
+  const Json object = parsed(json);
+  BreakInfo trace;
+  trace.token = holdfast::Token(0, std::strtoull(string_in(object, "token").c_str(), nullptr, 10));
+  const auto by = object.find("by");
+  trace.by = port::to_public(owner_of(by != object.end() ? *by : Json::object()));
+  return trace;
+}
+
+}  // namespace holdfast::stores::redis

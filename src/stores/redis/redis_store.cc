@@ -1,0 +1,511 @@
+#include "src/stores/redis/redis_store.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "src/base/local_mutex.h"
+#include "src/base/random.h"
+#include "src/stores/redis/answers.h"
+#include "src/stores/redis/direct_link.h"
+#include "src/stores/redis/doctor.h"
+#include "src/stores/redis/keys.h"
+#include "src/stores/redis/listing.h"
+#include "src/stores/redis/lock_view.h"
+#include "src/stores/redis/owner_json.h"
+#include "src/stores/redis/pipeline.h"
+#include "src/stores/redis/promises.h"
+#include "src/stores/redis/script_call.h"
+#include "src/stores/redis/subscriber.h"
+
+namespace holdfast::stores {
+namespace {
+
+using port::Done;
+using port::EndStatus;
+using port::TicketState;
+using port::TicketStatus;
+using redis::Reply;
+using redis::ScriptCall;
+using redis::ScriptName;
+
+// Locks per script of renewals: each runs while all other clients wait.
+constexpr std::size_t kRenewalsPerScript = 128;
+constexpr std::size_t kMaxValue = 4096;
+
+Error closed_error() { return {Errc::kClosed, "the redis store was closed"}; }
+
+// "<P|T|Q><kind> <permits> <capacity> <policy> <may wait> <waiter ttl> <most waiters> <upgrade>"
+std::string terms_of(const port::AcquireRequest& request) {
+  const machine::Mode& mode = request.mode;
+  const bool permits = mode.kind == machine::ModeKind::kPermits;
+  const bool plain = mode.kind == machine::ModeKind::kExclusive &&
+                     request.policy == port::Policy::kFair && !request.upgrade_of;
+  std::string text;
+  text.reserve(96);
+  text += !plain ? 'Q' : request.may_wait ? 'P' : 'T';
+  text += permits ? 'p' : mode.kind == machine::ModeKind::kShared ? 's' : 'e';
+  text += ' ';
+  text += std::to_string(permits ? mode.permits : 1);
+  text += ' ';
+  text += std::to_string(permits ? mode.capacity : 1);
+  text += request.policy == port::Policy::kBarging ? " b " : " f ";
+  text += request.may_wait ? "1 " : "0 ";
+  text += std::to_string(request.waiter_ttl.count());
+  text += ' ';
+  text += std::to_string(request.max_waiters);
+  text += ' ';
+  text += request.upgrade_of ? redis::id_text(request.upgrade_of) : std::string("-");
+  return text;
+}
+
+// What the scripts take for granted.
+bool malformed(const port::AcquireRequest& request) {
+  const machine::Mode& mode = request.mode;
+  const bool exclusive = mode.kind == machine::ModeKind::kExclusive;
+  const bool permits = mode.kind == machine::ModeKind::kPermits;
+  return !request.id || request.ttl <= port::Duration::zero() ||
+         (request.may_wait && request.waiter_ttl <= port::Duration::zero()) ||
+         (request.upgrade_of && !exclusive) ||
+         (permits && (mode.permits == 0 || mode.capacity == 0));
+}
+
+Result<TicketState> refusal(const port::AcquireRequest& request) {
+  return redis::acquire_answer("invalid", request);
+}
+
+class RedisStore final : public port::Store {
+ public:
+  RedisStore(redis::RemotePtr remote, const port::StoreContext& context, RedisTuning tuning)
+      : loop_(context.loop),
+        listener_(context.listener),
+        tuning_(std::move(tuning)),
+        address_(remote->address.display()),
+        client_(base::to_hex(base::random_128().high, 0).substr(0, 16)),
+        pipeline_(*context.io, remote),
+        direct_(remote),
+        renewals_(remote),
+        subscriber_(*context.io, remote, redis::channel_of(client_),
+                    {[this](std::string_view payload) { on_message(payload); },
+                     [this] { on_resubscribed(); }}),
+        remote_(std::move(remote)) {}
+
+  // Errors: kUnavailable, kPermissionDenied.
+  Result<void> connect() {
+    const auto deadline = base::BootClock::now() + 2 * remote_->address.connect_timeout;
+    if (const auto found = remote_->resolver->resolve(deadline); !found) return found.error();
+    auto turn = direct_.try_take();
+    if (!turn) return closed_error();
+    const std::string_view words[] = {"PING"};
+    std::string wire;
+    redis::append_command(wire, words);
+    const auto replies = turn->call(wire, 1, deadline, /*reads_only=*/true);
+    if (!replies) return replies.error();
+    if (auto reply = redis::checked(replies->front(), address_); !reply) return reply.error();
+    // Ahead of need: who holds is told of a break, and the first who waits loses no time.
+    subscriber_.ensure(deadline, [](const Result<void>&) {});
+    return {};
+  }
+
+  Guarantees guarantees() const override { return redis::promises(); }
+
+  // A waiter is subscribed before it stands in the queue, or it might miss its grant. Whether it
+  // has to wait at all is found out without.
+  void acquire(port::AcquireRequest request, Done<TicketState> done) override {
+    if (malformed(request)) {
+      loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
+      return;
+    }
+    if (!request.may_wait || subscriber_.confirmed()) {
+      send_acquire(std::move(request), std::move(done));
+      return;
+    }
+    port::AcquireRequest attempt = request;
+    attempt.may_wait = false;
+    send_acquire(std::move(attempt), [this, request = std::move(request),
+                                      done = std::move(done)](Result<TicketState> state) mutable {
+      if (!state || state->status != TicketStatus::kBusy) return done(std::move(state));
+      const auto deadline = request.deadline;
+      subscriber_.ensure(deadline, [this, request = std::move(request), done = std::move(done)](
+                                       const Result<void>& subscribed) mutable {
+        if (!subscribed) return done(subscribed.error());
+        send_acquire(std::move(request), std::move(done));
+      });
+    });
+  }
+
+  void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
+             Done<std::vector<Result<TicketState>>> done) override {
+    auto states = renew_now(items, deadline);
+    loop_->post([this, items = std::move(items), states = std::move(states),
+                 done = std::move(done)]() mutable {
+      for (std::size_t i = 0; states && i < states->size(); ++i) note((*states)[i], items[i].id);
+      done(std::move(states));
+    });
+  }
+
+  void release(port::TicketRequest request, Done<EndStatus> done) override {
+    end("release", std::move(request), std::move(done));
+  }
+
+  void cancel(port::TicketRequest request, Done<EndStatus> done) override {
+    end("cancel", std::move(request), std::move(done));
+  }
+
+  void downgrade(port::TicketRequest request, Done<TicketState> done) override {
+    run(call(ScriptName::kDowngrade, request.name, {redis::id_text(request.id)}), request.deadline,
+        [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
+          if (!reply) return done(reply.error());
+          done(redis::downgrade_answer(reply->text, name));
+        });
+  }
+
+  void inspect(std::string name, base::BootInstant deadline,
+               Done<std::optional<LockInfo>> done) override {
+    run(call(ScriptName::kInspect, name, {}), deadline,
+        [name, done = std::move(done)](const Result<Reply>& reply) {
+          if (!reply) return done(reply.error());
+          done(redis::view_of(*reply, name));
+        });
+  }
+
+  void list(std::string prefix, std::size_t limit, base::BootInstant deadline,
+            Done<std::vector<LockInfo>> done) override {
+    redis::list_locks(
+        {[this](const std::vector<std::string_view>& words, base::BootInstant until,
+                Done<Reply> then) { read(words, until, std::move(then)); },
+         [this](std::string name, base::BootInstant until, Done<std::optional<LockInfo>> then) {
+           inspect(std::move(name), until, std::move(then));
+         }},
+        std::move(prefix), limit, deadline, std::move(done));
+  }
+
+  void break_lock(port::BreakRequest request, Done<bool> done) override {
+    const std::string token = request.token.epoch == 0 ? redis::padded(request.token.counter) : "-";
+    run(call(ScriptName::kBreak, request.name,
+             {token, redis::trace_to_json(request.token, request.by)}),
+        request.deadline,
+        [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
+          if (!reply) return done(reply.error());
+          done(redis::done_answer(reply->text, name));
+        });
+  }
+
+  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
+    return Error(Errc::kUnsupported, "the redis store does not tell every change");
+  }
+
+  void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) override {
+    redis::examine({[this](const std::vector<std::string_view>& words, base::BootInstant until,
+                           Done<Reply> then) { read(words, until, std::move(then)); }},
+                   remote_->address, deadline, std::move(done));
+  }
+
+  void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
+    if (value.size() > kMaxValue) {
+      loop_->post([name = holder.name, done = std::move(done)] {
+        done(redis::done_answer("toolarge", name));
+      });
+      return;
+    }
+    run(call(ScriptName::kSetValue, holder.name, {redis::id_text(holder.id), std::move(value)}),
+        holder.deadline, [name = holder.name, done = std::move(done)](const Result<Reply>& reply) {
+          if (!reply) return done(reply.error());
+          done(redis::done_answer(reply->text, name));
+        });
+  }
+
+  void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) override {
+    const std::string key = redis::record_key(name) + ":v";
+    read({"GET", key}, deadline, [done = std::move(done)](const Result<Reply>& reply) {
+      if (!reply) return done(reply.error());
+      done(reply->text);
+    });
+  }
+
+  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
+    run(call(ScriptName::kResize, request.name,
+             {redis::id_text(request.id), client_, std::to_string(capacity)}),
+        request.deadline,
+        [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
+          if (!reply) return done(reply.error());
+          done(redis::done_answer(reply->text, name));
+        });
+  }
+
+  std::optional<Result<TicketState>> acquire_inline(const port::AcquireRequest& request) override {
+    if (malformed(request)) return refusal(request);
+    if (request.may_wait && !subscriber_.confirmed()) return acquire_unsubscribed(request);
+    const auto reply = run_here(acquire_call(request), request.deadline);
+    if (!reply) return std::nullopt;
+    if (!*reply) return Result<TicketState>(reply->error());
+    auto state = redis::acquire_answer((*reply)->text, request);
+    if (state && state->status == TicketStatus::kWaiting) {
+      loop_->post([this, id = request.id] { waiting_.insert(id); });
+    }
+    return state;
+  }
+
+  std::optional<Result<EndStatus>> release_inline(const port::TicketRequest& request) override {
+    const auto reply = run_here(end_call("release", request), request.deadline);
+    if (!reply) return std::nullopt;
+    if (!*reply) return Result<EndStatus>(reply->error());
+    return redis::end_answer((*reply)->text, request.name);
+  }
+
+  void close(base::BootInstant deadline) override {
+    {
+      const base::LocalLock lock(mutex_);
+      for (auto now = base::BootClock::now(); ends_under_way_ > 0 && now < deadline;
+           now = base::BootClock::now()) {
+        ended_.wait_for(mutex_, deadline - now);
+      }
+    }
+    pipeline_.close();
+    subscriber_.close();
+    direct_.close();
+    renewals_.close();
+  }
+
+  void abandon_after_fork() noexcept override {
+    pipeline_.abandon_after_fork();
+    subscriber_.abandon_after_fork();
+    direct_.abandon_after_fork();
+    renewals_.abandon_after_fork();
+  }
+
+ private:
+  ScriptCall call(ScriptName name, const std::string& lock, std::vector<std::string> args) const {
+    ScriptCall made{name, redis::ScriptClock::kServer, {redis::record_key(lock)}, std::move(args)};
+    use_test_clock(made);
+    return made;
+  }
+
+  void use_test_clock(ScriptCall& made) const {
+    if (!tuning_.now) return;
+    made.clock = redis::ScriptClock::kArgument;
+    made.args.push_back(
+        redis::padded(static_cast<std::uint64_t>(tuning_.now().time_since_epoch().count())));
+  }
+
+  ScriptCall acquire_call(const port::AcquireRequest& request) const {
+    return call(
+        ScriptName::kAcquire, request.name,
+        {redis::id_text(request.id), client_, redis::padded(request.issue),
+         std::to_string(request.ttl.count()), redis::to_json(request.owner), terms_of(request)});
+  }
+
+  ScriptCall end_call(std::string how, const port::TicketRequest& request) const {
+    return call(
+        ScriptName::kEnd, request.name,
+        {redis::id_text(request.id), client_, redis::padded(request.issue), std::move(how)});
+  }
+
+  // By its hash, and whole where the server does not know it (after a restart or a fail-over).
+  void run(ScriptCall script, base::BootInstant deadline, Done<Reply> done) {
+    redis::Command command{script.by_hash(), script.reads_only()};
+    pipeline_.send(std::move(command), deadline,
+                   [this, script = std::move(script), deadline,
+                    done = std::move(done)](Result<Reply> reply) mutable {
+                     if (!redis::is_unknown_script(reply)) {
+                       return done(redis::checked(std::move(reply), address_));
+                     }
+                     pipeline_.send({script.whole(), script.reads_only()}, deadline,
+                                    [this, done = std::move(done)](Result<Reply> whole) {
+                                      done(redis::checked(std::move(whole), address_));
+                                    });
+                   });
+  }
+
+  // On the calling thread; nullopt: another is using the connection for that.
+  std::optional<Result<Reply>> run_here(const ScriptCall& script, base::BootInstant deadline) {
+    auto turn = direct_.try_take();
+    if (!turn) return std::nullopt;
+    auto replies = turn->call(script.by_hash(), 1, deadline);
+    if (replies && is_unknown_script(replies->front())) {
+      replies = turn->call(script.whole(), 1, deadline);
+    }
+    if (!replies) return Result<Reply>(replies.error());
+    return redis::checked(std::move(replies->front()), address_);
+  }
+
+  void read(const std::vector<std::string_view>& words, base::BootInstant deadline,
+            Done<Reply> done) {
+    redis::Command command;
+    command.reads_only = true;
+    redis::append_command(command.wire, words);
+    pipeline_.send(std::move(command), deadline,
+                   [this, done = std::move(done)](Result<Reply> reply) {
+                     done(redis::checked(std::move(reply), address_));
+                   });
+  }
+
+  // Without waiting; nullopt when it would have to.
+  std::optional<Result<TicketState>> acquire_unsubscribed(port::AcquireRequest request) {
+    request.may_wait = false;
+    auto state = acquire_inline(request);
+    if (state && *state && (*state)->status == TicketStatus::kBusy) return std::nullopt;
+    return state;
+  }
+
+  void send_acquire(port::AcquireRequest request, Done<TicketState> done) {
+    ScriptCall script = acquire_call(request);
+    const auto deadline = request.deadline;
+    run(std::move(script), deadline,
+        [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
+          if (!reply) return done(reply.error());
+          auto state = redis::acquire_answer(reply->text, request);
+          note(state, request.id);
+          done(std::move(state));
+        });
+  }
+
+  void end(const char* how, port::TicketRequest request, Done<EndStatus> done) {
+    {
+      const base::LocalLock lock(mutex_);
+      ++ends_under_way_;
+    }
+    ScriptCall script = end_call(how, request);
+    const auto deadline = request.deadline;
+    run(std::move(script), deadline,
+        [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
+          waiting_.erase(request.id);
+          {
+            const base::LocalLock lock(mutex_);
+            if (--ends_under_way_ == 0) ended_.notify_all();
+          }
+          if (!reply) return done(reply.error());
+          done(redis::end_answer(reply->text, request.name));
+        });
+  }
+
+  // One script for many locks, all of them one write.
+  Result<std::vector<Result<TicketState>>> renew_now(const std::vector<port::RenewItem>& items,
+                                                     base::BootInstant deadline) {
+    auto turn = renewals_.try_take();
+    if (!turn) return closed_error();
+    std::string wire;
+    std::vector<ScriptCall> scripts;
+    for (std::size_t from = 0; from < items.size(); from += kRenewalsPerScript) {
+      scripts.push_back(renew_call(items, from, std::min(items.size(), from + kRenewalsPerScript)));
+      wire += scripts.back().by_hash();
+    }
+    auto replies = turn->call(wire, scripts.size(), deadline);
+    if (!replies) return replies.error();
+    std::vector<Result<TicketState>> states;
+    states.reserve(items.size());
+    for (std::size_t i = 0; i < scripts.size(); ++i) {
+      Result<Reply> reply = std::move((*replies)[i]);
+      if (is_unknown_script(reply)) {
+        auto again = turn->call(scripts[i].whole(), 1, deadline);
+        reply = again ? Result<Reply>(std::move(again->front())) : Result<Reply>(again.error());
+      }
+      append_states(redis::checked(std::move(reply), address_), scripts[i].keys.size(), items,
+                    states);
+    }
+    return states;
+  }
+
+  ScriptCall renew_call(const std::vector<port::RenewItem>& items, std::size_t from,
+                        std::size_t to) const {
+    ScriptCall made{ScriptName::kRenew, redis::ScriptClock::kServer, {}, {client_}};
+    for (std::size_t i = from; i < to; ++i) {
+      const port::RenewItem& item = items[i];
+      made.keys.push_back(redis::record_key(item.name));
+      made.args.insert(made.args.end(),
+                       {redis::id_text(item.id), std::to_string(item.seq),
+                        std::to_string(item.ttl.count()), std::to_string(item.waiter_ttl.count())});
+    }
+    use_test_clock(made);
+    return made;
+  }
+
+  static void append_states(const Result<Reply>& reply, std::size_t count,
+                            const std::vector<port::RenewItem>& items,
+                            std::vector<Result<TicketState>>& states) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const port::RenewItem& item = items[states.size()];
+      if (!reply) {
+        states.emplace_back(reply.error());
+      } else if (i < reply->items.size()) {
+        states.push_back(redis::renew_answer(reply->items[i].text, item));
+      } else {
+        states.emplace_back(Error(Errc::kCorruptState, "the server left a renewal unanswered"));
+      }
+    }
+  }
+
+  // --- On the loop.
+
+  void note(const Result<TicketState>& state, const port::AcquisitionId& id) {
+    if (!state) return;
+    if (state->status == TicketStatus::kWaiting) {
+      waiting_.insert(id);
+    } else {
+      waiting_.erase(id);
+    }
+  }
+
+  void on_message(std::string_view payload) {
+    const auto push = redis::parse_push(payload);
+    if (push) listener_->on_push(*push);
+  }
+
+  // Grants may have been missed: everybody who waits asks.
+  void on_resubscribed() {
+    const std::vector<port::AcquisitionId> waiting(waiting_.begin(), waiting_.end());
+    for (const port::AcquisitionId& id : waiting) {
+      listener_->on_push({port::Push::Kind::kHint, id, {}});
+    }
+  }
+
+  struct IdHash {
+    std::size_t operator()(const port::AcquisitionId& id) const { return id.low; }
+  };
+
+  port::Loop* const loop_;
+  port::Listener* const listener_;
+  const RedisTuning tuning_;
+  const std::string address_;
+  const std::string client_;  // Names this store object on the server.
+
+  base::LocalMutex mutex_;
+  std::size_t ends_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  base::LocalCondition ended_;
+
+  std::unordered_set<port::AcquisitionId, IdHash> waiting_;  // On the loop only.
+
+  redis::Pipeline pipeline_;
+  redis::DirectLink direct_;
+  redis::DirectLink renewals_;
+  redis::Subscriber subscriber_;
+  const redis::RemotePtr remote_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<port::Store>> make_redis_store(port::StoreUrl url,
+                                                      const port::StoreContext& context) {
+  return make_redis_store_for_test(std::move(url), context, {});
+}
+
+Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl url,
+                                                               const port::StoreContext& context,
+                                                               RedisTuning tuning) {
+  auto address = redis::parse_redis_url(url);
+  if (!address) return address.error();
+  if (!url.options.empty()) {
+    return Error(Errc::kInvalidArgument,
+                 "redis store: unknown option '" + url.options.front().first + "'");
+  }
+  auto remote = redis::Remote::make(*std::move(address));
+  if (!remote) return remote.error();
+  auto store = std::make_unique<RedisStore>(*std::move(remote), context, std::move(tuning));
+  if (auto connected = store->connect(); !connected) return connected.error();
+  return std::unique_ptr<port::Store>(std::move(store));
+}
+
+}  // namespace holdfast::stores

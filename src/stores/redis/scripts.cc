@@ -1,0 +1,68 @@
+#include "src/stores/redis/scripts.h"
+
+#include <array>
+#include <cstdlib>
+
+#include <openssl/evp.h>
+
+#include "script_texts.h"  // Generated from scripts/*.lua.
+
+namespace holdfast::stores::redis {
+namespace {
+
+constexpr std::size_t kCount = 8;
+
+std::string sha1_of(const std::string& text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  // A checksum that Redis prescribes, nothing secret.
+  if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1) {
+    std::abort();
+  }
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    hex += kDigits[digest[i] >> 4U];
+    hex += kDigits[digest[i] & 15U];
+  }
+  return hex;
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+Script assemble(std::string_view source, ScriptClock clock) {
+  Script script;
+  script.text = source;
+  replace_all(script.text, "--@lock\n", script_texts::kLock);
+  if (clock == ScriptClock::kArgument) {
+    replace_all(script.text, "redis.call('TIME')",
+                "{string.sub(ARGV[#ARGV], 1, 10), string.sub(ARGV[#ARGV], 11, 16)}");
+  }
+  script.sha1 = sha1_of(script.text);
+  return script;
+}
+
+using Scripts = std::array<Script, kCount>;
+
+Scripts assemble_all(ScriptClock clock) {
+  return {assemble(script_texts::kAcquire, clock),  assemble(script_texts::kEnd, clock),
+          assemble(script_texts::kRenew, clock),    assemble(script_texts::kDowngrade, clock),
+          assemble(script_texts::kBreak, clock),    assemble(script_texts::kResize, clock),
+          assemble(script_texts::kSetValue, clock), assemble(script_texts::kInspect, clock)};
+}
+
+}  // namespace
+
+const Script& script(ScriptName name, ScriptClock clock) {
+  static const Scripts server = assemble_all(ScriptClock::kServer);
+  static const Scripts argument = assemble_all(ScriptClock::kArgument);
+  const Scripts& scripts = clock == ScriptClock::kServer ? server : argument;
+  return scripts[static_cast<std::size_t>(name)];
+}
+
+}  // namespace holdfast::stores::redis

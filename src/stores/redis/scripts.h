@@ -1,0 +1,37 @@
+// The store's scripts, one per operation: src/stores/redis/scripts/*.lua, each with lock.lua in
+// place of its line `--@lock`.
+//
+// Thread-safety: constants.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace holdfast::stores::redis {
+
+enum class ScriptName : std::uint8_t {
+  kAcquire,
+  kEnd,
+  kRenew,
+  kDowngrade,
+  kBreak,
+  kResize,
+  kSetValue,
+  kInspect,
+};
+
+// Whose time a script reads.
+enum class ScriptClock : std::uint8_t {
+  kServer,
+  kArgument,  // Tests: microseconds in the last argument, 16 digits.
+};
+
+struct Script {
+  std::string text;
+  std::string sha1;  // As EVALSHA wants it.
+};
+
+const Script& script(ScriptName name, ScriptClock clock = ScriptClock::kServer);
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,107 @@
+-- Grants the lock, queues for it, or says that it is busy.
+--
+-- KEYS[1] the lock's record. ARGV: 1 acquisition id, 2 client, 3 issue, 4 ttl, 5 owner, 6 terms:
+-- "P" (plain: may take the short way), "T" (the same, and does not wait) or "Q", then
+-- "<kind> <permits> <capacity> <policy> <may wait> <waiter ttl> <most waiters> <upgrade of>".
+local record, clock = redis.call('GET', KEYS[1]), redis.call('TIME')
+local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+local form, terms = record and string.sub(record, 1, 7), string.byte(ARGV[6])
+
+-- The short way of a plain mutex that is free and was last used by this client ...
+if terms ~= 81 and (not record or form == '1 free ') then
+  local token, ours = now, true
+  if record then
+    local last = string.sub(record, 8, 23)
+    if last >= now then token = string.format('%016.0f', last + 1) end
+    ours = string.sub(record, 25, 40) == ARGV[2] and string.sub(record, 42, 57) < ARGV[3]
+  end
+  if ours and token < '9007199254740990' then
+    redis.call('SET', KEYS[1], '1 held ' .. token .. ' ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' ..
+      ARGV[1] .. ' ' .. now .. ' 0 ' .. ARGV[4] .. ' ' .. ARGV[5], 'PX', '604800000')
+    return 'held ' .. token .. ' 0 ' .. ARGV[4]
+  end
+
+-- ... or held by another, when the caller would not wait.
+elseif terms == 84 and form == '1 held ' and string.sub(record, 25, 40) ~= ARGV[2] then
+  local left = string.sub(record, 92, 107) + string.match(record, '^%d+ (%d+)', 109) - now
+  local seen = redis.call('HGET', KEYS[1] .. ':m', ARGV[2])
+  if left > 0 and not (seen and seen >= ARGV[3]) then return string.format('busy %.0f', left) end
+end
+
+--@lock
+
+local id, client, issue, ttl = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local kind, permits, capacity, policy, may_wait, waiter_ttl, most, base =
+  string.match(ARGV[6], '^%a(%a) (%d+) (%d+) (%a) (%d) (%d+) (%d+) (%S+)$')
+permits, capacity, waiter_ttl, most =
+  tonumber(permits), tonumber(capacity), tonumber(waiter_ttl), tonumber(most)
+local family = kind == 'p' and 'p' or 'e'
+
+-- Why there can be no ticket for it, now or later; nil when there can.
+local function refusal()
+  if lock.tickets > 0 and (lock.family ~= family or lock.policy ~= policy or
+      lock.capacity ~= capacity) then
+    return 'mismatch ' .. lock.family .. ' ' .. lock.policy .. ' ' .. number(lock.capacity)
+  end
+  if permits > capacity then return 'toolarge' end
+  if base == '-' then return nil end
+  local shared = read(base)
+  if not shared or not shared.held then return 'ended' end
+  if shared.kind ~= 's' then return 'invalid' end
+  if lock.upgrade ~= '-' then return 'deadlock' end  -- Each would wait for the other's share.
+  return nil
+end
+
+local function admits_newcomer()
+  if lock.tickets == 0 then return true end
+  if base ~= '-' then return admits_upgrade() end
+  return (lock.policy == 'b' or lock.waiters == 0) and admits(kind, permits)
+end
+
+local function enter(granted)
+  if lock.tickets == 0 then
+    lock.family, lock.policy, lock.capacity = family, policy, capacity
+  end
+  mark(client, issue)
+  local ticket = {
+    id = id, held = false, kind = kind, permits = permits, order = lock.next, seq = 0,
+    lease = granted and ttl or waiter_ttl, token = ZERO, client = client, base = base,
+    owner = ARGV[5],
+  }
+  lock.next = lock.next + 1
+  add(ticket, at + ticket.lease)
+  if base ~= '-' then lock.upgrade, lock.base = id, base end
+  if granted then grant(ticket) else write(ticket) end
+end
+
+open(KEYS[1])
+expire()
+local known = read(id)
+local answer
+if known then
+  if known.kind == 'x' then
+    answer = 'invalid'
+  else
+    try_barging(known, ttl, 0)  -- Its client counts from its first send, which is no later.
+  end
+elseif is_old(client, issue) then
+  answer = 'gone'
+else
+  admit()  -- Those whom expiry has let in stand before the newcomer.
+  answer = refusal()
+  if not answer then
+    if admits_newcomer() then
+      if can_mint() then enter(true) else answer = 'exhausted' end
+    elseif may_wait == '0' then
+      answer = 'busy ' .. next_expiry()
+    elseif most > 0 and lock.waiters >= most then
+      answer = 'full'
+    else
+      enter(false)
+    end
+  end
+end
+settle()
+answer = answer or describe(id)
+close()
+return answer

@@ -1,0 +1,17 @@
+-- Shows a lock; changes nothing.
+--
+-- KEYS[1] the lock's record. Answers: now, record, tickets, holders and waiters with the ends of
+-- their leases, the trace of the last break.
+local clock = redis.call('TIME')
+local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+local key = KEYS[1]
+local record = redis.call('GET', key) or ''
+local many = string.sub(record, 1, 7) == '1 many '
+return {
+  now,
+  record,
+  many and redis.call('HGETALL', key .. ':t') or {},
+  many and redis.call('ZRANGE', key .. ':h', 0, -1, 'WITHSCORES') or {},
+  many and redis.call('ZRANGE', key .. ':w', 0, -1, 'WITHSCORES') or {},
+  redis.call('GET', key .. ':b') or '',
+}

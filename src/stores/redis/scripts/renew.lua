@@ -1,0 +1,69 @@
+-- Extends leases of holders and waiters: one answer per lock, the failure of one is its own.
+--
+-- KEYS the locks' records, at most 128. ARGV: 1 client, then per lock: id, seq, ttl, waiter ttl.
+local clock = redis.call('TIME')
+local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+
+--@lock
+
+-- The short way of a plain holder; nil when it is none.
+local function renew_held(key, id, seq, ttl)
+  local record = call('GET', key)
+  if not record or sub(record, 1, 7) ~= '1 held ' or sub(record, 59, 90) ~= id then return nil end
+  local applied, lease, owner = match(record, '^(%d+) (%d+) (.*)$', 109)
+  local lease_end = sub(record, 92, 107) + lease
+  if lease_end <= at then return nil end
+  if tonumber(applied) < tonumber(seq) and at + ttl > lease_end then
+    applied, lease = seq, ttl
+    call('SET', key, sub(record, 1, 91) .. now .. ' ' .. seq .. ' ' .. ttl .. ' ' .. owner, 'PX',
+      WEEK)
+  end
+  return 'held ' .. sub(record, 8, 24) .. applied .. ' ' .. lease
+end
+
+local function extend(ticket, length, seq)
+  local key = ticket.held and H or W
+  local lease_end = at + length
+  if lease_end <= tonumber(call('ZSCORE', key, ticket.id)) then return end
+  ticket.seq, ticket.lease = seq, length
+  call('ZADD', key, number(lease_end), ticket.id)
+  write(ticket)
+end
+
+local function renew(key, client, id, seq, ttl, waiter_ttl)
+  open(key)
+  expire()
+  local ticket = read(id)
+  local answer
+  if not ticket or ticket.kind == 'x' then
+    answer = 'gone'
+  elseif seq > ticket.seq then
+    ticket.client = client  -- Whoever renews is to be told of what happens to it.
+    local length = ticket.held and ttl or waiter_ttl
+    if not ticket.held then try_barging(ticket, ttl, seq) end
+    if ticket.seq < seq then extend(ticket, length, seq) end
+  end
+  settle()
+  answer = answer or describe(id)
+  close()
+  if answer == 'gone' then
+    local trace = call('GET', key .. ':b')
+    if trace then answer = 'broken ' .. trace end
+  end
+  return answer
+end
+
+local answers = {}
+for i, key in ipairs(KEYS) do
+  local first = 4 * i - 2
+  local id, seq, ttl, waiter_ttl = ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3]
+  own_id, budget, grown = id, MOST_PER_STEP, {}
+  answers[i] = renew_held(key, id, seq, ttl)
+  if not answers[i] then
+    local done, answer = pcall(renew, key, ARGV[1], id, tonumber(seq), tonumber(ttl),
+      tonumber(waiter_ttl))
+    if not done and type(answer) == 'table' then answer = answer.err end
+    answers[i] = done and answer or 'error ' .. tostring(answer)
+  end
+end
+return answers
