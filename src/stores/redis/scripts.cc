@@ -5,7 +5,7 @@
 
 #include <openssl/evp.h>
 
-#include "script_texts.h"  // Generated from scripts/*.lua.
+#include "src/stores/redis/script_texts.h"  // Generated from scripts/*.lua.
 
 namespace holdfast::stores::redis {
 namespace {
