@@ -171,12 +171,14 @@ void Supervisor::on_stopped(int signal) {
   const bool by_terminal = parts_.terminal.gave();
   const bool background_access = signal == SIGTTIN || signal == SIGTTOU;
   if (!by_terminal && !stop_asked_ && !background_access) return;  // Stopped by a debugger, say.
+  // Both at once, when Ctrl-Z is pressed just as it reaches for the terminal: then it is to stop.
+  const bool wants_terminal = background_access && !by_terminal && !stop_asked_;
   stop_asked_ = false;
-  if (background_access && !by_terminal) give_terminal();
-  const bool given = !by_terminal && parts_.terminal.gave();
+  if (wants_terminal) give_terminal();
+  const bool given = wants_terminal && parts_.terminal.gave();
   if (given || own_group_is_orphaned()) {
     // With nobody to bring us to the front, reaching for the terminal must fail instead of stop.
-    if (background_access && !given) parts_.anchor.join(::getpgrp());
+    if (wants_terminal && !given) parts_.anchor.join(::getpgrp());
     return parts_.guard.signal(SIGCONT);
   }
   if (!end_.lost) {

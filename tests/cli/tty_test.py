@@ -156,6 +156,19 @@ class TerminalTest(CliCase):
         self.shell.run("echo status=${PIPESTATUS[0]}")
         self.shell.expect("status=130\n")
 
+    def test_ctrl_z_just_as_the_command_reaches_for_the_terminal_stops_the_pipeline(self):
+        for _ in range(5):
+            self.shell.run("$HOLDFAST run job -- sh -c 'echo on >&2; read line; echo \"read $line\"'"
+                           " | cat")
+            self.shell.expect("\non\n")
+            self.shell.send("\x1a")
+            self.shell.expect(r"Stopped[^\n]*\n")
+            self.shell.expect(PROMPT)
+            self.shell.run("fg")
+            self.shell.run("piped")
+            self.shell.expect("\nread piped\n")
+            self.shell.expect(PROMPT)
+
     def test_a_job_that_stays_stopped_loses_the_lock_and_its_command(self):
         self.shell.run("$HOLDFAST run --ttl 1s job -- sh -c 'echo $$ > pid; echo on; exec sleep 60'")
         self.shell.expect("\non\n")
