@@ -87,6 +87,7 @@ class Subscriber::Impl final : public LinkOwner, public std::enable_shared_from_
   BootTimer timer_;
   std::vector<Waiter> waiters_;
   bool started_ = false;
+  bool up_ = false;
   bool shut_ = false;
   bool was_confirmed_ = false;  // On some connection before.
   Backoff backoff_;
@@ -105,6 +106,7 @@ void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> don
 }
 
 void Subscriber::Impl::on_up() {
+  up_ = true;
   up_since_ = heard_ = BootClock::now();
   next_ping_ = heard_ + kPingEvery;
   std::string wire;
@@ -136,13 +138,15 @@ void Subscriber::Impl::on_confirmed() {
 
 void Subscriber::Impl::on_down(Error why) {
   if (shut_) return;
+  const bool was_up = std::exchange(up_, false);
   const bool was_confirmed = confirmed_.exchange(false);
   const BootInstant now = BootClock::now();
   const bool was_good = was_confirmed && now - up_since_ >= kGoodLife;
   if (was_good) backoff_.reset();
   next_attempt_ = was_good ? now : now + backoff_.next(base::random_128().low);
   next_ping_ = BootInstant::max();
-  if (!was_confirmed) end_waiters(std::move(why));
+  // After a loss the next attempt is theirs; an attempt that failed, and a refusal, is told.
+  if (!was_up || why.code() != Errc::kUnavailable) end_waiters(std::move(why));
   arm();
 }
 

@@ -1,9 +1,11 @@
 // A connection that stays subscribed to one channel.
 //
-//   State         ensure()                     connection lost
-//   idle          connects, then as below      -
-//   connecting    waits                        those that wait fail; tries again by itself
-//   subscribed    done at once                 connects again; on_resubscribed when confirmed
+//   State         ensure()                 attempt fails           connection lost
+//   idle          connects, then as below  -                       -
+//   connecting    waits                    those that wait fail;   connects again
+//                                          tries again by itself
+//   subscribed    done at once             -                       connects again; on_resubscribed
+//                                                                  when confirmed
 //
 // Guarantee: ensure() completes without an error only after the server has confirmed a subscription
 // on a connection that is not known to be dead; after a loss on_resubscribed tells of the next
