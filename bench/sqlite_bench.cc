@@ -129,38 +129,71 @@ class NobodyListens : public port::Listener {
   void on_push(const port::Push&) override {}
 };
 
+// One lock of a store, asked for on the calling thread.
+class Port {
+ public:
+  explicit Port(const std::string& path) {
+    port::StoreUrl url;
+    url.scheme = "sqlite";
+    url.path = path;
+    auto store = stores::make_sqlite_store(url, {&loop_, &listener_, "bench"});
+    if (store) store_ = *std::move(store);
+    request_.name = "bench";
+    request_.ttl = 600s;
+    request_.waiter_ttl = 600s;
+    machine::OwnerInfo owner;
+    owner.owner = "bench-0123456789abcdef0123456789abcdef";
+    owner.host = "localhost";
+    owner.program = "sqlite_bench";
+    request_.owner = std::make_shared<machine::OwnerInfo>(owner);
+  }
+  ~Port() {
+    if (store_) store_->close(base::BootClock::now() + 1s);
+  }
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  bool ok() const { return store_ != nullptr; }
+  bool acquire(std::uint64_t number, port::TicketStatus expected) {
+    request_.id = {1, number};
+    request_.deadline = base::BootClock::now() + 5s;
+    for (int attempt = 0; attempt < 100; ++attempt) {  // The store may be busy for a moment.
+      const auto state = store_->acquire_inline(request_);
+      if (state) return *state && (*state)->status == expected;
+      ::usleep(100);
+    }
+    return false;
+  }
+  bool release(std::uint64_t number) {
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      const auto ended =
+          store_->release_inline({"bench", {1, number}, base::BootClock::now() + 5s});
+      if (ended) return *ended && **ended == port::EndStatus::kReleased;
+      ::usleep(100);
+    }
+    return false;
+  }
+
+ private:
+  session::EventLoop loop_{[] {}};
+  NobodyListens listener_;
+  port::AcquireRequest request_;
+  std::unique_ptr<port::Store> store_;
+};
+
 void PairsThroughThePort(benchmark::State& state) {
   const Folder folder;
-  session::EventLoop loop([] {});
-  NobodyListens listener;
-  port::StoreUrl url;
-  url.scheme = "sqlite";
-  url.path = folder / "locks.db";
-  auto store = stores::make_sqlite_store(url, {&loop, &listener, "bench"});
-  if (!store) return state.SkipWithError(store.error().message().c_str());
-  port::AcquireRequest request;
-  request.name = "bench";
-  request.ttl = 30s;
-  request.waiter_ttl = 5s;
-  machine::OwnerInfo owner;
-  owner.owner = "bench-0123456789abcdef0123456789abcdef";
-  owner.host = "localhost";
-  owner.program = "sqlite_bench";
-  request.owner = std::make_shared<machine::OwnerInfo>(owner);
+  Port lock(folder / "locks.db");
+  if (!lock.ok()) return state.SkipWithError("the store does not open");
   std::uint64_t number = 0;
   BareLoop bare(folder / "bare.db");
   compare(
       state,
       [&] {
-        request.id = {1, ++number};
-        request.deadline = base::BootClock::now() + 1s;
-        const auto held = (*store)->acquire_inline(request);
-        if (!held || !*held || (*held)->status != port::TicketStatus::kHeld) return false;
-        const auto ended = (*store)->release_inline({"bench", request.id, request.deadline});
-        return ended && *ended && **ended == port::EndStatus::kReleased;
+        ++number;
+        return lock.acquire(number, port::TicketStatus::kHeld) && lock.release(number);
       },
       bare);
-  (*store)->close(base::BootClock::now() + 1s);
 }
 BENCHMARK(PairsThroughThePort)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 
@@ -179,6 +212,44 @@ void PairsThroughTheApi(benchmark::State& state) {
       bare);
 }
 BENCHMARK(PairsThroughTheApi)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// --- One lock that so many wait for: what it costs to hand it on, and to join the queue.
+
+void HandOffInAQueue(benchmark::State& state) {
+  constexpr int kTurns = 100;
+  const Folder folder;
+  Port lock(folder / "locks.db");
+  bool ok = lock.ok() && lock.acquire(1, port::TicketStatus::kHeld);
+  std::uint64_t last = 1;
+  const auto queue_up = [&] { ok = ok && lock.acquire(++last, port::TicketStatus::kWaiting); };
+  for (auto _ : state) {
+    for (std::int64_t i = 0; i < state.range(0); ++i) queue_up();
+    std::vector<double> hand_offs;
+    std::vector<double> joins;
+    for (std::uint64_t holder = 1; holder <= kTurns && ok; ++holder) {
+      const auto start = std::chrono::steady_clock::now();
+      ok = lock.release(holder);
+      const auto handed = std::chrono::steady_clock::now();
+      queue_up();
+      const auto joined = std::chrono::steady_clock::now();
+      hand_offs.push_back(std::chrono::duration<double>(handed - start).count());
+      joins.push_back(std::chrono::duration<double>(joined - handed).count());
+    }
+    if (!ok) return state.SkipWithError("a request failed");
+    state.SetIterationTime(median(hand_offs));
+    state.counters["handoff_us"] = median(hand_offs) * 1e6;
+    state.counters["join_us"] = median(joins) * 1e6;
+  }
+}
+BENCHMARK(HandOffInAQueue)
+    ->Arg(1)
+    ->Arg(10)
+    ->Arg(100)
+    ->Arg(1000)
+    ->Arg(5000)
+    ->Iterations(1)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
 
 // --- Hand-off. Two processes take the lock in turn; each grant's instant minus the instant at
 // which the other began its release is one sample.

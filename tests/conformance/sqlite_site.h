@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -38,12 +39,14 @@ class SqliteFile {
 
 class SqliteSite final : public Site {
  public:
-  explicit SqliteSite(bool fast_path = true) : fast_path_(fast_path) {}
+  explicit SqliteSite(bool fast_path = true, std::size_t reach = stores::SqliteTuning().reach)
+      : fast_path_(fast_path), reach_(reach) {}
 
   Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
     stores::SqliteTuning tuning;
     tuning.now = [now = now_] { return machine::Instant(Duration(now->load())); };
     tuning.fast_path = fast_path_;
+    tuning.reach = reach_;
     return stores::make_sqlite_store_for_test(file_.url(), context, std::move(tuning));
   }
   void pass(Duration time) override { *now_ += time.count(); }
@@ -53,6 +56,7 @@ class SqliteSite final : public Site {
   using Clock = std::atomic<std::int64_t>;
   SqliteFile file_;
   const bool fast_path_;
+  const std::size_t reach_;
   std::shared_ptr<Clock> now_ = std::make_shared<Clock>(1'000'000'000);
 };
 

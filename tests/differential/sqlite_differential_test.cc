@@ -10,8 +10,8 @@ constexpr DifferentialTraits kTraits{.one_machine = false,
                                      .tombstone = Duration(0),
                                      .client_remembers_ends = true};
 
-void compare_with_the_machine(bool fast_path, std::uint64_t seeds) {
-  SqliteSite site(fast_path);
+void compare_with_the_machine(bool fast_path, std::size_t reach, std::uint64_t seeds) {
+  SqliteSite site(fast_path, reach);
   Client alice(site, "alice");
   Client bob(site, "bob");
   Coverage coverage;
@@ -23,10 +23,21 @@ void compare_with_the_machine(bool fast_path, std::uint64_t seeds) {
 }
 
 // The statements that restate the machine for uncontended locks, and the machine for the others.
-TEST(SqliteDifferentialTest, EveryReplyIsTheMachines) { compare_with_the_machine(true, 200); }
+TEST(SqliteDifferentialTest, EveryReplyIsTheMachines) {
+  compare_with_the_machine(true, stores::SqliteTuning().reach, 200);
+}
 
 TEST(SqliteDifferentialTest, EveryReplyIsTheMachinesWithoutTheFastPath) {
-  compare_with_the_machine(false, 100);
+  compare_with_the_machine(false, stores::SqliteTuning().reach, 100);
+}
+
+// So few that most queues are longer than what is loaded of them.
+TEST(SqliteDifferentialTest, EveryReplyIsTheMachinesWithOneWaiterLoaded) {
+  compare_with_the_machine(true, 1, 100);
+}
+
+TEST(SqliteDifferentialTest, EveryReplyIsTheMachinesWithTwoWaitersLoaded) {
+  compare_with_the_machine(false, 2, 100);
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ constexpr const char* text_of(Sql which) {
     case Sql::kLoadLock: return kLoadLock;
     case Sql::kListLocks: return kListLocks;
     case Sql::kLoadTickets: return kLoadTickets;
+    case Sql::kLoadTicket: return kLoadTicket;
+    case Sql::kLoadOddTickets: return kLoadOddTickets;
     case Sql::kSaveLock: return kSaveLock;
     case Sql::kSaveTicket: return kSaveTicket;
     case Sql::kDropTicket: return kDropTicket;

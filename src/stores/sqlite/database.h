@@ -39,6 +39,8 @@ enum class Sql : std::uint8_t {
   kLoadLock,
   kListLocks,
   kLoadTickets,
+  kLoadTicket,
+  kLoadOddTickets,
   kSaveLock,
   kSaveTicket,
   kDropTicket,
@@ -121,6 +123,7 @@ class Database {
 
   const std::shared_ptr<LockFile>& file() const { return file_; }
   const std::string& path() const { return file_->path(); }
+  const SqliteTuning& tuning() const { return tuning_; }
   sqlite3* handle() { return db_; }
   std::int64_t changes() const { return sqlite3_changes64(db_); }
   Result<std::string> ask(const char* text);  // The first column of the first row.

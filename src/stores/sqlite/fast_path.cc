@@ -146,21 +146,29 @@ std::optional<Result<TicketState>> Operations::beat(const port::RenewItem& item)
   return waiting_state(item, order, now);
 }
 
+Result<std::uint32_t> Operations::ahead_of(std::string_view name, std::int64_t order) {
+  std::uint32_t count = 0;
+  Statement& ahead = database_.get(Sql::kAhead);
+  ahead.bind(1, name).bind(2, order);
+  const auto found = one_row(database_, ahead, [&](Statement& row) {
+    count = static_cast<std::uint32_t>(row.integer(0));
+  });
+  if (!found) return found.error();
+  return count;
+}
+
 Result<TicketState> Operations::waiting_state(const port::RenewItem& item, std::int64_t order,
                                               std::int64_t now) {
   TicketState state;
   state.status = TicketStatus::kWaiting;
   state.seq = item.seq;
   state.lease = item.waiter_ttl;
-  Statement& ahead = database_.get(Sql::kAhead);
-  ahead.bind(1, std::string_view(item.name)).bind(2, order);
-  auto found = one_row(database_, ahead, [&](Statement& row) {
-    state.ahead = static_cast<std::uint32_t>(row.integer(0));
-  });
-  if (!found) return found.error();
+  const auto ahead = ahead_of(item.name, order);
+  if (!ahead) return ahead.error();
+  state.ahead = *ahead;
   Statement& expiry = database_.get(Sql::kNextExpiry);
   expiry.bind(1, std::string_view(item.name));
-  found = one_row(database_, expiry, [&](Statement& row) {
+  const auto found = one_row(database_, expiry, [&](Statement& row) {
     if (!row.is_null(0)) state.next_expiry = machine::Duration(row.integer(0) - now);
   });
   if (!found) return found.error();

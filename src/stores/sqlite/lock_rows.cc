@@ -63,42 +63,102 @@ Result<void> read_solo(Database& database, Statement& row, StoredLock& lock) {
   return {};
 }
 
-Result<void> read_tickets(Database& database, StoredLock& lock, std::int64_t expected) {
+Result<void> read_ticket(Database& database, Statement& row, StoredLock& lock) {
+  TicketImage ticket;
+  ticket.order = static_cast<std::uint64_t>(row.integer(0));
+  ticket.id = row.id(1);
+  const std::int64_t flags = row.integer(2);
+  ticket.held = (flags & kHeldFlag) != 0;
+  ticket.system = (flags & kSystemFlag) != 0;
+  ticket.upgrade_of = row.id(5);
+  ticket.token = token_of(row.integer(6));
+  ticket.seq = static_cast<std::uint64_t>(row.integer(7));
+  ticket.lease_end = Instant(Duration(row.integer(8)));
+  ticket.lease = Duration(row.integer(9));
+  ticket.ttl = Duration(row.integer(10));
+  ticket.waiter_ttl = Duration(row.integer(11));
+  auto owner = decode_owner(row.blob(12));
+  const bool sound = ticket.id && owner.has_value() && small(flags, 2) &&
+                     read_mode(row.integer(3), row.integer(4), lock.image.capacity, ticket);
+  if (!sound) return bad_row(database, lock.image.name);
+  ticket.owner = std::move(*owner);
+  lock.image.tickets.push_back(std::move(ticket));
+  return {};
+}
+
+// In queue order, as far as that many waiters. True: there may be more.
+Result<bool> read_tickets(Database& database, StoredLock& lock, std::size_t waiters) {
   Statement& rows = database.get(Sql::kLoadTickets);
   const ResetAtEnd reset(rows);
   rows.bind(1, std::string_view(lock.image.name));
+  while (waiters > 0) {
+    const int code = rows.step();
+    if (code == SQLITE_DONE) return false;
+    if (code != SQLITE_ROW) return database.error(code);
+    if (auto read = read_ticket(database, rows, lock); !read) return read.error();
+    const TicketImage& ticket = lock.image.tickets.back();
+    if (ticket.held) continue;
+    lock.reached = ticket.order;
+    --waiters;
+  }
+  return true;
+}
+
+// Adds what `which` finds, but for what is there already.
+Result<void> read_more(Database& database, StoredLock& lock, Sql which, const AcquisitionId& id) {
+  Statement& rows = database.get(which);
+  const ResetAtEnd reset(rows);
+  rows.bind(1, std::string_view(lock.image.name));
+  if (which == Sql::kLoadTicket) rows.bind(2, id);
   int code = rows.step();
   for (; code == SQLITE_ROW; code = rows.step()) {
-    TicketImage ticket;
-    ticket.order = static_cast<std::uint64_t>(rows.integer(0));
-    ticket.id = rows.id(1);
-    const std::int64_t flags = rows.integer(2);
-    ticket.held = (flags & kHeldFlag) != 0;
-    ticket.system = (flags & kSystemFlag) != 0;
-    ticket.upgrade_of = rows.id(5);
-    ticket.token = token_of(rows.integer(6));
-    ticket.seq = static_cast<std::uint64_t>(rows.integer(7));
-    ticket.lease_end = Instant(Duration(rows.integer(8)));
-    ticket.lease = Duration(rows.integer(9));
-    ticket.ttl = Duration(rows.integer(10));
-    ticket.waiter_ttl = Duration(rows.integer(11));
-    auto owner = decode_owner(rows.blob(12));
-    const bool sound = ticket.id && owner.has_value() && small(flags, 2) &&
-                       read_mode(rows.integer(3), rows.integer(4), lock.image.capacity, ticket);
-    if (!sound) return bad_row(database, lock.image.name);
-    ticket.owner = std::move(*owner);
-    lock.image.tickets.push_back(std::move(ticket));
+    if (auto read = read_ticket(database, rows, lock); !read) return read;
+    std::vector<TicketImage>& tickets = lock.image.tickets;
+    TicketImage found = std::move(tickets.back());
+    tickets.pop_back();
+    const auto place = std::lower_bound(
+        tickets.begin(), tickets.end(), found.order,
+        [](const TicketImage& ticket, std::uint64_t order) { return ticket.order < order; });
+    if (place != tickets.end() && place->order == found.order) continue;
+    tickets.insert(place, std::move(found));
   }
   if (code != SQLITE_DONE) return database.error(code);
-  if (static_cast<std::int64_t>(lock.image.tickets.size()) != expected) {
+  return {};
+}
+
+bool has_shrink(const LockImage& image) {
+  return std::any_of(image.tickets.begin(), image.tickets.end(),
+                     [](const TicketImage& ticket) { return ticket.system; });
+}
+
+// `expected`: how many tickets there are.
+Result<void> read_queue(Database& database, StoredLock& lock, const Reach& reach,
+                        std::int64_t expected) {
+  std::vector<TicketImage>& tickets = lock.image.tickets;
+  const bool by_order = lock.image.policy == machine::Policy::kFair && lock.due > reach.now;
+  const bool whole = !by_order || reach.waiters > static_cast<std::size_t>(expected);
+  const auto more = read_tickets(database, lock, whole ? kWhole : reach.waiters);
+  if (!more) return more.error();
+  if (*more) {
+    auto read = read_more(database, lock, Sql::kLoadTicket, reach.named);
+    if (read) read = read_more(database, lock, Sql::kLoadOddTickets, {});
+    if (!read) return read;
+    if (has_shrink(lock.image)) {
+      tickets.clear();
+      const auto rest = read_tickets(database, lock, kWhole);
+      if (!rest) return rest.error();
+    }
+  }
+  lock.left_out = expected - static_cast<std::int64_t>(tickets.size());
+  if (lock.left_out < 0 || (lock.left_out > 0 && !*more)) {
     return bad_row(database, lock.image.name);
   }
   return {};
 }
 
 // A holder alone, whose token is the last one given.
-const TicketImage* solo_of(const LockImage* after) {
-  if (after == nullptr || after->tickets.size() != 1) return nullptr;
+const TicketImage* solo_of(const StoredLock& before, const LockImage* after) {
+  if (after == nullptr || after->tickets.size() != 1 || before.left_out != 0) return nullptr;
   const TicketImage& ticket = after->tickets.front();
   const bool plain = ticket.held && !ticket.system && !ticket.upgrade_of;
   return plain && ticket.token == after->last_token ? &ticket : nullptr;
@@ -143,19 +203,21 @@ Result<void> drop_ticket(Database& database, std::string_view name, const Acquis
 
 Result<void> save_row(Database& database, const StoredLock& before, const SavedLock& saved) {
   const LockImage& image = saved.after != nullptr ? *saved.after : before.image;
-  const TicketImage* solo = solo_of(saved.after);
+  const TicketImage* solo = solo_of(before, saved.after);
   std::int64_t token = count_of(before.image.last_token);
   for (const Effect& effect : *saved.effects) {
     if (effect.kind == EffectKind::kGranted) token = std::max(token, count_of(effect.token));
   }
-  const auto tickets = saved.after == nullptr || solo != nullptr
-                           ? std::int64_t{0}
-                           : static_cast<std::int64_t>(saved.after->tickets.size());
+  const auto tickets =
+      saved.after == nullptr || solo != nullptr
+          ? std::int64_t{0}
+          : static_cast<std::int64_t>(saved.after->tickets.size()) + before.left_out;
+  const std::int64_t due = before.left_out == 0 ? saved.due : std::min(saved.due, before.due);
   Statement& save = database.get(Sql::kSaveLock);
   save.bind(1, std::string_view(before.image.name))
       .bind(2, token)
       .bind(3, saved.at)
-      .bind(4, saved.due)
+      .bind(4, due)
       .bind(5, tickets)
       .bind(6, static_cast<std::int64_t>(std::max<std::uint64_t>(image.next_order, 2)))
       .bind(7, static_cast<std::int64_t>(image.kind))
@@ -208,7 +270,7 @@ std::vector<AcquisitionId> touched_by(const StoredLock& before, const SavedLock&
   for (const Effect& effect : *saved.effects) {
     if (names_a_ticket(effect)) touched.push_back(effect.id);
   }
-  const TicketImage* solo = solo_of(saved.after);
+  const TicketImage* solo = solo_of(before, saved.after);
   // It was inline and is not any more, or the other way round.
   if (before.solo && (solo == nullptr || solo->id != before.solo)) touched.push_back(before.solo);
   if (solo != nullptr && solo->id != before.solo) touched.push_back(solo->id);
@@ -219,13 +281,14 @@ std::vector<AcquisitionId> touched_by(const StoredLock& before, const SavedLock&
 
 }  // namespace
 
-Result<StoredLock> read_lock_row(Database& database, Statement& row) {
+Result<StoredLock> read_lock_row(Database& database, Statement& row, const Reach& reach) {
   StoredLock lock;
   lock.exists = true;
   LockImage& image = lock.image;
   image.name = row.blob(17);
   image.last_token = token_of(row.integer(0));
   lock.at = row.integer(1);
+  lock.due = row.integer(2);
   const std::int64_t tickets = row.integer(3);
   image.next_order = static_cast<std::uint64_t>(row.integer(4));
   const std::int64_t kind = row.integer(5);
@@ -242,17 +305,25 @@ Result<StoredLock> read_lock_row(Database& database, Statement& row) {
     if (tickets != 0) return bad_row(database, image.name);
     read = read_solo(database, row, lock);
   } else if (tickets != 0) {
-    read = read_tickets(database, lock, tickets);
+    read = read_queue(database, lock, reach, tickets);
   }
   if (!read) return read.error();
   return lock;
 }
 
-Result<StoredLock> load_lock(Database& database, std::string_view name) {
+bool reached_enough(const StoredLock& before, const LockImage* after) {
+  if (before.left_out == 0) return true;
+  return after != nullptr &&
+         std::any_of(after->tickets.begin(), after->tickets.end(), [&](const TicketImage& ticket) {
+           return !ticket.held && !ticket.upgrade_of && ticket.order <= before.reached;
+         });
+}
+
+Result<StoredLock> load_lock(Database& database, std::string_view name, const Reach& reach) {
   Statement& row = database.get(Sql::kLoadLock);
   const ResetAtEnd reset(row);
   const int code = row.bind(1, name).step();
-  if (code == SQLITE_ROW) return read_lock_row(database, row);
+  if (code == SQLITE_ROW) return read_lock_row(database, row, reach);
   if (code != SQLITE_DONE) return database.error(code);
   StoredLock lock;
   lock.image.name = name;
@@ -260,7 +331,7 @@ Result<StoredLock> load_lock(Database& database, std::string_view name) {
 }
 
 Result<void> save_lock(Database& database, const StoredLock& before, const SavedLock& saved) {
-  const TicketImage* solo = solo_of(saved.after);
+  const TicketImage* solo = solo_of(before, saved.after);
   for (const AcquisitionId& id : touched_by(before, saved)) {
     const TicketImage* ticket = find(saved.after, id);
     const bool row = ticket != nullptr && ticket != solo;

@@ -2,7 +2,15 @@
 //
 // A lock with a single holder and nobody waiting stands inline in its `locks` row (solo); anything
 // else has one `tickets` row per ticket. Saving writes only the tickets that effects name, so that
-// no operation rewrites a queue.
+// no operation rewrites a queue; and a lock can be loaded without the far end of its queue, so that
+// none reads it either.
+//
+// What may be left out, and why the machine's step is the same without it: waiters of a fair queue
+// behind the first few. None of them is over yet (`due`), so none expires; nobody in a fair queue
+// is admitted before those ahead of it, so that while one of the first few still waits after the
+// step, nobody behind it was looked at. An upgrade, which passes the queue, and the ticket that the
+// command names are always loaded; a queue with a shrink in it always whole. The count of those
+// left out is added where the machine's answer counts waiters.
 //
 // Thread-safety: as the Database given.
 #pragma once
@@ -22,20 +30,35 @@ namespace holdfast::stores::sqlite {
 struct StoredLock {
   machine::LockImage image;
   std::int64_t at = 0;            // The last instant at which a command changed it.
+  std::int64_t due = 0;           // No ticket is over before it.
   machine::AcquisitionId solo{};  // The holder that stands inline.
   bool exists = false;            // There is a row.
+  std::int64_t left_out = 0;  // Waiters that are not in the image; all of them beyond `reached`,
+  std::uint64_t reached = 0;  // the order of the last of the first waiters.
+};
+
+inline constexpr std::size_t kWhole = SIZE_MAX;
+
+// How much of a lock to load, for a command at `now` that names a ticket or none.
+struct Reach {
+  std::size_t waiters = kWhole;
+  machine::AcquisitionId named{};
+  std::int64_t now = 0;
 };
 
 // Errors: kCorruptState for rows that no version of ours wrote.
-Result<StoredLock> load_lock(Database& database, std::string_view name);
+Result<StoredLock> load_lock(Database& database, std::string_view name, const Reach& reach = {});
+
+// Whether a step of the machine on what was loaded is the one on the whole lock. `after`: as below.
+bool reached_enough(const StoredLock& before, const machine::LockImage* after);
 
 // The row that a `SELECT` with the columns of Sql::kLoadLock stands on, and its tickets.
-Result<StoredLock> read_lock_row(Database& database, Statement& row);
+Result<StoredLock> read_lock_row(Database& database, Statement& row, const Reach& reach = {});
 
-// What the machine made of it. `after`: nullopt when the lock has nothing left but its token.
+// What the machine made of it. `after`: nullptr when the lock has nothing left but its token.
 struct SavedLock {
   std::int64_t at = 0;
-  std::int64_t due = 0;  // No ticket is over before it.
+  std::int64_t due = 0;  // No ticket that was loaded is over before it.
   const machine::LockImage* after = nullptr;
   const machine::Effects* effects = nullptr;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "src/machine/lock_machine.h"
 #include "src/port/outcome.h"
@@ -20,6 +22,8 @@ using port::TicketRequest;
 using port::TicketState;
 
 constexpr std::size_t kBatch = 128;
+// By how much more of a queue is loaded when a step went as far as what was.
+constexpr std::size_t kReachFurther = 4;
 // More than one step of the machine can give.
 constexpr std::int64_t kTokensPerStep = 256;
 
@@ -35,6 +39,21 @@ AcquisitionId id_of(const machine::Action& action) {
         }
       },
       action);
+}
+
+// The others look at the queue's far end: a Resize at all waiters, a Tick at what is over.
+bool reaches_only_the_front(const machine::Action& action) {
+  return !std::holds_alternative<machine::Resize>(action) &&
+         !std::holds_alternative<machine::Tick>(action);
+}
+
+// A limit on the number of waiters, as those that are loaded count against it. Not zero, which is
+// no limit: at least one waiter is loaded where any is left out.
+void count_those_left_out(std::int64_t left_out, machine::Action& action) {
+  auto* acquire = std::get_if<machine::Acquire>(&action);
+  if (acquire == nullptr || acquire->max_waiters == 0) return;
+  acquire->max_waiters = static_cast<std::uint32_t>(
+      std::max<std::int64_t>(std::int64_t{acquire->max_waiters} - left_out, 1));
 }
 
 const std::string& wake_before(const StoredLock& before, const Effect& effect) {
@@ -68,44 +87,83 @@ bool concerns_its_owner(EffectKind kind) {
 
 }  // namespace
 
-Result<Operations::Applied> Operations::apply(std::string_view name, machine::Action action,
-                                              Notices& notices) {
-  const auto tokens = database_.load_tokens();
-  if (!tokens) return tokens.error();
-  auto loaded = load_lock(database_, name);
-  if (!loaded) return loaded.error();
-  const StoredLock& before = *loaded;
-  const auto last = static_cast<std::int64_t>(before.image.last_token.counter);
-  if (tokens->ceiling - std::max(last, tokens->floor) < kTokensPerStep) {
+Result<Operations::Step> Operations::run(std::string_view name, machine::Action action,
+                                         std::size_t reach) {
+  const std::int64_t now = database_.now();
+  Reach loaded{kWhole, id_of(action), now};
+  if (reaches_only_the_front(action)) loaded.waiters = reach;
+  auto before = load_lock(database_, name, loaded);
+  if (!before) return before.error();
+  const TokenRange& tokens = database_.tokens();
+  const auto last = static_cast<std::int64_t>(before->image.last_token.counter);
+  if (tokens.ceiling - std::max(last, tokens.floor) < kTokensPerStep) {
     return database_.want_tokens();
   }
+  count_those_left_out(before->left_out, action);
 
   machine::Limits limits;
-  limits.token_ceiling = static_cast<std::uint64_t>(tokens->ceiling);
-  machine::LockMachine machine({0, static_cast<std::uint64_t>(tokens->floor)}, limits);
-  if (before.exists && !machine.restore_lock(before.image)) {
+  limits.token_ceiling = static_cast<std::uint64_t>(tokens.ceiling);
+  machine::LockMachine machine({0, static_cast<std::uint64_t>(tokens.floor)}, limits);
+  if (before->exists && !machine.restore_lock(before->image)) {
     return database_.corrupt("the tickets of lock '" + std::string(name) +
                              "' contradict each other");
   }
-  Applied applied;
-  applied.at = instant_of(std::max(before.at, database_.now()));
+  Step step;
+  step.before = *std::move(before);
+  step.applied.at = instant_of(std::max(step.before.at, now));
+  step.applied.reply = machine.apply({step.applied.at, std::move(action)}, step.effects);
+  step.applied.after = machine.inspect(name);
+  step.due = machine.next_event().value_or(Instant::max()).time_since_epoch().count();
+  return step;
+}
+
+Result<void> Operations::save(const Step& step) {
+  const bool changed =
+      std::any_of(step.effects.begin(), step.effects.end(), [](const Effect& effect) {
+        return effect.kind != EffectKind::kForgotten && effect.kind != EffectKind::kNotified;
+      });
+  if (!changed) return {};
+  SavedLock saved;
+  saved.at = step.applied.at.time_since_epoch().count();
+  saved.due = step.due;
+  saved.after = step.applied.after ? &*step.applied.after : nullptr;
+  saved.effects = &step.effects;
+  return save_lock(database_, step.before, saved);
+}
+
+Result<Operations::Applied> Operations::apply(std::string_view name, const machine::Action& action,
+                                              Notices& notices) {
+  if (const auto tokens = database_.load_tokens(); !tokens) return tokens.error();
   const AcquisitionId own = id_of(action);
-  machine::Effects effects;
-  applied.reply = machine.apply({applied.at, std::move(action)}, effects);
-  applied.after = machine.inspect(name);
-  const bool changed = std::any_of(effects.begin(), effects.end(), [](const Effect& effect) {
-    return effect.kind != EffectKind::kForgotten && effect.kind != EffectKind::kNotified;
-  });
-  if (changed) {
-    SavedLock saved;
-    saved.at = applied.at.time_since_epoch().count();
-    saved.due = machine.next_event().value_or(Instant::max()).time_since_epoch().count();
-    saved.after = applied.after ? &*applied.after : nullptr;
-    saved.effects = &effects;
-    if (auto done = save_lock(database_, before, saved); !done) return done.error();
+  auto step = run(name, action, reach_);
+  for (std::size_t reach = reach_; step; step = run(name, action, reach)) {
+    const auto& after = step->applied.after;
+    if (reached_enough(step->before, after ? &*after : nullptr)) break;
+    reach *= kReachFurther;
   }
-  collect(before, effects, own, notices);
-  return applied;
+  if (!step) return step.error();
+  if (auto done = save(*step); !done) return done.error();
+  if (auto done = count_ahead(name, own, *step); !done) return done.error();
+  collect(step->before, step->effects, own, notices);
+  return std::move(step->applied);
+}
+
+// The machine has counted those that were loaded. Called when the step is saved.
+Result<void> Operations::count_ahead(std::string_view name, AcquisitionId id, Step& step) {
+  machine::Reply& reply = step.applied.reply;
+  if (step.before.left_out == 0 || reply.outcome != machine::Outcome::kWaiting) return {};
+  const std::vector<TicketImage>& tickets = step.applied.after->tickets;
+  const auto own = std::find_if(tickets.begin(), tickets.end(),
+                                [&](const TicketImage& ticket) { return ticket.id == id; });
+  if (own == tickets.end() || own->upgrade_of || own->order <= step.before.reached) return {};
+  if (own->order >= step.before.image.next_order) {  // New, at the end: behind all of them.
+    reply.position += static_cast<std::uint32_t>(step.before.left_out);
+    return {};
+  }
+  const auto ahead = ahead_of(name, static_cast<std::int64_t>(own->order));
+  if (!ahead) return ahead.error();
+  reply.position = *ahead;
+  return {};
 }
 
 void Operations::collect(const StoredLock& before, const machine::Effects& effects,

@@ -37,8 +37,11 @@ Result<port::TicketState> lost_with_file(const port::RenewItem& item, const std:
 class Operations {
  public:
   // `wake`: where this store listens; written beside the tickets it makes.
-  Operations(Database& database, std::string wake, bool fast_path)
-      : database_(database), wake_(std::move(wake)), fast_path_(fast_path) {}
+  Operations(Database& database, std::string wake)
+      : database_(database),
+        wake_(std::move(wake)),
+        fast_path_(database.tuning().fast_path),
+        reach_(database.tuning().reach) {}
 
   Database& database() { return database_; }
 
@@ -67,8 +70,19 @@ class Operations {
     machine::Instant at;
   };
 
-  // Runs the machine on one lock; inside a transaction.
-  Result<Applied> apply(std::string_view name, machine::Action action, Notices& notices);
+  // A step of the machine that has not been saved.
+  struct Step {
+    StoredLock before;
+    machine::Effects effects;
+    Applied applied;
+    std::int64_t due = 0;
+  };
+
+  // Runs the machine on one lock, of whose queue so many are loaded; inside a transaction.
+  Result<Step> run(std::string_view name, machine::Action action, std::size_t reach);
+  Result<void> save(const Step& step);
+  Result<void> count_ahead(std::string_view name, machine::AcquisitionId id, Step& step);
+  Result<Applied> apply(std::string_view name, const machine::Action& action, Notices& notices);
   Result<Applied> apply_alone(std::string_view name, const machine::Action& action,
                               Notices& notices);
   void collect(const StoredLock& before, const machine::Effects& effects,
@@ -79,6 +93,7 @@ class Operations {
   std::optional<Result<port::EndStatus>> fast_release(const port::TicketRequest& request);
   std::optional<Result<port::TicketState>> fast_renew(const port::RenewItem& item);
   std::optional<Result<port::TicketState>> beat(const port::RenewItem& item);
+  Result<std::uint32_t> ahead_of(std::string_view name, std::int64_t order);
   Result<port::TicketState> waiting_state(const port::RenewItem& item, std::int64_t order,
                                           std::int64_t now);
   Result<port::TicketState> renew_one(const port::RenewItem& item, Notices& notices);
@@ -90,6 +105,7 @@ class Operations {
   Database& database_;
   const std::string wake_;
   const bool fast_path_;
+  const std::size_t reach_;
   std::string owner_bytes_;  // Keeps its memory from one acquisition to the next.
 };
 

@@ -32,6 +32,7 @@ CREATE TABLE tickets(
   seq INTEGER NOT NULL, lease_end INTEGER NOT NULL, lease INTEGER NOT NULL, ttl INTEGER NOT NULL,
   waiter_ttl INTEGER NOT NULL, owner BLOB, PRIMARY KEY(lock, ord)) WITHOUT ROWID;
 CREATE UNIQUE INDEX ticket_ids ON tickets(lock, id);
+CREATE INDEX odd_tickets ON tickets(lock) WHERE upgrade_of IS NOT NULL OR flags > 1;
 CREATE TABLE extras(name BLOB PRIMARY KEY, value BLOB, broken_token INTEGER, broken_by BLOB)
   WITHOUT ROWID;
 )sql";
@@ -107,6 +108,16 @@ ORDER BY name)sql";
 inline constexpr const char* kLoadTickets = R"sql(
 SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, ttl, waiter_ttl,
   owner FROM tickets WHERE lock = ?1 ORDER BY ord)sql";
+// One ticket. ?1 name ?2 id
+inline constexpr const char* kLoadTicket = R"sql(
+SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, ttl, waiter_ttl,
+  owner FROM tickets WHERE lock = ?1 AND id = ?2)sql";
+// Those whose place in the queue is not that of their row: an upgrade, a shrink; two at most. The
+// index of the same condition has those of all locks, which are few, and the plus keeps SQLite from
+// walking the whole queue instead. ?1 name
+inline constexpr const char* kLoadOddTickets = R"sql(
+SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, ttl, waiter_ttl,
+  owner FROM tickets WHERE +lock = ?1 AND (upgrade_of IS NOT NULL OR flags > 1))sql";
 
 inline constexpr const char* kSaveLock = R"sql(
 INSERT OR REPLACE INTO locks(name, token, at, due, tickets, next_ord, kind, capacity, policy,

@@ -40,8 +40,7 @@ Result<std::unique_ptr<Site>> Site::open(std::string path, const port::StoreCont
     const base::LocalLock lock(made->main_mutex_);
     const std::string name = made->wake_ ? made->wake_->name() : "";
     made->main_ = std::move(*database);
-    made->main_operations_ =
-        std::make_unique<Operations>(*made->main_, name, made->tuning_.fast_path);
+    made->main_operations_ = std::make_unique<Operations>(*made->main_, name);
     const base::LocalLock renew_lock(made->renew_mutex_);
     made->file_ = made->main_->file();
   }
@@ -111,8 +110,7 @@ Result<void> Site::open_main() {
   auto database = Database::open(path_, tuning_);
   if (!database) return database.error();
   main_ = std::move(*database);
-  main_operations_ =
-      std::make_unique<Operations>(*main_, wake_ ? wake_->name() : "", tuning_.fast_path);
+  main_operations_ = std::make_unique<Operations>(*main_, wake_ ? wake_->name() : "");
   const base::LocalLock lock(renew_mutex_);
   file_ = main_->file();
   return {};
@@ -172,7 +170,7 @@ std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::Renew
     Result<void> ready = ready_renewal();
     if (ready) {
       renew_->set_deadline(deadline);
-      Operations operations(*renew_, wake_ ? wake_->name() : "", tuning_.fast_path);
+      Operations operations(*renew_, wake_ ? wake_->name() : "");
       results = operations.renew(items, notices);
       if (renew_->known_as_moved()) ready = Error(Errc::kLost, {});
     } else {

@@ -15,6 +15,7 @@ struct SqliteTuning {
   std::string boot_id{};                    // Instead of the kernel's.
   std::string vfs{};                        // SQLite's VFS by name.
   bool fast_path = true;                    // false: everything goes through the machine.
+  std::size_t reach = 4;  // Waiters of a queue that are loaded at first (lock_rows.h).
   // Tokens reserved with one synced commit.
   std::uint64_t token_block = 1U << 20;
   // How long others may keep a file of another boot before that is kStoreInUse.
