@@ -166,6 +166,9 @@ Result<void> Database::connect() {
     return error(code);
   }
   sqlite3_busy_handler(db_, &Database::on_busy, this);
+  const int made = sqlite3_create_function_v2(db_, "told", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, this,
+                                              &Database::on_told, nullptr, nullptr, nullptr);
+  if (made != SQLITE_OK) return error(made);
   const auto fresh = is_new();
   if (!fresh) return fresh.error();
   if (*fresh && file_->exclusive()) {
@@ -369,6 +372,12 @@ Error Database::corrupt(const std::string& what) const {
 bool Database::moved() {
   if (!moved_ && file_->moved()) moved_ = true;
   return moved_;
+}
+
+void Database::on_told(sqlite3_context* context, int, sqlite3_value** values) {
+  const std::int64_t value = sqlite3_value_int64(values[0]);
+  static_cast<Database*>(sqlite3_user_data(context))->told_ = value;
+  sqlite3_result_int64(context, value);
 }
 
 // Commits of others take tens of microseconds, checkpoints and reservations milliseconds.

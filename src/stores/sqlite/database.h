@@ -126,7 +126,8 @@ class Database {
   const SqliteTuning& tuning() const { return tuning_; }
   sqlite3* handle() { return db_; }
   std::int64_t changes() const { return sqlite3_changes64(db_); }
-  Result<std::string> ask(const char* text);  // The first column of the first row.
+  std::int64_t told() const { return told_; }  // What a statement's told() saw last.
+  Result<std::string> ask(const char* text);   // The first column of the first row.
 
  private:
   Database(std::shared_ptr<LockFile> file, const SqliteTuning& tuning);
@@ -141,6 +142,7 @@ class Database {
   void roll_back();
   Result<void> reserve_tokens();
   static int on_busy(void* self, int count);
+  static void on_told(sqlite3_context* context, int count, sqlite3_value** values);
 
   std::shared_ptr<LockFile> file_;
   const SqliteTuning& tuning_;
@@ -153,6 +155,7 @@ class Database {
   bool tokens_wanted_ = false;
   bool moved_ = false;
   bool full_ = false;
+  std::int64_t told_ = 0;
 };
 
 }  // namespace holdfast::stores::sqlite

@@ -79,12 +79,14 @@ std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireR
       .bind(12, request.ttl.count())
       .bind(13, request.waiter_ttl.count())
       .bind(14, std::string_view(owner_bytes_));
-  std::int64_t token = 0;
-  const auto found = one_row(database_, acquire, [&](Statement& row) { token = row.integer(0); });
-  if (!found && database_.found_room()) return std::nullopt;
-  if (!found) return found.error();
-  if (!*found) return std::nullopt;
-  return held(token, 0, request.ttl);
+  const int code = acquire.run();
+  if (code != SQLITE_OK) {
+    const Error failed = database_.error(code);
+    if (database_.found_room()) return std::nullopt;
+    return failed;
+  }
+  if (database_.changes() == 0) return std::nullopt;
+  return held(database_.told(), 0, request.ttl);
 }
 
 std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequest& request) {
@@ -113,11 +115,9 @@ std::optional<Result<TicketState>> Operations::fast_renew(const port::RenewItem&
       .bind(4, static_cast<std::int64_t>(item.seq))
       .bind(5, now + item.ttl.count())
       .bind(6, item.ttl.count());
-  std::int64_t token = 0;
-  const auto found = one_row(database_, renew, [&](Statement& row) { token = row.integer(0); });
-  if (!found) return found.error();
-  if (!*found) return std::nullopt;
-  return held(token, item.seq, item.ttl);
+  if (const int code = renew.run(); code != SQLITE_OK) return database_.error(code);
+  if (database_.changes() == 0) return std::nullopt;
+  return held(database_.told(), item.seq, item.ttl);
 }
 
 std::optional<Result<TicketState>> Operations::beat(const port::RenewItem& item) {
