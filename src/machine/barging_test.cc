@@ -13,9 +13,7 @@ class BargingTest : public ::testing::Test {
 };
 
 TEST_F(BargingTest, ReleaseWakesTheHeadAndGrantsToNobody) {
-  d.acquire(1);
-  d.acquire(2);
-  d.acquire(3);
+  d.line_up(3);
   d.release(1);
   EXPECT_EQ(d.did(EffectKind::kNotified), Ids{2});
   EXPECT_EQ(d.did(EffectKind::kGranted), Ids{});
@@ -23,16 +21,14 @@ TEST_F(BargingTest, ReleaseWakesTheHeadAndGrantsToNobody) {
 }
 
 TEST_F(BargingTest, ANewcomerOvertakesTheQueue) {
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.release(1);
   EXPECT_EQ(d.try_acquire(3).outcome, Outcome::kHeld);
   EXPECT_EQ(d.renew(2, 1).outcome, Outcome::kWaiting);
 }
 
 TEST_F(BargingTest, AHeartbeatTriesAgainAndGetsAFullLease) {
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.release(1);
   d.now = at(10);
   const Reply reply = d.renew(2, 1);
@@ -44,8 +40,7 @@ TEST_F(BargingTest, AHeartbeatTriesAgainAndGetsAFullLease) {
 }
 
 TEST_F(BargingTest, ARepeatedAcquireTriesAgainAndCountsAsTheFirst) {
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.renew(2, 1);
   d.release(1);
   d.now = at(10);
@@ -56,8 +51,7 @@ TEST_F(BargingTest, ARepeatedAcquireTriesAgainAndCountsAsTheFirst) {
 }
 
 TEST_F(BargingTest, ALateHeartbeatDoesNotTry) {
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.renew(2, 2);
   d.now = at(5);
   d.renew(2, 3);
@@ -67,9 +61,7 @@ TEST_F(BargingTest, ALateHeartbeatDoesNotTry) {
 }
 
 TEST_F(BargingTest, AWaiterMayPassThoseAheadOfIt) {
-  d.acquire(1);
-  d.acquire(2);
-  d.acquire(3);
+  d.line_up(3);
   d.release(1);
   d.now = at(1);
   EXPECT_EQ(d.renew(3, 1).outcome, Outcome::kHeld);
@@ -114,8 +106,7 @@ TEST_F(BargingTest, ExpiryWakesTheHead) {
 }
 
 TEST_F(BargingTest, ADeadHeadPassesTheWakeUpOn) {
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.now = at(10);
   d.acquire(3);
   d.release(1);
@@ -125,9 +116,7 @@ TEST_F(BargingTest, ADeadHeadPassesTheWakeUpOn) {
 }
 
 TEST_F(BargingTest, NobodyIsWokenWhileTheLockIsHeld) {
-  d.acquire(1);
-  d.acquire(2);
-  d.acquire(3);
+  d.line_up(3);
   d.cancel(2);
   EXPECT_EQ(d.did(EffectKind::kNotified), Ids{});
 }
@@ -177,9 +166,7 @@ TEST_F(BargingTest, GrowingNWakesThoseWhoFitNow) {
 }
 
 TEST_F(BargingTest, AFreeLockWithWaitersTellsThemToAskAgainNow) {
-  d.acquire(1);
-  d.acquire(2);
-  d.acquire(3);
+  d.line_up(3);
   d.release(1);
   d.now = at(3);
   const Reply late = d.renew(2, 0);

@@ -11,8 +11,7 @@ namespace {
 
 TEST(LeaseTest, AHandOffInheritsTheWaitersLease) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.now = at(20);
   d.renew(2, 1);
   d.now = at(45);
@@ -30,8 +29,7 @@ TEST(LeaseTest, AHandOffInheritsTheWaitersLease) {
 
 TEST(LeaseTest, TheNewHoldersFirstRenewalIsForTheWholeTtl) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.release(1);
   d.now = at(10);
   const Reply reply = d.renew(2, 1);
@@ -55,8 +53,7 @@ TEST(LeaseTest, ALeaseEndsAtItsEndAndNotBefore) {
 TEST(LeaseTest, ExpiryHandsOnInTheSameStep) {
   Driver d;
   d.waiter_ttl = Duration{500};
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.tick(at(100));
   EXPECT_EQ(d.did(EffectKind::kExpired), Ids{1});
   EXPECT_EQ(d.holders(), Ids{2});
@@ -64,8 +61,7 @@ TEST(LeaseTest, ExpiryHandsOnInTheSameStep) {
 
 TEST(LeaseTest, ADeadWaiterIsNeverGranted) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.now = at(20);
   d.acquire(3);
   d.now = at(40);
@@ -77,8 +73,7 @@ TEST(LeaseTest, ADeadWaiterIsNeverGranted) {
 
 TEST(LeaseTest, ADeadHeadCostsItsOwnLeaseOnly) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.now = at(10);
   d.acquire(3);
   d.release(1);
@@ -168,8 +163,7 @@ TEST(LeaseTest, RenewalCountsFromItsOwnInstant) {
 
 TEST(LeaseTest, AHeartbeatExtendsAWaiterByItsOwnLength) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.now = at(25);
   const Reply reply = d.renew(2, 1);
   EXPECT_EQ(reply.outcome, Outcome::kWaiting);
@@ -214,8 +208,7 @@ TEST(LeaseTest, RenewalNeverCreates) {
 
 TEST(LeaseTest, ARenewalWithoutALengthIsInvalid) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   EXPECT_EQ(d.apply(Renew{.name = d.name, .id = id(1), .seq = 1, .waiter_ttl = d.ttl}).outcome,
             Outcome::kInvalid);
   EXPECT_EQ(d.apply(Renew{.name = d.name, .id = id(2), .seq = 1, .ttl = d.ttl}).outcome,

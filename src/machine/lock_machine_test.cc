@@ -65,9 +65,7 @@ TEST(LockMachineTest, WhoWouldNotWaitIsToldBusyAndLeavesNothing) {
 
 TEST(LockMachineTest, ReleaseGrantsTheOldestWaiterInTheSameStep) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
-  d.acquire(3);
+  d.line_up(3);
   d.now = at(5);
   EXPECT_EQ(d.release(1).outcome, Outcome::kReleased);
   EXPECT_EQ(d.did(EffectKind::kReleased), Ids{1});
@@ -86,9 +84,7 @@ TEST(LockMachineTest, ARepeatedAcquireGetsTheSameGrant) {
 
 TEST(LockMachineTest, ARepeatedAcquireKeepsItsPlaceInTheQueue) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
-  d.acquire(3);
+  d.line_up(3);
   const Reply again = d.acquire(2);
   EXPECT_EQ(again.outcome, Outcome::kWaiting);
   EXPECT_EQ(again.position, 0U);
@@ -105,8 +101,7 @@ TEST(LockMachineTest, ReleaseByAStrangerChangesNothing) {
 
 TEST(LockMachineTest, AZombieReleaseCannotFreeTheNextAcquisition) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.release(1);
   EXPECT_EQ(d.release(1).outcome, Outcome::kGone);
   EXPECT_EQ(d.holders(), Ids{2});
@@ -114,9 +109,7 @@ TEST(LockMachineTest, AZombieReleaseCannotFreeTheNextAcquisition) {
 
 TEST(LockMachineTest, AWaiterThatLeavesIsNotWaitedFor) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
-  d.acquire(3);
+  d.line_up(3);
   EXPECT_EQ(d.cancel(2).outcome, Outcome::kCancelled);
   EXPECT_EQ(d.did(EffectKind::kCancelled), Ids{2});
   d.release(1);
@@ -125,16 +118,14 @@ TEST(LockMachineTest, AWaiterThatLeavesIsNotWaitedFor) {
 
 TEST(LockMachineTest, ReleaseOfAWaiterIsACancel) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   EXPECT_EQ(d.release(2).outcome, Outcome::kCancelled);
   EXPECT_EQ(d.waiters(), Ids{});
 }
 
 TEST(LockMachineTest, CancelOfAGrantHandsOnInTheSameStep) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   EXPECT_EQ(d.cancel(1).outcome, Outcome::kReleased);
   EXPECT_EQ(d.holders(), Ids{2});
 }
@@ -174,8 +165,7 @@ TEST(LockMachineTest, MalformedRequestsAreInvalid) {
 
 TEST(LockMachineTest, BreakFreesTheHolderWithThatToken) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   const auto by = std::make_shared<OwnerInfo>(OwnerInfo{.owner = "operator"});
   EXPECT_EQ(d.apply(Break{.name = d.name, .token = token(1), .by = by}).outcome,
             Outcome::kReleased);
@@ -186,8 +176,7 @@ TEST(LockMachineTest, BreakFreesTheHolderWithThatToken) {
 
 TEST(LockMachineTest, ABreakCannotHitANewerHolder) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.release(1);
   EXPECT_EQ(d.apply(Break{.name = d.name, .token = token(1)}).outcome, Outcome::kNotHeld);
   EXPECT_EQ(d.apply(Break{.name = "other", .token = token(1)}).outcome, Outcome::kNotHeld);
@@ -214,8 +203,7 @@ TEST(LockMachineTest, AValueStaysAfterItsHolder) {
 
 TEST(LockMachineTest, OnlyAHolderSetsAValueAndOnlyASmallOne) {
   Driver d;
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   EXPECT_EQ(d.apply(SetValue{.name = d.name, .id = id(2), .value = "x"}).outcome,
             Outcome::kNotHeld);
   EXPECT_EQ(d.apply(SetValue{d.name, id(1), std::string(4097, 'x')}).outcome, Outcome::kTooLarge);

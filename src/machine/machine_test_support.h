@@ -31,6 +31,10 @@ class Driver {
   Reply acquire(std::uint64_t who, Mode mode = Mode::exclusive()) {
     return apply(request(who, mode));
   }
+  // Number 1 holds, and the others up to `last` wait behind it in order.
+  void line_up(std::uint64_t last) {
+    for (std::uint64_t who = 1; who <= last; ++who) acquire(who);
+  }
   Reply try_acquire(std::uint64_t who, Mode mode = Mode::exclusive()) {
     Acquire acquire = request(who, mode);
     acquire.may_wait = false;

@@ -42,8 +42,7 @@ TEST(TokensTest, SurviveTheirLocksBeingForgotten) {
 TEST(TokensTest, OfAForgottenLockRaiseThoseOfTheOthersOnly) {
   Driver d;
   d.name = "kept";
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.name = "forgotten";
   for (std::uint64_t who = 1; who <= 9; ++who) {
     d.acquire(who);
@@ -79,8 +78,7 @@ TEST(TokensTest, NothingIsGrantedAboveTheCeiling) {
 
 TEST(TokensTest, AWaiterWithoutATokenWaitsOnUntilTheCeilingRises) {
   Driver d(Limits{.token_ceiling = 1});
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.release(1);
   EXPECT_EQ(d.did(EffectKind::kGranted), Ids{});
   EXPECT_EQ(d.waiters(), Ids{2});
@@ -94,8 +92,7 @@ TEST(TokensTest, AWaiterWithoutATokenWaitsOnUntilTheCeilingRises) {
 
 TEST(TokensTest, ACeilingThatRisesTooLittleChangesNothing) {
   Driver d(Limits{.token_ceiling = 10}, token(9));
-  d.acquire(1);
-  d.acquire(2);
+  d.line_up(2);
   d.release(1);
   d.machine.set_token_ceiling(10);
   EXPECT_EQ(d.machine.next_event(), at(30));
