@@ -16,19 +16,12 @@ constexpr int kIdleMilliseconds = 5000;  // How often an idle store looks whethe
 
 }  // namespace
 
-void EndedIds::add(machine::AcquisitionId id, std::size_t keep) {
-  if (!ids_.insert(id).second) return;
-  order_.push_back(id);
-  if (order_.size() <= keep) return;
-  ids_.erase(order_.front());
-  order_.pop_front();
-}
-
 Site::Site(std::string path, const port::StoreContext& context, SqliteTuning tuning)
     : path_(std::move(path)),
       context_(context),
       tuning_(std::move(tuning)),
-      queue_(tuning_.queue_limit) {}
+      queue_(tuning_.queue_limit),
+      ended_(tuning_.ended_kept) {}
 
 Result<std::unique_ptr<Site>> Site::open(std::string path, const port::StoreContext& context,
                                          SqliteTuning tuning) {
@@ -141,7 +134,7 @@ Result<port::EndStatus> Site::end(Operations& operations, const port::TicketRequ
   auto result =
       release ? operations.release(request, notices) : operations.cancel(request, notices);
   if (!result) return result;
-  ended_.add(request.id, tuning_.ended_kept);
+  ended_.add(request.id);
   const base::LocalLock lock(waiting_mutex_);
   waiting_.erase(request.id);
   return result;

@@ -8,11 +8,9 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,25 +19,13 @@
 #include "src/base/local_mutex.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
+#include "src/stores/sqlite/ended_ids.h"
 #include "src/stores/sqlite/fork_gate.h"
 #include "src/stores/sqlite/job_queue.h"
 #include "src/stores/sqlite/operations.h"
 #include "src/stores/sqlite/wake.h"
 
 namespace holdfast::stores::sqlite {
-
-// The ids whose release or cancel has been seen, the last few thousand: an acquire that was sent
-// before and comes after is refused. Only the client that drew an id sends its requests, and all of
-// them pass through its own store object.
-class EndedIds {
- public:
-  void add(machine::AcquisitionId id, std::size_t keep);
-  bool contains(machine::AcquisitionId id) const { return ids_.contains(id); }
-
- private:
-  std::set<machine::AcquisitionId> ids_;
-  std::deque<machine::AcquisitionId> order_;
-};
 
 class Site {
  public:
