@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -74,14 +75,29 @@ inline bool fires(std::stop_token token, std::chrono::milliseconds within = kPat
   return fired.get_future().wait_for(within) == std::future_status::ready;
 }
 
+// Where the locks of one test live.
+class Place {
+ public:
+  virtual ~Place() = default;
+  virtual std::string url() const = 0;
+};
+
+// What a program tests: local_places.cc and redis_places.cc define them.
+std::vector<std::string> stores_under_test();
+std::unique_ptr<Place> make_place(const std::string& store);
+// Why there can be none here; empty: there can.
+std::string no_place_because();
+
 // The parameter is the scheme of the store.
 class LibraryTest : public ::testing::TestWithParam<std::string> {
  protected:
-  // Several clients of one test meet in the same place.
-  std::string url() const {
-    if (GetParam() == "sqlite") return "sqlite://" + directory_.path() + "/locks.db";
-    return "memory:" + directory_.path();
+  void SetUp() override {
+    if (const std::string why = no_place_because(); !why.empty())
+      GTEST_SKIP() << "SKIPPED: " << why;
+    place_ = make_place(GetParam());
   }
+  // Several clients of one test meet in the same place.
+  std::string url() const { return place_->url(); }
   Client connect(ClientOptions options = {}) const {
     return connect_or_die(url(), std::move(options));
   }
@@ -100,16 +116,12 @@ class LibraryTest : public ::testing::TestWithParam<std::string> {
   }
 
  private:
-  TempDirectory directory_;
+  std::unique_ptr<Place> place_;
 };
 
-#if defined(HOLDFAST_STORE_SQLITE)
-#define HOLDFAST_EVERY_STORE ::testing::Values("memory", "sqlite")
-#else
-#define HOLDFAST_EVERY_STORE ::testing::Values("memory")
-#endif
-#define HOLDFAST_ON_EVERY_STORE(Suite)                          \
-  INSTANTIATE_TEST_SUITE_P(Stores, Suite, HOLDFAST_EVERY_STORE, \
+#define HOLDFAST_ON_EVERY_STORE(Suite)                                                    \
+  INSTANTIATE_TEST_SUITE_P(Stores, Suite,                                                 \
+                           ::testing::ValuesIn(::holdfast::testing::stores_under_test()), \
                            [](const auto& store) { return store.param; })
 
 }  // namespace holdfast::testing

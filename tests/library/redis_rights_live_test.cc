@@ -1,7 +1,11 @@
 // The rights that docs/stores/redis.md names suffice, and no more than those.
+#include <chrono>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -53,7 +57,8 @@ TEST_F(RedisRightsTest, TheDocumentedUserCanDoAllThatLocksNeed) {
   auto other = Client::connect(url());
   ASSERT_TRUE(other);
   std::optional<Result<Lease>> second;
-  std::thread waiter([&] { second = other->mutex("orders/{42}").acquire({.wait = std::chrono::seconds(10)}); });
+  std::thread waiter(
+      [&] { second = other->mutex("orders/{42}").acquire({.wait = std::chrono::seconds(10)}); });
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   std::size_t waiting = 0;
   while (waiting == 0 && std::chrono::steady_clock::now() < until) {
