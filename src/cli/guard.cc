@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+
+#include "src/cli/process_tree.h"
 
 namespace holdfast::cli {
 
@@ -30,7 +33,7 @@ Result<Guard> Guard::start(const GuardPlan& plan, const Signals& signals) {
   }
   if (pid == 0) {
     ours.reset();
-    run_guard_process(plan, signals, std::move(theirs));
+    run_keeper_process(plan, signals, std::move(theirs));
   }
   return Guard(pid, std::move(ours));
 }
@@ -41,11 +44,29 @@ bool Guard::launch(const Environment& environment, Nanos deadline) const {
   return send(message);
 }
 
-void Guard::wait() {
-  if (pid_ <= 0) return;
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+bool Guard::has_ended(int wait_options) {
+  int status = 0;
+  const pid_t pid = keeper_ > 0 ? ::waitpid(keeper_, &status, wait_options | WUNTRACED) : 0;
+  if (pid > 0 && WIFSTOPPED(status)) {
+    ::kill(keeper_, SIGCONT);
+  } else if (pid > 0 || (pid < 0 && errno != EINTR)) {
+    keeper_ = 0;
   }
-  pid_ = 0;
+  return keeper_ <= 0;
+}
+
+bool Guard::ended() { return has_ended(WNOHANG); }
+
+void Guard::end_tree(pid_t guard) const {
+  if (keeper_ <= 0) return;
+  ::kill(keeper_, SIGCONT);
+  kill_tree(keeper_, guard);
+}
+
+void Guard::finish() {
+  link_.reset();
+  while (!has_ended(0)) {
+  }
 }
 
 }  // namespace holdfast::cli

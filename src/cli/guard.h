@@ -1,4 +1,4 @@
-// The guard: a second process that ends the command and all its descendants before the lease can
+// The guard: a process that ends the command and all its descendants before the lease can
 // be another's, also when this process is killed or stopped.
 //
 //   we                     guard                               command
@@ -13,11 +13,14 @@
 // Guarantee: without an extension, SIGTERM reaches every descendant at deadline - kill_after -
 // reserve and SIGKILL at deadline - reserve at the latest, repeated until no descendant is left;
 // also those that called setsid, forked twice, or ignore SIGTERM (the guard is their subreaper).
-// If the guard itself is killed, the command dies with it (parent-death signal), and we, being a
-// subreaper too, inherit what is left and kill it.
-// Not guaranteed: descendants that run as another user, sleep uninterruptibly or are frozen; both
-// processes killed at the same instant (then only the command itself dies); a tree that runs on
-// while the whole machine sleeps is ended when it wakes.
+// Between us and the guard stands its keeper: it sets a stopped guard going again, and when the
+// guard dies, however, it inherits what is left of the command and ends that. When the keeper dies
+// the guard ends the command. So it takes the death of both to let a descendant live on.
+// Guarantee: only what descends from the command is ever signalled.
+// Not guaranteed: descendants that run as another user, sleep uninterruptibly or are frozen; guard
+// and keeper killed at the same instant (then only the command itself dies, by its parent-death
+// signal), or all three stopped; a tree that runs on while the whole machine sleeps is ended when
+// it wakes.
 //
 // Thread-safety: start() before any thread is made; the rest from one thread.
 // Time: CLOCK_BOOTTIME.
@@ -61,7 +64,6 @@ class Guard {
   static Result<Guard> start(const GuardPlan& plan, const Signals& signals);
 
   int fd() const { return link_.get(); }
-  pid_t pid() const { return pid_; }
 
   // false: not told; errno is EMSGSIZE when there is more in the environment than fits.
   bool launch(const Environment& environment, Nanos deadline) const;
@@ -72,23 +74,26 @@ class Guard {
   void lost() const { send({GuardWord::kLost, 0, 0, {}}); }
   std::optional<GuardMessage> next() const { return receive_message(link_.get()); }
 
-  // Reaps the guard, waiting for its end.
-  void wait();
-  // Lets go of a guard that has nothing (more) to do, and reaps it.
-  void finish() {
-    link_.reset();
-    wait();
-  }
+  // The guard's keeper has ended, and with it all of the command. One that was stopped is set going
+  // again.
+  bool ended();
+  // Ends the tree over the guard's head; `guard` is spared (kSpawned tells which it is).
+  void end_tree(pid_t guard) const;
+  // Lets go of a guard that has nothing (more) to do, and waits for its end.
+  void finish();
 
  private:
-  Guard(pid_t pid, Fd link) : pid_(pid), link_(std::move(link)) {}
+  Guard(pid_t keeper, Fd link) : keeper_(keeper), link_(std::move(link)) {}
+  bool has_ended(int wait_options);
   bool send(const GuardMessage& message) const { return send_message(link_.get(), message); }
 
-  pid_t pid_ = 0;
+  pid_t keeper_ = 0;
   Fd link_;
 };
 
-// The guard's own life; called in the forked process, never returns.
-[[noreturn]] void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link);
+// Their own lives; called in the forked processes.
+[[noreturn]] void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link);
+[[noreturn]] void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link,
+                                    pid_t keeper);
 
 }  // namespace holdfast::cli

@@ -56,8 +56,8 @@ class ExecEnvironment {
 
 class GuardProcess {
  public:
-  GuardProcess(const GuardPlan& plan, const Signals& signals, Fd link)
-      : plan_(plan), signals_(signals), link_(std::move(link)) {}
+  GuardProcess(const GuardPlan& plan, const Signals& signals, Fd link, pid_t keeper)
+      : plan_(plan), signals_(signals), link_(std::move(link)), keeper_(keeper) {}
 
   [[noreturn]] void run();
 
@@ -65,6 +65,7 @@ class GuardProcess {
   void read_link();
   void on_message(const GuardMessage& message);
   void on_owner_gone();
+  void on_keeper_gone();
   void launch(const GuardMessage& message);
   [[noreturn]] void cannot_launch(int error);
   [[noreturn]] void leave(int status);
@@ -80,18 +81,19 @@ class GuardProcess {
   void kill_pass(Nanos now);
   void set_timer() const;
   bool watches_deadline() const { return plan_.on_lost != OnLost::kIgnore; }
-  void say(GuardWord word, int number = 0);
+  void say(GuardWord word, int number = 0, std::int64_t instant = 0);
   void flush_words();
   void tell_people(const char* text) const;
 
   const GuardPlan& plan_;
   const Signals& signals_;
   Fd link_;
+  pid_t keeper_;
   Fd timer_;
   Fd go_;
   Fd status_;
   pid_t command_ = 0;
-  bool running_ = false;  // The command is not reaped yet, so its id is still its own.
+  bool running_ = false;             // The command is not reaped yet, so its id is still its own.
   std::deque<GuardMessage> unsaid_;  // The other end does not read at present.
   bool refused_told_ = false;
   Nanos deadline_{};
@@ -106,14 +108,14 @@ void GuardProcess::tell_people(const char* text) const {
 }
 
 // A program that is stopped does not read, and must not keep the guard from its clock.
-void GuardProcess::say(GuardWord word, int number) {
+void GuardProcess::say(GuardWord word, int number, std::int64_t instant) {
   if (!link_) return;
   const auto passing = [](GuardWord any) {
     return any == GuardWord::kStopped || any == GuardWord::kContinued;
   };
   // Only the latest of these matters: the queue stays short however often the command is stopped.
   if (passing(word) && !unsaid_.empty() && passing(unsaid_.back().word)) unsaid_.pop_back();
-  unsaid_.push_back({word, number, 0, {}});
+  unsaid_.push_back({word, number, instant, {}});
   flush_words();
 }
 
@@ -161,7 +163,7 @@ void GuardProcess::launch(const GuardMessage& message) {
   while (::read(status_.get(), &grouped, 1) < 0 && errno == EINTR) {
   }
   leave_session();
-  say(GuardWord::kSpawned, command_);
+  say(GuardWord::kSpawned, command_, ::getpid());
 }
 
 void GuardProcess::become_command(char** environment, Fd go, Fd status) {
@@ -250,6 +252,12 @@ void GuardProcess::on_owner_gone() {
   begin_end(EndReason::kOwnerDied);
 }
 
+// Should we be killed now, too, nobody would end what is left.
+void GuardProcess::on_keeper_gone() {
+  if (command_ <= 0) ::_exit(125);
+  begin_end(EndReason::kKeeperDied);
+}
+
 void GuardProcess::begin_end(EndReason reason) {
   if (kill_at_ || command_ <= 0) return;
   const Nanos now = boottime_now();
@@ -331,8 +339,10 @@ void GuardProcess::on_no_child() {
 void GuardProcess::run() {
   ::prctl(PR_SET_NAME, "holdfast-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_PDEATHSIG, SIGCHLD);  // Wakes the loop.
   timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   for (;;) {
+    if (::getppid() != keeper_) on_keeper_gone();
     set_timer();
     const auto wanted = static_cast<short>(unsaid_.empty() ? POLLIN : POLLIN | POLLOUT);
     std::array<pollfd, 4> watched{{{link_.get(), wanted, 0},
@@ -354,8 +364,8 @@ void GuardProcess::run() {
 
 }  // namespace
 
-void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link) {
-  GuardProcess(plan, signals, std::move(link)).run();
+void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link, pid_t keeper) {
+  GuardProcess(plan, signals, std::move(link), keeper).run();
 }
 
 }  // namespace holdfast::cli

@@ -16,7 +16,7 @@ enum class GuardWord : std::uint32_t {
   kSignal,      // number: to pass on
   kLost,        // the lock is lost: end the tree
   // From the guard.
-  kSpawned,  // number: the command's process and group; it waits for kGo
+  kSpawned,  // number: the command's process and group, which waits for kGo; instant: the guard
   kStarted,
   kCannotRun,  // number: errno
   kStopped,    // number: signal
@@ -29,7 +29,7 @@ enum class GuardWord : std::uint32_t {
   kGone,  // never sent: the other end has died
 };
 
-enum class EndReason : std::int32_t { kLost = 1, kLeaseRanOut, kOwnerDied, kLeftover };
+enum class EndReason : std::int32_t { kLost = 1, kLeaseRanOut, kOwnerDied, kLeftover, kKeeperDied };
 
 struct GuardMessage {
   GuardWord word{};

@@ -120,20 +120,6 @@ int signal_pinned(const Process& target, int signal) {
   return sent == 0 ? 0 : errno;
 }
 
-std::vector<Process> chosen(pid_t root, const Chooser& spare) {
-  std::vector<Process> all = descendants_of(root);
-  if (!spare) return all;
-  std::set<pid_t> spared;
-  std::vector<Process> out;
-  for (const Process& process : all) {  // Parents come before their children.
-    const Spare verdict =
-        spared.count(process.parent) != 0 ? Spare::kWithDescendants : spare(process);
-    if (verdict == Spare::kWithDescendants) spared.insert(process.pid);
-    if (verdict == Spare::kNo) out.push_back(process);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::vector<Process> descendants_of(pid_t root) {
@@ -177,25 +163,24 @@ GroupPeers group_peers() {
   return peers;
 }
 
-SignalOutcome signal_tree(pid_t root, int signal, const Chooser& spare) {
+SignalOutcome signal_tree(pid_t root, int signal, pid_t spare) {
   SignalOutcome outcome;
-  for (const Process& process : chosen(root, spare)) {
-    const int error = signal_pinned(process, signal);
+  for (const Process& process : descendants_of(root)) {
+    const int error = process.pid == spare ? ESRCH : signal_pinned(process, signal);
     if (error == 0) ++outcome.signalled;
     if (error == EPERM) outcome.refused.push_back(process.pid);
   }
   return outcome;
 }
 
-std::size_t count_tree(pid_t root, const Chooser& spare) { return chosen(root, spare).size(); }
-
-SignalOutcome kill_tree(pid_t root, const Chooser& spare) {
+SignalOutcome kill_tree(pid_t root, pid_t spare) {
   // A tree that forks as fast as it is killed is stopped first: what is stopped does not fork.
   constexpr int kPasses = 8;
   std::set<std::pair<pid_t, std::uint64_t>> stopped;
   for (int pass = 0; pass < kPasses; ++pass) {
     bool fresh = false;
-    for (const Process& process : chosen(root, spare)) {
+    for (const Process& process : descendants_of(root)) {
+      if (process.pid == spare) continue;
       if (!stopped.insert({process.pid, process.start}).second) continue;
       fresh = signal_pinned(process, SIGSTOP) == 0 || fresh;
     }

@@ -9,7 +9,6 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,16 +41,10 @@ struct SignalOutcome {
   std::vector<pid_t> refused;  // It runs as another user.
 };
 
-enum class Spare { kNo, kItself, kWithDescendants };
-using Chooser = std::function<Spare(const Process&)>;
-
-// Sends `signal` to every descendant of `root` that is not spared.
-SignalOutcome signal_tree(pid_t root, int signal, const Chooser& spare = {});
+// Sends `signal` to every descendant of `root` but `spare`, whose own descendants count.
+SignalOutcome signal_tree(pid_t root, int signal, pid_t spare = 0);
 
 // SIGKILL, repeated at once while new processes keep turning up; does not wait for the dying.
-SignalOutcome kill_tree(pid_t root, const Chooser& spare = {});
-
-// How many descendants of `root` are not spared.
-std::size_t count_tree(pid_t root, const Chooser& spare = {});
+SignalOutcome kill_tree(pid_t root, pid_t spare = 0);
 
 }  // namespace holdfast::cli

@@ -1,7 +1,6 @@
 // `holdfast run`: the lock, the guard, the command and the exit status, in this order.
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,7 +176,6 @@ class Run {
   Signals signals_;
   Terminal terminal_;
   GroupAnchor anchor_;
-  std::vector<Process> older_children_;
 };
 
 int Run::own_failure(const Error& error) const {
@@ -188,8 +186,6 @@ int Run::own_failure(const Error& error) const {
 }
 
 int Run::go() {
-  older_children_ = descendants_of(::getpid());
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   // Both are forked before the lock library makes its threads.
   auto guard = Guard::start(plan_.guard, signals_);
   if (!guard) return own_failure(guard.error());
@@ -247,9 +243,8 @@ int Run::under_lock(Guard& guard, Lease lease) {
   narrator_.granted(lease.token().to_string());
   narrator_.event("acquired", lease.remaining());
   narrator_.detail("holding " + in_quotes(lease.name()) + ", token " + lease.token().to_string());
-  Supervisor supervisor(
-      {signals_, guard, terminal_, anchor_, narrator_, plan_.guard, older_children_}, lease,
-      plan_.ttl, plan_.options.lock.max_hold.value_or(Duration::zero()));
+  Supervisor supervisor({signals_, guard, terminal_, anchor_, narrator_, plan_.guard}, lease,
+                        plan_.ttl, plan_.options.lock.max_hold.value_or(Duration::zero()));
   SupervisedEnd end = supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
   const bool ran = !end.lost && !end.guard_died && !end.cannot_run;
   if (ran && !supervisor.stay_until(since + plan_.min_hold)) {

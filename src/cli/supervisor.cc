@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "src/cli/duration.h"
+#include "src/cli/process_tree.h"
 #include "src/cli/text.h"
 
 namespace holdfast::cli {
@@ -89,7 +90,9 @@ void Supervisor::read_signals() {
 
 void Supervisor::on_signal(int signal) {
   switch (signal) {
-    case SIGCHLD: return on_child_signal();
+    case SIGCHLD:
+      parts_.guard.ended();
+      return;  // Its end shows on the link; it goes on if stopped.
     case SIGTTIN:
     case SIGTTOU: return;  // We use the terminal for messages only.
     case SIGTSTP: stop_asked_ = true; break;
@@ -104,19 +107,10 @@ void Supervisor::on_signal(int signal) {
   parts_.guard.signal(signal);
 }
 
-// A guard that somebody stops would miss its hour: set it going again. Its end shows on the link.
-void Supervisor::on_child_signal() {
-  siginfo_t info{};
-  const auto guard = static_cast<id_t>(parts_.guard.pid());
-  if (::waitid(P_PID, guard, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == parts_.guard.pid()) {
-    ::kill(parts_.guard.pid(), SIGCONT);
-  }
-}
-
 void Supervisor::on_message(const GuardMessage& message) {
   const Narrator& narrator = parts_.narrator;
   switch (message.word) {
-    case GuardWord::kSpawned: return on_spawned(message.number);
+    case GuardWord::kSpawned: return on_spawned(message);
     case GuardWord::kStarted:
       narrator.event("started", lease_.remaining(), {{"command_pid", command_}});
       return;
@@ -133,6 +127,7 @@ void Supervisor::on_message(const GuardMessage& message) {
       if (message.number == static_cast<int>(EndReason::kLeaseRanOut)) {
         on_lost("it could not be renewed in time");
       }
+      if (message.number == static_cast<int>(EndReason::kKeeperDied)) end_.guard_died = true;
       return;
     case GuardWord::kRefused:
       return narrator.alarm("cannot end process " + std::to_string(message.number) +
@@ -143,12 +138,13 @@ void Supervisor::on_message(const GuardMessage& message) {
   }
 }
 
-void Supervisor::on_spawned(pid_t command) {
-  command_ = command;
+void Supervisor::on_spawned(const GuardMessage& message) {
+  command_ = message.number;
+  guard_ = static_cast<pid_t>(message.instant);
   // Where nobody could continue a stopped job, the command must not stop either: in an orphaned
   // group the kernel sees to that.
   const bool shared = parts_.terminal.ours() && group_peers().any;
-  if (shared || !own_group_is_orphaned()) parts_.anchor.join(command);
+  if (shared || !own_group_is_orphaned()) parts_.anchor.join(command_);
   // The others of a pipeline may need the terminal (a pager does): then the command gets it only
   // when it stops for the want of it.
   if (!shared) give_terminal();
@@ -213,35 +209,19 @@ void Supervisor::on_exited(int status) {
   parts_.narrator.event("exited", lease_.remaining(), more);
 }
 
-Chooser Supervisor::strangers() const {
-  return [this](const Process& process) {
-    const auto& older = parts_.older_children;
-    if (process.pid == parts_.guard.pid() || process.pid == parts_.anchor.pid()) {
-      return Spare::kItself;
-    }
-    return std::find(older.begin(), older.end(), process) != older.end() ? Spare::kWithDescendants
-                                                                         : Spare::kNo;
-  };
-}
-
 void Supervisor::on_guard_gone() {
   end_.guard_died = true;
   done_ = true;
-  // Only when the guard is reaped have its children become ours, for sure.
-  parts_.guard.wait();
-  for (Nanos pause = 2ms; count_tree(::getpid(), strangers()) > 0;
-       pause = std::min<Nanos>(pause * 2, 250ms)) {
-    kill_tree(::getpid(), strangers());
-    ::poll(nullptr, 0, static_cast<int>(pause / 1ms));
+  while (!parts_.guard.ended()) {  // Its keeper ends the tree first.
+    ::poll(nullptr, 0, 2);
     look_at_lease();
   }
 }
 
-// The guard ends the tree; should it be stopped or stuck, we do it ourselves at the last moment.
+// The guard ends the tree; should it be stuck, we do it ourselves at the last moment.
 void Supervisor::back_up_guard() {
-  if (!ends_tree() || boottime_now() < told_deadline_ - parts_.plan.reserve / 2) return;
-  ::kill(parts_.guard.pid(), SIGCONT);
-  kill_tree(::getpid(), strangers());
+  if (!ends_tree() || guard_ <= 0) return;
+  if (boottime_now() >= told_deadline_ - parts_.plan.reserve / 2) parts_.guard.end_tree(guard_);
 }
 
 bool Supervisor::stay_until(Nanos until) const {

@@ -11,7 +11,6 @@
 #include "src/cli/guard.h"
 #include "src/cli/lock_attempt.h"
 #include "src/cli/narrator.h"
-#include "src/cli/process_tree.h"
 #include "src/cli/tty.h"
 
 namespace holdfast::cli {
@@ -32,7 +31,6 @@ class Supervisor {
     GroupAnchor& anchor;
     const Narrator& narrator;
     const GuardPlan& plan;
-    const std::vector<Process>& older_children;  // Not ours to end.
   };
   // `max_hold`: zero: none.
   Supervisor(Parts parts, const Lease& lease, Duration ttl, Duration max_hold);
@@ -49,16 +47,14 @@ class Supervisor {
   void on_lost(std::string why);
   void read_signals();
   void on_signal(int signal);
-  void on_child_signal();
   void on_message(const GuardMessage& message);
-  void on_spawned(pid_t command);
+  void on_spawned(const GuardMessage& message);
   void on_stopped(int signal);
   void on_exited(int status);
   void look_at_terminal();
   void give_terminal() { in_front_ = parts_.terminal.give_to(command_) || in_front_; }
   void on_guard_gone();
   void back_up_guard();
-  Chooser strangers() const;
   bool ends_tree() const { return parts_.plan.on_lost != OnLost::kIgnore; }
 
   Parts parts_;
@@ -69,6 +65,7 @@ class Supervisor {
   SupervisedEnd end_;
   Nanos told_deadline_{};
   pid_t command_ = 0;
+  pid_t guard_ = 0;
   bool in_front_ = false;  // It was given the terminal, and gets it back after a stop.
   Nanos next_terminal_look_{};
   bool stop_asked_ = false;

@@ -5,7 +5,7 @@ import signal
 import time
 import unittest
 
-from harness import NOBODY_LEFT, STUBBORN, CliCase, alive, boottime
+from harness import NOBODY_LEFT, STUBBORN, CliCase, alive, boottime, parent_of
 
 
 class FaultCase(CliCase):
@@ -63,6 +63,42 @@ class KilledTest(FaultCase):
         self.assert_all_gone(pids)
         self.assertIn("guard", running.errors())
         self.assertFalse(self.inspect()["held"])
+
+    def test_a_killed_keeper_ends_the_run_with_125_and_an_empty_tree(self):
+        running, pids = self.stubborn()
+        os.kill(running.keeper(), signal.SIGKILL)
+        self.assertEqual(running.event("error")["code"], "kGuardDied")
+        self.assertEqual(running.status(), 125)
+        self.assert_all_gone(pids)
+        self.assertFalse(self.inspect()["held"])
+
+    def test_program_and_guard_killed_at_once_leave_nothing_of_the_command(self):
+        running, pids = self.stubborn()
+        guard = running.guard()
+        token = self.inspect()["token"]
+        successor = self.successor()
+        os.kill(guard, signal.SIGKILL)
+        running.process.kill()
+        self.assert_successor_is_alone(successor, token)
+        self.assert_all_gone(pids)
+
+    def test_what_does_not_descend_from_the_command_survives_the_guards_death(self):
+        os.mkfifo(self.path("fifo"))
+        running = self.run_locked(
+            "job", "--", "sleep", "60", cwd=self.dir,
+            before=["sh", "-c", "sh -c 'read line < fifo; sleep 30 & echo $! > orphan' &"
+                    ' exec "$@"', "sh"])
+        running.event("started")
+        guard = running.guard()
+        with open(self.path("fifo"), "w", encoding="ascii") as fifo:
+            fifo.write("\n")
+        orphan = self.read_pids(self.path("orphan"), 1)[0]
+        self.addCleanup(lambda: alive(orphan) and os.kill(orphan, signal.SIGKILL))
+        self.until(lambda: not alive(parent_of(orphan)) or parent_of(orphan) in (1, running.pid),
+                   "it is adopted")
+        os.kill(guard, signal.SIGKILL)
+        self.assertEqual(running.status(), 125)
+        self.assertTrue(alive(orphan))
 
     def test_a_guard_killed_while_waiting_ends_the_wait_with_125(self):
         self.holder()
@@ -129,6 +165,17 @@ class StoppedTest(FaultCase):
         running.process.stdin.write(b"\n")
         running.process.stdin.flush()
         self.assertEqual(running.status(), 5)
+
+    def test_program_and_guard_stopped_do_not_let_the_tree_outlive_the_lease(self):
+        running, pids = self.stubborn(ttl="1s")
+        guard = running.guard()
+        token = self.inspect()["token"]
+        running.signal(signal.SIGSTOP)
+        os.kill(guard, signal.SIGSTOP)
+        self.assert_successor_is_alone(self.successor(), token)
+        self.assert_all_gone(pids)
+        running.signal(signal.SIGCONT)
+        self.assertEqual(running.status(), 123)
 
     def test_a_stopped_guard_is_set_going_again(self):
         running = self.run_locked("job", "--", "sh", "-c", "echo ready; read line; exit 5",

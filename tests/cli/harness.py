@@ -61,7 +61,7 @@ class Running:
         self.buffer = b""
         self.events = []
         env = options.pop("env", case.env)
-        command = [PROGRAM, "run", "--json-fd", str(write_end), *arguments]
+        command = [*options.pop("before", ()), PROGRAM, "run", "--json-fd", str(write_end), *arguments]
         options.setdefault("stdin", subprocess.DEVNULL)
         self.process = subprocess.Popen(
             command, env=env, pass_fds=(write_end,), start_new_session=True,
@@ -72,7 +72,7 @@ class Running:
 
     def clean(self):
         if self.process.poll() is None:
-            for pid in [*children_named(self.pid, "holdfast-guard"), self.pid]:
+            for pid in [*self.helpers(), self.pid]:
                 for number in (signal.SIGCONT, signal.SIGTERM):
                     try:
                         os.kill(pid, number)
@@ -122,10 +122,20 @@ class Running:
     def signal(self, number):
         os.kill(self.pid, number)
 
+    def helpers(self):
+        """The keeper of the guard, and the guard, as far as they are there."""
+        keepers = children_named(self.pid, "holdfast-keeper")
+        return keepers + [guard for keeper in keepers
+                          for guard in children_named(keeper, "holdfast-guard")]
+
     def guard(self):
         # It gives itself its name, so on a busy machine it may be there without it for a moment.
-        self.case.until(lambda: children_named(self.pid, "holdfast-guard"), "the guard")
-        return children_named(self.pid, "holdfast-guard")[0]
+        self.case.until(lambda: len(self.helpers()) == 2, "the guard and its keeper")
+        return self.helpers()[1]
+
+    def keeper(self):
+        self.guard()
+        return self.helpers()[0]
 
     def status(self):
         """Waits for the end: the exit status, or -n for signal n."""
