@@ -1,6 +1,6 @@
 #include "src/cli/config.h"
 
-#include <sys/stat.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include <toml++/toml.h>
 
+#include "src/cli/fd.h"
 #include "src/cli/text.h"
 #include "src/cli/values.h"
 
@@ -116,17 +117,31 @@ Result<void> read_table(const toml::table& root, const std::string& file, Config
   return finished ? run_finished : finished;
 }
 
+// All of it, from a pipe too; an error number otherwise.
+int read_all(const std::string& file, std::string& into) {
+  constexpr std::size_t kMost = 1 << 20;
+  const Fd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!in) return errno;
+  char piece[4096];
+  for (;;) {
+    const ssize_t n = ::read(in.get(), piece, sizeof piece);
+    if (n == 0) return 0;
+    if (n < 0 && errno != EINTR) return errno;
+    if (n > 0) into.append(piece, static_cast<std::size_t>(n));
+    if (into.size() > kMost) return EFBIG;
+  }
+}
+
 Result<void> read_file(const std::string& file, bool must_exist, Config& into) {
-  struct stat status {};
-  const bool there = ::stat(file.c_str(), &status) == 0;
-  if (!there && !must_exist && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return {};
-  if (!there || ::access(file.c_str(), R_OK) != 0 || S_ISDIR(status.st_mode)) {
-    const int why = S_ISDIR(status.st_mode) ? EISDIR : errno;
-    return Error(Errc::kInvalidArgument, "cannot read the configuration file " + printable(file) +
+  std::string text;
+  const int why = read_all(file, text);
+  if (!must_exist && (why == ENOENT || why == ENOTDIR || why == EACCES)) return {};
+  if (why != 0) {
+    return Error(Errc::kInvalidArgument, "cannot read the configuration file " + in_quotes(file) +
                                              ": " + std::strerror(why));
   }
   try {
-    return read_table(toml::parse_file(file), printable(file), into);
+    return read_table(toml::parse(text), printable(file), into);
   } catch (const toml::parse_error& error) {
     return Error(Errc::kInvalidArgument,
                  place(error.source(), printable(file)) + ": " + std::string(error.description()));

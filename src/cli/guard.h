@@ -19,8 +19,8 @@
 // Guarantee: only what descends from the command is ever signalled.
 // Not guaranteed: descendants that run as another user, sleep uninterruptibly or are frozen; guard
 // and keeper killed at the same instant (then only the command itself dies, by its parent-death
-// signal), or all three stopped; a tree that runs on while the whole machine sleeps is ended when
-// it wakes.
+// signal), or all three stopped (the death of one sets the next going again); a tree that runs on
+// while the whole machine sleeps is ended when it wakes.
 //
 // Thread-safety: start() before any thread is made; the rest from one thread.
 // Time: CLOCK_BOOTTIME.

@@ -37,6 +37,7 @@ using namespace std::chrono_literals;
 void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link) {
   ::prctl(PR_SET_NAME, "holdfast-keeper");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // Should it be stopped when nobody sets it going again.
   const pid_t keeper = ::getpid();
   const pid_t guard = ::fork();
   if (guard < 0) ::_exit(125);

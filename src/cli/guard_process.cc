@@ -339,7 +339,7 @@ void GuardProcess::on_no_child() {
 void GuardProcess::run() {
   ::prctl(PR_SET_NAME, "holdfast-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ::prctl(PR_SET_PDEATHSIG, SIGCHLD);  // Wakes the loop.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // Wakes the loop, even if somebody has stopped it.
   timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   for (;;) {
     if (::getppid() != keeper_) on_keeper_gone();

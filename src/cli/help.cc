@@ -253,6 +253,12 @@ int print_help(const std::string& command) {
   const std::string_view text = help_text(command);
   if (text.empty()) {
     const std::string near = nearest(command, command_names());
+    if (command.front() == '-') {
+      complain("what is " + in_quotes(command) +
+               "? Options stand behind the command: holdfast run [options] NAME -- COMMAND"
+               " ('holdfast help' lists the commands)");
+      return kExitError;
+    }
     complain("there is no command " + in_quotes(command) +
              (near.empty() ? "" : "; did you mean '" + near + "'?") +
              " ('holdfast help' lists them)");

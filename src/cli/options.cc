@@ -188,6 +188,9 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
   if (require) into.require = split(*require);
+  if (parsed && require && into.require.empty()) {
+    return invalid("--require names no promise (see 'holdfast help doctor')");
+  }
   return parsed;
 }
 

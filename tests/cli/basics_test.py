@@ -71,6 +71,7 @@ class HelpTest(CliCase):
         done = self.holdfast("inspct", "job")
         self.assertEqual(done.returncode, 125)
         self.assertIn("did you mean 'inspect'?", done.stderr)
+        self.assertIn("behind the command", self.holdfast("--json", "ls").stderr)
 
     def test_a_forgotten_double_dash_is_explained(self):
         done = self.holdfast("run", "job", "make", "deploy")
@@ -184,6 +185,15 @@ class StoreChoiceTest(CliCase):
                 self.assertEqual(done.returncode, 125)
                 self.assertIn(shown, done.stderr)
 
+    def test_the_configuration_may_come_through_a_pipe(self):
+        for text, status in (("ttl = '9s'\n", 0), ("ttl = 'x'\n", 125)):
+            done = self.holdfast("run", "--config", "/dev/stdin", "job", "--", "true", stdin=text,
+                                 env={**self.env, "HOLDFAST_STORE": self.store})
+            self.assertEqual(done.returncode, status, done.stderr)
+        done = self.holdfast("ls", "--config", "/dev/zero")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("too large", done.stderr)
+
     def test_mistakes_in_the_configuration_name_file_and_line(self):
         for text, line, what in [("store = 5\n", 1, "store"), ("\nstroe = 'x'\n", 2, "store"),
                                  ("[run]\n\nwait = 'x'\n", 3, "duration"),
@@ -287,6 +297,7 @@ class LookTest(CliCase):
         self.assertEqual(
             self.holdfast("doctor", "--require", "fenced,survives-restart").returncode, 0)
         self.assertEqual(self.holdfast("doctor", "--require", "magic").returncode, 125)
+        self.assertEqual(self.holdfast("doctor", "--require", "").returncode, 125)
         done = self.holdfast("doctor", "--store", "memory:", "--require", "survives-restart")
         self.assertEqual(done.returncode, 1)
         self.assertIn("survives-restart", done.stderr)

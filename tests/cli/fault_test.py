@@ -177,6 +177,21 @@ class StoppedTest(FaultCase):
         running.signal(signal.SIGCONT)
         self.assertEqual(running.status(), 123)
 
+    def test_helpers_that_are_stopped_end_with_the_program(self):
+        for first, second in ((0, 1), (1, 0)):
+            with self.subTest(stopped_first=first):
+                running = self.run_locked("--ttl", "1s", "job", "--", "sh", "-c",
+                                          "echo $$; exec sleep 60")
+                command = int(running.line())
+                running.guard()
+                helpers = running.helpers()
+                running.signal(signal.SIGSTOP)
+                os.kill(helpers[first], signal.SIGSTOP)
+                os.kill(helpers[second], signal.SIGSTOP)
+                running.process.kill()
+                for pid in (command, *helpers):
+                    self.until(lambda pid=pid: not alive(pid), f"{pid} of {command, helpers} ends")
+
     def test_a_stopped_guard_is_set_going_again(self):
         running = self.run_locked("job", "--", "sh", "-c", "echo ready; read line; exit 5",
                                   stdin=-1)
