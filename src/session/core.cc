@@ -108,7 +108,7 @@ Core::Call::~Call() {
   if (!alive_ || core_.forked()) return;
   const base::LocalLock lock(core_.mutex_);
   --core_.calls_under_way_;
-  core_.drained_.notify_all();
+  if (core_.closed_) core_.drained_.notify_all();
 }
 
 Core::Turn::~Turn() HOLDFAST_NO_TSA {

@@ -56,11 +56,6 @@ Nanos heartbeat(Duration ttl) {
   return std::min<Nanos>(kSlowestHeartbeat, Nanos(waiter_lease(ttl)) / 3);
 }
 
-port::AcquisitionId fresh_id() {
-  const base::Random128 random = base::random_128();
-  return {random.high, random.low};
-}
-
 }  // namespace
 
 Result<Core::ContenderPtr> Core::make_contender(std::string name, const holdfast::Mode& mode,
@@ -78,11 +73,17 @@ Result<Core::ContenderPtr> Core::make_contender(std::string name, const holdfast
   std::string stored_name = stored(name);
   auto contender =
       std::make_shared<Contender>(std::move(name), std::move(stored_name), mode, generation_);
-  contender->id = fresh_id();
-  contender->issue = ++last_issue_;
   contender->ttl = options.ttl;
   contender->options = std::move(options);
   return contender;
+}
+
+// An id that no store has seen yet.
+void Core::begin_anew(Contender& contender) {
+  const base::Random128 random = base::random_128();
+  contender.id = {random.high, random.low};
+  contender.issue = ++last_issue_;
+  contender.wall_minus_boot_at_send = base::wall_minus_boot().count();
 }
 
 port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait) const {
@@ -182,7 +183,7 @@ Result<Core::ContenderPtr> Core::settle(const ContenderPtr& contender,
 std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPtr& contender,
                                                                bool may_wait) {
   AcquireFsm fsm(terms_for(*contender, /*may_wait=*/false));
-  contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
+  begin_anew(*contender);
   fsm.start(base::BootClock::now());
   const auto reply = store_->acquire_inline(request_for(*contender, /*may_wait=*/false));
   if (!reply) return std::nullopt;
@@ -226,7 +227,6 @@ Result<Core::ContenderPtr> Core::acquire_waiting(const ContenderPtr& contender, 
 
 void Core::start_waiting(const ContenderPtr& contender, bool may_wait) {
   ++calls_under_way_;
-  waiting_[contender->id] = contender;
   contender->acquire.emplace(terms_for(*contender, may_wait));
   if (closed_) {
     contender->failure = closed_error();
@@ -281,9 +281,7 @@ void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& acti
 void Core::send_acquire(const ContenderPtr& contender, bool fresh) {
   if (fresh) {
     waiting_.erase(contender->id);
-    contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
-    contender->id = fresh_id();
-    contender->issue = ++last_issue_;
+    begin_anew(*contender);
     waiting_[contender->id] = contender;
   }
   const port::AcquisitionId id = contender->id;
@@ -320,8 +318,8 @@ void Core::finish(const ContenderPtr& contender) {
   contender->on_stop.reset();
   contender->acquire.reset();
   contender->finished = true;
-  contender->changed.notify_all();
-  drained_.notify_all();
+  if (!contender->done) contender->changed.notify_all();
+  if (closed_) drained_.notify_all();
 }
 
 // To whom did not wait asleep, the answer goes when this turn is over.

@@ -9,12 +9,15 @@
 #include <cerrno>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 
+#include "src/base/local_mutex.h"
 #include "src/base/thread.h"
 
 namespace holdfast::session {
@@ -35,7 +38,23 @@ struct EventLoop::Impl {
     });
   }
 
+  // Runs what has gathered, and what that posts in its next turn.
+  void drain() {
+    {
+      const base::LocalLock lock(mutex);
+      running.swap(posted);
+    }
+    for (port::Task& task : running) {
+      task();
+      task = nullptr;  // Its captures go while the next has not begun.
+    }
+    running.clear();
+  }
+
   std::function<void()> on_timer;
+  base::LocalMutex mutex;
+  std::vector<port::Task> posted HOLDFAST_GUARDED_BY(mutex);
+  std::vector<port::Task> running;  // The loop's own.
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
   int timer_fd;
@@ -52,7 +71,16 @@ EventLoop::EventLoop(std::function<void()> on_timer)
 
 EventLoop::~EventLoop() { stop(); }
 
-void EventLoop::post(port::Task task) { asio::post(impl_->context, std::move(task)); }
+// Only who finds nothing posted wakes the loop.
+void EventLoop::post(port::Task task) {
+  bool first = false;
+  {
+    const base::LocalLock lock(impl_->mutex);
+    first = impl_->posted.empty();
+    impl_->posted.push_back(std::move(task));
+  }
+  if (first) asio::post(impl_->context, [impl = impl_.get()] { impl->drain(); });
+}
 
 asio::io_context& EventLoop::io() noexcept { return impl_->context; }
 
