@@ -49,7 +49,9 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
   BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig"
   OUTPUT_VARIABLE HOLDFAST_PC_PREFIX)
 configure_file(cmake/holdfast.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast.pc" @ONLY)
+configure_file(cmake/holdfast-asio.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast-asio.pc" @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/holdfast.pc"
+    "${CMAKE_CURRENT_BINARY_DIR}/holdfast-asio.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
 install(FILES LICENSE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" OPTIONAL)

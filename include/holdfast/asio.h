@@ -101,8 +101,10 @@ class Operation final : public Receiver<T> {
 
   void complete(ReceiverPtr<T> self, Result<T> result) override {
     if (answered_.exchange(true)) return;
-    const auto executor = work_.get_executor();
-    asio::post(executor,
+    // Until post() has returned the context must not end, although the handler may have run by
+    // then: the work is let go of last.
+    const auto work = std::move(work_);
+    asio::post(work.get_executor(),
                Delivery{std::static_pointer_cast<Operation>(std::move(self)), std::move(result)});
   }
 
@@ -125,7 +127,6 @@ class Operation final : public Receiver<T> {
     void operator()() {
       asio::get_associated_cancellation_slot(operation->handler_).clear();
       Handler handler(std::move(operation->handler_));
-      const auto work = std::move(operation->work_);
       operation.reset();
       std::move(handler)(std::move(result));
     }

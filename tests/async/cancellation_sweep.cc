@@ -88,12 +88,10 @@ bool attempt(const std::string& url, Client& holder, int n, int& cancelled) {
   EXPECT_TRUE(!left || !*left || ((*left)->holders.empty() && (*left)->waiters.empty()))
       << "a ticket was left by a wait that was cancelled at event " << n;
   EXPECT_EQ(attempt.answers, 1);
-  const bool through = got && !attempt.cancelled;
   EXPECT_TRUE(attempt.core->close(kPatience));
-  {
-    const std::lock_guard lock(attempt.mutex);
-    attempt.contender = nullptr;
-  }
+  const std::lock_guard lock(attempt.mutex);
+  const bool through = got && !attempt.cancelled;
+  attempt.contender = nullptr;
   got = Error(Errc::kClosed, "");
   return through;
 }

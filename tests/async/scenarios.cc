@@ -26,6 +26,13 @@ bool run_while_it_moves(asio::io_context& io) {
   return true;
 }
 
+// Thousands of requests at once: the last one's turn comes late on a slow host.
+ClientOptions patient() {
+  ClientOptions options;
+  options.request_timeout = 60s;
+  return options;
+}
+
 // What the coroutines of one name see of each other; all on one thread.
 struct Place {
   int holders = 0;
@@ -112,9 +119,9 @@ void sweep_signals(const std::string& url, int rounds) {
 }
 
 void contend(const std::string& url, int coroutines, int names) {
-  Client client = connect_or_die(url);
-  std::vector<Place> places(static_cast<std::size_t>(names));
   asio::io_context io(1);
+  Client client = connect_or_die(url, patient());
+  std::vector<Place> places(static_cast<std::size_t>(names));
   int done = 0;
   for (int i = 0; i < coroutines; ++i) {
     const int which = i % names;
@@ -132,10 +139,10 @@ void contend(const std::string& url, int coroutines, int names) {
 }
 
 void close_while_waiting(const std::string& url, int waits) {
-  Client holder = connect_or_die(url);
-  Client closed = connect_or_die(url);
-  const Lease held = holder.mutex("closing").acquire({.ttl = 60s}).value();
   asio::io_context io;
+  Client holder = connect_or_die(url, patient());
+  Client closed = connect_or_die(url, patient());
+  const Lease held = holder.mutex("closing").acquire({.ttl = 60s}).value();
   std::vector<int> answers(static_cast<std::size_t>(waits));
   for (int& answer : answers) {
     async_acquire(closed.mutex("closing"), {.ttl = 60s},
