@@ -70,8 +70,27 @@ class Examination : public std::enable_shared_from_this<Examination> {
         const auto here = base::wall_now().time_since_epoch();
         self->clock_ahead_ = std::chrono::duration_cast<std::chrono::seconds>(server - here);
       }
-      self->conclude();
+      self->try_rights();
     });
+  }
+
+  void try_rights() {
+    access_.try_lock(deadline_, [self = shared_from_this()](const Result<void>& locked) {
+      self->note_right("rights", locked, "this user may do what locks need");
+      self->access_.subscribe(self->deadline_, [self](const Result<void>& subscribed) {
+        self->note_right("channel", subscribed, "grants are pushed to those who wait");
+        self->conclude();
+      });
+    });
+  }
+
+  void note_right(const char* topic, const Result<void>& tried, const char* good) {
+    if (tried) {
+      add(Severity::kOk, topic, good);
+    } else {
+      add(Severity::kProblem, topic, tried.error().message(),
+          "give the user the rights that docs/stores/redis.md names");
+    }
   }
 
   std::string_view fact(std::string_view name) const {
@@ -199,7 +218,7 @@ void Examination::judge_clock() {
 
 void Examination::judge_access() {
   if (!may_config_) {
-    add(Severity::kOk, "rights", "this user may not read the configuration",
+    add(Severity::kWarning, "configuration", "this user may not read the server's configuration",
         "run the doctor as a user with +config|get to have it judged");
   }
   if (!tls_) {

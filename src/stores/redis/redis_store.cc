@@ -199,9 +199,14 @@ class RedisStore final : public port::Store {
   }
 
   void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) override {
-    redis::examine({[this](const std::vector<std::string_view>& words, base::BootInstant until,
-                           Done<Reply> then) { read(words, until, std::move(then)); }},
-                   remote_->address, deadline, std::move(done));
+    redis::examine(
+        {[this](const std::vector<std::string_view>& words, base::BootInstant until,
+                Done<Reply> then) { read(words, until, std::move(then)); },
+         [this](base::BootInstant until, Done<void> then) { try_lock(until, std::move(then)); },
+         [this](base::BootInstant until, Done<void> then) {
+           subscriber_.ensure(until, std::move(then));
+         }},
+        remote_->address, deadline, std::move(done));
   }
 
   void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
@@ -436,6 +441,28 @@ class RedisStore final : public port::Store {
         states.emplace_back(Error(Errc::kCorruptState, "the server left a renewal unanswered"));
       }
     }
+  }
+
+  // For the doctor: a lock that nobody else asks for is taken, given a value and given back.
+  void try_lock(base::BootInstant deadline, Done<void> done) {
+    port::AcquireRequest request;
+    request.name = "holdfast-doctor/" + client_;
+    request.id = {base::random_128().high, base::random_128().low};
+    request.ttl = request.waiter_ttl = std::chrono::seconds(1);
+    request.deadline = deadline;
+    request.issue = 1;
+    const port::TicketRequest holder{request.name, request.id, deadline, request.issue};
+    send_acquire(std::move(request), [this, holder, done = std::move(done)](
+                                         const Result<TicketState>& state) mutable {
+      if (!state) return done(state.error());
+      set_value(holder, "tried", [this, holder, done = std::move(done)](const Result<bool>& set) {
+        end("release", holder, [set, done](const Result<EndStatus>& ended) {
+          if (!set) return done(set.error());
+          if (!ended) return done(ended.error());
+          done({});
+        });
+      });
+    });
   }
 
   // --- On the loop.
