@@ -76,6 +76,7 @@ class Spawner {
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> all;
+  all.reserve(strings.size() + 1);
   for (std::string& each : strings) all.push_back(each.data());
   all.push_back(nullptr);
   return all;

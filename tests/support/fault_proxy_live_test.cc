@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -111,6 +112,31 @@ TEST_F(FaultProxyTest, AHeldRequestArrivesAfterItsClientHasLeft) {
   ASSERT_TRUE(proxy_->wait_for([](const ProxyStats& stats) { return stats.open == 0; }));
   EXPECT_EQ(server_->command({"GET", "zombie"}).text, "1");
   EXPECT_GT(proxy_->stats().replies_to_the_gone, 0U);
+}
+
+std::chrono::microseconds processor_time() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  return std::chrono::seconds(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         std::chrono::microseconds(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+// Sockets that have hung up are ready all the time.
+TEST_F(FaultProxyTest, SleepsWhileAllItHasToDoIsToHold) {
+  proxy_->add({.kind = Kind::kHold, .containing = "zombie"});
+  proxy_->add({.kind = Kind::kBlackhole, .containing = "gone"});
+  RedisConnection staying = client();
+  client().send({"GET", "zombie"});
+  {
+    RedisConnection leaving = client();
+    leaving.send({"GET", "gone"});
+    const linger with_reset{1, 0};
+    ::setsockopt(leaving.fd(), SOL_SOCKET, SO_LINGER, &with_reset, sizeof with_reset);
+  }
+  ASSERT_TRUE(proxy_->wait_for([](const ProxyStats& stats) { return stats.clients_gone == 2; }));
+  const auto before = processor_time();
+  EXPECT_TRUE(is_silent(staying));
+  EXPECT_LT(processor_time() - before, kSilence / 2);
 }
 
 TEST_F(FaultProxyTest, DropsTheReplyOfARequestThatIsDone) {

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 #include "tests/support/clock_shift.h"
 
@@ -70,6 +71,20 @@ std::string environment_list(const std::vector<std::string>& items) {
   std::string list;
   for (const std::string& item : items) list += (list.empty() ? "" : ":") + item;
   return list;
+}
+
+std::string encoded(const std::string& text) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string result;
+  for (const char each : text) {
+    const auto byte = static_cast<unsigned char>(each);
+    if (std::isalnum(byte) != 0 || std::string_view("-._~/").find(each) != std::string_view::npos) {
+      result += each;
+    } else {
+      result += {'%', kDigits[byte / 16], kDigits[byte % 16]};
+    }
+  }
+  return result;
 }
 
 void add_tls_lines(const RedisOptions& options, std::uint16_t port,
@@ -195,10 +210,11 @@ std::string RedisServer::log() const {
 }
 
 std::string RedisServer::url(const UrlOptions& options) const {
-  const std::string password = options.password.empty() ? options_.requirepass : options.password;
+  const bool anonymous = options.user.empty() && options.password.empty();
+  const std::string& password = anonymous ? options_.requirepass : options.password;
   std::string text = options.unix_socket ? "redis+unix://" : options.tls ? "rediss://" : "redis://";
   if (!options.user.empty() || !password.empty()) {
-    text += options.user + ":" + password + "@";
+    text += encoded(options.user) + ":" + encoded(password) + "@";
   }
   if (options.unix_socket) {
     text += socket_path();
@@ -206,9 +222,15 @@ std::string RedisServer::url(const UrlOptions& options) const {
     const std::uint16_t own = options.tls ? tls_port() : port();
     text += options.host + ":" + std::to_string(options.port == 0 ? own : options.port);
   }
+  std::map<std::string, std::string> query = options.query;
+  if (options.tls) query.try_emplace("tls_ca", tls_files().ca);
+  if (!options.certificate.key.empty()) {
+    query.try_emplace("tls_cert", options.certificate.certificate);
+    query.try_emplace("tls_key", options.certificate.key);
+  }
   char separator = '?';
-  for (const auto& [name, value] : options.query) {
-    text += separator + name + "=" + value;
+  for (const auto& [name, value] : query) {
+    text += separator + name + "=" + encoded(value);
     separator = '&';
   }
   return text;

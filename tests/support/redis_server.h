@@ -82,14 +82,16 @@ class RedisServer {
   const std::vector<int>& version() const;
 
   struct UrlOptions {
-    bool tls = false;
+    bool tls = false;  // With tls_ca=tls_files().ca, unless the query names another.
     bool unix_socket = false;
     std::string user{};
-    std::string password{};  // None: options().requirepass.
+    std::string password{};  // None: options().requirepass, when there is no user either.
     std::uint16_t port = 0;  // Of a proxy; 0: the server's own.
     std::string host = "127.0.0.1";
-    std::map<std::string, std::string> query{};  // What is in it must need no escaping.
+    KeyPair certificate{};  // The client's own.
+    std::map<std::string, std::string> query{};
   };
+  // Everything in it is percent-encoded where it has to be.
   std::string url(const UrlOptions& options) const;
   std::string url() const { return url(UrlOptions()); }
 

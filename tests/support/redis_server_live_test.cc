@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/clock_shift.h"
@@ -84,8 +86,8 @@ TEST_F(RedisServerTest, PasswordsAndUsersAreAskedFor) {
   EXPECT_TRUE(client.command({"GET", "a:1"}).is_nil());
   EXPECT_EQ(client.command({"GET", "b"}).error_code(), "NOPERM");
   EXPECT_EQ(server.command({"SET", "b", "1"}).text, "OK") << "the harness may do all";
-  EXPECT_EQ(server.url({.user = "alice", .password = "secret", .query = {{"ttl", "3s"}}}),
-            "redis://alice:secret@127.0.0.1:" + std::to_string(server.port()) + "?ttl=3s");
+  EXPECT_EQ(server.url({.user = "alice", .password = "s:e@cret", .query = {{"ttl", "3s"}}}),
+            "redis://alice:s%3Ae%40cret@127.0.0.1:" + std::to_string(server.port()) + "?ttl=3s");
 }
 
 TEST_F(RedisServerTest, AFullServerRefusesWritesOrEvicts) {
@@ -182,14 +184,15 @@ TEST_F(RedisServerTest, DiesWithATestThatIsKilled) {
   const pid_t test = ::fork();
   if (test == 0) {
     RedisServer server;
-    const pid_t pid = server.pid();
-    if (::write(ends[1], &pid, sizeof pid) == sizeof pid) ::pause();
+    const std::string line = std::to_string(server.pid()) + " " + server.data_folder() + "\n";
+    if (::write(ends[1], line.data(), line.size()) > 0) ::pause();
     ::_exit(1);
   }
-  pid_t server = 0;
-  ASSERT_EQ(::read(ends[0], &server, sizeof server), static_cast<ssize_t>(sizeof server));
-  ::close(ends[0]);
   ::close(ends[1]);
+  std::string line(1000, '\0');
+  ASSERT_GT(::read(ends[0], line.data(), line.size()), 0);
+  ::close(ends[0]);
+  const pid_t server = std::stoi(line);
   const auto watched = static_cast<int>(::syscall(SYS_pidfd_open, server, 0));
   ASSERT_GE(watched, 0);
   ::kill(test, SIGKILL);
@@ -197,6 +200,8 @@ TEST_F(RedisServerTest, DiesWithATestThatIsKilled) {
   pollfd ended{watched, POLLIN, 0};
   EXPECT_EQ(::poll(&ended, 1, 5000), 1) << "the server outlived its test";
   ::close(watched);
+  const std::filesystem::path data = line.substr(line.find('/'), line.find('\n') - line.find('/'));
+  std::filesystem::remove_all(data.parent_path());
 }
 
 class RedisTlsTest : public RedisServerTest {
@@ -217,8 +222,9 @@ class RedisTlsTest : public RedisServerTest {
 
 TEST_F(RedisTlsTest, IsTrustedUnderItsNamesOnlyByThoseWhoTrustItsAuthority) {
   RedisServer server({.tls = RedisTls::kServerOnly});
-  EXPECT_EQ(server.url({.tls = true, .host = "localhost"}),
-            "rediss://localhost:" + std::to_string(server.tls_port()));
+  EXPECT_EQ(
+      server.url({.tls = true, .host = "localhost"}),
+      "rediss://localhost:" + std::to_string(server.tls_port()) + "?tls_ca=" + tls_files().ca);
   EXPECT_TRUE(shakes_hands(server, tls_files().ca, "localhost"));
   EXPECT_FALSE(shakes_hands(server, tls_files().ca, "elsewhere.invalid"));
   EXPECT_FALSE(shakes_hands(server, tls_files().foreign_ca, "localhost"));
