@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "src/base/local_mutex.h"
+#include "src/stores/redis/errors.h"
 #include "src/stores/redis/handshake.h"
 #include "src/stores/redis/wire.h"
 
@@ -55,6 +56,11 @@ struct DirectLink::Impl {
   void open_wire(const Endpoint& endpoint, bool& opened) {
     base::LocalLock lock(descriptor_mutex);
     opened = wire.open(*remote, endpoint);
+  }
+  // The server is no primary any more: the next call looks for the one that is.
+  void leave() {
+    close_wire();
+    remote->resolver->refresh([](const Result<Endpoints>&) {});
   }
   void close_wire() {
     base::LocalLock lock(descriptor_mutex);
@@ -112,10 +118,10 @@ Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
     auto reply = reader->next();
     if (!reply) return Error{Errc::kUnavailable, where + ": " + reply.error().message()};
     if (*reply) return **std::move(reply);
-    if (deadline - BootClock::now() < kNear && !wire.buffers()) {
-      if (auto waited = wait(Wire::Io::kWantRead, deadline); !waited) return waited.error();
-    }
-    const Wire::Outcome outcome = wire.read(buffer.data(), buffer.size());
+    const bool near =
+        !connected.load(std::memory_order_relaxed) || deadline - BootClock::now() < kNear;
+    const Wire::Outcome outcome =
+        wire.read(buffer.data(), buffer.size(), near ? Wire::Wait::kNever : Wire::Wait::kAWhile);
     if (outcome.io == Wire::Io::kFailed) {
       return closed.load(std::memory_order_acquire) ? closed_error() : wire.why();
     }
@@ -224,6 +230,7 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
   }
   if (!failure) {
     used = BootClock::now();
+    if (std::any_of(answers.begin(), answers.end(), is_demotion)) leave();
     return answers;
   }
   close_wire();

@@ -112,6 +112,16 @@ TEST_F(DirectLinkLiveTest, AConnectionThatTheServerClosedInBetweenIsMadeAnew) {
   EXPECT_EQ(said(ask(link, {"INCR", "n"})), "2");
 }
 
+TEST_F(DirectLinkLiveTest, AfterADemotionItConnectsAnew) {
+  RedisServer primary;
+  RedisServer server({.replica_of = &primary});
+  DirectLink link(remote_of(server.url()));
+  EXPECT_EQ(ask(link, {"SET", "a", "1"})->error_word(), "READONLY");
+  EXPECT_FALSE(link.connected());
+  server.must({"REPLICAOF", "NO", "ONE"});
+  EXPECT_EQ(said(ask(link, {"SET", "a", "1"})), "OK");
+}
+
 TEST_F(DirectLinkLiveTest, ALostReplyIsUnknownUnlessNothingCouldChange) {
   RedisServer server;
   FaultProxy proxy({.server_port = server.port(), .framing = Framing::kRaw});

@@ -16,4 +16,7 @@ namespace holdfast::stores::redis {
 // `what`: what was asked of which store, as the message begins ("redis://h:6379/0: acquire 'x'").
 Error to_error(const Reply& error_reply, std::string_view what);
 
+// Whether the server says that it has become a replica: its name may lead to another one by now.
+inline bool is_demotion(const Reply& reply) { return reply.error_word() == "READONLY"; }
+
 }  // namespace holdfast::stores::redis

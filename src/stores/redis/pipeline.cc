@@ -12,6 +12,7 @@
 #include "src/base/random.h"
 #include "src/stores/redis/backoff.h"
 #include "src/stores/redis/boot_timer.h"
+#include "src/stores/redis/errors.h"
 #include "src/stores/redis/loop_link.h"
 #include "src/stores/redis/operation.h"
 
@@ -61,6 +62,8 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
  private:
   void drain();
   void flush();
+  void leave_when_answered();
+  void expire(OperationList& late);
   void shut();
   void on_timer();
   void arm();
@@ -89,6 +92,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   OperationList sent_;
   std::string out_;
   std::uint64_t given_to_link_ = 0;  // Bytes, on this connection.
+  bool leaving_ = false;             // This connection: nothing more is sent on it.
   bool started_ = false;
   bool shut_ = false;
   Backoff backoff_;
@@ -141,26 +145,36 @@ void Pipeline::Impl::drain() {
 }
 
 void Pipeline::Impl::flush() {
+  if (waiting_.empty() || !link_->can_write() || leaving_) return;
+  const BootInstant now = BootClock::now();
+  OperationList late;
   while (link_->can_write() && !waiting_.empty()) {
     out_.clear();
     std::uint64_t count = 0;
     while (!waiting_.empty() && out_.size() < kWriteSize) {
       auto operation = waiting_.pop();
+      if (operation->deadline <= now) {
+        late.push(std::move(operation));
+        continue;
+      }
       out_ += operation->command.wire;
       operation->end = given_to_link_ + out_.size();
       sent_.push(std::move(operation));
       ++count;
     }
+    if (out_.empty()) break;
     given_to_link_ += out_.size();
     commands_.fetch_add(count, std::memory_order_relaxed);
     link_->write(out_);
     writes_.store(link_->writes(), std::memory_order_relaxed);
   }
+  expire(late);
 }
 
 void Pipeline::Impl::on_up() {
   up_since_ = BootClock::now();
   given_to_link_ = 0;
+  leaving_ = false;
   last_failure_.reset();
   connections_.fetch_add(1, std::memory_order_relaxed);
   connected_ = true;
@@ -173,7 +187,16 @@ void Pipeline::Impl::on_reply(Reply reply) {
     link_->fail({Errc::kUnavailable, where_ + ": the server answered what nobody had asked"});
     return;
   }
+  leaving_ = leaving_ || is_demotion(reply);
   complete(std::move(operation), std::move(reply));
+  if (leaving_) leave_when_answered();
+}
+
+// The server has become a replica: what is under way is answered still, then the name is looked up
+// anew.
+void Pipeline::Impl::leave_when_answered() {
+  if (!sent_.empty() || shut_) return;
+  link_->fail({Errc::kUnavailable, where_ + ": the server has become a replica"});
 }
 
 void Pipeline::Impl::on_down(Error why) {
@@ -259,6 +282,11 @@ void Pipeline::Impl::sweep(BootInstant now) {
   if (unanswered_late) {
     link_->fail({Errc::kUnavailable, where_ + ": no answer within the deadline"});
   }
+  expire(late);
+}
+
+void Pipeline::Impl::expire(OperationList& late) {
+  if (late.empty()) return;
   const std::string why = last_failure_ ? last_failure_->message() : "the connection is busy";
   fail_all(late,
            {Errc::kUnavailable, where_ + ": not sent within the deadline (" + why + "): retry"});

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/stores/redis/direct_link.h"
 #include "src/stores/redis/pipeline.h"
 #include "src/stores/redis/test_wire.h"
 
@@ -218,22 +219,28 @@ TEST_F(PipelineLiveTest, AUserWithFewRightsIsLetIn) {
 }
 
 TEST_F(PipelineLiveTest, AServerThatLoadsIsWaitedFor) {
-  RedisServer server({.appendonly = true});
-  for (int i = 0; i < 200; ++i) server.must({"SET", "k" + std::to_string(i), "v"});
-  // A pause for each key makes the loading last, if the server has that knob.
-  if (server.command({"CONFIG", "SET", "key-load-delay", "5000"}).is_error()) {
-    GTEST_SKIP() << "SKIPPED: the server cannot be made to load slowly";
-  }
-  server.must({"BGREWRITEAOF"});
-  ASSERT_TRUE(server.eventually([](RedisServer& each) {
-    return each.info("persistence", "aof_rewrite_in_progress") == "0";
+  // It loads slowly, and answers meanwhile.
+  RedisServer server({.config = {"enable-debug-command yes", "key-load-delay 300",
+                                 "loading-process-events-interval-bytes 1024"}});
+  server.must({"DEBUG", "POPULATE", "3000", "k", "10"});
+  auto witness = server.connect();
+  support::RedisConnection loader(server.port(), 20s);
+  loader.send({"DEBUG", "RELOAD"});
+  ASSERT_TRUE(eventually([&] {
+    return witness.command({"GET", "k:1"}).error_code() == "LOADING";
   }));
   Pipeline pipe(loop_.io, remote_of(server.url()));
-  server.must({"PING"});
-  auto reload = support::RedisConnection(server.port(), 20s);
-  reload.send({"DEBUG", "LOADAOF"});
-  const auto answer = ask(pipe, {"GET", "k1"}, 15s);
-  EXPECT_EQ(said(answer), "v");
+  DirectLink link(remote_of(server.url()));
+  auto hasty = send(pipe, {"GET", "k:1"}, 20ms);
+  auto patient = send(pipe, {"GET", "k:1"}, 15s);
+  EXPECT_EQ(code_of(link.try_take()->call(wire_of({"GET", "k:1"}), 1, BootClock::now() + 50ms)),
+            "kUnavailable");
+  EXPECT_EQ(code_of(hasty.wait()), "kUnavailable");
+  EXPECT_TRUE(witness.command({"GET", "k:1"}).is_error());
+  const auto direct = link.try_take()->call(wire_of({"GET", "k:1"}), 1, BootClock::now() + 15s);
+  ASSERT_TRUE(direct) << direct.error().message();
+  EXPECT_EQ(direct->at(0).text.substr(0, 7), "value:1");
+  EXPECT_EQ(said(patient.wait()).substr(0, 7), "value:1");
 }
 
 TEST_F(PipelineLiveTest, TlsWorksAndItsFailuresNameTheCheck) {
@@ -278,6 +285,29 @@ TEST_F(PipelineLiveTest, APlainPortIsNotMistakenForTls) {
   Pipeline pipe(loop_.io, remote_of(server.url({.tls = true, .port = server.port()}) +
                                     "?connect_timeout=500ms&tls_ca=" + support::tls_files().ca));
   EXPECT_EQ(code_of(ask(pipe, {"PING"})), "kUnavailable");
+}
+
+TEST_F(PipelineLiveTest, AfterADemotionItConnectsAnew) {
+  RedisServer primary;
+  RedisServer server({.replica_of = &primary});
+  Pipeline pipe(loop_.io, remote_of(server.url()));
+  // What is under way with the refusal is answered.
+  auto refused = send(pipe, {"SET", "a", "1"});
+  auto with_it = send(pipe, {"ECHO", "still"});
+  ASSERT_EQ(refused.wait()->error_word(), "READONLY");
+  EXPECT_EQ(said(with_it.wait()), "still");
+  EXPECT_TRUE(eventually([&] { return pipe.counts().connections == 2; }));
+  server.must({"REPLICAOF", "NO", "ONE"});
+  EXPECT_EQ(said(ask(pipe, {"SET", "a", "1"})), "OK");
+}
+
+TEST_F(PipelineLiveTest, WhatIsTooLateAlreadyIsNotSent) {
+  RedisServer server;
+  Pipeline pipe(loop_.io, remote_of(server.url()));
+  ASSERT_EQ(said(ask(pipe, {"PING"})), "PONG");
+  EXPECT_EQ(code_of(ask(pipe, {"SET", "a", "1"}, 0ns)), "kUnavailable");
+  EXPECT_EQ(said(ask(pipe, {"EXISTS", "a"})), "0");
+  EXPECT_EQ(pipe.counts().connections, 1U);
 }
 
 TEST_F(PipelineLiveTest, TheQueueIsBounded) {

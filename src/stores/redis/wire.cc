@@ -136,7 +136,8 @@ Wire::Outcome Wire::dial() {
   return of_tls(SSL_do_handshake(tls_.get()), "agree on TLS");
 }
 
-Wire::Outcome Wire::read(char* into, std::size_t size) {
+Wire::Outcome Wire::read(char* into, std::size_t size, Wait wait) {
+  recv_flags_ = wait == Wait::kAWhile ? 0 : MSG_DONTWAIT;
   if (tls_ != nullptr) {
     ERR_clear_error();
     return of_tls(
@@ -172,7 +173,6 @@ void Wire::let_reads_wait() {
   const int flags = ::fcntl(descriptor(), F_GETFL);
   ::fcntl(descriptor(), F_SETFL, flags & ~O_NONBLOCK);
   set_option(descriptor(), SOL_SOCKET, SO_RCVTIMEO, timeval{0, kReadSlice});
-  recv_flags_ = 0;
 }
 
 bool Wire::stale() const noexcept {
@@ -187,6 +187,7 @@ bool Wire::stale() const noexcept {
 // A peer that refused our certificate says so before it closes; a write may meet the closing first.
 void Wire::look_for_alert() {
   char byte = 0;
+  recv_flags_ = MSG_DONTWAIT;
   ERR_clear_error();
   const int result = SSL_read(tls_.get(), &byte, 1);
   if (result <= 0 && SSL_get_error(tls_.get(), result) == SSL_ERROR_SSL) {

@@ -33,14 +33,15 @@ class Wire {
   bool open(const Remote& remote, const Endpoint& endpoint);
   // Connecting and TLS, a step at a time, until kDone. To be called when what it wanted is there.
   Outcome dial();
-  // kFailed with no bytes also when the peer closed.
-  Outcome read(char* into, std::size_t size);
+  enum class Wait { kNever, kAWhile };
+  // kFailed also when the peer has closed. kAWhile: waits for bytes, a quarter of a second at most
+  // (then: kWantRead), once let_reads_wait() was called.
+  Outcome read(char* into, std::size_t size, Wait wait = Wait::kNever);
   // Some of the bytes. After kWant... the same bytes must be given again.
   Outcome write(std::string_view bytes);
   // Whether read() may have more without the socket becoming readable.
   bool buffers() const noexcept { return tls_ != nullptr; }
 
-  // From now on read() waits for bytes, a quarter of a second at most (then: kWantRead).
   void let_reads_wait();
   // Whether the peer is known to have closed, or sent what nobody asked for.
   bool stale() const noexcept;
@@ -65,7 +66,7 @@ class Wire {
   bool set_up_tls(const Remote& remote);
 
   std::atomic<int> fd_{-1};
-  int recv_flags_ = 0;
+  int recv_flags_ = 0;  // Of the read() under way.
   bool connected_ = false;
   SslSession tls_;
   std::string where_;
