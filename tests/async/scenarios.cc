@@ -34,13 +34,13 @@ ClientOptions patient() {
 }
 
 // What the coroutines of one name see of each other; all on one thread.
-struct Place {
+struct Contended {
   int holders = 0;
   int grants = 0;
   Token newest{};
 };
 
-asio::awaitable<void> take_once(Mutex mutex, Place& place, int& done) {
+asio::awaitable<void> take_once(Mutex mutex, Contended& place, int& done) {
   AcquireOptions options;
   options.ttl = 60s;
   Result<Lease> lease = co_await async_acquire(mutex, options, asio::use_awaitable);
@@ -121,7 +121,7 @@ void sweep_signals(const std::string& url, int rounds) {
 void contend(const std::string& url, int coroutines, int names) {
   asio::io_context io(1);
   Client client = connect_or_die(url, patient());
-  std::vector<Place> places(static_cast<std::size_t>(names));
+  std::vector<Contended> places(static_cast<std::size_t>(names));
   int done = 0;
   for (int i = 0; i < coroutines; ++i) {
     const int which = i % names;
@@ -132,7 +132,7 @@ void contend(const std::string& url, int coroutines, int names) {
   }
   ASSERT_TRUE(run_while_it_moves(io)) << "it stands still after " << done << " of " << coroutines;
   EXPECT_EQ(done, coroutines);
-  for (const Place& place : places) EXPECT_EQ(place.grants, coroutines / names);
+  for (const Contended& place : places) EXPECT_EQ(place.grants, coroutines / names);
   const auto left = client.list("crowd/");
   ASSERT_TRUE(left) << left.error().message();
   EXPECT_TRUE(left->empty()) << left->front().name;

@@ -7,7 +7,7 @@ namespace {
 
 class AsyncScenarios : public LibraryTest {
  protected:
-  bool in_memory() const { return GetParam() == "memory"; }
+  bool on_disk() const { return GetParam() == "sqlite"; }
 };
 HOLDFAST_ON_EVERY_STORE(AsyncScenarios);
 
@@ -25,15 +25,15 @@ constexpr bool kSlow = false;
 TEST_P(AsyncScenarios, ACrowdOnOneThreadIsGrantedOneByOne) {
   if (kSlow) {
     contend(url(), 1'000, 50);
-  } else if (in_memory()) {
-    contend(url(), 10'000, 100);
-  } else {
+  } else if (on_disk()) {
     contend(url(), 2'000, 100);
+  } else {
+    contend(url(), 10'000, 100);
   }
 }
 
 TEST_P(AsyncScenarios, CloseAnswersEveryWait) {
-  close_while_waiting(url(), in_memory() ? 1'000 : kSlow ? 100 : 300);
+  close_while_waiting(url(), kSlow ? 100 : on_disk() ? 300 : 1'000);
 }
 
 }  // namespace
