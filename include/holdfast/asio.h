@@ -15,10 +15,10 @@
 // errors are values, also for coroutines and futures; nothing is thrown but what Asio itself
 // throws.
 //
-// Guarantee: an operation completes exactly once, also when the client is closed or this is a forked
-// child (kClosed), and never inside the function that starts it; what was under way at the fork
-// completes in the parent. A lease whose handler is never called, because its executor's context
-// ended first, is given back.
+// Guarantee: an operation completes exactly once, also when the client is closed or this is a
+// forked child (kClosed), and never inside the function that starts it; what was under way at the
+// fork completes in the parent. A lease whose handler is never called, because its executor's
+// context ended first, is given back.
 // Not guaranteed: that operations complete in the order in which they were started. That a lease is
 // still held when the handler runs, should the executor be late: ask held(), and fence.
 //

@@ -73,7 +73,7 @@ std::string trace_to_json(machine::Token token, const machine::OwnerPtr& by) {
 BreakInfo trace_from_json(std::string_view json) {
   const Json object = parsed(json);
   BreakInfo trace;
-  trace.token = holdfast::Token(0, std::strtoull(string_in(object, "token").c_str(), nullptr, 10));
+  trace.token = holdfast::Token{0, std::strtoull(string_in(object, "token").c_str(), nullptr, 10)};
   const auto by = object.find("by");
   trace.by = port::to_public(owner_of(by != object.end() ? *by : Json::object()));
   return trace;
