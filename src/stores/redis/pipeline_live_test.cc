@@ -93,6 +93,19 @@ TEST_F(PipelineLiveTest, AfterKill9WhatWasSentIsUnknownAndThenItRecovers) {
   EXPECT_EQ(said(ask(pipe, {"PING"})), "PONG");
 }
 
+TEST_F(PipelineLiveTest, AllAddressesOfAHostAreTried) {
+  RedisServer server;
+  const support::ReservedPort nobody;
+  const RemotePtr remote = remote_of_ports({nobody.number(), server.port()});
+  Pipeline pipe(loop_.io, remote);
+  EXPECT_EQ(said(ask(pipe, {"PING"})), "PONG");
+  // The direct link takes what the pipeline's lookup has found, or has it looked up.
+  DirectLink link(remote);
+  EXPECT_TRUE(link.try_take()->call(wire_of({"PING"}), 1, BootClock::now() + 10s));
+  DirectLink first(remote_of_ports({nobody.number(), server.port()}));
+  EXPECT_TRUE(first.try_take()->call(wire_of({"PING"}), 1, BootClock::now() + 10s));
+}
+
 TEST_F(PipelineLiveTest, WithoutAServerThoseThatWaitAreToldAtOnce) {
   RedisServer server;
   server.kill9();

@@ -22,9 +22,6 @@ namespace {
 using base::BootClock;
 using base::BootInstant;
 
-// A ping after so much silence; a peer that stays silent for two more of them is dead: 15 s.
-constexpr std::chrono::seconds kPingEvery{5};
-constexpr std::chrono::seconds kDeadAfter{15};
 constexpr std::chrono::seconds kGoodLife{1};
 
 }  // namespace
@@ -32,11 +29,12 @@ constexpr std::chrono::seconds kGoodLife{1};
 // Everything but ensure(), close() and confirmed() runs on the loop.
 class Subscriber::Impl final : public LinkOwner, public std::enable_shared_from_this<Impl> {
  public:
-  Impl(asio::io_context& io, RemotePtr remote, std::string channel, Events events)
+  Impl(asio::io_context& io, RemotePtr remote, std::string channel, Events events, Timing timing)
       : io_(io),
         where_(remote->address.display()),
         channel_(std::move(channel)),
         events_(std::move(events)),
+        timing_(timing),
         link_(std::make_shared<LoopLink>(io, std::move(remote), *this, ReplyLimits{})),
         timer_(io, [this] { on_timer(); }) {}
 
@@ -79,6 +77,7 @@ class Subscriber::Impl final : public LinkOwner, public std::enable_shared_from_
   const std::string where_;
   const std::string channel_;
   const Events events_;
+  const Timing timing_;
   std::atomic<bool> confirmed_{false};
   std::atomic<bool> closed_{false};
   bool abandoned_ = false;
@@ -108,7 +107,7 @@ void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> don
 void Subscriber::Impl::on_up() {
   up_ = true;
   up_since_ = heard_ = BootClock::now();
-  next_ping_ = heard_ + kPingEvery;
+  next_ping_ = heard_ + timing_.ping_every;
   std::string wire;
   const std::string_view args[] = {"SUBSCRIBE", channel_};
   append_command(wire, args);
@@ -184,12 +183,12 @@ void Subscriber::Impl::on_timer() {
 
 void Subscriber::Impl::ping() {
   const BootInstant now = BootClock::now();
-  next_ping_ = now + kPingEvery;
-  if (now - heard_ >= kDeadAfter) {
+  next_ping_ = now + timing_.ping_every;
+  if (now - heard_ >= timing_.dead_after) {
     next_ping_ = BootInstant::max();
-    return link_->fail({Errc::kUnavailable, where_ + ": the server has been silent for 15 s"});
+    return link_->fail({Errc::kUnavailable, where_ + ": the server has been silent for too long"});
   }
-  if (now - heard_ < kPingEvery || !link_->can_write()) return;
+  if (now - heard_ < timing_.ping_every || !link_->can_write()) return;
   std::string wire = Handshake::ping();
   link_->write(wire);
 }
@@ -214,7 +213,12 @@ void Subscriber::Impl::close() {
 }
 
 Subscriber::Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events)
-    : impl_(std::make_shared<Impl>(io, std::move(remote), std::move(channel), std::move(events))) {}
+    : Subscriber(io, std::move(remote), std::move(channel), std::move(events), Timing()) {}
+
+Subscriber::Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events,
+                       Timing timing)
+    : impl_(std::make_shared<Impl>(io, std::move(remote), std::move(channel), std::move(events),
+                                   timing)) {}
 
 Subscriber::~Subscriber() {
   if (impl_ != nullptr) impl_->close();

@@ -18,6 +18,7 @@
 // kPermissionDenied (password, certificate, or the ACL does not allow the channel), kClosed.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -41,7 +42,14 @@ class Subscriber {
     std::function<void()> on_resubscribed;  // Not after the first confirmation.
   };
 
+  struct Timing {
+    base::BootClock::duration ping_every = std::chrono::seconds(5);   // While nothing comes.
+    base::BootClock::duration dead_after = std::chrono::seconds(15);  // Of silence.
+  };
+
   Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events);
+  Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events,
+             Timing timing);
   ~Subscriber();
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;

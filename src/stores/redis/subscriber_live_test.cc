@@ -115,6 +115,21 @@ TEST_F(SubscriberLiveTest, AReplyThatDoesNotComeIsNoConfirmation) {
   EXPECT_EQ(ensure(subscriber), "a value");
 }
 
+TEST_F(SubscriberLiveTest, APeerThatFallsSilentIsFoundWithoutAnyMessage) {
+  RedisServer server;
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events(),
+                        {.ping_every = 100ms, .dead_after = 400ms});
+  ASSERT_EQ(ensure(subscriber), "a value");
+  // One that answers pings is not dead.
+  std::this_thread::sleep_for(1s);
+  EXPECT_TRUE(subscriber.confirmed());
+  EXPECT_EQ(resubscribed_, 0);
+  server.pause();
+  EXPECT_TRUE(eventually([&] { return !subscriber.confirmed(); }));
+  server.resume();
+  EXPECT_TRUE(eventually([&] { return resubscribed_ == 1; }));
+}
+
 TEST_F(SubscriberLiveTest, CloseEndsThoseThatWait) {
   RedisServer server;
   server.pause();

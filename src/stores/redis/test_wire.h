@@ -89,6 +89,25 @@ inline RemotePtr remote_of(const std::string& text) {
   return *remote;
 }
 
+// A host of several addresses, one for each port of 127.0.0.1, known under a name.
+inline RemotePtr remote_of_ports(const std::vector<std::uint16_t>& ports) {
+  RedisAddress address;
+  address.host = "redis.invalid";
+  auto remote = std::make_shared<Remote>();
+  remote->resolver = std::make_shared<Resolver>(
+      address, [ports](const std::string&, std::uint16_t) -> Result<Endpoints> {
+        Endpoints endpoints;
+        for (const std::uint16_t port : ports) {
+          RedisAddress each;
+          each.port = port;
+          endpoints.push_back(Resolver(each).cached().at(0));
+        }
+        return endpoints;
+      });
+  remote->address = std::move(address);
+  return remote;
+}
+
 inline std::string wire_of(const std::vector<std::string_view>& args) {
   std::string wire;
   append_command(wire, args);
