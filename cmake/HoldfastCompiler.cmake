@@ -20,6 +20,15 @@ if(HOLDFAST_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${HOLDFAST_CCACHE}")
 endif()
 
+# Some seventy test programs are linked per build: mold needs a fifth of the default linker's time.
+if(HOLDFAST_DEVELOPER)
+  find_program(HOLDFAST_MOLD mold)
+  mark_as_advanced(HOLDFAST_MOLD)
+  if(HOLDFAST_MOLD)
+    add_link_options(-fuse-ld=mold)
+  endif()
+endif()
+
 add_library(holdfast_warnings INTERFACE)
 if(HOLDFAST_DEVELOPER)
   target_compile_options(holdfast_warnings INTERFACE

@@ -80,6 +80,7 @@ function(holdfast_module name)
     target_link_libraries(${target}_objects
       PUBLIC holdfast_internal Threads::Threads ${arg_DEPENDS} ${arg_LINK}
       PRIVATE holdfast_warnings)
+    holdfast_use_source_pch(${target}_objects)
     add_library(${target} STATIC $<TARGET_OBJECTS:${target}_objects>)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(${target}
@@ -108,30 +109,47 @@ function(holdfast_module name)
   endforeach()
 endfunction()
 
-# GoogleTest's headers cost a second per file: compiled once, reused by every test program.
-function(holdfast_use_test_pch target)
+# Makes `target` read what `carrier` (made at its first use) compiled once: HEADERS, with LINK.
+function(holdfast_reuse_pch target carrier)
   if(NOT HOLDFAST_PCH OR CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     return()
   endif()
-  if(NOT TARGET holdfast_test_pch)
-    set(source "${CMAKE_BINARY_DIR}/holdfast_test_pch.cc")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "PIC" "" "HEADERS;LINK")
+  if(NOT TARGET ${carrier})
+    set(source "${CMAKE_BINARY_DIR}/${carrier}.cc")
     if(NOT EXISTS "${source}")
-      file(WRITE "${source}" "// Carries the precompiled header of the tests.\n")
+      file(WRITE "${source}" "// Carries a precompiled header.\n")
     endif()
-    add_library(holdfast_test_pch OBJECT EXCLUDE_FROM_ALL "${source}")
-    target_link_libraries(holdfast_test_pch
-      PRIVATE holdfast_internal GTest::gmock GTest::gtest Threads::Threads)
-    target_precompile_headers(holdfast_test_pch PRIVATE
-      <gmock/gmock.h> <gtest/gtest.h> <algorithm> <atomic> <chrono> <cstdint> <functional>
-      <map> <memory> <optional> <string> <string_view> <thread> <vector>)
+    add_library(${carrier} OBJECT EXCLUDE_FROM_ALL "${source}")
+    set_target_properties(${carrier} PROPERTIES POSITION_INDEPENDENT_CODE ${arg_PIC})
+    target_link_libraries(${carrier} PRIVATE holdfast_internal Threads::Threads ${arg_LINK})
+    target_precompile_headers(${carrier} PRIVATE ${arg_HEADERS})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(holdfast_test_pch PRIVATE -fpch-preprocess)
+      target_compile_options(${carrier} PRIVATE -fpch-preprocess)
     endif()
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -fpch-preprocess)
   endif()
-  target_precompile_headers(${target} REUSE_FROM holdfast_test_pch)
+  target_precompile_headers(${target} REUSE_FROM ${carrier})
+endfunction()
+
+set(holdfast_pch_headers <algorithm> <atomic> <chrono> <cstdint> <functional> <map> <memory>
+  <optional> <string> <string_view> <thread> <vector>)
+
+# GoogleTest's headers cost a second per file.
+function(holdfast_use_test_pch target)
+  holdfast_reuse_pch(${target} holdfast_test_pch
+    HEADERS <gmock/gmock.h> <gtest/gtest.h> ${holdfast_pch_headers}
+    LINK GTest::gmock GTest::gtest)
+endfunction()
+
+# The sources include what they use: the builds without sanitizers see to that.
+function(holdfast_use_source_pch target)
+  if(HOLDFAST_SANITIZE)
+    holdfast_reuse_pch(${target} holdfast_source_pch PIC
+      HEADERS ${holdfast_pch_headers} <array> <condition_variable> <mutex> <stop_token>)
+  endif()
 endfunction()
 
 function(holdfast_test name)
