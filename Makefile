@@ -6,7 +6,7 @@ export JOBS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build test check-all bench install clean setup setup-test format
+.PHONY: help demo build test test-newer check-all bench install clean setup setup-test format
 
 help:  ## list the targets
 	@echo 'Holdfast: make TARGET'
@@ -26,6 +26,9 @@ test: setup-test  ## install what the tests need, build and run all of them
 check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
 	@scripts/setup build test check
 	@scripts/check-all
+
+test-newer: setup-test  ## the Redis tests against Redis 8 and Valkey, which come from Debian 13
+	@scripts/test-newer
 
 bench:  ## build and run the benchmarks: a table, and build/bench.json
 	@scripts/setup build bench
