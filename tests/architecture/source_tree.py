@@ -14,7 +14,9 @@ def files(root, suffixes, under=(), plain_names=False):
     found = []
     for base in [root / folder for folder in under] or [root]:
         for folder, folders, names in os.walk(base):
-            folders[:] = sorted(f for f in folders if f not in SKIPPED_FOLDERS)
+            # A fuzzer's corpus holds whatever bytes it likes.
+            folders[:] = sorted(f for f in folders
+                                if f not in SKIPPED_FOLDERS and not f.endswith("_corpus"))
             for name in names:
                 path = Path(folder) / name
                 wanted = name.endswith(suffixes) or (plain_names and "." not in name)
