@@ -295,8 +295,10 @@ TEST_F(PipelineLiveTest, TlsCarriesMoreThanOneRecord) {
 
 TEST_F(PipelineLiveTest, APlainPortIsNotMistakenForTls) {
   RedisServer server({.tls = support::RedisTls::kServerOnly});
-  Pipeline pipe(loop_.io, remote_of(server.url({.tls = true, .port = server.port()}) +
-                                    "?connect_timeout=500ms&tls_ca=" + support::tls_files().ca));
+  Pipeline pipe(loop_.io, remote_of(server.url({.tls = true,
+                                                .port = server.port(),
+                                                .query = {{"connect_timeout", "500ms"},
+                                                          {"tls_ca", support::tls_files().ca}}})));
   EXPECT_EQ(code_of(ask(pipe, {"PING"})), "kUnavailable");
 }
 
