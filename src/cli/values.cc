@@ -71,8 +71,7 @@ Result<Mode> read_permits(const std::string& text) {
   const auto n = whole<std::uint32_t>(all.substr(0, slash));
   const auto capacity = whole<std::uint32_t>(all.substr(std::min(slash + 1, all.size())));
   if (!n || !capacity || *n == 0 || *n > *capacity) {
-    return invalid(in_quotes(text) +
-                   " is not n/N: write --permits 1/3 for one of three permits");
+    return invalid(in_quotes(text) + " is not n/N: write --permits 1/3 for one of three permits");
   }
   return Mode::permits(*n, *capacity);
 }

@@ -26,8 +26,7 @@ constexpr Entry kStores[] = {
     {"sqlite", nullptr},
 #endif
 #ifdef HOLDFAST_STORE_REDIS
-    {"redis", &stores::make_redis_store},
-    {"rediss", &stores::make_redis_store},
+    {"redis", &stores::make_redis_store},      {"rediss", &stores::make_redis_store},
     {"redis+unix", &stores::make_redis_store},
 #else
     {"redis", nullptr},
