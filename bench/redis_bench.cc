@@ -1,0 +1,313 @@
+// Lock pairs on Redis against the raw limit of the same server, in the same run.
+//
+// PairsInFlight: one client, one thread with an io_context, 256 acquisitions in flight on as many
+//   names; pairs per second. Beside it what redis-benchmark reaches with the shortest safe pair of
+//   scripts (redis_rig.h): 1/(1/a + 1/b) of its two rates, once with its 50 connections and 16
+//   requests in flight on each (`-P 16`), once with 256 plain connections. Its keys differ from
+//   request to request, and the release finds its key nineteen times of twenty. The contestants of
+//   a round take turns; each figure is the median of the rounds, a ratio the median of the rounds'
+//   ratios. `spread`: highest minus lowest of the rounds, by the median.
+// ScriptsAlone: redis-benchmark with Holdfast's own two scripts in place of the shortest: what the
+//   server's part of a pair allows at most, whatever the client costs.
+// WithoutAScript: SET NX PX, GET and DEL as plain commands, `-P 16`. What a fast path without a
+//   script would bring, and why there is none: only a script can write the record and mint its
+//   token in one step, and only a script can compare and delete.
+// OneCaller: blocking pairs (try_acquire, release) from one thread that is bound to one core, the
+//   server to another; beside it, on a plain blocking socket of the same thread, two round trips of
+//   the shortest scripts, and two of PING. p50 of a pair, block by block in turn.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/bind_executor.hpp>
+#include <asio/io_context.hpp>
+#include <benchmark/benchmark.h>
+
+#include "bench/redis_rig.h"
+#include "holdfast/asio.h"
+#include "holdfast/client.h"
+#include "src/stores/redis/scripts.h"
+
+namespace holdfast::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kInFlight = 256;
+constexpr int kRounds = 7;
+constexpr int kPairsPerRound = 60'000;
+constexpr const char* kRequests = "60000";
+constexpr const char* kKeys = "500000";
+constexpr std::string_view kId = "0123456789abcdef0123456789abcdef";
+constexpr std::string_view kOwner =
+    R"({"owner":"host/12345/0123456789ab","host":"host","pid":12345,"program":"redis_bench",)"
+    R"("since_unix_ms":1700000000000})";
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double pair_rate(double one, double other) {
+  return one > 0 && other > 0 ? 1 / (1 / one + 1 / other) : 0;
+}
+
+// Each of so many chains takes and gives back a name of its own, again and again.
+class Chains {
+ public:
+  explicit Chains(const Client& client) : leases_(kInFlight) {
+    for (int i = 0; i < kInFlight; ++i) {
+      mutexes_.push_back(client.mutex("bench/" + std::to_string(i)));
+    }
+  }
+
+  // Pairs per second; 0: one failed.
+  double run(int pairs) {
+    left_ = pairs;
+    const auto begin = Clock::now();
+    for (std::size_t i = 0; i < leases_.size(); ++i) next(i);
+    io_.restart();
+    io_.run();
+    return failed_ ? 0 : pairs / seconds_since(begin);
+  }
+
+ private:
+  void next(std::size_t chain) {
+    if (left_ == 0 || failed_) return;
+    --left_;
+    async_acquire(mutexes_[chain], asio::bind_executor(io_, [this, chain](Result<Lease> lease) {
+                    if (!lease) return fail(lease.error());
+                    leases_[chain] = *std::move(lease);
+                    give_back(chain);
+                  }));
+  }
+  void give_back(std::size_t chain) {
+    async_release(*leases_[chain],
+                  asio::bind_executor(io_, [this, chain](const Result<void>& released) {
+                    if (!released) return fail(released.error());
+                    next(chain);
+                  }));
+  }
+  void fail(const Error& error) {
+    if (!failed_) std::fprintf(stderr, "%s\n", error.message().c_str());
+    failed_ = true;
+  }
+
+  asio::io_context io_{1};
+  std::vector<Mutex> mutexes_;
+  std::vector<std::optional<Lease>> leases_;
+  int left_ = 0;
+  bool failed_ = false;
+};
+
+// The references need keys to find.
+class Reference {
+ public:
+  explicit Reference(const RedisRig& rig)
+      : connection_(rig.port()),
+        acquire_(rig.load(kShortestAcquire)),
+        release_(rig.load(kShortestRelease)) {}
+
+  // Nothing but what releases are to find: `value` under `prefix`<number>`suffix`.
+  void fill(std::string_view prefix, std::string_view suffix, std::string_view value) {
+    connection_.ask({"FLUSHALL", "SYNC"});
+    connection_.ask({"EVAL",
+                     "for i = 0, ARGV[4] - 1 do redis.call('SET', ARGV[1] .. "
+                     "string.format('%012d', i) .. ARGV[2], ARGV[3], 'PX', 600000) end",
+                     "0", prefix, suffix, value, kKeys});
+  }
+
+  double shortest_pair(const std::string& shape) {
+    fill("held:", "", kId);
+    const std::string options = shape + " -n " + kRequests + " -r " + kKeys;
+    const double a = redis_benchmark(options, {"EVALSHA", acquire_, "2", "free:__rand_int__",
+                                               "counter", std::string(kId), "30000"});
+    const double b =
+        redis_benchmark(options, {"EVALSHA", release_, "1", "held:__rand_int__", std::string(kId)});
+    return pair_rate(a, b);
+  }
+
+  double holdfast_pair(const RedisRig& rig, const std::string& shape) {
+    namespace redis = stores::redis;
+    const std::string acquire = rig.load(redis::script(redis::ScriptName::kAcquire).text);
+    const std::string release = rig.load(redis::script(redis::ScriptName::kEnd).text);
+    const std::string id(kId), client = id.substr(0, 16), number = "0000000000000001";
+    const std::string owner(kOwner);
+    fill("hf1:{held", "}",
+         "1 held 1700000000000000 " + client + " " + number + " " + id +
+             " 1700000000000000 0 30000000 " + owner);
+    const std::string options = shape + " -n " + kRequests + " -r " + kKeys;
+    const double a =
+        redis_benchmark(options, {"EVALSHA", acquire, "1", "hf1:{free__rand_int__}", id, client,
+                                  number, "30000000", owner, "Pe 1 1 f 1 5000000 0 -"});
+    const double b = redis_benchmark(options, {"EVALSHA", release, "1", "hf1:{held__rand_int__}",
+                                               id, client, number, "release"});
+    return pair_rate(a, b);
+  }
+
+  double plain_commands(const std::string& shape) {
+    fill("held:", "", kId);
+    const std::string options = shape + " -n " + kRequests + " -r " + kKeys;
+    const double a = redis_benchmark(
+        options, {"SET", "free:__rand_int__", std::string(kId), "NX", "PX", "30000"});
+    const double b = redis_benchmark(options, {"GET", "held:__rand_int__"});
+    const double c = redis_benchmark(options, {"DEL", "held:__rand_int__"});
+    return pair_rate(a, pair_rate(b, c));
+  }
+
+  const std::string& acquire_script() const { return acquire_; }
+  const std::string& release_script() const { return release_; }
+
+ private:
+  RawConnection connection_;
+  const std::string acquire_;
+  const std::string release_;
+};
+
+constexpr const char* kPipelined = "-c 50 -P 16";
+constexpr const char* kPlain = "-c 256 -P 1";
+
+bool no_server(benchmark::State& state) {
+  if (RedisRig::instance() == nullptr) {
+    state.SkipWithError("no redis-server");
+    return true;
+  }
+  state.SetLabel(RedisRig::instance()->version());
+  return false;
+}
+
+void PairsInFlight(benchmark::State& state) {
+  if (no_server(state)) return;
+  RedisRig& rig = *RedisRig::instance();
+  auto client = Client::connect(rig.url());
+  if (!client) return state.SkipWithError(client.error().message().c_str());
+  Chains chains(*client);
+  Reference reference(rig);
+  std::vector<double> ours, pipelined, plain, to_pipelined, to_plain;
+  chains.run(kPairsPerRound / 4);
+  for (auto _ : state) {
+    for (int round = 0; round < kRounds; ++round) {
+      pipelined.push_back(reference.shortest_pair(kPipelined));
+      ours.push_back(chains.run(kPairsPerRound));
+      plain.push_back(reference.shortest_pair(kPlain));
+      if (ours.back() == 0 || pipelined.back() == 0 || plain.back() == 0) {
+        return state.SkipWithError("a pair, or redis-benchmark, failed");
+      }
+      to_pipelined.push_back(ours.back() / pipelined.back());
+      to_plain.push_back(ours.back() / plain.back());
+    }
+    state.SetIterationTime(kPairsPerRound / median(ours));
+  }
+  state.counters["pairs_per_s"] = median(ours);
+  state.counters["spread"] = spread(ours);
+  state.counters["pipelined_per_s"] = median(pipelined);
+  state.counters["plain_per_s"] = median(plain);
+  state.counters["of_pipelined"] = median(to_pipelined);  // To be 0.7 at least.
+  state.counters["of_256_plain"] = median(to_plain);      // To be 1.5 at least.
+  state.counters["spread_of_pipelined"] = spread(to_pipelined);
+}
+BENCHMARK(PairsInFlight)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+void compare_with_shortest(benchmark::State& state, double (*pair)(Reference&, const RedisRig&)) {
+  if (no_server(state)) return;
+  RedisRig& rig = *RedisRig::instance();
+  Reference reference(rig);
+  std::vector<double> rates, ratios;
+  for (auto _ : state) {
+    for (int round = 0; round < kRounds; ++round) {
+      const double shortest = reference.shortest_pair(kPipelined);
+      rates.push_back(pair(reference, rig));
+      if (shortest == 0 || rates.back() == 0) return state.SkipWithError("redis-benchmark failed");
+      ratios.push_back(rates.back() / shortest);
+    }
+    state.SetIterationTime(1 / median(rates));
+  }
+  state.counters["pairs_per_s"] = median(rates);
+  state.counters["of_pipelined"] = median(ratios);
+  state.counters["spread_of_pipelined"] = spread(ratios);
+}
+
+void ScriptsAlone(benchmark::State& state) {
+  compare_with_shortest(state, [](Reference& reference, const RedisRig& rig) {
+    return reference.holdfast_pair(rig, kPipelined);
+  });
+}
+BENCHMARK(ScriptsAlone)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+void WithoutAScript(benchmark::State& state) {
+  compare_with_shortest(state, [](Reference& reference, const RedisRig&) {
+    return reference.plain_commands(kPipelined);
+  });
+}
+BENCHMARK(WithoutAScript)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+// --- One caller.
+
+constexpr int kBlocks = 40;
+constexpr int kPairsPerBlock = 250;
+
+template <typename Pair>
+double p50_us(Pair pair, bool& ok) {
+  std::vector<double> times;
+  times.reserve(kPairsPerBlock);
+  for (int i = 0; i < kPairsPerBlock && ok; ++i) {
+    const auto begin = Clock::now();
+    ok = pair();
+    times.push_back(seconds_since(begin) * 1e6);
+  }
+  return median(std::move(times));
+}
+
+void OneCaller(benchmark::State& state) {
+  if (no_server(state)) return;
+  RedisRig& rig = *RedisRig::instance();
+  auto client = Client::connect(rig.url());
+  if (!client) return state.SkipWithError(client.error().message().c_str());
+  Mutex mutex = client->mutex("one");
+  const Reference reference(rig);
+  RawConnection raw(rig.port());
+  const std::string acquire =
+      request({"EVALSHA", reference.acquire_script(), "2", "raw", "counter", kId, "30000"});
+  const std::string release = request({"EVALSHA", reference.release_script(), "1", "raw", kId});
+  const std::string ping = request({"PING"});
+  const auto blocking = [&] {
+    auto lease = mutex.try_acquire();
+    return lease && *lease && (*lease)->release();
+  };
+  const auto plain = [&] {
+    const std::string_view taken = raw.round_trip(acquire);
+    return taken.starts_with(':') && taken != ":0\r\n" && raw.round_trip(release) == ":1\r\n";
+  };
+  const auto pings = [&] {
+    return raw.round_trip(ping) == "+PONG\r\n" && !raw.round_trip(ping).empty();
+  };
+  bool ok = blocking();
+  pin(0, 0);
+  pin(rig.pid(), 1);
+  std::vector<double> ours, scripts, bare, ratios;
+  for (auto _ : state) {
+    for (int block = 0; block < kBlocks && ok; ++block) {
+      scripts.push_back(p50_us(plain, ok));
+      ours.push_back(p50_us(blocking, ok));
+      bare.push_back(p50_us(pings, ok));
+      ratios.push_back(ours.back() / scripts.back());
+    }
+    state.SetIterationTime(median(ours) / 1e6);
+  }
+  pin(0, -1);
+  pin(rig.pid(), -1);
+  if (!ok) return state.SkipWithError("a pair failed");
+  state.counters["pair_us_p50"] = median(ours);
+  state.counters["spread"] = spread(ours);
+  state.counters["two_round_trips_us_p50"] = median(scripts);
+  state.counters["two_pings_us_p50"] = median(bare);
+  state.counters["of_two_round_trips"] = median(ratios);  // To be 1.3 at most.
+}
+BENCHMARK(OneCaller)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace holdfast::bench
+
+BENCHMARK_MAIN();
