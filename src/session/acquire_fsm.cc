@@ -22,12 +22,19 @@ AcquireFsm::Action AcquireFsm::start(BootInstant now) {
   return ask(now, /*fresh_id=*/true);
 }
 
+AcquireFsm::Action AcquireFsm::start_again(BootInstant now, BootInstant sent) {
+  start(sent);
+  maybe_applied_ = true;
+  return ask(now, /*fresh_id=*/false);
+}
+
 AcquireFsm::Action AcquireFsm::ask(BootInstant now, bool fresh_id) {
   phase_ = Phase::kAsking;
   in_flight_ = true;
   // A repeated request keeps the number and the send time of the first: whichever of them the
   // store applied, the lease ends no earlier than counted from there.
   if (fresh_id) {
+    maybe_applied_ = false;
     log_.clear();
     log_.add(now);
   }
@@ -61,7 +68,11 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now, const Result<port::Tick
       const Action action = on_waiting(now, *reply);
       return again && action.step == Step::kWait ? beat(now) : action;
     }
-    case TicketStatus::kBusy: phase_ = Phase::kDone; return {Step::kBusy, 0, false};
+    case TicketStatus::kBusy:
+      // An earlier request may still be on its way: it must not hold the lock for nobody.
+      if (maybe_applied_) return leaving_busy_ = true, leave(now, Errc::kTimedOut);
+      phase_ = Phase::kDone;
+      return {Step::kBusy, 0, false};
     case TicketStatus::kGone:
       // Our ticket died while we could not keep it alive. Nobody was told that we hold, so we may
       // queue again, at the end.
@@ -102,8 +113,14 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
   const bool passing = unknown || error.code() == Errc::kUnavailable;
   if (phase_ == Phase::kAsking) {
     // Surely not applied: the caller knows best whether to try again. Maybe applied: only asking
-    // again with the same id can tell.
-    if (!unknown) return fail(error);
+    // again with the same id can tell. That a repetition was surely not applied says nothing
+    // about the first; and when it was refused, the first may still arrive: it is taken back.
+    maybe_applied_ = maybe_applied_ || unknown;
+    if (!maybe_applied_) return fail(error);
+    if (!passing) {
+      leaving_error_ = error;
+      return leave(now, error.code());
+    }
     if (now >= retry_until_ || wait_over(now)) return leave(now, Errc::kOutcomeUnknown);
     sleep_until(now + kRetryPause);
     return {};
@@ -160,6 +177,8 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
   in_flight_ = false;
   if (phase_ != Phase::kLeaving) return {};
   if (reply) {
+    if (leaving_error_) return fail(*leaving_error_);
+    if (leaving_busy_) return phase_ = Phase::kDone, Action{Step::kBusy, 0, false};
     if (leaving_why_ == Errc::kTimedOut) {
       return fail({Errc::kTimedOut, "the lock was not granted within the wait"});
     }

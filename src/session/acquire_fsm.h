@@ -58,6 +58,8 @@ class AcquireFsm {
   explicit AcquireFsm(const Terms& terms) : terms_(terms) {}
 
   Action start(BootInstant now);
+  // Instead, where the first request went out elsewhere at `sent`, and perhaps was applied.
+  Action start_again(BootInstant now, BootInstant sent);
   Action on_reply(BootInstant now, const Result<port::TicketState>& reply);  // Acquire, heartbeat.
   Action on_cancel_reply(BootInstant now, const Result<port::EndStatus>& reply);
   Action on_push(BootInstant now, const port::Push& push);
@@ -96,7 +98,10 @@ class AcquireFsm {
   std::uint32_t ahead_ = 0;
   bool in_flight_ = false;
   bool ask_again_ = false;
+  bool maybe_applied_ = false;  // A request with this id had no answer.
   Errc leaving_why_ = Errc::kCancelled;
+  bool leaving_busy_ = false;           // The same for an end that is no failure.
+  std::optional<Error> leaving_error_;  // Set: what to fail with once the store has confirmed.
   std::optional<Error> error_;
 };
 

@@ -239,6 +239,55 @@ TEST(AcquireFsmTest, AnUnknownOutcomeIsAskedAgainWithTheSameId) {
   EXPECT_EQ(fsm.log().sent_at(0), at(0s));
 }
 
+// What surely was not applied is the repetition only.
+TEST(AcquireFsmTest, AnUnknownOutcomeStaysUnknownWhenTheStoreCannotBeReachedAfterwards) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(100ms), unknown()).step, Step::kWait);
+  ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendAcquire);
+  ASSERT_EQ(fsm.on_reply(at(300ms), unavailable()).step, Step::kWait);
+  const auto again = fsm.on_timer(fsm.wake_at());
+  EXPECT_EQ(again.step, Step::kSendAcquire);
+  EXPECT_FALSE(again.fresh_id);
+  ASSERT_EQ(fsm.on_reply(at(31s), unavailable()).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_timer(at(33s)).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kOutcomeUnknown);
+}
+
+TEST(AcquireFsmTest, AnUnknownOutcomeIsTakenBackWhenTheRepetitionIsRefused) {
+  AcquireFsm fsm(terms());
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(100ms), unknown()).step, Step::kWait);
+  ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendAcquire);
+  ASSERT_EQ(fsm.on_reply(at(300ms), Error{Errc::kQueueFull, "full"}).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_cancel_reply(at(400ms), EndStatus::kGone).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kQueueFull);
+  EXPECT_EQ(fsm.error()->message(), "full");
+}
+
+TEST(AcquireFsmTest, AnUnknownOutcomeIsTakenBackBeforeTheLockIsCalledBusy) {
+  auto how = terms();
+  how.may_wait = false;
+  AcquireFsm fsm(how);
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(100ms), unknown()).step, Step::kWait);
+  ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendAcquire);
+  ASSERT_EQ(fsm.on_reply(at(300ms), ticket(TicketStatus::kBusy)).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_cancel_reply(at(400ms), EndStatus::kGone).step, Step::kBusy);
+}
+
+TEST(AcquireFsmTest, ARequestThatWentOutElsewhereIsRepeatedAndItsLeaseCountsFromThere) {
+  AcquireFsm fsm(terms());
+  const auto again = fsm.start_again(at(5s), at(0s));
+  EXPECT_EQ(again.step, Step::kSendAcquire);
+  EXPECT_FALSE(again.fresh_id);
+  EXPECT_EQ(fsm.on_reply(at(6s), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.log().sent_at(0), at(0s));
+  AcquireFsm refused(terms());
+  refused.start_again(at(5s), at(0s));
+  EXPECT_EQ(refused.on_reply(at(6s), unavailable()).step, Step::kWait);
+}
+
 TEST(AcquireFsmTest, AfterALeaseOfUnknownOutcomesTheRequestIsTakenBack) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));

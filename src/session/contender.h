@@ -59,6 +59,7 @@ class Contender {
   Duration ttl{};
   std::int64_t wall_minus_boot_at_send = 0;  // Of the request that is under way.
   AcquireOptions options;
+  std::optional<BootInstant> asked_at;  // The uncontended try, which had no answer.
   std::optional<AcquireFsm> acquire;
   std::optional<RenewalFsm> renewal;
   std::optional<Schedule::iterator> slot;

@@ -207,7 +207,12 @@ std::optional<Result<Core::ContenderPtr>> Core::acquire_inline(const ContenderPt
     case AcquireFsm::Step::kSendHeartbeat:
     case AcquireFsm::Step::kSendCancel: break;
   }
-  // Granted with too little left, or of unknown outcome: take it back, and ask anew by the loop,
+  if (!*reply) {
+    // Perhaps applied: the loop asks again with the same id, and takes it back if need be.
+    contender->asked_at = fsm.log().sent_at(0);
+    return std::nullopt;
+  }
+  // Granted with too little left, or known as too old: take it back, and ask anew by the loop,
   // behind that.
   store_->cancel(end_of(*contender), [](const Result<port::EndStatus>&) {});
   return std::nullopt;
@@ -234,7 +239,10 @@ void Core::start_waiting(const ContenderPtr& contender, bool may_wait) {
     conclude(contender);
     return;
   }
-  execute(contender, contender->acquire->start(base::BootClock::now()));
+  const BootInstant now = base::BootClock::now();
+  execute(contender, contender->asked_at
+                         ? contender->acquire->start_again(now, *contender->asked_at)
+                         : contender->acquire->start(now));
   // Not before there is something to cancel: a stop that came earlier calls back at once.
   if (contender->options.cancel.stop_possible()) {
     contender->on_stop.emplace(contender->options.cancel, [this, contender] { cancel(contender); });
@@ -266,6 +274,12 @@ void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& acti
     case AcquireFsm::Step::kFailed:
       contender->failure = contender->acquire->error();
       finish(contender);
+      if (contender->failure->code() == Errc::kOutcomeUnknown && !closed_) {
+        // It may come to be held, for nobody: taken back as soon as the store can be reached.
+        contender->deadline_ns =
+            (base::BootClock::now() + contender->ttl).time_since_epoch().count();
+        send_release(contender);
+      }
       conclude(contender);
       return;
     case AcquireFsm::Step::kBusy:

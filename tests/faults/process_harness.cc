@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -202,31 +201,6 @@ std::int64_t ActorProcess::resume() {
   ::kill(pid_, SIGCONT);
   if (::waitpid(pid_, &status, WCONTINUED) != pid_ || !WIFCONTINUED(status)) fail("did not go on");
   return at;
-}
-
-namespace {
-
-// Whether a transaction gets in, though not at once perhaps: others may be at it.
-bool can_be_written(const std::string& database) {
-  sqlite3* db = nullptr;
-  const bool opened =
-      sqlite3_open_v2(database.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr) == SQLITE_OK;
-  sqlite3_busy_timeout(db, 300);
-  const bool done = opened && sqlite3_exec(db, "BEGIN IMMEDIATE; ROLLBACK", nullptr, nullptr,
-                                           nullptr) == SQLITE_OK;
-  sqlite3_close_v2(db);
-  return done;
-}
-
-}  // namespace
-
-std::int64_t stop_between_commits(ActorProcess& process, const TempFolder& folder) {
-  for (int attempt = 0; attempt < 20; ++attempt) {
-    const std::int64_t at = process.stop();
-    if (can_be_written(folder.file("locks.db"))) return at;
-    process.resume();
-  }
-  throw std::runtime_error("each time it was stopped, the database was locked");
 }
 
 void wait_for_a_waiter(ActorProcess& observer, const std::string& name) {

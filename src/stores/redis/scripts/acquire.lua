@@ -23,7 +23,8 @@ if terms ~= 81 and (not record or form == '1 free ') then
 
 -- ... or held by another, when the caller would not wait.
 elseif terms == 84 and form == '1 held ' and string.sub(record, 25, 40) ~= ARGV[2] then
-  local left = string.sub(record, 92, 107) + string.match(record, '^%d+ (%d+)', 109) - now
+  local start, lease = string.match(record, '^(%d+) %d+ (%d+) ', 92)
+  local left = start and start + lease - now or 0
   local seen = redis.call('HGET', KEYS[1] .. ':m', ARGV[2])
   if left > 0 and not (seen and seen >= ARGV[3]) then return string.format('busy %.0f', left) end
 end

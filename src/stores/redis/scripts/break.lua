@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- An operator ends the holder that has this token.
 --
 -- KEYS[1] the lock's record. ARGV: 1 token, 2 trace.

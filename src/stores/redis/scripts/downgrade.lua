@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Exclusive becomes shared in place, or an upgrade goes back to its shared ticket.
 --
 -- KEYS[1] the lock's record. ARGV: 1 acquisition id.

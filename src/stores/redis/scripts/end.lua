@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Gives the lock back, or leaves its queue, and grants to the next in the same step.
 --
 -- KEYS[1] the lock's record. ARGV: 1 acquisition id, 2 client, 3 issue, 4 "release" or

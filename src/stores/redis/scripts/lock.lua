@@ -52,7 +52,8 @@ local function write(ticket)
     ' ' .. ticket.owner)
 end
 
-local function tell(ticket, text) call('PUBLISH', 'hf1:@' .. ticket.client, text) end
+-- A push that is not allowed must not stop a step half-way: it is missed, as others may be.
+local function tell(ticket, text) redis.pcall('PUBLISH', 'hf1:@' .. ticket.client, text) end
 
 local function hint(ticket)
   if ticket.id ~= own_id then tell(ticket, 'hint ' .. ticket.id) end
@@ -114,16 +115,15 @@ local function add(ticket, lease_end)
 end
 
 local function open_held(record)
-  local client, issue, id, start = sub(record, 25, 40), sub(record, 42, 57), sub(record, 59, 90),
-    tonumber(sub(record, 92, 107))
-  local seq, lease, owner = match(sub(record, 109), '^(%d+) (%d+) (.*)$')
-  if not (seq and start) then error('HOLDFAST-CORRUPT record ' .. K) end
+  local client, issue, id = sub(record, 25, 40), sub(record, 42, 57), sub(record, 59, 90)
+  local start, seq, lease, owner = match(record, '^(%d+) (%d+) (%d+) (.*)$', 92)
+  if not start then error('HOLDFAST-CORRUPT record ' .. K) end
   lock.client, lock.issue, lock.exclusive, lock.tickets, lock.next = client, issue, 1, 1, 2
   write({
     id = id, held = true, kind = 'e', permits = 1, order = 1, seq = tonumber(seq),
     lease = tonumber(lease), token = lock.token, client = client, base = '-', owner = owner,
   })
-  call('ZADD', H, number(start + tonumber(lease)), id)
+  call('ZADD', H, number(start + lease), id)
   grown[T], grown[H] = true, true
 end
 
@@ -139,6 +139,13 @@ local function open_many(record)
   lock.tickets, lock.waiters = tonumber(tickets), tonumber(waiters)
   lock.upgrade, lock.base, lock.shrink = upgrade, base, shrink
   lock.refreshed, lock.client, lock.issue = tonumber(refreshed), client, issue
+  local expected = 1 + (lock.tickets > lock.waiters and 1 or 0) + (lock.waiters > 0 and 1 or 0) +
+    (lock.waiters > (shrink ~= '-' and 1 or 0) and 1 or 0)
+  if call('EXISTS', T, H, Q, W) == expected then return end
+  -- The server has evicted a part: nobody can say any more who holds, so nobody does.
+  call('DEL', T, H, W, Q)
+  lock.policy, lock.exclusive, lock.shared, lock.permits, lock.tickets, lock.waiters, lock.upgrade,
+    lock.base, lock.shrink = 'f', 0, 0, 0, 0, 0, '-', '-', '-'
 end
 
 local function open(key)
@@ -154,13 +161,13 @@ local function open(key)
   if form ~= '1 many ' then call('DEL', T, H, W, Q) end  -- What an evicted record left behind.
   if not record then return end
   lock.token = sub(record, 8, 23)
-  if form == '1 free ' then
+  if form == '1 free ' and #record == 57 then
     lock.client, lock.issue = sub(record, 25, 40), sub(record, 42, 57)
   elseif form == '1 held ' then
     open_held(record)
   elseif form == '1 many ' then
     open_many(record)
-  elseif match(record, '^%d+ ') then
+  elseif match(record, '^%d+ ') and sub(record, 1, 2) ~= '1 ' then
     error('HOLDFAST-VERSION ' .. match(record, '^%d+') .. ' of ' .. key)
   else
     error('HOLDFAST-CORRUPT record ' .. key)

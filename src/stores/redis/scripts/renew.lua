@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Extends leases of holders and waiters: one answer per lock, the failure of one is its own.
 --
 -- KEYS the locks' records, at most 128. ARGV: 1 client, then per lock: id, seq, ttl, waiter ttl.
@@ -10,8 +11,8 @@ local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 local function renew_held(key, id, seq, ttl)
   local record = call('GET', key)
   if not record or sub(record, 1, 7) ~= '1 held ' or sub(record, 59, 90) ~= id then return nil end
-  local applied, lease, owner = match(record, '^(%d+) (%d+) (.*)$', 109)
-  local lease_end = sub(record, 92, 107) + lease
+  local start, applied, lease, owner = match(record, '^(%d+) (%d+) (%d+) (.*)$', 92)
+  local lease_end = start and start + lease or 0
   if lease_end <= at then return nil end
   if tonumber(applied) < tonumber(seq) and at + ttl > lease_end then
     applied, lease = seq, ttl
@@ -58,12 +59,12 @@ for i, key in ipairs(KEYS) do
   local first = 4 * i - 2
   local id, seq, ttl, waiter_ttl = ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3]
   own_id, budget, grown = id, MOST_PER_STEP, {}
-  answers[i] = renew_held(key, id, seq, ttl)
-  if not answers[i] then
-    local done, answer = pcall(renew, key, ARGV[1], id, tonumber(seq), tonumber(ttl),
+  local done, answer = pcall(renew_held, key, id, seq, ttl)
+  if done and not answer then
+    done, answer = pcall(renew, key, ARGV[1], id, tonumber(seq), tonumber(ttl),
       tonumber(waiter_ttl))
-    if not done and type(answer) == 'table' then answer = answer.err end
-    answers[i] = done and answer or 'error ' .. tostring(answer)
   end
+  if not done and type(answer) == 'table' then answer = answer.err end
+  answers[i] = done and answer or 'error ' .. tostring(answer)
 end
 return answers
