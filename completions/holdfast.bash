@@ -30,9 +30,9 @@ _holdfast() {
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill ignore" -- "$current"); return ;;
     --leftover) mapfile -t COMPREPLY < <(compgen -W "end wait" -- "$current"); return ;;
     --config) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
-    --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// memory:" -- "$current"); return ;;
+    --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// redis:// memory:" -- "$current"); return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade barging \
-      list watch-every-change values survives-restart" -- "$current"); return ;;
+      list watch-every-change values survives-restart survives-failover" -- "$current"); return ;;
     --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration)
       mapfile -t COMPREPLY < <(compgen -W "1s 10s 30s 1m 5m 1h" -- "$current"); return ;;
   esac

@@ -27,7 +27,7 @@ for pair in 'run:run a command while holding a lock' \
 end
 
 set -l all run hold acquire renew release ls inspect watch break doctor bench
-complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// memory:' -d 'the store'
+complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// redis:// memory:' -d 'the store'
 complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
 complete -c holdfast -n "__holdfast_in $all" -l json -d 'print JSON'
 complete -c holdfast -n "__holdfast_in $all" -s v -l verbose -d 'say more'
@@ -50,7 +50,7 @@ complete -c holdfast -n '__holdfast_in run' -l exit-timeout -x -d 'instead of 12
 complete -c holdfast -n '__holdfast_in run' -l exit-error -x -d 'instead of 125'
 complete -c holdfast -n '__holdfast_in watch' -l count -x -d 'end after so many events'
 complete -c holdfast -n '__holdfast_in break' -l token -x -d 'the grant to break'
-complete -c holdfast -n '__holdfast_in doctor' -l require -x -a 'fenced fair shared permits upgrade barging list watch-every-change values survives-restart' -d 'promises it must make'
+complete -c holdfast -n '__holdfast_in doctor' -l require -x -a 'fenced fair shared permits upgrade barging list watch-every-change values survives-restart survives-failover' -d 'promises it must make'
 complete -c holdfast -n '__holdfast_in bench' -l in-flight -x -d 'at a time'
 complete -c holdfast -n '__holdfast_in bench' -l names -x -d 'over so many names'
 complete -c holdfast -n '__holdfast_in bench' -l duration -x -d 'of each part'

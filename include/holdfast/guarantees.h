@@ -33,6 +33,7 @@ struct Guarantees {
   bool watch_every_change = false;  // false: a watch samples, and may miss short holds.
   bool values = false;
   bool survives_restart = false;
+  bool survives_failover = false;  // A fail-over of the store's servers forgets no grant.
   std::chrono::milliseconds min_ttl{};
   std::chrono::milliseconds max_ttl{};
   std::vector<FaultRow> faults;

@@ -210,7 +210,7 @@ std::string text_of(const Json& report) {
   return "store " + printable(report["store"].get<std::string>()) + ", " +
          report["in_flight"].dump() + " in flight over " + report["names"].dump() + " name(s)\n" +
          report["pairs_per_s"].dump() + " lock+unlock pairs per second, " +
-         report["errors"].dump() + " errors\n" + table.to_string(colour_wanted());
+         report["errors"].dump() + " errors\n" + table.to_string(colour_wanted(), terminal_width());
 }
 
 }  // namespace

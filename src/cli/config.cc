@@ -186,19 +186,36 @@ Result<std::string> default_store() {
   return "sqlite://" + percent_encoded(*base + "/holdfast/locks.db");
 }
 
-bool is_secret_key(std::string_view key) {
+bool is_secret_key(std::string_view written) {
+  std::string key(written);
+  std::transform(key.begin(), key.end(), key.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return key == "password" || key == "pass" || key == "passwd" || key == "secret" ||
          key == "token" || key == "auth" || key == "key";
 }
 
-// The user's name and password in front of the host; empty: none.
-std::string_view userinfo(std::string_view url) {
+std::string_view authority(std::string_view url) {
   const std::size_t slashes = url.find("://");
   if (slashes == url.npos) return {};
-  std::string_view authority = url.substr(slashes + 3);
-  authority = authority.substr(0, authority.find_first_of("/?#"));
-  const std::size_t at = authority.rfind('@');
-  return at == authority.npos ? std::string_view() : authority.substr(0, at);
+  url.remove_prefix(slashes + 3);
+  return url.substr(0, url.find_first_of("/?"));
+}
+
+// The user's name and password in front of the host; empty: none.
+std::string_view userinfo(std::string_view url) {
+  const std::string_view whole = authority(url);
+  const std::size_t at = whole.rfind('@');
+  return at == whole.npos ? std::string_view() : whole.substr(0, at);
+}
+
+// A password with a '/' or '?' that was not percent-encoded: what is taken for the host is its
+// beginning.
+bool may_hold_split_secret(std::string_view url) {
+  const std::string_view host = authority(url);
+  if (host.find('@') != host.npos || host.find(':') == host.npos) return false;
+  const std::string_view rest = url.substr(url.find("://") + 3 + host.size());
+  const std::size_t at = rest.find('@');
+  return at != rest.npos && rest.substr(0, at).find('=') == rest.npos;
 }
 
 // Calls `visit(key, value, whole)` for each option of the query.
@@ -257,6 +274,7 @@ bool holds_secret(const std::string& url) {
   std::string text = url;
   for (int depth = 0; depth < 4; ++depth) {
     if (userinfo(text).find(':') != std::string_view::npos) return true;
+    if (may_hold_split_secret(text)) return true;
     bool found = false;
     each_option(text, [&found](std::string_view key, std::string_view value, std::string_view) {
       found = found || is_secret_key(key) || holds_secret(url_decoded(value));
@@ -275,6 +293,10 @@ std::string without_secret(const std::string& url) {
   std::string out = url.substr(0, url.find('?'));
   const std::string_view user = userinfo(url);
   if (!user.empty()) out.replace(slashes + 3, user.size() + 1, "");
+  // Written in a way that no store understands: say nothing of it.
+  if (holds_secret(out) || may_hold_split_secret(url)) {
+    return slashes == std::string::npos ? "(not shown)" : url.substr(0, slashes) + "://(not shown)";
+  }
   return out;
 }
 

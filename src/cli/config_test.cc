@@ -8,7 +8,9 @@ namespace {
 TEST(ConfigTest, SecretsInUrlsAreFound) {
   for (const char* url :
        {"redis://:pw@host", "redis://me:pw@host/0", "redis://host?password=x",
-        "etcd://h?ttl=3s&token=x", "failover:?chain=redis%3A%2F%2Fme%3Apw%40host",
+        "etcd://h?ttl=3s&token=x", "redis://me:p#pw@host", "redis://:p/pw@host",
+        "redis://me:1/pw@host", "redis://me:1?pw@host", "redis%3A//me:pw@host",
+        "redis://host?PassWord=x", "failover:?chain=redis%3A%2F%2Fme%3Apw%40host",
         "failover:?chain=failover%3A%3Fchain%3Dredis%253A%252F%252Fme%253Apw%2540h"}) {
     EXPECT_TRUE(holds_secret(url)) << url;
     EXPECT_EQ(without_secret(url).find("pw"), std::string::npos) << url;
@@ -18,10 +20,16 @@ TEST(ConfigTest, SecretsInUrlsAreFound) {
 
 TEST(ConfigTest, UrlsWithoutSecretsStayAsTheyAre) {
   for (const char* url : {"sqlite:///var/lib/a@b:c/locks.db", "memory:x", "redis://me@host:1/0",
-                          "redis://host?password_file=/etc/pw&ttl=30s"}) {
+                          "redis://host?password_file=/etc/pw&ttl=30s", "redis://host:1/0?ns=a@b",
+                          "redis://[::1]:1"}) {
     EXPECT_FALSE(holds_secret(url)) << url;
     EXPECT_EQ(without_secret(url), url);
   }
+}
+
+TEST(ConfigTest, WhatIsShownOfAUrlWithASecretTellsItsHost) {
+  EXPECT_EQ(without_secret("redis://me:s3cret@host:1/0?ns=a"), "redis://host:1/0");
+  EXPECT_EQ(without_secret("redis://:p/w@host"), "redis://(not shown)");
 }
 
 TEST(ConfigTest, UrlOptionsAreDecoded) {

@@ -91,6 +91,7 @@ Json guarantees_json(const Guarantees& all) {
   out["watch_every_change"] = all.watch_every_change;
   out["values"] = all.values;
   out["survives_restart"] = all.survives_restart;
+  out["survives_failover"] = all.survives_failover;
   out["min_ttl_ms"] = all.min_ttl.count();
   out["max_ttl_ms"] = all.max_ttl.count();
   out["faults"] = Json::array();

@@ -85,8 +85,8 @@ void LockAttempt::ask_aside(const std::shared_ptr<Shared>& shared, std::stop_tok
   try {
     shared->result.emplace(ask(shared, std::move(cancel)));
   } catch (const std::exception& error) {  // No memory, thread or descriptor.
-    shared->result.emplace(
-        Error(Errc::kUnavailable, std::string("cannot ask for the lock: ") + error.what()));
+    shared->result.emplace(Error(Errc::kUnavailable,
+                                 std::string("cannot start to ask for the lock: ") + error.what()));
   }
   shared->done = true;
   shared->bell.ring();

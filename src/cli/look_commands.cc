@@ -1,4 +1,4 @@
-// Looking and interfering: `ls`, `inspect`, `watch`, `break`, `doctor`.
+// Looking and interfering: `ls`, `inspect`, `watch`, `break`.
 
 #include <poll.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ std::string ls_text(const std::vector<LockInfo>& locks) {
                  printable(holder.who.reason)});
     }
   }
-  return table.to_string(colour_wanted());
+  return table.to_string(colour_wanted(), terminal_width());
 }
 
 std::string inspect_text(const LockInfo& info) {
@@ -58,10 +58,9 @@ std::string inspect_text(const LockInfo& info) {
     for (const WaiterInfo& waiter : info.waiters) {
       table.add({"waiter " + std::to_string(++place), owner_text(waiter.who),
                  printable(waiter.who.host), std::to_string(waiter.who.pid), mode_text(waiter.mode),
-                 local_time(waiter.who.since), format_duration(waiter.time_left), "-",
-                 printable(waiter.who.reason)});
+                 local_time(waiter.who.since), "-", "-", printable(waiter.who.reason)});
     }
-    out += table.to_string(colour_wanted());
+    out += table.to_string(colour_wanted(), terminal_width());
   }
   if (info.last_break) {
     const OwnerInfo& by = info.last_break->by;
@@ -127,100 +126,6 @@ int watch_events(const Client& client, const LookOptions& options, const Setting
   }
 }
 
-// Which promises --require may name.
-std::optional<bool> promise(const Guarantees& all, const std::string& name) {
-  if (name == "fenced") return all.fenced;
-  if (name == "fair") return all.fair;
-  if (name == "shared") return all.shared;
-  if (name == "permits") return all.permits;
-  if (name == "upgrade") return all.upgrade;
-  if (name == "barging") return all.barging;
-  if (name == "list") return all.list;
-  if (name == "watch-every-change") return all.watch_every_change;
-  if (name == "values") return all.values;
-  if (name == "survives-restart") return all.survives_restart;
-  return std::nullopt;
-}
-
-const char* mark(Severity severity) {
-  switch (severity) {
-    case Severity::kOk: return "ok";
-    case Severity::kWarning: return "warning";
-    case Severity::kProblem: return "PROBLEM";
-  }
-  return "?";
-}
-
-const char* promise_text(Promise given) {
-  switch (given) {
-    case Promise::kYes: return "yes";
-    case Promise::kDeclared: return "declared";
-    case Promise::kNo: return "no";
-  }
-  return "?";
-}
-
-std::string doctor_text(const DoctorReport& report) {
-  const Guarantees& all = report.guarantees;
-  std::string out = "store " + printable(report.store) + " (" + printable(all.store) + ", for " +
-                    printable(all.scope) + ")\n";
-  Table findings({"", "TOPIC", "FOUND", "ADVICE"});
-  for (const Finding& finding : report.findings) {
-    findings.add({mark(finding.severity), printable(finding.topic), printable(finding.what),
-                  printable(finding.advice)});
-  }
-  if (!report.findings.empty()) out += "\n" + findings.to_string(colour_wanted());
-  Table faults({"WHEN", "ONE HOLDER", "TOKENS GROW", "NOTE"});
-  for (const FaultRow& row : all.faults) {
-    faults.add({printable(row.fault), promise_text(row.exclusion), promise_text(row.fencing),
-                printable(row.note)});
-  }
-  if (!all.faults.empty()) out += "\n" + faults.to_string(colour_wanted());
-  out += "\npromises:";
-  for (const char* name : {"fenced", "fair", "shared", "permits", "upgrade", "barging", "list",
-                           "watch-every-change", "values", "survives-restart"}) {
-    if (promise(all, name).value_or(false)) out += std::string(" ") + name;
-  }
-  return out + "\n" + (report.healthy() ? "healthy\n" : "NOT healthy: see the problems above\n");
-}
-
-// Complains about what is required and not given; false: a name that is no promise.
-bool check_required(const DoctorOptions& options, const Guarantees& all,
-                    std::vector<std::string>& missing) {
-  for (const std::string& name : options.require) {
-    std::string spelled = name;
-    std::replace(spelled.begin(), spelled.end(), '_', '-');
-    const auto given = promise(all, spelled);
-    if (!given) {
-      complain("doctor: --require: " + in_quotes(name) +
-               " is not a promise (see 'holdfast help"
-               " doctor')");
-      return false;
-    }
-    if (!*given) missing.push_back(spelled);
-  }
-  return true;
-}
-
-int diagnose(const Client& client, const DoctorOptions& options, const Settings& settings) {
-  const auto report = client.doctor();
-  if (!report) return fail(report.error(), settings.shown_store);
-  std::vector<std::string> missing;
-  if (!check_required(options, report->guarantees, missing)) return kExitError;
-  if (options.common.json) {
-    Json out = to_json(*report);
-    out["missing"] = missing;
-    print(to_line(out));
-  } else {
-    print(doctor_text(*report));
-  }
-  if (!flush_output()) return kExitError;
-  for (const std::string& name : missing) {
-    complain("this store does not promise '" + name + "', which --require asks for: use another");
-  }
-  return report->healthy() && missing.empty() ? 0 : kExitUnhealthy;
-}
-
 }  // namespace
 
 int ls_command(const std::vector<std::string>& arguments) {
@@ -241,7 +146,7 @@ int ls_command(const std::vector<std::string>& arguments) {
       complain("nobody holds a lock" +
                (options.name.empty() ? std::string()
                                      : " whose name begins with " + in_quotes(options.name)) +
-               " in " + printable(settings.shown_store));
+               " in " + printable(shortened(settings.shown_store)));
     }
     return flush_output() ? 0 : kExitError;
   });
@@ -305,16 +210,6 @@ int break_command(const std::vector<std::string>& arguments) {
             ". Its holder learns it at its next renewal: it may go on until then.\n");
     }
     return flush_output() ? 0 : kExitError;
-  });
-}
-
-int doctor_command(const std::vector<std::string>& arguments) {
-  DoctorOptions options;
-  const auto parsed = parse_doctor(arguments, options);
-  if (options.common.help) return print_help("doctor");
-  if (!parsed) return usage_error("doctor", parsed.error());
-  return with_client(options.common, [&](Client& client, const Settings& settings) {
-    return diagnose(client, options, settings);
   });
 }
 

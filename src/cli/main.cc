@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/cli/commands.h"
+#include "src/cli/config.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/help.h"
 #include "src/cli/json.h"
@@ -30,6 +32,20 @@ void fill_standard_descriptors() {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
     const int opened = ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
     if (opened >= 0 && opened != fd) ::close(opened);
+  }
+}
+
+// Everybody may read the arguments of every process, and the helpers of `run` have them too.
+void hide_secrets(int argc, char** argv) {
+  for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
+    constexpr std::string_view kOption = "--store=";
+    char* url = std::string_view(argv[i]).starts_with(kOption) ? argv[i] + kOption.size() : nullptr;
+    if (url == nullptr && std::strcmp(argv[i - 1], "--store") == 0) url = argv[i];
+    if (url == nullptr || !holds_secret(url)) continue;
+    const std::size_t size = std::strlen(url);
+    const std::string shown = without_secret(url).substr(0, size);
+    std::memset(url, ' ', size);
+    std::memcpy(url, shown.data(), shown.size());
   }
 }
 
@@ -87,6 +103,7 @@ int main(int argc, char** argv) {
   using namespace holdfast::cli;
   fill_standard_descriptors();
   std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  hide_secrets(argc, argv);
   if (arguments.empty()) {
     complain("say what to do, for example: holdfast run NAME -- COMMAND");
     return print_help(""), kExitError;

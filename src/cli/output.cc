@@ -1,6 +1,7 @@
 #include "src/cli/output.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "src/cli/text.h"
 
@@ -20,8 +22,7 @@ std::string_view next_step(Errc code) {
       return "Is it up and reachable? 'holdfast doctor' looks closer; retrying is safe.";
     case Errc::kOutcomeUnknown:
       return "The lock may be held for one ttl: 'holdfast inspect NAME' tells.";
-    case Errc::kPermissionDenied:
-      return "Mend the permissions, or name another store with --store.";
+    case Errc::kPermissionDenied: return "Mend that, or name another store with --store.";
     case Errc::kUnsupported: return "'holdfast doctor' lists what this store can do.";
     case Errc::kQueueFull: return "Try later.";
     case Errc::kStoreInUse: return "Stop those who use it first.";
@@ -38,6 +39,64 @@ std::string_view next_step(Errc code) {
     case Errc::kClosed: return "";
   }
   return "";
+}
+
+constexpr std::size_t kGap = 2;         // Between the columns of a table.
+constexpr std::size_t kNarrowest = 16;  // Narrower columns are not wrapped: little is won.
+
+using Lines = std::vector<std::string>;
+
+template <typename Use>
+void for_each_part(std::string_view text, char separator, Use use) {
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    use(text.substr(0, end));
+    if (end == text.npos) return;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+// Breaks at spaces only: what is copied from a table must stay whole.
+Lines wrapped(const std::string& cell, std::size_t width) {
+  Lines lines;
+  for_each_part(cell, '\n', [&](std::string_view line) {
+    lines.emplace_back();
+    if (columns(line) <= width) return lines.back().assign(line), void();
+    for_each_part(line, ' ', [&](std::string_view word) {
+      if (!lines.back().empty() && columns(lines.back()) + 1 + columns(word) > width) {
+        lines.emplace_back();
+      }
+      if (!lines.back().empty()) lines.back() += ' ';
+      lines.back() += word;
+    });
+  });
+  return lines;
+}
+
+std::string row_text(const std::vector<Lines>& row, const std::vector<std::size_t>& widths) {
+  std::size_t height = 0;
+  for (const Lines& cell : row) height = std::max(height, cell.size());
+  std::string out;
+  for (std::size_t y = 0; y < height; ++y) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string text = y < row[i].size() ? row[i][y] : "";
+      out += text;
+      if (i + 1 < row.size()) out.append(widths[i] - columns(text) + kGap, ' ');
+    }
+    while (!out.empty() && out.back() == ' ') out.pop_back();
+    out += '\n';
+  }
+  return out;
+}
+
+// What this host or user has no more of, threads for instance: the store has not been asked.
+bool is_own_want(const Error& error) {
+  return error.code() == Errc::kUnavailable && error.message().starts_with("cannot start ");
 }
 
 }  // namespace
@@ -61,9 +120,12 @@ void complain(const std::string& message) { write_unless_stuck(2, "holdfast: " +
 std::string explain(const Error& error, const std::string& store) {
   std::string out = printable(error.message());
   if (!store.empty() && out.find(store) == std::string::npos) {
-    out += " (store " + printable(store) + ")";
+    out += " (store " + printable(shortened(store)) + ")";
   }
-  const std::string_view step = next_step(error.code());
+  const std::string_view step =
+      is_own_want(error) ? "It is this host that has no more of it, or a limit ('ulimit -a'): the"
+                           " store was not asked."
+                         : next_step(error.code());
   if (step.empty()) return out;
   if (out.back() != '.') out += '.';
   return out + " " + std::string(step);
@@ -85,21 +147,62 @@ bool colour_wanted() {
   return ::isatty(STDOUT_FILENO) != 0;
 }
 
-std::string Table::to_string(bool colour) const {
+std::size_t terminal_width() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
+}
+
+std::vector<std::size_t> Table::fit(std::size_t width) const {
   std::vector<std::size_t> widths(rows_.front().size());
+  std::vector<std::size_t> least(widths.size());
   for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      for_each_part(row[i], '\n', [&](std::string_view line) {
+        widths[i] = std::max(widths[i], columns(line));
+        for_each_part(line, ' ',
+                      [&](std::string_view word) { least[i] = std::max(least[i], columns(word)); });
+      });
+    }
+  }
+  for (std::size_t i = 0; i < least.size(); ++i) {
+    least[i] = std::max(least[i], std::min(widths[i], kNarrowest));
+  }
+  const std::size_t gaps = (widths.size() - 1) * kGap;
+  while (std::accumulate(widths.begin(), widths.end(), gaps) > width) {
+    auto widest = widths.end();
+    for (auto at = widths.begin(); at != widths.end(); ++at) {
+      if (*at <= least[static_cast<std::size_t>(at - widths.begin())]) continue;
+      if (widest == widths.end() || *at > *widest) widest = at;
+    }
+    if (widest == widths.end()) break;
+    --*widest;
+  }
+  return widths;
+}
+
+std::string Table::to_string(bool colour, std::size_t width) const {
+  std::vector<std::vector<Lines>> cells;
+  for (const auto& row : rows_) {
+    cells.emplace_back();
+    for (const std::string& cell : row) {
+      cells.back().push_back(width > 0 ? Lines{cell} : Lines{one_line(cell)});
+    }
+  }
+  std::vector<std::size_t> widths(rows_.front().size());
+  if (width > 0) widths = fit(width);
+  for (auto& row : cells) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (width > 0) row[i] = wrapped(row[i].front(), widths[i]);
+      if (width == 0) widths[i] = std::max(widths[i], columns(row[i].front()));
+    }
   }
   std::string out;
-  for (const auto& row : rows_) {
-    const bool head = colour && &row == &rows_.front();
+  for (const auto& row : cells) {
+    const bool head = colour && &row == &cells.front();
     if (head) out += "\033[1m";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      out += row[i];
-      if (i + 1 < row.size()) out.append(widths[i] - columns(row[i]) + 2, ' ');
-    }
-    while (!out.empty() && out.back() == ' ') out.pop_back();
-    out += head ? "\033[0m\n" : "\n";
+    out += row_text(row, widths);
+    if (head) out.insert(out.size() - 1, "\033[0m");
   }
   return out;
 }

@@ -26,14 +26,21 @@ bool flush_output();
 // stdout is a terminal that wants colour (NO_COLOR and TERM=dumb are respected).
 bool colour_wanted();
 
-// A table with aligned columns on a terminal, and the same text without colour elsewhere.
+// Columns of the terminal that stdout is; 0: it is none, or does not tell.
+std::size_t terminal_width();
+
+// A table with aligned columns. A cell may have several lines.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  std::string to_string(bool colour) const;
+  // `width`: cells are wrapped between words so that a line has so many columns, as far as words
+  // allow; 0: one line per row, those of a cell joined by spaces.
+  std::string to_string(bool colour, std::size_t width) const;
 
  private:
+  std::vector<std::size_t> fit(std::size_t width) const;
+
   std::vector<std::vector<std::string>> rows_;
 };
 

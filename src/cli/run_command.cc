@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 
@@ -97,6 +98,16 @@ Result<void> check_json_fd(const RunOptions& options) {
   return {};
 }
 
+// The client reads it; the command, which could read a file anew, must not.
+void keep_password_fd(const std::string& url) {
+  const auto text = url_option(url, "password_fd");
+  int fd = -1;
+  if (!text || std::from_chars(text->data(), text->data() + text->size(), fd).ec != std::errc()) {
+    return;
+  }
+  if (fd > 2) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 // After an error `plan.codes` hold what was read until then.
 Result<void> make_plan(RunOptions options, RunPlan& plan) {
   plan.codes = codes_of(options);
@@ -106,6 +117,7 @@ Result<void> make_plan(RunOptions options, RunPlan& plan) {
   plan.codes = codes_of(options);
   if (!resolved) return resolved;
   if (!filled) return filled;
+  keep_password_fd(plan.settings.store.url);
   plan.ttl = effective_ttl(options.lock.ttl, plan.settings);
   auto kill_after = kill_after_of(options, plan.ttl);
   if (!kill_after) return kill_after.error();

@@ -14,7 +14,8 @@ Result<void> resolve(const CommonOptions& common, Settings& into) {
   into.store = *std::move(store);
   into.shown_store = without_secret(into.store.url);
   if (common.verbose) {
-    complain("the store is " + printable(into.shown_store) + " (from " + into.store.source + ")");
+    complain("the store is " + printable(shortened(into.shown_store)) + " (from " +
+             into.store.source + ")");
   }
   return {};
 }

@@ -16,6 +16,9 @@ std::string printable(std::string_view text);
 // `text` for a message: printable and in single quotes.
 std::string in_quotes(std::string_view text);
 
+// `text` as it is, or its first bytes (whole code points) and "..." when it is much longer.
+std::string shortened(std::string text, std::size_t most = 200);
+
 // Columns that UTF-8 text takes, counting each code point as one.
 std::size_t columns(std::string_view text);
 

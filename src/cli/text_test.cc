@@ -44,5 +44,12 @@ TEST(TextTest, TimesAreUtcWithMilliseconds) {
   EXPECT_EQ(iso_time(system_clock::time_point(milliseconds(-1))), "1969-12-31T23:59:59.999Z");
 }
 
+TEST(TextTest, LongTextIsShortenedBetweenCodePoints) {
+  EXPECT_EQ(shortened("abc", 3), "abc");
+  EXPECT_EQ(shortened("abcdef", 3), "abcdef");
+  EXPECT_EQ(shortened("abcdefg", 3), "abc...");
+  EXPECT_EQ(shortened("ab\u00e9defg", 3), "ab...");
+}
+
 }  // namespace
 }  // namespace holdfast::cli

@@ -24,7 +24,7 @@ Guarantees memory_guarantees() {
   promise.fenced = promise.fair = promise.shared = promise.permits = true;
   promise.upgrade = promise.barging = promise.list = promise.values = true;
   promise.watch_every_change = true;
-  promise.survives_restart = false;
+  promise.survives_restart = promise.survives_failover = false;
   promise.min_ttl = std::chrono::milliseconds(1);
   promise.max_ttl = std::chrono::hours(24);
   promise.faults = {

@@ -9,7 +9,7 @@ Guarantees promises() {
   promise.fenced = promise.fair = promise.shared = promise.permits = true;
   promise.upgrade = promise.barging = promise.list = promise.values = true;
   promise.watch_every_change = false;
-  promise.survives_restart = false;
+  promise.survives_restart = promise.survives_failover = false;
   promise.min_ttl = std::chrono::milliseconds(100);
   promise.max_ttl = std::chrono::hours(24);
   promise.faults = {

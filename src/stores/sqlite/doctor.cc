@@ -151,6 +151,7 @@ Guarantees sqlite_guarantees() {
   all.fenced = all.fair = all.shared = all.permits = all.upgrade = all.barging = true;
   all.list = all.values = all.survives_restart = true;
   all.watch_every_change = false;
+  all.survives_failover = false;  // The file stays on its host.
   all.min_ttl = 100ms;
   all.max_ttl = 24h;
   all.faults = {

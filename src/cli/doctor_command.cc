@@ -1,0 +1,188 @@
+// `doctor`: what the running store is found to be, and what it promises.
+
+#include <algorithm>
+#include <array>
+
+#include "src/cli/commands.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/help.h"
+#include "src/cli/json.h"
+#include "src/cli/output.h"
+#include "src/cli/settings.h"
+#include "src/cli/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+// What --require may name.
+struct NamedPromise {
+  const char* name;
+  bool Guarantees::*given;
+  // A store in which a problem was found may break it, whatever it promises.
+  bool needs_health;
+  const char* advice;  // To whoever requires it of a store that does not promise it.
+};
+
+constexpr char kAnotherStore[] = "use another store ('holdfast doctor' of each lists its promises)";
+
+constexpr std::array<NamedPromise, 11> kPromises{{
+    {"fenced", &Guarantees::fenced, true, "use sqlite:// on one host, or redis://"},
+    {"fair", &Guarantees::fair, false, kAnotherStore},
+    {"shared", &Guarantees::shared, false, kAnotherStore},
+    {"permits", &Guarantees::permits, false, kAnotherStore},
+    {"upgrade", &Guarantees::upgrade, false, kAnotherStore},
+    {"barging", &Guarantees::barging, false, kAnotherStore},
+    {"list", &Guarantees::list, false, kAnotherStore},
+    {"watch-every-change", &Guarantees::watch_every_change, false,
+     "no store that processes share reports every change in this version: do not rely on seeing"
+     " each hold, the tokens tell how many there were at least"},
+    {"values", &Guarantees::values, false, kAnotherStore},
+    {"survives-restart", &Guarantees::survives_restart, true,
+     "use sqlite:// for the processes of one host; or let what the lock protects refuse old"
+     " tokens, and require 'fenced' instead"},
+    {"survives-failover", &Guarantees::survives_failover, true,
+     "no store of this version keeps its grants over a fail-over: let what the lock protects"
+     " refuse old tokens, and require 'fenced' instead"},
+}};
+
+const char* mark(Severity severity) {
+  switch (severity) {
+    case Severity::kOk: return "ok";
+    case Severity::kWarning: return "warning";
+    case Severity::kProblem: return "PROBLEM";
+  }
+  return "?";
+}
+
+const char* promise_text(Promise given) {
+  switch (given) {
+    case Promise::kYes: return "yes";
+    case Promise::kDeclared: return "declared";
+    case Promise::kNo: return "no";
+  }
+  return "?";
+}
+
+std::string findings_text(const DoctorReport& report, std::size_t width) {
+  if (report.findings.empty()) return "";
+  if (width == 0) {
+    Table table({"", "TOPIC", "FOUND", "ADVICE"});
+    for (const Finding& finding : report.findings) {
+      table.add({mark(finding.severity), printable(finding.topic), printable(finding.what),
+                 printable(finding.advice)});
+    }
+    return "\n" + table.to_string(false, 0);
+  }
+  Table table({"", "TOPIC", "FOUND"});
+  for (const Finding& finding : report.findings) {
+    std::string found = printable(finding.what);
+    if (!finding.advice.empty()) found += "\n-> " + printable(finding.advice);
+    table.add({mark(finding.severity), printable(finding.topic), std::move(found)});
+  }
+  return "\n" + table.to_string(colour_wanted(), width);
+}
+
+std::string promises_text(const Guarantees& all, std::size_t width) {
+  const auto names = [&all](bool given) {
+    std::string out;
+    for (const NamedPromise& one : kPromises) {
+      if (all.*one.given == given) out += std::string(out.empty() ? "" : " ") + one.name;
+    }
+    return out.empty() ? "nothing" : out;
+  };
+  Table table({"promises:", names(true)});
+  table.add({"not promised:", names(false)});
+  return table.to_string(false, width);
+}
+
+std::string doctor_text(const DoctorReport& report) {
+  // Longer lines are hard to read, however wide the terminal is.
+  const std::size_t width = std::min<std::size_t>(terminal_width(), 100);
+  const Guarantees& all = report.guarantees;
+  std::string out = "store " + printable(report.store) + " (" + printable(all.store) + ", for " +
+                    printable(all.scope) + ")\n" + findings_text(report, width);
+  Table faults({"WHEN", "ONE HOLDER", "TOKENS GROW", "NOTE"});
+  for (const FaultRow& row : all.faults) {
+    faults.add({printable(row.fault), promise_text(row.exclusion), promise_text(row.fencing),
+                printable(row.note)});
+  }
+  if (!all.faults.empty()) out += "\n" + faults.to_string(colour_wanted(), width);
+  out += "\n" + promises_text(all, width);
+  return out + "\n" + (report.healthy() ? "healthy\n" : "NOT healthy: see the problems above\n");
+}
+
+struct Missing {
+  const NamedPromise* promise;
+  bool promised;  // But a problem was found.
+};
+
+// What is required and not given; nothing after a complaint about a name that is no promise.
+std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
+                                                 const DoctorReport& report) {
+  std::vector<Missing> missing;
+  for (const std::string& name : options.require) {
+    std::string spelled = name;
+    std::replace(spelled.begin(), spelled.end(), '_', '-');
+    const auto* const found =
+        std::find_if(kPromises.begin(), kPromises.end(),
+                     [&](const NamedPromise& one) { return spelled == one.name; });
+    if (found == kPromises.end()) {
+      complain("doctor: --require: " + in_quotes(name) +
+               " is not a promise (see 'holdfast help doctor')");
+      return std::nullopt;
+    }
+    const bool promised = report.guarantees.*found->given;
+    const bool kept = promised && (report.healthy() || !found->needs_health);
+    if (!kept) missing.push_back({found, promised});
+  }
+  return missing;
+}
+
+void complain_of(const Missing& missing, const DoctorReport& report) {
+  const std::string name = in_quotes(missing.promise->name);
+  if (!missing.promised) {
+    complain("this store does not promise " + name +
+             ", which --require asks for: " + missing.promise->advice);
+    return;
+  }
+  std::string problems;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity != Severity::kProblem) continue;
+    problems +=
+        "; " + finding.topic + ": " + (finding.advice.empty() ? finding.what : finding.advice);
+  }
+  complain("this store, as it is now, cannot be relied on for " + name +
+           ", which --require asks for: mend what was found" + printable(problems));
+}
+
+int diagnose(const Client& client, const DoctorOptions& options, const Settings& settings) {
+  const auto report = client.doctor();
+  if (!report) return fail(report.error(), settings.shown_store);
+  const auto missing = find_missing(options, *report);
+  if (!missing) return kExitError;
+  if (options.common.json) {
+    Json out = to_json(*report);
+    out["missing"] = Json::array();
+    for (const Missing& one : *missing) out["missing"].push_back(one.promise->name);
+    print(to_line(out));
+  } else {
+    print(doctor_text(*report));
+  }
+  if (!flush_output()) return kExitError;
+  for (const Missing& one : *missing) complain_of(one, *report);
+  return report->healthy() && missing->empty() ? 0 : kExitUnhealthy;
+}
+
+}  // namespace
+
+int doctor_command(const std::vector<std::string>& arguments) {
+  DoctorOptions options;
+  const auto parsed = parse_doctor(arguments, options);
+  if (options.common.help) return print_help("doctor");
+  if (!parsed) return usage_error("doctor", parsed.error());
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    return diagnose(client, options, settings);
+  });
+}
+
+}  // namespace holdfast::cli
