@@ -90,6 +90,7 @@ Sample measure_pairs(const Client& client, const BenchOptions& options, const st
   const auto until = begin + options.duration;
   std::vector<Sample> samples(static_cast<std::size_t>(options.in_flight));
   std::vector<std::thread> callers;
+  callers.reserve(samples.size());
   for (int caller = 0; caller < options.in_flight; ++caller) {
     callers.emplace_back([&, caller] {
       samples[static_cast<std::size_t>(caller)] = pair_loop(client, options, run, caller, until);

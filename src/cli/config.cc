@@ -149,7 +149,7 @@ Result<void> read_file(const std::string& file, bool must_exist, Config& into) {
 }
 
 std::optional<std::string> home_based(const char* xdg, const char* under_home) {
-  if (const auto base = environment(xdg); base && base->front() == '/') return base;
+  if (auto base = environment(xdg); base && base->front() == '/') return base;
   if (const auto home = environment("HOME"); home && home->front() == '/') {
     return *home + under_home;
   }

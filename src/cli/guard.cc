@@ -40,7 +40,8 @@ Result<Guard> Guard::start(const GuardPlan& plan, const Signals& signals) {
 
 bool Guard::launch(const Environment& environment, Nanos deadline) const {
   GuardMessage message{GuardWord::kLaunch, 0, deadline.count(), {}};
-  for (const auto& [name, value] : environment) message.text += name + "=" + value + '\0';
+  for (const auto& [name, value] : environment)
+    message.text.append(name).append("=").append(value).push_back('\0');
   return send(message);
 }
 

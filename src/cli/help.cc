@@ -239,6 +239,7 @@ constexpr std::array<Page, 13> kPages{{{"run", kRun},
 
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kPages));
   for (const Page& page : kPages) names.emplace_back(page.command);
   return names;
 }

@@ -154,7 +154,7 @@ Result<void> Core::close(std::chrono::nanoseconds limit) {
                                     "the end of their leases");
 }
 
-void Core::close(std::chrono::nanoseconds limit, Done<void> done) {
+void Core::close(std::chrono::nanoseconds limit, const Done<void>& done) {
   if (forked()) return done(forked_error());
   try {
     base::start_thread("holdfast-close", [self = shared_from_this(), limit, done] {

@@ -94,7 +94,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
 
   Result<void> close(std::chrono::nanoseconds limit);
   // On a thread of its own: close() waits.
-  void close(std::chrono::nanoseconds limit, Done<void> done);
+  void close(std::chrono::nanoseconds limit, const Done<void>& done);
 
   bool forked() const noexcept;
   Error forked_error() const;

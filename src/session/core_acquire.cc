@@ -138,7 +138,7 @@ Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode&
   const Call call(*this);
   if (!call.alive()) return call.alive().error();
   if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
-  const auto made = prepare(std::move(name), mode, std::move(options));
+  auto made = prepare(std::move(name), mode, std::move(options));
   if (!made) return made;
   auto answer = acquire_inline(*made, may_wait);
   if (!answer) answer = acquire_waiting(*made, may_wait);
@@ -152,7 +152,7 @@ Core::ContenderPtr Core::acquire(std::string name, const holdfast::Mode& mode,
   if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
   auto made = prepare(std::move(name), mode, std::move(options));
   if (!made) return done(std::move(made)), nullptr;
-  const ContenderPtr contender = *std::move(made);
+  ContenderPtr contender = *std::move(made);
   if (store_->answers_at_once()) {
     if (auto answer = acquire_inline(contender, may_wait)) {
       return done(settle(contender, *std::move(answer))), nullptr;

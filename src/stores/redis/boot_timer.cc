@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -72,7 +73,7 @@ void BootTimer::abandon() noexcept {
   if (state_ == nullptr) return;
   ::close(state_->fd);
   // The descriptor's destructor would speak to the epoll instance that the parent uses.
-  new std::shared_ptr<State>(std::exchange(state_, nullptr));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<State>(std::exchange(state_, nullptr)));
 }
 
 }  // namespace holdfast::stores::redis

@@ -89,7 +89,7 @@ Error to_error(const Reply& error_reply, std::string_view what) {
     return {Errc::kOutcomeUnknown, head + "somebody killed the script while it ran" + said};
   }
   for (const Row& row : kTable) {
-    if (fits(row, text)) return {row.code, head + std::string(row.advice) + said};
+    if (fits(row, text)) return {row.code, std::string(head).append(row.advice).append(said)};
   }
   return {Errc::kOutcomeUnknown,
           head + "the server refused in a way that does not say whether it wrote" + said};

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -344,7 +345,7 @@ void Pipeline::close() { impl_->close(); }
 void Pipeline::abandon_after_fork() noexcept {
   impl_->abandon();
   // What Asio has of it must not be destroyed: its epoll instance is the parent's, too.
-  new std::shared_ptr<Impl>(impl_);
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Impl>(impl_));
 }
 
 }  // namespace holdfast::stores::redis

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -233,7 +234,7 @@ void Subscriber::close() { impl_->close(); }
 
 void Subscriber::abandon_after_fork() noexcept {
   impl_->abandon();
-  new std::shared_ptr<Impl>(impl_);
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Impl>(impl_));
 }
 
 }  // namespace holdfast::stores::redis
