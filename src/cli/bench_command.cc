@@ -222,6 +222,11 @@ int bench_command(const std::vector<std::string>& arguments) {
   if (options.common.help) return print_help("bench");
   if (!parsed) return usage_error("bench", parsed.error());
   return with_client(options.common, [&](Client& client, const Settings& settings) {
+    if (url_option(settings.store.url, "password_fd")) {
+      return usage_error("bench", Error(Errc::kInvalidArgument,
+                                        "two clients need the password, and password_fd gives it"
+                                        " once: use password_file or password_env"));
+    }
     const std::string run = std::to_string(Clock::now().time_since_epoch().count());
     double seconds = 1;
     const Sample pairs = measure_pairs(client, options, run, seconds);

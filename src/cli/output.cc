@@ -20,8 +20,7 @@ std::string_view next_step(Errc code) {
   switch (code) {
     case Errc::kUnavailable:
       return "Is it up and reachable? 'holdfast doctor' looks closer; retrying is safe.";
-    case Errc::kOutcomeUnknown:
-      return "The lock may be held for one ttl: 'holdfast inspect NAME' tells.";
+    case Errc::kOutcomeUnknown: return "'holdfast inspect NAME' tells who holds it.";
     case Errc::kPermissionDenied: return "Mend that, or name another store with --store.";
     case Errc::kUnsupported: return "'holdfast doctor' lists what this store can do.";
     case Errc::kQueueFull: return "Try later.";
@@ -99,6 +98,20 @@ bool is_own_want(const Error& error) {
   return error.code() == Errc::kUnavailable && error.message().starts_with("cannot start ");
 }
 
+constexpr std::string_view kOwnWant =
+    "This host, or a limit of it ('ulimit -a'), allows no more; the store was not asked.";
+
+// As the library names a store in its sentences: without the user and the options.
+std::string place_of(const std::string& store) {
+  std::string out = printable(store.substr(0, store.find('?')));
+  const std::size_t slashes = out.find("://");
+  const std::size_t at = out.find('@');
+  if (slashes != out.npos && at < out.find('/', slashes + 3)) {
+    out.erase(slashes + 3, at - slashes - 2);
+  }
+  return out;
+}
+
 }  // namespace
 
 bool write_unless_stuck(int fd, const std::string& line) {
@@ -119,13 +132,11 @@ void complain(const std::string& message) { write_unless_stuck(2, "holdfast: " +
 
 std::string explain(const Error& error, const std::string& store) {
   std::string out = printable(error.message());
-  if (!store.empty() && out.find(store) == std::string::npos) {
+  const bool own_want = is_own_want(error);
+  if (!store.empty() && !own_want && out.find(place_of(store)) == std::string::npos) {
     out += " (store " + printable(shortened(store)) + ")";
   }
-  const std::string_view step =
-      is_own_want(error) ? "It is this host that has no more of it, or a limit ('ulimit -a'): the"
-                           " store was not asked."
-                         : next_step(error.code());
+  const std::string_view step = own_want ? kOwnWant : next_step(error.code());
   if (step.empty()) return out;
   if (out.back() != '.') out += '.';
   return out + " " + std::string(step);

@@ -180,7 +180,7 @@ class Run {
   int not_acquired(const AttemptOutcome& outcome) const;
   int under_lock(Guard& guard, Lease lease);
   int exit_status(const SupervisedEnd& end) const;
-  bool give_back(Lease& lease) const;
+  bool give_back(Lease& lease, bool held) const;
   int own_failure(const Error& error) const;
 
   RunPlan plan_;
@@ -265,7 +265,7 @@ int Run::under_lock(Guard& guard, Lease lease) {
     narrator_.event("lost", Duration::zero(), {{"message", why}, {"command_ended", true}});
     narrator_.alarm("the lock " + in_quotes(lease.name()) + " was " + why);
   }
-  const bool kept = give_back(lease);
+  const bool kept = give_back(lease, !end.lost);
   if (!kept && !end.lost) {
     end.lost = true;
     narrator_.event("lost", Duration::zero(),
@@ -276,8 +276,8 @@ int Run::under_lock(Guard& guard, Lease lease) {
   return exit_status(end);
 }
 
-// false: the store says that it was not ours any more.
-bool Run::give_back(Lease& lease) const {
+// false: the store says that it was not ours any more. `held`: we did not know that.
+bool Run::give_back(Lease& lease, bool held) const {
   const auto released = lease.release();
   if (released) {
     narrator_.event("released");
@@ -286,9 +286,11 @@ bool Run::give_back(Lease& lease) const {
   if (released.error().code() == Errc::kLost || released.error().code() == Errc::kBroken) {
     return false;
   }
-  narrator_.note("could not tell the store that " + in_quotes(lease.name()) +
-                 " is free: " + explain(released.error(), plan_.settings.shown_store) +
-                 " It is free when the lease ends.");
+  if (held) {
+    narrator_.note(
+        "could not tell the store that " + in_quotes(lease.name()) +
+        " is free, so it is free when the lease ends: " + printable(released.error().message()));
+  }
   return true;
 }
 

@@ -218,6 +218,12 @@ class StoreChoiceTest(CliCase):
         self.assertIn("missing.toml", done.stderr)
         self.assertNotIn("retrying", done.stderr)
 
+    def test_a_very_long_url_is_shortened_in_messages(self):
+        for url in ("sqlite://" + self.dir + "/x" * 3000, "sqlite:///" + "x" * 5000):
+            done = self.holdfast("ls", "--store", url)
+            self.assertEqual(done.returncode, 125)
+            self.assertLess(len(done.stderr), 700)
+
     def test_a_secret_in_the_url_is_never_shown(self):
         done = self.holdfast("run", "-v", "--store", "redis://me:s3cret@localhost/?password=s3cret",
                              "job", "--", "true")
@@ -298,6 +304,12 @@ class LookTest(CliCase):
             self.holdfast("doctor", "--require", "fenced,survives-restart").returncode, 0)
         self.assertEqual(self.holdfast("doctor", "--require", "magic").returncode, 125)
         self.assertEqual(self.holdfast("doctor", "--require", "").returncode, 125)
+        for store in (self.store, "memory:"):
+            done = self.holdfast("doctor", "--store", store, "--json", "--require",
+                                 "fenced,survives-failover")
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(json.loads(done.stdout)["missing"], ["survives-failover"])
+            self.assertIn("refuse old tokens", done.stderr)
         done = self.holdfast("doctor", "--store", "memory:", "--require", "survives-restart")
         self.assertEqual(done.returncode, 1)
         self.assertIn("survives-restart", done.stderr)

@@ -33,20 +33,21 @@ class RedisServer:
     def __init__(self, case, lines=()):
         self.folder = case.path("redis")
         os.mkdir(self.folder)
+        self.lines = lines
         self.process = None
         case.addCleanup(self.kill)
         for _ in range(5):  # Somebody else may have taken the port meanwhile.
             self.port = free_port()
-            self.start(lines)
+            self.start()
             if self.answers():
                 return
             self.kill()
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
             case.fail(f"the server does not start: {log.read()[-2000:]}")
 
-    def start(self, lines):
+    def start(self):
         config = ["bind 127.0.0.1", f"port {self.port}", f"dir {self.folder}", "daemonize no",
-                  'save ""', f"logfile {self.folder}/log", *lines]
+                  'save ""', f"logfile {self.folder}/log", *self.lines]
         path = os.path.join(self.folder, "redis.conf")
         with open(path, "w", encoding="utf-8") as file:
             file.write("\n".join(config) + "\n")
@@ -74,6 +75,11 @@ class RedisServer:
 
     def url(self, options="", user="", host="127.0.0.1"):
         return f"redis://{user + '@' if user else ''}{host}:{self.port}{options}"
+
+    def restart(self):
+        """As after a crash: with an empty memory, at the same place."""
+        self.kill()
+        self.start()
 
     def kill(self):
         if self.process:

@@ -1,15 +1,23 @@
 """All commands on a Redis store, with a server of each test's own."""
 
+import fcntl
 import json
 import os
+import pty
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests/docs"))
+
+import check_console
 from harness import NOBODY_LEFT, PATIENCE, PROGRAM, STUBBORN, CliCase, alive, boottime
 from redis_server import RedisServer, free_port, server_program
 
@@ -207,6 +215,45 @@ class DoctorTest(RedisCase):
             self.assertTrue(line[0].endswith(finding["advice"]), line)
 
 
+    def test_a_terminal_gets_lines_of_its_width_and_at_most_100_columns(self):
+        for columns in (72, 80, 100, 250):
+            text = self.on_terminal(columns, "doctor")
+            with self.subTest(columns=columns):
+                self.assertLessEqual(max(map(len, text.splitlines())), min(columns, 100), text)
+                self.assertIn("-> set appendonly yes", text)
+
+    def on_terminal(self, columns, *arguments):
+        pid, fd = pty.fork()
+        if pid == 0:
+            fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+            os.execve(PROGRAM, [PROGRAM, *arguments], {**self.env, "NO_COLOR": "1"})
+        self.addCleanup(os.close, fd)
+        text = b""
+        while select.select([fd], [], [], PATIENCE)[0]:
+            try:
+                text += os.read(fd, 65536)
+            except OSError:
+                break  # The other end is closed.
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, text)
+        return text.decode().replace("\r", "")
+
+
+class PageTest(RedisCase):
+    def test_the_example_of_the_stores_page_says_what_happens(self):
+        with open(os.path.join(ROOT, "docs/stores/redis.md"), encoding="utf-8") as file:
+            block = file.read().split("```console\n")[1].split("```")[0]
+        steps = check_console.steps(block.replace("redis://locks.example:6379", self.store))
+        self.assertGreater(len(steps), 5)
+        folder = self.path("page")
+        os.mkdir(folder)
+        env = {**self.env, "PATH": os.path.dirname(os.path.abspath(PROGRAM)) + ":" +
+               self.env["PATH"]}
+        for (command, expected), printed in zip(
+                steps, check_console.run_all([step[0] for step in steps], folder, env)):
+            with self.subTest(command=command):
+                self.assertTrue(check_console.matches(expected, printed), printed)
+
+
 class SecretTest(RedisCase):
     """Every way to name a password: it is nowhere but where the user put it."""
     CONFIG = ("user default off", USER)
@@ -297,6 +344,14 @@ class SecretTest(RedisCase):
         self.assertNotEqual(done.returncode, 125, done.stderr)
         self.assertIn("No such file", done.stderr)
 
+    def test_bench_says_why_a_descriptor_is_not_enough(self):
+        with open(self.file, "rb") as file:
+            fd = file.fileno()
+            done = self.holdfast("bench", "--store", self.server.url(f"?password_fd={fd}", "alice"),
+                                 pass_fds=(fd,))
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("password_file", done.stderr)
+
     def test_a_wrong_password_gives_125_and_says_so(self):
         wrong = "wr0ng-Pw"
         bad = self.server.url(user=f"alice:{wrong}")
@@ -368,6 +423,27 @@ class FaultTest(RedisCase):
         self.until(lambda: not any(alive(pid) for pid in pids), "the tree has ended")
         self.assertLess(boottime() - stopped_at, ttl)
         self.assertEqual(running.status(), 123)
+
+    def test_who_waits_outlives_a_restart_of_the_server(self):
+        holder = self.holder("job")
+        waiter = self.run_locked("job", "--", "echo", "mine")
+        waiter.event("waiting")
+        self.server.restart()
+        self.assertEqual(waiter.line(), "mine")
+        self.assertEqual(waiter.status(), 0)
+        holder.event("lost")  # Its lease is forgotten, as the store's page declares.
+        self.assertEqual(holder.status(), 123)
+        self.assertEqual(holder.errors().count("\n"), 1)
+
+    def test_a_wait_ends_in_time_when_the_server_is_away(self):
+        self.holder("job", ttl="30s")
+        waiter = self.run_locked("--wait", "1500ms", "job", "--", "true")
+        waiter.event("waiting")
+        begin = time.monotonic()
+        self.server.kill()
+        self.assertEqual(waiter.status(), 125)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertIn("'holdfast inspect NAME' tells", waiter.errors())
 
     def test_a_store_that_cannot_be_reached_gives_125_and_advice(self):
         for host, url in (("closed", f"redis://127.0.0.1:{free_port()}"),

@@ -98,6 +98,9 @@ class ExitStatusTest(CliCase):
             if done.returncode != 127:  # Not even its libraries could be loaded.
                 self.assertIn(done.returncode, (0, 125), done.stderr)
                 self.assertNotIn("internal error", done.stderr)
+                if "cannot start" in done.stderr:
+                    self.assertIn("or a limit of it", done.stderr)
+                    self.assertNotIn("Is it up", done.stderr)
         self.assertIn(125, seen)
 
     def test_a_very_long_command_line_runs(self):
