@@ -104,6 +104,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   static constexpr std::chrono::hours kLongestRequest{24};
 
   void on_push(const port::Push& push) override;
+  void on_alarm(std::string line) override { log(std::move(line)); }
 
  private:
   friend class WatchSampler;

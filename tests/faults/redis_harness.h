@@ -24,6 +24,7 @@
 
 #include "holdfast/client.h"
 #include "tests/faults/line.h"
+#include "tests/faults/process_harness.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/redis_server.h"
 
@@ -122,10 +123,6 @@ std::string key_of(const std::string& name);  // Of the lock's record.
 
 // Until this many have subscribed to a channel of the store.
 bool await_subscribers(RedisServer& server, std::size_t count);
-
-constexpr std::int64_t ns(milliseconds duration) {
-  return std::chrono::nanoseconds(duration).count();
-}
 
 // Skips where there is no Redis.
 class RedisFaults : public testing::Test {

@@ -51,6 +51,9 @@ constexpr Row kTable[] = {
     {"ERR DB index", Errc::kInvalidArgument, "the server has no such database: choose another"},
     {"ERR invalid DB index", Errc::kInvalidArgument, "the server has no such database"},
     {"ERR SELECT is not allowed", Errc::kInvalidArgument, "a cluster has database 0 only"},
+    // As 7.0 says NOPERM for a command in a script.
+    {"ERR The user executing the script", Errc::kPermissionDenied,
+     "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
     {"ERR unknown command", Errc::kUnsupported,
      "the server lacks or has renamed the command: see docs/stores/redis.md"},
     {"ERR Unknown Redis command called from script", Errc::kUnsupported,

@@ -30,8 +30,10 @@ Guarantees promises() {
        "replication is asynchronous: grants that were not replicated are forgotten. Tokens grow "
        "unless the old server's clock ran ahead of the new one's"},
       {"server's wall clock jumps", Promise::kDeclared, Promise::kYes,
-       "ahead: leases end early, two may believe they hold. Back: leases last longer, and tokens "
-       "still grow, since each is above the last"},
+       "ahead: leases end early, two may believe they hold. Back: leases that are not renewed last "
+       "longer, and tokens still grow, since each is above the last. Clients log it with their "
+       "next "
+       "renewal"},
       {"memory is full and the policy evicts", Promise::kDeclared, Promise::kYes,
        "an evicted lock is free; set maxmemory-policy noeviction (holdfast doctor looks)"},
       {"client's wall clock jumps, or its host is suspended", Promise::kYes, Promise::kYes,

@@ -12,6 +12,7 @@
 #include "src/stores/redis/answers.h"
 #include "src/stores/redis/direct_link.h"
 #include "src/stores/redis/doctor.h"
+#include "src/stores/redis/fields.h"
 #include "src/stores/redis/keys.h"
 #include "src/stores/redis/listing.h"
 #include "src/stores/redis/lock_view.h"
@@ -19,6 +20,7 @@
 #include "src/stores/redis/pipeline.h"
 #include "src/stores/redis/promises.h"
 #include "src/stores/redis/script_call.h"
+#include "src/stores/redis/server_clock.h"
 #include "src/stores/redis/subscriber.h"
 
 namespace holdfast::stores {
@@ -99,12 +101,17 @@ class RedisStore final : public port::Store {
     if (const auto found = remote_->resolver->resolve(deadline); !found) return found.error();
     auto turn = direct_.try_take();
     if (!turn) return closed_error();
-    const std::string_view words[] = {"PING"};
+    const std::string_view words[] = {"TIME"};
     std::string wire;
     redis::append_command(wire, words);
+    const base::BootInstant sent = base::BootClock::now();
     const auto replies = turn->call(wire, 1, deadline, /*reads_only=*/true);
     if (!replies) return replies.error();
     if (auto reply = redis::checked(replies->front(), address_); !reply) return reply.error();
+    if (const std::vector<Reply>& time = replies->front().items; time.size() == 2) {
+      std::string micros = "00000" + time[1].text;
+      watch_clock(sent, time[0].text + micros.substr(micros.size() - 6));
+    }
     // Ahead of need: who holds is told of a break, and the first who waits loses no time.
     subscriber_.ensure(deadline, [](const Result<void>&) {});
     return {};
@@ -398,6 +405,7 @@ class RedisStore final : public port::Store {
       scripts.push_back(renew_call(items, from, std::min(items.size(), from + kRenewalsPerScript)));
       wire += scripts.back().by_hash();
     }
+    base::BootInstant sent = base::BootClock::now();
     auto replies = turn->call(wire, scripts.size(), deadline);
     if (!replies) return replies.error();
     std::vector<Result<TicketState>> states;
@@ -405,13 +413,34 @@ class RedisStore final : public port::Store {
     for (std::size_t i = 0; i < scripts.size(); ++i) {
       Result<Reply> reply = std::move((*replies)[i]);
       if (is_unknown_script(reply)) {
+        sent = base::BootClock::now();
         auto again = turn->call(scripts[i].whole(), 1, deadline);
         reply = again ? Result<Reply>(std::move(again->front())) : Result<Reply>(again.error());
       }
+      if (reply && !reply->items.empty()) watch_clock(sent, reply->items.back().text);
       append_states(redis::checked(std::move(reply), address_), scripts[i].keys.size(), items,
                     states);
     }
     return states;
+  }
+
+  // Leases end by the server's wall clock: when that is set, people should know.
+  void watch_clock(base::BootInstant sent, std::string_view microseconds) {
+    if (tuning_.now) return;
+    redis::Fields fields(microseconds);
+    const redis::ServerClock::Micros told(fields.number<std::int64_t>());
+    if (!fields.good()) return;
+    const auto jump = clock_.observe(sent, base::BootClock::now(), told);
+    if (!jump) return;
+    const auto seconds = std::chrono::abs(std::chrono::round<std::chrono::seconds>(*jump));
+    std::string line =
+        address_ + ": the server's wall clock was set " +
+        (*jump < jump->zero() ? "back" : "ahead") + " by about " + std::to_string(seconds.count()) +
+        (*jump < jump->zero() ? " s: leases that are not renewed last that much longer"
+                              : " s: leases ended that much early, and two may believe they hold a "
+                                "lock; only fencing tokens tell them apart") +
+        "; let NTP slew that clock, never step it";
+    loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
   }
 
   ScriptCall renew_call(const std::vector<port::RenewItem>& items, std::size_t from,
@@ -498,6 +527,8 @@ class RedisStore final : public port::Store {
   const RedisTuning tuning_;
   const std::string address_;
   const std::string client_;  // Names this store object on the server.
+
+  redis::ServerClock clock_;  // From connect() on the renewal thread's.
 
   base::LocalMutex mutex_;
   std::size_t ends_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;

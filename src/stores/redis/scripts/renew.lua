@@ -1,7 +1,11 @@
 #!lua flags=allow-oom
 -- Extends leases of holders and waiters: one answer per lock, the failure of one is its own.
 --
+-- The end of a lease never moves back, unless this clock has: a start in the future tells. Then
+-- the lease starts anew, or it would be neither renewed nor over until the clock has caught up.
+--
 -- KEYS the locks' records, at most 128. ARGV: 1 client, then per lock: id, seq, ttl, waiter ttl.
+-- One more answer behind those of the locks: this clock.
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 
@@ -14,7 +18,8 @@ local function renew_held(key, id, seq, ttl)
   local start, applied, lease, owner = match(record, '^(%d+) (%d+) (%d+) (.*)$', 92)
   local lease_end = start and start + lease or 0
   if lease_end <= at then return nil end
-  if tonumber(applied) < tonumber(seq) and at + ttl > lease_end then
+  local later = at + ttl > lease_end or tonumber(ttl) >= tonumber(lease) and tonumber(start) > at
+  if later and tonumber(applied) < tonumber(seq) then
     applied, lease = seq, ttl
     call('SET', key, sub(record, 1, 91) .. now .. ' ' .. seq .. ' ' .. ttl .. ' ' .. owner, 'PX',
       WEEK)
@@ -24,8 +29,8 @@ end
 
 local function extend(ticket, length, seq)
   local key = ticket.held and H or W
-  local lease_end = at + length
-  if lease_end <= tonumber(call('ZSCORE', key, ticket.id)) then return end
+  local lease_end, last = at + length, tonumber(call('ZSCORE', key, ticket.id))
+  if lease_end <= last and (length < ticket.lease or last - ticket.lease <= at) then return end
   ticket.seq, ticket.lease = seq, length
   call('ZADD', key, number(lease_end), ticket.id)
   write(ticket)
@@ -67,4 +72,5 @@ for i, key in ipairs(KEYS) do
   if not done and type(answer) == 'table' then answer = answer.err end
   answers[i] = done and answer or 'error ' .. tostring(answer)
 end
+answers[#KEYS + 1] = now
 return answers

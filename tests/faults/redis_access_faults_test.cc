@@ -1,0 +1,213 @@
+// Who may come in: passwords, rights, certificates; and the other ways in.
+#include <fstream>
+#include <sstream>
+
+#include "tests/faults/redis_harness.h"
+
+namespace holdfast::faults {
+namespace {
+
+using support::RedisTls;
+using support::tls_files;
+
+class RedisAccessFaultsTest : public RedisFaults {
+ protected:
+  static Error refusal(const std::string& url) {
+    auto client = Client::connect(url);
+    if (client) throw std::runtime_error("it came in");
+    return client.error();
+  }
+
+  // What locks are there for.
+  static void do_the_main_job(const std::string& url) {
+    Peer one(url);
+    Peer other(url);
+    Lease lease = one.hold("a", 10s);
+    EXPECT_FALSE(other.try_hold("a", 10s));
+    Waiter waiter(other, "a", 10s);
+    waiter.await_queued();
+    EXPECT_TRUE(lease.renew());
+    EXPECT_EQ(one.look("a").waiters.size(), 1U);
+    EXPECT_EQ(one.client().list("").value().size(), 1U);
+    EXPECT_TRUE(lease.release());
+    Lease next = waiter.grant();
+    EXPECT_GT(next.token(), lease.token());
+    LossWatch loss(next);
+    EXPECT_TRUE(one.client().break_lock("a", next.token(), "a test"));
+    EXPECT_NE(loss.await(2s), 0) << "a break is told at once";
+    EXPECT_EQ(next.loss()->code(), Errc::kBroken);
+    auto shared = one.client().acquire("s", Mode::shared());
+    ASSERT_TRUE(shared);
+    EXPECT_TRUE(other.client().acquire("s", Mode::shared()));
+    EXPECT_TRUE(one.client().doctor());
+    EXPECT_TRUE(one.client().close());
+  }
+};
+
+TEST_F(RedisAccessFaultsTest, AWrongPasswordIsRefusedAndNotRepeated) {
+  RedisServer server({.requirepass = "right"});
+  EXPECT_TRUE(Client::connect(server.url()));
+  const Error wrong = refusal(server.url({.password = "SeCrEt"}));
+  EXPECT_EQ(wrong.code(), Errc::kPermissionDenied) << wrong.message();
+  EXPECT_EQ(wrong.message().find("SeCrEt"), std::string::npos) << wrong.message();
+  const Error none = refusal("redis://127.0.0.1:" + std::to_string(server.port()));
+  EXPECT_EQ(none.code(), Errc::kPermissionDenied) << none.message();
+  const Error stranger = refusal(server.url({.user = "nobody", .password = "SeCrEt"}));
+  EXPECT_EQ(stranger.code(), Errc::kPermissionDenied) << stranger.message();
+}
+
+TEST_F(RedisAccessFaultsTest, APasswordThatIsChangedUnderAClientIsSaidToBeTheReason) {
+  RedisServer server({.requirepass = "right"});
+  Peer one(server.url());
+  Lease lease = one.hold("a", 10s);
+  server.config_set("requirepass", "other");
+  server.client_kill("normal");
+  const Error refused = one.refusal("b");
+  EXPECT_EQ(refused.code(), Errc::kPermissionDenied) << refused.message();
+  EXPECT_TRUE(lease.held());
+  server.config_set("requirepass", "right");
+  EXPECT_TRUE(server.eventually([&](RedisServer&) { return lease.renew().has_value(); }, 3s));
+  EXPECT_TRUE(lease.release());
+}
+
+// --- Rights
+
+// The line of the store's page, with the user's name and password first.
+std::vector<std::string> documented_rights() {
+  std::ifstream page(HOLDFAST_REDIS_PAGE);
+  for (std::string line; std::getline(page, line);) {
+    if (line.rfind("ACL SETUSER ", 0) != 0) continue;
+    std::istringstream in(line);
+    std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+    return {words.begin() + 2, words.end()};
+  }
+  throw std::runtime_error("the page has no line with rights");
+}
+
+// Of redis.conf: as documented, without some, with others instead.
+std::string user_line(const std::string& without = "", const std::string& instead = "") {
+  std::string line;
+  for (const std::string& word : documented_rights()) {
+    if (word == without) continue;
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!instead.empty()) line += " " + instead;
+  return line;
+}
+
+TEST_F(RedisAccessFaultsTest, TheDocumentedRightsSuffice) {
+  RedisServer server({.users = {"default off", user_line()}});
+  do_the_main_job(server.url({.user = "holdfast", .password = "SECRET"}));
+  const Reply log = server.must({"ACL", "LOG"});
+  EXPECT_TRUE(log.elements.empty()) << log;
+}
+
+struct Right {
+  friend void PrintTo(const Right& right, std::ostream* out) { *out << right.name; }
+  const char* name;
+  const char* without;
+  const char* instead;
+  bool waits = false;  // It is missed only by who waits.
+};
+
+class MissingRightTest : public RedisAccessFaultsTest, public testing::WithParamInterface<Right> {};
+
+INSTANTIATE_TEST_SUITE_P(Rights, MissingRightTest,
+                         testing::Values(Right{"Evalsha", "+evalsha", ""},
+                                         Right{"Eval", "+eval", ""}, Right{"Get", "+get", ""},
+                                         Right{"Set", "+set", ""}, Right{"Time", "+time", ""},
+                                         Right{"Hset", "+hset", "", true},
+                                         Right{"Zadd", "+zadd", "", true},
+                                         Right{"Subscribe", "+subscribe", "", true},
+                                         Right{"Channel", "&hf1:*", "&other:*", true},
+                                         Right{"Keys", "~hf1:*", "~other:*"}),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+TEST_P(MissingRightTest, IsAnErrorThatNamesItAndLeavesNothingHeld) {
+  RedisServer server({.users = {"default off", user_line(GetParam().without, GetParam().instead),
+                                "chief on nopass ~* &* +@all"}});
+  const std::string url = server.url({.user = "holdfast", .password = "SECRET"});
+  Peer chief(server.url({.user = "chief", .password = "any"}));
+  if (GetParam().waits) {
+    Lease lease = chief.hold("a", 30s);
+    Peer one(url);
+    const auto waited = one.client().mutex("a").acquire({.wait = 3s, .ttl = 5s});
+    ASSERT_FALSE(waited);
+    EXPECT_EQ(waited.error().code(), Errc::kPermissionDenied) << waited.error().message();
+    EXPECT_TRUE(lease.renew()) << "a refused request has harmed the holder";
+    EXPECT_TRUE(lease.release());
+  } else {
+    Peer one(url);
+    const Error refused = one.refusal("a");
+    EXPECT_EQ(refused.code(), Errc::kPermissionDenied) << refused.message();
+  }
+  EXPECT_TRUE(chief.try_hold("a", 5s)) << "held by nobody";
+}
+
+// Not allowed to tell the next holder: that one asks by itself.
+TEST_F(RedisAccessFaultsTest, WhoMayNotPublishHandsOnAllTheSame) {
+  RedisServer server(
+      {.users = {"default off", user_line("+publish"), "chief on nopass ~* &* +@all"}});
+  Peer one(server.url({.user = "holdfast", .password = "SECRET"}));
+  Peer chief(server.url({.user = "chief", .password = "any"}));
+  Lease lease = one.hold("a", 30s);
+  Waiter waiter(chief, "a", 30s);
+  waiter.await_queued();
+  EXPECT_TRUE(lease.release());
+  Lease next = waiter.grant(3s);
+  EXPECT_TRUE(next.renew());
+  EXPECT_TRUE(next.release());
+  EXPECT_TRUE(one.try_hold("a", 5s));
+}
+
+// --- TLS and the Unix socket
+
+TEST_F(RedisAccessFaultsTest, TheMainJobIsDoneOverAUnixSocket) {
+  RedisServer server;
+  do_the_main_job(server.url({.unix_socket = true}));
+}
+
+TEST_F(RedisAccessFaultsTest, TheMainJobIsDoneOverTls) {
+  RedisServer server({.tls = RedisTls::kServerOnly});
+  do_the_main_job(server.url({.tls = true, .query = {{"tls_ca", tls_files().ca}}}));
+}
+
+TEST_F(RedisAccessFaultsTest, TheMainJobIsDoneOverTlsWithAClientsCertificate) {
+  RedisServer server({.tls = RedisTls::kClientMustAuthenticate});
+  do_the_main_job(server.url({.tls = true,
+                              .query = {{"tls_ca", tls_files().ca},
+                                        {"tls_cert", tls_files().client.certificate},
+                                        {"tls_key", tls_files().client.key}}}));
+}
+
+TEST_F(RedisAccessFaultsTest, AServerThatCannotShowWhoItIsIsNotSpokenTo) {
+  {
+    RedisServer foreign({.tls = RedisTls::kServerOnly, .certificate = tls_files().foreign_server});
+    const Error refused =
+        refusal(foreign.url({.tls = true, .query = {{"tls_ca", tls_files().ca}}}));
+    EXPECT_EQ(refused.code(), Errc::kPermissionDenied) << refused.message();
+    EXPECT_EQ(foreign.command_count("auth"), 0);
+  }
+  RedisServer misnamed({.tls = RedisTls::kServerOnly, .certificate = tls_files().wrong_host});
+  const Error refused = refusal(misnamed.url({.tls = true, .query = {{"tls_ca", tls_files().ca}}}));
+  EXPECT_EQ(refused.code(), Errc::kPermissionDenied) << refused.message();
+  do_the_main_job(misnamed.url(
+      {.tls = true, .query = {{"tls_ca", tls_files().ca}, {"tls_name", "elsewhere.invalid"}}}));
+}
+
+TEST_F(RedisAccessFaultsTest, AClientWithoutTheRightCertificateIsRefused) {
+  RedisServer server({.tls = RedisTls::kClientMustAuthenticate});
+  const Error none = refusal(server.url({.tls = true, .query = {{"tls_ca", tls_files().ca}}}));
+  EXPECT_TRUE(none.code() == Errc::kPermissionDenied || none.code() == Errc::kUnavailable)
+      << none.message();
+  const Error foreign =
+      refusal(server.url({.tls = true,
+                          .query = {{"tls_ca", tls_files().ca},
+                                    {"tls_cert", tls_files().foreign_client.certificate},
+                                    {"tls_key", tls_files().foreign_client.key}}}));
+  EXPECT_TRUE(foreign.code() == Errc::kPermissionDenied || foreign.code() == Errc::kUnavailable)
+      << foreign.message();
+}
+
+}  // namespace
+}  // namespace holdfast::faults

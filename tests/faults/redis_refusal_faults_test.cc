@@ -1,0 +1,193 @@
+// The server answers, but not what was asked for: it cannot, or may not, do it now.
+#include <filesystem>
+
+#include "tests/faults/redis_harness.h"
+
+namespace holdfast::faults {
+namespace {
+
+class RedisRefusalFaultsTest : public RedisFaults {
+ protected:
+  void start(support::RedisOptions options = {}) {
+    server_.emplace(std::move(options));
+    one_.emplace(server_->url());
+    other_.emplace(server_->url());
+    // Their connections and scripts are there.
+    EXPECT_TRUE(one_->hold("warm", 5s).release());
+    EXPECT_TRUE(other_->hold("warm", 5s).release());
+  }
+
+  void expect_refusal(Peer& peer, const std::string& word) {
+    const Error refused = peer.refusal("new");
+    EXPECT_EQ(refused.code(), Errc::kUnavailable) << refused.message();
+    EXPECT_NE(refused.message().find(word), std::string::npos) << refused.message();
+  }
+
+  // The holder goes on, is released, and the next one gets the lock with a higher token.
+  void expect_all_is_well(Lease& lease) {
+    EXPECT_TRUE(server_->eventually([&](RedisServer&) { return lease.renew().has_value(); }, 3s));
+    EXPECT_TRUE(lease.held());
+    EXPECT_TRUE(lease.release());
+    Lease next = other_->hold(lease.name(), 5s);
+    EXPECT_GT(next.token(), lease.token());
+  }
+
+  std::optional<RedisServer> server_;
+  std::optional<Peer> one_;
+  std::optional<Peer> other_;
+};
+
+// --- READONLY
+
+TEST_F(RedisRefusalFaultsTest, AServerThatBecomesAReplicaRefusesUntilItIsNoneAnyMore) {
+  start();
+  Lease lease = one_->hold("a", 5s);
+  LossWatch loss(lease);
+  // Of a primary that is not there, so that it keeps what it has.
+  server_->must({"REPLICAOF", "127.0.0.1", "1"});
+  expect_refusal(*other_, "replica");
+  EXPECT_FALSE(lease.renew());
+  EXPECT_TRUE(lease.held()) << "its lease has not ended";
+  server_->must({"REPLICAOF", "NO", "ONE"});
+  expect_all_is_well(lease);
+  EXPECT_FALSE(loss.told());
+}
+
+// --- LOADING
+
+TEST_F(RedisRefusalFaultsTest, AServerThatLoadsItsDataIsWaitedForAndForgetsNothing) {
+  start();
+  for (int i = 0; i < 100; ++i) server_->must({"SET", "other" + std::to_string(i), "1"});
+  Lease lease = one_->hold("a", 10s);
+  LossWatch loss(lease);
+  server_->config_set("key-load-delay", "10000");  // Microseconds for each key.
+  server_->config_set("loading-process-events-interval-bytes", "1024");
+  RedisConnection debugger = server_->connect();
+  debugger.send({"DEBUG", "RELOAD"});
+  RedisConnection asker = server_->connect();
+  while (asker.command({"GET", "x"}).error_code() != "LOADING") {
+  }
+
+  const Error refused = one_->refusal("new");
+  EXPECT_EQ(refused.code(), Errc::kUnavailable) << refused.message();
+  EXPECT_NE(refused.message().find("load"), std::string::npos) << refused.message();
+  EXPECT_TRUE(lease.held());
+  // Who connects now comes in when it is done.
+  Peer late(server_->url(), {.request_timeout = 5s});
+  EXPECT_FALSE(late.try_hold("a", 5s));
+  EXPECT_FALSE(debugger.read().is_error());
+  expect_all_is_well(lease);
+  EXPECT_FALSE(loss.told());
+}
+
+// --- OOM
+
+TEST_F(RedisRefusalFaultsTest, AFullServerRefusesNewLocksButKeepsAndFreesThoseThatAreHeld) {
+  start();
+  Lease lease = one_->hold("a", 1500ms);
+  LossWatch loss(lease);
+  Lease queued_for = one_->hold("b", 1500ms);
+  LossWatch no_loss(queued_for);
+  Waiter waiter(*other_, "b", 1500ms);
+  waiter.await_queued();
+  Waiter leaver(*other_, "b", AcquireOptions{.wait = 2s, .ttl = 1500ms});
+  leaver.await_queued();
+  server_->config_set("maxmemory", "1");
+  expect_refusal(*other_, "maxmemory");
+  expect_refusal(*other_, "OOM");
+
+  // Past the lease they had: they are renewed.
+  EXPECT_EQ(leaver.take().error().code(), Errc::kTimedOut);
+  EXPECT_EQ(other_->look("b").waiters.size(), 1U);
+  EXPECT_TRUE(lease.renew()) << one_->journal().all();
+  EXPECT_FALSE(loss.told());
+  EXPECT_FALSE(no_loss.told());
+  EXPECT_TRUE(lease.release());
+  EXPECT_TRUE(queued_for.release());
+  Lease next = waiter.grant();
+  EXPECT_TRUE(next.renew());
+  EXPECT_TRUE(other_->client().break_lock("b", next.token()));
+  expect_refusal(*other_, "maxmemory");
+  server_->config_set("maxmemory", "0");
+  EXPECT_GT(other_->hold("a", 5s).token(), lease.token());
+}
+
+// --- MISCONF
+
+TEST_F(RedisRefusalFaultsTest, AServerThatCannotSaveRefusesAndTheHolderIsToldInTime) {
+  start({.save = "3600 1"});
+  Lease lease = one_->hold("a", 1500ms);
+  LossWatch loss(lease);
+  Lease lasting = one_->hold("b", 30s);
+  // A folder where the snapshot should be.
+  const std::string snapshot = server_->data_folder() + "/dump.rdb";
+  std::filesystem::remove(snapshot);
+  std::filesystem::create_directory(snapshot);
+  server_->must({"BGSAVE"});
+  ASSERT_TRUE(server_->eventually([](RedisServer& asked) {
+    return asked.info("persistence", "rdb_last_bgsave_status") == "err";
+  }));
+  expect_refusal(*other_, "MISCONF");
+  EXPECT_NE(loss.await(), 0);
+  EXPECT_GE(loss.await(), lease.deadline_boottime().count());
+  EXPECT_TRUE(one_->journal().wait_for("MISCONF"));
+  EXPECT_FALSE(lasting.renew());
+  EXPECT_TRUE(lasting.held());
+
+  std::filesystem::remove(snapshot);
+  server_->must({"BGSAVE"});
+  ASSERT_TRUE(server_->eventually([](RedisServer& asked) {
+    return asked.info("persistence", "rdb_last_bgsave_status") == "ok";
+  }));
+  expect_all_is_well(lasting);
+}
+
+// --- BUSY
+
+TEST_F(RedisRefusalFaultsTest, AScriptThatRunsForEverOnlyPutsOffWhatIsAsked) {
+  start();
+  Lease lease = one_->hold("a", 5s);
+  LossWatch loss(lease);
+  server_->config_set("busy-reply-threshold", "50");
+  RedisConnection runaway = server_->connect();
+  runaway.send({"EVAL", "while true do end", "0"});
+  RedisConnection asker = server_->connect();
+  while (asker.command({"GET", "x"}).error_code() != "BUSY") {
+  }
+  expect_refusal(*other_, "script");
+  EXPECT_FALSE(lease.renew());
+  EXPECT_TRUE(lease.held());
+  EXPECT_FALSE(asker.command({"SCRIPT", "KILL"}).is_error());
+  EXPECT_TRUE(runaway.read().is_error());
+  expect_all_is_well(lease);
+  EXPECT_FALSE(loss.told());
+}
+
+// --- Eviction: a declared cell.
+
+TEST_F(RedisRefusalFaultsTest, AnEvictedLockIsLostToItsHolderAndTheDoctorWarnsOfThePolicy) {
+  start();
+  const auto good = one_->client().doctor();
+  ASSERT_TRUE(good);
+  EXPECT_TRUE(good->healthy());
+  Lease lease = one_->hold("a", 1500ms);
+  LossWatch loss(lease);
+  server_->config_set("maxmemory-policy", "allkeys-random");
+  const auto report = one_->client().doctor();
+  ASSERT_TRUE(report);
+  EXPECT_FALSE(report->healthy());
+  server_->config_set("maxmemory", "1");
+  ASSERT_TRUE(server_->eventually([](RedisServer& asked) {
+    return asked.command({"GET", key_of("a")}).is_nil();
+  }));
+  EXPECT_NE(loss.await(), 0);
+  EXPECT_EQ(lease.loss()->code(), Errc::kLost);
+  server_->config_set("maxmemory", "0");
+  Lease next = other_->hold("a", 5s);
+  EXPECT_GT(next.token(), lease.token());
+  EXPECT_FALSE(lease.release());
+  EXPECT_TRUE(next.renew());
+}
+
+}  // namespace
+}  // namespace holdfast::faults
