@@ -137,9 +137,10 @@ TEST_P(MissingRightTest, IsAnErrorThatNamesItAndLeavesNothingHeld) {
     EXPECT_TRUE(lease.renew()) << "a refused request has harmed the holder";
     EXPECT_TRUE(lease.release());
   } else {
-    Peer one(url);
-    const Error refused = one.refusal("a");
-    EXPECT_EQ(refused.code(), Errc::kPermissionDenied) << refused.message();
+    auto one = Client::connect(url);
+    const auto lease = one ? one->mutex("a").acquire({.wait = 0ms}) : Result<Lease>(one.error());
+    ASSERT_FALSE(lease);
+    EXPECT_EQ(lease.error().code(), Errc::kPermissionDenied) << lease.error().message();
   }
   EXPECT_TRUE(chief.try_hold("a", 5s)) << "held by nobody";
 }

@@ -126,20 +126,26 @@ class RedisStore final : public port::Store {
       loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
       return;
     }
-    if (!request.may_wait || subscriber_.confirmed()) {
+    // Nobody overtakes those that are finding it out: a lower number would be refused as too old.
+    if (!request.may_wait || (subscriber_.confirmed() && subscribing_ == 0)) {
       send_acquire(std::move(request), std::move(done));
       return;
     }
+    ++subscribing_;
     port::AcquireRequest attempt = request;
     attempt.may_wait = false;
     send_acquire(std::move(attempt), [this, request = std::move(request),
                                       done = std::move(done)](Result<TicketState> state) mutable {
-      if (!state || state->status != TicketStatus::kBusy) return done(std::move(state));
+      if (!state || state->status != TicketStatus::kBusy) {
+        --subscribing_;
+        return done(std::move(state));
+      }
       const auto deadline = request.deadline;
       subscriber_.ensure(deadline, [this, request = std::move(request), done = std::move(done)](
                                        const Result<void>& subscribed) mutable {
-        if (!subscribed) return done(subscribed.error());
-        send_acquire(std::move(request), std::move(done));
+        if (subscribed) send_acquire(std::move(request), std::move(done));
+        --subscribing_;
+        if (!subscribed) done(subscribed.error());
       });
     });
   }
@@ -527,6 +533,8 @@ class RedisStore final : public port::Store {
   const RedisTuning tuning_;
   const std::string address_;
   const std::string client_;  // Names this store object on the server.
+
+  std::atomic<int> subscribing_{0};  // Acquires that find out whether they must wait.
 
   redis::ServerClock clock_;  // From connect() on the renewal thread's.
 
