@@ -71,6 +71,7 @@ class Guard {
   // false: the guard does not read at present; try again.
   bool extend(Nanos deadline) const { return send({GuardWord::kExtend, 0, deadline.count(), {}}); }
   void signal(int number) const { send({GuardWord::kSignal, number, 0, {}}); }
+  void continue_in_front() const { send({GuardWord::kContinue, 0, 0, {}}); }
   void lost() const { send({GuardWord::kLost, 0, 0, {}}); }
   std::optional<GuardMessage> next() const { return receive_message(link_.get()); }
 

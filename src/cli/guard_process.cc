@@ -76,6 +76,7 @@ class GuardProcess {
   void on_command_change(int status);
   void on_no_child();
   void pass_on(int signal) const;
+  void continue_in_front() const;
   void begin_end(EndReason reason);
   void on_time(Nanos now);
   void kill_pass(Nanos now);
@@ -219,6 +220,14 @@ void GuardProcess::pass_on(int signal) const {
   ::kill(is_for_group(signal) ? -command_ : command_, signal);
 }
 
+// SIGCONT takes back every stop that was not taken yet: a Ctrl-Z that came to the stopped command
+// just after it had been put in front would be lost.
+void GuardProcess::continue_in_front() const {
+  const bool stop_waits = running_ && has_pending(command_, SIGTSTP);
+  pass_on(SIGCONT);
+  if (stop_waits) pass_on(SIGTSTP);
+}
+
 void GuardProcess::on_message(const GuardMessage& message) {
   switch (message.word) {
     case GuardWord::kLaunch: return launch(message);
@@ -229,6 +238,7 @@ void GuardProcess::on_message(const GuardMessage& message) {
     }
     case GuardWord::kExtend: deadline_ = Nanos(message.instant); return;
     case GuardWord::kSignal: return pass_on(message.number);
+    case GuardWord::kContinue: return continue_in_front();
     case GuardWord::kLost: return begin_end(EndReason::kLost);
     case GuardWord::kGone: return on_owner_gone();
     default: return;

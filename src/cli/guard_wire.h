@@ -14,6 +14,7 @@ enum class GuardWord : std::uint32_t {
   kGo,          // the command may start now (its group is in front)
   kExtend,      // instant: the new deadline
   kSignal,      // number: to pass on
+  kContinue,    // the command, stopped for the want of the terminal, has it now
   kLost,        // the lock is lost: end the tree
   // From the guard.
   kSpawned,  // number: the command's process and group, which waits for kGo; instant: the guard

@@ -163,6 +163,20 @@ GroupPeers group_peers() {
   return peers;
 }
 
+bool has_pending(pid_t pid, int signal) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/status";
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[8192];
+  const ssize_t n = file ? ::read(file.get(), text, sizeof text - 1) : 0;
+  if (n <= 0) return false;
+  text[n] = '\0';
+  constexpr char kField[] = "\nShdPnd:";
+  const char* const found = std::strstr(text, kField);
+  if (found == nullptr) return false;
+  const unsigned long long set = std::strtoull(found + sizeof kField - 1, nullptr, 16);
+  return ((set >> (signal - 1)) & 1) != 0;
+}
+
 SignalOutcome signal_tree(pid_t root, int signal, pid_t spare) {
   SignalOutcome outcome;
   for (const Process& process : descendants_of(root)) {

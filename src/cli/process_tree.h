@@ -28,6 +28,9 @@ std::vector<Process> descendants_of(pid_t root);
 
 std::optional<pid_t> parent_of(pid_t pid);
 
+// The signal was sent to the process, which has not come to take it (it is stopped, say).
+bool has_pending(pid_t pid, int signal);
+
 // The rest of our process group: the other programs of a pipeline, the other jobs of a script.
 // Our children and ancestors do not count: those who started us wait for us.
 struct GroupPeers {

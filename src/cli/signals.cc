@@ -48,6 +48,11 @@ void Signals::discard(int signal) const {
   }
 }
 
+bool Signals::has_come(int signal) {
+  sigset_t waiting;
+  return ::sigpending(&waiting) == 0 && sigismember(&waiting, signal) == 1;
+}
+
 void Signals::restore() const {
   sigaction(SIGPIPE, &pipe_before_, nullptr);
   sigaction(SIGTTOU, &ttou_before_, nullptr);

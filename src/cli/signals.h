@@ -23,6 +23,8 @@ class Signals {
   std::optional<int> next() const;
   // What a signal that has come is thrown away by.
   void discard(int signal) const;
+  // It has come, and next() will tell of it.
+  static bool has_come(int signal);
 
   // For the child, between fork and exec (async-signal-safe).
   void restore() const;

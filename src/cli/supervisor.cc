@@ -95,7 +95,10 @@ void Supervisor::on_signal(int signal) {
       return;  // Its end shows on the link; it goes on if stopped.
     case SIGTTIN:
     case SIGTTOU: return;  // We use the terminal for messages only.
-    case SIGTSTP: stop_asked_ = true; break;
+    case SIGTSTP:
+      stop_asked_ = true;
+      next_terminal_look_ = boottime_now() + 1s;  // They are stopped because they were asked to.
+      break;
     case SIGCONT:
       if (command_ != 0 && !end_.status && (in_front_ || !group_peers().any)) give_terminal();
       break;
@@ -156,7 +159,8 @@ void Supervisor::on_spawned(const GuardMessage& message) {
 void Supervisor::look_at_terminal() {
   if (!parts_.terminal.gave() || boottime_now() < next_terminal_look_) return;
   next_terminal_look_ = boottime_now() + 1s;
-  if (!group_peers().stopped) return;
+  // After a Ctrl-Z nobody reached for it; our SIGCONT would take the Ctrl-Z back, ours too.
+  if (!group_peers().stopped || Signals::has_come(SIGTSTP)) return;
   in_front_ = false;
   parts_.terminal.take_back();
   ::kill(0, SIGCONT);
@@ -175,7 +179,7 @@ void Supervisor::on_stopped(int signal) {
   if (given || own_group_is_orphaned()) {
     // With nobody to bring us to the front, reaching for the terminal must fail instead of stop.
     if (wants_terminal && !given) parts_.anchor.join(::getpgrp());
-    return parts_.guard.signal(SIGCONT);
+    return given ? parts_.guard.continue_in_front() : parts_.guard.signal(SIGCONT);
   }
   if (!end_.lost) {
     parts_.narrator.note("stopped while holding " + in_quotes(parts_.narrator.setup().name) +
