@@ -164,6 +164,8 @@ void Core::on_renewed(const std::vector<Outgoing>& batch,
         replies ? (*replies)[i] : Result<port::TicketState>(replies.error());
     if (batch[i].waiting && contender->acquire) {
       execute(contender, contender->acquire->on_reply(now, reply));
+    } else if (batch[i].waiting && (!reply || reply->status != port::TicketStatus::kHeld)) {
+      // A heartbeat's answer that the push of the grant has overtaken: it is about the time before.
     } else if (contender->renewal && !contender->releasing && !contender->released) {
       if (reply.has_value()) {
         contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;

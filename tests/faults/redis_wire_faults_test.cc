@@ -218,6 +218,23 @@ TEST_F(SubscriberFaultsTest, ASubscriptionThatDiesInTheHandOffCostsOnePollAtMost
   }
 }
 
+// The answer to a heartbeat that was given before the hand-off and comes after its push.
+TEST_F(SubscriberFaultsTest, AnOldAnswerThatSaysWaitingDoesNotEndTheLease) {
+  Lease lease = other_->hold("a", 30s);
+  Waiter waiter(*one_, "a", 30s);
+  waiter.await_queued();
+  const int late = proxy_->add(
+      {.kind = Fault::Kind::kHold, .direction = Direction::kToClient, .containing = "waiting"});
+  ASSERT_TRUE(proxy_->wait_for_hits(late));
+  ASSERT_TRUE(lease.release());
+  Lease next = waiter.grant();
+  LossWatch loss(next);
+  proxy_->remove(late);
+  EXPECT_TRUE(next.renew()) << one_->journal().all();
+  EXPECT_FALSE(loss.told());
+  EXPECT_TRUE(next.release());
+}
+
 TEST_F(SubscriberFaultsTest, WithoutAnySubscriptionTheGrantIsFoundByThePoll) {
   Lease lease = other_->hold("a", 30s);
   Waiter waiter(*one_, "a", 30s);
