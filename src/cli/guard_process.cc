@@ -220,12 +220,12 @@ void GuardProcess::pass_on(int signal) const {
   ::kill(is_for_group(signal) ? -command_ : command_, signal);
 }
 
-// SIGCONT takes back every stop that was not taken yet: a Ctrl-Z that came to the stopped command
-// just after it had been put in front would be lost.
+// Not by the group: what has come to the anchor in it must stay (GroupAnchor::was_asked_to_stop).
 void GuardProcess::continue_in_front() const {
-  const bool stop_waits = running_ && has_pending(command_, SIGTSTP);
-  pass_on(SIGCONT);
-  if (stop_waits) pass_on(SIGTSTP);
+  if (!running_) return pass_on(SIGCONT);
+  for (const Process& process : descendants_of(::getpid())) {
+    if (::getpgid(process.pid) == command_) ::kill(process.pid, SIGCONT);
+  }
 }
 
 void GuardProcess::on_message(const GuardMessage& message) {

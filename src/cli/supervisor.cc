@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "src/cli/duration.h"
 #include "src/cli/process_tree.h"
@@ -119,6 +120,11 @@ void Supervisor::on_message(const GuardMessage& message) {
       return;
     case GuardWord::kCannotRun: end_.cannot_run = message.number; return;
     case GuardWord::kStopped: return on_stopped(message.number);
+    case GuardWord::kContinued:
+      if (std::exchange(continuing_in_front_, false) && parts_.anchor.was_asked_to_stop()) {
+        parts_.guard.signal(SIGTSTP);
+      }
+      return;
     case GuardWord::kExited: return on_exited(message.number);
     case GuardWord::kLeftover:
       if (end_.lost) return;
@@ -174,12 +180,17 @@ void Supervisor::on_stopped(int signal) {
   // Both at once, when Ctrl-Z is pressed just as it reaches for the terminal: then it is to stop.
   const bool wants_terminal = background_access && !by_terminal && !stop_asked_;
   stop_asked_ = false;
-  if (wants_terminal) give_terminal();
+  if (wants_terminal) {
+    parts_.anchor.forget_stops();
+    give_terminal();
+  }
   const bool given = wants_terminal && parts_.terminal.gave();
   if (given || own_group_is_orphaned()) {
     // With nobody to bring us to the front, reaching for the terminal must fail instead of stop.
     if (wants_terminal && !given) parts_.anchor.join(::getpgrp());
-    return given ? parts_.guard.continue_in_front() : parts_.guard.signal(SIGCONT);
+    if (!given) return parts_.guard.signal(SIGCONT);
+    continuing_in_front_ = true;
+    return parts_.guard.continue_in_front();
   }
   if (!end_.lost) {
     parts_.narrator.note("stopped while holding " + in_quotes(parts_.narrator.setup().name) +

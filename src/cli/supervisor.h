@@ -69,7 +69,8 @@ class Supervisor {
   bool in_front_ = false;  // It was given the terminal, and gets it back after a stop.
   Nanos next_terminal_look_{};
   bool stop_asked_ = false;
-  bool signal_after_end_ = false;  // It came while what was left of the command was ended.
+  bool continuing_in_front_ = false;  // Until the guard has said that it goes on.
+  bool signal_after_end_ = false;     // It came while what was left of the command was ended.
   bool done_ = false;
 };
 

@@ -56,6 +56,12 @@ void GroupAnchor::join(pid_t group) const {
   if (pid_ > 0) ::setpgid(pid_, group);
 }
 
+void GroupAnchor::forget_stops() const {
+  if (pid_ > 0) ::kill(pid_, SIGCONT);
+}
+
+bool GroupAnchor::was_asked_to_stop() const { return pid_ > 0 && has_pending(pid_, SIGTSTP); }
+
 void GroupAnchor::stop() {
   if (pid_ <= 0) return;
   ::kill(pid_, SIGKILL);

@@ -42,6 +42,12 @@ class GroupAnchor {
   void stop();
   pid_t pid() const { return pid_; }
 
+  // A Ctrl-Z to the group stays pending with the anchor, which takes no signals, until the next
+  // SIGCONT. So it is still known when the SIGCONT that lets the command go on with the terminal
+  // has discarded the command's own.
+  void forget_stops() const;
+  bool was_asked_to_stop() const;
+
  private:
   pid_t pid_ = 0;
 };
