@@ -102,9 +102,16 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
   state.lease = std::min<Duration>(state.lease, contender->ttl);
   {
     const Turn turn(*this);
-    contender->core = shared_from_this();
     start_lease(contender, state, adoption->log);
+    if (!closed_) {
+      contender->core = shared_from_this();
+    } else {
+      // close() has passed over the leases already.
+      lose(contender, closed_error());
+      send_release(contender);
+    }
   }
+  if (contender->core == nullptr) return adoption->done(closed_error());
   adoption->done(contender);
 }
 

@@ -3,6 +3,7 @@
 #include "src/session/core.h"
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -269,6 +270,29 @@ TEST_F(CoreTest, CloseTellsTheHoldersAndEndsEveryCall) {
   EXPECT_EQ(core_->inspect("n").error().code(), Errc::kClosed);
   EXPECT_TRUE(core_->close(5s).has_value());
   let_go();
+}
+
+TEST_F(CoreTest, AnAdoptionBesideCloseLeavesNoLeaseHeld) {
+  set(&Script::hang_renewals, true);
+  std::promise<Result<Core::ContenderPtr>> answer;
+  AcquireOptions options;
+  options.ttl = 30s;
+  core_->adopt("name", Mode::exclusive(), {1, 2}, options,
+               [&](Result<Core::ContenderPtr> adopted) { answer.set_value(std::move(adopted)); });
+  await_renewals(1);
+  std::thread closing([&] { EXPECT_TRUE(core_->close(10s).has_value()); });
+  // A bad name is refused for what it is as long as the client is open.
+  while (core_->acquire("", Mode::exclusive(), {}, true).error().code() != Errc::kClosed) {
+    std::this_thread::yield();
+  }
+  set(&Script::hang_renewals, false);
+  closing.join();
+  const Result<Core::ContenderPtr> adopted = answer.get_future().get();
+  if (adopted) contender_ = *adopted;
+  ASSERT_FALSE(adopted.has_value()) << "held: " << (contender_->state == LeaseState::kHeld);
+  EXPECT_EQ(adopted.error().code(), Errc::kClosed);
+  const std::lock_guard lock(script_.mutex);
+  EXPECT_EQ(script_.released.size(), 1U);
 }
 
 TEST_F(CoreTest, MaxHoldEndsTheLease) {
