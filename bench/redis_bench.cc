@@ -4,7 +4,8 @@
 //   names; pairs per second. Beside it what redis-benchmark reaches with the shortest safe pair of
 //   scripts (redis_rig.h): 1/(1/a + 1/b) of its two rates, once with its 50 connections and 16
 //   requests in flight on each (`-P 16`), once with 256 plain connections. Its keys differ from
-//   request to request, and the release finds its key nineteen times of twenty. The contestants of
+//   request to request, and the release finds its key nineteen times of twenty. The CPU
+//   time of both sides is told, too: it depends less on what else runs. The contestants of
 //   a round take turns; each figure is the median of the rounds, a ratio the median of the rounds'
 //   ratios. `spread`: highest minus lowest of the rounds, by the median.
 // ScriptsAlone: redis-benchmark with Holdfast's own two scripts in place of the shortest: what the
@@ -15,6 +16,8 @@
 // OneCaller: blocking pairs (try_acquire, release) from one thread that is bound to one core, the
 //   server to another; beside it, on a plain blocking socket of the same thread, two round trips of
 //   the shortest scripts, and two of PING. p50 of a pair, block by block in turn.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -39,8 +42,11 @@ using Clock = std::chrono::steady_clock;
 constexpr int kInFlight = 256;
 constexpr int kRounds = 7;
 constexpr int kPairsPerRound = 60'000;
-constexpr const char* kRequests = "60000";
-constexpr const char* kKeys = "500000";
+// A tenth of the keys that are there are released, and a fifth as many acquired beside them: hardly
+// a key comes twice, and the table does not grow while it is measured.
+constexpr const char* kAcquires = " -n 20000 -r 100000000";
+constexpr const char* kReleases = " -n 10000 -r 100000";
+constexpr const char* kKeys = "100000";
 constexpr std::string_view kId = "0123456789abcdef0123456789abcdef";
 constexpr std::string_view kOwner =
     R"({"owner":"host/12345/0123456789ab","host":"host","pid":12345,"program":"redis_bench",)"
@@ -48,6 +54,15 @@ constexpr std::string_view kOwner =
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double cpu_of_this_process() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 double pair_rate(double one, double other) {
@@ -121,11 +136,11 @@ class Reference {
 
   double shortest_pair(const std::string& shape) {
     fill("held:", "", kId);
-    const std::string options = shape + " -n " + kRequests + " -r " + kKeys;
-    const double a = redis_benchmark(options, {"EVALSHA", acquire_, "2", "free:__rand_int__",
-                                               "counter", std::string(kId), "30000"});
-    const double b =
-        redis_benchmark(options, {"EVALSHA", release_, "1", "held:__rand_int__", std::string(kId)});
+    const double a = redis_benchmark(
+        shape + kAcquires,
+        {"EVALSHA", acquire_, "2", "free:__rand_int__", "counter", std::string(kId), "30000"});
+    const double b = redis_benchmark(
+        shape + kReleases, {"EVALSHA", release_, "1", "held:__rand_int__", std::string(kId)});
     return pair_rate(a, b);
   }
 
@@ -138,22 +153,21 @@ class Reference {
     fill("hf1:{held", "}",
          "1 held 1700000000000000 " + client + " " + number + " " + id +
              " 1700000000000000 0 30000000 " + owner);
-    const std::string options = shape + " -n " + kRequests + " -r " + kKeys;
-    const double a =
-        redis_benchmark(options, {"EVALSHA", acquire, "1", "hf1:{free__rand_int__}", id, client,
-                                  number, "30000000", owner, "Pe 1 1 f 1 5000000 0 -"});
-    const double b = redis_benchmark(options, {"EVALSHA", release, "1", "hf1:{held__rand_int__}",
-                                               id, client, number, "release"});
+    const double a = redis_benchmark(
+        shape + kAcquires, {"EVALSHA", acquire, "1", "hf1:{free__rand_int__}", id, client, number,
+                            "30000000", owner, "Pe 1 1 f 1 5000000 0 -"});
+    const double b = redis_benchmark(
+        shape + kReleases,
+        {"EVALSHA", release, "1", "hf1:{held__rand_int__}", id, client, number, "release"});
     return pair_rate(a, b);
   }
 
   double plain_commands(const std::string& shape) {
     fill("held:", "", kId);
-    const std::string options = shape + " -n " + kRequests + " -r " + kKeys;
     const double a = redis_benchmark(
-        options, {"SET", "free:__rand_int__", std::string(kId), "NX", "PX", "30000"});
-    const double b = redis_benchmark(options, {"GET", "held:__rand_int__"});
-    const double c = redis_benchmark(options, {"DEL", "held:__rand_int__"});
+        shape + kAcquires, {"SET", "free:__rand_int__", std::string(kId), "NX", "PX", "30000"});
+    const double b = redis_benchmark(shape + kReleases, {"GET", "held:__rand_int__"});
+    const double c = redis_benchmark(shape + kReleases, {"DEL", "held:__rand_int__"});
     return pair_rate(a, pair_rate(b, c));
   }
 
@@ -185,12 +199,16 @@ void PairsInFlight(benchmark::State& state) {
   if (!client) return state.SkipWithError(client.error().message().c_str());
   Chains chains(*client);
   Reference reference(rig);
-  std::vector<double> ours, pipelined, plain, to_pipelined, to_plain;
+  std::vector<double> ours, pipelined, plain, to_pipelined, to_plain, client_cpu, server_cpu;
   chains.run(kPairsPerRound / 4);
   for (auto _ : state) {
     for (int round = 0; round < kRounds; ++round) {
       pipelined.push_back(reference.shortest_pair(kPipelined));
+      const double client_before = cpu_of_this_process();
+      const double server_before = rig.cpu_seconds();
       ours.push_back(chains.run(kPairsPerRound));
+      client_cpu.push_back((cpu_of_this_process() - client_before) / kPairsPerRound * 1e6);
+      server_cpu.push_back((rig.cpu_seconds() - server_before) / kPairsPerRound * 1e6);
       plain.push_back(reference.shortest_pair(kPlain));
       if (ours.back() == 0 || pipelined.back() == 0 || plain.back() == 0) {
         return state.SkipWithError("a pair, or redis-benchmark, failed");
@@ -207,6 +225,8 @@ void PairsInFlight(benchmark::State& state) {
   state.counters["of_pipelined"] = median(to_pipelined);  // To be 0.7 at least.
   state.counters["of_256_plain"] = median(to_plain);      // To be 1.5 at least.
   state.counters["spread_of_pipelined"] = spread(to_pipelined);
+  state.counters["client_us"] = median(client_cpu);
+  state.counters["server_us"] = median(server_cpu);
 }
 BENCHMARK(PairsInFlight)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 

@@ -111,6 +111,17 @@ RedisRig::~RedisRig() {
   if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
 }
 
+double RedisRig::cpu_seconds() const {
+  std::istringstream lines(RawConnection(port_).ask({"INFO", "cpu"}));
+  double seconds = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("used_cpu_user:") || line.starts_with("used_cpu_sys:")) {
+      seconds += std::atof(line.c_str() + line.find(':') + 1);
+    }
+  }
+  return seconds;
+}
+
 std::string RedisRig::load(std::string_view script) const {
   return RawConnection(port_).ask({"SCRIPT", "LOAD", script});
 }

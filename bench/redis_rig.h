@@ -31,6 +31,8 @@ class RedisRig {
   pid_t pid() const { return pid_; }
   // "redis 7.0.15".
   const std::string& version() const { return version_; }
+  // Its CPU time so far.
+  double cpu_seconds() const;
   // Loads the script; its hash.
   std::string load(std::string_view script) const;
 
