@@ -199,14 +199,20 @@ void PairsInFlight(benchmark::State& state) {
   if (!client) return state.SkipWithError(client.error().message().c_str());
   Chains chains(*client);
   Reference reference(rig);
-  std::vector<double> ours, pipelined, plain, to_pipelined, to_plain, client_cpu, server_cpu;
+  std::vector<double> ours, pipelined, plain, to_pipelined, to_plain, client_cpu, server_cpu,
+      switches;
   chains.run(kPairsPerRound / 4);
   for (auto _ : state) {
     for (int round = 0; round < kRounds; ++round) {
       pipelined.push_back(reference.shortest_pair(kPipelined));
+      rusage before{};
+      ::getrusage(RUSAGE_SELF, &before);
       const double client_before = cpu_of_this_process();
       const double server_before = rig.cpu_seconds();
       ours.push_back(chains.run(kPairsPerRound));
+      rusage after{};
+      ::getrusage(RUSAGE_SELF, &after);
+      switches.push_back(static_cast<double>(after.ru_nvcsw - before.ru_nvcsw) / kPairsPerRound);
       client_cpu.push_back((cpu_of_this_process() - client_before) / kPairsPerRound * 1e6);
       server_cpu.push_back((rig.cpu_seconds() - server_before) / kPairsPerRound * 1e6);
       plain.push_back(reference.shortest_pair(kPlain));
@@ -226,6 +232,7 @@ void PairsInFlight(benchmark::State& state) {
   state.counters["of_256_plain"] = median(to_plain);      // To be 1.5 at least.
   state.counters["spread_of_pipelined"] = spread(to_pipelined);
   state.counters["client_us"] = median(client_cpu);
+  state.counters["client_switches"] = median(switches);  // Of a pair.
   state.counters["server_us"] = median(server_cpu);
 }
 BENCHMARK(PairsInFlight)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);

@@ -1,6 +1,7 @@
 // A mutex of this process that clang's thread-safety analysis understands, and its condition.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -23,11 +24,29 @@ namespace holdfast::base {
 
 class HOLDFAST_CAPABILITY("mutex") LocalMutex {
  public:
-  void lock() HOLDFAST_ACQUIRE() { mutex_.lock(); }
+  // What it guards takes a microsecond: less than to be put to sleep and woken.
+  void lock() HOLDFAST_ACQUIRE() {
+    for (int spins = 0; spins < kSpins; ++spins) {
+      if (mutex_.try_lock()) return;
+      relax();
+    }
+    mutex_.lock();
+  }
   bool try_lock() HOLDFAST_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void unlock() HOLDFAST_RELEASE() { mutex_.unlock(); }
 
  private:
+  friend class LocalCondition;
+  static constexpr int kSpins = 60;
+
+  static void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+  }
+
   std::mutex mutex_;
 };
 
@@ -45,17 +64,23 @@ class HOLDFAST_SCOPED_CAPABILITY LocalLock {
 // Waits with the mutex held. Callers loop over their condition.
 class LocalCondition {
  public:
-  void wait(LocalMutex& mutex) HOLDFAST_REQUIRES(mutex) { condition_.wait(mutex); }
+  void wait(LocalMutex& mutex) HOLDFAST_REQUIRES(mutex) {
+    std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
+    condition_.wait(held);
+    held.release();
+  }
   template <typename Rep, typename Period>
   void wait_for(LocalMutex& mutex, std::chrono::duration<Rep, Period> time)
       HOLDFAST_REQUIRES(mutex) {
-    condition_.wait_for(mutex, time);
+    std::unique_lock<std::mutex> held(mutex.mutex_, std::adopt_lock);
+    condition_.wait_for(held, time);
+    held.release();
   }
   void notify_one() { condition_.notify_one(); }
   void notify_all() { condition_.notify_all(); }
 
  private:
-  std::condition_variable_any condition_;
+  std::condition_variable condition_;
 };
 
 }  // namespace holdfast::base

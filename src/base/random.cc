@@ -35,9 +35,12 @@ Random128 random_128() {
 }
 
 std::string to_hex(std::uint64_t high, std::uint64_t low) {
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(high),
-                static_cast<unsigned long long>(low));
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(32, '0');
+  for (std::size_t i = 0; i < 16; ++i) {
+    text[15 - i] = kDigits[(high >> (4 * i)) & 15U];
+    text[31 - i] = kDigits[(low >> (4 * i)) & 15U];
+  }
   return text;
 }
 

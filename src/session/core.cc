@@ -105,10 +105,13 @@ Core::Call::Call(Core& core) : core_(core), alive_(core.check_alive()) {
 }
 
 Core::Call::~Call() {
-  if (!alive_ || core_.forked()) return;
-  const base::LocalLock lock(core_.mutex_);
-  --core_.calls_under_way_;
-  if (core_.closed_) core_.drained_.notify_all();
+  if (alive_ && !core_.forked()) core_.end_call();
+}
+
+void Core::end_call() {
+  const base::LocalLock lock(mutex_);
+  --calls_under_way_;
+  if (closed_) drained_.notify_all();
 }
 
 Core::Turn::~Turn() HOLDFAST_NO_TSA {
@@ -116,8 +119,18 @@ Core::Turn::~Turn() HOLDFAST_NO_TSA {
   answers.swap(core_.answers_);
   const bool to_send = !core_.outbox_.empty();
   core_.mutex_.unlock();
-  for (const auto& answer : answers) answer();
+  for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
   if (to_send) core_.send_outbox();
+}
+
+void Core::answer_later(std::function<void()> answer) {
+  late_answers_.push_back(std::move(answer));
+  if (late_answers_.size() > 1) return;
+  loop_.post([this] {
+    std::vector<std::function<void()>> answers;
+    answers.swap(late_answers_);
+    for (const auto& each : answers) each();
+  });
 }
 
 Result<void> Core::close(std::chrono::nanoseconds limit) {

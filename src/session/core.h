@@ -177,13 +177,19 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
 
   // core_release.cc
   std::optional<Result<void>> begin_release(const ContenderPtr& contender,
-                                            std::optional<Error>& loss);
+                                            std::optional<Error>& loss) HOLDFAST_REQUIRES(mutex_);
   Result<void> end_release(const ContenderPtr& contender, const std::optional<Error>& loss,
                            const Result<port::EndStatus>& ended);
   void send_release(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void end_locally(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void end_all() HOLDFAST_EXCLUDES(mutex_);
   void log(std::string line);
+
+  void end_call() HOLDFAST_EXCLUDES(mutex_);
+
+  // On the loop: when the replies that came together with this one are through as well. Who is told
+  // is woken once for all of them, and asks for all of them before the loop is woken.
+  void answer_later(std::function<void()> answer);
 
   // core_queries.cc
   // Asks the store; `done` is called on the loop. The core lives until then.
@@ -218,6 +224,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   BootInstant armed_at_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> late_answers_;  // On the loop only.
   std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);
   std::size_t releases_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;

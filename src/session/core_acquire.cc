@@ -301,7 +301,7 @@ void Core::send_acquire(const ContenderPtr& contender, bool fresh) {
   const port::AcquisitionId id = contender->id;
   store_->acquire(request_for(*contender, contender->acquire->may_wait()),
                   [this, contender, id](const Result<port::TicketState>& reply) {
-                    const Turn turn(*this);
+                    const Turn turn(*this, /*on_loop=*/true);
                     if (!contender->acquire || contender->id != id) return;
                     execute(contender, contender->acquire->on_reply(base::BootClock::now(), reply));
                   });

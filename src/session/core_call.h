@@ -27,13 +27,18 @@ class Core::Call {
 
 class HOLDFAST_SCOPED_CAPABILITY Core::Turn {
  public:
-  explicit Turn(Core& core) HOLDFAST_ACQUIRE(core.mutex_) : core_(core) { core.mutex_.lock(); }
+  // `on_loop`: the answers may gather with those of other turns.
+  explicit Turn(Core& core, bool on_loop = false) HOLDFAST_ACQUIRE(core.mutex_)
+      : core_(core), on_loop_(on_loop) {
+    core.mutex_.lock();
+  }
   ~Turn() HOLDFAST_RELEASE();
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
  private:
   Core& core_;
+  const bool on_loop_;
 };
 
 // A question to the store that is not answered yet.

@@ -36,10 +36,10 @@ void Core::end_locally(const ContenderPtr& contender) {
 // An answer, when the store need not be asked. `loss`: how the lease ended before.
 std::optional<Result<void>> Core::begin_release(const ContenderPtr& contender,
                                                 std::optional<Error>& loss) {
-  const Turn turn(*this);
   if (contender->released) return *contender->released;
-  if (contender->renewal && base::BootClock::now() >= contender->renewal->deadline()) {
-    apply(contender, contender->renewal->on_tick(base::BootClock::now()));
+  const BootInstant now = base::BootClock::now();
+  if (contender->renewal && now >= contender->renewal->deadline()) {
+    apply(contender, contender->renewal->on_tick(now));
   }
   {
     const base::LocalLock loss_lock(contender->loss_mutex);
@@ -80,7 +80,10 @@ Result<void> Core::release(const ContenderPtr& contender) {
     return contender->loss ? *contender->loss : call.alive().error();
   }
   std::optional<Error> loss;
-  if (auto answer = begin_release(contender, loss)) return *answer;
+  {
+    const Turn turn(*this);
+    if (auto answer = begin_release(contender, loss)) return *answer;
+  }
   if (const auto ended = store_->release_inline(end_of(*contender))) {
     return end_release(contender, loss, *ended);
   }
@@ -91,28 +94,35 @@ Result<void> Core::release(const ContenderPtr& contender) {
 
 void Core::release(const ContenderPtr& contender, Done<void> done) {
   if (forked()) return done(forked_error());
-  const Call call(*this);
-  if (!call.alive()) {
-    std::optional<Error> loss;
-    {
-      const base::LocalLock lock(contender->loss_mutex);
-      loss = contender->loss;
-    }
-    return done(loss ? *loss : call.alive().error());
-  }
   std::optional<Error> loss;
-  if (auto answer = begin_release(contender, loss)) return done(*answer);
+  std::optional<Result<void>> answer;
+  {
+    const Turn turn(*this);
+    if (closed_) {
+      const base::LocalLock loss_lock(contender->loss_mutex);
+      answer = contender->loss ? *contender->loss : closed_error();
+    } else {
+      answer = begin_release(contender, loss);
+    }
+    if (!answer) ++calls_under_way_;
+  }
+  if (answer) return done(*std::move(answer));
   if (store_->answers_at_once()) {
     if (const auto ended = store_->release_inline(end_of(*contender))) {
-      return done(end_release(contender, loss, *ended));
+      done(end_release(contender, loss, *ended));
+      return end_call();
     }
   }
-  ask<port::EndStatus>(
-      [&](BootInstant, port::Done<port::EndStatus> answered) {
-        store_->release(end_of(*contender), std::move(answered));
-      },
-      [this, contender, loss, done = std::move(done)](const Result<port::EndStatus>& ended) {
-        done(end_release(contender, loss, ended));
+  store_->release(
+      end_of(*contender), [self = shared_from_this(), contender, loss,
+                           done = std::move(done)](const Result<port::EndStatus>& ended) mutable {
+        // The store may keep copies of this for longer, on threads of its own.
+        const auto core = std::move(self);
+        core->answer_later(
+            [core, done = std::move(done), answer = core->end_release(contender, loss, ended)] {
+              done(answer);
+              core->end_call();
+            });
       });
 }
 

@@ -145,6 +145,24 @@ TEST(RedisOwnerJsonTest, AnOwnerComesBackAndCarriesWhateverText) {
   EXPECT_EQ(*owner_from_json(json), owner);
 }
 
+// Plain text is written without the JSON library: the same way as the trace of a break, with it.
+TEST(RedisOwnerJsonTest, PlainTextIsWrittenAsTheLibraryWritesIt) {
+  machine::OwnerInfo owner;
+  owner.owner = "host/7/0123";
+  owner.host = "host";
+  owner.pid = 7;
+  owner.program = "program";
+  owner.since_unix_ms = 1'700'000'000'000;
+  for (const char* reason : {"", "plain: it's all ASCII ~", "a \"quote\"", "a \\", "\x7f", "\n"}) {
+    owner.reason = reason;
+    const auto shared = std::make_shared<machine::OwnerInfo>(owner);
+    EXPECT_EQ(trace_to_json({0, 5}, shared), R"({"token":"5","by":)" + to_json(shared) + "}");
+  }
+  owner.reason = std::string(3000, 'r');
+  EXPECT_EQ(owner_from_json(to_json(std::make_shared<machine::OwnerInfo>(owner)))->reason.size(),
+            2048U);
+}
+
 TEST(RedisOwnerJsonTest, WhatCannotBeReadIsNobodyKnown) {
   for (const char* json : {"", "[]", "{", "null", "{\"pid\":\"x\",\"owner\":7}", "\xff"}) {
     EXPECT_EQ(*owner_from_json(json), machine::OwnerInfo()) << json;

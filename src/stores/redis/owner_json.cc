@@ -1,5 +1,6 @@
 #include "src/stores/redis/owner_json.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
@@ -33,6 +34,13 @@ std::string text_of(const Json& object) {
   return object.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
+// Whether JSON holds it as it is, uncut: what nearly every owner is, and written at once.
+bool is_plain(const std::string& text) {
+  if (text.size() > kMaxText) return false;
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
+}
+
 Json parsed(std::string_view json) {
   Json object = Json::parse(json, nullptr, /*allow_exceptions=*/false);
   return object.is_object() ? object : Json::object();
@@ -61,7 +69,22 @@ machine::OwnerPtr owner_of(const Json& object) {
 
 }  // namespace
 
-std::string to_json(const machine::OwnerPtr& owner) { return text_of(object_of(owner)); }
+std::string to_json(const machine::OwnerPtr& owner) {
+  const bool plain = owner && is_plain(owner->owner) && is_plain(owner->host) &&
+                     is_plain(owner->program) && is_plain(owner->reason);
+  if (!plain) return text_of(object_of(owner));
+  std::string json;
+  json.reserve(112 + owner->owner.size() + owner->host.size() + owner->program.size() +
+               owner->reason.size());
+  json.append(R"({"owner":")").append(owner->owner);
+  json.append(R"(","host":")").append(owner->host);
+  json.append(R"(","pid":)").append(std::to_string(owner->pid));
+  json.append(R"(,"program":")").append(owner->program);
+  json.append(R"(","since_unix_ms":)").append(std::to_string(owner->since_unix_ms));
+  if (!owner->reason.empty()) json.append(R"(,"reason":")").append(owner->reason).append("\"");
+  json += '}';
+  return json;
+}
 
 machine::OwnerPtr owner_from_json(std::string_view json) { return owner_of(parsed(json)); }
 

@@ -32,6 +32,7 @@ using port::TicketState;
 using port::TicketStatus;
 using redis::Reply;
 using redis::ScriptCall;
+using redis::ScriptClock;
 using redis::ScriptName;
 
 // Locks per script of renewals: each runs while all other clients wait.
@@ -229,7 +230,7 @@ class RedisStore final : public port::Store {
       });
       return;
     }
-    run(call(ScriptName::kSetValue, holder.name, {redis::id_text(holder.id), std::move(value)}),
+    run(call(ScriptName::kSetValue, holder.name, {redis::id_text(holder.id), value}),
         holder.deadline, [name = holder.name, done = std::move(done)](const Result<Reply>& reply) {
           if (!reply) return done(reply.error());
           done(redis::done_answer(reply->text, name));
@@ -275,6 +276,7 @@ class RedisStore final : public port::Store {
   }
 
   void close(base::BootInstant deadline) override {
+    closing_ = true;
     {
       const base::LocalLock lock(mutex_);
       for (auto now = base::BootClock::now(); ends_under_way_ > 0 && now < deadline;
@@ -296,17 +298,22 @@ class RedisStore final : public port::Store {
   }
 
  private:
-  ScriptCall call(ScriptName name, const std::string& lock, std::vector<std::string> args) const {
-    ScriptCall made{name, redis::ScriptClock::kServer, {redis::record_key(lock)}, std::move(args)};
-    use_test_clock(made);
+  ScriptClock script_clock() const {
+    return tuning_.now ? ScriptClock::kArgument : ScriptClock::kServer;
+  }
+
+  ScriptCall call(ScriptName name, std::string_view lock,
+                  std::initializer_list<std::string_view> args) const {
+    ScriptCall made(name, script_clock());
+    made.add_key(redis::record_key(lock));
+    for (const std::string_view arg : args) made.add(arg);
+    add_test_clock(made);
     return made;
   }
 
-  void use_test_clock(ScriptCall& made) const {
+  void add_test_clock(ScriptCall& made) const {
     if (!tuning_.now) return;
-    made.clock = redis::ScriptClock::kArgument;
-    made.args.push_back(
-        redis::padded(static_cast<std::uint64_t>(tuning_.now().time_since_epoch().count())));
+    made.add(redis::padded(static_cast<std::uint64_t>(tuning_.now().time_since_epoch().count())));
   }
 
   ScriptCall acquire_call(const port::AcquireRequest& request) const {
@@ -316,10 +323,9 @@ class RedisStore final : public port::Store {
          std::to_string(request.ttl.count()), redis::to_json(request.owner), terms_of(request)});
   }
 
-  ScriptCall end_call(std::string how, const port::TicketRequest& request) const {
-    return call(
-        ScriptName::kEnd, request.name,
-        {redis::id_text(request.id), client_, redis::padded(request.issue), std::move(how)});
+  ScriptCall end_call(std::string_view how, const port::TicketRequest& request) const {
+    return call(ScriptName::kEnd, request.name,
+                {redis::id_text(request.id), client_, redis::padded(request.issue), how});
   }
 
   // By its hash, and whole where the server does not know it (after a restart or a fail-over).
@@ -382,18 +388,15 @@ class RedisStore final : public port::Store {
   }
 
   void end(const char* how, port::TicketRequest request, Done<EndStatus> done) {
-    {
-      const base::LocalLock lock(mutex_);
-      ++ends_under_way_;
-    }
+    ++ends_under_way_;
     ScriptCall script = end_call(how, request);
     const auto deadline = request.deadline;
     run(std::move(script), deadline,
         [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
           waiting_.erase(request.id);
-          {
+          if (--ends_under_way_ == 0 && closing_) {
             const base::LocalLock lock(mutex_);
-            if (--ends_under_way_ == 0) ended_.notify_all();
+            ended_.notify_all();
           }
           if (!reply) return done(reply.error());
           done(redis::end_answer(reply->text, request.name));
@@ -424,7 +427,7 @@ class RedisStore final : public port::Store {
         reply = again ? Result<Reply>(std::move(again->front())) : Result<Reply>(again.error());
       }
       if (reply && !reply->items.empty()) watch_clock(sent, reply->items.back().text);
-      append_states(redis::checked(std::move(reply), address_), scripts[i].keys.size(), items,
+      append_states(redis::checked(std::move(reply), address_), scripts[i].key_count(), items,
                     states);
     }
     return states;
@@ -451,15 +454,17 @@ class RedisStore final : public port::Store {
 
   ScriptCall renew_call(const std::vector<port::RenewItem>& items, std::size_t from,
                         std::size_t to) const {
-    ScriptCall made{ScriptName::kRenew, redis::ScriptClock::kServer, {}, {client_}};
+    ScriptCall made(ScriptName::kRenew, script_clock());
+    for (std::size_t i = from; i < to; ++i) made.add_key(redis::record_key(items[i].name));
+    made.add(client_);
     for (std::size_t i = from; i < to; ++i) {
       const port::RenewItem& item = items[i];
-      made.keys.push_back(redis::record_key(item.name));
-      made.args.insert(made.args.end(),
-                       {redis::id_text(item.id), std::to_string(item.seq),
-                        std::to_string(item.ttl.count()), std::to_string(item.waiter_ttl.count())});
+      made.add(redis::id_text(item.id));
+      made.add(item.seq);
+      made.add(item.ttl.count());
+      made.add(item.waiter_ttl.count());
     }
-    use_test_clock(made);
+    add_test_clock(made);
     return made;
   }
 
@@ -538,9 +543,10 @@ class RedisStore final : public port::Store {
 
   redis::ServerClock clock_;  // From connect() on the renewal thread's.
 
+  std::atomic<std::size_t> ends_under_way_{0};
+  std::atomic<bool> closing_{false};  // Who ends the last one then wakes close().
   base::LocalMutex mutex_;
-  std::size_t ends_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
-  base::LocalCondition ended_;
+  base::LocalCondition ended_;  // With the mutex.
 
   std::unordered_set<port::AcquisitionId, IdHash> waiting_;  // On the loop only.
 

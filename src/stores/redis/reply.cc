@@ -128,25 +128,34 @@ Result<std::optional<Reply>> ReplyReader::next() {
   return std::optional<Reply>(std::move(*reply));
 }
 
+namespace {
+
+void append_header(std::string& out, char kind, std::size_t number) {
+  char digits[24];
+  digits[0] = kind;
+  char* end = std::to_chars(digits + 1, digits + sizeof digits - 2, number).ptr;
+  *end++ = '\r';
+  *end++ = '\n';
+  out.append(digits, static_cast<std::size_t>(end - digits));
+}
+
+}  // namespace
+
+void append_array_header(std::string& out, std::size_t words) { append_header(out, '*', words); }
+
+void append_word(std::string& out, std::string_view word) {
+  append_header(out, '$', word.size());
+  out.append(word);
+  out.append("\r\n", 2);
+}
+
 // hiredis' own formatter costs a sprintf() and a copy for each argument; the test compares with it.
 void append_command(std::string& out, std::span<const std::string_view> args) {
-  char digits[24];
-  const auto append_header = [&](char kind, std::size_t number) {
-    digits[0] = kind;
-    char* end = std::to_chars(digits + 1, digits + sizeof digits - 2, number).ptr;
-    *end++ = '\r';
-    *end++ = '\n';
-    out.append(digits, static_cast<std::size_t>(end - digits));
-  };
   std::size_t size = 16;
   for (const std::string_view arg : args) size += arg.size() + 16;
   if (out.capacity() - out.size() < size) out.reserve(std::max(out.size() + size, out.size() * 2));
-  append_header('*', args.size());
-  for (const std::string_view arg : args) {
-    append_header('$', arg.size());
-    out.append(arg);
-    out.append("\r\n", 2);
-  }
+  append_array_header(out, args.size());
+  for (const std::string_view arg : args) append_word(out, arg);
 }
 
 }  // namespace holdfast::stores::redis

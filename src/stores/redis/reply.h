@@ -56,5 +56,8 @@ class ReplyReader {
 
 // Appends one request. Arguments may hold any bytes.
 void append_command(std::string& out, std::span<const std::string_view> args);
+// The same in parts: how many words, then each of them.
+void append_array_header(std::string& out, std::size_t words);
+void append_word(std::string& out, std::string_view word);
 
 }  // namespace holdfast::stores::redis

@@ -4,27 +4,35 @@
 #include "src/stores/redis/errors.h"
 
 namespace holdfast::stores::redis {
-namespace {
 
-std::string encode(const ScriptCall& call, std::string_view command, std::string_view script) {
-  const std::string key_count = std::to_string(call.keys.size());
-  std::vector<std::string_view> words;
-  words.reserve(3 + call.keys.size() + call.args.size());
-  words.insert(words.end(), {command, script, key_count});
-  words.insert(words.end(), call.keys.begin(), call.keys.end());
-  words.insert(words.end(), call.args.begin(), call.args.end());
+ScriptCall::ScriptCall(ScriptName name, ScriptClock clock) : name_(name), clock_(clock) {
+  words_text_.reserve(480);  // An uncontended request.
+}
+
+void ScriptCall::add_key(std::string_view key) {
+  ++keys_;
+  add(key);
+}
+
+void ScriptCall::add(std::string_view arg) {
+  ++words_;
+  append_word(words_text_, arg);
+}
+
+std::string ScriptCall::encode(std::string_view command, std::string_view script) const {
   std::string wire;
-  append_command(wire, words);
+  wire.reserve(64 + script.size() + words_text_.size());
+  append_array_header(wire, 3 + words_);
+  append_word(wire, command);
+  append_word(wire, script);
+  append_word(wire, std::to_string(keys_));
+  wire += words_text_;
   return wire;
 }
 
-}  // namespace
+std::string ScriptCall::by_hash() const { return encode("EVALSHA", script(name_, clock_).sha1); }
 
-std::string ScriptCall::by_hash() const {
-  return encode(*this, "EVALSHA", script(name, clock).sha1);
-}
-
-std::string ScriptCall::whole() const { return encode(*this, "EVAL", script(name, clock).text); }
+std::string ScriptCall::whole() const { return encode("EVAL", script(name_, clock_).text); }
 
 Result<Reply> checked(Result<Reply> reply, std::string_view what) {
   if (!reply || !reply->is_error()) return reply;

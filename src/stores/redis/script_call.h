@@ -3,9 +3,11 @@
 // Thread-safety: values.
 #pragma once
 
+#include <charconv>
+#include <concepts>
+#include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "holdfast/result.h"
 #include "src/stores/redis/reply.h"
@@ -13,17 +15,33 @@
 
 namespace holdfast::stores::redis {
 
-struct ScriptCall {
-  ScriptName name{};
-  ScriptClock clock = ScriptClock::kServer;
-  std::vector<std::string> keys;
-  std::vector<std::string> args;
+class ScriptCall {
+ public:
+  explicit ScriptCall(ScriptName name, ScriptClock clock = ScriptClock::kServer);
+
+  // The keys come first.
+  void add_key(std::string_view key);
+  void add(std::string_view arg);
+  void add(std::integral auto number) {
+    char digits[24];
+    add(std::string_view(digits, std::to_chars(digits, digits + sizeof digits, number).ptr));
+  }
+  std::size_t key_count() const { return keys_; }
 
   // EVALSHA: the server has the script, or answers NOSCRIPT.
   std::string by_hash() const;
   // EVAL, which also leaves the script with the server.
   std::string whole() const;
-  bool reads_only() const { return name == ScriptName::kInspect; }
+  bool reads_only() const { return name_ == ScriptName::kInspect; }
+
+ private:
+  std::string encode(std::string_view command, std::string_view script) const;
+
+  ScriptName name_;
+  ScriptClock clock_;
+  std::size_t keys_ = 0;
+  std::size_t words_ = 0;
+  std::string words_text_;  // Keys and arguments, as the protocol has them: one buffer for all.
 };
 
 // The reply, unless it is an error: then what it means.

@@ -9,15 +9,25 @@ local form, terms = record and string.sub(record, 1, 7), string.byte(ARGV[6])
 
 -- The short way of a plain mutex that is free and was last used by this client ...
 if terms ~= 81 and (not record or form == '1 free ') then
-  local token, ours = now, true
+  local token, ours, fresh = now, true, false
   if record then
     local last = string.sub(record, 8, 23)
-    if last >= now then token = string.format('%016.0f', last + 1) end
+    if last >= now then
+      token = string.format('%016.0f', last + 1)
+    else
+      -- Within a thousand seconds of the last grant its week need not begin anew.
+      fresh = string.sub(last, 1, 7) == string.sub(now, 1, 7)
+    end
     ours = string.sub(record, 25, 40) == ARGV[2] and string.sub(record, 42, 57) < ARGV[3]
   end
   if ours and token < '9007199254740990' then
-    redis.call('SET', KEYS[1], '1 held ' .. token .. ' ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' ..
-      ARGV[1] .. ' ' .. now .. ' 0 ' .. ARGV[4] .. ' ' .. ARGV[5], 'PX', '604800000')
+    local held = '1 held ' .. token .. ' ' .. ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[1] .. ' ' ..
+      now .. ' 0 ' .. ARGV[4] .. ' ' .. ARGV[5]
+    if fresh then
+      redis.call('SET', KEYS[1], held, 'KEEPTTL')
+    else
+      redis.call('SET', KEYS[1], held, 'PX', '604800000')
+    end
     return 'held ' .. token .. ' 0 ' .. ARGV[4]
   end
 
