@@ -1,7 +1,9 @@
 #include "src/stores/redis/scripts.h"
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
+#include <memory>
 
 #include <openssl/evp.h>
 
@@ -56,13 +58,25 @@ Scripts assemble_all(ScriptClock clock) {
           assemble(script_texts::kSetValue, clock), assemble(script_texts::kInspect, clock)};
 }
 
+// No local static: a child forked while another thread is making that would wait for it for ever.
+const Scripts& made_once(std::atomic<const Scripts*>& place, ScriptClock clock) {
+  const Scripts* known = place.load(std::memory_order_acquire);
+  if (known != nullptr) return *known;
+  auto made = std::make_unique<const Scripts>(assemble_all(clock));
+  if (place.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+    return *made.release();
+  }
+  return *known;
+}
+
+constinit std::atomic<const Scripts*> for_server{nullptr};
+constinit std::atomic<const Scripts*> for_argument{nullptr};
+
 }  // namespace
 
 const Script& script(ScriptName name, ScriptClock clock) {
-  static const Scripts server = assemble_all(ScriptClock::kServer);
-  static const Scripts argument = assemble_all(ScriptClock::kArgument);
-  const Scripts& scripts = clock == ScriptClock::kServer ? server : argument;
-  return scripts[static_cast<std::size_t>(name)];
+  const bool server = clock == ScriptClock::kServer;
+  return made_once(server ? for_server : for_argument, clock)[static_cast<std::size_t>(name)];
 }
 
 }  // namespace holdfast::stores::redis
