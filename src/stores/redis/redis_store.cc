@@ -98,6 +98,9 @@ class RedisStore final : public port::Store {
 
   // Errors: kUnavailable, kPermissionDenied.
   Result<void> connect() {
+    // Makes the scripts, and so lets OpenSSL set itself up, before there are threads that use this
+    // client: a child forked while one of them did it would wait for that for ever.
+    static_cast<void>(redis::script(ScriptName::kAcquire, redis::ScriptClock::kServer));
     const auto deadline = base::BootClock::now() + 2 * remote_->address.connect_timeout;
     if (const auto found = remote_->resolver->resolve(deadline); !found) return found.error();
     auto turn = direct_.try_take();
