@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "src/stores/sqlite/fork_gate.h"
@@ -85,6 +86,8 @@ Database::~Database() {
 // and gives memory back, and takes none of the steps by which the last user of a file leaves.
 void Database::let_go_after_fork() {
   for (Statement& statement : statements_) statement.finalize();
+  // Others, that a thread of the parent was waiting with.
+  while (sqlite3_stmt* left = sqlite3_next_stmt(db_, nullptr)) sqlite3_finalize(left);
   sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   sqlite3_close_v2(db_);
   db_ = nullptr;
@@ -174,7 +177,9 @@ Result<void> Database::connect() {
   if (*fresh && file_->exclusive()) {
     if (auto set = execute("PRAGMA journal_mode = WAL"); !set) return set;
   }
-  return execute(kSettings);
+  auto set = execute(kSettings);
+  waits_outside_ = set && !file_->exclusive();
+  return set;
 }
 
 // Empty, or Holdfast's in a format that is known.
@@ -390,6 +395,8 @@ int Database::on_busy(void* self, int count) {
   const std::int64_t step = std::min<std::int64_t>(20 + std::int64_t{count} * 20, 1000);
   timespec time{};
   time.tv_nsec = (step + spread) * 1000;
+  std::optional<OutsideSqlite> outside;
+  if (database.waits_outside_) outside.emplace();
   ::nanosleep(&time, nullptr);
   return 1;
 }

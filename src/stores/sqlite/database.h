@@ -155,6 +155,7 @@ class Database {
   bool tokens_wanted_ = false;
   bool moved_ = false;
   bool full_ = false;
+  bool waits_outside_ = false;  // fork() need not wait for a busy database: the WAL is set up.
   std::int64_t told_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "src/base/fork_guard.h"
 #include "src/base/local_mutex.h"
@@ -14,8 +15,18 @@ namespace {
 
 // Never destroyed: threads may be inside while the process ends.
 struct Gate {
-  // Readers go first, which is what lets them nest.
-  pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+  Gate() { make_lock(); }
+  // Who forks goes before those who come after it: fork() would never end otherwise where several
+  // threads are busy. Therefore a thread locks once, however deep it is inside.
+  void make_lock() {
+    pthread_rwlockattr_t kind;
+    ::pthread_rwlockattr_init(&kind);
+    ::pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    ::pthread_rwlock_init(&lock, &kind);
+    ::pthread_rwlockattr_destroy(&kind);
+  }
+
+  pthread_rwlock_t lock;
   base::LocalMutex mutex;
   std::map<Database*, std::uint64_t> open HOLDFAST_GUARDED_BY(mutex);  // The process that opened.
 };
@@ -25,17 +36,35 @@ Gate& gate() {
     ::pthread_atfork([] { ::pthread_rwlock_wrlock(&gate().lock); },
                      [] { ::pthread_rwlock_unlock(&gate().lock); },
                      // The child's thread has another id than the one that locked.
-                     [] { ::pthread_rwlock_init(&gate().lock, nullptr); });
+                     [] { gate().make_lock(); });
     return new Gate;
   }();
   return *made;
 }
 
+thread_local int depth = 0;  // How often this thread is inside.
+
+void enter() { ::pthread_rwlock_rdlock(&gate().lock); }
+void leave() { ::pthread_rwlock_unlock(&gate().lock); }
+
 }  // namespace
 
-InsideSqlite::InsideSqlite() { ::pthread_rwlock_rdlock(&gate().lock); }
+InsideSqlite::InsideSqlite() {
+  if (depth++ == 0) enter();
+}
 
-InsideSqlite::~InsideSqlite() { ::pthread_rwlock_unlock(&gate().lock); }
+InsideSqlite::~InsideSqlite() {
+  if (--depth == 0) leave();
+}
+
+OutsideSqlite::OutsideSqlite() : depth_(std::exchange(depth, 0)) {
+  if (depth_ > 0) leave();
+}
+
+OutsideSqlite::~OutsideSqlite() {
+  if (depth_ > 0) enter();
+  depth = depth_;
+}
 
 void remember_open(Database* database) {
   const base::LocalLock lock(gate().mutex);

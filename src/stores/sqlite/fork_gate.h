@@ -6,10 +6,13 @@
 // of what it inherited, without a trace in the file, before it opens anything; and fork() waits
 // until no thread is inside SQLite, so that what is inherited can be let go of.
 //
-// Guarantee: after forget_inherited() SQLite knows nothing of the parent's connections.
-// Not guaranteed: anything for a child that raw clone(2) made while a thread was inside; for other
-// users of SQLite in this process.
-// Thread-safety: safe.
+// Guarantee: after forget_inherited() SQLite knows nothing of the parent's connections. fork()
+// waits for the statements that run just then, and for no others: for the disk, not for another
+// process that keeps the database locked. (Only where a file of another boot is opened it may wait
+// for SqliteTuning::patience.) Not guaranteed: anything for a child that raw clone(2) made while a
+// thread was inside; for other users of SQLite in this process. Thread-safety: safe. Whoever is
+// inside must not wait for a thread that waits to get inside: a mutex that is locked in both states
+// is locked before entering.
 #pragma once
 
 namespace holdfast::stores::sqlite {
@@ -23,6 +26,19 @@ class InsideSqlite {
   ~InsideSqlite();
   InsideSqlite(const InsideSqlite&) = delete;
   InsideSqlite& operator=(const InsideSqlite&) = delete;
+};
+
+// While one lives, a thread that is inside is not: where SQLite calls back because the database is
+// busy. Its connection has neither a lock nor a transaction then, and can be let go of.
+class OutsideSqlite {
+ public:
+  OutsideSqlite();
+  ~OutsideSqlite();
+  OutsideSqlite(const OutsideSqlite&) = delete;
+  OutsideSqlite& operator=(const OutsideSqlite&) = delete;
+
+ private:
+  const int depth_;
 };
 
 // Called with InsideSqlite: by a database that opens, and by one that closes.

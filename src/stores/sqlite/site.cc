@@ -82,10 +82,10 @@ void Site::hint_all() {
 
 // Everybody's hold on a file that was replaced must go before the new one can be had.
 void Site::let_go() {
+  const base::LocalLock lock(renew_mutex_);
   const InsideSqlite inside;
   main_operations_.reset();
   main_.reset();
-  const base::LocalLock lock(renew_mutex_);
   renew_.reset();
   file_.reset();
 }
@@ -105,6 +105,7 @@ Result<void> Site::open_main() {
   main_ = std::move(*database);
   main_operations_ = std::make_unique<Operations>(*main_, wake_ ? wake_->name() : "");
   const base::LocalLock lock(renew_mutex_);
+  const InsideSqlite inside;
   file_ = main_->file();
   return {};
 }
@@ -155,8 +156,8 @@ std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::Renew
   Notices notices;
   std::vector<Result<port::TicketState>> results;
   {
-    const InsideSqlite inside;
     const base::LocalLock lock(renew_mutex_);
+    const InsideSqlite inside;
     if (queue_.closed()) {
       return {items.size(), Error(Errc::kClosed, "the client is closed")};
     }
@@ -286,14 +287,12 @@ void Site::close(base::BootInstant deadline) {
 
 // The child has the parent's memory in whatever state other threads left it. SQLite's handles wait
 // for the child to open a file of its own, if it ever does (fork_gate.h).
-void Site::abandon() noexcept {
+void Site::abandon() noexcept HOLDFAST_NO_TSA {
   queue_.abandon();
   if (wake_) wake_->abandon();
-  // Otherwise the child would count as a user of the file after the parent's death.
-  if (renew_mutex_.try_lock()) {
-    if (file_ != nullptr) file_->abandon();
-    renew_mutex_.unlock();
-  }
+  // Otherwise the child would count as a user of the file after the parent's death. Whoever had the
+  // mutex is not here; the pointer changes only inside of the gate, where nobody was.
+  if (file_ != nullptr) file_->abandon();
 }
 
 Site::~Site() {

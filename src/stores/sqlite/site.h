@@ -4,7 +4,7 @@
 // When the path comes to show another file, everything held in the old one is lost; the site opens
 // the new one for what comes next.
 //
-// Thread-safety: safe. Lock order: main, the fork gate, renewal, waiting.
+// Thread-safety: safe. Lock order: main, renewal, the fork gate, waiting.
 #pragma once
 
 #include <atomic>
@@ -96,11 +96,13 @@ class Site {
   template <typename T, typename Work>
   Result<T> on_main(base::BootInstant deadline, Work& work) HOLDFAST_REQUIRES(main_mutex_) {
     if (base::BootClock::now() >= deadline) return late();
-    const InsideSqlite inside;
     Notices notices;
     for (int attempt = 0;; ++attempt) {
       if (auto ready = ready_main(deadline); !ready) return ready.error();
-      Result<T> result = work(*main_operations_, notices);
+      Result<T> result = [&]() HOLDFAST_NO_TSA {
+        const InsideSqlite inside;
+        return work(*main_operations_, notices);
+      }();
       const bool again = !result && main_->known_as_moved() && attempt == 0 &&
                          result.error().code() != Errc::kOutcomeUnknown;
       if (!again) {

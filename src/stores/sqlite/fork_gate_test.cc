@@ -1,0 +1,169 @@
+// fork() beside threads that use SQLite.
+#include "src/stores/sqlite/fork_gate.h"
+
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+
+#include "src/stores/sqlite/store_test_support.h"
+
+namespace holdfast::stores::sqlite::testing {
+namespace {
+
+// The code with which a child that runs `body` ends.
+int in_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    ::_exit(body());
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+// Two threads, each of which leaves when the other has entered: one of them is always inside, if
+// nobody is let in between.
+TEST(ForkGateTest, AForkGetsItsTurnAmongThreadsThatAreAlwaysInside) {
+  std::array<std::atomic<int>, 2> entered{};
+  std::atomic<bool> stop{false};
+  const auto give_up = base::BootClock::now() + 3s;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      while (!stop && base::BootClock::now() < give_up) {
+        const InsideSqlite here;
+        const int seen = entered[1 - i];
+        ++entered[i];
+        const auto turn = base::BootClock::now() + 200ms;
+        while (entered[1 - i] == seen && base::BootClock::now() < turn) std::this_thread::yield();
+      }
+    });
+  }
+  while (entered[0] < 2 || entered[1] < 2) std::this_thread::yield();
+  EXPECT_EQ(in_child([] { return 7; }), 7);
+  EXPECT_LT(base::BootClock::now(), give_up);
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ForkGateTest, WhoIsInsideMayEnterAgainWhileAForkWaits) {
+  std::atomic<bool> entered{false};
+  std::atomic<bool> forked{false};
+  std::thread user([&] {
+    const InsideSqlite outer;
+    entered = true;
+    const auto until = base::BootClock::now() + 200ms;
+    while (base::BootClock::now() < until) const InsideSqlite inner;
+    EXPECT_FALSE(forked);
+  });
+  while (!entered) std::this_thread::yield();
+  EXPECT_EQ(in_child([] { return 7; }), 7);
+  forked = true;
+  user.join();
+}
+
+// Another process that keeps the database's write lock until it is let go.
+class Hog {
+ public:
+  explicit Hog(const std::string& path) {
+    if (::pipe(told_) != 0 || ::pipe(asked_) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    ::alarm(30);
+    char byte = 0;
+    // The file is there when the first byte comes.
+    if (::read(asked_[0], &byte, 1) != 1) ::_exit(1);
+    sqlite3* database = nullptr;
+    const bool locked =
+        sqlite3_open(path.c_str(), &database) == SQLITE_OK &&
+        sqlite3_exec(database, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK;
+    if (!locked || ::write(told_[1], &byte, 1) != 1) ::_exit(2);
+    if (::read(asked_[0], &byte, 1) != 1) ::_exit(3);
+    ::_exit(sqlite3_exec(database, "COMMIT", nullptr, nullptr, nullptr));
+  }
+  ~Hog() {
+    for (const int fd : {told_[0], told_[1], asked_[0], asked_[1]}) ::close(fd);
+  }
+  Hog(const Hog&) = delete;
+  Hog& operator=(const Hog&) = delete;
+
+  void lock() const {
+    char byte = 'l';
+    ASSERT_EQ(::write(asked_[1], &byte, 1), 1);
+    ASSERT_EQ(::read(told_[0], &byte, 1), 1);
+  }
+  void let_go() const {
+    const char byte = 'u';
+    ASSERT_EQ(::write(asked_[1], &byte, 1), 1);
+    int status = 0;
+    ASSERT_EQ(::waitpid(pid_, &status, 0), pid_);
+    ASSERT_EQ(status, 0);
+  }
+
+ private:
+  int told_[2] = {};
+  int asked_[2] = {};
+  pid_t pid_ = -1;
+};
+
+// The child lets go of a connection that a thread of the parent was waiting with, and has the store
+// for its own.
+TEST(ForkGateTest, AForkDoesNotWaitForADatabaseThatAnotherProcessKeepsLocked) {
+  const TempFolder folder;
+  const std::string path = folder / "locks.db";
+  const Hog hog(path);
+  std::atomic<bool> asked{false};
+  std::atomic<bool> watch{false};
+  SqliteTuning tuning;
+  tuning.now = [&] {
+    if (watch) asked = true;
+    return machine::Instant(
+        std::chrono::duration_cast<machine::Duration>(base::host_boot_now().time_since_epoch()));
+  };
+  auto client = open_client(path, tuning);
+  ASSERT_NE(client, nullptr);
+  hog.lock();
+  watch = true;
+  std::atomic<bool> answered{false};
+  Result<TicketState> got = Error(Errc::kTimedOut, "not asked");
+  std::thread asking([&] {
+    got = client->acquire(request_for("a"));
+    answered = true;
+  });
+  while (!asked) std::this_thread::yield();
+  int ready[2] = {};
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(30);
+    client->store->abandon_after_fork();
+    char byte = 0;
+    if (::read(ready[0], &byte, 1) != 1) ::_exit(2);
+    auto own = TestClient::open(path);
+    if (!own) ::_exit(3);
+    const auto mine = (*own)->acquire(request_for("b"));
+    const auto taken = (*own)->acquire(request_for("a"));
+    const bool good = mine && mine->status == TicketStatus::kHeld && taken &&
+                      taken->status == TicketStatus::kWaiting;
+    ::_exit(good ? 7 : 4);
+  }
+  EXPECT_FALSE(answered) << "fork() waited for the other process";
+  hog.let_go();
+  asking.join();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_EQ(got->status, TicketStatus::kHeld);
+  EXPECT_EQ(::write(ready[1], "g", 1), 1);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  for (const int fd : ready) ::close(fd);
+}
+
+}  // namespace
+}  // namespace holdfast::stores::sqlite::testing
