@@ -51,8 +51,10 @@ class HOLDFAST_EXPORT Mutex {
   // --- The standard's vocabulary: Lockable and TimedLockable, for std::unique_lock and
   // std::scoped_lock. The options are those given to Client::mutex(). lock(), try_lock() and their
   // kin throw std::system_error with an Errc where they cannot answer; contention and running out
-  // of time are `false`. unlock() must be called by the thread that locked, never throws, and waits
-  // for the store; it does not tell a loss (use acquire() where that matters, or look at lease()).
+  // of time are `false`. unlock() must be called by the thread that locked (from others
+  // it does nothing), never throws, and waits for the store; it does not tell a loss (use acquire()
+  // where that matters, or look at lease()). A loss does not unlock: until it has called unlock(),
+  // the thread that lost the lock is refused with kWouldDeadlock when it locks again.
   void lock();
   bool try_lock();
   template <typename Rep, typename Period>

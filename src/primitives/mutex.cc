@@ -1,6 +1,8 @@
 #include "holdfast/mutex.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +13,13 @@ namespace {
 
 [[noreturn]] void raise(const Error& error) {
   throw std::system_error(make_error_code(error.code()), error.message());
+}
+
+// Never used again for another thread, as std::thread::id is.
+std::uint64_t this_thread() {
+  static std::atomic<std::uint64_t> last{0};
+  thread_local const std::uint64_t mine = ++last;
+  return mine;
 }
 
 }  // namespace
@@ -39,11 +48,16 @@ Result<std::optional<Lease>> Mutex::try_acquire(AcquireOptions options) {
 bool Mutex::try_lock_within(std::chrono::milliseconds wait) {
   AcquireOptions options = state_->defaults;
   options.wait = std::max(wait, std::chrono::milliseconds::zero());
-  const auto me = std::this_thread::get_id();
+  const std::uint64_t me = this_thread();
   if (!state_->core->forked()) {
     const base::LocalLock lock(state_->mutex);
     const auto mine = state_->by_thread.find(me);
-    if (mine != state_->by_thread.end() && mine->second.held()) {
+    if (mine != state_->by_thread.end()) {
+      if (!mine->second.held()) {
+        // Otherwise the unlock() that belongs to the old lock would free the new one.
+        raise({Errc::kWouldDeadlock, "this thread has locked '" + state_->name +
+                                         "' before and lost it: call unlock() first"});
+      }
       if (options.wait == std::chrono::milliseconds::zero()) return false;
       raise({Errc::kWouldDeadlock, "this thread has locked '" + state_->name + "' already"});
     }
@@ -54,7 +68,7 @@ bool Mutex::try_lock_within(std::chrono::milliseconds wait) {
     raise(got.error());
   }
   const base::LocalLock lock(state_->mutex);
-  state_->by_thread.insert_or_assign(me, *std::move(got));
+  state_->by_thread.emplace(me, *std::move(got));
   return true;
 }
 
@@ -71,7 +85,7 @@ void Mutex::unlock() noexcept {
   std::optional<Lease> mine;
   {
     const base::LocalLock lock(state_->mutex);
-    const auto found = state_->by_thread.find(std::this_thread::get_id());
+    const auto found = state_->by_thread.find(this_thread());
     if (found == state_->by_thread.end()) return;
     mine = std::move(found->second);
     state_->by_thread.erase(found);
@@ -82,7 +96,7 @@ void Mutex::unlock() noexcept {
 Lease* Mutex::lease() {
   if (state_->core->forked()) return nullptr;
   const base::LocalLock lock(state_->mutex);
-  const auto found = state_->by_thread.find(std::this_thread::get_id());
+  const auto found = state_->by_thread.find(this_thread());
   return found == state_->by_thread.end() ? nullptr : &found->second;
 }
 

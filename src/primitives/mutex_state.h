@@ -1,10 +1,10 @@
 // What a Mutex and its copies share.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "holdfast/mutex.h"
 #include "src/base/local_mutex.h"
@@ -23,7 +23,7 @@ struct Mutex::State {
   // Leases taken by lock() and its kin, by thread: the standard says that unlock() comes from the
   // thread that locked. Reentrancy never hangs on this.
   base::LocalMutex mutex;
-  std::map<std::thread::id, Lease> by_thread HOLDFAST_GUARDED_BY(mutex);
+  std::map<std::uint64_t, Lease> by_thread HOLDFAST_GUARDED_BY(mutex);
 };
 
 }  // namespace holdfast

@@ -104,6 +104,48 @@ TEST_P(MutexTest, AThreadCannotLockWhatItHasLocked) {
   EXPECT_TRUE(is_free(client.mutex("orders")));
 }
 
+TEST_P(MutexTest, TheUnlockOfALockThatWasLostFreesNoOther) {
+  const Client client = connect();
+  Mutex mutex = client.mutex("orders", {.ttl = 200ms, .max_hold = 100ms});
+  const auto refused = [&](const auto& lock) {
+    try {
+      lock();
+      return false;
+    } catch (const std::system_error& error) {
+      return error.code() == make_error_code(Errc::kWouldDeadlock);
+    }
+  };
+  std::unique_lock first(mutex);
+  ASSERT_TRUE(fires(mutex.lease()->lost()));
+  EXPECT_TRUE(refused([&] { mutex.lock(); }));
+  EXPECT_TRUE(refused([&] { mutex.try_lock(); }));
+  first.unlock();
+  EXPECT_EQ(mutex.lease(), nullptr);
+  ASSERT_TRUE(mutex.try_lock_for(kPatience));
+  EXPECT_TRUE(mutex.lease()->held());
+  mutex.unlock();
+}
+
+// The id that the system gives to a thread comes back when the thread has ended.
+TEST_P(MutexTest, AThreadIsNotTakenForOneThatHasEnded) {
+  const Client client = connect();
+  Mutex mutex = client.mutex("orders", {.ttl = 60s});
+  std::thread::id locker;
+  std::thread([&] {
+    locker = std::this_thread::get_id();
+    mutex.lock();
+  }).join();
+  bool same = false;
+  for (int round = 0; round < 20 && !same; ++round) {
+    std::thread([&] {
+      same = std::this_thread::get_id() == locker;
+      EXPECT_EQ(mutex.lease(), nullptr);
+      mutex.unlock();
+    }).join();
+  }
+  EXPECT_FALSE(is_free(connect().mutex("orders")));
+}
+
 TEST_P(MutexTest, ABadNameIsToldByTheFirstCall) {
   const Client client = connect();
   const std::vector<std::string> bad{"",         std::string(257, 'x'), "a\nb", "a/../b",
