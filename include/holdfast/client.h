@@ -89,7 +89,8 @@ class HOLDFAST_EXPORT Client {
 
   // Flushes queued releases and stops. Leases that are still held are lost to their holders (and
   // released). Errors: kTimedOut: the message tells what was left; the store frees it by lease.
-  // Waits that are under way end with kClosed.
+  // Waits that are under way end with kClosed. A second call waits for the first, until its own
+  // deadline, and tells the same.
   Result<void> close(std::chrono::milliseconds deadline = std::chrono::seconds(5));
 
  private:

@@ -15,8 +15,9 @@
 namespace holdfast::session {
 namespace {
 
-// How long the last handle's destructor waits for releases that were queued.
-constexpr auto kParting = std::chrono::seconds(1);
+// How long the last handle's destructor waits for releases that were queued: a second, less what it
+// takes to end when the store does not answer.
+constexpr auto kParting = std::chrono::milliseconds(900);
 
 machine::OwnerInfo describe_owner(const ClientOptions& options) {
   machine::OwnerInfo owner;
@@ -135,8 +136,29 @@ void Core::answer_later(std::function<void()> answer) {
 
 Result<void> Core::close(std::chrono::nanoseconds limit) {
   if (forked()) return forked_error();
-  if (closed_.exchange(true)) return {};
   const BootInstant until = base::BootClock::now() + limit;
+  if (closed_.exchange(true)) return await_close(until);
+  const Result<void> outcome = close_now(until);
+  const base::LocalLock lock(mutex_);
+  close_outcome_ = outcome;
+  drained_.notify_all();
+  return outcome;
+}
+
+// Another call closes it, or has done so: what that comes to goes for this one.
+Result<void> Core::await_close(BootInstant until) {
+  const base::LocalLock lock(mutex_);
+  while (!close_outcome_) {
+    const auto now = base::BootClock::now();
+    if (now >= until) {
+      return Error(Errc::kTimedOut, "another close()" + at_store() + " is still under way");
+    }
+    drained_.wait_for(mutex_, until - now);
+  }
+  return *close_outcome_;
+}
+
+Result<void> Core::close_now(BootInstant until) {
   if (!store_) {
     loop_.stop();
     return {};

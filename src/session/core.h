@@ -92,6 +92,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Guarantees guarantees() const { return store_->guarantees(); }
   const std::string& store_url() const { return options_.store_url; }
 
+  // A second one waits for the first and answers the same.
   Result<void> close(std::chrono::nanoseconds limit);
   // On a thread of its own: close() waits.
   void close(std::chrono::nanoseconds limit, const Done<void>& done);
@@ -124,6 +125,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   static void dispose(Core* core);
   Result<void> check_alive() const;
   Error closed_error() const;
+  Result<void> close_now(BootInstant until);
+  Result<void> await_close(BootInstant until);
 
   // core_acquire.cc
   Result<ContenderPtr> make_contender(std::string name, const holdfast::Mode& mode,
@@ -228,6 +231,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);
   std::size_t releases_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  std::optional<Result<void>> close_outcome_ HOLDFAST_GUARDED_BY(mutex_);
   base::LocalCondition drained_;
 
   // Built before the store, which posts to the loop from its first moment.

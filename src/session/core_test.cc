@@ -272,6 +272,28 @@ TEST_F(CoreTest, CloseTellsTheHoldersAndEndsEveryCall) {
   let_go();
 }
 
+TEST_F(CoreTest, ASecondCloseTellsTheOutcomeOfTheFirst) {
+  acquire(30s);
+  set(&Script::hang_releases, true);
+  let_go();
+  std::thread first([&] {
+    const auto closed = core_->close(500ms);
+    ASSERT_FALSE(closed.has_value());
+    EXPECT_EQ(closed.error().code(), Errc::kTimedOut);
+  });
+  while (core_->acquire("", Mode::exclusive(), {}, true).error().code() != Errc::kClosed) {
+    std::this_thread::yield();
+  }
+  const auto impatient = core_->close(1ms);
+  ASSERT_FALSE(impatient.has_value()) << "while the first one flushed";
+  EXPECT_EQ(impatient.error().code(), Errc::kTimedOut);
+  const auto second = core_->close(10s);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_NE(second.error().message().find("1 release"), std::string::npos);
+  first.join();
+  EXPECT_FALSE(core_->close(10s).has_value());
+}
+
 TEST_F(CoreTest, AnAdoptionBesideCloseLeavesNoLeaseHeld) {
   set(&Script::hang_renewals, true);
   std::promise<Result<Core::ContenderPtr>> answer;
