@@ -52,9 +52,9 @@ def layer_of(path, table):
     """The layer of a source file or of an include path; None: not one of ours."""
     if path.startswith("holdfast/") or path.startswith("include/holdfast/"):
         return "public"
-    if not path.startswith("src/"):
+    if not path.startswith(("src/", "lab/")):
         return None
-    folders = path[len("src/"):].split("/")[:-1]
+    folders = path.removeprefix("src/").split("/")[:-1]
     while folders:
         if "/".join(folders) in table:
             return "/".join(folders)
@@ -108,10 +108,10 @@ def check_file(path, text, table):
 
 
 def check_tree(root):
-    """(problems, number of files looked at) of src/ and include/; tests in src/ may include all."""
+    """(problems, number of files looked at) of src/, lab/ and include/; tests may include all."""
     table = read_table(root / "tests/architecture/layers.txt")
     problems, looked_at = [], 0
-    for path in source_tree.files(root, SUFFIXES, under=("src", "include")):
+    for path in source_tree.files(root, SUFFIXES, under=("src", "lab", "include")):
         if is_test(str(path)):
             continue
         looked_at += 1

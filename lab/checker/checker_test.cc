@@ -1,0 +1,330 @@
+// Histories written by hand: good ones pass, each bad one is refused for its own reason.
+#include "lab/checker/checker.h"
+
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lab/testing/story.h"
+
+namespace holdfast::lab {
+namespace {
+
+using testing::Asked;
+using ::testing::HasSubstr;
+using testing::Story;
+
+constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kSecond = 1'000 * kMs;
+
+Verdict judge(const Story& story) { return check(story.history()); }
+
+// Exactly one violation: this one.
+void expect_only(const Verdict& verdict, Class kind, std::string_view rule) {
+  std::ostringstream text;
+  print(verdict, text);
+  ASSERT_EQ(verdict.violations.size(), 1U) << text.str();
+  EXPECT_EQ(verdict.violations[0].kind, kind) << text.str();
+  EXPECT_EQ(verdict.violations[0].rule, rule) << text.str();
+}
+
+void release(Story& story, std::uint32_t process, std::int64_t invoke, std::int64_t ret,
+             const Asked& asked = {}) {
+  story.call(Kind::kRelease, process, invoke, ret, Outcome::kReleased, asked);
+}
+
+// Owner 1 holds from 10 to 50 with token 1; its lease would last to 100.
+Story one_holder() {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  release(story, 1, 50, 60);
+  return story;
+}
+
+TEST(CheckerTest, AHandOffIsLegal) {
+  Story story = one_holder();
+  story.acquire(2, 5, 50, {.token = 2, .deadline = 150, .wait = 1000});
+  release(story, 2, 90, 95);
+  EXPECT_TRUE(judge(story).clean());
+}
+
+TEST(CheckerTest, NothingIsClean) { EXPECT_TRUE(check({}).clean()); }
+
+TEST(CheckerTest, OneNanosecondOfOverlapIsSeenWithBothSides) {
+  Story story = one_holder();
+  story.acquire(2, 5, 49, {.token = 2, .deadline = 150, .wait = 1000});
+  const Verdict verdict = judge(story);
+  EXPECT_EQ(verdict.count(Class::kV0), 1U);
+  EXPECT_EQ(verdict.count(Class::kV1), 1U);
+  ASSERT_EQ(verdict.violations.size(), 2U);
+  const Violation& seen = verdict.violations[1];
+  EXPECT_EQ(seen.first, 2U);
+  EXPECT_EQ(seen.second, 3U);
+  EXPECT_EQ(seen.begin_ns, 49);
+  EXPECT_EQ(seen.end_ns, 50);
+  EXPECT_THAT(seen.message, HasSubstr("lock 'a'"));
+  EXPECT_THAT(seen.message, HasSubstr("owner 1/0"));
+  EXPECT_THAT(seen.message, HasSubstr("owner 2/0"));
+  EXPECT_THAT(seen.message, HasSubstr("overlap of 0.000001 ms"));
+}
+
+TEST(CheckerTest, TwoGrantsThatBothEndedBeforeTheyReturnedStillNeedAnOrderOfTokens) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 2, .deadline = 5});
+  story.acquire(2, 20, 30, {.token = 1, .deadline = 25});
+  expect_only(judge(story), Class::kV0, "token-order");
+}
+
+TEST(CheckerTest, AGrantWithinAnothersLeaseIsIllegalEvenIfItHadEndedByItsReturn) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  story.acquire(2, 20, 30, {.token = 2, .deadline = 25});
+  expect_only(judge(story), Class::kV0, "token-order");
+}
+
+TEST(CheckerTest, TheSameTokenForTwoIsIllegal) {
+  Story story = one_holder();
+  story.acquire(2, 70, 75, {.token = 1, .deadline = 150});
+  expect_only(judge(story), Class::kV0, "token-twice");
+}
+
+TEST(CheckerTest, ReadersShareAndAWriterWaitsForAll) {
+  Story story;
+  story.acquire(1, 0, 10, {.mode = ModeKind::kShared, .token = 5, .deadline = 100});
+  story.acquire(2, 0, 12, {.mode = ModeKind::kShared, .token = 5, .deadline = 100});
+  release(story, 1, 20, 21);
+  release(story, 2, 40, 41);
+  story.acquire(3, 15, 40, {.token = 6, .deadline = 100, .wait = 50});
+  EXPECT_TRUE(judge(story).clean());
+  story.acquire(4, 15, 45, {.mode = ModeKind::kShared, .token = 7, .deadline = 50, .wait = 50});
+  EXPECT_EQ(judge(story).count(Class::kV0), 1U);
+  EXPECT_EQ(judge(story).count(Class::kV1), 1U);
+}
+
+TEST(CheckerTest, PermitsAreCountedTogether) {
+  Story story;
+  const auto take = [&](std::uint32_t process, std::int64_t at, std::uint32_t count) {
+    story.acquire(process, at, at + 1,
+                  {.mode = ModeKind::kPermits, .count = count, .capacity = 3, .deadline = 100});
+  };
+  take(1, 0, 1);
+  take(2, 2, 2);
+  EXPECT_TRUE(judge(story).clean());
+  take(3, 4, 1);
+  EXPECT_EQ(judge(story).count(Class::kV0), 1U);
+  EXPECT_EQ(judge(story).count(Class::kV1), 1U);
+}
+
+TEST(CheckerTest, AClientThatCountsItsLeaseFromTheReplyBreaksV1AndNotV0) {
+  Story story;
+  story.acquire(1, 0, 40, {.token = 1, .deadline = 140, .ttl = 100});
+  story.acquire(2, 105, 110, {.token = 2, .deadline = 200, .ttl = 100});
+  expect_only(judge(story), Class::kV1, "two-beliefs");
+}
+
+TEST(CheckerTest, ALostMemoryBreaksV1AndNotV0) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 7, .deadline = 100});
+  story.incarnation(20, 30);
+  story.acquire(2, 40, 50, {.token = 1, .deadline = 150});
+  expect_only(judge(story), Class::kV1, "two-beliefs");
+}
+
+TEST(CheckerTest, AGrantThatMayBelongToEitherIncarnationIsLeftOutOfV0) {
+  Story story;
+  story.acquire(1, 0, 25, {.token = 7, .deadline = 30});
+  story.incarnation(20, 30);
+  story.acquire(2, 40, 50, {.token = 1, .deadline = 150});
+  const Verdict verdict = judge(story);
+  EXPECT_TRUE(verdict.clean());
+  EXPECT_EQ(verdict.without_incarnation, 1U);
+}
+
+TEST(CheckerTest, AClockThatIsSetBreaksV1AndNotV0) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100, .ttl = 100});
+  story.fault(FaultKind::kClockJump, 30, 31);
+  story.acquire(2, 40, 50, {.token = 2, .deadline = 150, .ttl = 100});
+  expect_only(judge(story), Class::kV1, "two-beliefs");
+}
+
+TEST(CheckerTest, TheDeadAndTheToldBelieveNothing) {
+  Story dead;
+  dead.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  dead.death(1, 20);
+  dead.acquire(2, 30, 40, {.token = 2, .deadline = 150});
+  EXPECT_TRUE(judge(dead).clean());
+  Story told;
+  told.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  told.lost(1, 20);
+  told.acquire(2, 30, 40, {.token = 2, .deadline = 150});
+  EXPECT_TRUE(judge(told).clean());
+}
+
+TEST(CheckerTest, AReEntryHoldsUntilTheLastRelease) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  story.acquire(1, 12, 13, {.token = 1, .deadline = 100});
+  release(story, 1, 20, 21);
+  Story with_release = story;
+  release(with_release, 1, 30, 31);
+  with_release.acquire(2, 35, 40, {.token = 2, .deadline = 150});
+  EXPECT_TRUE(judge(with_release).clean());
+  story.acquire(2, 35, 40, {.token = 2, .deadline = 150});
+  EXPECT_EQ(judge(story).count(Class::kV1), 1U);
+}
+
+TEST(CheckerTest, AReEntryKeepsItsToken) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  story.acquire(1, 12, 13, {.token = 2, .deadline = 100});
+  expect_only(judge(story), Class::kV0, "re-entry-token");
+}
+
+TEST(CheckerTest, AStrangersReleaseIsIllegal) {
+  Story story = one_holder();
+  story.call(Kind::kRelease, 2, 20, 25, Outcome::kReleased, {.id = 1});
+  expect_only(judge(story), Class::kV0, "release-by-stranger");
+}
+
+TEST(CheckerTest, OneAcquisitionIsReleasedOnceAndNotRenewedAfterwards) {
+  Story twice = one_holder();
+  release(twice, 1, 70, 80);
+  expect_only(judge(twice), Class::kV0, "released-twice");
+  Story renewed = one_holder();
+  renewed.call(Kind::kRenew, 1, 70, 80, Outcome::kRenewed, {.deadline = 200});
+  expect_only(judge(renewed), Class::kV0, "renewed-after-release");
+}
+
+TEST(CheckerTest, ARenewalThatReturnsBeforeItsAcquireCounts) {
+  Story story;
+  story.acquire(1, 0, 50, {.token = 1, .deadline = 60, .wait = 100});
+  story.call(Kind::kRenew, 1, 30, 40, Outcome::kRenewed, {.deadline = 130});
+  story.acquire(2, 70, 80, {.token = 2, .deadline = 200});
+  const Verdict verdict = judge(story);
+  EXPECT_EQ(verdict.count(Class::kV1), 1U);
+  EXPECT_EQ(verdict.count(Class::kMalformed), 0U);
+}
+
+TEST(CheckerTest, TheResourceRefusesWhatIsStale) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 20});
+  story.acquire(2, 30, 40, {.token = 2, .deadline = 100});
+  story.write(2, 50, 1, {.token = 2});
+  story.write(1, 60, 2, {.token = 1}, Outcome::kRefused);
+  story.write(2, 70, 3, {.token = 2});
+  EXPECT_TRUE(judge(story).clean());
+  EXPECT_EQ(judge(story).refused_writes, 1U);
+  story.write(1, 80, 4, {.token = 1});
+  expect_only(judge(story), Class::kV2, "stale-write");
+}
+
+TEST(CheckerTest, AnEqualTokenOfAnotherAcquisitionIsStale) {
+  Story story;
+  story.write(1, 10, 1, {.token = 5});
+  story.write(2, 20, 2, {.token = 5});
+  expect_only(judge(story), Class::kV2, "stale-write");
+}
+
+TEST(CheckerTest, ASharedTokenMustExceedAndNeverRaises) {
+  Story story;
+  const Asked shared{.mode = ModeKind::kShared, .token = 9};
+  story.write(1, 10, 1, {.token = 5});
+  story.write(2, 20, 2, shared);
+  story.write(3, 30, 3, shared);
+  story.write(4, 40, 4, {.token = 7});
+  EXPECT_TRUE(judge(story).clean());
+  story.write(5, 50, 5, {.mode = ModeKind::kShared, .token = 7});
+  expect_only(judge(story), Class::kV2, "stale-write");
+}
+
+TEST(CheckerTest, HeldAtTheDeadlineIsTooLate) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  story.call(Kind::kHeld, 1, 99, 105, Outcome::kHeld);
+  EXPECT_TRUE(judge(story).clean());
+  story.call(Kind::kHeld, 1, 110, 111, Outcome::kLost);
+  EXPECT_TRUE(judge(story).clean());
+  story.call(Kind::kHeld, 1, 112, 113, Outcome::kHeld);
+  expect_only(judge(story), Class::kV3, "held-after-deadline");
+}
+
+TEST(CheckerTest, ARenewalUnderWayMayHaveMovedTheDeadline) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  story.call(Kind::kRenew, 1, 80, 120, Outcome::kRenewed, {.deadline = 180});
+  story.call(Kind::kHeld, 1, 110, 111, Outcome::kHeld);
+  EXPECT_TRUE(judge(story).clean());
+  story.call(Kind::kHeld, 1, 180, 181, Outcome::kHeld);
+  expect_only(judge(story), Class::kV3, "held-after-deadline");
+}
+
+TEST(CheckerTest, ABusyAnswerNeedsAReason) {
+  Story story = one_holder();
+  story.acquire(2, 55, 70, {.outcome = Outcome::kBusy});
+  EXPECT_TRUE(judge(story).clean());
+  EXPECT_EQ(judge(story).busy_judged, 1U);
+  story.acquire(3, 61, 70, {.outcome = Outcome::kBusy});
+  expect_only(judge(story), Class::kV0, "busy-without-holder");
+}
+
+TEST(CheckerTest, AWaitingWriterIsAReasonToRefuseAReader) {
+  Story story;
+  const Asked busy{.outcome = Outcome::kBusy, .mode = ModeKind::kShared};
+  story.acquire(1, 0, 10, {.mode = ModeKind::kShared, .token = 1, .deadline = 100});
+  story.acquire(3, 30, 35, busy);
+  expect_only(judge(story), Class::kV0, "busy-without-holder");
+  story.acquire(2, 20, 100, {.outcome = Outcome::kTimedOut, .wait = 80});
+  EXPECT_TRUE(judge(story).clean());
+}
+
+TEST(CheckerTest, AWaiterThatLearnsLateLostItsWakeUp) {
+  Story story = one_holder();
+  story.acquire(2, 20, 3 * kSecond, {.token = 2, .deadline = 4 * kSecond, .wait = 9 * kSecond});
+  expect_only(judge(story), Class::kLostWakeUp, "idle");
+}
+
+TEST(CheckerTest, AWaiterOnAFreeLockIsStuck) {
+  Story story = one_holder();
+  story.acquire(2, 20, 0, {.wait = 90 * kSecond});
+  story.fault(FaultKind::kPartition, 30, 5 * kSecond);
+  story.death(9, 14 * kSecond);
+  EXPECT_TRUE(judge(story).clean());
+  story.death(10, 16 * kSecond);
+  expect_only(judge(story), Class::kStuck, "idle");
+}
+
+TEST(CheckerTest, ALeaseThatDoesNotEndIsOrphaned) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = kSecond, .ttl = kSecond});
+  story.death(1, 20);
+  const auto refused_at = [&](std::uint32_t process, std::int64_t at) {
+    story.acquire(process, at, at + 1, {.outcome = Outcome::kTimedOut, .wait = 1});
+    story.acquire(process + 1, at, at + 1, {.outcome = Outcome::kBusy});
+  };
+  refused_at(2, kSecond / 2);
+  EXPECT_TRUE(judge(story).clean());
+  refused_at(4, 12 * kSecond);
+  const Verdict verdict = judge(story);
+  EXPECT_EQ(verdict.count(Class::kOrphaned), 1U);
+  EXPECT_EQ(verdict.count(Class::kStuck) + verdict.count(Class::kLostWakeUp), 0U);
+}
+
+TEST(CheckerTest, WhatDoesNotFitTogetherIsMalformed) {
+  Story story;
+  Event alone;
+  alone.call = 77;
+  alone.kind = Kind::kHeld;
+  alone.phase = Phase::kReturn;
+  story.add(alone);
+  expect_only(judge(story), Class::kMalformed, "malformed");
+  Story twice;
+  twice.acquire(1, 0, -1, {});
+  twice.acquire(1, 10, 20, {.token = 1, .deadline = 30});
+  expect_only(judge(twice), Class::kMalformed, "malformed");
+}
+
+}  // namespace
+}  // namespace holdfast::lab

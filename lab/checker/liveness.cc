@@ -1,0 +1,169 @@
+// Did the locks keep moving?
+//
+// A lock is idle where nobody can hold it as far as its clients know, and nothing is broken: holds
+// (from the return of the acquire to the return of the release, or to where the lease must have
+// ended) and faults are laid over the time; what is left are gaps. A call that waits through too
+// much of a gap shows that something did not move; what opened the gap says what.
+#include <algorithm>
+#include <utility>
+
+#include "lab/checker/possible_end.h"
+#include "lab/checker/rules.h"
+
+namespace holdfast::lab {
+namespace {
+
+enum class Opener : std::uint8_t { kStart, kRelease, kLease, kFault };
+
+struct Cover {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  Opener opener = Opener::kStart;
+  std::size_t event = 0;
+};
+
+struct Gap {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  Cover before{};
+  bool closed = true;  // By a grant or a fault, not by the end of the history.
+};
+
+struct Waiter {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  std::size_t event = 0;  // Its invocation.
+  bool refused = false;   // A try that was told busy: it did not wait, but it asked.
+};
+
+class Liveness {
+ public:
+  Liveness(const Ledger& ledger, const CheckOptions& options, Findings& findings)
+      : ledger_(ledger),
+        options_(options),
+        findings_(findings),
+        end_(ledger.history->events.back().at_ns) {
+    covers_.resize(ledger.by_lock.size());
+    waiters_.resize(ledger.by_lock.size());
+    for (const Acquisition& one : ledger.acquisitions) add(one);
+    for (const Attempt& attempt : ledger.attempts) add(attempt);
+  }
+
+  void check() {
+    for (std::uint32_t lock = 0; lock < covers_.size(); ++lock) {
+      if (!waiters_[lock].empty()) check(lock);
+    }
+  }
+
+ private:
+  void add(const Acquisition& one) {
+    const bool released = one.release_confirmed;
+    covers_[one.lock].push_back({one.acquire.returned, possible_end(one, options_.drift_ppm),
+                                 released ? Opener::kRelease : Opener::kLease,
+                                 released ? one.release.ret : one.acquire.ret});
+    if (ledger_.event(one.acquire.invoke).wait_ns > 0) {
+      waiters_[one.lock].push_back(
+          {one.acquire.invoked, one.acquire.returned, one.acquire.invoke, false});
+    }
+  }
+
+  void add(const Attempt& attempt) {
+    const Event& begun = ledger_.event(attempt.call.invoke);
+    const bool pending = attempt.outcome == Outcome::kNone;
+    if (attempt.outcome == Outcome::kUnknown || (pending && attempt.died != kNever)) {
+      const std::int64_t last = pending ? attempt.died : attempt.call.returned;
+      covers_[attempt.lock].push_back({attempt.call.invoked,
+                                       last + stretched(begun.ttl_ns, options_.drift_ppm),
+                                       Opener::kLease, attempt.call.invoke});
+      return;
+    }
+    if (attempt.outcome == Outcome::kUnavailable) return;
+    waiters_[attempt.lock].push_back({attempt.call.invoked, std::min(attempt.call.returned, end_),
+                                      attempt.call.invoke, attempt.outcome == Outcome::kBusy});
+  }
+
+  std::vector<Gap> gaps(std::uint32_t lock) {
+    std::vector<Cover>& covers = covers_[lock];
+    for (const std::vector<Call>* calls : {&ledger_.faults, &ledger_.incarnations}) {
+      for (const Call& call : *calls) {
+        covers.push_back({call.invoked, call.returned, Opener::kFault, call.invoke});
+      }
+    }
+    std::sort(covers.begin(), covers.end(),
+              [](const Cover& a, const Cover& b) { return a.start < b.start; });
+    std::vector<Gap> found;
+    Cover last{0, ledger_.history->events.front().at_ns, Opener::kStart, 0};
+    for (const Cover& cover : covers) {
+      if (cover.start > last.end) found.push_back({last.end, cover.start, last, true});
+      if (cover.end >= last.end) last = cover;
+    }
+    if (last.end < end_) found.push_back({last.end, end_, last, false});
+    return found;
+  }
+
+  void check(std::uint32_t lock) {
+    std::vector<Waiter>& waiters = waiters_[lock];
+    std::sort(waiters.begin(), waiters.end(),
+              [](const Waiter& a, const Waiter& b) { return a.from < b.from; });
+    const Waiter* longest = nullptr;  // Of those that came before the gap.
+    auto next = waiters.begin();
+    for (const Gap& gap : gaps(lock)) {
+      for (; next != waiters.end() && next->from <= gap.start; ++next) {
+        if (longest == nullptr || next->to > longest->to) longest = &*next;
+      }
+      bool reported = longest != nullptr && judge(lock, gap, *longest);
+      for (; next != waiters.end() && next->from < gap.end; ++next) {
+        if (!reported) reported = judge(lock, gap, *next);
+        if (longest == nullptr || next->to > longest->to) longest = &*next;
+      }
+    }
+  }
+
+  // Whether it was too long. A refused try shows that the lock was taken since the gap began.
+  bool judge(std::uint32_t lock, const Gap& gap, const Waiter& waiter) {
+    const std::int64_t from = waiter.refused ? gap.start : std::max(gap.start, waiter.from);
+    const std::int64_t to = waiter.refused ? waiter.from : std::min(gap.end, waiter.to);
+    const std::int64_t waited = to - from;
+    Class kind = Class::kStuck;
+    if (gap.before.opener == Opener::kLease) {
+      kind = Class::kOrphaned;
+    } else if (gap.before.opener == Opener::kRelease && gap.closed && !waiter.refused) {
+      kind = Class::kLostWakeUp;
+    }
+    const std::int64_t most = kind == Class::kLostWakeUp ? options_.wake_ns : options_.grace_ns;
+    if (waited <= most) return false;
+    report(kind, lock, gap, waiter, {from, to});
+    return true;
+  }
+
+  void report(Class kind, std::uint32_t lock, const Gap& gap, const Waiter& waiter,
+              std::pair<std::int64_t, std::int64_t> span) {
+    static constexpr std::string_view kSince[] = {
+        "nobody had held it since the beginning", "it was free since its release",
+        "the last lease on it had ended", "nobody held it, and all was healed"};
+    const std::string_view since = kSince[static_cast<std::size_t>(gap.before.opener)];
+    findings_.add(kind, "idle", gap.before.event, waiter.event, span.first, span.second, [&] {
+      const Event& begun = ledger_.event(waiter.event);
+      return lock_text(*ledger_.history, lock) + ": " + std::string(since) + " (event " +
+             std::to_string(gap.before.event) + ", until " +
+             time_text(*ledger_.history, gap.start) + "), and " + owner_text(owner_of(begun)) +
+             (waiter.refused ? " was still told busy (event " : " still waited for it (event ") +
+             std::to_string(waiter.event) + ") for " + span_text(span.second - span.first);
+    });
+  }
+
+  const Ledger& ledger_;
+  const CheckOptions& options_;
+  Findings& findings_;
+  std::int64_t end_;
+  std::vector<std::vector<Cover>> covers_;
+  std::vector<std::vector<Waiter>> waiters_;
+};
+
+}  // namespace
+
+void check_liveness(const Ledger& ledger, const CheckOptions& options, Findings& findings) {
+  Liveness(ledger, options, findings).check();
+}
+
+}  // namespace holdfast::lab

@@ -1,0 +1,40 @@
+// The rules, one function each, over a ledger. What they report goes to one place.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lab/checker/checker.h"
+#include "lab/checker/ledger.h"
+#include "lab/checker/spans.h"
+
+namespace holdfast::lab {
+
+class Findings {
+ public:
+  Findings(const CheckOptions& options, Verdict& verdict) : options_(options), verdict_(verdict) {}
+
+  // Counts; the message is made only for what is kept.
+  void add(Class kind, std::string_view rule, std::size_t first, std::size_t second,
+           std::int64_t begin, std::int64_t end, const std::function<std::string()>& message);
+  void add(const Violation& violation);
+
+ private:
+  const CheckOptions& options_;
+  Verdict& verdict_;
+};
+
+// "lock 'a': owner 1/2 (token 0.7, event 12) ... overlap 2.000000 ms": how two spans collide.
+std::string overlap_text(const Ledger& ledger, const Span& earlier, const Span& later,
+                         std::string_view who_thought);
+
+void check_store_order(const Ledger& ledger, Verdict& verdict, Findings& findings);  // V0
+void check_beliefs(const Ledger& ledger, Findings& findings);                        // V1
+void check_resource(const Ledger& ledger, Findings& findings);                       // V2
+void check_deadlines(const Ledger& ledger, Findings& findings);                      // V3
+void check_liveness(const Ledger& ledger, const CheckOptions& options, Findings& findings);
+void check_busy(const Ledger& ledger, const CheckOptions& options, Verdict& verdict,
+                Findings& findings);  // V0, on samples
+
+}  // namespace holdfast::lab

@@ -1,0 +1,60 @@
+// Random histories of a few calls on one lock, legal and illegal, and what the definitions say of
+// them when every instant and every order is tried.
+//
+// The judgement shares no code with the checker: it reads the draws, not the events. Complexity:
+// exponential; small() keeps to four acquisitions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/machine/testing/dice.h"
+
+#include "lab/history/history.h"
+
+namespace holdfast::lab::testing {
+
+struct SmallHold {  // Owner n + 1.
+  ModeKind mode = ModeKind::kExclusive;
+  std::uint32_t count = 1;
+  std::uint64_t token = 0;
+  std::int64_t invoked = 0;
+  std::int64_t returned = 0;
+  std::int64_t deadline = 0;
+  std::int64_t ttl = 0;
+  struct Times {
+    std::int64_t invoked = 0;
+    std::int64_t returned = 0;
+  };
+  std::optional<Times> renew{};
+  std::int64_t renewed_deadline = 0;
+  std::optional<Times> held{};
+  std::optional<Times> release{};
+  std::uint64_t write = 0;  // Sequence number of an accepted write; 0: none.
+};
+
+struct SmallHistory {
+  std::vector<SmallHold> holds;
+  std::optional<SmallHold::Times> busy{};  // An exclusive try that was refused.
+};
+
+inline constexpr std::uint32_t kSmallCapacity = 3;
+
+SmallHistory draw_small(machine::testing::Dice& dice);
+History events_of(const SmallHistory& small);
+
+struct SmallTruth {
+  bool v0_legal = true;    // Of the granted calls.
+  bool busy_legal = true;  // With the refused try as well.
+  bool v1 = false;
+  bool v2 = false;
+  bool v3 = false;
+};
+SmallTruth judge_small(const SmallHistory& small);
+
+// When what the store granted ended: not before the one, not after the other.
+std::int64_t sure_end_of(const SmallHold& hold);
+std::int64_t possible_end_of(const SmallHold& hold);
+
+}  // namespace holdfast::lab::testing
