@@ -361,7 +361,7 @@ std::vector<Mutant> liveness_mutants() {
        }},
       {"a waiter that is stuck", Class::kStuck,
        [](Draft& d) {
-         const Event& last = *d.begin_of(*d.grants(kJobs)[11]);
+         const Event last = *d.begin_of(*d.grants(kJobs)[11]);
          Event waiter = last;
          waiter.process = 9998;
          waiter.call = 1;
