@@ -109,15 +109,6 @@ class Operation final : public Receiver<T> {
                Delivery{std::static_pointer_cast<Operation>(std::move(self)), std::move(result)});
   }
 
-  // A signal and the start of the wait may cross: whoever comes second ends the wait.
-  void started(Handle wait) {
-    wait_ = std::move(wait);
-    if ((progress_.fetch_or(kStarted) & kSignalled) != 0) Async::cancel(wait_);
-  }
-  void end_wait() {
-    if ((progress_.fetch_or(kSignalled) & kStarted) != 0) Async::cancel(wait_);
-  }
-
  private:
   // The handler's turn, on its executor. Memory and slot are free again before the handler runs.
   struct Delivery {
@@ -135,12 +126,28 @@ class Operation final : public Receiver<T> {
     Result<T> result;
   };
 
-  static constexpr unsigned kStarted = 1;
-  static constexpr unsigned kSignalled = 2;
-
   Handler handler_;
   asio::executor_work_guard<Executor> work_;
   std::atomic<bool> answered_{false};
+};
+
+// What a signal ends. Apart from the operation, whose memory is the handler's and must be free when
+// that runs, maybe before the call that started it has returned.
+class Ending {
+ public:
+  // A signal and the start of the wait may cross: whoever comes second ends the wait.
+  void started(Handle wait) {
+    wait_ = std::move(wait);
+    if ((progress_.fetch_or(kStarted) & kSignalled) != 0) Async::cancel(wait_);
+  }
+  void end_wait() {
+    if ((progress_.fetch_or(kSignalled) & kStarted) != 0) Async::cancel(wait_);
+  }
+
+ private:
+  static constexpr unsigned kStarted = 1;
+  static constexpr unsigned kSignalled = 2;
+
   std::atomic<unsigned> progress_{0};
   Handle wait_;
 };
@@ -149,6 +156,7 @@ class Operation final : public Receiver<T> {
 template <typename T, typename Op>
 struct Signalled {
   std::weak_ptr<Op> operation;
+  std::shared_ptr<Ending> ending;
   OnSignal what;
 
   void operator()(asio::cancellation_type type) const {
@@ -156,18 +164,21 @@ struct Signalled {
     const bool terminal =
         (type & asio::cancellation_type::terminal) != asio::cancellation_type::none;
     if (what == OnSignal::kStopWrite && !terminal) return;
-    const auto alive = operation.lock();
-    if (!alive) return;
     switch (what) {
-      case OnSignal::kEndWait: return alive->end_wait();
-      case OnSignal::kStopRead:
-        return alive->complete(alive, Error(Errc::kCancelled, "the call was cancelled"));
+      case OnSignal::kEndWait: return ending->end_wait();
+      case OnSignal::kStopRead: return stop({Errc::kCancelled, "the call was cancelled"});
       case OnSignal::kStopWrite:
-        return alive->complete(
-            alive, Error(Errc::kOutcomeUnknown,
-                         "the call was cancelled on its way: it may or may not take effect"));
+        return stop({Errc::kOutcomeUnknown,
+                     "the call was cancelled on its way: it may or may not take effect"});
       case OnSignal::kNothing: return;
     }
+  }
+
+  void stop(Error why) const {
+    auto alive = operation.lock();
+    if (!alive) return;
+    Op& op = *alive;
+    op.complete(std::move(alive), std::move(why));
   }
 };
 
@@ -184,11 +195,10 @@ struct Initiation {
     auto slot = asio::get_associated_cancellation_slot(handler);
     auto operation = std::allocate_shared<Op>(allocator, std::forward<H>(handler));
     if (slot.is_connected()) {
-      slot.assign(Signalled<T, Op>{operation, on_signal});
-    }
-    if constexpr (std::is_same_v<std::invoke_result_t<Start&, ReceiverPtr<T>>, Handle>) {
-      if (slot.is_connected()) {
-        operation->started(start(operation));
+      auto ending = std::make_shared<Ending>();
+      slot.assign(Signalled<T, Op>{operation, ending, on_signal});
+      if constexpr (std::is_same_v<std::invoke_result_t<Start&, ReceiverPtr<T>>, Handle>) {
+        ending->started(start(std::move(operation)));
         return;
       }
     }

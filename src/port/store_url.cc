@@ -145,6 +145,16 @@ std::optional<std::string> StoreUrl::take(std::string_view key) {
 
 std::string StoreUrl::redacted() const {
   std::string out = scheme + ":";
+  // Where a password was written without its percent-encoding, its parts stand in places where no
+  // secret is expected: then nothing behind the scheme is shown.
+  const bool split_secret =
+      std::count(authority.begin(), authority.end(), '@') > 1 ||
+      path.find('@') != std::string::npos ||
+      std::any_of(options.begin(), options.end(), [](const auto& option) {
+        return option.first.find('@') != std::string::npos ||
+               (!is_secret(option.first) && option.second.find('@') != std::string::npos);
+      });
+  if (split_secret) return out + "//***";
   const auto at = authority.rfind('@');
   const std::string host = at == std::string::npos ? authority : authority.substr(at + 1);
   if (!authority.empty() || path.starts_with('/')) out += "//" + host;

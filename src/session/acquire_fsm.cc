@@ -18,7 +18,8 @@ constexpr std::uint32_t kPollersAtExpiry = 2;
 
 AcquireFsm::Action AcquireFsm::start(BootInstant now) {
   if (terms_.may_wait && terms_.wait) wait_until_ = now + *terms_.wait;
-  retry_until_ = now + terms_.ttl;
+  retry_until_ =
+      now + (terms_.may_wait ? Nanos(terms_.ttl) : std::min(Nanos(terms_.ttl), terms_.request));
   return ask(now, /*fresh_id=*/true);
 }
 

@@ -1,5 +1,7 @@
 // The asynchronous calls by every kind of completion token, their executors, allocators and
 // signals.
+#include <atomic>
+#include <deque>
 #include <future>
 #include <memory_resource>
 
@@ -329,6 +331,67 @@ TEST_P(AsyncTest, TheHandlersAllocatorIsUsed) {
   EXPECT_TRUE(run(io));
   EXPECT_EQ(calls, 1);
   EXPECT_GE(memory.taken, 1);
+}
+
+// Counts what is allocated with it.
+template <typename T>
+struct CountingAllocator {
+  using value_type = T;
+  explicit CountingAllocator(std::atomic<int>* count) : live(count) {}
+  template <typename U>
+  CountingAllocator(const CountingAllocator<U>& other) : live(other.live) {}  // NOLINT
+  T* allocate(std::size_t n) {
+    ++*live;
+    return std::allocator<T>().allocate(n);
+  }
+  void deallocate(T* at, std::size_t n) {
+    --*live;
+    std::allocator<T>().deallocate(at, n);
+  }
+  template <typename U>
+  bool operator==(const CountingAllocator<U>& other) const {
+    return live == other.live;
+  }
+  std::atomic<int>* live;
+};
+
+// Asks, when it runs, whether its operation's memory is free.
+struct FreeMemoryHandler {
+  using allocator_type = CountingAllocator<char>;
+  using executor_type = asio::thread_pool::executor_type;
+  using cancellation_slot_type = asio::cancellation_slot;
+  allocator_type get_allocator() const noexcept { return allocator_type(live); }
+  executor_type get_executor() const noexcept { return pool->get_executor(); }
+  cancellation_slot_type get_cancellation_slot() const noexcept { return slot; }
+  template <typename R>
+  void operator()(R&&) {
+    if (*live != 0) ++*early;
+  }
+  std::atomic<int>* live;
+  std::atomic<int>* early;
+  asio::thread_pool* pool;
+  asio::cancellation_slot slot;
+};
+
+TEST(AsyncAllocatorTest, TheMemoryIsFreeWhenTheHandlerRunsAlsoWithASlot) {
+  constexpr std::size_t kCalls = 2000;
+  auto client = Client::connect("memory:");
+  ASSERT_TRUE(client);
+  std::deque<std::atomic<int>> live(kCalls);
+  std::deque<asio::cancellation_signal> signals(kCalls);
+  std::atomic<int> early{0};
+  asio::thread_pool pool(2);
+  for (std::size_t i = 0; i < kCalls; ++i) {
+    const FreeMemoryHandler handler{&live[i], &early, &pool, signals[i].slot()};
+    if (i % 2 == 0) {
+      async_acquire(client->mutex("m" + std::to_string(i)), FreeMemoryHandler(handler));
+    } else {
+      async_inspect(*client, "x", FreeMemoryHandler(handler));
+    }
+  }
+  pool.join();
+  EXPECT_EQ(early, 0);
+  for (const std::atomic<int>& count : live) EXPECT_EQ(count, 0);
 }
 
 }  // namespace

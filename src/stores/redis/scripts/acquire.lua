@@ -8,7 +8,7 @@ local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 local form, terms = record and string.sub(record, 1, 7), string.byte(ARGV[6])
 
 -- The short way of a plain mutex that is free and was last used by this client ...
-if terms ~= 81 and (not record or form == '1 free ') then
+if terms ~= 81 and (not record or form == '1 free ' and #record == 57) then
   local token, ours, fresh = now, true, false
   if record then
     local last = string.sub(record, 8, 23)
