@@ -10,8 +10,8 @@
 //
 // Thread-safety: all calls from any thread; copies are the same client.
 // Ownership: locks, leases and watches share the client's core and keep it alive. The destructor of
-// the last of them waits for releases that are still queued, for a second at most; no other
-// destructor waits.
+// the last of them waits for releases that are still queued, for a second at most, and for
+// callbacks of the user that run just then; no other destructor waits.
 // Blocking: calls that ask the store end within ClientOptions::request_timeout, besides the wait
 // that was asked for.
 // After fork(): the child must connect anew; every call on the parent's client answers kClosed
@@ -90,7 +90,8 @@ class HOLDFAST_EXPORT Client {
   // Flushes queued releases and stops. Leases that are still held are lost to their holders (and
   // released). Errors: kTimedOut: the message tells what was left; the store frees it by lease.
   // Waits that are under way end with kClosed. A second call waits for the first, until its own
-  // deadline, and tells the same.
+  // deadline, and tells the same. The deadline is kept but where the system does not come back from
+  // reading or writing a file of the store.
   Result<void> close(std::chrono::milliseconds deadline = std::chrono::seconds(5));
 
  private:

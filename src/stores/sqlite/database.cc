@@ -388,7 +388,12 @@ void Database::on_told(sqlite3_context* context, int, sqlite3_value** values) {
 // Commits of others take tens of microseconds, checkpoints and reservations milliseconds.
 int Database::on_busy(void* self, int count) {
   auto& database = *static_cast<Database*>(self);
-  if (base::BootClock::now() >= database.deadline_) return 0;
+  const base::BootInstant now = base::BootClock::now();
+  if (now >= database.deadline_) return 0;
+  if (database.stop_at_ != nullptr) {
+    const std::int64_t stop = database.stop_at_->load();
+    if (stop != 0 && now.time_since_epoch().count() >= stop) return 0;
+  }
   // Growing, and out of step with the others.
   const auto spread = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(self) / 64 % 31 +
                                                 static_cast<std::uintptr_t>(count) * 7 % 31);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -72,6 +73,9 @@ class Database {
   void let_go_after_fork();
 
   void set_deadline(base::BootInstant deadline) { deadline_ = deadline; }
+  // Nothing waits for a busy database beyond that instant (boot time in ns; 0: not set) either,
+  // which may be set while a request runs. It outlives the database.
+  void stop_at(const std::atomic<std::int64_t>* instant) { stop_at_ = instant; }
   std::int64_t now() const;
 
   // Statements are prepared when first used; a failure shows when one is stepped.
@@ -151,6 +155,7 @@ class Database {
   std::array<Statement, static_cast<std::size_t>(Sql::kCount)> statements_;
   std::array<bool, static_cast<std::size_t>(Sql::kCount)> prepared_{};
   base::BootInstant deadline_{};
+  const std::atomic<std::int64_t>* stop_at_ = nullptr;
   TokenRange tokens_;
   bool tokens_wanted_ = false;
   bool moved_ = false;

@@ -33,6 +33,7 @@ Result<std::unique_ptr<Site>> Site::open(std::string path, const port::StoreCont
     const base::LocalLock lock(made->main_mutex_);
     const std::string name = made->wake_ ? made->wake_->name() : "";
     made->main_ = std::move(*database);
+    made->main_->stop_at(&made->flush_until_);
     made->main_operations_ = std::make_unique<Operations>(*made->main_, name);
     const base::LocalLock renew_lock(made->renew_mutex_);
     made->file_ = made->main_->file();
@@ -103,6 +104,7 @@ Result<void> Site::open_main() {
   auto database = Database::open(path_, tuning_);
   if (!database) return database.error();
   main_ = std::move(*database);
+  main_->stop_at(&flush_until_);
   main_operations_ = std::make_unique<Operations>(*main_, wake_ ? wake_->name() : "");
   const base::LocalLock lock(renew_mutex_);
   const InsideSqlite inside;
@@ -148,6 +150,7 @@ Result<void> Site::ready_renewal() {
   auto opened = Database::open_another(file_, tuning_);
   if (!opened) return opened.error();
   renew_ = std::move(*opened);
+  renew_->stop_at(&flush_until_);
   return {};
 }
 
@@ -262,7 +265,8 @@ void Site::serve() {
     bool worked = false;
     while (auto job = queue_.pop()) {
       worked = true;
-      const bool flush = job->gives_back && now.time_since_epoch().count() < flush_until_.load();
+      const bool flush = job->gives_back &&
+                         base::BootClock::now().time_since_epoch().count() < flush_until_.load();
       if (queue_.closed() && !flush) {
         job->refuse(Error(Errc::kClosed, "the client was closed before the request's turn came"));
       } else {

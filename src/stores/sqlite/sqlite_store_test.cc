@@ -1,3 +1,6 @@
+#include <atomic>
+
+#include "src/stores/sqlite/database_hog.h"
 #include "src/stores/sqlite/store_test_support.h"
 
 namespace holdfast::stores::sqlite::testing {
@@ -291,6 +294,35 @@ TEST(SqliteStoreTest, AfterCloseEverythingAnswersClosed) {
   client->store->close(soon());
   EXPECT_EQ(client->acquire(request_for("a")).error().code(), Errc::kClosed);
   EXPECT_FALSE(client->store->acquire_inline(request_for("a")));
+}
+
+TEST(SqliteStoreTest, CloseEndsInTimeThoughAnotherProcessKeepsTheDatabaseLocked) {
+  const TempFolder folder;
+  const Hog hog(folder / "locks.db");
+  std::atomic<int> looked{0};
+  SqliteTuning tuning;
+  tuning.now = [&] {
+    ++looked;
+    return machine::Instant(
+        std::chrono::duration_cast<machine::Duration>(base::host_boot_now().time_since_epoch()));
+  };
+  auto client = open_client(folder / "locks.db", tuning);
+  ASSERT_NE(client, nullptr);
+  const auto request = request_for("a");
+  ASSERT_TRUE(client->acquire(request));
+  ASSERT_TRUE(client->renew("a", request.id, 1));
+  hog.lock();
+  looked = 0;
+  const auto begun = base::BootClock::now();
+  std::thread renewing([&] { EXPECT_FALSE(client->renew("a", request.id, 2)); });
+  std::thread releasing([&] { EXPECT_FALSE(client->release("a", request.id)); });
+  while (looked == 0) std::this_thread::yield();  // The release goes to the database now.
+  client->store->close(soon(300ms));
+  releasing.join();
+  renewing.join();
+  // Their own deadlines lie five seconds ahead.
+  EXPECT_LT(base::BootClock::now() - begun, 3s);
+  hog.let_go();
 }
 
 TEST(SqliteStoreTest, ARequestWhoseDeadlineHasPassedIsNotApplied) {
