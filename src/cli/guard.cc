@@ -61,7 +61,7 @@ bool Guard::ended() { return has_ended(WNOHANG); }
 void Guard::end_tree(pid_t guard) const {
   if (keeper_ <= 0) return;
   ::kill(keeper_, SIGCONT);
-  kill_tree(keeper_, guard);
+  kill_tree(keeper_, {guard, {}, Nanos::max()});
 }
 
 void Guard::finish() {

@@ -17,10 +17,11 @@
 // guard dies, however, it inherits what is left of the command and ends that. When the keeper dies
 // the guard ends the command. So it takes the death of both to let a descendant live on.
 // Guarantee: only what descends from the command is ever signalled.
-// Not guaranteed: descendants that run as another user, sleep uninterruptibly or are frozen; guard
-// and keeper killed at the same instant (then only the command itself dies, by its parent-death
-// signal), or all three stopped (the death of one sets the next going again); a tree that runs on
-// while the whole machine sleeps is ended when it wakes.
+// Not guaranteed: that we get the processor in time on a starved machine (the reserve grows with
+// what a look at the tree has cost, up to a tenth of the ttl); descendants that run as another
+// user, sleep uninterruptibly or are frozen; guard and keeper killed at the same instant (then only
+// the command itself dies, by its parent-death signal), or all three stopped (the death of one sets
+// the next going again); a tree that runs on while the whole machine sleeps is ended when it wakes.
 //
 // Thread-safety: start() before any thread is made; the rest from one thread.
 // Time: CLOCK_BOOTTIME.
@@ -49,6 +50,7 @@ struct GuardPlan {
   Leftover leftover = Leftover::kEnd;
   Nanos kill_after{};
   Nanos reserve{};
+  Nanos most_effort{};  // What may be added to the reserve for a large tree or a busy machine.
   bool quiet = false;
 };
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -12,47 +11,18 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 
+#include "src/cli/command_groups.h"
+#include "src/cli/exec_environment.h"
 #include "src/cli/guard.h"
+#include "src/cli/priority.h"
 #include "src/cli/process_tree.h"
 
 namespace holdfast::cli {
 namespace {
 
 using namespace std::chrono_literals;
-
-// The environment as exec wants it: what was inherited, with the new assignments instead of the
-// old ones (an appended one would lose against a stale one in front of it).
-class ExecEnvironment {
- public:
-  explicit ExecEnvironment(const std::string& assignments) {
-    for (std::size_t at = 0; at < assignments.size();) {
-      texts_.push_back(assignments.substr(at, assignments.find('\0', at) - at));
-      at += texts_.back().size() + 1;
-    }
-    for (char** old = environ; *old != nullptr; ++old) {
-      const char* equals = std::strchr(*old, '=');
-      if (equals == nullptr || !overrides({*old, static_cast<std::size_t>(equals - *old + 1)})) {
-        pointers_.push_back(*old);
-      }
-    }
-    for (std::string& text : texts_) pointers_.push_back(text.data());
-    pointers_.push_back(nullptr);
-  }
-  char** data() { return pointers_.data(); }
-
- private:
-  bool overrides(const std::string& name_and_equals) const {
-    return std::any_of(texts_.begin(), texts_.end(), [&](const std::string& text) {
-      return text.compare(0, name_and_equals.size(), name_and_equals) == 0;
-    });
-  }
-
-  std::vector<std::string> texts_;
-  std::vector<char*> pointers_;
-};
 
 class GuardProcess {
  public:
@@ -77,7 +47,13 @@ class GuardProcess {
   void on_no_child();
   void pass_on(int signal) const;
   void continue_in_front() const;
+  Nanos latest_kill() const;
+  Nanos begin_of_end() const { return latest_kill() - plan_.kill_after; }
+  // Nobody has put the deadline off yet, so nobody has looked either.
+  Nanos first_look() const { return begin_of_end() - 2 * plan_.most_effort; }
+  void look_at_tree();
   void begin_end(EndReason reason);
+  void ask_to_end(Nanos now);
   void on_time(Nanos now);
   void kill_pass(Nanos now);
   void set_timer() const;
@@ -94,6 +70,7 @@ class GuardProcess {
   Fd go_;
   Fd status_;
   pid_t command_ = 0;
+  CommandGroups groups_;
   bool running_ = false;             // The command is not reaped yet, so its id is still its own.
   std::deque<GuardMessage> unsaid_;  // The other end does not read at present.
   bool refused_told_ = false;
@@ -159,6 +136,7 @@ void GuardProcess::launch(const GuardMessage& message) {
     become_command(environment.data(), std::move(go_read), std::move(status_write));
   }
   running_ = true;
+  groups_.add_command(command_);
   status_write.reset();
   char grouped = 0;
   while (::read(status_.get(), &grouped, 1) < 0 && errno == EINTR) {
@@ -192,10 +170,7 @@ void GuardProcess::become_command(char** environment, Fd go, Fd status) {
 // was forked before.
 void GuardProcess::leave_session() const {
   ::setsid();
-  // On a busy machine the guard must not wait its turn. Only the privileged may ask for that.
-  sched_param lowest{};
-  lowest.sched_priority = ::sched_get_priority_min(SCHED_RR);
-  ::sched_setscheduler(0, SCHED_RR, &lowest);
+  raise_priority();
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null) return;
   ::dup2(null.get(), 0);
@@ -236,7 +211,10 @@ void GuardProcess::on_message(const GuardMessage& message) {
       [[maybe_unused]] const ssize_t written = ::write(go_.get(), &byte, 1);
       return;
     }
-    case GuardWord::kExtend: deadline_ = Nanos(message.instant); return;
+    case GuardWord::kExtend: {
+      deadline_ = Nanos(message.instant);
+      return look_at_tree();
+    }
     case GuardWord::kSignal: return pass_on(message.number);
     case GuardWord::kContinue: return continue_in_front();
     case GuardWord::kLost: return begin_end(EndReason::kLost);
@@ -268,19 +246,45 @@ void GuardProcess::on_keeper_gone() {
   begin_end(EndReason::kKeeperDied);
 }
 
+// What the last look has cost is needed several times over, should the tree have to be killed
+// process by process.
+Nanos GuardProcess::latest_kill() const {
+  constexpr int kEfforts = 4;
+  return deadline_ - plan_.reserve - std::min(groups_.effort() * kEfforts, plan_.most_effort);
+}
+
+void GuardProcess::look_at_tree() {
+  if (command_ > 0 && !kill_at_) groups_.look(::getpid(), plan_.most_effort);
+}
+
 void GuardProcess::begin_end(EndReason reason) {
   if (kill_at_ || command_ <= 0) return;
   const Nanos now = boottime_now();
   const bool at_once = plan_.on_lost == OnLost::kKill && reason != EndReason::kLeftover;
   kill_at_ = at_once ? now : now + plan_.kill_after;
-  if (watches_deadline()) kill_at_ = std::min(*kill_at_, deadline_ - plan_.reserve);
+  if (watches_deadline()) kill_at_ = std::min(*kill_at_, latest_kill());
   say(GuardWord::kEnding, static_cast<int>(reason));
   if (*kill_at_ <= now) return kill_pass(now);
-  signal_tree(::getpid(), SIGTERM);
-  signal_tree(::getpid(), SIGCONT);  // What is stopped would not even see the SIGTERM.
+  ask_to_end(now);
+}
+
+// SIGCONT, as what is stopped would not even see the SIGTERM. To look for more than the groups that
+// are known could take us beyond the hour of SIGKILL, where the machine is busy.
+void GuardProcess::ask_to_end(Nanos now) {
+  groups_.signal(SIGTERM);
+  groups_.signal(SIGCONT);
+  constexpr int kEfforts = 8;
+  if (*kill_at_ - now < groups_.effort() * kEfforts) return;
+  const Limits limits{0, groups_.ids(), now + (*kill_at_ - now) / 2};
+  signal_tree(::getpid(), SIGTERM, limits);
+  signal_tree(::getpid(), SIGCONT, limits);
 }
 
 void GuardProcess::kill_pass(Nanos now) {
+  // First what costs next to nothing, however large the tree is; and needs no /proc.
+  groups_.signal(SIGSTOP);
+  groups_.signal(SIGKILL);
+  if (running_) ::kill(command_, SIGKILL);
   const SignalOutcome outcome = kill_tree(::getpid());
   if (!outcome.refused.empty() && !refused_told_) {
     refused_told_ = true;
@@ -295,9 +299,9 @@ void GuardProcess::on_time(Nanos now) {
     if (now >= *kill_at_) kill_pass(now);
     return;
   }
-  if (command_ > 0 && watches_deadline() && now >= deadline_ - plan_.kill_after - plan_.reserve) {
-    begin_end(EndReason::kLeaseRanOut);
-  }
+  if (command_ <= 0 || !watches_deadline()) return;
+  if (!groups_.have_looked() && now >= first_look()) look_at_tree();
+  if (now >= begin_of_end()) begin_end(EndReason::kLeaseRanOut);
 }
 
 void GuardProcess::set_timer() const {
@@ -305,7 +309,7 @@ void GuardProcess::set_timer() const {
   if (kill_at_) {
     at = *kill_at_;
   } else if (command_ > 0 && watches_deadline()) {
-    at = deadline_ - plan_.kill_after - plan_.reserve;
+    at = groups_.have_looked() ? begin_of_end() : std::min(first_look(), begin_of_end());
   }
   itimerspec spec{};
   if (at != Nanos::zero()) {
@@ -320,6 +324,7 @@ void GuardProcess::on_command_change(int status) {
   if (WIFSTOPPED(status)) return say(GuardWord::kStopped, WSTOPSIG(status));
   if (WIFCONTINUED(status)) return say(GuardWord::kContinued);
   running_ = false;
+  groups_.command_is_reaped();
   if (status_) read_status();  // What became of exec comes first.
   say(GuardWord::kExited, status);
 }

@@ -41,7 +41,10 @@ std::optional<Stat> read_stat(pid_t pid) {
   for (const char* at = rest + 2; *at != '\0'; ++at) {
     if (*at != ' ') continue;
     ++field;
-    if (field == 4) stat.process.parent = static_cast<pid_t>(std::strtol(at, nullptr, 10));
+    const auto number = [at] { return static_cast<pid_t>(std::strtol(at, nullptr, 10)); };
+    if (field == 4) stat.process.parent = number();
+    if (field == 5) stat.process.group = number();
+    if (field == 6) stat.process.session = number();
     if (field == 22) {
       stat.process.start = std::strtoull(at, nullptr, 10);
       return stat;
@@ -122,7 +125,7 @@ int signal_pinned(const Process& target, int signal) {
 
 }  // namespace
 
-std::vector<Process> descendants_of(pid_t root) {
+std::vector<Process> descendants_of(pid_t root, Nanos until) {
   std::vector<Process> found;
   std::set<pid_t> seen{root};
   std::vector<pid_t> open{root};
@@ -133,6 +136,7 @@ std::vector<Process> descendants_of(pid_t root) {
     if (!children) return by_scan(root);
     for (const pid_t child : *children) {
       if (!seen.insert(child).second) continue;
+      if (until != Nanos::max() && boottime_now() >= until) return found;
       const auto stat = read_stat(child);
       if (!stat) continue;
       if (stat->state != 'Z' && stat->state != 'X') found.push_back(stat->process);
@@ -146,6 +150,11 @@ std::optional<pid_t> parent_of(pid_t pid) {
   const auto stat = read_stat(pid);
   if (!stat) return std::nullopt;
   return stat->process.parent;
+}
+
+std::uint64_t start_of(pid_t pid) {
+  const auto stat = read_stat(pid);
+  return stat ? stat->process.start : 0;
 }
 
 GroupPeers group_peers() {
@@ -177,30 +186,32 @@ bool has_pending(pid_t pid, int signal) {
   return ((set >> (signal - 1)) & 1) != 0;
 }
 
-SignalOutcome signal_tree(pid_t root, int signal, pid_t spare) {
+SignalOutcome signal_tree(pid_t root, int signal, const Limits& limits) {
   SignalOutcome outcome;
-  for (const Process& process : descendants_of(root)) {
-    const int error = process.pid == spare ? ESRCH : signal_pinned(process, signal);
+  for (const Process& process : descendants_of(root, limits.until)) {
+    if (limits.leaves_out(process)) continue;
+    if (limits.until != Nanos::max() && boottime_now() >= limits.until) break;
+    const int error = signal_pinned(process, signal);
     if (error == 0) ++outcome.signalled;
     if (error == EPERM) outcome.refused.push_back(process.pid);
   }
   return outcome;
 }
 
-SignalOutcome kill_tree(pid_t root, pid_t spare) {
+SignalOutcome kill_tree(pid_t root, const Limits& limits) {
   // A tree that forks as fast as it is killed is stopped first: what is stopped does not fork.
   constexpr int kPasses = 8;
   std::set<std::pair<pid_t, std::uint64_t>> stopped;
   for (int pass = 0; pass < kPasses; ++pass) {
     bool fresh = false;
     for (const Process& process : descendants_of(root)) {
-      if (process.pid == spare) continue;
+      if (limits.leaves_out(process)) continue;
       if (!stopped.insert({process.pid, process.start}).second) continue;
       fresh = signal_pinned(process, SIGSTOP) == 0 || fresh;
     }
     if (!fresh) break;
   }
-  return signal_tree(root, SIGKILL, spare);
+  return signal_tree(root, SIGKILL, limits);
 }
 
 }  // namespace holdfast::cli

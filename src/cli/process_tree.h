@@ -8,25 +8,33 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "src/cli/boottime.h"
 
 namespace holdfast::cli {
 
 struct Process {
   pid_t pid = 0;
   pid_t parent = 0;
+  pid_t group = 0;
+  pid_t session = 0;
   std::uint64_t start = 0;  // In ticks since boot: with the pid it names one process for good.
 
   friend bool operator==(const Process&, const Process&) = default;
 };
 
-// Children, grandchildren ... of `root`, without itself; zombies are left out.
-std::vector<Process> descendants_of(pid_t root);
+// Children, grandchildren ... of `root`, without itself; zombies are left out. At `until` it
+// returns what it has found so far.
+std::vector<Process> descendants_of(pid_t root, Nanos until = Nanos::max());
 
 std::optional<pid_t> parent_of(pid_t pid);
+// As Process::start, of a zombie too; 0: there is no such process.
+std::uint64_t start_of(pid_t pid);
 
 // The signal was sent to the process, which has not come to take it (it is stopped, say).
 bool has_pending(pid_t pid, int signal);
@@ -44,10 +52,22 @@ struct SignalOutcome {
   std::vector<pid_t> refused;  // It runs as another user.
 };
 
-// Sends `signal` to every descendant of `root` but `spare`, whose own descendants count.
-SignalOutcome signal_tree(pid_t root, int signal, pid_t spare = 0);
+// Whom not to signal, and when to give up.
+struct Limits {
+  pid_t spare = 0;                   // Its own descendants are signalled.
+  std::vector<pid_t> spared_groups;  // They have been signalled as a whole.
+  Nanos until = Nanos::max();
+
+  bool leaves_out(const Process& process) const {
+    return process.pid == spare || std::find(spared_groups.begin(), spared_groups.end(),
+                                             process.group) != spared_groups.end();
+  }
+};
+
+// Sends `signal` to every descendant of `root`.
+SignalOutcome signal_tree(pid_t root, int signal, const Limits& limits = {});
 
 // SIGKILL, repeated at once while new processes keep turning up; does not wait for the dying.
-SignalOutcome kill_tree(pid_t root, pid_t spare = 0);
+SignalOutcome kill_tree(pid_t root, const Limits& limits = {});
 
 }  // namespace holdfast::cli

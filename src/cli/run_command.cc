@@ -127,6 +127,7 @@ Result<void> make_plan(RunOptions options, RunPlan& plan) {
   plan.guard.leftover = options.leftover;
   plan.guard.kill_after = *kill_after;
   plan.guard.reserve = reserve_for(plan.ttl);
+  plan.guard.most_effort = plan.ttl / 10;
   plan.guard.quiet = options.common.quiet || options.common.json;
   plan.options = std::move(options);
   return {};
