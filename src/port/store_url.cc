@@ -127,6 +127,9 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
     url.authority = std::string(rest.substr(0, slash));
     rest.remove_prefix(slash);
   }
+  if (rest.find('#') != std::string_view::npos || query.find('#') != std::string_view::npos) {
+    return bad("store URL: it has no part after a '#' (write %23 for a '#' that belongs to it)");
+  }
   auto path = percent_decode(rest);
   if (!path) return path.error();
   url.path = *std::move(path);
@@ -158,7 +161,15 @@ std::string StoreUrl::redacted() const {
   const auto at = authority.rfind('@');
   const std::string host = at == std::string::npos ? authority : authority.substr(at + 1);
   if (!authority.empty() || path.starts_with('/')) out += "//" + host;
-  out += path;
+  // What would mean something else when it is read again.
+  for (const char c : path) {
+    switch (c) {
+      case '#': out += "%23"; break;
+      case '%': out += "%25"; break;
+      case '?': out += "%3F"; break;
+      default: out += c;
+    }
+  }
   char separator = '?';
   for (const auto& [key, value] : options) {
     out += separator + key + "=" + (is_secret(key) ? "***" : value);

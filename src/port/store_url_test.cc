@@ -38,12 +38,21 @@ TEST(StoreUrlTest, RedactedHasNoCredentials) {
 
 TEST(StoreUrlTest, MalformedOnesAreRefusedWithTheirCode) {
   for (const char* text : {"", "sqlite", "://x", "1x:", "sqlite:///a%2", "sqlite:///a%zz",
-                           "sqlite:///a%00b", "memory:?ttl", "memory:?=1", "memory:?a=1&a=2"}) {
+                           "sqlite:///a%00b", "memory:?ttl", "memory:?=1", "memory:?a=1&a=2",
+                           "sqlite:///a.db#b", "sqlite:///a.db?ns=a#b", "memory:a#b"}) {
     const auto url = StoreUrl::parse(text);
     ASSERT_FALSE(url.has_value()) << text;
     EXPECT_EQ(url.error().code(), Errc::kInvalidArgument) << text;
   }
   EXPECT_FALSE(StoreUrl::parse("memory:" + std::string(5000, 'x')).has_value());
+}
+
+TEST(StoreUrlTest, AHashThatBelongsToAPathIsEncoded) {
+  const auto url = StoreUrl::parse("sqlite:///a%23b%3Fc%25d.db");
+  ASSERT_TRUE(url.has_value());
+  EXPECT_EQ(url->path, "/a#b?c%d.db");
+  EXPECT_EQ(url->redacted(), "sqlite:///a%23b%3Fc%25d.db");
+  EXPECT_NE(StoreUrl::parse("sqlite:///a#b").error().message().find("%23"), std::string::npos);
 }
 
 TEST(StoreUrlTest, TakeRemovesTheOption) {
