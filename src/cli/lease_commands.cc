@@ -76,23 +76,32 @@ std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, i
   return std::move(outcome.lease);
 }
 
-// Throws away what comes; true at the end of the input.
-bool input_has_ended(short events) {
-  if (events == 0) return false;
+enum class Input { kGoesOn, kHasEnded, kCannotBeRead };
+
+// Throws away what comes.
+Input read_input(short events) {
+  if (events == 0) return Input::kGoesOn;
   char scrap[4096];
   const ssize_t n = ::read(STDIN_FILENO, scrap, sizeof scrap);
-  return n == 0 || (n < 0 && (errno == EBADF || errno == EISDIR));
+  if (n > 0) return Input::kGoesOn;
+  if (n == 0 || errno == EBADF || errno == EISDIR) return Input::kHasEnded;
+  return Input::kCannotBeRead;
 }
 
 // 0: the input ended or a signal came; else the lock was lost.
 int hold_until_told(Asking& asking, const Lease& lease) {
   auto bell = std::make_shared<Bell>();
   const std::stop_callback on_loss(lease.lost(), [bell] { bell->ring(); });
+  Input input = Input::kGoesOn;
   while (lease.held()) {
+    // What is typed at a terminal while we are in the background is not for us, but stays to be
+    // read: to be told of it at once, again and again, would keep a processor busy.
+    const int input_fd = input == Input::kCannotBeRead ? -1 : STDIN_FILENO;
     std::array<pollfd, 3> watched{
-        {{asking.signals().fd(), POLLIN, 0}, {bell->fd(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}}};
+        {{asking.signals().fd(), POLLIN, 0}, {bell->fd(), POLLIN, 0}, {input_fd, POLLIN, 0}}};
     ::poll(watched.data(), watched.size(), 1'000);
-    if (input_has_ended(watched[2].revents)) return 0;
+    input = read_input(watched[2].revents);
+    if (input == Input::kHasEnded) return 0;
     while (const auto signal = asking.signals().next()) {
       if (default_of(*signal) == SignalDefault::kStops) stop_self();
       if (default_of(*signal) == SignalDefault::kEnds) return 0;

@@ -53,9 +53,24 @@ bool Narrator::event(const std::string& word, std::optional<std::chrono::millise
   out.update(more);
   // A reader that has gone away or does not read is no reason to stop.
   if (dropped_ > 0) out["dropped"] = dropped_;
-  const bool written = write_unless_stuck(setup_.json_fd, to_line(out));
-  dropped_ = written ? 0 : dropped_ + 1;
-  return written;
+  std::size_t written = 0;
+  const std::string line = to_line(out);
+  if (finish_event()) written = write_until_stuck(setup_.json_fd, line);
+  if (written == 0) return ++dropped_, false;
+  dropped_ = 0;
+  rest_ = line.substr(written);
+  return rest_.empty() || errno == EAGAIN;
+}
+
+bool Narrator::finish_event() const {
+  if (!rest_.empty()) rest_.erase(0, write_until_stuck(setup_.json_fd, rest_));
+  return rest_.empty();
+}
+
+Narrator::~Narrator() {
+  constexpr int kLastTries = 20;
+  for (int i = 0; i < kLastTries && !finish_event() && errno == EAGAIN; ++i) {
+  }
 }
 
 void Narrator::alarm(const std::string& sentence) const {

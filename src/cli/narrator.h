@@ -32,6 +32,10 @@ class Narrator {
     bool people = true;  // Sentences on stderr.
   };
   explicit Narrator(Setup setup);
+  // Gives a slow reader a last chance to have an event whose beginning it has had already.
+  ~Narrator();
+  Narrator(const Narrator&) = delete;
+  Narrator& operator=(const Narrator&) = delete;
 
   // From the grant on, events carry these.
   void granted(const std::string& token);
@@ -54,9 +58,12 @@ class Narrator {
   const Setup& setup() const { return setup_; }
 
  private:
+  bool finish_event() const;
+
   Setup setup_;
   bool terminal_ = false;
   mutable long dropped_ = 0;  // Events that were not written since the last that was.
+  mutable std::string rest_;  // Of an event that was written in part: it comes before any other.
   std::string token_;
   std::chrono::system_clock::time_point since_{};
 };

@@ -114,18 +114,23 @@ std::string place_of(const std::string& store) {
 
 }  // namespace
 
-bool write_unless_stuck(int fd, const std::string& line) {
+std::size_t write_until_stuck(int fd, std::string_view text) {
   constexpr int kPatienceMs = 50;
   // A pipe that is ready has room for as much in one piece.
   constexpr std::size_t kPiece = 4096;
-  for (std::size_t at = 0; at < line.size();) {
+  std::size_t at = 0;
+  while (at < text.size()) {
     pollfd ready{fd, POLLOUT, 0};
-    if (::poll(&ready, 1, kPatienceMs) == 0) return errno = EAGAIN, false;
-    const ssize_t written = ::write(fd, line.data() + at, std::min(kPiece, line.size() - at));
-    if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
+    if (::poll(&ready, 1, kPatienceMs) == 0) return errno = EAGAIN, at;
+    const ssize_t written = ::write(fd, text.data() + at, std::min(kPiece, text.size() - at));
+    if (written < 0 && errno != EINTR && errno != EAGAIN) break;
     if (written > 0) at += static_cast<std::size_t>(written);
   }
-  return true;
+  return at;
+}
+
+bool write_unless_stuck(int fd, const std::string& line) {
+  return write_until_stuck(fd, line) == line.size();
 }
 
 void complain(const std::string& message) { write_unless_stuck(2, "holdfast: " + message + "\n"); }

@@ -1,6 +1,7 @@
 // What the program prints: errors on stderr, tables and JSON on stdout.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,9 @@ namespace holdfast::cli {
 // Writes the line unless its reader does not read: nobody who only listens may hold up a lock.
 // False: it was dropped, after a twentieth of a second (errno is EAGAIN), or cannot be written.
 bool write_unless_stuck(int fd, const std::string& line);
+
+// As above; how much of it was written.
+std::size_t write_until_stuck(int fd, std::string_view text);
 
 // "holdfast: ..." on stderr, made safe for a terminal by the caller where text is foreign.
 void complain(const std::string& message);

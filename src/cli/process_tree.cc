@@ -146,6 +146,13 @@ std::vector<Process> descendants_of(pid_t root, Nanos until) {
   return found;
 }
 
+bool proc_is_ours() {
+  char self[32];
+  const ssize_t n = ::readlink("/proc/self", self, sizeof self);
+  return n > 0 && std::string(self, static_cast<std::size_t>(n)) == std::to_string(::getpid()) &&
+         start_of(::getpid()) != 0;
+}
+
 std::optional<pid_t> parent_of(pid_t pid) {
   const auto stat = read_stat(pid);
   if (!stat) return std::nullopt;

@@ -32,6 +32,9 @@ struct Process {
 // returns what it has found so far.
 std::vector<Process> descendants_of(pid_t root, Nanos until = Nanos::max());
 
+// /proc is there, and tells of our own process ids (not those of a pid namespace around ours).
+bool proc_is_ours();
+
 std::optional<pid_t> parent_of(pid_t pid);
 // As Process::start, of a zombie too; 0: there is no such process.
 std::uint64_t start_of(pid_t pid);

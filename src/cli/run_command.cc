@@ -17,6 +17,7 @@
 #include "src/cli/help.h"
 #include "src/cli/lock_attempt.h"
 #include "src/cli/output.h"
+#include "src/cli/process_tree.h"
 #include "src/cli/self_lock.h"
 #include "src/cli/settings.h"
 #include "src/cli/supervisor.h"
@@ -92,6 +93,12 @@ Result<void> check_json_fd(const RunOptions& options) {
   if (::fcntl(*options.json_fd, F_GETFD) < 0) {
     return invalid("--json-fd " + std::to_string(*options.json_fd) +
                    ": that descriptor is not open (in a shell: --json-fd 3 3>events.jsonl)");
+  }
+  const int mode = ::fcntl(*options.json_fd, F_GETFL);
+  if ((mode & O_PATH) != 0 || (mode & O_ACCMODE) == O_RDONLY) {
+    return invalid("--json-fd " + std::to_string(*options.json_fd) +
+                   ": that descriptor is not open for writing (in a shell: --json-fd 3"
+                   " 3>events.jsonl)");
   }
   // The events are ours to write; the command must not keep the reader waiting.
   if (*options.json_fd > 2) ::fcntl(*options.json_fd, F_SETFD, FD_CLOEXEC);
@@ -199,6 +206,12 @@ int Run::own_failure(const Error& error) const {
 }
 
 int Run::go() {
+  if (!proc_is_ours()) {
+    return own_failure({Errc::kUnsupported,
+                        "/proc does not show the processes of this pid namespace, so 'run' could"
+                        " not find all that the command starts. Mount it anew: 'mount -t proc proc"
+                        " /proc', or 'unshare --mount-proc'"});
+  }
   // Both are forked before the lock library makes its threads.
   auto guard = Guard::start(plan_.guard, signals_);
   if (!guard) return own_failure(guard.error());

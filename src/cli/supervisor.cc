@@ -1,5 +1,6 @@
 #include "src/cli/supervisor.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -157,7 +158,16 @@ void Supervisor::on_spawned(const GuardMessage& message) {
   // The others of a pipeline may need the terminal (a pager does): then the command gets it only
   // when it stops for the want of it.
   if (!shared) give_terminal();
+  let_go_of_standard_streams();
   parts_.guard.go();
+}
+
+// The command has them: whoever reads or writes their other ends is to see when it closes them.
+void Supervisor::let_go_of_standard_streams() const {
+  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO}) {
+    if (null && fd != parts_.narrator.setup().json_fd) ::dup2(null.get(), fd);
+  }
 }
 
 // Somebody of our group that reached for the terminal while the command had it has been stopped,

@@ -49,6 +49,7 @@ class Supervisor {
   void on_signal(int signal);
   void on_message(const GuardMessage& message);
   void on_spawned(const GuardMessage& message);
+  void let_go_of_standard_streams() const;
   void on_stopped(int signal);
   void on_exited(int status);
   void look_at_terminal();

@@ -1,10 +1,12 @@
 """`holdfast run`: exit status, environment, signals, nesting."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 from harness import PROGRAM, CliCase
@@ -88,6 +90,18 @@ class ExitStatusTest(CliCase):
                 if done.returncode:
                     self.assertIn("holdfast: ", done.stderr)
                     self.assertNotIn("internal error", done.stderr)
+
+    def test_a_proc_of_another_pid_namespace_or_none_gives_125(self):
+        for before in (["unshare", "-pf", "--kill-child"],
+                       ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc; exec "$@"', "sh"]):
+            if os.geteuid() != 0 or subprocess.run([*before, "true"], check=False).returncode:
+                self.skipTest("needs the right to make a namespace")
+            with self.subTest(before=before):
+                done = subprocess.run([*before, os.path.abspath(PROGRAM), "run", "job", "--", "echo",
+                                       "ran"], env=self.env, timeout=20, capture_output=True,
+                                      text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+                self.assertIn("mount -t proc", done.stderr)
 
     def test_a_system_without_memory_gives_125(self):
         if self.limited("-v", 60_000, "version").returncode:
@@ -183,6 +197,15 @@ class EnvironmentTest(CliCase):
     def test_standard_input_reaches_the_command(self):
         done = self.holdfast("run", "job", "--", "cat", stdin="from outside")
         self.assertEqual(done.stdout, "from outside")
+
+    def test_nobody_but_the_command_holds_its_input_and_output_open(self):
+        running = self.run_locked("--min-hold", "50s", "job", "--", "echo", "over", stdin=-1)
+        running.event("exited")
+        self.assertEqual(running.process.stdout.read(), b"over\n")
+        with self.assertRaises(BrokenPipeError):
+            os.write(running.process.stdin.fileno(), b"x")
+        self.assertIsNone(running.process.poll())
+        running.process.stdout.close()
 
     def test_blocked_and_ignored_signals_are_as_before(self):
         done = self.holdfast("run", "job", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status")
@@ -385,6 +408,15 @@ class EventsTest(CliCase):
         self.assertEqual(
             self.holdfast("run", "--json-fd", "77", "job", "--", "true").returncode, 125)
 
+    def test_a_descriptor_that_is_open_for_reading_only_is_refused(self):
+        read_end, write_end = os.pipe()
+        done = self.holdfast("run", "--json-fd", str(read_end), "job", "--", "true",
+                             pass_fds=(read_end,))
+        os.close(read_end)
+        os.close(write_end)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("not open for writing", done.stderr)
+
     def test_a_reader_that_goes_away_does_no_harm(self):
         read_end, write_end = os.pipe()
         os.close(read_end)
@@ -392,6 +424,22 @@ class EventsTest(CliCase):
                              pass_fds=(write_end,))
         os.close(write_end)
         self.assertEqual(done.returncode, 0)
+
+    def test_a_long_event_is_whole_however_slowly_it_is_read(self):
+        read_end, write_end = os.pipe()
+        fcntl.fcntl(write_end, 1031, 4096)  # F_SETPIPE_SZ
+        process = subprocess.Popen(
+            [PROGRAM, "run", "--ttl", "600ms", "--reason", "\x01" * 1000, "--json-fd",
+             str(write_end), "job", "--", "sleep", "0.7"], env=self.env, pass_fds=(write_end,))
+        os.close(write_end)
+        self.until(lambda: self.holdfast("inspect", "--json", "job").stdout.count("sleep"), "held")
+        time.sleep(0.4)  # It is to find the reader slow.
+        with os.fdopen(read_end, "rb") as reader:
+            lines = reader.read().splitlines()
+        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(json.loads(lines[0])["event"], "acquired")
+        self.assertEqual(json.loads(lines[-1])["event"], "released")
+        self.assertTrue(all(json.loads(line)["reason"] for line in lines))
 
     def test_a_reader_that_does_not_read_holds_nothing_up(self):
         read_end, write_end = os.pipe()

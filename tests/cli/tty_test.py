@@ -193,6 +193,14 @@ class TerminalTest(CliCase):
         self.shell.run("at last")
         self.shell.expect("\nread at last\n")
 
+    def test_hold_in_the_background_does_not_wake_for_what_is_typed(self):
+        self.shell.run("$HOLDFAST hold job & sleep 1.5; ps -o cputimes= -o comm= -p $!;"
+                       " awk '{print \"ticks\", $14 + $15, \"over\"}' /proc/$!/stat")
+        self.shell.expect("held job")
+        self.shell.send("typed ahead\n")
+        ticks = int(self.shell.expect(r"ticks (\d+) over\n").group(1))
+        self.assertLess(ticks, 50)
+
     def stopped_job(self):
         self.shell.run("jobs; echo listed")
         return "Stopped" in self.shell_text_until("listed\n")
