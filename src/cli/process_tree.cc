@@ -179,6 +179,15 @@ GroupPeers group_peers() {
   return peers;
 }
 
+bool group_has_parent_in_session() {
+  const auto all = all_stats();
+  return std::any_of(all.begin(), all.end(), [](const Stat& stat) {
+    if (stat.process.group != ::getpgrp() || stat.process.parent <= 1) return false;
+    const pid_t parent = stat.process.parent;
+    return ::getpgid(parent) != ::getpgrp() && ::getsid(parent) == ::getsid(0);
+  });
+}
+
 bool has_pending(pid_t pid, int signal) {
   const std::string path = "/proc/" + std::to_string(pid) + "/status";
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

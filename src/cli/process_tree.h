@@ -50,6 +50,10 @@ struct GroupPeers {
 };
 GroupPeers group_peers();
 
+// As the kernel sees it: a member of our group has a parent in another group of our session. With a
+// `run` around us that is its anchor.
+bool group_has_parent_in_session();
+
 struct SignalOutcome {
   int signalled = 0;
   std::vector<pid_t> refused;  // It runs as another user.

@@ -18,7 +18,8 @@ bool own_group_is_orphaned() {
     if (!parent) return true;
     pid = *parent;
   }
-  return pid <= 0 || ::getsid(pid) != ::getsid(0);
+  if (pid > 0 && ::getsid(pid) == ::getsid(0)) return false;
+  return !group_has_parent_in_session();
 }
 
 Terminal::Terminal() : fd_(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)) {}

@@ -108,6 +108,19 @@ class TerminalTest(CliCase):
         self.shell.run("echo status=$?")
         self.shell.expect("status=0\n")
 
+    def test_ctrl_z_stops_nested_runs_and_fg_goes_on(self):
+        self.shell.run("$HOLDFAST run job -- $HOLDFAST run inner --"
+                       " sh -c 'echo on; read line; echo \"read $line\"'")
+        self.shell.expect("\non\n")
+        self.shell.send("\x1a")
+        self.shell.expect(r"Stopped[^\n]*\n")
+        self.shell.expect(PROMPT)
+        self.shell.run("fg")
+        self.shell.expect("run job")
+        self.shell.run("after fg")
+        self.shell.expect("\nread after fg\n")
+        self.shell.expect(PROMPT)
+
     def test_a_whole_pipeline_stops_and_goes_on(self):
         self.shell.run("$HOLDFAST run job -- sh -c 'echo on >&2; read line; echo \"read $line\"'"
                        " | cat")
