@@ -19,6 +19,7 @@ struct StoreContext {
   Listener* listener = nullptr;    // Outlives the store.
   std::string owner;               // The client's own id, unique in the world.
   asio::io_context* io = nullptr;  // The loop's own, for stores that talk to sockets.
+  std::string name_space{};        // What all names begin with: rights may end there.
 };
 
 // `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.

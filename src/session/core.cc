@@ -53,8 +53,9 @@ Core::Core(CoreOptions options)
 Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::StoreUrl url,
                                          CoreOptions options) {
   std::shared_ptr<Core> core(new Core(std::move(options)), &Core::dispose);
-  auto store = factory(std::move(url), port::StoreContext{&core->loop_, core.get(),
-                                                          core->owner_.owner, &core->loop_.io()});
+  auto store =
+      factory(std::move(url), port::StoreContext{&core->loop_, core.get(), core->owner_.owner,
+                                                 &core->loop_.io(), core->options_.name_space});
   if (!store) return store.error();
   core->store_ = *std::move(store);
   return core;

@@ -113,5 +113,53 @@ TEST_F(RedisDoctorTest, AUserWithoutARightToWriteIsToldSo) {
   EXPECT_EQ(found->severity, Severity::kProblem) << found->what;
 }
 
+TEST_F(RedisDoctorTest, RightsThatEndAtTheNamespaceSuffice) {
+  start({.users = {"holdfast on >pass ~hf1:{billing/* &hf1:* +@all"}});
+  const auto url =
+      server_->url({.user = "holdfast", .password = "pass", .query = {{"ns", "billing"}}});
+  const auto found = finding("rights", url);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->severity, Severity::kOk) << found->what;
+}
+
+TEST_F(RedisDoctorTest, ARightThatOnlyAQueueNeedsIsMissed) {
+  start({.users = {"holdfast on >pass ~hf1:* &* +@all -zrank"}});
+  const auto found = finding("rights", server_->url({.user = "holdfast", .password = "pass"}));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->severity, Severity::kProblem) << found->what;
+}
+
+TEST_F(RedisDoctorTest, WhatCannotBeSeenIsNotTakenForGood) {
+  start({.maxmemory = "64mb",
+         .maxmemory_policy = "allkeys-lru",
+         .users = {"holdfast on >pass ~hf1:* &* +@all -info -config"}});
+  const auto found = finding("eviction", server_->url({.user = "holdfast", .password = "pass"}));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->severity, Severity::kProblem) << found->what;
+}
+
+TEST_F(RedisDoctorTest, TheTrialLeavesNothingBehind) {
+  start();
+  ASSERT_TRUE(finding("rights"));
+  EXPECT_EQ(server_->must({"DBSIZE"}).integer, 0);
+}
+
+TEST_F(RedisDoctorTest, ADamagedLockHidesNoOther) {
+  start();
+  auto client = Client::connect(server_->url());
+  ASSERT_TRUE(client);
+  const auto lease = client->mutex("good").acquire();
+  ASSERT_TRUE(lease) << lease.error().message();
+  server_->must({"SET", "hf1:{bad}", "1 held garbage"});
+  server_->must({"SET", "hf1:{worse}", "1 free garbage"});
+  const auto locks = client->list();
+  ASSERT_TRUE(locks) << locks.error().message();
+  ASSERT_EQ(locks->size(), 1U);
+  EXPECT_EQ(locks->front().name, "good");
+  const auto tried = client->mutex("worse").try_acquire();
+  ASSERT_FALSE(tried);
+  EXPECT_EQ(tried.error().code(), Errc::kCorruptState) << tried.error().message();
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -88,8 +88,10 @@ class Examination : public std::enable_shared_from_this<Examination> {
     if (tried) {
       add(Severity::kOk, topic, good);
     } else {
-      add(Severity::kProblem, topic, tried.error().message(),
-          "give the user the rights that docs/stores/redis.md names");
+      const bool denied = tried.error().code() == Errc::kPermissionDenied;
+      add(Severity::kProblem, denied ? topic : "trial", tried.error().message(),
+          denied ? "give the user the rights that docs/stores/redis.md names"
+                 : "a lock cannot be taken and given back now: see what the server says");
     }
   }
 
@@ -154,7 +156,12 @@ void Examination::judge_server() {
 void Examination::judge_memory() {
   const std::string policy(may_config_ ? fact("config maxmemory-policy")
                                        : fact("maxmemory_policy"));
-  if (policy.empty()) return;
+  if (policy.empty()) {
+    add(Severity::kProblem, "eviction",
+        "whether the server evicts locks that are held cannot be seen with this user's rights",
+        "run the doctor as a user with +info +config|get");
+    return;
+  }
   if (policy == "noeviction") {
     add(Severity::kOk, "eviction", "maxmemory-policy is noeviction: no lock is ever evicted");
   } else if (fact("maxmemory") == "0") {

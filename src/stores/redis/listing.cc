@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::size_t kBatch = 256;
 
+bool is_damaged(const Error& error) {
+  return error.code() == Errc::kCorruptState || error.code() == Errc::kVersionMismatch;
+}
+
 // SCAN, then MGET of what it found, again and again; then an inspection of each lock in use.
 class Listing : public std::enable_shared_from_this<Listing> {
  public:
@@ -78,7 +82,10 @@ class Listing : public std::enable_shared_from_this<Listing> {
   }
 
   void on_lock(std::size_t i, Result<std::optional<LockInfo>> lock) {
-    if (!lock) {
+    if (!lock && is_damaged(lock.error())) {
+      // The others are listed all the same.
+      access_.alarm(lock.error().message());
+    } else if (!lock) {
       if (!failure_) failure_ = lock.error();
     } else {
       batch_[i].second = *std::move(lock);

@@ -24,6 +24,8 @@ struct ListingAccess {
   std::function<void(std::string name, base::BootInstant deadline,
                      port::Done<std::optional<LockInfo>> done)>
       inspect;
+  // Of a lock that is left out, because what is stored of it cannot be read.
+  std::function<void(std::string line)> alarm;
 };
 
 // `done` gets at most `limit` locks, by name. Runs on the loop.

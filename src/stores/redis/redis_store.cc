@@ -1,6 +1,7 @@
 #include "src/stores/redis/redis_store.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <string>
 #include <unordered_set>
@@ -85,6 +86,7 @@ class RedisStore final : public port::Store {
   RedisStore(redis::RemotePtr remote, const port::StoreContext& context, RedisTuning tuning)
       : loop_(context.loop),
         listener_(context.listener),
+        name_space_(context.name_space),
         tuning_(std::move(tuning)),
         address_(remote->address.display()),
         client_(base::to_hex(base::random_128().high, 0).substr(0, 16)),
@@ -196,7 +198,8 @@ class RedisStore final : public port::Store {
                 Done<Reply> then) { read(words, until, std::move(then)); },
          [this](std::string name, base::BootInstant until, Done<std::optional<LockInfo>> then) {
            inspect(std::move(name), until, std::move(then));
-         }},
+         },
+         [this](std::string line) { listener_->on_alarm(std::move(line)); }},
         std::move(prefix), limit, deadline, std::move(done));
   }
 
@@ -333,11 +336,11 @@ class RedisStore final : public port::Store {
 
   // By its hash, and whole where the server does not know it (after a restart or a fail-over).
   void run(ScriptCall script, base::BootInstant deadline, Done<Reply> done) {
-    redis::Command command{script.by_hash(), script.reads_only()};
+    redis::Command command{as_known(script), script.reads_only()};
     pipeline_.send(std::move(command), deadline,
                    [this, script = std::move(script), deadline,
                     done = std::move(done)](Result<Reply> reply) mutable {
-                     if (!redis::is_unknown_script(reply)) {
+                     if (!note_known(script, reply)) {
                        return done(redis::checked(std::move(reply), address_));
                      }
                      pipeline_.send({script.whole(), script.reads_only()}, deadline,
@@ -347,12 +350,29 @@ class RedisStore final : public port::Store {
                    });
   }
 
+  // Whole until the server is seen to know it: requests that the server refuses because it does not
+  // are sent again, and others would overtake them meanwhile.
+  std::string as_known(const ScriptCall& script) const {
+    return known_[index_of(script)] ? script.by_hash() : script.whole();
+  }
+
+  // True: it must be sent whole.
+  bool note_known(const ScriptCall& script, const Result<Reply>& reply) {
+    const bool unknown = redis::is_unknown_script(reply);
+    if (reply && known_[index_of(script)] == unknown) known_[index_of(script)] = !unknown;
+    return unknown;
+  }
+
+  static std::size_t index_of(const ScriptCall& script) {
+    return static_cast<std::size_t>(script.name());
+  }
+
   // On the calling thread; nullopt: another is using the connection for that.
   std::optional<Result<Reply>> run_here(const ScriptCall& script, base::BootInstant deadline) {
     auto turn = direct_.try_take();
     if (!turn) return std::nullopt;
-    auto replies = turn->call(script.by_hash(), 1, deadline);
-    if (replies && is_unknown_script(replies->front())) {
+    auto replies = turn->call(as_known(script), 1, deadline);
+    if (replies && note_known(script, replies->front())) {
       replies = turn->call(script.whole(), 1, deadline);
     }
     if (!replies) return Result<Reply>(replies.error());
@@ -486,26 +506,47 @@ class RedisStore final : public port::Store {
     }
   }
 
-  // For the doctor: a lock that nobody else asks for is taken, given a value and given back.
+  // For the doctor: two tickets of a lock that nobody else asks for, the second handed what the
+  // first gives back; then its keys are removed.
   void try_lock(base::BootInstant deadline, Done<void> done) {
-    port::AcquireRequest request;
-    request.name = "holdfast-doctor/" + client_;
-    request.id = {base::random_128().high, base::random_128().low};
-    request.ttl = request.waiter_ttl = std::chrono::seconds(1);
-    request.deadline = deadline;
-    request.issue = 1;
-    const port::TicketRequest holder{request.name, request.id, deadline, request.issue};
-    send_acquire(std::move(request), [this, holder, done = std::move(done)](
-                                         const Result<TicketState>& state) mutable {
-      if (!state) return done(state.error());
-      set_value(holder, "tried", [this, holder, done = std::move(done)](const Result<bool>& set) {
-        end("release", holder, [set, done](const Result<EndStatus>& ended) {
-          if (!set) return done(set.error());
-          if (!ended) return done(ended.error());
-          done({});
+    const std::string name =
+        (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + client_;
+    const auto ticket = [&](std::uint64_t issue) {
+      return port::TicketRequest{
+          name, {base::random_128().high, base::random_128().low}, deadline, issue};
+    };
+    const auto first = ticket(1);
+    const auto second = ticket(2);
+    auto finish = [this, name, done = std::move(done)](std::optional<Error> failure) {
+      const std::string key = redis::record_key(name);
+      read({"DEL", key, key + ":v", key + ":m"}, base::BootClock::now() + std::chrono::seconds(1),
+           [done, failure](const Result<Reply>&) { failure ? done(*failure) : done({}); });
+    };
+    try_ticket(first, [this, first, second, finish](const Result<TicketState>& held) {
+      if (!held) return finish(held.error());
+      set_value(first, "tried", [this, first, second, finish](const Result<bool>& set) {
+        if (!set) return finish(set.error());
+        try_ticket(second, [this, first, second, finish](const Result<TicketState>& waits) {
+          if (!waits) return finish(waits.error());
+          end("release", first, [this, second, finish](const Result<EndStatus>& given) {
+            if (!given) return finish(given.error());
+            end("release", second, [finish](const Result<EndStatus>& ended) {
+              finish(ended ? std::nullopt : std::optional<Error>(ended.error()));
+            });
+          });
         });
       });
     });
+  }
+
+  void try_ticket(const port::TicketRequest& ticket, Done<TicketState> done) {
+    port::AcquireRequest request;
+    request.name = ticket.name;
+    request.id = ticket.id;
+    request.issue = ticket.issue;
+    request.deadline = ticket.deadline;
+    request.ttl = request.waiter_ttl = std::chrono::seconds(1);
+    send_acquire(std::move(request), std::move(done));
   }
 
   // --- On the loop.
@@ -538,9 +579,11 @@ class RedisStore final : public port::Store {
 
   port::Loop* const loop_;
   port::Listener* const listener_;
+  const std::string name_space_;
   const RedisTuning tuning_;
   const std::string address_;
   const std::string client_;  // Names this store object on the server.
+  std::array<std::atomic<bool>, redis::kScripts> known_{};  // To the server, as far as we saw.
 
   std::atomic<int> subscribing_{0};  // Acquires that find out whether they must wait.
 

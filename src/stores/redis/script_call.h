@@ -32,6 +32,7 @@ class ScriptCall {
   std::string by_hash() const;
   // EVAL, which also leaves the script with the server.
   std::string whole() const;
+  ScriptName name() const { return name_; }
   bool reads_only() const { return name_ == ScriptName::kInspect; }
 
  private:

@@ -12,8 +12,6 @@
 namespace holdfast::stores::redis {
 namespace {
 
-constexpr std::size_t kCount = 8;
-
 std::string sha1_of(const std::string& text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
@@ -49,7 +47,7 @@ Script assemble(std::string_view source, ScriptClock clock) {
   return script;
 }
 
-using Scripts = std::array<Script, kCount>;
+using Scripts = std::array<Script, kScripts>;
 
 Scripts assemble_all(ScriptClock clock) {
   return {assemble(script_texts::kAcquire, clock),  assemble(script_texts::kEnd, clock),

@@ -4,6 +4,7 @@
 // Thread-safety: constants.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ enum class ScriptName : std::uint8_t {
   kSetValue,
   kInspect,
 };
+inline constexpr std::size_t kScripts = 8;
 
 // Whose time a script reads.
 enum class ScriptClock : std::uint8_t {
