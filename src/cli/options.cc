@@ -72,7 +72,9 @@ std::vector<std::string> split(const std::string& text) {
 std::pair<Arguments, Arguments> split_at_command(const Arguments& arguments) {
   auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const auto words = arguments.end() - dashes;
-  if (words > 2 && dashes[1].substr(0, 1) == "-" && dashes[2] == "--") dashes += 2;
+  // Where nothing stands before the dashes, no name does.
+  const bool first = dashes == arguments.begin();
+  if (words > 2 && (first || dashes[1].substr(0, 1) == "-") && dashes[2] == "--") dashes += 2;
   const auto command = dashes == arguments.end() ? dashes : dashes + 1;
   return {{arguments.begin(), dashes}, {command, arguments.end()}};
 }

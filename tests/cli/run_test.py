@@ -282,6 +282,12 @@ class NestingTest(CliCase):
         self.assertEqual(done.returncode, 125)
         self.assertIn("-- -x", done.stderr)
 
+    def test_any_name_may_stand_between_dashes(self):
+        for name in ("job", "--", "-", "a b"):
+            with self.subTest(name=name):
+                done = self.holdfast("run", "--", name, "--", "printenv", "HOLDFAST_NAME")
+                self.assertEqual((done.returncode, done.stdout), (0, name + "\n"), done.stderr)
+
     def test_impossible_names_are_refused(self):
         for name in ["", "n" * 257, "a\x01b", "a/../b", b"\xff\xfe"]:
             with self.subTest(name=name):
