@@ -213,12 +213,14 @@ class TestClient {
         [&](auto done) { store->list(prefix, limit, soon(), done); });
   }
 
+  // The loop goes first of the two: what is still in it may be a push.
+  Pushes pushes;
+
  private:
   TestClient() = default;
   TestLoop loop_;
 
  public:
-  Pushes pushes;
   std::unique_ptr<port::Store> store;
 };
 
