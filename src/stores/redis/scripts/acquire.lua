@@ -85,7 +85,7 @@ local function enter(granted)
   if granted then grant(ticket) else write(ticket) end
 end
 
-open(KEYS[1])
+open(KEYS[1], record)
 expire()
 local known = read(id)
 local answer

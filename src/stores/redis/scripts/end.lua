@@ -16,7 +16,7 @@ local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 
 --@lock
 
-open(KEYS[1])
+open(KEYS[1], record)
 expire()
 local ticket = read(ARGV[1])
 local answer

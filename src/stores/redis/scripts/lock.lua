@@ -148,14 +148,15 @@ local function open_many(record)
     lock.base, lock.shrink = 'f', 0, 0, 0, 0, 0, '-', '-', '-'
 end
 
-local function open(key)
+-- `record`: what the short way has read already.
+local function open(key, record)
   K, T, H, W, Q, M = key, key .. ':t', key .. ':h', key .. ':w', key .. ':q', key .. ':m'
   lock = {
     token = ZERO, client = NOBODY, issue = ZERO, family = 'e', policy = 'f', capacity = 1, next = 1,
     exclusive = 0, shared = 0, permits = 0, tickets = 0, waiters = 0, upgrade = '-', base = '-',
     shrink = '-', refreshed = 0,
   }
-  local record = call('GET', key)
+  record = record or call('GET', key)
   lock.record = record
   local form = record and sub(record, 1, 7)
   if form ~= '1 many ' then call('DEL', T, H, W, Q) end  -- What an evicted record left behind.
