@@ -5,57 +5,22 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/faults/dead_waiters.h"
 #include "tests/faults/process_harness.h"
 
 namespace holdfast::faults {
 namespace {
 
 constexpr milliseconds kLease = 1s;
-constexpr std::size_t kQueue = 5;
-
-struct Deaths {
-  const char* name;
-  std::vector<std::size_t> dead;
-  friend void PrintTo(const Deaths& deaths, std::ostream* out) { *out << deaths.name; }
-};
 
 class DeadWaiterTest : public testing::TestWithParam<Deaths> {};
 
-INSTANTIATE_TEST_SUITE_P(Places, DeadWaiterTest,
-                         testing::Values(Deaths{"Head", {0}}, Deaths{"Middle", {2}},
-                                         Deaths{"End", {4}}, Deaths{"HeadMiddleAndEnd", {0, 2, 4}}),
+INSTANTIATE_TEST_SUITE_P(Places, DeadWaiterTest, all_places_of_death(),
                          [](const auto& each) { return each.param.name; });
 
-// The detour through dead waiters costs one lease, however many have died: theirs end together.
 TEST_P(DeadWaiterTest, TheOthersGetItInOrderWithinTheDeadOnesLease) {
   const TempFolder folder;
-  ActorProcess holder(folder.url());
-  const Line held = holder.ask("acquire a 1000");
-  ASSERT_EQ(held.word, "granted");
-  std::vector<std::unique_ptr<ActorProcess>> queue;
-  for (std::size_t i = 0; i < kQueue; ++i) {
-    queue.push_back(std::make_unique<ActorProcess>(folder.url()));
-    const Line queued = queue.back()->queue_up("a", kLease);
-    ASSERT_EQ(queued.number("ahead"), static_cast<std::int64_t>(i));
-  }
-  for (const std::size_t i : GetParam().dead) queue[i].reset();
-  const Line released = holder.ask("release");
-  ASSERT_EQ(released.word, "ok");
-
-  std::string token = held.get("token");
-  std::int64_t freed = released.number("invoked");
-  for (const auto& waiter : queue) {
-    if (!waiter) continue;
-    const Line granted = waiter->answer();
-    ASSERT_EQ(granted.word, "granted") << granted.get("text");
-    EXPECT_GE(granted.number("at"), freed) << "out of order";
-    EXPECT_LE(granted.number("at") - released.number("invoked"), ns(kLease + 1s));
-    EXPECT_GT(granted.get("token"), token);
-    token = granted.get("token");
-    const Line done = waiter->ask("release");
-    ASSERT_EQ(done.word, "ok") << done.get("text");
-    freed = done.number("invoked");
-  }
+  expect_that_dead_waiters_cost_one_lease(folder.url(), GetParam().dead);
 }
 
 // A holder; one that waits and will be stopped; and another that waits behind it.

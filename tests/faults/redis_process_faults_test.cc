@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/faults/dead_waiters.h"
 #include "tests/faults/redis_harness.h"
 
 namespace holdfast::faults {
@@ -75,46 +76,14 @@ TEST_F(RedisProcessFaultsTest, AStoppedHolderKnowsItsLossAndItsLateRequestsChang
   EXPECT_EQ(second.ask("release").word, "ok");
 }
 
-struct Deaths {
-  const char* name;
-  std::vector<std::size_t> dead;
-};
-
 class RedisDeadWaiterTest : public RedisProcessFaultsTest,
                             public testing::WithParamInterface<Deaths> {};
 
-INSTANTIATE_TEST_SUITE_P(Places, RedisDeadWaiterTest,
-                         testing::Values(Deaths{"Head", {0}}, Deaths{"Middle", {2}},
-                                         Deaths{"End", {4}}, Deaths{"HeadMiddleAndEnd", {0, 2, 4}}),
+INSTANTIATE_TEST_SUITE_P(Places, RedisDeadWaiterTest, all_places_of_death(),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_P(RedisDeadWaiterTest, TheOthersGetItInOrderWithinTheDeadOnesLease) {
-  constexpr milliseconds kLease = 1s;
-  ActorProcess holder(url());
-  const Line held = holder.ask("acquire a 1000");
-  ASSERT_EQ(held.word, "granted");
-  std::vector<std::unique_ptr<ActorProcess>> queue;
-  for (std::int64_t i = 0; i < 5; ++i) {
-    queue.push_back(std::make_unique<ActorProcess>(url()));
-    ASSERT_EQ(queue.back()->queue_up("a", kLease).number("ahead"), i);
-  }
-  for (const std::size_t i : GetParam().dead) queue[i].reset();
-  const Line released = holder.ask("release");
-  ASSERT_EQ(released.word, "ok");
-  std::string token = held.get("token");
-  std::int64_t freed = released.number("invoked");
-  for (const auto& waiter : queue) {
-    if (!waiter) continue;
-    const Line granted = waiter->answer();
-    ASSERT_EQ(granted.word, "granted") << granted.get("text");
-    EXPECT_GE(granted.number("at"), freed) << "out of order";
-    EXPECT_LE(granted.number("at") - released.number("invoked"), ns(kLease + 1s));
-    EXPECT_GT(granted.get("token"), token);
-    token = granted.get("token");
-    const Line done = waiter->ask("release");
-    ASSERT_EQ(done.word, "ok") << done.get("text");
-    freed = done.number("invoked");
-  }
+  expect_that_dead_waiters_cost_one_lease(url(), GetParam().dead);
 }
 
 // --- fork()
