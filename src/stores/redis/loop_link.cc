@@ -1,5 +1,6 @@
 #include "src/stores/redis/loop_link.h"
 
+#include <future>
 #include <system_error>
 #include <utility>
 
@@ -310,6 +311,16 @@ void LoopLink::close_wire() {
   out_.clear();
   out_sent_ = 0;
   loading_ = false;
+}
+
+void run_on_loop(asio::io_context& io, const std::function<void()>& task) {
+  if (io.get_executor().running_in_this_thread()) return task();
+  std::promise<void> ended;
+  asio::post(io, [&task, &ended] {
+    task();
+    ended.set_value();
+  });
+  ended.get_future().wait();
 }
 
 }  // namespace holdfast::stores::redis

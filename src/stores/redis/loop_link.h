@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -111,5 +112,9 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   std::uint64_t handed_over_ = 0;
   std::uint64_t writes_ = 0;
 };
+
+// Runs `task` on the loop and waits for its end; at once where this is the loop's thread. The loop
+// must be running: from a thread that it waits for, this never ends.
+void run_on_loop(asio::io_context& io, const std::function<void()>& task);
 
 }  // namespace holdfast::stores::redis

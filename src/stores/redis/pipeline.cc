@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <new>
 #include <optional>
 #include <utility>
@@ -307,13 +306,7 @@ void Pipeline::Impl::shut() {
 
 void Pipeline::Impl::close() {
   if (abandoned_ || closed_.exchange(true)) return;
-  if (io_.get_executor().running_in_this_thread()) return shut();
-  std::promise<void> ended;
-  asio::post(io_, [self = shared_from_this(), &ended] {
-    self->shut();
-    ended.set_value();
-  });
-  ended.get_future().wait();
+  run_on_loop(io_, [self = shared_from_this()] { self->shut(); });
 }
 
 void Pipeline::Impl::abandon() noexcept {

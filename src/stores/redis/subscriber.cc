@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <new>
 #include <utility>
 #include <vector>
@@ -204,13 +203,7 @@ void Subscriber::Impl::shut() {
 
 void Subscriber::Impl::close() {
   if (abandoned_ || closed_.exchange(true)) return;
-  if (io_.get_executor().running_in_this_thread()) return shut();
-  std::promise<void> ended;
-  asio::post(io_, [self = shared_from_this(), &ended] {
-    self->shut();
-    ended.set_value();
-  });
-  ended.get_future().wait();
+  run_on_loop(io_, [self = shared_from_this()] { self->shut(); });
 }
 
 Subscriber::Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events)
