@@ -52,7 +52,7 @@ def layer_of(path, table):
     """The layer of a source file or of an include path; None: not one of ours."""
     if path.startswith("holdfast/") or path.startswith("include/holdfast/"):
         return "public"
-    if not path.startswith(("src/", "lab/")):
+    if not path.startswith(("src/", "lab/", "tests/support/")):
         return None
     folders = path.removeprefix("src/").split("/")[:-1]
     while folders:
