@@ -49,7 +49,8 @@ bool is_stale(const Node& now, ModeKind mode, Token token, const Id& id) {
 }
 
 Error trouble(const std::string& what, const std::string& path) {
-  return {Errc::kUnavailable, "resource: cannot " + what + " " + path + ": " + std::strerror(errno)};
+  return {Errc::kUnavailable,
+          "resource: cannot " + what + " " + path + ": " + std::strerror(errno)};
 }
 
 }  // namespace

@@ -202,8 +202,8 @@ class HoldfastSubject : public Subject {
   }
 
   Acquired granted(Lease lease, const Ask& ask, Listener& listener) {
-    return {Outcome::kGranted, std::make_unique<HeldLease>(std::move(lease), ask.ttl, listener,
-                                                           lookout_, offset_)};
+    return {Outcome::kGranted,
+            std::make_unique<HeldLease>(std::move(lease), ask.ttl, listener, lookout_, offset_)};
   }
 
   const SubjectSetup setup_;
