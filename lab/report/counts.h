@@ -1,0 +1,22 @@
+// What a history holds, in numbers.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/history/history.h"
+
+namespace holdfast::lab {
+
+struct Counts {
+  std::size_t operations = 0;  // Calls that were invoked.
+  std::size_t processes = 0;   // That did at least one.
+  // How often each fault began, by name; also "death" of a process and "memory lost" of a store.
+  std::vector<std::pair<std::string, std::size_t>> faults;
+};
+
+Counts count(const History& history);
+
+}  // namespace holdfast::lab
