@@ -72,7 +72,7 @@ void write_json(const JudgedRun& run, std::ostream& out) {
                      {"holdfast", run.facts.holdfast},
                      {"replay", run.facts.replay},
                      {"duration_ns", run.facts.duration_ns},
-                     {"as_expected", as_expected(run.facts, run.verdict)},
+                     {"as_expected", as_expected(run.facts.expected, run.verdict)},
                      {"operations", counts.operations},
                      {"acquisitions", run.verdict.acquisitions},
                      {"events", run.verdict.events},

@@ -106,7 +106,7 @@ RunFacts facts() {
   facts.holdfast = "0.1.0";
   facts.duration_ns = 400 * kMs;
   facts.replay = "holdfast-lab run scenarios/broken.toml --seed 18446744073709551615";
-  facts.expected[static_cast<std::size_t>(Class::kV1)] = Expected::kRequired;
+  facts.expected[static_cast<std::size_t>(Class::kV1)] = Expected::kMust;
   facts.processes[2] = "bob & <sons>";
   return facts;
 }
@@ -165,13 +165,13 @@ TEST_F(ReportTest, ThePageNamesTheClassesTheEventsAndTheWayToRunItAgain) {
 TEST_F(ReportTest, WhatMustBeSeenAndIsNotIsAFailureToo) {
   RunFacts expecting = facts();
   for (std::size_t i = 0; i < kClasses; ++i) {
-    expecting.expected[i] = verdict_.counts[i] > 0 ? Expected::kRequired : Expected::kForbidden;
+    expecting.expected[i] = verdict_.counts[i] > 0 ? Expected::kMust : Expected::kNone;
   }
-  EXPECT_TRUE(as_expected(expecting, verdict_));
-  expecting.expected[static_cast<std::size_t>(Class::kOrphaned)] = Expected::kAllowed;
-  EXPECT_TRUE(as_expected(expecting, verdict_));
-  expecting.expected[static_cast<std::size_t>(Class::kOrphaned)] = Expected::kRequired;
-  EXPECT_FALSE(as_expected(expecting, verdict_));
+  EXPECT_TRUE(as_expected(expecting.expected, verdict_));
+  expecting.expected[static_cast<std::size_t>(Class::kOrphaned)] = Expected::kMay;
+  EXPECT_TRUE(as_expected(expecting.expected, verdict_));
+  expecting.expected[static_cast<std::size_t>(Class::kOrphaned)] = Expected::kMust;
+  EXPECT_FALSE(as_expected(expecting.expected, verdict_));
 }
 
 TEST_F(ReportTest, TheTimelineIsWellFormedAndDrawsEveryViolation) {

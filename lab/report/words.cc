@@ -82,14 +82,14 @@ void print_verdict(const JudgedRun& run, std::ostream& out) {
   for (std::size_t i = 0; i < kClasses; ++i) {
     const Expected expected = run.facts.expected[i];
     const std::size_t seen = run.verdict.counts[i];
-    const std::string_view missing =
-        expected == Expected::kRequired ? "**not seen**" : "**violated**";
+    const std::string_view missing = expected == Expected::kMust ? "**not seen**" : "**violated**";
     out << "| " << name_of(static_cast<Class>(i)) << " | " << meaning_of(static_cast<Class>(i))
         << " | " << name_of(expected) << " | " << seen << " | "
         << (as_expected(expected, seen) ? "ok" : missing) << " |\n";
   }
   out << "\n"
-      << (as_expected(run.facts, run.verdict) ? "As expected." : "**Not as expected.**") << "\n";
+      << (as_expected(run.facts.expected, run.verdict) ? "As expected." : "**Not as expected.**")
+      << "\n";
 }
 
 void print_violations(const JudgedRun& run, std::ostream& out) {
