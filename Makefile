@@ -6,7 +6,7 @@ export JOBS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build test test-newer check-all bench install clean setup setup-test format
+.PHONY: help demo build test test-newer check-all fuzz bench install clean setup setup-test format
 
 help:  ## list the targets
 	@echo 'Holdfast: make TARGET'
@@ -26,6 +26,11 @@ test: setup-test  ## install what the tests need, build and run all of them
 check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
 	@scripts/setup build test check
 	@scripts/check-all
+
+SECONDS ?= 60
+fuzz:  ## feed every decoder garbage for SECONDS (60) each
+	@scripts/setup build test fuzz
+	@scripts/fuzz $(SECONDS)
 
 test-newer: setup-test  ## the Redis tests against Redis 8 and Valkey, which come from Debian 13
 	@scripts/test-newer

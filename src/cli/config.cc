@@ -144,7 +144,7 @@ Result<void> read_file(const std::string& file, bool must_exist, Config& into) {
     return read_table(toml::parse(text), printable(file), into);
   } catch (const toml::parse_error& error) {
     return Error(Errc::kInvalidArgument,
-                 place(error.source(), printable(file)) + ": " + std::string(error.description()));
+                 place(error.source(), printable(file)) + ": " + printable(error.description()));
   }
 }
 
@@ -232,14 +232,32 @@ void each_option(std::string_view url, Visit visit) {
   }
 }
 
+// `depth`: how often it was decoded, or stood as an option in another one.
+bool may_hold_secret(std::string text, int depth) {
+  for (; depth < 4; ++depth) {
+    if (userinfo(text).find(':') != std::string_view::npos) return true;
+    if (may_hold_split_secret(text)) return true;
+    bool found = false;
+    each_option(text, [&](std::string_view key, std::string_view value, std::string_view) {
+      found = found || is_secret_key(key) || may_hold_secret(url_decoded(value), depth + 1);
+    });
+    if (found) return true;
+    std::string decoded = url_decoded(text);
+    if (decoded == text) return false;
+    text = std::move(decoded);
+  }
+  return true;  // Nested deeper than anything sensible: assume the worst.
+}
+
 }  // namespace
 
 std::string url_decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
+    unsigned char value = 0;
+    const char* const digits = text.data() + i + 1;
     if (text[i] == '%' && i + 2 < text.size() &&
-        std::sscanf(std::string(text.substr(i + 1, 2)).c_str(), "%2x", &value) == 1) {
+        std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
       out += static_cast<char>(value);
       i += 2;
     } else {
@@ -270,32 +288,18 @@ Result<StoreChoice> choose_store(const CommonOptions& common, const Config& conf
   return StoreChoice{*url, "the default", false};
 }
 
-bool holds_secret(const std::string& url) {
-  std::string text = url;
-  for (int depth = 0; depth < 4; ++depth) {
-    if (userinfo(text).find(':') != std::string_view::npos) return true;
-    if (may_hold_split_secret(text)) return true;
-    bool found = false;
-    each_option(text, [&found](std::string_view key, std::string_view value, std::string_view) {
-      found = found || is_secret_key(key) || holds_secret(url_decoded(value));
-    });
-    if (found) return true;
-    std::string decoded = url_decoded(text);
-    if (decoded == text) return false;
-    text = std::move(decoded);
-  }
-  return true;  // Nested deeper than anything sensible: assume the worst.
-}
+bool holds_secret(const std::string& url) { return may_hold_secret(url, 0); }
 
 std::string without_secret(const std::string& url) {
   if (!holds_secret(url)) return url;
   const std::size_t slashes = url.find("://");
   std::string out = url.substr(0, url.find('?'));
   const std::string_view user = userinfo(url);
-  if (!user.empty()) out.replace(slashes + 3, user.size() + 1, "");
+  const bool in_front = slashes < out.size();  // And not behind the '?'.
+  if (!user.empty() && in_front) out.replace(slashes + 3, user.size() + 1, "");
   // Written in a way that no store understands: say nothing of it.
   if (holds_secret(out) || may_hold_split_secret(url)) {
-    return slashes == std::string::npos ? "(not shown)" : url.substr(0, slashes) + "://(not shown)";
+    return in_front ? url.substr(0, slashes) + "://(not shown)" : "(not shown)";
   }
   return out;
 }

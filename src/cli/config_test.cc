@@ -39,5 +39,14 @@ TEST(ConfigTest, UrlOptionsAreDecoded) {
   EXPECT_EQ(url_decoded("%41%zz%4"), "A%zz%4");
 }
 
+TEST(ConfigTest, AUrlThatMakesNoSenseIsNotShown) {
+  // The "://" behind the '?' belongs to no login; nesting without end ends.
+  EXPECT_EQ(without_secret("a?b=://me:s3cret@host"), "a");
+  std::string deep = "a";
+  for (int i = 0; i < 30'000; ++i) deep += "?b=";
+  EXPECT_TRUE(holds_secret(deep + "%25252525"));
+  EXPECT_EQ(url_decoded("%+5% 5%-1%0x"), "%+5% 5%-1%0x");
+}
+
 }  // namespace
 }  // namespace holdfast::cli

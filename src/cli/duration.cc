@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kLongest = std::int64_t{100} * 365 * 86'400'000;
-constexpr std::int64_t kScale = 1'000'000;  // Fractions are read in millionths.
+constexpr std::int64_t kScale = 1'000'000'000;  // Fractions are read in billionths, rounded up.
 
 struct Unit {
   std::string_view name;
@@ -31,7 +31,7 @@ Error garbage(std::string_view text, std::string_view why) {
 // One "12.5s" at the front of what is left.
 struct Part {
   std::int64_t whole = 0;
-  std::int64_t millionths = 0;
+  std::int64_t billionths = 0;
   bool fraction = false;
   std::size_t unit = 0;
 };
@@ -52,10 +52,13 @@ bool read_fraction(std::string_view& rest, Part& part) {
   rest.remove_prefix(1);
   part.fraction = true;
   if (rest.empty() || !is_digit(rest.front())) return false;
+  bool more = false;
   for (std::int64_t scale = kScale / 10; !rest.empty() && is_digit(rest.front()); scale /= 10) {
-    part.millionths += scale * (rest.front() - '0');
+    part.billionths += scale * (rest.front() - '0');
+    more = more || (scale == 0 && rest.front() != '0');
     rest.remove_prefix(1);
   }
+  if (more) ++part.billionths;
   return true;
 }
 
@@ -95,7 +98,7 @@ Result<milliseconds> parse_duration(std::string_view text) {
     ended = part.fraction;
     const std::int64_t millis = kUnits[part.unit].millis;
     if (part.whole > kLongest / millis) return garbage(text, " of less than a hundred years");
-    total += part.whole * millis + (part.millionths * millis + kScale - 1) / kScale;
+    total += part.whole * millis + (part.billionths * millis + kScale - 1) / kScale;
     if (total > kLongest) return garbage(text, " of less than a hundred years");
   } while (!rest.empty());
   return milliseconds(total);

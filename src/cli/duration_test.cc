@@ -30,7 +30,9 @@ TEST(DurationTest, ReadsWhatPeopleWrite) {
 
 TEST(DurationTest, RoundsUpToMilliseconds) {
   EXPECT_EQ(*parse_duration("0.1ms"), 1ms);
-  EXPECT_EQ(*parse_duration("1.0000001s"), 1s);  // Beyond a millionth it is not looked at.
+  EXPECT_EQ(*parse_duration("1.0000001s"), 1'001ms);
+  EXPECT_EQ(*parse_duration("0.0000009d"), 78ms);
+  EXPECT_EQ(*parse_duration("1.00000000000000000000000000001s"), 1'001ms);
   EXPECT_EQ(*parse_duration("1.0001s"), 1'001ms);
 }
 

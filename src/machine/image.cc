@@ -10,6 +10,8 @@ namespace holdfast::machine {
 namespace {
 
 constexpr std::uint32_t kFormat = 1;
+// No machine lives to see it, and beyond its double the count would start again.
+constexpr std::uint64_t kMostOrders = std::uint64_t{1} << 62U;
 
 bool fits_the_lock(const LockImage& image, const TicketImage& ticket) {
   const bool permits = image.kind == ModeKind::kPermits;
@@ -81,7 +83,7 @@ bool consistent(const LockImage& image, Token floor) {
     last_order = ticket.order;
     if (ticket.system && ++systems > 1) return false;
   }
-  if (image.next_order <= last_order) return false;
+  if (image.next_order <= last_order || image.next_order > kMostOrders) return false;
   for (const TombstoneImage& tombstone : image.tombstones) {
     if (!tombstone.id) return false;
   }

@@ -144,6 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"WaiterWithToken", Spoil([](LockImage& l) { l.tickets[2].token = token(1); })},
         std::pair{"EqualTokens", Spoil([](LockImage& l) { l.tickets[1].token = token(1); })},
         std::pair{"NextOrder", Spoil([](LockImage& l) { l.next_order = 4; })},
+        std::pair{"LastOrder", Spoil([](LockImage& l) { l.next_order = UINT64_MAX; })},
         std::pair{"Unordered", Spoil([](LockImage& l) { l.tickets[1].order = 1; })},
         std::pair{"OrderZero", Spoil([](LockImage& l) { l.tickets[0].order = 0; })},
         std::pair{"NoId", Spoil([](LockImage& l) { l.tickets[3].id = {}; })},

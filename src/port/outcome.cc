@@ -18,9 +18,26 @@ using machine::TicketImage;
 // Not `quoted`: overload resolution would prefer the one of <iomanip> for a std::string.
 std::string prefix_for(std::string_view name) { return "lock '" + std::string(name) + "': "; }
 
+// Instants come out of stores that others can write to: any two of them.
+Duration until(Instant end, Instant now) {
+  if (end <= now) return Duration(0);
+  const auto apart = static_cast<std::uint64_t>(end.time_since_epoch().count()) -
+                     static_cast<std::uint64_t>(now.time_since_epoch().count());
+  constexpr auto kMost = static_cast<std::uint64_t>(Duration::max().count());
+  return Duration(static_cast<std::int64_t>(std::min(apart, kMost)));
+}
+
 std::chrono::milliseconds left(Instant end, Instant now) {
-  return std::max(std::chrono::floor<std::chrono::milliseconds>(end - now),
-                  std::chrono::milliseconds(0));
+  return std::chrono::floor<std::chrono::milliseconds>(until(end, now));
+}
+
+// So do the times of owners, and this clock ends in the year 2262.
+std::chrono::system_clock::time_point wall_time(std::int64_t unix_ms) {
+  using std::chrono::milliseconds;
+  using Wall = std::chrono::system_clock::time_point;
+  constexpr auto kFirst = std::chrono::ceil<milliseconds>(Wall::min().time_since_epoch());
+  constexpr auto kLast = std::chrono::floor<milliseconds>(Wall::max().time_since_epoch());
+  return Wall(std::clamp(milliseconds(unix_ms), kFirst, kLast));
 }
 
 TicketState terms(const Reply& reply) {
@@ -30,10 +47,6 @@ TicketState terms(const Reply& reply) {
   state.seq = reply.seq;
   state.lease = reply.lease;
   return state;
-}
-
-Duration until(Instant next_expiry, Instant now) {
-  return std::max(next_expiry - now, Duration(0));
 }
 
 Error error_of(Outcome outcome, std::string_view name) {
@@ -249,8 +262,7 @@ holdfast::OwnerInfo to_public(const OwnerPtr& owner) {
   who.pid = owner->pid;
   who.program = owner->program;
   who.reason = owner->reason;
-  who.since =
-      std::chrono::system_clock::time_point(std::chrono::milliseconds(owner->since_unix_ms));
+  who.since = wall_time(owner->since_unix_ms);
   return who;
 }
 

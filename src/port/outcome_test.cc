@@ -207,5 +207,22 @@ TEST(OutcomeTest, OnlyWhatHappensToLocksIsAnEvent) {
   EXPECT_FALSE(to_event(effect, at(1s)));
 }
 
+// Others can write to where these numbers come from.
+TEST(OutcomeTest, TimesFromTheEdgeOfTheAxisAreCutToWhatCanBeShown) {
+  auto owner = std::make_shared<machine::OwnerInfo>();
+  for (const std::int64_t far : {INT64_MAX, INT64_MIN}) {
+    owner->since_unix_ms = far;
+    EXPECT_EQ(to_public(owner).since.time_since_epoch().count() > 0, far > 0);
+  }
+  machine::TicketImage ticket;
+  ticket.held = true;
+  ticket.lease_end = Instant::max();
+  LockImage image;
+  image.tickets = {ticket};
+  EXPECT_GT(to_lock_info(image, Instant::min(), {}).holders[0].time_left.count(), 0);
+  image.tickets[0].lease_end = Instant::min();
+  EXPECT_EQ(to_lock_info(image, Instant::max(), {}).holders[0].time_left.count(), 0);
+}
+
 }  // namespace
 }  // namespace holdfast::port

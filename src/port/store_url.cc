@@ -49,6 +49,19 @@ bool is_secret(std::string_view key) {
   return key == "password" || key == "token" || key == "secret" || key == "user";
 }
 
+// `special`: what would mean something else when it is read again.
+void append_encoded(std::string& out, std::string_view text, std::string_view special) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  for (const char c : text) {
+    if (special.find(c) == std::string_view::npos) {
+      out += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    out += {'%', kDigits[byte >> 4U], kDigits[byte & 15U]};
+  }
+}
+
 struct Unit {
   std::string_view name;
   std::int64_t milliseconds;
@@ -108,6 +121,8 @@ Result<std::string> percent_decode(std::string_view text) {
 
 Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   if (text.size() > 4096) return bad("store URL: longer than 4096 bytes");
+  // The name of a file would end there.
+  if (text.find('\0') != std::string_view::npos) return bad("store URL: a NUL is not allowed");
   const auto colon = text.find(':');
   if (colon == std::string_view::npos || !is_scheme(text.substr(0, colon))) {
     return bad("store URL: it begins with a scheme, such as sqlite:///path/to/locks.db or memory:");
@@ -161,18 +176,13 @@ std::string StoreUrl::redacted() const {
   const auto at = authority.rfind('@');
   const std::string host = at == std::string::npos ? authority : authority.substr(at + 1);
   if (!authority.empty() || path.starts_with('/')) out += "//" + host;
-  // What would mean something else when it is read again.
-  for (const char c : path) {
-    switch (c) {
-      case '#': out += "%23"; break;
-      case '%': out += "%25"; break;
-      case '?': out += "%3F"; break;
-      default: out += c;
-    }
-  }
+  append_encoded(out, path, "#%?");
   char separator = '?';
   for (const auto& [key, value] : options) {
-    out += separator + key + "=" + (is_secret(key) ? "***" : value);
+    out += separator;
+    append_encoded(out, key, "#%&=");
+    out += '=';
+    append_encoded(out, is_secret(key) ? "***" : value, "#%&");
     separator = '&';
   }
   return out;

@@ -20,7 +20,7 @@ struct StoreUrl {
   std::string path;       // Percent-decoded; `sqlite:///var/x` has "/var/x", `memory:x` has "x".
   std::vector<std::pair<std::string, std::string>> options;  // Decoded, in order.
 
-  // Errors: kInvalidArgument, with the place and what was expected.
+  // Errors: kInvalidArgument, with the place and what was expected. No part holds a NUL.
   static Result<StoreUrl> parse(std::string_view text);
 
   // Takes the option out; what is left when a store has taken all it knows is refused.

@@ -78,5 +78,18 @@ TEST(DurationTest, WhatIsNoneIsRefused) {
   }
 }
 
+TEST(StoreUrlTest, ANulIsRefusedHoweverItIsWritten) {
+  EXPECT_FALSE(StoreUrl::parse("sqlite:///a%00b"));
+  EXPECT_FALSE(StoreUrl::parse(std::string_view("sqlite:///a\0b", 13)));
+}
+
+TEST(StoreUrlTest, WhatIsShownOfOptionsIsReadTheSame) {
+  const auto url = StoreUrl::parse("memory:x?a%3D=b%26c%3Dd%25e%23f");
+  ASSERT_TRUE(url);
+  const auto again = StoreUrl::parse(url->redacted());
+  ASSERT_TRUE(again) << url->redacted();
+  EXPECT_EQ(again->options, url->options);
+}
+
 }  // namespace
 }  // namespace holdfast::port

@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__"}
+SKIPPED_FOLDERS = {".git", "build", ".cache", "__pycache__", "corpus"}
 
 
 def files(root, suffixes, under=(), plain_names=False):
@@ -16,7 +16,7 @@ def files(root, suffixes, under=(), plain_names=False):
         for folder, folders, names in os.walk(base):
             # A fuzzer's corpus holds whatever bytes it likes.
             folders[:] = sorted(f for f in folders
-                                if f not in SKIPPED_FOLDERS and not f.endswith("_corpus"))
+                                if f not in SKIPPED_FOLDERS)
             for name in names:
                 path = Path(folder) / name
                 wanted = name.endswith(suffixes) or (plain_names and "." not in name)

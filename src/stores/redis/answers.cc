@@ -38,7 +38,7 @@ constexpr Word kWords[] = {
 
 void read_terms(Fields& fields, Reply& reply) {
   reply.seq = fields.number();
-  reply.lease = Duration(fields.number<std::int64_t>());
+  reply.lease = Duration(fields.amount());
 }
 
 // "<family> <policy> <capacity>" of a mismatch.
@@ -64,6 +64,7 @@ Result<Reply> parse_answer(std::string_view text) {
     if (word.outcome == Outcome::kHeld) {
       reply.token = {0, fields.number()};
       read_terms(fields, reply);
+      if (reply.token == machine::Token{}) return no_answer(text);
     } else if (word.outcome == Outcome::kWaiting) {
       read_terms(fields, reply);
       reply.position = fields.number<std::uint32_t>();
@@ -71,7 +72,9 @@ Result<Reply> parse_answer(std::string_view text) {
     } else if (word.outcome == Outcome::kBusy) {
       reply.next_expiry = Instant(Duration(fields.number<std::int64_t>()));
     }
-    if (!fields.good()) return no_answer(text);
+    // Only a mismatch tells more: what the lock is in use as.
+    const bool whole = fields.rest().empty() || word.outcome == Outcome::kMismatch;
+    if (!fields.good() || !whole) return no_answer(text);
     return reply;
   }
   return no_answer(text);
@@ -155,7 +158,7 @@ std::optional<port::Push> parse_push(std::string_view payload) {
   Fields fields(payload);
   const std::string_view kind = fields.word();
   const auto id = parse_id(fields.word());
-  if (!id) return std::nullopt;
+  if (!id || !*id) return std::nullopt;
   port::Push push;
   push.id = *id;
   if (kind == "hint") {
@@ -167,8 +170,8 @@ std::optional<port::Push> parse_push(std::string_view payload) {
   push.state.status = port::TicketStatus::kHeld;
   push.state.token = {0, fields.number()};
   push.state.seq = fields.number();
-  push.state.lease = Duration(fields.number<std::int64_t>());
-  if (!fields.good()) return std::nullopt;
+  push.state.lease = Duration(fields.amount());
+  if (!fields.good() || push.state.token == port::Token{}) return std::nullopt;
   return push;
 }
 

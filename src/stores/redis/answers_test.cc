@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "src/port/outcome.h"
+#include "src/stores/redis/lock_view.h"
 #include "src/stores/redis/owner_json.h"
 
 namespace holdfast::stores::redis {
@@ -175,6 +176,61 @@ TEST(RedisOwnerJsonTest, ATextThatIsNotUtf8DoesNoHarm) {
   owner.reason = "a\xff b";
   const std::string json = to_json(std::make_shared<machine::OwnerInfo>(owner));
   EXPECT_NE(owner_from_json(json)->reason, "");
+}
+
+TEST(RedisAnswersTest, WhatOnlyLooksLikeAnAnswerIsNone) {
+  for (const char* text : {"held 0 0 0", "held 5 0 -1", "held 5 0 1 2", "held  5 0 1",
+                           "held 5 0 9007199254740992", "waiting 1 -5 0 0", "busy 1 2", "gone x"}) {
+    EXPECT_FALSE(parse_answer(text)) << text;
+  }
+  const std::string id = id_text(kId);
+  EXPECT_TRUE(parse_push("granted " + id + " 5 0 1"));
+  EXPECT_FALSE(parse_push("granted " + id + " 0 0 1"));
+  EXPECT_FALSE(parse_push("granted " + id + " 5 0 -1"));
+  EXPECT_FALSE(parse_push("hint " + std::string(32, '0')));
+}
+
+TEST(RedisOwnerTest, NumbersThatAreNoneCountAsUnknown) {
+  EXPECT_EQ(owner_from_json(R"({"pid":18446744073709551615})")->pid, 0);
+  for (const char* token : {"-1", "12abc", "99999999999999999999", " 7", ""}) {
+    const auto json = std::string(R"({"token":")") + token + R"("})";
+    EXPECT_EQ(trace_from_json(json).token, holdfast::Token{}) << json;
+  }
+}
+
+Reply view_reply(const std::string& now, const std::string& record, const std::string& ticket = "",
+                 const std::string& score = "") {
+  const auto text = [](const std::string& from) {
+    Reply reply;
+    reply.kind = Reply::Kind::kText;
+    reply.text = from;
+    return reply;
+  };
+  Reply reply;
+  reply.items = {text(now), text(record), {}, {}, {}, text("")};
+  if (!ticket.empty()) reply.items[2].items = {text(id_text(kId)), text(ticket)};
+  if (!score.empty()) reply.items[3].items = {text(id_text(kId)), text(score)};
+  return reply;
+}
+
+TEST(RedisViewTest, RecordsThatMakeNoSenseAreRefused) {
+  const std::string id = id_text(kId);
+  const auto held = [&](const std::string& rest) { return "1 held 17 c 1 " + id + " " + rest; };
+  EXPECT_TRUE(view_of(view_reply("5", held("1 0 9 {}")), "x"));
+  EXPECT_FALSE(view_of(view_reply("5", held("9223372036854775807 0 9 {}")), "x"));
+  EXPECT_FALSE(view_of(view_reply("5", held("1 0 -9 {}")), "x"));
+  EXPECT_FALSE(view_of(view_reply("-5", held("1 0 9 {}")), "x"));
+  EXPECT_FALSE(view_of(view_reply("5", "1 held 17 c 1 zz 1 0 9 {}"), "x"));
+
+  const std::string many = "1 many 17 p f 3";
+  EXPECT_TRUE(view_of(view_reply("5", many, "h p 2 1 0 9 17 c - {}", "14"), "x"));
+  for (const char* score : {"inf", "nan", "-inf", "1e300", "-1"}) {
+    EXPECT_FALSE(view_of(view_reply("5", many, "h p 2 1 0 9 17 c - {}", score), "x")) << score;
+  }
+  for (const char* ticket : {"z p 2 1 0 9 17 c - {}", "h q 2 1 0 9 17 c - {}",
+                             "h p 4 1 0 9 17 c - {}", "h p 0 1 0 9 17 c - {}"}) {
+    EXPECT_FALSE(view_of(view_reply("5", many, ticket, "14"), "x")) << ticket;
+  }
 }
 
 }  // namespace

@@ -66,9 +66,11 @@ class Examination : public std::enable_shared_from_this<Examination> {
   void ask_time() {
     access_.read({"TIME"}, deadline_, [self = shared_from_this()](const Result<Reply>& reply) {
       if (reply && reply->items.size() == 2) {
-        const auto server = std::chrono::seconds(number_in(reply->items[0].text));
-        const auto here = base::wall_now().time_since_epoch();
-        self->clock_ahead_ = std::chrono::duration_cast<std::chrono::seconds>(server - here);
+        // Before the difference: nanoseconds would not hold what a server may claim.
+        const auto here =
+            std::chrono::duration_cast<std::chrono::seconds>(base::wall_now().time_since_epoch());
+        const long server = number_in(reply->items[0].text);
+        if (server > 0) self->clock_ahead_ = std::chrono::seconds(server) - here;
       }
       self->try_rights();
     });

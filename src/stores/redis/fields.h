@@ -28,6 +28,14 @@ class Fields {
     return value;
   }
 
+  // What the scripts can count exactly: no less than zero, and below 2^53.
+  template <typename T = std::int64_t>
+  T amount() {
+    const auto value = number<std::int64_t>();
+    if (value < 0 || value >= std::int64_t{1} << 53U) good_ = false;
+    return static_cast<T>(good_ ? value : 0);
+  }
+
   std::string_view rest() const { return rest_; }
   // Every field so far was there, and every number was one.
   bool good() const { return good_; }

@@ -29,14 +29,16 @@ bool read_held(Fields fields, LockImage& image) {
   TicketImage ticket;
   ticket.held = true;
   ticket.token = image.last_token;
-  ticket.id = parse_id(fields.word()).value_or(port::AcquisitionId{});
-  const Instant start(Duration(fields.number<std::int64_t>()));
+  const auto id = parse_id(fields.word());
+  const Instant start(Duration(fields.amount()));
   ticket.seq = fields.number();
-  ticket.lease = Duration(fields.number<std::int64_t>());
+  ticket.lease = Duration(fields.amount());
   ticket.lease_end = start + ticket.lease;
   ticket.owner = owner_from_json(fields.rest());
+  if (!fields.good() || !id) return false;
+  ticket.id = *id;
   image.tickets.push_back(std::move(ticket));
-  return fields.good();
+  return true;
 }
 
 // 1 many <token> <family> <policy> <capacity> ...
@@ -47,43 +49,52 @@ bool read_many(Fields fields, LockImage& image) {
   return fields.good();
 }
 
-machine::Mode mode_of(std::string_view kind, std::uint32_t permits, std::uint32_t capacity) {
-  if (kind == "s") return machine::Mode::shared();
-  if (kind == "p" || kind == "x") return machine::Mode::of_permits(permits, capacity);
-  return machine::Mode::exclusive();
+bool read_mode(std::string_view kind, std::uint32_t permits, TicketImage& ticket,
+               const LockImage& image) {
+  ticket.system = kind == "x";
+  if (kind == "e" || kind == "s") {
+    ticket.mode = kind == "s" ? machine::Mode::shared() : machine::Mode::exclusive();
+    return true;
+  }
+  ticket.mode = machine::Mode::of_permits(permits, image.capacity);
+  return (kind == "p" || ticket.system) && permits >= 1 && permits <= image.capacity;
 }
 
 // <h|w> <kind> <permits> <order> <seq> <lease> <token> <client> <base> <owner>
-bool read_ticket(std::string_view text, LockImage& image, TicketImage& ticket) {
+bool read_ticket(std::string_view text, const LockImage& image, TicketImage& ticket) {
   Fields fields(text);
-  ticket.held = fields.word() == "h";
+  const std::string_view state = fields.word();
+  ticket.held = state == "h";
   const std::string_view kind = fields.word();
-  ticket.system = kind == "x";
-  ticket.mode = mode_of(kind, fields.number<std::uint32_t>(), image.capacity);
+  const auto permits = fields.number<std::uint32_t>();
   ticket.order = fields.number();
   ticket.seq = fields.number();
-  ticket.lease = Duration(fields.number<std::int64_t>());
+  ticket.lease = Duration(fields.amount());
   ticket.token = {0, fields.number()};
   fields.word();
   fields.word();
   ticket.owner = owner_from_json(fields.rest());
-  return fields.good();
+  return fields.good() && (ticket.held || state == "w") && read_mode(kind, permits, ticket, image);
 }
 
 using Ends = std::map<std::string, Instant>;
 
-void read_ends(const Reply& scores, Ends& ends) {
+bool read_ends(const Reply& scores, Ends& ends) {
   for (std::size_t i = 0; i + 1 < scores.items.size(); i += 2) {
     const double score = std::strtod(scores.items[i + 1].text.c_str(), nullptr);
+    // Not a number fails this too.
+    if (!(score >= 0 && score < static_cast<double>(std::int64_t{1} << 54U))) return false;
     ends[scores.items[i].text] = Instant(Duration(static_cast<std::int64_t>(score)));
   }
+  return true;
 }
 
 bool read_tickets(const Reply& tickets, const Ends& ends, LockImage& image) {
   for (std::size_t i = 0; i + 1 < tickets.items.size(); i += 2) {
     TicketImage ticket;
-    ticket.id = parse_id(tickets.items[i].text).value_or(port::AcquisitionId{});
-    if (!read_ticket(tickets.items[i + 1].text, image, ticket)) return false;
+    const auto id = parse_id(tickets.items[i].text);
+    if (!id || !read_ticket(tickets.items[i + 1].text, image, ticket)) return false;
+    ticket.id = *id;
     const auto end = ends.find(tickets.items[i].text);
     if (end != ends.end()) ticket.lease_end = end->second;
     image.tickets.push_back(std::move(ticket));
@@ -103,7 +114,9 @@ Result<std::optional<LockInfo>> view_of(const Reply& reply, const std::string& n
   const std::string& trace = reply.items[5].text;
   if (record.empty() && trace.empty()) return std::optional<LockInfo>();
 
-  const Instant now(Duration(std::strtoll(reply.items[0].text.c_str(), nullptr, 10)));
+  Fields time(reply.items[0].text);
+  const Instant now(Duration(time.amount()));
+  if (!time.good()) return corrupt(name);
   LockImage image;
   image.name = name;
   if (!record.empty()) {
@@ -121,9 +134,8 @@ Result<std::optional<LockInfo>> view_of(const Reply& reply, const std::string& n
     if (good && form == "held") good = read_held(fields, image);
     if (good && form == "many") {
       Ends ends;
-      read_ends(reply.items[3], ends);
-      read_ends(reply.items[4], ends);
-      good = read_many(fields, image) && read_tickets(reply.items[2], ends, image);
+      good = read_ends(reply.items[3], ends) && read_ends(reply.items[4], ends) &&
+             read_many(fields, image) && read_tickets(reply.items[2], ends, image);
     }
     if (!good) return corrupt(name);
   }

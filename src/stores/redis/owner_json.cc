@@ -1,6 +1,7 @@
 #include "src/stores/redis/owner_json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
@@ -53,7 +54,10 @@ std::string string_in(const Json& object, const char* key) {
 
 std::int64_t number_in(const Json& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+  if (found == object.end() || !found->is_number_integer()) return 0;
+  // One above the largest would come out negative.
+  const bool fits = !found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX;
+  return fits ? found->get<std::int64_t>() : 0;
 }
 
 machine::OwnerPtr owner_of(const Json& object) {
@@ -96,7 +100,10 @@ std::string trace_to_json(machine::Token token, const machine::OwnerPtr& by) {
 BreakInfo trace_from_json(std::string_view json) {
   const Json object = parsed(json);
   BreakInfo trace;
-  trace.token = holdfast::Token{0, std::strtoull(string_in(object, "token").c_str(), nullptr, 10)};
+  const std::string digits = string_in(object, "token");
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, trace.token.counter);
+  if (error != std::errc() || stop != end) trace.token = {};
   const auto by = object.find("by");
   trace.by = port::to_public(owner_of(by != object.end() ? *by : Json::object()));
   return trace;

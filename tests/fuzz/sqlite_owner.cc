@@ -1,0 +1,24 @@
+// Owners as SQLite has them.
+
+#include "src/port/outcome.h"
+#include "src/stores/sqlite/owner_codec.h"
+#include "tests/fuzz/target.h"
+
+namespace holdfast::fuzz::sqlite_owner {
+
+void run(std::string_view input) {
+  const auto owner = stores::sqlite::decode_owner(input);
+  const std::string_view wake = stores::sqlite::wake_of(input);
+  if (!owner) return;
+  demand((*owner == nullptr) == input.empty(), "nobody is the empty text");
+  if (*owner == nullptr) return;
+  demand(wake == (*owner)->wake, "the wake address alone is the same");
+  std::string again;
+  stores::sqlite::encode_owner(*owner, (*owner)->wake, again);
+  demand(again == input, "what is read is written back the same");
+  (void)port::to_public(*owner);
+}
+
+}  // namespace holdfast::fuzz::sqlite_owner
+
+HOLDFAST_FUZZ_TARGET(sqlite_owner)
