@@ -47,7 +47,8 @@ class BusyRule {
   }
 
   void check() {
-    const std::size_t most = std::max<std::size_t>(options_.busy_samples, 1);
+    const std::size_t most = options_.busy_samples;
+    if (most == 0) return;
     const std::size_t stride = (busy_.size() + most - 1) / most;
     for (std::size_t i = 0; i < busy_.size(); i += stride) judge(*busy_[i]);
   }

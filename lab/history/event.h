@@ -73,6 +73,9 @@ enum class FaultKind : std::uint8_t {
   kClockJump,  // The store's clock was set: leases of before may end at any time.
   kDiskFull,
   kStarve,
+  kRestart,  // With what it knew.
+  kHold,     // Some requests came very late.
+  kStall,    // The host itself stood still.
 };
 
 // The 128 bits of an acquisition. All zero: none.

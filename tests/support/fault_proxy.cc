@@ -117,6 +117,10 @@ void FaultProxy::refuse(bool refused) {
   ask([&] { listen(!refused); });
 }
 
+void FaultProxy::retarget(std::uint16_t server_port) {
+  ask([&] { links_->retarget(server_port); });
+}
+
 void FaultProxy::close_all(const std::string& text) {
   ask([&] { links_->end_all(text, /*with_reset=*/false); });
 }

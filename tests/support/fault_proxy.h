@@ -115,6 +115,8 @@ class FaultProxy {
 
   // Whether new connections are refused (ECONNREFUSED). Those that exist go on.
   void refuse(bool refused);
+  // Where connections go from now on; those that exist stay.
+  void retarget(std::uint16_t server_port);
   // Ends every connection, or those whose client has ever sent `text`: properly, or with RST. What
   // is held for a server is gone then.
   void close_all(const std::string& text = "");

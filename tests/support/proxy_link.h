@@ -72,6 +72,7 @@ class ProxyLinks {
   // Takes what poll() said about wanted(), starting at `first`.
   void handle(const std::vector<pollfd>& polled, std::size_t first);
 
+  void retarget(std::uint16_t server_port) { options_.server_port = server_port; }
   int add(const Fault& fault);
   void remove(int fault);
   void remove_all();

@@ -1,0 +1,277 @@
+#include "lab/nemesis/nemesis.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "lab/rig/targets.h"
+
+namespace holdfast::lab {
+namespace {
+
+using support::Direction;
+using support::Fault;
+
+constexpr milliseconds kMostSpinning{1500};
+
+struct Known {
+  const char* kind;
+  FaultKind fault;
+};
+constexpr Known kKnown[] = {
+    {"kill", FaultKind::kKill},           {"pause", FaultKind::kPause},
+    {"starve", FaultKind::kStarve},       {"partition", FaultKind::kPartition},
+    {"blackhole", FaultKind::kBlackhole}, {"loss", FaultKind::kLoss},
+    {"delay", FaultKind::kDelay},         {"hold", FaultKind::kHold},
+    {"duplicate", FaultKind::kDuplicate}, {"reorder", FaultKind::kReorder},
+    {"split", FaultKind::kSplit},         {"drop-replies", FaultKind::kDropReplies},
+    {"reset", FaultKind::kReset},         {"server-pause", FaultKind::kPause},
+    {"restart", FaultKind::kRestart},        {"restart-empty", FaultKind::kRestartEmpty},
+    {"failover", FaultKind::kFailover},   {"clock-jump", FaultKind::kClockJump},
+    {"disk-full", FaultKind::kDiskFull}};
+
+FaultKind fault_of(const std::string& kind) {
+  for (const Known& known : kKnown) {
+    if (kind == known.kind) return known.fault;
+  }
+  throw std::runtime_error("no such nemesis: " + kind);
+}
+
+bool is_process(const std::string& kind) { return kind == "kill" || kind == "pause"; }
+
+// All threads of a process give way to everybody, or not any more. Best effort: without rights
+// there is no way back, so it is not tried.
+void give_way(pid_t pid, bool give) {
+  if (pid <= 0 || ::geteuid() != 0) return;
+  std::error_code problem;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (std::filesystem::directory_iterator each(tasks, problem), end; !problem && each != end;
+       each.increment(problem)) {
+    const sched_param none{};
+    ::sched_setscheduler(std::stoi(each->path().filename().string()),
+                         give ? SCHED_IDLE : SCHED_OTHER, &none);
+  }
+}
+
+}  // namespace
+
+Nemesis::Nemesis(const Scenario& scenario, const std::string& program, Rig& rig, Crew& crew,
+                 Recorder& recorder)
+    : scenario_(scenario),
+      program_(program),
+      rig_(rig),
+      crew_(crew),
+      recorder_(recorder),
+      strikes_(schedule(scenario)) {}
+
+Nemesis::~Nemesis() = default;
+
+std::optional<milliseconds> Nemesis::next() const {
+  std::optional<milliseconds> soonest;
+  if (next_ < strikes_.size()) soonest = strikes_[next_].at;
+  for (const Active& active : active_) {
+    const milliseconds heals = active.strike.at + active.strike.lasts;
+    if (!soonest || heals < *soonest) soonest = heals;
+  }
+  return soonest;
+}
+
+void Nemesis::step(milliseconds now) {
+  for (std::size_t i = 0; i < active_.size();) {
+    if (active_[i].strike.at + active_[i].strike.lasts <= now) {
+      heal(active_[i]);
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  while (next_ < strikes_.size() && strikes_[next_].at <= now) {
+    Active active{strikes_[next_++]};
+    // It lasts from when it began, late as that may be.
+    active.strike.at = now;
+    begin(active);
+    active_.push_back(std::move(active));
+  }
+}
+
+void Nemesis::heal_all() {
+  next_ = strikes_.size();
+  while (!active_.empty()) {
+    heal(active_.back());
+    active_.pop_back();
+  }
+}
+
+std::uint32_t Nemesis::target_of(const Strike& strike) const {
+  const std::string& kind = spec(strike).kind;
+  if (kind == "starve") return kHost;
+  if (strike.slot == 0) return server_target(scenario_);
+  return is_process(kind) ? client_target(strike.slot) : link_target(scenario_, strike.slot);
+}
+
+std::string Nemesis::active() const {
+  const std::vector<std::string> names = target_names(scenario_);
+  std::string text;
+  for (const Active& active : active_) {
+    text += (text.empty() ? "" : ", ") + spec(active.strike).kind + " of " +
+            names[target_of(active.strike)];
+  }
+  return text;
+}
+
+void Nemesis::mark(const Strike& strike, Phase phase) {
+  Event event;
+  event.kind = Kind::kFault;
+  event.phase = phase;
+  event.fault = fault_of(spec(strike).kind);
+  event.target = target_of(strike);
+  recorder_.record(event);
+}
+
+void Nemesis::mark_incarnation(Phase phase) {
+  Event event;
+  event.kind = Kind::kIncarnation;
+  event.phase = phase;
+  event.target = server_target(scenario_);
+  recorder_.record(event);
+}
+
+void Nemesis::begin(Active& active) {
+  const Strike& strike = active.strike;
+  const std::string& kind = spec(strike).kind;
+  if (kind == "clock-jump") return jump_clock(strike, spec(strike).delay);
+  mark(strike, Phase::kInvoke);
+  if (kind == "kill") {
+    const bool store_dies = scenario_.store.kind == "memory";
+    if (store_dies) mark_incarnation(Phase::kInvoke);
+    crew_.kill(strike.slot);
+    if (store_dies) mark_incarnation(Phase::kReturn);
+  } else if (kind == "pause") {
+    crew_.pause(strike.slot);
+  } else if (kind == "starve") {
+    starve(active);
+  } else if (strike.slot == 0) {
+    begin_on_server(active);
+  } else {
+    begin_on_link(active);
+  }
+}
+
+void Nemesis::heal(Active& active) {
+  const Strike& strike = active.strike;
+  const std::string& kind = spec(strike).kind;
+  if (kind == "clock-jump") return jump_clock(strike, 0ms);
+  if (kind == "kill") {
+    crew_.start(strike.slot);
+  } else if (kind == "pause") {
+    crew_.resume(strike.slot);
+  } else if (kind == "starve") {
+    active.spinners.clear();
+    for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
+      give_way(crew_.pid(static_cast<std::uint32_t>(slot)), false);
+    }
+  } else if (strike.slot == 0) {
+    heal_server(active);
+  } else {
+    for (const int fault : active.proxy_faults) rig_.link(strike.slot)->remove(fault);
+  }
+  mark(strike, Phase::kReturn);
+}
+
+void Nemesis::begin_on_link(Active& active) {
+  const NemesisSpec& what = spec(active.strike);
+  support::FaultProxy& link = *rig_.link(active.strike.slot);
+  const auto add = [&](Fault fault) { active.proxy_faults.push_back(link.add(fault)); };
+  const auto both = [&](Fault fault) {
+    fault.direction = Direction::kToServer;
+    if (what.direction != "to-client") add(fault);
+    fault.direction = Direction::kToClient;
+    if (what.direction != "to-server") add(fault);
+  };
+  const auto delay = std::chrono::microseconds(what.delay);
+  if (what.kind == "partition") {
+    both({.kind = Fault::Kind::kHold});
+  } else if (what.kind == "blackhole") {
+    both({.kind = Fault::Kind::kBlackhole});
+  } else if (what.kind == "delay") {
+    both({.kind = Fault::Kind::kDelay, .delay = delay});
+  } else if (what.kind == "loss") {
+    // A lost packet is one that comes after the retransmission timeout, with all behind it.
+    both({.kind = Fault::Kind::kDelay, .times = 3, .delay = delay});
+  } else if (what.kind == "hold") {
+    // The client's requests stay on the way, the client goes on over new connections.
+    add({.kind = Fault::Kind::kHold, .times = 1});
+    add({.kind = Fault::Kind::kHold, .direction = Direction::kToClient, .times = 1});
+  } else if (what.kind == "reorder") {
+    add({.kind = Fault::Kind::kHold, .times = 1});
+  } else if (what.kind == "duplicate") {
+    add({.kind = Fault::Kind::kDuplicate});
+  } else if (what.kind == "drop-replies") {
+    add({.kind = Fault::Kind::kDropReplies});
+  } else if (what.kind == "split") {
+    both({.kind = Fault::Kind::kSplit, .delay = std::chrono::microseconds(30)});
+  } else if (what.kind == "reset") {
+    add({.kind = Fault::Kind::kReset, .direction = Direction::kToClient, .times = 2,
+         .after_bytes = 3});
+  }
+}
+
+void Nemesis::begin_on_server(Active& active) {
+  const std::string& kind = spec(active.strike).kind;
+  if (kind == "server-pause") {
+    rig_.pause_server();
+  } else if (kind == "restart") {
+    rig_.stop_server(/*with_memory=*/true);
+  } else if (kind == "restart-empty") {
+    mark_incarnation(Phase::kInvoke);
+    rig_.stop_server(/*with_memory=*/false);
+  } else if (kind == "failover") {
+    rig_.cut_replication();
+  } else if (kind == "disk-full") {
+    rig_.fill_disk();
+  }
+}
+
+void Nemesis::heal_server(Active& active) {
+  const std::string& kind = spec(active.strike).kind;
+  if (kind == "server-pause") {
+    rig_.resume_server();
+  } else if (kind == "restart") {
+    rig_.start_server(/*with_memory=*/true);
+  } else if (kind == "restart-empty") {
+    rig_.start_server(/*with_memory=*/false);
+    mark_incarnation(Phase::kReturn);
+  } else if (kind == "failover") {
+    mark_incarnation(Phase::kInvoke);
+    rig_.fail_over();
+    mark_incarnation(Phase::kReturn);
+  } else if (kind == "disk-full") {
+    rig_.free_disk();
+  }
+}
+
+// The clients give way, and there is always somebody else to run.
+void Nemesis::starve(Active& active) {
+  const auto span = std::min<milliseconds>(active.strike.lasts, kMostSpinning);
+  for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
+    give_way(crew_.pid(static_cast<std::uint32_t>(slot)), true);
+  }
+  for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
+    active.spinners.push_back(std::make_unique<support::ChildProcess>(support::Command{
+        .arguments = {program_, "spin", std::to_string(span.count())}, .environment = {},
+        .output = {}}));
+  }
+}
+
+// The jump is somewhere between the two marks, each of which cuts what is sure of a lease.
+void Nemesis::jump_clock(const Strike& strike, milliseconds shift) {
+  mark(strike, Phase::kInvoke);
+  rig_.clock()->set(shift);
+  mark(strike, Phase::kReturn);
+}
+
+}  // namespace holdfast::lab

@@ -1,0 +1,66 @@
+// Does the strikes of a schedule, heals them, and records both.
+//
+// Guarantee: a fault is recorded before it begins and after it has ended. When heal_all() returns
+// nothing is broken any more.
+// Thread-safety: one thread at a time; step() may take as long as a server takes to start.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/nemesis/schedule.h"
+#include "lab/recorder/recorder.h"
+#include "lab/rig/rig.h"
+#include "lab/runner/crew.h"
+
+namespace holdfast::lab {
+
+class Nemesis {
+ public:
+  Nemesis(const Scenario& scenario, const std::string& program, Rig& rig, Crew& crew,
+          Recorder& recorder);
+  ~Nemesis();
+
+  // Does what is due at `now` since the start of the run.
+  void step(milliseconds now);
+  // When there is something to do next; nullopt: never.
+  std::optional<milliseconds> next() const;
+  void heal_all();
+
+  std::size_t struck() const { return next_; }
+  // "pause of client 2, partition of link of client 1", for those who watch.
+  std::string active() const;
+
+ private:
+  struct Active {
+    Strike strike;
+    std::vector<int> proxy_faults{};
+    std::vector<std::unique_ptr<support::ChildProcess>> spinners{};
+  };
+
+  const NemesisSpec& spec(const Strike& strike) const { return scenario_.nemeses[strike.nemesis]; }
+  std::uint32_t target_of(const Strike& strike) const;
+  void begin(Active& active);
+  void heal(Active& active);
+  void begin_on_link(Active& active);
+  void begin_on_server(Active& active);
+  void heal_server(Active& active);
+  void starve(Active& active);
+  void jump_clock(const Strike& strike, milliseconds shift);
+  void mark(const Strike& strike, Phase phase);
+  void mark_incarnation(Phase phase);
+
+  const Scenario& scenario_;
+  const std::string program_;
+  Rig& rig_;
+  Crew& crew_;
+  Recorder& recorder_;
+  const std::vector<Strike> strikes_;
+  std::size_t next_ = 0;
+  std::vector<Active> active_;
+};
+
+}  // namespace holdfast::lab

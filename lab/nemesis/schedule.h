@@ -1,0 +1,27 @@
+// What will be done to whom and when, drawn from the seed before a run starts.
+//
+// Guarantee: equal scenarios have equal schedules, on any machine. No two strikes of one kind hit
+// one target at once, nor two that stop or kill one process. All have healed when the calm begins.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lab/scenario/scenario.h"
+
+namespace holdfast::lab {
+
+struct Strike {
+  milliseconds at{};  // After the start of the run.
+  milliseconds lasts{};
+  std::size_t nemesis = 0;  // Index into Scenario::nemeses.
+  std::uint32_t slot = 0;   // The client; 0: the server, or the host.
+
+  friend bool operator==(const Strike&, const Strike&) = default;
+};
+
+// In the order of their beginnings.
+std::vector<Strike> schedule(const Scenario& scenario);
+
+}  // namespace holdfast::lab

@@ -1,0 +1,40 @@
+// The commands of holdfast-lab.
+//
+// Exit status: 0 as expected, 1 not as expected, 2 bad input, 125 own failure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/subject/subject.h"
+
+namespace holdfast::lab {
+
+inline constexpr int kAsExpected = 0;
+inline constexpr int kNotAsExpected = 1;
+inline constexpr int kBadInput = 2;
+inline constexpr int kOwnFailure = 125;
+
+using Arguments = std::vector<std::string>;
+
+// Ours, and the exhibits.
+const std::vector<SubjectKind>& subjects();
+
+int run_command(const Arguments& arguments);
+int matrix_command(const Arguments& arguments);
+int check_command(const Arguments& arguments);
+int worker_command(const Arguments& arguments);  // Hidden: a client of a run.
+int spin_command(const Arguments& arguments);    // Hidden: uses a CPU up.
+
+// "holdfast-lab: ..." on standard error.
+void complain(const std::string& message);
+// Complains, names the help page, returns kBadInput.
+int bad_input(const std::string& command, const std::string& message);
+
+std::string_view help_text(std::string_view command);  // Empty: no such page.
+std::vector<std::string> command_names();
+// This program, to be started again.
+std::string own_path();
+
+}  // namespace holdfast::lab

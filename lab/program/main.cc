@@ -1,0 +1,101 @@
+// The program `holdfast-lab`.
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <sstream>
+
+#include "src/cli/text.h"
+
+#include "lab/program/commands.h"
+#include "lab/subject/holdfast_subject.h"
+#include "lab/workload/worker.h"
+
+namespace holdfast::lab {
+
+const std::vector<SubjectKind>& subjects() {
+  static const std::vector<SubjectKind> all = {holdfast_subject()};
+  return all;
+}
+
+void complain(const std::string& message) { std::cerr << "holdfast-lab: " << message << std::endl; }
+
+int bad_input(const std::string& command, const std::string& message) {
+  complain(message + " ('holdfast-lab help" + (command.empty() ? "" : " " + command) +
+           "' explains it)");
+  return kBadInput;
+}
+
+std::string own_path() {
+  std::array<char, 4096> path{};
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "holdfast-lab";
+}
+
+// worker FOLDER NUMBER SLOT UNTIL PREFIX, with the URLs in the environment.
+int worker_command(const Arguments& arguments) {
+  if (arguments.size() != 5) return bad_input("", "worker: only a run starts it");
+  WorkerOrders orders;
+  orders.folder = arguments[0];
+  orders.process = static_cast<std::uint32_t>(std::stoul(arguments[1]));
+  orders.slot = static_cast<std::uint32_t>(std::stoul(arguments[2]));
+  orders.until_ns = std::stoll(arguments[3]);
+  orders.prefix = arguments[4];
+  const char* urls = std::getenv("HOLDFAST_LAB_URLS");
+  std::istringstream lines(urls == nullptr ? "" : urls);
+  for (std::string line; std::getline(lines, line);) orders.urls.push_back(line);
+  run_worker(orders, subjects());
+  return 0;
+}
+
+int spin_command(const Arguments& arguments) {
+  const std::int64_t span = arguments.size() == 1 ? std::stoll(arguments[0]) : 0;
+  const std::int64_t until = now_ns() + span * 1'000'000;
+  while (now_ns() < until) {
+  }
+  return 0;
+}
+
+namespace {
+
+int help_command(const Arguments& arguments) {
+  const std::string page = arguments.empty() ? "" : arguments.front();
+  const std::string_view text = help_text(page);
+  if (text.empty()) return bad_input("", "there is no command " + cli::in_quotes(page));
+  std::cout << text << std::flush;
+  return std::cout ? 0 : kOwnFailure;
+}
+
+int dispatch(const std::string& command, const Arguments& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") return help_command({command});
+  }
+  if (command == "run") return run_command(arguments);
+  if (command == "check") return check_command(arguments);
+  if (command == "worker") return worker_command(arguments);
+  if (command == "spin") return spin_command(arguments);
+  if (command == "help" || command == "--help" || command == "-h") return help_command(arguments);
+  const std::string near = cli::nearest(command, command_names());
+  return bad_input("", "there is no command " + cli::in_quotes(command) +
+                           (near.empty() ? "" : "; did you mean '" + near + "'?"));
+}
+
+}  // namespace
+}  // namespace holdfast::lab
+
+int main(int argc, char** argv) {
+  using namespace holdfast::lab;
+  const Arguments arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  if (arguments.empty()) {
+    return bad_input("", "say what to do, for example: holdfast-lab run SCENARIO");
+  }
+  try {
+    return dispatch(arguments.front(), {arguments.begin() + 1, arguments.end()});
+  } catch (const std::exception& error) {
+    complain(error.what());
+    return kOwnFailure;
+  }
+}

@@ -1,0 +1,153 @@
+#include "lab/runner/run.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "tests/support/temp_folder.h"
+
+#include "lab/nemesis/nemesis.h"
+#include "lab/recorder/collector.h"
+#include "lab/resource/resource.h"
+#include "lab/rig/rig.h"
+#include "lab/rig/targets.h"
+#include "lab/runner/crew.h"
+#include "lab/runner/stall_watch.h"
+#include "lab/scenario/files.h"
+#include "lab/workload/worker.h"
+#include "lab/workload/workload.h"
+
+namespace holdfast::lab {
+namespace {
+
+constexpr std::uint32_t kParent = 0;  // Its process number; the clients begin with 1.
+constexpr std::uint64_t kParentRoom = 500'000;
+constexpr milliseconds kEnding{30'000};  // For the last releases, on a slow machine.
+constexpr milliseconds kTurn{10};
+
+template <typename T>
+T taken(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message());
+  return std::move(*result);
+}
+
+// Nobody who runs on the same store now or ran on it before has these names.
+std::string lock_prefix() {
+  char text[40];
+  std::snprintf(text, sizeof text, "lab/%08x", static_cast<unsigned>(fresh_id().low));
+  return text;
+}
+
+void put_scenario(const Scenario& scenario, const std::string& folder) {
+  std::ofstream file(scenario_file(folder));
+  write_scenario(scenario, file);
+  file.close();
+  if (!file) throw std::runtime_error("cannot write into " + folder);
+}
+
+// What a region's header says, without mapping it.
+std::uint64_t reserved_in(const std::string& folder, std::uint32_t process) {
+  const std::string path = folder + "/" + std::to_string(process) + ".events";
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  std::uint64_t reserved = 0;
+  const ssize_t size =
+      ::pread(fd, &reserved, sizeof reserved, offsetof(RegionHeader, reserved));
+  ::close(fd);
+  return size == static_cast<ssize_t>(sizeof reserved) ? reserved : 0;
+}
+
+class Run {
+ public:
+  Run(const Scenario& scenario, const RunOptions& options)
+      : scenario_(scenario),
+        options_(options),
+        prefix_(lock_prefix()),
+        recorder_(taken(Recorder::create(folder_.path(), kParent, kParentRoom))),
+        resource_(taken(Resource::create(
+            resource_file(folder_.path()),
+            static_cast<std::uint32_t>(lock_names(scenario, prefix_).size())))) {
+    put_scenario(scenario, folder_.path());
+  }
+
+  RunResult go() {
+    RunResult result;
+    result.scenario = scenario_;
+    {
+      Rig rig(scenario_, folder_.path());
+      result.store = rig.describe();
+      const StallWatch stalls(recorder_);
+      const std::int64_t begin = now_ns();
+      const std::int64_t until = begin + std::chrono::nanoseconds(scenario_.duration).count();
+      Crew crew(scenario_, rig, recorder_, {options_.program, folder_.path(), prefix_, until});
+      for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
+        crew.start(static_cast<std::uint32_t>(slot));
+      }
+      Nemesis nemesis(scenario_, options_.program, rig, crew, recorder_);
+      drive(crew, nemesis, begin, until);
+      nemesis.heal_all();
+      result.stuck_processes = crew.finish(kEnding);
+      result.processes = crew.started();
+      result.faults = nemesis.struck();
+      result.stalls = stalls.seen();
+    }
+    collect_into(result);
+    result.verdict = check(result.history, check_options(scenario_));
+    result.judgements = judge(scenario_, result.verdict);
+    return result;
+  }
+
+ private:
+  void drive(Crew& crew, Nemesis& nemesis, std::int64_t begin, std::int64_t until) {
+    milliseconds told{-1000};
+    for (std::int64_t now = begin; now < until; now = now_ns()) {
+      const auto since =
+          std::chrono::floor<milliseconds>(std::chrono::nanoseconds(now - begin));
+      nemesis.step(since);
+      crew.tend();
+      if (options_.progress && since - told >= 1s) {
+        told = since;
+        tell(crew, nemesis, since);
+      }
+      std::this_thread::sleep_for(
+          std::min<std::chrono::nanoseconds>(kTurn, std::chrono::nanoseconds(until - now)));
+    }
+  }
+
+  void tell(const Crew& crew, const Nemesis& nemesis, milliseconds now) const {
+    Progress progress{now, scenario_.duration, 0, nemesis.struck(), nemesis.active()};
+    for (std::uint32_t process = 0; process <= crew.started(); ++process) {
+      progress.events += reserved_in(folder_.path(), process);
+    }
+    options_.progress(progress);
+  }
+
+  void collect_into(RunResult& result) const {
+    Collected collected = taken(collect(folder_.path()));
+    result.torn = collected.torn;
+    result.history.events = std::move(collected.events);
+    result.history.locks = lock_names(scenario_, prefix_);
+    result.history.targets = target_names(scenario_);
+  }
+
+  const Scenario& scenario_;
+  const RunOptions& options_;
+  const std::string prefix_;
+  const support::TempFolder folder_{"lab"};
+  Recorder recorder_;
+  Resource resource_;
+};
+
+}  // namespace
+
+RunResult run(const Scenario& scenario, const RunOptions& options) {
+  return Run(scenario, options).go();
+}
+
+}  // namespace holdfast::lab

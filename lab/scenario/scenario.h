@@ -1,0 +1,92 @@
+// A run as data: which store, who uses it how, what is done to them, and what must come of it.
+//
+// docs/guide/lab.md is the manual of the files. Every field is in fields.h, once, for reading and
+// writing.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/checker/checker.h"
+
+namespace holdfast::lab {
+
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+struct StoreSpec {
+  std::string kind = "memory";  // memory, sqlite, redis, url, none.
+  std::string url{};            // Of kind url: the user's own store; it is not touched otherwise.
+  std::string options{};        // Behind the '?' of the store's URL.
+  bool proxy = false;           // redis: each client process reaches it through a proxy of its own.
+  bool replica = false;         // redis: a second server replicates the first.
+  bool clock = false;           // The wall clock can jump: of the server, or of sqlite's clients.
+  bool appendonly = false;      // redis: what it was told is on its disk.
+  std::int64_t disk_mb = 0;     // sqlite: on a file system of its own, so small (root only).
+};
+
+struct ClientSpec {
+  std::string subject = "holdfast";
+  std::int64_t processes = 3;
+};
+
+struct WorkloadSpec {
+  std::string kind = "contend";
+  std::int64_t owners = 1;  // Threads in each process.
+  std::int64_t locks = 2;   // Names that they share.
+  milliseconds ttl = 1000ms;
+  milliseconds wait = 3000ms;
+  milliseconds hold = 20ms;
+  milliseconds think = 5ms;        // Between two holds.
+  std::int64_t tries_percent = 25;  // Do not wait.
+  std::int64_t writes = 1;         // To the guarded resource, per hold.
+  bool careful = true;             // Asks held() before it writes, and stops when it is lost.
+  bool release = true;             // false: forgets to, now and then.
+  std::int64_t readers_percent = 70;
+  std::int64_t capacity = 3;  // permits: N.
+  std::int64_t depth = 2;     // nested, multi: locks at a time.
+};
+
+struct NemesisSpec {
+  std::string kind{};
+  std::string target = "any";  // any, all, server, or a number: client 2.
+  std::string direction = "both";  // partition, blackhole, delay: both, to-server, to-client.
+  std::string at{};                // kill, pause: at this point of the subject, not by the clock.
+  milliseconds first = 500ms;
+  milliseconds every = 2000ms;
+  milliseconds lasts = 500ms;
+  milliseconds delay = 100ms;     // delay, loss, reorder; clock: the jump.
+  std::int64_t times = 0;         // At most so often; 0: no limit.
+  std::int64_t one_in = 1;        // Of passages of a point.
+};
+
+enum class Expected : std::uint8_t { kNone, kMust, kMay };
+
+struct Scenario {
+  std::string name{};
+  std::string about{};
+  std::uint64_t seed = 1;
+  milliseconds duration = 10s;
+  milliseconds calm = 3s;  // At the end nothing is broken any more, and work goes on.
+  StoreSpec store{};
+  ClientSpec clients{};
+  std::vector<WorkloadSpec> workloads{};
+  std::vector<NemesisSpec> nemeses{};
+  milliseconds wake = 2s;    // CheckOptions.
+  milliseconds grace = 10s;  // The same.
+  bool judge_busy = true;    // false: the store answers busy for reasons of its own.
+  std::array<Expected, kClasses> expect{};
+
+  Expected expected(Class kind) const { return expect[static_cast<std::size_t>(kind)]; }
+};
+
+// The keys of [expect], in the order of the classes.
+inline constexpr std::array<const char*, kClasses> kClassKeys = {
+    "malformed", "V0", "V1", "V2", "V3", "stuck", "orphaned", "lost_wake_up"};
+
+CheckOptions check_options(const Scenario& scenario);
+
+}  // namespace holdfast::lab

@@ -1,0 +1,85 @@
+// One owner of a run: every call of the subject, with its events around it.
+//
+// Guarantee: invoke is stamped and recorded before the subject is called, return after it has
+// answered; nothing that a workload does can be missing from the history.
+//
+// Thread-safety: an Actor and its holds belong to one thread.
+// Ownership: refers to subject, recorder and resource; holds refer to their actor.
+// Errors: std::runtime_error when the recorder is full: the run cannot be judged then.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/recorder/recorder.h"
+#include "lab/resource/resource.h"
+#include "lab/subject/subject.h"
+
+namespace holdfast::lab {
+
+struct Stage {
+  Subject& subject;
+  Recorder& recorder;
+  Resource& resource;
+  std::uint32_t process = 0;
+  std::vector<std::string> locks;  // History::locks.
+};
+
+struct Want {
+  std::uint32_t lock = 0;
+  Mode mode = Mode::exclusive();
+  std::chrono::milliseconds ttl{1000};
+  std::chrono::milliseconds wait{0};
+};
+
+class ActorHold;
+
+class Actor {
+ public:
+  Actor(Stage& stage, std::uint32_t owner) : stage_(stage), owner_(owner) {}
+
+  // Null: not granted; last() says why.
+  std::unique_ptr<ActorHold> acquire(const Want& want);
+  Outcome last() const { return last_; }
+
+ private:
+  friend class ActorHold;
+  void record(const Event& event);
+
+  Stage& stage_;
+  const std::uint32_t owner_;
+  Outcome last_ = Outcome::kNone;
+};
+
+// A hold as its owner has it. Dropped without release(), it is forgotten: whatever the subject
+// makes of that.
+class ActorHold : private Listener {
+ public:
+  ActorHold(Actor& actor, const Event& base);
+  ~ActorHold() override;
+
+  bool held();
+  Outcome renew(std::chrono::milliseconds ttl);
+  Outcome release();
+  // To the resource: false: refused.
+  bool write();
+
+  std::uint32_t lock() const { return base_.lock; }
+  std::int64_t deadline_ns() const { return hold_->deadline_ns(); }
+
+ private:
+  friend class Actor;
+  void renewed(const Id& id, std::int64_t sent_ns, std::int64_t deadline_ns) override;
+  void lost(const Id& id) override;
+  Event begin(Kind kind);
+  void end(Event event, Outcome outcome);
+
+  Actor& actor_;
+  Event base_;  // What all events of the hold have in common.
+  std::unique_ptr<Hold> hold_;
+};
+
+}  // namespace holdfast::lab

@@ -1,0 +1,156 @@
+#include "lab/workload/worker.h"
+
+#include <csignal>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "src/machine/testing/dice.h"
+
+#include "lab/scenario/files.h"
+#include "lab/workload/workload.h"
+
+namespace holdfast::lab {
+namespace {
+
+using Dice = machine::testing::Dice;
+
+// Of an owner at work: sixteen or so per hold, one hold per millisecond at the very most.
+std::uint64_t room_for(const Scenario& scenario, std::int64_t span_ns) {
+  std::uint64_t events = 20'000;
+  const auto ms = static_cast<std::uint64_t>(std::max<std::int64_t>(span_ns, 0) / 1'000'000);
+  for (const WorkloadSpec& spec : scenario.workloads) {
+    const auto pause = static_cast<std::uint64_t>(std::max<std::int64_t>(spec.think.count() / 2, 1));
+    events += static_cast<std::uint64_t>(spec.owners) * (ms / pause + 1) *
+              (24 + 2 * static_cast<std::uint64_t>(spec.depth * spec.writes));
+  }
+  return std::min<std::uint64_t>(events, 4'000'000);
+}
+
+template <typename T>
+T taken(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().message());
+  return std::move(*result);
+}
+
+// Dies, or stands still, where the scenario says so.
+class Points {
+ public:
+  Points(const Scenario& scenario, Recorder& recorder, std::uint64_t seed, std::uint32_t slot)
+      : scenario_(scenario), recorder_(recorder), dice_(seed), slot_(slot) {
+    done_.resize(scenario.nemeses.size());
+  }
+
+  void pass(std::string_view point) {
+    for (std::size_t i = 0; i < scenario_.nemeses.size(); ++i) {
+      const NemesisSpec& spec = scenario_.nemeses[i];
+      if (spec.at != point) continue;
+      {
+        const std::lock_guard lock(mutex_);
+        if (spec.times != 0 && done_[i] >= spec.times) continue;
+        if (!dice_.one_in(static_cast<std::uint64_t>(spec.one_in))) continue;
+        ++done_[i];
+      }
+      spec.kind == "kill" ? die() : stand_still(spec.lasts);
+    }
+  }
+
+ private:
+  [[noreturn]] void die() {
+    Event death;
+    death.kind = Kind::kDeath;
+    recorder_.record(death);
+    ::raise(SIGKILL);
+    std::terminate();
+  }
+  void stand_still(milliseconds span) {
+    Event fault;
+    fault.kind = Kind::kFault;
+    fault.fault = FaultKind::kPause;
+    fault.target = slot_;
+    fault.phase = Phase::kInvoke;
+    note(fault, +1);
+    std::this_thread::sleep_for(span);
+    fault.phase = Phase::kReturn;
+    note(fault, -1);
+  }
+  // One fault, however many owners stand still at once.
+  void note(const Event& fault, int change) {
+    const std::lock_guard lock(mutex_);
+    const int before = standing_;
+    standing_ += change;
+    if (std::min(before, standing_) == 0) recorder_.record(fault);
+  }
+
+  const Scenario& scenario_;
+  Recorder& recorder_;
+  std::mutex mutex_;
+  Dice dice_;
+  const std::uint32_t slot_;
+  int standing_ = 0;
+  std::vector<std::int64_t> done_;
+};
+
+// The first thing that went wrong in any thread.
+class Trouble {
+ public:
+  void keep(std::exception_ptr problem) {
+    const std::lock_guard lock(mutex_);
+    if (!first_) first_ = std::move(problem);
+  }
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+}  // namespace
+
+std::string scenario_file(const std::string& folder) { return folder + "/scenario.toml"; }
+std::string resource_file(const std::string& folder) { return folder + "/resource"; }
+
+void run_worker(const WorkerOrders& orders, const std::vector<SubjectKind>& subjects) {
+  const Scenario scenario = taken(read_scenario_file(scenario_file(orders.folder)));
+  const auto kind = std::find_if(subjects.begin(), subjects.end(), [&](const SubjectKind& each) {
+    return each.name == scenario.clients.subject;
+  });
+  if (kind == subjects.end()) throw std::runtime_error("no such subject");
+  Recorder recorder = taken(Recorder::create(orders.folder, orders.process,
+                                             room_for(scenario, orders.until_ns - now_ns())));
+  Resource resource = taken(Resource::open(resource_file(orders.folder)));
+  Dice dice(scenario.seed * 1'000'003 + orders.process);
+  Points points(scenario, recorder, dice.draw(), orders.slot);
+  const std::unique_ptr<Subject> subject =
+      kind->make({orders.urls, "client " + std::to_string(orders.slot), dice.draw(),
+                  [&](std::string_view point) { points.pass(point); }});
+  Stage stage{*subject, recorder, resource, orders.process, lock_names(scenario, orders.prefix)};
+  Trouble trouble;
+  {
+    std::vector<std::jthread> threads;
+    std::uint32_t owner = 0;
+    std::uint32_t first_lock = 0;
+    for (const WorkloadSpec& spec : scenario.workloads) {
+      for (std::int64_t i = 0; i < spec.owners; ++i) {
+        const Shift shift{spec, first_lock, dice.draw(), orders.until_ns};
+        threads.emplace_back([&stage, &trouble, shift, number = ++owner] {
+          try {
+            Actor actor(stage, number);
+            work(actor, shift);
+          } catch (...) {
+            trouble.keep(std::current_exception());
+          }
+        });
+      }
+      first_lock += static_cast<std::uint32_t>(spec.locks);
+    }
+  }
+  trouble.rethrow();
+}
+
+}  // namespace holdfast::lab

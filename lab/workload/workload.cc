@@ -1,0 +1,154 @@
+#include "lab/workload/workload.h"
+
+#include <algorithm>
+#include <ctime>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "src/machine/testing/dice.h"
+
+namespace holdfast::lab {
+namespace {
+
+using Dice = machine::testing::Dice;
+
+constexpr milliseconds kLook{10};  // Between two looks at what is held.
+
+class Worker {
+ public:
+  Worker(Actor& actor, const Shift& shift)
+      : actor_(actor), shift_(shift), spec_(shift.spec), dice_(shift.seed) {}
+
+  void work() {
+    nap(about(spec_.think));
+    while (!over()) {
+      if (spec_.kind == "nested" || spec_.kind == "multi") {
+        several();
+      } else if (spec_.kind == "election") {
+        candidate();
+      } else {
+        single();
+      }
+      // A store that refuses at once is not asked in a circle.
+      const bool refused = actor_.last() == Outcome::kUnavailable;
+      nap(about(refused ? std::max<milliseconds>(spec_.think, 20ms) : spec_.think));
+    }
+  }
+
+ private:
+  bool over() const { return now_ns() >= shift_.until_ns; }
+
+  milliseconds about(milliseconds usual) {
+    const auto span = static_cast<std::uint64_t>(std::max<std::int64_t>(usual.count(), 1));
+    return milliseconds(static_cast<std::int64_t>(span / 2 + dice_.below(span + 1)));
+  }
+  void nap(milliseconds span) const {
+    const std::int64_t left = shift_.until_ns - now_ns();
+    const std::chrono::nanoseconds most(std::max<std::int64_t>(left, 0));
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(span, most));
+  }
+  bool percent(std::int64_t chance) { return dice_.below(100) < static_cast<std::uint64_t>(chance); }
+
+  std::uint32_t some_lock() {
+    return shift_.first_lock +
+           static_cast<std::uint32_t>(dice_.below(static_cast<std::uint64_t>(spec_.locks)));
+  }
+  Mode some_mode() {
+    if (spec_.kind == "readers-writers" && percent(spec_.readers_percent)) return Mode::shared();
+    if (spec_.kind != "permits") return Mode::exclusive();
+    const auto capacity = static_cast<std::uint32_t>(spec_.capacity);
+    return Mode::permits(1 + static_cast<std::uint32_t>(dice_.below((capacity + 1) / 2)), capacity);
+  }
+  // Nobody waits beyond the end for long.
+  milliseconds some_wait() {
+    if (percent(spec_.tries_percent)) return 0ms;
+    return std::max<milliseconds>(about(spec_.wait), 1ms);
+  }
+  std::unique_ptr<ActorHold> ask(std::uint32_t lock, Mode mode, milliseconds wait) {
+    return actor_.acquire({lock, mode, spec_.ttl, wait});
+  }
+
+  void single() {
+    auto hold = ask(some_lock(), some_mode(), some_wait());
+    if (hold == nullptr) return;
+    use(*hold, about(spec_.hold));
+    if (spec_.release || !dice_.one_in(4)) hold->release();
+  }
+
+  // Looks now and then whether it is still held, and writes: at the end, as one does that did
+  // something for long and then stores what came of it.
+  void use(ActorHold& hold, milliseconds span) {
+    const std::int64_t until = now_ns() + std::chrono::nanoseconds(span).count();
+    while (!over() && now_ns() < until) {
+      if (spec_.careful && !hold.held()) return;
+      const std::chrono::nanoseconds left(std::max<std::int64_t>(until - now_ns(), 0));
+      const milliseconds look = std::max<milliseconds>(kLook, span / 8);
+      nap(std::min<milliseconds>(look, std::chrono::ceil<milliseconds>(left)));
+    }
+    for (std::int64_t i = 0; i < spec_.writes; ++i) {
+      if (spec_.careful && !hold.held()) return;
+      hold.write();
+    }
+  }
+
+  // Several locks in the order of their names: one inside the other, or all or none.
+  void several() {
+    std::vector<std::uint32_t> locks;
+    while (locks.size() < static_cast<std::size_t>(spec_.depth)) {
+      const std::uint32_t lock = some_lock();
+      if (std::find(locks.begin(), locks.end(), lock) == locks.end()) locks.push_back(lock);
+    }
+    std::sort(locks.begin(), locks.end());
+    std::vector<std::unique_ptr<ActorHold>> holds;
+    const bool all_or_none = spec_.kind == "multi";
+    for (const std::uint32_t lock : locks) {
+      auto hold = ask(lock, Mode::exclusive(), some_wait());
+      if (hold == nullptr) break;
+      holds.push_back(std::move(hold));
+      if (!all_or_none) use(*holds.back(), about(spec_.hold));
+    }
+    if (all_or_none && holds.size() == locks.size()) {
+      for (const auto& hold : holds) use(*hold, about(spec_.hold));
+    }
+    while (!holds.empty()) {
+      holds.back()->release();
+      holds.pop_back();
+    }
+  }
+
+  // Leads until it is lost, or its term is over.
+  void candidate() {
+    auto hold = ask(shift_.first_lock, Mode::exclusive(), some_wait());
+    if (hold == nullptr) return;
+    const std::int64_t term = now_ns() + std::chrono::nanoseconds(about(spec_.hold)).count();
+    while (!over() && now_ns() < term && hold->held()) {
+      hold->write();
+      nap(std::max<milliseconds>(spec_.think, kLook));
+    }
+    hold->release();
+  }
+
+  Actor& actor_;
+  const Shift& shift_;
+  const WorkloadSpec& spec_;
+  Dice dice_;
+};
+
+}  // namespace
+
+std::vector<std::string> lock_names(const Scenario& scenario, const std::string& prefix) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < scenario.workloads.size(); ++i) {
+    const WorkloadSpec& spec = scenario.workloads[i];
+    for (std::int64_t lock = 0; lock < spec.locks; ++lock) {
+      names.push_back(prefix + "/" + spec.kind + "-" + std::to_string(i) + "/" +
+                      std::to_string(lock));
+    }
+  }
+  return names;
+}
+
+void work(Actor& actor, const Shift& shift) { Worker(actor, shift).work(); }
+
+}  // namespace holdfast::lab
