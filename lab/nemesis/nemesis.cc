@@ -30,7 +30,7 @@ constexpr Known kKnown[] = {
     {"duplicate", FaultKind::kDuplicate}, {"reorder", FaultKind::kReorder},
     {"split", FaultKind::kSplit},         {"drop-replies", FaultKind::kDropReplies},
     {"reset", FaultKind::kReset},         {"server-pause", FaultKind::kPause},
-    {"restart", FaultKind::kRestart},        {"restart-empty", FaultKind::kRestartEmpty},
+    {"restart", FaultKind::kRestart},     {"restart-empty", FaultKind::kRestartEmpty},
     {"failover", FaultKind::kFailover},   {"clock-jump", FaultKind::kClockJump},
     {"disk-full", FaultKind::kDiskFull}};
 
@@ -215,7 +215,9 @@ void Nemesis::begin_on_link(Active& active) {
   } else if (what.kind == "split") {
     both({.kind = Fault::Kind::kSplit, .delay = std::chrono::microseconds(30)});
   } else if (what.kind == "reset") {
-    add({.kind = Fault::Kind::kReset, .direction = Direction::kToClient, .times = 2,
+    add({.kind = Fault::Kind::kReset,
+         .direction = Direction::kToClient,
+         .times = 2,
          .after_bytes = 3});
   }
 }
@@ -261,9 +263,10 @@ void Nemesis::starve(Active& active) {
     give_way(crew_.pid(static_cast<std::uint32_t>(slot)), true);
   }
   for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
-    active.spinners.push_back(std::make_unique<support::ChildProcess>(support::Command{
-        .arguments = {program_, "spin", std::to_string(span.count())}, .environment = {},
-        .output = {}}));
+    active.spinners.push_back(std::make_unique<support::ChildProcess>(
+        support::Command{.arguments = {program_, "spin", std::to_string(span.count())},
+                         .environment = {},
+                         .output = {}}));
   }
 }
 

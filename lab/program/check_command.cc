@@ -15,8 +15,8 @@ int check_command(const Arguments& arguments) {
   if (!parsed) return bad_input("check", parsed.error().message());
   if (parsed->operands.empty()) return bad_input("check", "name the file of a history");
   CheckOptions options;
-  for (const auto& [name, into] : {std::pair("--wake", &options.wake_ns),
-                                   std::pair("--grace", &options.grace_ns)}) {
+  for (const auto& [name, into] :
+       {std::pair("--wake", &options.wake_ns), std::pair("--grace", &options.grace_ns)}) {
     if (!parsed->has(name)) continue;
     const auto span = cli::parse_duration(*parsed->value(name));
     if (!span) return bad_input("check", std::string(name) + ": " + span.error().message());

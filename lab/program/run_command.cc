@@ -9,8 +9,8 @@
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
 
-#include "lab/history/text.h"
 #include "lab/program/arguments.h"
+#include "lab/report/report.h"
 #include "lab/runner/run.h"
 #include "lab/scenario/files.h"
 
@@ -44,45 +44,68 @@ class ProgressLine {
   milliseconds last_{0};
 };
 
+// What the report calls the processes: the clients keep the order in which they were started.
+RunFacts facts_of(const RunResult& result, const std::string& replay) {
+  RunFacts facts;
+  facts.scenario = result.scenario.name;
+  facts.seed = result.scenario.seed;
+  facts.store = result.store;
+  facts.version = result.store_version;
+  facts.holdfast = HOLDFAST_VERSION;
+  facts.duration_ns = std::chrono::nanoseconds(result.scenario.duration).count();
+  facts.replay = replay;
+  facts.expected = result.scenario.expect;
+  facts.processes[0] = "lab";
+  return facts;
+}
+
 void keep(const RunResult& result, const std::string& folder) {
   std::filesystem::create_directories(folder);
-  std::ofstream scenario(folder + "/scenario.toml");
+  const std::string file = folder + "/scenario.toml";
+  std::ofstream scenario(file);
   write_scenario(result.scenario, scenario);
-  std::ofstream history(folder + "/history.txt");
-  write(result.history, history);
-  std::ofstream verdict(folder + "/verdict.txt");
-  print(result.verdict, verdict);
-  if (!scenario.flush() || !history.flush() || !verdict.flush()) {
-    throw std::runtime_error("cannot write into " + folder);
+  if (!scenario.flush()) throw std::runtime_error("cannot write " + file);
+  const RunFacts facts = facts_of(result, "holdfast-lab run " + file);
+  const Result<void> done = write_report(folder, {facts, result.history, result.verdict});
+  if (!done) throw std::runtime_error(done.error().message());
+}
+
+void tell_violations(const RunResult& result, Class kind) {
+  const std::size_t seen = result.verdict.count(kind);
+  const Expected expected = result.scenario.expected(kind);
+  if (as_expected(expected, seen)) return;
+  if (expected == Expected::kMust) {
+    std::cout << "  " << name_of(kind)
+              << ": had to be seen, and was not: the cell is wrong, or too little was tried\n";
+    return;
+  }
+  std::cout << "  " << name_of(kind) << ": expected never, seen " << seen << " times\n";
+  std::size_t shown = 0;
+  for (const Violation& violation : result.verdict.violations) {
+    if (violation.kind != kind || ++shown > 3) continue;
+    std::cout << "    " << violation.rule << ": " << violation.message << "\n";
   }
 }
 
 void tell(const RunResult& result) {
   const Verdict& verdict = result.verdict;
-  const bool fine = result.as_expected();
-  std::cout << (fine ? "ok      " : "NOT OK  ") << result.scenario.name << " (" << result.store
-            << ", seed " << result.scenario.seed << ", "
+  const std::string store =
+      result.store + (result.store_version.empty() ? "" : " " + result.store_version);
+  std::cout << (result.as_expected() ? "ok      " : "NOT OK  ") << result.scenario.name << " ("
+            << store << ", seed " << result.scenario.seed << ", "
             << cli::format_duration(result.scenario.duration) << "): " << verdict.acquisitions
             << " acquisitions, " << result.processes << " processes, " << result.faults
             << " faults, " << verdict.refused_writes << " stale writes refused";
   if (result.stalls > 0) std::cout << ", the host stood still " << result.stalls << " times";
-  for (const Judgement& each : result.judgements) {
-    if (each.seen > 0) std::cout << ", " << name_of(each.kind) << " " << each.seen;
+  for (std::size_t i = 0; i < kClasses; ++i) {
+    if (verdict.counts[i] == 0) continue;
+    std::cout << ", " << name_of(static_cast<Class>(i)) << " " << verdict.counts[i];
   }
   std::cout << "\n";
   if (result.stuck_processes > 0) {
     std::cout << "  " << result.stuck_processes << " clients did not end by themselves\n";
   }
-  for (const Judgement& each : result.judgements) {
-    const std::string text = complaint(each);
-    if (text.empty()) continue;
-    std::cout << "  " << text << "\n";
-    std::size_t shown = 0;
-    for (const Violation& violation : verdict.violations) {
-      if (violation.kind != each.kind || ++shown > 3) continue;
-      std::cout << "    " << violation.rule << ": " << violation.message << "\n";
-    }
-  }
+  for (std::size_t i = 0; i < kClasses; ++i) tell_violations(result, static_cast<Class>(i));
   std::cout.flush();
 }
 
@@ -103,7 +126,9 @@ Result<Scenario> prepared(const std::string& path, const Parsed& parsed) {
     }
     scenario->duration = *span;
   }
-  const auto known = [&](const SubjectKind& kind) { return kind.name == scenario->clients.subject; };
+  const auto known = [&](const SubjectKind& kind) {
+    return kind.name == scenario->clients.subject;
+  };
   if (std::find_if(subjects().begin(), subjects().end(), known) == subjects().end()) {
     std::string names;
     for (const SubjectKind& kind : subjects()) names += (names.empty() ? "" : ", ") + kind.name;

@@ -23,12 +23,12 @@ namespace {
 using support::FaultProxy;
 using support::Framing;
 
-[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
+[[maybe_unused, noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
 
 }  // namespace
 
 Rig::Rig(const Scenario& scenario, const std::string& folder)
-    : scenario_(scenario), folder_(folder), description_(scenario.store.kind) {
+    : scenario_(scenario), folder_(folder), store_(scenario.store.kind) {
   const StoreSpec& store = scenario.store;
   if (store.clock) clock_ = std::make_unique<support::ClockShift>();
   if (store.kind == "redis") {
@@ -39,6 +39,7 @@ Rig::Rig(const Scenario& scenario, const std::string& folder)
     url_ = "memory:";
   } else {
     url_ = store.url;
+    store_ = url_.substr(0, url_.find(':'));
   }
   const char* mark = url_.find('?') == std::string::npos ? "?" : "&";
   if (!store.options.empty() && !url_.empty()) url_ += mark + store.options;
@@ -94,11 +95,8 @@ void Rig::start_redis() {
   options.appendonly = scenario_.store.appendonly;
   if (clock_) options.clock_shift_file = clock_->path();
   server_ = std::make_unique<RedisServer>(options);
-  description_ = "redis";
-  const char* dot = " ";
   for (const int part : server_->version()) {
-    description_ += dot + std::to_string(part);
-    dot = ".";
+    version_ += (version_.empty() ? "" : ".") + std::to_string(part);
   }
   if (scenario_.store.replica) {
     replica_ = std::make_unique<RedisServer>();
@@ -153,8 +151,8 @@ void Rig::start_server(bool with_memory) {
 }
 
 void Rig::cut_replication() {
-  replication_->add({.kind = support::Fault::Kind::kBlackhole,
-                     .direction = support::Direction::kToClient});
+  replication_->add(
+      {.kind = support::Fault::Kind::kBlackhole, .direction = support::Direction::kToClient});
 }
 
 void Rig::fail_over() {

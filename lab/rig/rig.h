@@ -50,8 +50,9 @@ class Rig {
   void fill_disk();
   void free_disk();
 
-  // For people: "redis 7.0.15".
-  std::string describe() const { return description_; }
+  // For people: "redis", "7.0.15"; of a store of the user's the scheme.
+  const std::string& store() const { return store_; }
+  const std::string& version() const { return version_; }
 
  private:
   void start_redis();
@@ -62,7 +63,8 @@ class Rig {
   const Scenario& scenario_;
   const std::string folder_;
   std::string url_;
-  std::string description_;
+  std::string store_;
+  std::string version_;
   std::vector<std::string> environment_;
   std::string disk_;  // Mounted here; empty: none.
   std::unique_ptr<support::ClockShift> clock_;

@@ -23,7 +23,8 @@ inline std::vector<std::string> target_names(const Scenario& scenario) {
   const std::int64_t clients = scenario.clients.processes;
   std::vector<std::string> names = {"host"};
   for (std::int64_t i = 1; i <= clients; ++i) names.push_back("client " + std::to_string(i));
-  for (std::int64_t i = 1; i <= clients; ++i) names.push_back("link of client " + std::to_string(i));
+  for (std::int64_t i = 1; i <= clients; ++i)
+    names.push_back("link of client " + std::to_string(i));
   names.emplace_back(scenario.store.kind == "redis" ? "server 1" : "store");
   if (scenario.store.replica) names.emplace_back("server 2");
   return names;

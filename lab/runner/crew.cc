@@ -1,7 +1,6 @@
 #include "lab/runner/crew.h"
 
 #include <csignal>
-
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -45,12 +44,9 @@ void Crew::start(std::uint32_t slot) {
   }
   member.number = ++last_number_;
   support::Command command;
-  command.arguments = {orders_.program,
-                       "worker",
-                       orders_.folder,
-                       std::to_string(member.number),
-                       std::to_string(slot),
-                       std::to_string(orders_.until_ns),
+  command.arguments = {orders_.program,      "worker",
+                       orders_.folder,       std::to_string(member.number),
+                       std::to_string(slot), std::to_string(orders_.until_ns),
                        orders_.prefix};
   command.environment = rig_.client_environment();
   // Not among the arguments, which everybody may read: a URL may hold a password.

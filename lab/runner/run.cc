@@ -57,8 +57,7 @@ std::uint64_t reserved_in(const std::string& folder, std::uint32_t process) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   std::uint64_t reserved = 0;
-  const ssize_t size =
-      ::pread(fd, &reserved, sizeof reserved, offsetof(RegionHeader, reserved));
+  const ssize_t size = ::pread(fd, &reserved, sizeof reserved, offsetof(RegionHeader, reserved));
   ::close(fd);
   return size == static_cast<ssize_t>(sizeof reserved) ? reserved : 0;
 }
@@ -70,9 +69,9 @@ class Run {
         options_(options),
         prefix_(lock_prefix()),
         recorder_(taken(Recorder::create(folder_.path(), kParent, kParentRoom))),
-        resource_(taken(Resource::create(
-            resource_file(folder_.path()),
-            static_cast<std::uint32_t>(lock_names(scenario, prefix_).size())))) {
+        resource_(taken(
+            Resource::create(resource_file(folder_.path()),
+                             static_cast<std::uint32_t>(lock_names(scenario, prefix_).size())))) {
     put_scenario(scenario, folder_.path());
   }
 
@@ -81,7 +80,8 @@ class Run {
     result.scenario = scenario_;
     {
       Rig rig(scenario_, folder_.path());
-      result.store = rig.describe();
+      result.store = rig.store();
+      result.store_version = rig.version();
       const StallWatch stalls(recorder_);
       const std::int64_t begin = now_ns();
       const std::int64_t until = begin + std::chrono::nanoseconds(scenario_.duration).count();
@@ -99,7 +99,6 @@ class Run {
     }
     collect_into(result);
     result.verdict = check(result.history, check_options(scenario_));
-    result.judgements = judge(scenario_, result.verdict);
     return result;
   }
 
@@ -107,8 +106,7 @@ class Run {
   void drive(Crew& crew, Nemesis& nemesis, std::int64_t begin, std::int64_t until) {
     milliseconds told{-1000};
     for (std::int64_t now = begin; now < until; now = now_ns()) {
-      const auto since =
-          std::chrono::floor<milliseconds>(std::chrono::nanoseconds(now - begin));
+      const auto since = std::chrono::floor<milliseconds>(std::chrono::nanoseconds(now - begin));
       nemesis.step(since);
       crew.tend();
       if (options_.progress && since - told >= 1s) {
@@ -145,6 +143,15 @@ class Run {
 };
 
 }  // namespace
+
+bool RunResult::as_expected() const {
+  bool fine = stuck_processes == 0;
+  for (std::size_t i = 0; i < kClasses; ++i) {
+    const auto kind = static_cast<Class>(i);
+    fine &= lab::as_expected(scenario.expected(kind), verdict.count(kind));
+  }
+  return fine;
+}
 
 RunResult run(const Scenario& scenario, const RunOptions& options) {
   return Run(scenario, options).go();

@@ -6,7 +6,6 @@
 // Errors: std::runtime_error: the run itself failed, there is no verdict.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,9 +22,9 @@ namespace holdfast::lab {
 struct Progress {
   milliseconds now{};
   milliseconds whole{};
-  std::uint64_t events = 0;   // Recorded so far.
-  std::size_t faults = 0;     // Begun so far.
-  std::string active;         // What is broken now.
+  std::uint64_t events = 0;  // Recorded so far.
+  std::size_t faults = 0;    // Begun so far.
+  std::string active;        // What is broken now.
 };
 
 struct RunOptions {
@@ -33,43 +32,20 @@ struct RunOptions {
   std::function<void(const Progress&)> progress{};  // About once a second.
 };
 
-// How what was seen fits what was expected, for one class.
-struct Judgement {
-  Class kind = Class::kMalformed;
-  Expected expected = Expected::kNone;
-  std::size_t seen = 0;
-
-  bool fits() const {
-    switch (expected) {
-      case Expected::kNone: return seen == 0;
-      case Expected::kMust: return seen > 0;
-      case Expected::kMay: return true;
-    }
-    return false;
-  }
-};
-
-using Judgements = std::array<Judgement, kClasses>;
-
-Judgements judge(const Scenario& scenario, const Verdict& verdict);
-bool as_expected(const Judgements& judgements);
-// "V1: must be seen and was not: the cell is wrong", for what does not fit; else empty.
-std::string complaint(const Judgement& judgement);
-
 struct RunResult {
   Scenario scenario;
-  std::string store;  // "redis 7.0.15".
+  std::string store;          // "redis".
+  std::string store_version;  // "7.0.15".
   History history;
   Verdict verdict;
-  Judgements judgements{};
   std::uint32_t processes = 0;  // Client processes, restarts counted.
   std::size_t faults = 0;
-  std::size_t stalls = 0;       // Times that the host itself stood still.
+  std::size_t stalls = 0;  // Times that the host itself stood still.
   std::size_t torn = 0;
   std::size_t stuck_processes = 0;  // Had to be killed at the end.
 
   // A process that did not come to its end is nothing that a run may show.
-  bool as_expected() const { return stuck_processes == 0 && lab::as_expected(judgements); }
+  bool as_expected() const;
 };
 
 RunResult run(const Scenario& scenario, const RunOptions& options);

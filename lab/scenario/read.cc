@@ -80,7 +80,8 @@ class Reader {
   void operator()(const char* key, milliseconds& into, Span rule) {
     const toml::node* node = take(key);
     std::string written;
-    if (node == nullptr || !text(*node, key, written, "must be a duration like \"250ms\" or \"2s\"")) {
+    if (node == nullptr ||
+        !text(*node, key, written, "must be a duration like \"250ms\" or \"2s\"")) {
       return;
     }
     const bool back = !written.empty() && written.front() == '-';
@@ -88,8 +89,9 @@ class Reader {
     if (!span) return fail(*node, key, span.error().message());
     into = back ? -*span : *span;
     if (into < rule.least || into > rule.most) {
-      fail(*node, key, "must be from " + std::to_string(rule.least.count()) + "ms to " +
-                           cli::format_duration(rule.most));
+      fail(*node, key,
+           "must be from " + std::to_string(rule.least.count()) + "ms to " +
+               cli::format_duration(rule.most));
     }
   }
 
@@ -118,10 +120,9 @@ class Reader {
       const std::string name(key.str());
       if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
       const std::string near = cli::nearest(name, known_);
-      complaints_.add(node, "the key " + cli::in_quotes(cli::shortened(name)) + where_ +
-                                " is not known; " +
-                                (near.empty() ? "there are: " + listed(known_)
-                                              : "did you mean " + near + "?"));
+      complaints_.add(
+          node, "the key " + cli::in_quotes(cli::shortened(name)) + where_ + " is not known; " +
+                    (near.empty() ? "there are: " + listed(known_) : "did you mean " + near + "?"));
     }
   }
 
@@ -148,8 +149,9 @@ class Reader {
     if (!number) return fail(*node, key, "must be a whole number"), false;
     if (*number < rule.least || *number > rule.most) {
       const bool open = rule.most == Range{}.most;
-      fail(*node, key, "must be " + std::to_string(rule.least) +
-                           (open ? " or more" : " to " + std::to_string(rule.most)));
+      fail(*node, key,
+           "must be " + std::to_string(rule.least) +
+               (open ? " or more" : " to " + std::to_string(rule.most)));
       return false;
     }
     into = *number;
@@ -172,7 +174,8 @@ void check_whole(const Scenario& scenario, const toml::table& root, Complaints& 
     complain("url in [store] is missing: url = \"redis://127.0.0.1:6379\"");
   }
   if (store.kind == "memory" && scenario.clients.processes != 1) {
-    complain("the memory store is one process: processes = 1 in [clients], and owners in [[workload]]");
+    complain(
+        "the memory store is one process: processes = 1 in [clients], and owners in [[workload]]");
   }
   if (scenario.calm >= scenario.duration) complain("calm must be shorter than duration");
   for (const WorkloadSpec& work : scenario.workloads) {
@@ -233,7 +236,7 @@ void read_expectations(const toml::table& table, Scenario& scenario, Complaints&
   for (std::size_t i = 0; i < kClasses; ++i) {
     std::string word = "none";
     reader(kClassKeys[i], word, kExpectations);
-    scenario.expect[i] = word == "must" ? Expected::kMust
+    scenario.expect[i] = word == "must"  ? Expected::kMust
                          : word == "may" ? Expected::kMay
                                          : Expected::kNone;
   }

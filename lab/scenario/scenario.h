@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lab/checker/checker.h"
+#include "lab/checker/expected.h"
 
 namespace holdfast::lab {
 
@@ -40,11 +41,11 @@ struct WorkloadSpec {
   milliseconds ttl = 1000ms;
   milliseconds wait = 3000ms;
   milliseconds hold = 20ms;
-  milliseconds think = 5ms;        // Between two holds.
+  milliseconds think = 5ms;         // Between two holds.
   std::int64_t tries_percent = 25;  // Do not wait.
-  std::int64_t writes = 1;         // To the guarded resource, per hold.
-  bool careful = true;             // Asks held() before it writes, and stops when it is lost.
-  bool release = true;             // false: forgets to, now and then.
+  std::int64_t writes = 1;          // To the guarded resource, per hold.
+  bool careful = true;              // Asks held() before it writes, and stops when it is lost.
+  bool release = true;              // false: forgets to, now and then.
   std::int64_t readers_percent = 70;
   std::int64_t capacity = 3;  // permits: N.
   std::int64_t depth = 2;     // nested, multi: locks at a time.
@@ -52,18 +53,16 @@ struct WorkloadSpec {
 
 struct NemesisSpec {
   std::string kind{};
-  std::string target = "any";  // any, all, server, or a number: client 2.
+  std::string target = "any";      // any, all, server, or a number: client 2.
   std::string direction = "both";  // partition, blackhole, delay: both, to-server, to-client.
   std::string at{};                // kill, pause: at this point of the subject, not by the clock.
   milliseconds first = 500ms;
   milliseconds every = 2000ms;
   milliseconds lasts = 500ms;
-  milliseconds delay = 100ms;     // delay, loss, reorder; clock: the jump.
-  std::int64_t times = 0;         // At most so often; 0: no limit.
-  std::int64_t one_in = 1;        // Of passages of a point.
+  milliseconds delay = 100ms;  // delay, loss, reorder; clock: the jump.
+  std::int64_t times = 0;      // At most so often; 0: no limit.
+  std::int64_t one_in = 1;     // Of passages of a point.
 };
-
-enum class Expected : std::uint8_t { kNone, kMust, kMay };
 
 struct Scenario {
   std::string name{};
@@ -78,7 +77,7 @@ struct Scenario {
   milliseconds wake = 2s;    // CheckOptions.
   milliseconds grace = 10s;  // The same.
   bool judge_busy = true;    // false: the store answers busy for reasons of its own.
-  std::array<Expected, kClasses> expect{};
+  Expectations expect{};
 
   Expected expected(Class kind) const { return expect[static_cast<std::size_t>(kind)]; }
 };

@@ -1,8 +1,7 @@
 #include "lab/workload/worker.h"
 
-#include <csignal>
-
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -23,7 +22,8 @@ std::uint64_t room_for(const Scenario& scenario, std::int64_t span_ns) {
   std::uint64_t events = 20'000;
   const auto ms = static_cast<std::uint64_t>(std::max<std::int64_t>(span_ns, 0) / 1'000'000);
   for (const WorkloadSpec& spec : scenario.workloads) {
-    const auto pause = static_cast<std::uint64_t>(std::max<std::int64_t>(spec.think.count() / 2, 1));
+    const auto pause =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(spec.think.count() / 2, 1));
     events += static_cast<std::uint64_t>(spec.owners) * (ms / pause + 1) *
               (24 + 2 * static_cast<std::uint64_t>(spec.depth * spec.writes));
   }

@@ -15,7 +15,7 @@ struct WorkerOrders {
   std::uint32_t process = 0;  // Its number.
   std::uint32_t slot = 0;     // Which client it is: 1, 2, ...
   std::int64_t until_ns = 0;
-  std::string prefix;         // Of the lock names.
+  std::string prefix;  // Of the lock names.
   std::vector<std::string> urls;
 };
 

@@ -48,7 +48,9 @@ class Worker {
     const std::chrono::nanoseconds most(std::max<std::int64_t>(left, 0));
     std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(span, most));
   }
-  bool percent(std::int64_t chance) { return dice_.below(100) < static_cast<std::uint64_t>(chance); }
+  bool percent(std::int64_t chance) {
+    return dice_.below(100) < static_cast<std::uint64_t>(chance);
+  }
 
   std::uint32_t some_lock() {
     return shift_.first_lock +
