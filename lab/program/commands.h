@@ -1,6 +1,6 @@
 // The commands of holdfast-lab.
 //
-// Exit status: 0 as expected, 1 not as expected, 2 bad input, 125 own failure.
+// Exit status: 0 as expected, 1 not as expected, 2 bad input, 125 own failure, 128+n signal n.
 #pragma once
 
 #include <string>
@@ -34,6 +34,8 @@ int bad_input(const std::string& command, const std::string& message);
 
 std::string_view help_text(std::string_view command);  // Empty: no such page.
 std::vector<std::string> command_names();
+// SIGINT or SIGTERM, which end a run early so that nothing of it stays behind; 0: none came.
+int signal_seen();
 // This program, to be started again.
 std::string own_path();
 

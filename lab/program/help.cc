@@ -13,13 +13,15 @@ struct Page {
 constexpr std::string_view kFront = R"(holdfast-lab - find the hole in a lock
 
   holdfast-lab run SCENARIO...      real processes on a real store, faults, and a verdict
+  holdfast-lab matrix --store S     every fault that can be done to a store, in turns
   holdfast-lab check HISTORY...     judge what a run has recorded, once more
   holdfast-lab help COMMAND         more about one of them
 
 Example
   holdfast-lab run lab/scenarios/redis-basics.toml
 
-Exit status: 0 as expected; 1 not as expected; 2 bad input; 125 the lab's own failure.
+Exit status: 0 as expected; 1 not as expected; 2 bad input; 125 the lab's own failure; 128+n
+ended by signal n, with nothing left behind.
 )";
 
 constexpr std::string_view kRun = R"(holdfast-lab run [options] SCENARIO...
@@ -39,6 +41,27 @@ Example
   holdfast-lab run --seed 7 --duration 1m --out found lab/scenarios/redis-basics.toml
 )";
 
+constexpr std::string_view kMatrix = R"(holdfast-lab matrix [options] --store STORE
+
+Runs every fault that can be done to the store, one cell after the other, round after round with
+other seeds, until the time is over; then prints one table. A cell that the store's page declares
+unsafe must be seen to violate there, at least once.
+
+  --store STORE     memory, sqlite or redis: servers and files of the lab's own; or the URL of a
+                    store of yours, whose clients are killed, stopped and starved, and nothing else
+  --minutes N       how long (default 5); the round that has begun is not finished
+  --rounds N        that many rounds of all cells instead
+  --seed N          of the first round (default 1)
+  --out DIR         keep the scenario, the history and the report of each run there
+  --list            name the cells and end
+  -q, --quiet       no progress
+
+Exit status: as of 'run'.
+
+Example
+  holdfast-lab matrix --store redis://127.0.0.1:6379 --minutes 10
+)";
+
 constexpr std::string_view kCheck = R"(holdfast-lab check [options] HISTORY...
 
 Judges histories, as 'run --out' keeps them. V0: the store's grants are no legal history; V1: two
@@ -51,7 +74,8 @@ after the deadline; stuck, orphaned, lost wake-up: nothing moved.
 Exit status: 0 nothing found; 1 violations; 2 not a history; 125 own failure.
 )";
 
-constexpr std::array<Page, 3> kPages{{{"run", kRun}, {"check", kCheck}, {"", kFront}}};
+constexpr std::array<Page, 4> kPages{
+    {{"run", kRun}, {"matrix", kMatrix}, {"check", kCheck}, {"", kFront}}};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include "src/cli/text.h"
 
 #include "lab/program/commands.h"
+#include "lab/runner/run.h"
 #include "lab/subject/holdfast_subject.h"
 #include "lab/workload/worker.h"
 
@@ -61,6 +63,17 @@ int spin_command(const Arguments& arguments) {
 
 namespace {
 
+volatile std::sig_atomic_t the_signal = 0;
+
+void keep_signal(int number) { the_signal = number; }
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = keep_signal;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
 int help_command(const Arguments& arguments) {
   const std::string page = arguments.empty() ? "" : arguments.front();
   const std::string_view text = help_text(page);
@@ -73,7 +86,9 @@ int dispatch(const std::string& command, const Arguments& arguments) {
   for (const std::string& argument : arguments) {
     if (argument == "--help" || argument == "-h") return help_command({command});
   }
+  if (command == "run" || command == "matrix") catch_signals();
   if (command == "run") return run_command(arguments);
+  if (command == "matrix") return matrix_command(arguments);
   if (command == "check") return check_command(arguments);
   if (command == "worker") return worker_command(arguments);
   if (command == "spin") return spin_command(arguments);
@@ -84,6 +99,9 @@ int dispatch(const std::string& command, const Arguments& arguments) {
 }
 
 }  // namespace
+
+int signal_seen() { return the_signal; }
+
 }  // namespace holdfast::lab
 
 int main(int argc, char** argv) {
@@ -94,6 +112,8 @@ int main(int argc, char** argv) {
   }
   try {
     return dispatch(arguments.front(), {arguments.begin() + 1, arguments.end()});
+  } catch (const Interrupted&) {
+    return 128 + signal_seen();
   } catch (const std::exception& error) {
     complain(error.what());
     return kOwnFailure;

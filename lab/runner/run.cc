@@ -107,6 +107,7 @@ class Run {
     milliseconds told{-1000};
     for (std::int64_t now = begin; now < until; now = now_ns()) {
       const auto since = std::chrono::floor<milliseconds>(std::chrono::nanoseconds(now - begin));
+      if (options_.interrupted && options_.interrupted()) throw Interrupted();
       nemesis.step(since);
       crew.tend();
       if (options_.progress && since - told >= 1s) {

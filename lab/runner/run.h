@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ struct Progress {
 struct RunOptions {
   std::string program;                              // holdfast-lab, to start the clients.
   std::function<void(const Progress&)> progress{};  // About once a second.
+  std::function<bool()> interrupted{};              // Asked all the time; true ends the run.
+};
+
+// The run was ended before its time: there is no verdict.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted") {}
 };
 
 struct RunResult {

@@ -117,6 +117,7 @@ class HeldLease : public Hold {
     if (!done) return {outcome_of(done.error()), 0};
     const std::lock_guard lock(mutex_);
     told_ = std::max(told_, deadline_ns());
+    seen_over_ = false;
     return {Outcome::kRenewed, told_};
   }
 
@@ -130,10 +131,18 @@ class HeldLease : public Hold {
   // Tells of a renewal, if there was one.
   void look() {
     const std::lock_guard lock(mutex_);
+    const std::int64_t now = now_ns();
     const std::int64_t deadline = deadline_ns();
-    if (deadline <= told_) return;
+    if (deadline <= told_) {
+      seen_over_ = seen_over_ || now >= told_;
+      return;
+    }
+    // A renewal in between may have been missed, where we were not let to look. Only one that
+    // comes after the deadline was seen to have passed is surely a revival.
+    const std::int64_t sent = std::min(deadline - span_ns_, now);
+    listener_.renewed(id_, seen_over_ ? sent : std::min(sent, told_ - 1), deadline);
     told_ = deadline;
-    listener_.renewed(id_, std::min(deadline - span_ns_, now_ns()), deadline);
+    seen_over_ = false;
   }
 
  private:
@@ -150,7 +159,8 @@ class HeldLease : public Hold {
   Listener& listener_;
   Lookout& lookout_;
   std::mutex mutex_;
-  std::int64_t told_ = 0;
+  std::int64_t told_ = 0;   // The deadline that the listener knows.
+  bool seen_over_ = false;  // It had passed, and there was no other.
   std::optional<std::stop_callback<std::function<void()>>> on_lost_;
 };
 

@@ -1,0 +1,131 @@
+"""What holdfast-lab says and with which status it ends. Usage: program_test.py PROGRAM"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = ""
+
+CALM = """name = "calm"
+duration = "1500ms"
+calm = "500ms"
+[store]
+kind = "memory"
+[clients]
+processes = 1
+[[workload]]
+kind = "contend"
+owners = 2
+"""
+
+
+def call(*arguments):
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="holdfast-lab-test-")
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, text, name="x.toml"):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_run_keeps_what_check_judges_again(self):
+        out = os.path.join(self.folder.name, "out")
+        status, said, _ = call("run", "-q", "--seed", "9", "--out", out, self.file(CALM))
+        self.assertEqual(status, 0, said)
+        self.assertIn("ok      calm (memory, seed 9", said)
+        kept = os.path.join(out, "calm-9")
+        self.assertEqual(sorted(os.listdir(kept)), ["history.txt", "report.json", "report.md",
+                                                    "scenario.toml", "timeline.svg"])
+        status, said, _ = call("check", os.path.join(kept, "history.txt"))
+        self.assertEqual(status, 0, said)
+        self.assertIn("V0 0, V1 0, V2 0, V3 0", said)
+        status, said, _ = call("run", "-q", os.path.join(kept, "scenario.toml"))
+        self.assertIn("seed 9", said)
+        self.assertEqual(status, 0, said)
+
+    def test_a_cell_that_had_to_violate_and_did_not_is_wrong(self):
+        path = self.file(CALM + "[expect]\nV1 = \"must\"\n")
+        status, said, _ = call("run", "-q", path)
+        self.assertEqual(status, 1)
+        self.assertIn("V1: had to be seen, and was not: the cell is wrong", said)
+
+    def test_check_finds_what_is_wrong_in_a_history(self):
+        grant = ("{0}00 acquire invoke p={1} call=1 ttl=1000000\n"
+                 "{0}50 acquire return p={1} call=1 ttl=1000000 outcome=granted id={1:032x} "
+                 "token=0.{1} deadline=900000\n")
+        text = "holdfast-history 1\nlock a\ntarget t\n" + grant.format(1, 1) + grant.format(2, 2)
+        status, said, _ = call("check", self.file(text, "history.txt"))
+        self.assertEqual(status, 1, said)
+        self.assertIn("V1 two-beliefs: lock 'a'", said)
+        status, _, said = call("check", self.file("nonsense\n", "other.txt"))
+        self.assertEqual(status, 2)
+        self.assertIn("other.txt", said)
+
+    def test_bad_input_is_told_with_what_to_do(self):
+        calm = self.file(CALM)
+        path = self.file(CALM + "[[nemesis]]\nkind = \"kil\"\n", "bad.toml")
+        stranger = self.file(CALM.replace("processes", "subject = \"x\"\nprocesses"), "other.toml")
+        for arguments, words in (
+                (["run", path], path + ":12: kind in [[nemesis]] is 'kil' (did you mean kill?)"),
+                (["run", "/no/such.toml"], "cannot read the scenario '/no/such.toml'"),
+                (["run"], "name the file of a scenario"),
+                (["run", "--sed", "1", path], "did you mean --seed?"),
+                (["run", "--seed", "x", calm], "--seed: 'x' is no whole number"),
+                (["run", "--duration", "100ms", calm], "--duration must be longer"),
+                (["run", stranger],
+                 "there are: holdfast"),
+                (["matrix"], "--store memory, sqlite, redis, or a URL"),
+                (["matrix", "--store", "mysql"], "there is no store 'mysql'"),
+                (["check"], "name the file of a history"),
+                (["rnu"], "did you mean 'run'?"),
+                ([], "say what to do")):
+            with self.subTest(arguments=arguments):
+                status, out, said = call(*arguments)
+                self.assertEqual((status, out), (2, ""))
+                self.assertIn(words, said)
+
+    def test_help_has_a_page_for_every_command(self):
+        for command in ("run", "matrix", "check"):
+            status, said, _ = call("help", command)
+            self.assertEqual(status, 0)
+            self.assertIn("holdfast-lab " + command, said)
+            self.assertEqual(call(command, "--help"), (0, said, ""))
+
+    def test_the_matrix_names_its_cells(self):
+        status, said, _ = call("matrix", "--store", "memory", "--list")
+        self.assertEqual(status, 0)
+        self.assertIn("memory-kill\n", said)
+
+    def test_a_signal_ends_a_run_and_leaves_nothing_behind(self):
+        long = self.file(CALM.replace("1500ms", "60s"))
+        run = subprocess.Popen([PROGRAM, "run", "-q", long])
+        children = f"/proc/{run.pid}/task"
+        deadline = time.monotonic() + 60
+        clients = []
+        while not clients and time.monotonic() < deadline:
+            clients = []
+            for task in os.listdir(children):
+                with open(f"{children}/{task}/children", encoding="ascii") as file:
+                    clients += file.read().split()
+            time.sleep(0.01)
+        self.assertTrue(clients)
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(timeout=60), 128 + signal.SIGINT)
+        for pid in clients:
+            self.assertFalse(os.path.exists(f"/proc/{pid}"))
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()

@@ -1,0 +1,121 @@
+#include "lab/program/telling.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <stdexcept>
+#include <utility>
+
+#include "src/cli/duration.h"
+#include "src/cli/text.h"
+
+#include "lab/program/commands.h"
+#include "lab/report/report.h"
+#include "lab/scenario/files.h"
+
+namespace holdfast::lab {
+namespace {
+
+// What the report calls the processes: the clients keep the order in which they were started.
+RunFacts facts_of(const RunResult& result, const std::string& replay) {
+  RunFacts facts;
+  facts.scenario = result.scenario.name;
+  facts.seed = result.scenario.seed;
+  facts.store = result.store;
+  facts.version = result.store_version;
+  facts.holdfast = HOLDFAST_VERSION;
+  facts.duration_ns = std::chrono::nanoseconds(result.scenario.duration).count();
+  facts.replay = replay;
+  facts.expected = result.scenario.expect;
+  facts.processes[0] = "lab";
+  return facts;
+}
+
+void tell_violations(const RunResult& result, Class kind) {
+  const std::size_t seen = result.verdict.count(kind);
+  const Expected expected = result.scenario.expected(kind);
+  if (as_expected(expected, seen)) return;
+  if (expected == Expected::kMust) {
+    std::cout << "  " << name_of(kind)
+              << ": had to be seen, and was not: the cell is wrong, or too little was tried\n";
+    return;
+  }
+  std::cout << "  " << name_of(kind) << ": expected never, seen " << seen << " times\n";
+  std::size_t shown = 0;
+  for (const Violation& violation : result.verdict.violations) {
+    if (violation.kind != kind || ++shown > 3) continue;
+    std::cout << "    " << violation.rule << ": " << violation.message << "\n";
+  }
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(bool wanted, std::string label)
+    : wanted_(wanted), terminal_(::isatty(STDERR_FILENO) == 1), label_(std::move(label)) {}
+
+void ProgressLine::show(const Progress& progress) {
+  if (!wanted_ || (!terminal_ && progress.now - last_ < 10s)) return;
+  last_ = progress.now;
+  clear();
+  std::cerr << "  " << label_ << ": " << progress.now.count() / 1000 << " of "
+            << progress.whole.count() / 1000 << " s, " << progress.events << " events, "
+            << progress.faults << " faults"
+            << (progress.active.empty() ? "" : ": " + cli::shortened(progress.active, 60))
+            << (terminal_ ? "" : "\n") << std::flush;
+  shown_ = terminal_;
+}
+
+void ProgressLine::clear() {
+  if (shown_) std::cerr << "\r\033[K" << std::flush;
+  shown_ = false;
+}
+
+void keep(const RunResult& result, const std::string& out) {
+  const Scenario& scenario = result.scenario;
+  const std::string folder = out + "/" + scenario.name + "-" + std::to_string(scenario.seed);
+  std::filesystem::create_directories(folder);
+  const std::string file = folder + "/scenario.toml";
+  std::ofstream written(file);
+  write_scenario(scenario, written);
+  if (!written.flush()) throw std::runtime_error("cannot write " + file);
+  const RunFacts facts = facts_of(result, "holdfast-lab run " + file);
+  const Result<void> done = write_report(folder, {facts, result.history, result.verdict});
+  if (!done) throw std::runtime_error(done.error().message());
+}
+
+void tell(const RunResult& result) {
+  const Verdict& verdict = result.verdict;
+  const std::string store =
+      result.store + (result.store_version.empty() ? "" : " " + result.store_version);
+  std::cout << (result.as_expected() ? "ok      " : "NOT OK  ") << result.scenario.name << " ("
+            << store << ", seed " << result.scenario.seed << ", "
+            << cli::format_duration(result.scenario.duration) << "): " << verdict.acquisitions
+            << " acquisitions, " << result.processes << " processes, " << result.faults
+            << " faults, " << verdict.refused_writes << " stale writes refused";
+  if (result.stalls > 0) std::cout << ", the host stood still " << result.stalls << " times";
+  for (std::size_t i = 0; i < kClasses; ++i) {
+    if (verdict.counts[i] == 0) continue;
+    std::cout << ", " << name_of(static_cast<Class>(i)) << " " << verdict.counts[i];
+  }
+  std::cout << "\n";
+  if (result.stuck_processes > 0) {
+    std::cout << "  " << result.stuck_processes << " clients did not end by themselves\n";
+  }
+  for (std::size_t i = 0; i < kClasses; ++i) tell_violations(result, static_cast<Class>(i));
+  std::cout.flush();
+}
+
+RunResult run_and_tell(const Scenario& scenario, bool quiet, const std::string& out) {
+  ProgressLine line(!quiet, scenario.name);
+  RunResult result =
+      run(scenario, {own_path(), [&](const Progress& progress) { line.show(progress); },
+                     [] { return signal_seen() != 0; }});
+  line.clear();
+  if (!out.empty()) keep(result, out);
+  tell(result);
+  return result;
+}
+
+}  // namespace holdfast::lab

@@ -1,0 +1,34 @@
+// What the program says of its runs, while they run and afterwards.
+#pragma once
+
+#include <string>
+
+#include "lab/runner/run.h"
+
+namespace holdfast::lab {
+
+// On a terminal one line that is replaced every second; elsewhere a line every ten seconds.
+class ProgressLine {
+ public:
+  ProgressLine(bool wanted, std::string label);
+  void show(const Progress& progress);
+  void clear();
+
+ private:
+  const bool wanted_;
+  const bool terminal_;
+  const std::string label_;
+  bool shown_ = false;
+  milliseconds last_{0};
+};
+
+// A line for the run, and what does not fit the expectations.
+void tell(const RunResult& result);
+
+// The scenario and the report, in a folder of the run's own inside `out`. Throws.
+void keep(const RunResult& result, const std::string& out);
+
+// Runs it, with progress unless `quiet`, tells of it, and keeps it if `out` is not empty.
+RunResult run_and_tell(const Scenario& scenario, bool quiet, const std::string& out);
+
+}  // namespace holdfast::lab

@@ -1,0 +1,128 @@
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "lab/nemesis/schedule.h"
+#include "lab/runner/matrix.h"
+#include "lab/scenario/fields.h"
+#include "lab/scenario/files.h"
+
+namespace holdfast::lab {
+namespace {
+
+const std::string kWork = "[[workload]]\nkind = \"contend\"\n";
+
+std::string complaint_of(const std::string& text) {
+  const Result<Scenario> scenario = read_scenario(text, "x.toml");
+  return scenario ? "it was taken" : scenario.error().message();
+}
+
+std::string written(const Scenario& scenario) {
+  std::ostringstream out;
+  write_scenario(scenario, out);
+  return out.str();
+}
+
+TEST(ScenarioTest, WhatWasWrittenIsReadBackEqual) {
+  std::size_t looked_at = 0;
+  for (const std::string store : {"memory", "sqlite", "redis", "redis://:se%22cret@h:1/2?a=b"}) {
+    for (const Scenario& cell : matrix_cells(store, 7)) {
+      const Result<Scenario> back = read_scenario(written(cell), "cell.toml");
+      ASSERT_TRUE(back) << back.error().message();
+      EXPECT_EQ(written(*back), written(cell));
+      ++looked_at;
+    }
+  }
+  EXPECT_GT(looked_at, 30U);
+}
+
+TEST(ScenarioTest, TextSurvivesQuotesAndControlCharacters) {
+  Scenario scenario = matrix_cells("memory", 1).front();
+  scenario.about = "a \"b\" \\ c\n\td\x7f \xc3\xa4";
+  const Result<Scenario> back = read_scenario(written(scenario), "cell.toml");
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(back->about, scenario.about);
+}
+
+TEST(ScenarioTest, EveryFileOfTheFolderIsTaken) {
+  std::size_t looked_at = 0;
+  for (const auto& file : std::filesystem::directory_iterator(HOLDFAST_LAB_SCENARIOS)) {
+    const Result<Scenario> scenario = read_scenario_file(file.path());
+    ASSERT_TRUE(scenario) << scenario.error().message();
+    EXPECT_EQ(scenario->name, file.path().stem());
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 5U);
+}
+
+TEST(ScenarioTest, AComplaintNamesFileLineKeyAndWhatToDo) {
+  EXPECT_EQ(complaint_of("name = \"a\"\n" + kWork + "kidn = 1\n"),
+            "x.toml:4: the key 'kidn' in [[workload]] is not known; did you mean kind?");
+  EXPECT_EQ(complaint_of("name = \"a\"\n[[workload]]\nkind = \"contned\"\n"),
+            "x.toml:3: kind in [[workload]] is 'contned' (did you mean contend?); it may be: "
+            "contend, readers-writers, permits, nested, multi, long-hold, guarded, election");
+  EXPECT_EQ(complaint_of("name = \"a\"\n" + kWork + "owners = 0\n"),
+            "x.toml:4: owners in [[workload]] must be 1 to 64");
+  EXPECT_EQ(complaint_of("name = \"a\"\n" + kWork + "ttl = 5\n"),
+            "x.toml:4: ttl in [[workload]] must be a duration like \"250ms\" or \"2s\"");
+  EXPECT_EQ(complaint_of("name = \"a\"\n" + kWork + "[expect]\nV1 = \"mst\"\n"),
+            "x.toml:5: V1 in [expect] is 'mst' (did you mean must?); it may be: none, must, may");
+  EXPECT_NE(complaint_of("name = a").find("x.toml:1: not TOML: "), std::string::npos);
+}
+
+TEST(ScenarioTest, WhatDoesNotFitTogetherIsRefused) {
+  const auto with = [](const std::string& rest) {
+    return complaint_of("name = \"a\"\n" + rest + kWork);
+  };
+  EXPECT_NE(complaint_of("name = \"a\"\n").find("there is no [[workload]]"), std::string::npos);
+  EXPECT_NE(with("[store]\nkind = \"memory\"\n").find("one process"), std::string::npos);
+  EXPECT_NE(with("[store]\nkind = \"url\"\n").find("url in [store] is missing"), std::string::npos);
+  const std::string redis = "[store]\nkind = \"redis\"\n";
+  for (const std::string kind : {"partition", "failover", "clock-jump", "disk-full"}) {
+    EXPECT_NE(with(redis + "[[nemesis]]\nkind = \"" + kind + "\"\n").find("needs "),
+              std::string::npos)
+        << kind;
+  }
+}
+
+TEST(ScheduleTest, IsTheSameForTheSameSeedAndAnotherForAnother) {
+  for (const Scenario& cell : matrix_cells("redis", 3)) {
+    EXPECT_EQ(schedule(cell), schedule(cell)) << cell.name;
+  }
+  Scenario cell = matrix_cells("redis", 3).at(3);
+  const std::vector<Strike> first = schedule(cell);
+  cell.seed = 4;
+  EXPECT_NE(schedule(cell), first);
+}
+
+TEST(ScheduleTest, HealsBeforeTheCalmAndNeverHitsOneProcessTwiceAtOnce) {
+  std::size_t looked_at = 0;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    for (const Scenario& cell : matrix_cells("redis", seed)) {
+      std::map<std::tuple<std::string, std::uint32_t>, milliseconds> free_at;
+      for (const Strike& strike : schedule(cell)) {
+        const std::string& kind = cell.nemeses[strike.nemesis].kind;
+        ASSERT_LE(strike.at + strike.lasts, cell.duration - cell.calm) << cell.name;
+        milliseconds& free = free_at[{kind == "kill" ? "pause" : kind, strike.slot}];
+        ASSERT_GE(strike.at, free) << cell.name << ", seed " << seed << ", " << kind;
+        free = strike.at + strike.lasts;
+        ++looked_at;
+      }
+    }
+  }
+  EXPECT_GT(looked_at, 5000U);
+}
+
+TEST(ScheduleTest, EveryCellButTheCalmOneStrikes) {
+  for (const std::string store : {"memory", "sqlite", "redis"}) {
+    for (const Scenario& cell : matrix_cells(store, 1)) {
+      EXPECT_EQ(schedule(cell).empty(), cell.nemeses.empty()) << cell.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::lab
