@@ -24,7 +24,7 @@ std::vector<WorkloadSpec> mixed(bool one_process) {
 
 // Where a violation has to be seen: leases are long, and always somebody holds and somebody waits.
 std::vector<WorkloadSpec> believers() {
-  return {{.kind = "contend", .owners = 2, .locks = 2, .ttl = 2s, .hold = 1500ms}};
+  return {{.kind = "contend", .owners = 3, .locks = 4, .ttl = 2s, .hold = 1500ms}};
 }
 
 // Leases that live on renewals.
