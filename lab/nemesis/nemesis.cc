@@ -178,6 +178,8 @@ void Nemesis::heal(Active& active) {
     heal_server(active);
   } else {
     for (const int fault : active.proxy_faults) rig_.link(strike.slot)->remove(fault);
+    // What has lost bytes stays silent: no TCP goes on with a gap.
+    if (kind == "blackhole" || kind == "drop-replies") rig_.link(strike.slot)->reset_all();
   }
   mark(strike, Phase::kReturn);
 }

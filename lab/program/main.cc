@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -34,7 +35,9 @@ int bad_input(const std::string& command, const std::string& message) {
 std::string own_path() {
   std::array<char, 4096> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
-  return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : "holdfast-lab";
+  const std::string name(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  // A build may have replaced it; as this it is still there.
+  return name.empty() || name.ends_with(" (deleted)") ? "/proc/self/exe" : name;
 }
 
 // worker FOLDER NUMBER SLOT UNTIL PREFIX, with the URLs in the environment.

@@ -14,6 +14,7 @@ using Nemeses = std::vector<NemesisSpec>;
 std::vector<WorkloadSpec> mixed(bool one_process) {
   const std::int64_t owners = one_process ? 3 : 1;
   return {{.kind = "contend", .owners = owners, .locks = 2},
+          {.kind = "contend", .owners = owners, .locks = 1, .hold = 1ms, .think = 1ms},
           {.kind = "readers-writers", .owners = owners, .locks = 1},
           {.kind = "permits", .owners = owners, .locks = 1},
           {.kind = "nested", .owners = owners, .locks = 3},
@@ -57,8 +58,7 @@ class Cells {
   }
   Scenario& add_unsafe(const std::string& name, Nemeses nemeses) {
     Scenario& cell = add(name, std::move(nemeses));
-    cell.duration = 18s;
-    cell.calm = 5s;
+    cell.duration = 20s;
     cell.workloads = believers();
     cell.expect[static_cast<std::size_t>(Class::kV1)] = Expected::kMust;
     return cell;
@@ -117,9 +117,8 @@ void add_redis(Cells& cells) {
   cells.add("reset", {often("reset", 600ms, 300ms)});
   cells.add("kill-pause-partition", {often("kill", 1s, 200ms), often("pause", 1500ms, 1500ms),
                                      often("partition", 1500ms, 1200ms)});
-  cells.add("server-pause", {often("server-pause", 2s, 700ms)}).calm = 5s;
+  cells.add("server-pause", {often("server-pause", 2s, 700ms)});
   Scenario& restart = cells.add("restart", {often("restart", 3s, 300ms)});
-  restart.calm = 5s;
   restart.store.appendonly = true;
   cells.add_unsafe("restart-empty", {often("restart-empty", 2500ms, 50ms)});
   NemesisSpec failover = often("failover", 10s, 4s);

@@ -39,7 +39,7 @@ struct WorkloadSpec {
   std::int64_t owners = 1;  // Threads in each process.
   std::int64_t locks = 2;   // Names that they share.
   milliseconds ttl = 1000ms;
-  milliseconds wait = 3000ms;
+  milliseconds wait = 6000ms;
   milliseconds hold = 20ms;
   milliseconds think = 5ms;         // Between two holds.
   std::int64_t tries_percent = 25;  // Do not wait.
@@ -68,15 +68,15 @@ struct Scenario {
   std::string name{};
   std::string about{};
   std::uint64_t seed = 1;
-  milliseconds duration = 10s;
-  milliseconds calm = 3s;  // At the end nothing is broken any more, and work goes on.
+  milliseconds duration = 14s;
+  milliseconds calm = 7s;  // At the end nothing is broken, and all must move again.
   StoreSpec store{};
   ClientSpec clients{};
   std::vector<WorkloadSpec> workloads{};
   std::vector<NemesisSpec> nemeses{};
-  milliseconds wake = 2s;    // CheckOptions.
-  milliseconds grace = 10s;  // The same.
-  bool judge_busy = true;    // false: the store answers busy for reasons of its own.
+  milliseconds wake = 3s;   // CheckOptions.
+  milliseconds grace = 5s;  // The same.
+  bool judge_busy = true;   // false: the store answers busy for reasons of its own.
   Expectations expect{};
 
   Expected expected(Class kind) const { return expect[static_cast<std::size_t>(kind)]; }
