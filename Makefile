@@ -6,7 +6,7 @@ export JOBS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build test test-newer check-all fuzz bench install clean setup setup-test format
+.PHONY: help demo build test test-newer check-all fuzz soak bench install clean setup setup-test format
 
 help:  ## list the targets
 	@echo 'Holdfast: make TARGET'
@@ -31,6 +31,12 @@ SECONDS ?= 60
 fuzz:  ## feed every decoder garbage for SECONDS (60) each
 	@scripts/setup build test fuzz
 	@scripts/fuzz $(SECONDS)
+
+HOURS ?= 1
+soak: setup-test  ## run the lab for HOURS (1), and add what it saw to docs/evidence.md
+	@cmake --preset release-tests >/dev/null
+	@cmake --build --preset release-tests -j $(JOBS) --target holdfast_lab
+	@scripts/soak run --hours $(HOURS)
 
 test-newer: setup-test  ## the Redis tests against Redis 8 and Valkey, which come from Debian 13
 	@scripts/test-newer

@@ -1,0 +1,38 @@
+// Scenario files of the lab.
+
+#include <sstream>
+
+#include "lab/scenario/files.h"
+#include "tests/fuzz/target.h"
+
+namespace holdfast::fuzz::lab_scenario {
+namespace {
+
+std::string written(const lab::Scenario& scenario) {
+  std::ostringstream out;
+  lab::write_scenario(scenario, out);
+  return out.str();
+}
+
+}  // namespace
+
+void run(std::string_view input) {
+  const auto scenario = lab::read_scenario(std::string(input), "file.toml");
+  if (!scenario) {
+    demand(scenario.error().code() == Errc::kInvalidArgument, "a scenario is refused as invalid");
+    demand(scenario.error().message().find("file.toml") != std::string::npos, "it names the file");
+    return;
+  }
+  demand(!scenario->name.empty(), "a scenario has a name");
+  demand(scenario->duration.count() > 0 && scenario->duration > scenario->calm,
+         "there is time for harm before the calm");
+  demand(scenario->clients.processes >= 1 && scenario->clients.processes <= 64, "somebody works");
+  const std::string text = written(*scenario);
+  const auto again = lab::read_scenario(text, "again.toml");
+  demand(again.has_value(), "what was written is read");
+  demand(written(*again) == text, "and is the same");
+}
+
+}  // namespace holdfast::fuzz::lab_scenario
+
+HOLDFAST_FUZZ_TARGET(lab_scenario)
