@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "src/cli/text.h"
+
 namespace holdfast::cli {
 namespace {
 
@@ -24,7 +26,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 Error garbage(std::string_view text, std::string_view why) {
   return {Errc::kInvalidArgument,
-          "'" + std::string(text) + "' is not a duration" + std::string(why) +
+          in_quotes(shortened(std::string(text))) + " is not a duration" + std::string(why) +
               ": write for example 30s, 1.5s, 250ms, 2m or 1h30m (a bare number means seconds)"};
 }
 

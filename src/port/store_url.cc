@@ -189,7 +189,9 @@ std::string StoreUrl::redacted() const {
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  const std::string shown(text.substr(0, 40));
+  std::string shown(text.substr(0, 40));
+  std::replace_if(
+      shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   std::int64_t total = 0;
   const bool bare = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isdigit(c) != 0;
