@@ -24,6 +24,7 @@ const std::vector<SubjectKind>& subjects();
 int run_command(const Arguments& arguments);
 int matrix_command(const Arguments& arguments);
 int check_command(const Arguments& arguments);
+int exhibits_command(const Arguments& arguments);
 int worker_command(const Arguments& arguments);  // Hidden: a client of a run.
 int spin_command(const Arguments& arguments);    // Hidden: uses a CPU up.
 

@@ -15,6 +15,7 @@ constexpr std::string_view kFront = R"(holdfast-lab - find the hole in a lock
   holdfast-lab run SCENARIO...      real processes on a real store, faults, and a verdict
   holdfast-lab matrix --store S     every fault that can be done to a store, in turns
   holdfast-lab check HISTORY...     judge what a run has recorded, once more
+  holdfast-lab exhibits             the classic mistakes with locks, each caught in the act
   holdfast-lab help COMMAND         more about one of them
 
 Example
@@ -74,8 +75,27 @@ after the deadline; stuck, orphaned, lost wake-up: nothing moved.
 Exit status: 0 nothing found; 1 violations; 2 not a history; 125 own failure.
 )";
 
-constexpr std::array<Page, 4> kPages{
-    {{"run", kRun}, {"matrix", kMatrix}, {"check", kCheck}, {"", kFront}}};
+constexpr std::string_view kExhibits = R"(holdfast-lab exhibits [options] [NAME...]
+
+Plays the classic mistakes with locks, each a small lock of its own on a real Redis or SQLite, and
+shows what the checker says of each; beside it the same script with Holdfast's own lock. With one
+NAME it tells the story too. docs/guide/seven-ways-to-get-it-wrong.md is the tour.
+
+  --list            their names, and what goes wrong
+  --out DIR         keep history and report of each there
+
+Exit status: 0 each caught, and Holdfast as promised; 1 not so; 2 no such exhibit; 125 it could
+not be played: no redis-server, for example.
+
+Example
+  holdfast-lab exhibits get-then-del
+)";
+
+constexpr std::array<Page, 5> kPages{{{"run", kRun},
+                                      {"matrix", kMatrix},
+                                      {"check", kCheck},
+                                      {"exhibits", kExhibits},
+                                      {"", kFront}}};
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 
 #include "src/cli/text.h"
 
+#include "lab/exhibits/mistakes.h"
 #include "lab/program/commands.h"
 #include "lab/runner/run.h"
 #include "lab/subject/holdfast_subject.h"
@@ -20,7 +21,13 @@
 namespace holdfast::lab {
 
 const std::vector<SubjectKind>& subjects() {
-  static const std::vector<SubjectKind> all = {holdfast_subject()};
+  static const std::vector<SubjectKind> all = [] {
+    std::vector<SubjectKind> found = {holdfast_subject()};
+#ifdef HOLDFAST_LAB_HAVE_EXHIBITS
+    for (SubjectKind& each : mistakes()) found.push_back(std::move(each));
+#endif
+    return found;
+  }();
   return all;
 }
 
@@ -93,6 +100,7 @@ int dispatch(const std::string& command, const Arguments& arguments) {
   if (command == "run") return run_command(arguments);
   if (command == "matrix") return matrix_command(arguments);
   if (command == "check") return check_command(arguments);
+  if (command == "exhibits") return exhibits_command(arguments);
   if (command == "worker") return worker_command(arguments);
   if (command == "spin") return spin_command(arguments);
   if (command == "help" || command == "--help" || command == "-h") return help_command(arguments);

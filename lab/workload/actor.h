@@ -69,6 +69,8 @@ class ActorHold : private Listener {
 
   std::uint32_t lock() const { return base_.lock; }
   std::int64_t deadline_ns() const { return hold_->deadline_ns(); }
+  // What its events have in common: id, token, lock, mode.
+  const Event& base() const { return base_; }
 
  private:
   friend class Actor;

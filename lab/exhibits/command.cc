@@ -1,0 +1,211 @@
+#include "lab/exhibits/command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <iomanip>
+#include <ostream>
+#include <stdexcept>
+#include <string_view>
+
+#include "lab/exhibits/exhibits.h"
+#include "lab/report/report.h"
+
+namespace holdfast::lab {
+namespace {
+
+// Scripts are about milliseconds: a machine that stands still plays another one.
+constexpr int kPerformances = 3;
+constexpr int kName = 27;
+constexpr int kWrong = 65;
+constexpr int kClassWidth = 14;
+
+struct Wish {
+  bool list = false;
+  std::string report;
+  std::vector<const Exhibit*> chosen;
+};
+
+const Exhibit* find(std::string_view name) {
+  const auto& all = exhibits();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Exhibit& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+// Throws std::invalid_argument.
+Wish understand(const std::vector<std::string>& arguments) {
+  Wish wish;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--list") {
+      wish.list = true;
+    } else if (word == "--out" && i + 1 < arguments.size()) {
+      wish.report = arguments[++i];
+    } else if (const Exhibit* exhibit = find(word)) {
+      wish.chosen.push_back(exhibit);
+    } else {
+      throw std::invalid_argument("there is no exhibit or option '" + word +
+                                  "'; see: holdfast-lab exhibits --list");
+    }
+  }
+  return wish;
+}
+
+std::string words_of(const Expectations& expected) {
+  std::string words;
+  for (std::size_t i = 0; i < kClasses; ++i) {
+    if (expected[i] != Expected::kMust) continue;
+    words += (words.empty() ? "" : ", ") + std::string(name_of(static_cast<Class>(i)));
+  }
+  return words.empty() ? "-" : words;
+}
+
+std::string words_of(const Verdict& verdict) {
+  std::string words;
+  for (std::size_t i = 0; i < kClasses; ++i) {
+    if (verdict.counts[i] == 0) continue;
+    words += (words.empty() ? "" : ", ") + std::string(name_of(static_cast<Class>(i)));
+  }
+  return words.empty() ? "clean" : words;
+}
+
+std::string seen_of(const Exhibit& exhibit, const Performance& performance) {
+  if (!exhibit.tally) return words_of(performance.verdict);
+  const Tally& tally = performance.tally;
+  return std::to_string(tally.failed) + " of " + std::to_string(tally.requests);
+}
+
+std::string in_seconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", seconds);
+  return text;
+}
+
+void print_row(std::ostream& out, std::string_view name, std::string_view wrong,
+               std::string_view expected, std::string_view seen, std::string_view beside,
+               std::string_view seconds) {
+  out << std::left << std::setw(kName) << name << std::setw(kWrong) << wrong
+      << std::setw(kClassWidth) << expected << std::setw(kClassWidth) << seen
+      << std::setw(kClassWidth) << beside << std::right << std::setw(7) << seconds << "\n";
+}
+
+class Show {
+ public:
+  Show(Wish wish, std::ostream& out) : wish_(std::move(wish)), out_(out) {}
+
+  bool run() {
+    print_row(out_, "exhibit", "what goes wrong", "expected", "seen", "Holdfast", "s");
+    for (const Exhibit* exhibit : wish_.chosen) show(*exhibit);
+    std::size_t beside = 0;
+    for (const Exhibit* exhibit : wish_.chosen) beside += exhibit->beside ? 1 : 0;
+    out_ << "\n"
+         << wish_.chosen.size() - missed_ << " of " << wish_.chosen.size()
+         << " caught; Holdfast in " << beside
+         << " of the same scripts: " << (broken_ == 0 ? "as promised" : "NOT AS PROMISED") << "\n";
+    return missed_ + broken_ == 0;
+  }
+
+ private:
+  Performance played(const Exhibit& exhibit, bool beside) {
+    Performance last;
+    for (int i = 0; i < kPerformances && !last.as_expected; ++i) {
+      last = perform(exhibit, house_, beside);
+    }
+    report(exhibit, last, beside);
+    return last;
+  }
+
+  void show(const Exhibit& exhibit) {
+    const Performance mistake = played(exhibit, /*beside=*/false);
+    double seconds = mistake.seconds;
+    std::string beside = "-";
+    std::string wrong = mistake.as_expected ? "" : " MISSED";
+    if (!mistake.as_expected) ++missed_;
+    Performance ours;
+    if (exhibit.beside) {
+      ours = played(exhibit, /*beside=*/true);
+      seconds += ours.seconds;
+      beside = words_of(ours.verdict);
+      if (ours.as_expected && !ours.verdict.clean()) beside += " (declared)";
+      if (!ours.as_expected) {
+        wrong += " HOLDFAST";
+        ++broken_;
+      }
+    }
+    print_row(out_, exhibit.name, exhibit.wrong, words_of(exhibit.mistake),
+              seen_of(exhibit, mistake), beside, in_seconds(seconds) + wrong);
+    out_.flush();
+    if (wish_.chosen.size() == 1) {
+      out_ << "\n" << exhibit.story << "\n";
+      if (!exhibit.alone.empty()) out_ << "Not played with Holdfast: " << exhibit.alone << ".\n";
+      tell(mistake);
+    }
+    if (!mistake.as_expected) tell(mistake);
+    if (exhibit.beside && !ours.as_expected) tell(ours);
+  }
+
+  void tell(const Performance& performance) {
+    for (const Violation& violation : performance.verdict.violations) {
+      out_ << "  " << name_of(violation.kind) << ": " << violation.message << "\n";
+    }
+  }
+
+  void report(const Exhibit& exhibit, const Performance& performance, bool beside) {
+    if (wish_.report.empty() || exhibit.tally) return;
+    const std::string name = std::string(exhibit.name) + (beside ? "-holdfast" : "");
+    const std::string folder = wish_.report + "/" + name;
+    std::filesystem::create_directories(folder);
+    RunFacts facts;
+    facts.scenario = name;
+    facts.store = exhibit.store;
+    facts.version = house_.redis_version();
+    facts.holdfast = HOLDFAST_VERSION;
+    facts.duration_ns = static_cast<std::int64_t>(performance.seconds * 1e9);
+    facts.replay = "holdfast-lab exhibits " + std::string(exhibit.name);
+    facts.expected = beside ? *exhibit.beside : exhibit.mistake;
+    facts.processes = performance.names;
+    const Result<void> written =
+        write_report(folder, {facts, performance.history, performance.verdict});
+    if (!written) throw std::runtime_error(written.error().message());
+  }
+
+  const Wish wish_;
+  std::ostream& out_;
+  House house_;
+  std::size_t missed_ = 0;
+  std::size_t broken_ = 0;
+};
+
+}  // namespace
+
+int run_exhibits(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  Wish wish;
+  try {
+    wish = understand(arguments);
+  } catch (const std::invalid_argument& problem) {
+    err << "holdfast-lab: " << problem.what() << "\n";
+    return 2;
+  }
+  try {
+    if (wish.list) {
+      for (const Exhibit& one : exhibits()) {
+        out << std::left << std::setw(kName) << one.name << one.wrong << "\n";
+      }
+      return 0;
+    }
+    if (const auto why_not = support::RedisServer::unavailable()) {
+      throw std::runtime_error("no Redis: " + *why_not);
+    }
+    if (wish.chosen.empty()) {
+      for (const Exhibit& one : exhibits()) wish.chosen.push_back(&one);
+    }
+    return Show(std::move(wish), out).run() ? 0 : 1;
+  } catch (const std::exception& problem) {
+    err << "holdfast-lab: " << problem.what() << "\n";
+    return 125;
+  }
+}
+
+}  // namespace holdfast::lab

@@ -1,0 +1,15 @@
+// `holdfast-lab exhibits`: plays the exhibits and prints one table.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace holdfast::lab {
+
+// 0: each mistake was caught as what it is, and Holdfast kept its promise beside it; 1: not so;
+// 2: a word that is not understood; 125: it could not be tried (no Redis server).
+// With --out, a report (lab/report/report.h) of each performance in a folder of its own.
+int run_exhibits(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
+
+}  // namespace holdfast::lab

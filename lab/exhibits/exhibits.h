@@ -1,0 +1,56 @@
+// The classic mistakes with locks, each played against a real store and caught by the checker.
+//
+// docs/guide/seven-ways-to-get-it-wrong.md is the tour. Each exhibit is a script of a few processes
+// (lab/exhibits/player.h); beside the mistake the same script is played with Holdfast's own lock,
+// where that store is one of Holdfast's.
+//
+// Thread-safety: one exhibit at a time. Errors: std::runtime_error (no store, a process died).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/checker/checker.h"
+#include "lab/checker/expected.h"
+#include "lab/exhibits/play.h"
+#include "lab/history/history.h"
+
+namespace holdfast::lab {
+
+// What an exhibit counts that is no violation: requests that failed, of so many.
+struct Tally {
+  std::size_t failed = 0;
+  std::size_t requests = 0;
+};
+
+struct Exhibit {
+  std::string_view name;   // As it is called on the command line.
+  std::string_view store;  // "redis", "sqlite"
+  std::string_view wrong;  // In a few words.
+  std::string_view story;  // A paragraph.
+  Expectations mistake{};
+  std::string_view rule{};  // Of the checker: the one that must have caught it.
+  std::optional<Expectations> beside{};  // Of Holdfast; none: not played with it ...
+  std::string_view alone{};              // ... for this reason.
+  std::function<void(Play&)> script{};
+  CheckOptions check{};
+  std::function<Tally(Play&)> tally{};  // Instead of a script.
+};
+
+const std::vector<Exhibit>& exhibits();
+
+struct Performance {
+  History history;
+  Verdict verdict;
+  std::map<std::uint32_t, std::string> names;
+  Tally tally;
+  bool as_expected = false;
+  double seconds = 0;
+};
+
+Performance perform(const Exhibit& exhibit, House& house, bool beside);
+
+}  // namespace holdfast::lab

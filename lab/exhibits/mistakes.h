@@ -1,0 +1,39 @@
+// The classic mistakes as subjects: each a lock that looks right, in as few lines as people write.
+// What is wrong with each stands at its exhibit (exhibits.cc) and in
+// docs/guide/seven-ways-to-get-it-wrong.md, which quotes the code.
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "lab/subject/subject.h"
+
+namespace holdfast::lab {
+
+// One Redis server (redis_mistakes.cc, belief_mistakes.cc).
+SubjectKind setnx_then_expire();  // Point "between SETNX and EXPIRE".
+SubjectKind timestamp_getset(std::chrono::milliseconds clock_error);
+SubjectKind del_without_check();
+SubjectKind get_then_del();  // Point "between GET and DEL".
+SubjectKind thread_id();
+SubjectKind no_second_look();  // Points "has to wait", "free again".
+SubjectKind no_renewal();
+SubjectKind lease_from_reply();
+SubjectKind incr_token();
+
+// A primary and its replica (quorum_mistakes.cc): the URL is whatever the client takes for it.
+SubjectKind plain_set_nx();
+SubjectKind wait_elsewhere();
+
+// Three independent servers, three URLs (quorum_mistakes.cc).
+SubjectKind redlock();
+SubjectKind redlock_tokens();
+
+// SQLite (sqlite_mistakes.cc); the second has a Redis URL first, then a file.
+SubjectKind row_without_expiry();
+SubjectKind redis_then_sqlite();
+
+// Those that a scenario can have, by their names: one store, nothing else to be said.
+std::vector<SubjectKind> mistakes();
+
+}  // namespace holdfast::lab

@@ -1,0 +1,44 @@
+// What the mistakes on Redis have in common: a connection, and the words that most of them use.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tests/support/redis_connection.h"
+
+#include "lab/exhibits/mistake.h"
+
+namespace holdfast::lab {
+
+// A server as a URL names it: redis://127.0.0.1:PORT. Errors: std::runtime_error.
+class RedisClient {
+ public:
+  explicit RedisClient(const std::string& url, std::chrono::milliseconds limit = {});
+
+  support::Reply operator()(const std::vector<std::string>& words);
+
+  // SET NX PX: whether it is ours now.
+  bool set_nx(const std::string& name, const std::string& value, std::chrono::milliseconds ttl);
+  // Only if it has this value, in one step: the way it should be done.
+  bool delete_if(const std::string& name, const std::string& value);
+
+ private:
+  support::RedisConnection connection_;
+};
+
+class OnRedis : public Mistake {
+ public:
+  explicit OnRedis(const SubjectSetup& setup) : Mistake(setup), redis_(setup.urls.at(0)) {}
+
+  // One that does it right; most mistakes are about one half only.
+  bool take(const Ask& ask, Held& held) override {
+    return redis_.set_nx(ask.name, held.value, ask.ttl);
+  }
+  bool give_back(const Held& held) override { return redis_.delete_if(held.name, held.value); }
+
+ protected:
+  RedisClient redis_;
+};
+
+}  // namespace holdfast::lab

@@ -1,0 +1,90 @@
+// A process of an exhibit, led through its script step by step: its calls, where it stops inside of
+// them, when it is stopped or killed.
+//
+// Guarantee: what it does is in the history (lab/workload/actor.h), also when it is killed; a death
+// is recorded before the signal is sent. A process that stands at a point does nothing until it is
+// told to go on.
+// Not guaranteed: that it is anywhere between two steps, but where reaches() has seen it.
+//
+// Thread-safety: one thread at a time. Ownership: the process ends with the object.
+// Blocking: each call for kPatience at most.
+// Errors: std::runtime_error: the process said so, died by itself or gives no answer.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lab/recorder/recorder.h"
+#include "lab/subject/subject.h"
+
+namespace holdfast::lab {
+
+using std::chrono::milliseconds;
+
+struct Role {
+  std::string name;  // "alice"
+  std::uint32_t process = 0;
+  std::uint32_t target = 0;  // Its index in History::targets.
+  SubjectKind kind{};
+  std::vector<std::string> urls{};
+  std::vector<std::string> locks{};
+  std::string folder{};     // Of the recorders.
+  std::string resource{};   // File of the guarded resource ...
+  std::string sql_guard{};  // ... or of the one that people write (sql_guard.h).
+};
+
+class Player {
+ public:
+  static constexpr milliseconds kPatience{60'000};
+
+  // `stage` records what is done to the process.
+  Player(Role role, Recorder& stage);
+  ~Player();
+  Player(const Player&) = delete;
+  Player& operator=(const Player&) = delete;
+
+  // One lock at a time. Without a hold, the last three do nothing.
+  Outcome acquire(milliseconds ttl, milliseconds wait = {}, std::uint32_t lock = 0);
+  Outcome release();
+  bool held();
+  bool write();  // Whether the resource took it.
+
+  // The same in two steps, so that others can act in between.
+  void begin_acquire(milliseconds ttl, milliseconds wait = {}, std::uint32_t lock = 0);
+  void begin_release();
+  Outcome finish();
+
+  // It is to stand still when it passes this point of its code.
+  void stop_at(std::string_view point);
+  // Waits until the call that began stands at a point; false: it has ended without.
+  bool reaches();
+  void go_on();
+
+  void kill9();
+  void pause();   // SIGSTOP
+  void resume();  // SIGCONT
+
+  const std::string& name() const { return role_.name; }
+
+ private:
+  struct Order;
+  struct Answer;
+  [[noreturn]] void live(int socket);
+  void send(const Order& order);
+  Answer await();
+  void record_pause(Phase phase);
+
+  const Role role_;
+  Recorder& stage_;
+  int socket_ = -1;
+  pid_t pid_ = -1;
+  std::optional<Outcome> ended_;  // The answer of the call, when reaches() has seen it.
+};
+
+}  // namespace holdfast::lab

@@ -1,0 +1,320 @@
+#include "lab/exhibits/scripts.h"
+
+#include <vector>
+
+#include "lab/exhibits/mistakes.h"
+#include "lab/exhibits/sqlite.h"
+
+namespace holdfast::lab::scripts {
+namespace {
+
+using namespace std::chrono_literals;
+
+// For leases whose end is no part of the story.
+constexpr milliseconds kLong = 5s;
+// What somebody does with the lock: long enough to be seen in a timeline.
+constexpr milliseconds kWork = 60ms;
+
+}  // namespace
+
+void setnx_then_expire(Play& play) {
+  Player& alice = play.player("alice", lab::setnx_then_expire());
+  Player& bob = play.player("bob", lab::setnx_then_expire());
+  alice.stop_at("between SETNX and EXPIRE");
+  alice.begin_acquire(300ms);
+  alice.reaches();
+  alice.kill9();
+  bob.acquire(300ms, 1500ms);
+  bob.release();
+}
+
+void timestamp_getset(Play& play) {
+  Player& alice = play.player("alice", lab::timestamp_getset(0ms));
+  Player& bob = play.player("bob", lab::timestamp_getset(10s));
+  alice.acquire(kLong);
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  alice.write();
+  bob.write();
+  alice.write();
+  bob.release();
+  alice.release();
+}
+
+void del_without_check(Play& play) {
+  Player& alice = play.player("alice", lab::del_without_check());
+  Player& bob = play.player("bob", lab::del_without_check());
+  Player& carol = play.player("carol", lab::del_without_check());
+  alice.acquire(200ms);
+  alice.pause();
+  bob.acquire(kLong, 3s);
+  sleep_for(kWork);
+  alice.resume();
+  alice.release();
+  carol.acquire(kLong, 200ms);
+  sleep_for(kWork);
+  carol.write();
+  bob.write();
+  bob.release();
+  carol.release();
+}
+
+void get_then_del(Play& play) {
+  Player& alice = play.player("alice", lab::get_then_del());
+  Player& bob = play.player("bob", lab::get_then_del());
+  Player& carol = play.player("carol", lab::get_then_del());
+  alice.acquire(200ms);
+  alice.stop_at("between GET and DEL");
+  alice.begin_release();
+  alice.reaches();
+  bob.acquire(kLong, 3s);
+  sleep_for(kWork);
+  alice.go_on();
+  alice.finish();
+  carol.acquire(kLong, 200ms);
+  sleep_for(kWork);
+  carol.write();
+  bob.write();
+  bob.release();
+  carol.release();
+}
+
+void no_renewal(Play& play) {
+  Player& alice = play.player("alice", lab::no_renewal());
+  Player& bob = play.player("bob", lab::no_renewal());
+  alice.acquire(200ms);
+  bob.begin_acquire(kLong, 5s);
+  sleep_for(400ms);  // The job.
+  alice.write();
+  alice.release();
+  bob.finish();
+  sleep_for(kWork);
+  bob.write();
+  bob.release();
+}
+
+void thread_id(Play& play) {
+  Player& alice = play.player("alice", lab::thread_id());
+  Player& bob = play.player("bob", lab::thread_id());
+  alice.acquire(kLong);
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  alice.write();
+  bob.write();
+  bob.release();
+  alice.release();
+}
+
+void lease_from_reply(Play& play) {
+  support::FaultProxy link({.server_port = play.house().redis().port()});
+  Player& alice = play.player("alice", lab::lease_from_reply(),
+                              {play.house().redis().url({.port = link.port()})});
+  Player& bob = play.player("bob", lab::lease_from_reply());
+  alice.acquire(kLong, 0ms, 1);  // So that her connection stands.
+  alice.release();
+  play.begin(FaultKind::kDelay, "alice's replies");
+  const int held_back =
+      link.add({.kind = support::Fault::Kind::kHold, .direction = support::Direction::kToClient});
+  alice.begin_acquire(400ms);
+  sleep_for(300ms);
+  link.remove(held_back);
+  play.end(FaultKind::kDelay, "alice's replies");
+  alice.finish();
+  bob.begin_acquire(kLong, 5s);
+  sleep_for(250ms);
+  alice.write();
+  alice.release();
+  bob.finish();
+  bob.write();
+  bob.release();
+}
+
+void no_second_look(Play& play) {
+  Player& alice = play.player("alice", lab::no_second_look());
+  Player& bob = play.player("bob", lab::no_second_look());
+  Player& carol = play.player("carol", lab::no_second_look());
+  alice.acquire(kLong);
+  for (Player* waiter : {&bob, &carol}) {
+    waiter->stop_at("has to wait");
+    waiter->begin_acquire(kLong, 3s);
+    if (play.beside()) {
+      sleep_for(100ms);  // So that bob is the first in the queue.
+      continue;
+    }
+    waiter->reaches();
+    waiter->stop_at("free again");
+    waiter->go_on();
+  }
+  alice.release();
+  if (!play.beside()) {
+    bob.reaches();
+    carol.reaches();
+    bob.go_on();
+    carol.go_on();
+  }
+  bob.finish();
+  if (play.beside()) bob.release();
+  carol.finish();
+  sleep_for(kWork);
+  bob.write();
+  carol.write();
+  bob.release();
+  carol.release();
+}
+
+void wait_elsewhere(Play& play) {
+  Replicated redis;
+  Player& alice = play.player("alice", lab::wait_elsewhere(), {redis.primary_url()});
+  play.begin(FaultKind::kLoss, "replication");
+  redis.cut();
+  alice.acquire(kLong);
+  sleep_for(kWork);
+  play.memory_loss(FaultKind::kFailover, "redis", [&] { redis.fail_over(); });
+  play.end(FaultKind::kLoss, "replication");
+  Player& bob = play.player("bob", lab::plain_set_nx(), {redis.replica_url()});
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  bob.write();
+  alice.write();
+  bob.release();
+}
+
+void async_failover(Play& play) {
+  Replicated redis;
+  Player& alice = play.player("alice", lab::plain_set_nx(), {redis.primary_url()});
+  Player& bob = play.player("bob", lab::plain_set_nx(), {redis.replica_url()});
+  play.begin(FaultKind::kLoss, "replication");
+  redis.cut();
+  alice.acquire(kLong);
+  sleep_for(kWork);
+  play.memory_loss(FaultKind::kFailover, "redis", [&] { redis.fail_over(); });
+  play.end(FaultKind::kLoss, "replication");
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  bob.write();
+  alice.write();
+  bob.release();
+}
+
+void redlock_empty_node(Play& play) {
+  House& house = play.house();
+  support::FaultProxy broken({.server_port = house.node(2).port()});
+  broken.refuse(true);
+  const std::string one = house.node(0).url();
+  const std::string two = house.node(1).url();
+  Player& alice =
+      play.player("alice", lab::redlock(), {one, two, house.node(2).url({.port = broken.port()})});
+  Player& bob = play.player("bob", lab::redlock(), {one, two, house.node(2).url()});
+  play.begin(FaultKind::kPartition, "alice and redis-3");
+  alice.acquire(kLong);
+  sleep_for(kWork);
+  play.memory_loss(FaultKind::kRestartEmpty, "redis-2",
+                   [&] { house.node(1).restart(support::Memory::kLost); });
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  alice.write();
+  bob.write();
+  play.end(FaultKind::kPartition, "alice and redis-3");
+  bob.release();
+  alice.release();
+}
+
+void redlock_tokens(Play& play) {
+  House& house = play.house();
+  std::vector<std::string> urls;
+  std::vector<std::unique_ptr<support::FaultProxy>> broken;
+  for (std::size_t i = 0; i < House::kNodes; ++i) {
+    urls.push_back(house.node(i).url());
+    broken.push_back(std::make_unique<support::FaultProxy>(
+        support::ProxyOptions{.server_port = house.node(i).port()}));
+    broken.back()->refuse(true);
+  }
+  const auto beyond = [&](std::size_t node) {
+    return house.node(node).url({.port = broken[node]->port()});
+  };
+  Player& carol = play.player("carol", lab::redlock_tokens(), {urls[0], beyond(1), beyond(2)});
+  Player& alice = play.player("alice", lab::redlock_tokens(), {urls[0], urls[1], beyond(2)});
+  Player& bob = play.player("bob", lab::redlock_tokens(), {beyond(0), urls[1], urls[2]});
+  play.begin(FaultKind::kPartition, "each and one or two servers");
+  for (int i = 0; i < 5; ++i) carol.acquire(300ms);  // In vain, but redis-1 has counted.
+  alice.acquire(300ms);
+  alice.pause();
+  sleep_for(400ms);
+  bob.acquire(kLong);
+  bob.write();
+  sleep_for(kWork);
+  alice.resume();
+  alice.write();
+  play.end(FaultKind::kPartition, "each and one or two servers");
+  bob.release();
+}
+
+void incr_token(Play& play) {
+  play.guard_with_sql();
+  Player& alice = play.player("alice", lab::incr_token());
+  alice.acquire(kLong);
+  sleep_for(kWork);
+  play.memory_loss(FaultKind::kRestartEmpty, "redis",
+                   [&] { play.house().redis().restart(support::Memory::kLost); });
+  Player& bob = play.player("bob", lab::incr_token());
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  bob.write();
+  alice.write();
+  bob.release();
+}
+
+void failover_without_authority(Play& play) {
+  support::FaultProxy broken({.server_port = play.house().redis().port()});
+  broken.refuse(true);
+  const std::string file = "sqlite://" + play.file("locks.db");
+  Player& alice =
+      play.player("alice", lab::redis_then_sqlite(), {play.house().redis().url(), file});
+  Player& bob = play.player("bob", lab::redis_then_sqlite(),
+                            {play.house().redis().url({.port = broken.port()}), file});
+  alice.acquire(kLong);
+  play.begin(FaultKind::kPartition, "bob and redis");
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  alice.write();
+  bob.write();
+  play.end(FaultKind::kPartition, "bob and redis");
+  bob.release();
+  alice.release();
+}
+
+void row_without_expiry(Play& play) {
+  const std::string file = "sqlite://" + play.file("locks.db");
+  Player& alice = play.player("alice", lab::row_without_expiry(), {file});
+  Player& bob = play.player("bob", lab::row_without_expiry(), {file});
+  alice.acquire(300ms);
+  alice.kill9();
+  bob.acquire(300ms, 1500ms);
+  bob.release();
+}
+
+// Four clients read the row, then all write what they made of it, again and again.
+Tally optimistic_version(Play& play) {
+  constexpr std::size_t kClients = 4;
+  constexpr int kRounds = 25;
+  std::vector<Sqlite> clients;
+  for (std::size_t i = 0; i < kClients; ++i) clients.emplace_back(play.file("stock.db"));
+  clients[0].change("CREATE TABLE stock (id INTEGER PRIMARY KEY, amount, version)");
+  clients[0].change("INSERT INTO stock VALUES (1, 1000, 1)");
+  Tally tally;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::string> seen;
+    for (Sqlite& client : clients) seen.push_back(*client.ask("SELECT version FROM stock"));
+    for (std::size_t i = 0; i < kClients; ++i) {
+      const int changed = clients[i].change(
+          "UPDATE stock SET amount = amount - 1, version = version + 1 "
+          "WHERE id = 1 AND version = CAST(?1 AS INTEGER)",
+          {seen[i]});
+      ++tally.requests;
+      if (changed == 0) ++tally.failed;
+    }
+  }
+  return tally;
+}
+
+}  // namespace holdfast::lab::scripts

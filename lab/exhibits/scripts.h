@@ -1,0 +1,25 @@
+// What happens in each exhibit, step by step.
+#pragma once
+
+#include "lab/exhibits/exhibits.h"
+
+namespace holdfast::lab::scripts {
+
+void setnx_then_expire(Play& play);
+void timestamp_getset(Play& play);
+void del_without_check(Play& play);
+void get_then_del(Play& play);
+void no_renewal(Play& play);
+void thread_id(Play& play);
+void lease_from_reply(Play& play);
+void no_second_look(Play& play);
+void wait_elsewhere(Play& play);
+void async_failover(Play& play);
+void redlock_empty_node(Play& play);
+void redlock_tokens(Play& play);
+void incr_token(Play& play);
+void failover_without_authority(Play& play);
+void row_without_expiry(Play& play);
+Tally optimistic_version(Play& play);
+
+}  // namespace holdfast::lab::scripts
