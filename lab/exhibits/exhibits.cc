@@ -72,7 +72,11 @@ std::vector<Exhibit> commands() {
        .mistake = two_holders(),
        .rule = "two-beliefs",
        .beside = clean(),
-       .script = scripts::get_then_del},
+       .script = scripts::get_then_del}};
+}
+
+std::vector<Exhibit> beliefs() {
+  return {
       {.name = "no-renewal",
        .store = "redis",
        .wrong = "the job took longer than the lease",
@@ -211,7 +215,8 @@ bool caught(const Exhibit& exhibit, const Verdict& verdict) {
 const std::vector<Exhibit>& exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> found = commands();
-    for (auto&& more : {servers(), tables()}) found.insert(found.end(), more.begin(), more.end());
+    for (auto&& more : {beliefs(), servers(), tables()})
+      found.insert(found.end(), more.begin(), more.end());
     return found;
   }();
   return all;
