@@ -39,6 +39,42 @@ elseif terms == 84 and form == '1 held ' and string.sub(record, 25, 40) ~= ARGV[
   if left > 0 and not (seen and seen >= ARGV[3]) then return string.format('busy %.0f', left) end
 end
 
+-- The short way to the end of a plain mutex' queue, in which nobody's lease is over: what lock.lua
+-- would do, with two thirds of the calls. nil when it is not so: nothing is changed then.
+local function queue_up()
+  local call, match = redis.call, string.match
+  local K, id, client, at = KEYS[1], ARGV[1], ARGV[2], tonumber(now)
+  local T, H, W, Q, M = K .. ':t', K .. ':h', K .. ':w', K .. ':q', K .. ':m'
+  local head, order, tickets, waiters, refreshed, used_by, issue = match(record,
+    '^(1 many %d+ e f 1 )(%d+) 1 0 0 (%d+) (%d+) %- %- %- (%d+) (%S+) (%d+)$')
+  local lease, most = match(ARGV[6], '^Pe 1 1 f 1 (%d+) (%d+) %-$')
+  if not head or not lease or waiters == '0' or waiters + 1 ~= tonumber(tickets) then return nil end
+  if at - refreshed > 3600000000 or most ~= '0' and waiters - most >= 0 then return nil end
+  local seen = used_by == client and issue or call('HGET', M, client)
+  if seen and seen >= ARGV[3] then return nil end
+  local holder, dying = call('ZRANGE', H, 0, 0, 'WITHSCORES'), call('ZRANGE', W, 0, 0, 'WITHSCORES')
+  local left = holder[2] and holder[2] - at or 0
+  if left <= 0 or not dying[2] or tonumber(dying[2]) <= at then return nil end
+  if call('EXISTS', T, Q) < 2 or call('HEXISTS', T, id) == 1 then return nil end
+  if used_by ~= client then
+    if used_by == '----------------' or call('HLEN', M) >= 1000 then return nil end
+    call('HSET', M, used_by, issue)
+    call('PEXPIRE', M, '604800000')
+  end
+  call('ZADD', Q, order, id)
+  call('ZADD', W, string.format('%.0f', at + lease), id)
+  call('HSET', T, id, 'w e 1 ' .. order .. ' 0 ' .. lease .. ' 0000000000000000 ' .. client ..
+    ' - ' .. ARGV[5])
+  call('SET', K, string.format('%s%.0f 1 0 0 %.0f %.0f - - - %s %s %s', head, order + 1,
+    tickets + 1, waiters + 1, refreshed, client, ARGV[3]), 'PX', '604800000')
+  return string.format('waiting 0 %s %s %.0f', lease, waiters, left)
+end
+
+if terms == 80 and form == '1 many ' then
+  local answer = queue_up()
+  if answer then return answer end
+end
+
 --@lock
 
 local id, client, issue, ttl = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

@@ -14,6 +14,52 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 
+-- The short way of a hand-off: the only holder of a plain mutex gives it to a plain head of the
+-- queue, nobody's lease is over, and the hour of the expiries neither. What lock.lua would do, with
+-- two thirds of the calls and little of the text. nil when it is not so: nothing is changed then.
+local function hand_over()
+  local call, match = redis.call, string.match
+  local K, id, at = KEYS[1], ARGV[1], tonumber(now)
+  local T, H, W, Q = K .. ':t', K .. ':h', K .. ':w', K .. ':q'
+  local last, order, tickets, waiters, refreshed, used_by = match(record,
+    '^1 many (%d+) e f 1 (%d+) 1 0 0 (%d+) (%d+) %- %- %- (%d+) (.*)$')
+  if not last or at - refreshed > 3600000000 or waiters + 1 ~= tonumber(tickets) then return nil end
+  local holder, dying = call('ZRANGE', H, 0, 0, 'WITHSCORES'), call('ZRANGE', W, 0, 0, 'WITHSCORES')
+  if holder[1] ~= id or tonumber(holder[2]) <= at then return nil end
+  if not dying[1] or tonumber(dying[2]) <= at then return nil end
+  local head = call('ZRANGE', Q, 0, 0)[1]
+  local ticket = head and call('HGET', T, head)
+  if not ticket then return nil end
+  local place, seq, lease, client, owner = match(ticket,
+    '^w e 1 (%d+) (%d+) (%d+) %d+ (%S+) %- (.*)$')
+  if not place then return nil end
+  local token = last < now and now or string.format('%016.0f', last + 1)
+  if token >= '9007199254740990' then return nil end
+  local lease_end = dying[1] == head and dying[2] or call('ZSCORE', W, head)
+  if waiters == '1' then
+    call('DEL', T, H, W, Q)
+    call('SET', K, '1 held ' .. token .. ' ' .. used_by .. ' ' .. head .. ' ' ..
+      string.format('%016.0f', lease_end - lease) .. ' ' .. seq .. ' ' .. lease .. ' ' .. owner,
+      'PX', '604800000')
+  else
+    call('ZREM', Q, head)
+    call('ZREM', W, head)
+    call('ZADD', H, lease_end, head)
+    call('ZREM', H, id)
+    call('HDEL', T, id)
+    call('HSET', T, head, 'h e 1 ' .. place .. ' ' .. seq .. ' ' .. lease .. ' ' .. token .. ' ' ..
+      client .. ' - ' .. owner)
+    call('SET', K, string.format('1 many %s e f 1 %s 1 0 0 %.0f %.0f - - - %s %s', token, order,
+      tickets - 1, waiters - 1, refreshed, used_by), 'PX', '604800000')
+  end
+  redis.pcall('PUBLISH', 'hf1:@' .. client,
+    'granted ' .. head .. ' ' .. token .. ' ' .. seq .. ' ' .. lease)
+  return 'released'
+end
+
+local handed_over = record and string.sub(record, 1, 7) == '1 many ' and hand_over()
+if handed_over then return handed_over end
+
 --@lock
 
 open(KEYS[1], record)
