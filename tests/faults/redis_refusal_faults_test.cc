@@ -53,6 +53,24 @@ TEST_F(RedisRefusalFaultsTest, AServerThatBecomesAReplicaRefusesUntilItIsNoneAny
   EXPECT_FALSE(loss.told());
 }
 
+// --- Room for clients
+
+TEST_F(RedisRefusalFaultsTest, AThousandClientsAreRememberedPerLockAndThenAllAreForgotten) {
+  start();
+  const std::string marks = key_of("a") + ":m";
+  std::vector<std::string> others{"HSET", marks};
+  for (int i = 0; i < 999; ++i) {
+    others.push_back("client" + std::to_string(i));
+    others.emplace_back("0000000000000001");
+  }
+  EXPECT_TRUE(one_->hold("a", 5s).release());
+  server_->must(others);
+  EXPECT_TRUE(other_->hold("a", 5s).release());
+  EXPECT_EQ(server_->must({"HLEN", marks}).integer, 1000);
+  EXPECT_TRUE(one_->hold("a", 5s).release());
+  EXPECT_EQ(server_->must({"HLEN", marks}).integer, 1) << "the one that used it last";
+}
+
 // --- LOADING
 
 TEST_F(RedisRefusalFaultsTest, AServerThatLoadsItsDataIsWaitedForAndForgetsNothing) {
