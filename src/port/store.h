@@ -131,6 +131,8 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual void on_push(const Push& push) = 0;
+  // Pushes may have been lost: whoever waits should ask.
+  virtual void on_pushes_missed() {}
   // What the operator should know: a line for the log, with the store's name.
   virtual void on_alarm(std::string line) { static_cast<void>(line); }
 };

@@ -119,8 +119,12 @@ void Core::end_call() {
 Core::Turn::~Turn() HOLDFAST_NO_TSA {
   std::vector<std::function<void()>> answers;
   answers.swap(core_.answers_);
+  std::vector<ContenderPtr> woken;
+  woken.swap(core_.woken_);
   const bool to_send = !core_.outbox_.empty();
   core_.mutex_.unlock();
+  // First, and not before they could have the mutex: this is on the way of every hand-off.
+  for (const ContenderPtr& contender : woken) contender->changed.notify_all();
   for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
   if (to_send) core_.send_outbox();
 }
@@ -243,6 +247,18 @@ void Core::on_push(const port::Push& push) {
     const ContenderPtr held = contender;
     apply(held, held->renewal->on_doubt(now));
     break;
+  }
+}
+
+void Core::on_pushes_missed() {
+  const Turn turn(*this);
+  const BootInstant now = base::BootClock::now();
+  std::vector<ContenderPtr> waiting;
+  for (const auto& [id, contender] : waiting_) waiting.push_back(contender);
+  for (const ContenderPtr& contender : waiting) {
+    if (!contender->acquire) continue;
+    const port::Push hint{port::Push::Kind::kHint, contender->id, {}};
+    execute(contender, contender->acquire->on_push(now, hint));
   }
 }
 

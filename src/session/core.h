@@ -105,6 +105,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   static constexpr std::chrono::hours kLongestRequest{24};
 
   void on_push(const port::Push& push) override;
+  void on_pushes_missed() override;
   void on_alarm(std::string line) override { log(std::move(line)); }
 
  private:
@@ -139,7 +140,11 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
                                AcquireOptions options);
   std::optional<Result<ContenderPtr>> acquire_inline(const ContenderPtr& contender, bool may_wait);
   Result<ContenderPtr> acquire_waiting(const ContenderPtr& contender, bool may_wait);
+  Result<ContenderPtr> await_answer(const ContenderPtr& contender);
+  void start_here(const ContenderPtr& contender);
   void start_waiting(const ContenderPtr& contender, bool may_wait) HOLDFAST_REQUIRES(mutex_);
+  bool fail_if_closed(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void heed_stop(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   Result<ContenderPtr> settle(const ContenderPtr& contender, Result<ContenderPtr> answer) const;
   void execute(const ContenderPtr& contender, const AcquireFsm::Action& action)
       HOLDFAST_REQUIRES(mutex_);
@@ -227,7 +232,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   BootInstant armed_at_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
-  std::vector<std::function<void()>> late_answers_;  // On the loop only.
+  std::vector<ContenderPtr> woken_ HOLDFAST_GUARDED_BY(mutex_);  // Threads wait for their answer.
+  std::vector<std::function<void()>> late_answers_;              // On the loop only.
   std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);
   std::size_t releases_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;

@@ -141,6 +141,10 @@ Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode&
   if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
   auto made = prepare(std::move(name), mode, std::move(options));
   if (!made) return made;
+  if (may_wait && !store_->answers_at_once()) {
+    start_here(*made);
+    return settle(*made, await_answer(*made));
+  }
   auto answer = acquire_inline(*made, may_wait);
   if (!answer) answer = acquire_waiting(*made, may_wait);
   return settle(*made, *std::move(answer));
@@ -224,6 +228,37 @@ Result<Core::ContenderPtr> Core::acquire_waiting(const ContenderPtr& contender, 
     const Turn turn(*this);
     start_waiting(contender, may_wait);
   }
+  return await_answer(contender);
+}
+
+// A wait whose first request goes from this thread. That request queues where the lock is not free:
+// for a remote store a try that answers "busy" would be a round trip for nothing.
+void Core::start_here(const ContenderPtr& contender) {
+  port::AcquireRequest request;
+  {
+    const Turn turn(*this);
+    ++calls_under_way_;
+    contender->acquire.emplace(terms_for(*contender, /*may_wait=*/true));
+    if (fail_if_closed(contender)) return;
+    contender->acquire->start(base::BootClock::now());
+    begin_anew(*contender);
+    waiting_[contender->id] = contender;  // The grant may be pushed before the request is answered.
+    request = request_for(*contender, /*may_wait=*/true);
+    heed_stop(contender);
+  }
+  const auto reply = store_->acquire_inline(request);
+  const Turn turn(*this);
+  // It may have been cancelled meanwhile, or closed.
+  if (!contender->acquire || contender->id != request.id) return;
+  if (reply) {
+    execute(contender, contender->acquire->on_reply(base::BootClock::now(), *reply));
+  } else {
+    send_acquire(contender, /*fresh_id=*/false);
+    schedule(contender, contender->acquire->wake_at());
+  }
+}
+
+Result<Core::ContenderPtr> Core::await_answer(const ContenderPtr& contender) {
   const base::LocalLock lock(mutex_);
   while (!contender->finished) contender->changed.wait(mutex_);
   if (contender->failure) return *contender->failure;
@@ -234,20 +269,26 @@ Result<Core::ContenderPtr> Core::acquire_waiting(const ContenderPtr& contender, 
 void Core::start_waiting(const ContenderPtr& contender, bool may_wait) {
   ++calls_under_way_;
   contender->acquire.emplace(terms_for(*contender, may_wait));
-  if (closed_) {
-    contender->failure = closed_error();
-    finish(contender);
-    conclude(contender);
-    return;
-  }
+  if (fail_if_closed(contender)) return;
   const BootInstant now = base::BootClock::now();
   execute(contender, contender->asked_at
                          ? contender->acquire->start_again(now, *contender->asked_at)
                          : contender->acquire->start(now));
-  // Not before there is something to cancel: a stop that came earlier calls back at once.
-  if (contender->options.cancel.stop_possible()) {
-    contender->on_stop.emplace(contender->options.cancel, [this, contender] { cancel(contender); });
-  }
+  heed_stop(contender);
+}
+
+bool Core::fail_if_closed(const ContenderPtr& contender) {
+  if (!closed_) return false;
+  contender->failure = closed_error();
+  finish(contender);
+  conclude(contender);
+  return true;
+}
+
+// Not before there is something to cancel: a stop that came earlier calls back at once.
+void Core::heed_stop(const ContenderPtr& contender) {
+  if (!contender->options.cancel.stop_possible()) return;
+  contender->on_stop.emplace(contender->options.cancel, [this, contender] { cancel(contender); });
 }
 
 void Core::cancel(const ContenderPtr& contender) {
@@ -333,7 +374,7 @@ void Core::finish(const ContenderPtr& contender) {
   contender->on_stop.reset();
   contender->acquire.reset();
   contender->finished = true;
-  if (!contender->done) contender->changed.notify_all();
+  if (!contender->done) woken_.push_back(contender);
   if (closed_) drained_.notify_all();
 }
 

@@ -172,12 +172,19 @@ TEST(RenewalFsmTest, ARequestThatIsForgottenExtendsNothing) {
   EXPECT_EQ(renewal.deadline(), at(30s) - kSlackOf30s);
 }
 
-TEST(RenewalFsmTest, AnInheritedWaitersLeaseIsRenewedAtOnce) {
+TEST(RenewalFsmTest, AnInheritedWaitersLeaseIsRenewedSoonButNotForAShortHold) {
   RenewalFsm renewal(at(2s), terms(), held(0, 5s), log_with_acquire_at(at(1s)));
   EXPECT_EQ(renewal.deadline(), at(6s) - 60ms);
-  EXPECT_EQ(renewal.on_tick(at(2s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_tick(at(2s)).step, Step::kWait);
+  EXPECT_EQ(renewal.wake_at(), at(2050ms));
+  EXPECT_EQ(renewal.on_tick(at(2050ms)).step, Step::kSend);
   renewal.on_reply(at(3s), held(1, 30s));
-  EXPECT_EQ(renewal.deadline(), at(32s) - kSlackOf30s);
+  EXPECT_EQ(renewal.deadline(), at(32s) + 50ms - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, AnOldInheritedLeaseIsRenewedAtOnce) {
+  RenewalFsm renewal(at(3s), terms(), held(0, 5s), log_with_acquire_at(at(1s)));
+  EXPECT_EQ(renewal.on_tick(at(3s)).step, Step::kSend);
 }
 
 TEST(RenewalFsmTest, MaxHoldEndsTheLeaseAndTheRenewals) {

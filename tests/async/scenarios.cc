@@ -21,7 +21,7 @@ namespace {
 // As long as something happens it may go on: the time that a host is slow proves nothing.
 bool run_while_it_moves(asio::io_context& io) {
   while (!io.stopped()) {
-    if (io.run_one_for(kPatience) == 0 && !io.stopped()) return false;
+    if (io.run_one_for(60s) == 0 && !io.stopped()) return false;
   }
   return true;
 }

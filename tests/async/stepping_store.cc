@@ -14,6 +14,7 @@ class SteppingStore::Ear final : public port::Listener {
       steps_->next();
     });
   }
+  void on_pushes_missed() override { next_.on_pushes_missed(); }
 
  private:
   port::Loop& loop_;

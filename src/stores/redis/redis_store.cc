@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -95,7 +94,7 @@ class RedisStore final : public port::Store {
         renewals_(remote),
         subscriber_(*context.io, remote, redis::channel_of(client_),
                     {[this](std::string_view payload) { on_message(payload); },
-                     [this] { on_resubscribed(); }}),
+                     [this] { listener_->on_pushes_missed(); }}),
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kPermissionDenied.
@@ -158,10 +157,7 @@ class RedisStore final : public port::Store {
 
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
              Done<std::vector<Result<TicketState>>> done) override {
-    auto states = renew_now(items, deadline);
-    loop_->post([this, items = std::move(items), states = std::move(states),
-                 done = std::move(done)]() mutable {
-      for (std::size_t i = 0; states && i < states->size(); ++i) note((*states)[i], items[i].id);
+    loop_->post([states = renew_now(items, deadline), done = std::move(done)]() mutable {
       done(std::move(states));
     });
   }
@@ -267,11 +263,7 @@ class RedisStore final : public port::Store {
     const auto reply = run_here(acquire_call(request), request.deadline);
     if (!reply) return std::nullopt;
     if (!*reply) return Result<TicketState>(reply->error());
-    auto state = redis::acquire_answer((*reply)->text, request);
-    if (state && state->status == TicketStatus::kWaiting) {
-      loop_->post([this, id = request.id] { waiting_.insert(id); });
-    }
-    return state;
+    return redis::acquire_answer((*reply)->text, request);
   }
 
   std::optional<Result<EndStatus>> release_inline(const port::TicketRequest& request) override {
@@ -402,11 +394,9 @@ class RedisStore final : public port::Store {
     ScriptCall script = acquire_call(request);
     const auto deadline = request.deadline;
     run(std::move(script), deadline,
-        [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
+        [request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
           if (!reply) return done(reply.error());
-          auto state = redis::acquire_answer(reply->text, request);
-          note(state, request.id);
-          done(std::move(state));
+          done(redis::acquire_answer(reply->text, request));
         });
   }
 
@@ -416,7 +406,6 @@ class RedisStore final : public port::Store {
     const auto deadline = request.deadline;
     run(std::move(script), deadline,
         [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
-          waiting_.erase(request.id);
           if (--ends_under_way_ == 0 && closing_) {
             const base::LocalLock lock(mutex_);
             ended_.notify_all();
@@ -551,31 +540,10 @@ class RedisStore final : public port::Store {
 
   // --- On the loop.
 
-  void note(const Result<TicketState>& state, const port::AcquisitionId& id) {
-    if (!state) return;
-    if (state->status == TicketStatus::kWaiting) {
-      waiting_.insert(id);
-    } else {
-      waiting_.erase(id);
-    }
-  }
-
   void on_message(std::string_view payload) {
     const auto push = redis::parse_push(payload);
     if (push) listener_->on_push(*push);
   }
-
-  // Grants may have been missed: everybody who waits asks.
-  void on_resubscribed() {
-    const std::vector<port::AcquisitionId> waiting(waiting_.begin(), waiting_.end());
-    for (const port::AcquisitionId& id : waiting) {
-      listener_->on_push({port::Push::Kind::kHint, id, {}});
-    }
-  }
-
-  struct IdHash {
-    std::size_t operator()(const port::AcquisitionId& id) const { return id.low; }
-  };
 
   port::Loop* const loop_;
   port::Listener* const listener_;
@@ -593,8 +561,6 @@ class RedisStore final : public port::Store {
   std::atomic<bool> closing_{false};  // Who ends the last one then wakes close().
   base::LocalMutex mutex_;
   base::LocalCondition ended_;  // With the mutex.
-
-  std::unordered_set<port::AcquisitionId, IdHash> waiting_;  // On the loop only.
 
   redis::Pipeline pipeline_;
   redis::DirectLink direct_;
