@@ -21,7 +21,8 @@ enum class Errc : int {
   kCancelled = 2,
   // The lease expired or was taken away. Stop touching what the lock protects.
   kLost = 3,
-  // The store cannot be reached or used now. Nothing was applied: retrying is safe.
+  // The store cannot be reached or used now. Nothing was applied, or it was taken back: retrying is
+  // safe.
   kUnavailable = 4,
   // The request may or may not have been applied. The lock may be held for one ttl: retry after
   // it, or look with Client::inspect().

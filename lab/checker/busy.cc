@@ -67,7 +67,7 @@ class BusyRule {
   void add(const Attempt& attempt) {
     switch (attempt.outcome) {
       case Outcome::kBusy: busy_.push_back(&attempt); return;
-      case Outcome::kUnavailable: return;
+      case Outcome::kUnavailable:  // It may have been taken back.
       case Outcome::kTimedOut:
       case Outcome::kCancelled:
         add(attempt.lock, {attempt.call.invoked, attempt.call.returned, 0, nullptr, &attempt});

@@ -280,6 +280,18 @@ TEST(CheckerTest, AWaitingWriterIsAReasonToRefuseAReader) {
   EXPECT_TRUE(judge(story).clean());
 }
 
+TEST(CheckerTest, ARequestThatWasTakenBackIsAReasonToo) {
+  for (const Outcome outcome : {Outcome::kUnavailable, Outcome::kTimedOut, Outcome::kCancelled}) {
+    Story story = one_holder();
+    story.acquire(3, 161, 170, {.outcome = Outcome::kBusy});
+    expect_only(judge(story), Class::kV0, "busy-without-holder");
+    story.acquire(2, 120, 200, {.outcome = outcome, .wait = 80});
+    EXPECT_TRUE(judge(story).clean()) << name_of(outcome);
+    story.acquire(4, 201, 210, {.outcome = Outcome::kBusy});
+    expect_only(judge(story), Class::kV0, "busy-without-holder");
+  }
+}
+
 TEST(CheckerTest, AWaiterThatLearnsLateLostItsWakeUp) {
   Story story = one_holder();
   story.acquire(2, 20, 3 * kSecond, {.token = 2, .deadline = 4 * kSecond, .wait = 9 * kSecond});

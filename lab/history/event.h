@@ -45,7 +45,7 @@ enum class Outcome : std::uint8_t {
   kBusy,         // Not granted, nothing queued.
   kTimedOut,     // The wait ended: nothing held, nothing queued.
   kCancelled,    // The same.
-  kUnavailable,  // Surely not applied.
+  kUnavailable,  // Surely not applied, or taken back.
   kUnknown,      // Maybe applied.
   kRenewed,
   kReleased,

@@ -13,12 +13,13 @@ using Nemeses = std::vector<NemesisSpec>;
 // Some of everything: short holds, readers, permits, several locks, careless writers, leaders.
 std::vector<WorkloadSpec> mixed(bool one_process) {
   const std::int64_t owners = one_process ? 3 : 1;
-  return {{.kind = "contend", .owners = owners, .locks = 2},
+  return {{.kind = "contend", .owners = owners, .locks = 2, .cancels_percent = 30},
           {.kind = "contend", .owners = owners, .locks = 1, .hold = 1ms, .think = 1ms},
           {.kind = "readers-writers", .owners = owners, .locks = 1},
           {.kind = "permits", .owners = owners, .locks = 1},
           {.kind = "nested", .owners = owners, .locks = 3},
           {.kind = "multi", .owners = owners, .locks = 3},
+          {.kind = "contend", .owners = owners, .locks = 1, .cancels_percent = 20, .barging = true},
           {.kind = "guarded", .owners = owners, .locks = 1, .hold = 100ms, .careful = false},
           {.kind = "election", .owners = owners, .locks = 1, .hold = 1s}};
 }
@@ -30,7 +31,12 @@ std::vector<WorkloadSpec> believers() {
 
 // Leases that live on renewals.
 std::vector<WorkloadSpec> keepers() {
-  return {{.kind = "long-hold", .owners = 2, .locks = 2, .ttl = 500ms, .hold = 1s},
+  return {{.kind = "long-hold",
+           .owners = 2,
+           .locks = 2,
+           .ttl = 500ms,
+           .hold = 1s,
+           .renews_percent = 10},
           {.kind = "election", .owners = 1, .locks = 1, .ttl = 500ms, .hold = 2s}};
 }
 

@@ -57,6 +57,9 @@ void fields(Visitor& visit, WorkloadSpec& work) {
   visit("hold", work.hold, Span{});
   visit("think", work.think, Span{1ms, 1h});
   visit("tries_percent", work.tries_percent, Range{0, 100});
+  visit("cancels_percent", work.cancels_percent, Range{0, 100});
+  visit("renews_percent", work.renews_percent, Range{0, 100});
+  visit("barging", work.barging, Any{});
   visit("writes", work.writes, Range{0, 1000});
   visit("careful", work.careful, Any{});
   visit("release", work.release, Any{});

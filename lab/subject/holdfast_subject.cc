@@ -109,7 +109,9 @@ class HeldLease : public Hold {
   Outcome held() override {
     const bool held = lease_.held();
     look();
-    return held ? Outcome::kHeld : Outcome::kLost;
+    if (held) return Outcome::kHeld;
+    // Not now, but perhaps again: the clocks disagree, and a renewal has to tell.
+    return lease_.state() == LeaseState::kLost ? Outcome::kLost : Outcome::kUnknown;
   }
 
   Renewed renew() override {
@@ -182,6 +184,8 @@ class HoldfastSubject : public Subject {
     AcquireOptions options;
     options.ttl = ask.ttl;
     options.wait = ask.wait;
+    options.cancel = ask.cancel;
+    options.barging = ask.barging;
     if (ask.wait == milliseconds::zero()) {
       Result<std::optional<Lease>> tried = client->try_acquire(ask.name, ask.mode, options);
       if (!tried) return {outcome_of(tried.error()), nullptr};

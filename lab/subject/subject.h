@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,8 @@ struct Ask {
   Mode mode = Mode::exclusive();
   std::chrono::milliseconds ttl{1000};
   std::chrono::milliseconds wait{0};  // Zero: a try.
+  std::stop_token cancel{};           // Ends the wait, where the subject can.
+  bool barging = false;               // May overtake the queue, where the subject has one.
 };
 
 // Told of what happens to a hold without being asked for.
@@ -61,7 +64,7 @@ class Hold {
   // Until when the owner may believe in it, as far as is known now.
   virtual std::int64_t deadline_ns() const = 0;
 
-  // What the subject answers when it is asked: kHeld, kLost.
+  // What the subject answers when it is asked: kHeld, kLost (for good), kUnknown (not now).
   virtual Outcome held() = 0;
   virtual Renewed renew() = 0;
   // kReleased, kLost (it was not ours any more), kUnavailable, kUnknown. Once.

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -33,6 +33,8 @@ struct Want {
   Mode mode = Mode::exclusive();
   std::chrono::milliseconds ttl{1000};
   std::chrono::milliseconds wait{0};
+  std::stop_token cancel{};
+  bool barging = false;
 };
 
 class ActorHold;

@@ -1,8 +1,9 @@
 #include "lab/workload/workload.h"
 
 #include <algorithm>
-#include <ctime>
-#include <iterator>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -68,7 +69,20 @@ class Worker {
     return std::max<milliseconds>(about(spec_.wait), 1ms);
   }
   std::unique_ptr<ActorHold> ask(std::uint32_t lock, Mode mode, milliseconds wait) {
-    return actor_.acquire({lock, mode, spec_.ttl, wait});
+    Want want{lock, mode, spec_.ttl, wait, {}, spec_.barging};
+    if (wait == 0ms || !percent(spec_.cancels_percent)) return actor_.acquire(want);
+    std::stop_source source;
+    want.cancel = source.get_token();
+    const milliseconds patience = about(std::min<milliseconds>(wait, spec_.hold));
+    std::jthread impatient([&source, patience](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::unique_lock guard(mutex);
+      std::condition_variable_any never;
+      if (!never.wait_for(guard, stop, patience, [&] { return stop.stop_requested(); })) {
+        source.request_stop();
+      }
+    });
+    return actor_.acquire(want);
   }
 
   void single() {
@@ -84,6 +98,7 @@ class Worker {
     const std::int64_t until = now_ns() + std::chrono::nanoseconds(span).count();
     while (!over() && now_ns() < until) {
       if (spec_.careful && !hold.held()) return;
+      if (percent(spec_.renews_percent)) hold.renew(spec_.ttl);
       const std::chrono::nanoseconds left(std::max<std::int64_t>(until - now_ns(), 0));
       const milliseconds look = std::max<milliseconds>(kLook, span / 8);
       nap(std::min<milliseconds>(look, std::chrono::ceil<milliseconds>(left)));
