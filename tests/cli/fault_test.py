@@ -1,9 +1,7 @@
 """What `holdfast run` survives: kills and stops of either process, stubborn trees, lost locks."""
 
 import os
-import shutil
 import signal
-import struct
 import subprocess
 import time
 import unittest
@@ -203,64 +201,6 @@ class StoppedTest(FaultCase):
         running.process.stdin.write(b"\n")
         running.process.stdin.flush()
         self.assertEqual(running.status(), 5)
-
-
-# Argument 1: a file in which each of so many (2) processes that do nothing else notes the time, over
-# and over. They end by themselves.
-CROWD = """
-import mmap, os, signal, struct, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-count = int(sys.argv[2])
-notes = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 8 * count)
-read_end, write_end = os.pipe()
-for i in range(count):
-    if os.fork() == 0:
-        signal.alarm(30)
-        os.close(write_end)
-        os.read(read_end, 1)  # Until all are there.
-        while True:
-            struct.pack_into("d", notes, 8 * i, time.clock_gettime(time.CLOCK_BOOTTIME))
-            time.sleep(0)
-print("ready", flush=True)
-signal.alarm(30)
-os.close(write_end)
-signal.pause()
-"""
-
-
-class CrowdTest(FaultCase):
-    """Without privileges, as those make it easy to get the processor."""
-
-    def setUp(self):
-        super().setUp()
-        os.chmod(self.dir, 0o777)
-        self.before = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        if os.geteuid() != 0:
-            self.before = []
-        elif not shutil.which("setpriv"):
-            self.skipTest("root needs setpriv to give its privileges away")
-        if subprocess.run([*self.before, "python3", "-S", "-c", ""], check=False,
-                          capture_output=True).returncode:
-            self.skipTest("there is no python3 for others than root")
-
-    def test_a_command_of_many_busy_processes_is_dead_before_the_next_one_holds(self):
-        count = 60
-        notes = self.path("notes")
-        with open(notes, "wb") as file:
-            file.write(bytes(8 * count))
-        os.chmod(notes, 0o666)
-        running = self.run_locked("--ttl", "1500ms", "job", "--", "python3", "-S", "-c", CROWD,
-                                  notes, str(count), before=self.before)
-        self.assertEqual(running.line(), "ready")
-        running.signal(signal.SIGSTOP)
-        successor = self.run_locked(
-            "job", "--", "python3", "-S", "-c",
-            "import time; print(time.clock_gettime(time.CLOCK_BOOTTIME))", before=self.before)
-        since = float(successor.line())
-        running.signal(signal.SIGCONT)
-        self.assertEqual(running.status(), 123)
-        with open(notes, "rb") as file:
-            self.assertLess(max(struct.unpack(f"{count}d", file.read())), since)
 
 
 class VanishedProcTest(FaultCase):

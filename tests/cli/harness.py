@@ -10,7 +10,7 @@ import time
 import unittest
 
 PROGRAM = os.environ.get("HOLDFAST_PROGRAM", "build/dev/bin/holdfast")
-PATIENCE = float(os.environ.get("HOLDFAST_TEST_PATIENCE", "15"))  # Seconds that an event may take on a busy machine.
+PATIENCE = float(os.environ.get("HOLDFAST_TEST_PATIENCE", "60"))  # Seconds that an event may take on a busy machine.
 
 
 def state_of(pid):
@@ -49,6 +49,21 @@ def children_named(pid, name):
 
 def boottime():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def busy_processes():
+    """The load, and what runs or waits for a disk: why an event is late."""
+    with open("/proc/loadavg", encoding="ascii") as file:
+        found = [file.read().strip()]
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and state_of(entry) in ("R", "D"):
+            try:
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    command = file.read(80).replace(b"\0", b" ").decode(errors="replace")
+                found.append(f"{entry} {state_of(entry)} {command}")
+            except OSError:
+                continue
+    return "; ".join(found[:40])
 
 
 class Running:
@@ -98,7 +113,8 @@ class Running:
                     return event
             left = until - time.monotonic()
             if left <= 0 or not select.select([self.reader], [], [], left)[0]:
-                self.case.fail(f"no event '{word}' in {PATIENCE} s; seen: {self.events}")
+                self.case.fail(f"no event '{word}' in {PATIENCE} s; seen: {self.events}; "
+                               f"busy: {busy_processes()}")
             chunk = os.read(self.reader, 65536)
             if not chunk:
                 self.case.fail(f"ended without '{word}'; seen: {self.events}; "
@@ -110,7 +126,7 @@ class Running:
     def line(self):
         """The next line that the command prints."""
         if not select.select([self.process.stdout], [], [], PATIENCE)[0]:
-            self.case.fail("the command printed nothing")
+            self.case.fail(f"the command printed nothing in {PATIENCE} s; busy: {busy_processes()}")
         text = b""
         while not text.endswith(b"\n"):
             byte = os.read(self.process.stdout.fileno(), 1)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 
-PATIENCE = float(os.environ.get("HOLDFAST_TEST_PATIENCE", "15"))
+PATIENCE = float(os.environ.get("HOLDFAST_TEST_PATIENCE", "60"))
 
 
 def server_program():
