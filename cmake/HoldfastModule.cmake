@@ -6,7 +6,7 @@
 #     SOURCES lock_machine.cc admission.cc    # none: a header-only layer
 #     DEPENDS base                            # other layers, by name: linked and public
 #     LINK holdfast::asio SQLite::SQLite3     # libraries from outside
-#     TESTS lock_machine_test.cc              # one GoogleTest program and CTest entry per file
+#     TESTS lock_machine_test.cc              # one GoogleTest program and CTest entry: machine_test
 #     TEST_LINK rapidcheck                    # for the tests only
 #     TEST_LABELS fast hermetic               # the default; see below
 #     TEST_TIMEOUT 60                         # seconds; the default
@@ -14,7 +14,10 @@
 #
 # src/stores/memory calls itself store_memory. A store that may be absent looks first:
 # `if(NOT HOLDFAST_HAVE_SQLITE) return() endif()`; in C++ the macro is HOLDFAST_HAVE_SQLITE.
-# The target of a test is its file's name with the layer in front: machine_lock_machine_test.
+#
+# HOLDFAST_UNITY compiles several sources of a target as one. What cannot be (two helpers of one
+# name in unnamed namespaces) is left out: set_source_files_properties(x.cc PROPERTIES
+# SKIP_UNITY_BUILD_INCLUSION ON).
 #
 # A test program in tests/, bigger or of several files:
 #
@@ -59,6 +62,11 @@ add_custom_target(tests_all)
 add_custom_target(tests_hermetic)
 add_custom_target(tests_fast)
 
+function(holdfast_use_unity target)
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ${HOLDFAST_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+endfunction()
+
 macro(holdfast_add_folder folder)
   if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
     add_subdirectory(${folder})
@@ -80,6 +88,7 @@ function(holdfast_module name)
     target_link_libraries(${target}_objects
       PUBLIC holdfast_internal Threads::Threads ${arg_DEPENDS} ${arg_LINK}
       PRIVATE holdfast_warnings)
+    holdfast_use_unity(${target}_objects)
     holdfast_use_source_pch(${target}_objects)
     add_library(${target} STATIC $<TARGET_OBJECTS:${target}_objects>)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
@@ -101,12 +110,11 @@ function(holdfast_module name)
   if(NOT arg_TEST_TIMEOUT)
     set(arg_TEST_TIMEOUT 60)
   endif()
-  foreach(test IN LISTS arg_TESTS)
-    cmake_path(GET test STEM stem)
-    holdfast_test(${name}_${stem}
-      SOURCES ${test} DEPENDS ${name} LINK ${arg_TEST_LINK}
+  if(arg_TESTS)
+    holdfast_test(${name}_test
+      SOURCES ${arg_TESTS} DEPENDS ${name} LINK ${arg_TEST_LINK}
       LABELS ${arg_TEST_LABELS} TIMEOUT ${arg_TEST_TIMEOUT})
-  endforeach()
+  endif()
 endfunction()
 
 # Makes `target` read what `carrier` (made at its first use) compiled once: HEADERS, with LINK.
@@ -144,9 +152,9 @@ function(holdfast_use_test_pch target)
     LINK GTest::gmock GTest::gtest)
 endfunction()
 
-# The sources include what they use: the builds without sanitizers see to that.
+# The sources include what they use: the builds that compile each file by itself see to that.
 function(holdfast_use_source_pch target)
-  if(HOLDFAST_SANITIZE)
+  if(HOLDFAST_UNITY)
     holdfast_reuse_pch(${target} holdfast_source_pch PIC
       HEADERS ${holdfast_pch_headers} <array> <condition_variable> <mutex> <stop_token>)
   endif()
@@ -185,6 +193,7 @@ function(holdfast_test name)
   target_link_libraries(${name} PRIVATE
     ${arg_DEPENDS} ${arg_LINK} holdfast_internal ${main} GTest::gtest Threads::Threads
     holdfast_warnings)
+  holdfast_use_unity(${name})
   holdfast_use_test_pch(${name})
 
   add_dependencies(tests_all ${name})
@@ -313,6 +322,7 @@ function(holdfast_program name)
   endif()
   list(TRANSFORM arg_LAYERS PREPEND "holdfast::")
   add_executable(${name} ${arg_SOURCES})
+  holdfast_use_unity(${name})
   if(arg_OUTPUT)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME ${arg_OUTPUT})
   endif()

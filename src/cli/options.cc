@@ -10,8 +10,6 @@
 namespace holdfast::cli {
 namespace {
 
-Error invalid(std::string message) { return {Errc::kInvalidArgument, std::move(message)}; }
-
 std::function<Result<int>(const std::string&)> between(int least, int most) {
   return [least, most](const std::string& text) { return read_number(text, least, most); };
 }

@@ -12,9 +12,10 @@
 #include "src/cli/text.h"
 
 namespace holdfast::cli {
-namespace {
 
 Error invalid(std::string message) { return {Errc::kInvalidArgument, std::move(message)}; }
+
+namespace {
 
 template <typename T>
 std::optional<T> whole(std::string_view text) {

@@ -14,6 +14,9 @@
 
 namespace holdfast::cli {
 
+// kInvalidArgument with the sentence.
+Error invalid(std::string message);
+
 Result<std::string> read_text(const std::string& text);
 Result<Duration> read_duration(const std::string& text);
 // A length of time that must not be zero.

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "src/machine/machine_test_support.h"
+
 namespace holdfast::machine {
 namespace {
-
-constexpr Instant at(std::int64_t us) { return Instant{Duration{us}}; }
 
 class BookTest : public ::testing::Test {
  protected:

@@ -6,12 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include "src/machine/machine_test_support.h"
 #include "src/machine/testing/dice.h"
 
 namespace holdfast::machine {
 namespace {
 
-constexpr Instant at(std::int64_t us) { return Instant{Duration{us}}; }
 constexpr auto kByNumber = [](std::uint32_t a, std::uint32_t b) { return a < b; };
 
 std::vector<std::uint32_t> drain(ExpiryHeap& heap) {

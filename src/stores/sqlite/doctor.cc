@@ -25,11 +25,6 @@ void problem(Findings& findings, std::string topic, std::string what, std::strin
   findings.push_back({Severity::kProblem, std::move(topic), std::move(what), std::move(advice)});
 }
 
-std::string folder_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 void examine_place(const std::string& path, Findings& findings) {
   const auto system = file_system_at(folder_of(path));
   if (!system) {

@@ -37,6 +37,9 @@ struct FileIdentity {
 // Does not follow a symbolic link. False: errno says why.
 bool identify(const std::string& path, FileIdentity& out);
 
+// The folder that an absolute path is in.
+std::string folder_of(const std::string& path);
+
 // Makes the folder and those above it, mode 0700.
 bool make_folders(const std::string& path);
 

@@ -22,11 +22,6 @@ namespace {
 
 constexpr off_t kCeilingAt = 256;  // In FILE.use, behind the line that names boot and file.
 
-std::string folder_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 Error unavailable(const std::string& path, const std::string& what) {
   if (errno == EACCES || errno == EPERM || errno == EROFS) {
     return permission_error(path, what + ": " + std::strerror(errno));

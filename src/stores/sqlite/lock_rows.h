@@ -27,6 +27,11 @@
 
 namespace holdfast::stores::sqlite {
 
+// An instant as the rows have it.
+constexpr machine::Instant instant_of(std::int64_t microseconds) {
+  return machine::Instant(machine::Duration(microseconds));
+}
+
 struct StoredLock {
   machine::LockImage image;
   std::int64_t at = 0;            // The last instant at which a command changed it.

@@ -27,8 +27,6 @@ constexpr std::size_t kReachFurther = 4;
 // More than one step of the machine can give.
 constexpr std::int64_t kTokensPerStep = 256;
 
-Instant instant_of(std::int64_t microseconds) { return Instant(machine::Duration(microseconds)); }
-
 AcquisitionId id_of(const machine::Action& action) {
   return std::visit(
       [](const auto& command) -> AcquisitionId {

@@ -6,13 +6,6 @@
 #include "src/stores/sqlite/operations.h"
 
 namespace holdfast::stores::sqlite {
-namespace {
-
-machine::Instant instant_of(std::int64_t microseconds) {
-  return machine::Instant(machine::Duration(microseconds));
-}
-
-}  // namespace
 
 // What is over is left out: the next command on the lock will drop it.
 Result<LockInfo> Operations::describe(const StoredLock& lock, std::int64_t now) {
