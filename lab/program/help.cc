@@ -32,7 +32,8 @@ judges what was recorded. Prints how each class of violation fits what the scena
 
   --seed N          other choices than the file's seed makes
   --duration D      longer or shorter than the file says
-  --out DIR         keep scenario, history and report there, in a folder per run
+  --out DIR         keep scenario, history and report there, in a folder per run (otherwise
+                    only of runs that were not as expected, in ./lab-found)
   -q, --quiet       no progress
 
 Exit status: 0 all as expected; 1 not (a violation that must not be, or one that had to be seen
@@ -53,7 +54,7 @@ unsafe must be seen to violate there, at least once.
   --minutes N       how long (default 5); the round that has begun is not finished
   --rounds N        that many rounds of all cells instead
   --seed N          of the first round (default 1)
-  --out DIR         keep the scenario, the history and the report of each run there
+  --out DIR         as of 'run'; a folder takes some megabytes
   --list            name the cells and end
   -q, --quiet       no progress
 
@@ -91,11 +92,8 @@ Example
   holdfast-lab exhibits get-then-del
 )";
 
-constexpr std::array<Page, 5> kPages{{{"run", kRun},
-                                      {"matrix", kMatrix},
-                                      {"check", kCheck},
-                                      {"exhibits", kExhibits},
-                                      {"", kFront}}};
+constexpr std::array<Page, 5> kPages{
+    {{"run", kRun}, {"matrix", kMatrix}, {"check", kCheck}, {"exhibits", kExhibits}, {"", kFront}}};
 
 }  // namespace
 

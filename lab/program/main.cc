@@ -1,5 +1,7 @@
 // The program `holdfast-lab`.
 
+#include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,6 +79,13 @@ volatile std::sig_atomic_t the_signal = 0;
 
 void keep_signal(int number) { the_signal = number; }
 
+// What root mounts for a run is seen by it alone, and goes with it however it ends. Before there is
+// any thread. Where that is not allowed, mounting is not either.
+void keep_mounts_private() {
+  if (::geteuid() != 0 || ::unshare(CLONE_NEWNS) != 0) return;
+  ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+}
+
 void catch_signals() {
   struct sigaction action {};
   action.sa_handler = keep_signal;
@@ -96,7 +105,10 @@ int dispatch(const std::string& command, const Arguments& arguments) {
   for (const std::string& argument : arguments) {
     if (argument == "--help" || argument == "-h") return help_command({command});
   }
-  if (command == "run" || command == "matrix") catch_signals();
+  if (command == "run" || command == "matrix") {
+    keep_mounts_private();
+    catch_signals();
+  }
   if (command == "run") return run_command(arguments);
   if (command == "matrix") return matrix_command(arguments);
   if (command == "check") return check_command(arguments);

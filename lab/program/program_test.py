@@ -23,8 +23,8 @@ owners = 2
 """
 
 
-def call(*arguments):
-    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
+def call(*arguments, cwd=None):
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -56,9 +56,11 @@ class ProgramTest(unittest.TestCase):
 
     def test_a_cell_that_had_to_violate_and_did_not_is_wrong(self):
         path = self.file(CALM + "[expect]\nV1 = \"must\"\n")
-        status, said, _ = call("run", "-q", path)
+        status, said, _ = call("run", "-q", path, cwd=self.folder.name)
         self.assertEqual(status, 1)
         self.assertIn("V1: had to be seen, and was not: the cell is wrong", said)
+        self.assertIn("history: lab-found/calm-1\n", said)
+        self.assertIn("timeline.svg", os.listdir(os.path.join(self.folder.name, "lab-found/calm-1")))
 
     def test_check_finds_what_is_wrong_in_a_history(self):
         grant = ("{0}00 acquire invoke p={1} call=1 ttl=1000000\n"

@@ -72,7 +72,7 @@ void ProgressLine::clear() {
   shown_ = false;
 }
 
-void keep(const RunResult& result, const std::string& out) {
+std::string keep(const RunResult& result, const std::string& out) {
   const Scenario& scenario = result.scenario;
   const std::string folder = out + "/" + scenario.name + "-" + std::to_string(scenario.seed);
   std::filesystem::create_directories(folder);
@@ -83,6 +83,7 @@ void keep(const RunResult& result, const std::string& out) {
   const RunFacts facts = facts_of(result, "holdfast-lab run " + file);
   const Result<void> done = write_report(folder, {facts, result.history, result.verdict});
   if (!done) throw std::runtime_error(done.error().message());
+  return folder;
 }
 
 void tell(const RunResult& result) {
@@ -113,8 +114,11 @@ RunResult run_and_tell(const Scenario& scenario, bool quiet, const std::string& 
       run(scenario, {own_path(), [&](const Progress& progress) { line.show(progress); },
                      [] { return signal_seen() != 0; }});
   line.clear();
-  if (!out.empty()) keep(result, out);
+  // What nobody expected is not to be lost.
+  const std::string where = out.empty() && !result.as_expected() ? "lab-found" : out;
+  const std::string kept = where.empty() ? "" : keep(result, where);
   tell(result);
+  if (!result.as_expected()) std::cout << "  report, timeline and history: " << kept << std::endl;
   return result;
 }
 

@@ -25,10 +25,11 @@ class ProgressLine {
 // A line for the run, and what does not fit the expectations.
 void tell(const RunResult& result);
 
-// The scenario and the report, in a folder of the run's own inside `out`. Throws.
-void keep(const RunResult& result, const std::string& out);
+// The scenario and the report, in a folder of the run's own inside `out`: its path. Throws.
+std::string keep(const RunResult& result, const std::string& out);
 
-// Runs it, with progress unless `quiet`, tells of it, and keeps it if `out` is not empty.
+// Runs it, with progress unless `quiet`, tells of it, and keeps it: in `out`, or if that is empty
+// in ./lab-found when it was not as expected.
 RunResult run_and_tell(const Scenario& scenario, bool quiet, const std::string& out);
 
 }  // namespace holdfast::lab
