@@ -101,14 +101,22 @@ BootInstant WatchSampler::on_tick(BootInstant now) {
                        // A list that was cut short says nothing of what is missing.
                        if (!found || found->size() >= kMostLocks) {
                          self->asking_ = false;
+                         if (!found) self->tell_failure(found.error());
                          return;
                        }
+                       self->failing_ = false;
                        const auto sample = std::make_shared<Sample>();
                        sample->listed = *found;
                        sample->vanished = without_trace(self->seen_, *found);
                        self->go_on(sample);
                      });
   return next_;
+}
+
+// Once, until it can be asked again.
+void WatchSampler::tell_failure(const Error& why) {
+  if (why.code() == Errc::kClosed || std::exchange(failing_, true)) return;
+  core_.log("a watch" + core_.at_store() + " sees nothing at present: " + why.message());
 }
 
 void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {

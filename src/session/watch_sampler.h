@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/errc.h"
 #include "holdfast/lock_info.h"
 #include "src/session/deadline.h"
 
@@ -59,12 +60,14 @@ class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
   // Asks for the traces one after the other, and tells what differs once they are all there.
   void go_on(const std::shared_ptr<Sample>& sample);
   void tell(Sample& sample);
+  void tell_failure(const Error& why);
 
   Core& core_;
   const std::string prefix_;
   const Sink sink_;
   std::vector<LockInfo> seen_;
   bool asking_ = false;
+  bool failing_ = false;  // And that has been told.
   BootInstant next_{};
 };
 

@@ -117,6 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Rights, MissingRightTest,
                                          Right{"Set", "+set", ""}, Right{"Time", "+time", ""},
                                          Right{"Hset", "+hset", "", true},
                                          Right{"Zadd", "+zadd", "", true},
+                                         Right{"Zrem", "+zrem", "", true},
                                          Right{"Subscribe", "+subscribe", "", true},
                                          Right{"Channel", "&hf1:*", "&other:*", true},
                                          Right{"Keys", "~hf1:*", "~other:*"}),
@@ -133,6 +134,7 @@ TEST_P(MissingRightTest, IsAnErrorThatNamesItAndLeavesNothingHeld) {
     const auto waited = one.client().mutex("a").acquire({.wait = 3s, .ttl = 5s});
     ASSERT_FALSE(waited);
     EXPECT_EQ(waited.error().code(), Errc::kPermissionDenied) << waited.error().message();
+    EXPECT_EQ(server.must({"EXISTS", key_of("a") + ":t"}).integer, 0) << "it went half-way";
     EXPECT_TRUE(lease.renew()) << "a refused request has harmed the holder";
     EXPECT_TRUE(lease.release());
   } else {

@@ -36,6 +36,17 @@ TEST_F(RedisRestartFaultsTest, ALockOutlivesAServerThatKeepsItsMemory) {
   EXPECT_GT(lease.token(), before);
   EXPECT_GT(next.token(), lease.token());
   EXPECT_FALSE(loss.told());
+  EXPECT_TRUE(other.journal().wait_for("the connection is lost"));
+  EXPECT_TRUE(other.journal().wait_for("connected again"));
+}
+
+TEST_F(RedisRestartFaultsTest, WhoOnlyWatchesLearnsThatTheServerIsAway) {
+  RedisServer server;
+  Peer one(server.url());
+  const auto watch = one.client().watch("", [](const LockEvent&) {});
+  ASSERT_TRUE(watch);
+  server.kill9();
+  EXPECT_TRUE(one.journal().wait_for("sees nothing at present", 60s)) << one.journal().all();
 }
 
 // The declared cell: two believe that they hold. Tokens tell them apart.

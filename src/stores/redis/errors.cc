@@ -54,6 +54,8 @@ constexpr Row kTable[] = {
     // As 7.0 says NOPERM for a command in a script.
     {"ERR The user executing the script", Errc::kPermissionDenied,
      "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
+    {"ERR ACL failure in script", Errc::kPermissionDenied,  // As 8.0 does.
+     "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
     {"ERR unknown command", Errc::kUnsupported,
      "the server lacks or has renamed the command: see docs/stores/redis.md"},
     {"ERR Unknown Redis command called from script", Errc::kUnsupported,

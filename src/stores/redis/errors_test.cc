@@ -46,6 +46,10 @@ TEST(RedisErrorsTest, EveryKnownAnswerHasItsCode) {
            Row{"NOAUTH Authentication required.", Errc::kPermissionDenied},
            Row{"WRONGPASS invalid username-password pair or user is disabled.",
                Errc::kPermissionDenied},
+           Row{"ERR ACL failure in script: User u has no permissions to run the 'set' command "
+               "script: "
+               "1, on @user_script:1.",
+               Errc::kPermissionDenied},
            Row{"ERR The user executing the script can't run this command or subcommand script: 1, "
                "on @user_script:1.",
                Errc::kPermissionDenied},

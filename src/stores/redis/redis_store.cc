@@ -94,7 +94,7 @@ class RedisStore final : public port::Store {
         renewals_(remote),
         subscriber_(*context.io, remote, redis::channel_of(client_),
                     {[this](std::string_view payload) { on_message(payload); },
-                     [this] { listener_->on_pushes_missed(); }}),
+                     [this] { on_resubscribed(); }, [this](const Error& why) { on_lost(why); }}),
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kPermissionDenied.
@@ -109,9 +109,12 @@ class RedisStore final : public port::Store {
     const std::string_view words[] = {"TIME"};
     std::string wire;
     redis::append_command(wire, words);
+    wire += call(ScriptName::kRights, name_space_ + "/", {}).whole();
     const base::BootInstant sent = base::BootClock::now();
-    const auto replies = turn->call(wire, 1, deadline, /*reads_only=*/true);
+    const auto replies = turn->call(wire, 2, deadline, /*reads_only=*/true);
     if (!replies) return replies.error();
+    // Where this does not say that all is well, the first request asks for its own lock.
+    may_write_ = redis::rights_answer(replies->back(), address_).has_value();
     if (auto reply = redis::checked(replies->front(), address_); !reply) return reply.error();
     if (const std::vector<Reply>& time = replies->front().items; time.size() == 2) {
       std::string micros = "00000" + time[1].text;
@@ -131,6 +134,8 @@ class RedisStore final : public port::Store {
       loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
       return;
     }
+    if (!may_write_)
+      return ask_for_rights(&RedisStore::acquire, std::move(request), std::move(done));
     // Nobody overtakes those that are finding it out: a lower number would be refused as too old.
     if (!request.may_wait || (subscriber_.confirmed() && subscribing_ == 0)) {
       send_acquire(std::move(request), std::move(done));
@@ -200,6 +205,9 @@ class RedisStore final : public port::Store {
   }
 
   void break_lock(port::BreakRequest request, Done<bool> done) override {
+    if (!may_write_) {
+      return ask_for_rights(&RedisStore::break_lock, std::move(request), std::move(done));
+    }
     const std::string token = request.token.epoch == 0 ? redis::padded(request.token.counter) : "-";
     run(call(ScriptName::kBreak, request.name,
              {token, redis::trace_to_json(request.token, request.by)}),
@@ -259,6 +267,7 @@ class RedisStore final : public port::Store {
 
   std::optional<Result<TicketState>> acquire_inline(const port::AcquireRequest& request) override {
     if (malformed(request)) return refusal(request);
+    if (!may_write_) return std::nullopt;
     if (request.may_wait && !subscriber_.confirmed()) return acquire_unsubscribed(request);
     const auto reply = run_here(acquire_call(request), request.deadline);
     if (!reply) return std::nullopt;
@@ -326,6 +335,22 @@ class RedisStore final : public port::Store {
                 {redis::id_text(request.id), client_, redis::padded(request.issue), how});
   }
 
+  // Before the first script that writes: one that is refused half-way leaves what it has written.
+  template <typename Request, typename Answer>
+  void ask_for_rights(void (RedisStore::*then)(Request, Done<Answer>), Request request,
+                      Done<Answer> done) {
+    ScriptCall script = call(ScriptName::kRights, request.name, {});
+    const auto deadline = request.deadline;
+    run(std::move(script), deadline,
+        [this, then, request = std::move(request),
+         done = std::move(done)](const Result<Reply>& reply) mutable {
+          if (!reply) return done(reply.error());
+          if (auto may = redis::rights_answer(*reply, address_); !may) return done(may.error());
+          may_write_ = true;
+          (this->*then)(std::move(request), std::move(done));
+        });
+  }
+
   // By its hash, and whole where the server does not know it (after a restart or a fail-over).
   void run(ScriptCall script, base::BootInstant deadline, Done<Reply> done) {
     redis::Command command{as_known(script), script.reads_only()};
@@ -333,11 +358,11 @@ class RedisStore final : public port::Store {
                    [this, script = std::move(script), deadline,
                     done = std::move(done)](Result<Reply> reply) mutable {
                      if (!note_known(script, reply)) {
-                       return done(redis::checked(std::move(reply), address_));
+                       return done(judged(std::move(reply)));
                      }
                      pipeline_.send({script.whole(), script.reads_only()}, deadline,
                                     [this, done = std::move(done)](Result<Reply> whole) {
-                                      done(redis::checked(std::move(whole), address_));
+                                      done(judged(std::move(whole)));
                                     });
                    });
   }
@@ -368,7 +393,14 @@ class RedisStore final : public port::Store {
       replies = turn->call(script.whole(), 1, deadline);
     }
     if (!replies) return Result<Reply>(replies.error());
-    return redis::checked(std::move(replies->front()), address_);
+    return judged(std::move(replies->front()));
+  }
+
+  Result<Reply> judged(Result<Reply> reply) {
+    auto outcome = redis::checked(std::move(reply), address_);
+    // Rights were taken away: what comes next asks for what is left.
+    if (!outcome && outcome.error().code() == Errc::kPermissionDenied) may_write_ = false;
+    return outcome;
   }
 
   void read(const std::vector<std::string_view>& words, base::BootInstant deadline,
@@ -545,6 +577,19 @@ class RedisStore final : public port::Store {
     if (push) listener_->on_push(*push);
   }
 
+  // Of the connection that is always there: who only waits should know, too.
+  void on_lost(const Error& why) {
+    if (closing_) return;
+    listener_->on_alarm(
+        address_ + ": the connection is lost, and made anew until it stands; who " +
+        "waits goes on waiting, leases last until their deadlines: " + why.message());
+  }
+
+  void on_resubscribed() {
+    listener_->on_alarm(address_ + ": connected again");
+    listener_->on_pushes_missed();
+  }
+
   port::Loop* const loop_;
   port::Listener* const listener_;
   const std::string name_space_;
@@ -552,6 +597,7 @@ class RedisStore final : public port::Store {
   const std::string address_;
   const std::string client_;  // Names this store object on the server.
   std::array<std::atomic<bool>, redis::kScripts> known_{};  // To the server, as far as we saw.
+  std::atomic<bool> may_write_{false};  // The scripts, by the rights that the user had when asked.
 
   std::atomic<int> subscribing_{0};  // Acquires that find out whether they must wait.
 

@@ -40,6 +40,18 @@ Result<Reply> checked(Result<Reply> reply, std::string_view what) {
   return to_error(*reply, what);
 }
 
+Result<void> rights_answer(const Reply& reply, std::string_view what) {
+  if (reply.is_error()) return to_error(reply, what);
+  if (reply.items.empty()) return {};
+  std::string missing;
+  for (const auto& command : reply.items) {
+    missing += (missing.empty() ? "" : ", ") + command.text;
+  }
+  return Error(Errc::kPermissionDenied,
+               std::string(what) + ": the ACL of this user does not allow " + missing +
+                   " on a lock's keys: docs/stores/redis.md has the line that does");
+}
+
 bool is_unknown_script(const Result<Reply>& reply) {
   return reply && reply->error_word() == "NOSCRIPT";
 }

@@ -33,7 +33,7 @@ class ScriptCall {
   // EVAL, which also leaves the script with the server.
   std::string whole() const;
   ScriptName name() const { return name_; }
-  bool reads_only() const { return name_ == ScriptName::kInspect; }
+  bool reads_only() const { return name_ == ScriptName::kInspect || name_ == ScriptName::kRights; }
 
  private:
   std::string encode(std::string_view command, std::string_view script) const;
@@ -47,6 +47,9 @@ class ScriptCall {
 
 // The reply, unless it is an error: then what it means.
 Result<Reply> checked(Result<Reply> reply, std::string_view what);
+
+// What the user lacks is kPermissionDenied; also of an error.
+Result<void> rights_answer(const Reply& reply, std::string_view what);
 
 bool is_unknown_script(const Result<Reply>& reply);
 

@@ -53,7 +53,8 @@ Scripts assemble_all(ScriptClock clock) {
   return {assemble(script_texts::kAcquire, clock),  assemble(script_texts::kEnd, clock),
           assemble(script_texts::kRenew, clock),    assemble(script_texts::kDowngrade, clock),
           assemble(script_texts::kBreak, clock),    assemble(script_texts::kResize, clock),
-          assemble(script_texts::kSetValue, clock), assemble(script_texts::kInspect, clock)};
+          assemble(script_texts::kSetValue, clock), assemble(script_texts::kInspect, clock),
+          assemble(script_texts::kRights, clock)};
 }
 
 // No local static: a child forked while another thread is making that would wait for it for ever.

@@ -20,8 +20,9 @@ enum class ScriptName : std::uint8_t {
   kResize,
   kSetValue,
   kInspect,
+  kRights,
 };
-inline constexpr std::size_t kScripts = 8;
+inline constexpr std::size_t kScripts = 9;
 
 // Whose time a script reads.
 enum class ScriptClock : std::uint8_t {

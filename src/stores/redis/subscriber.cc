@@ -144,6 +144,7 @@ void Subscriber::Impl::on_down(Error why) {
   if (was_good) backoff_.reset();
   next_attempt_ = was_good ? now : now + backoff_.next(base::random_128().low);
   next_ping_ = BootInstant::max();
+  if (was_confirmed && events_.on_lost) events_.on_lost(why);
   // After a loss the next attempt is theirs; an attempt that failed, and a refusal, is told.
   if (!was_up || why.code() != Errc::kUnavailable) end_waiters(std::move(why));
   arm();

@@ -39,7 +39,8 @@ class Subscriber {
  public:
   struct Events {
     std::function<void(std::string_view payload)> on_message;
-    std::function<void()> on_resubscribed;  // Not after the first confirmation.
+    std::function<void()> on_resubscribed;      // Not after the first confirmation.
+    std::function<void(const Error&)> on_lost;  // What was confirmed.
   };
 
   struct Timing {
