@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "lab/exhibits/exhibits.h"
+#include "lab/exhibits/steps.h"
 #include "lab/report/report.h"
+#include "lab/report/utf8.h"
 
 namespace holdfast::lab {
 namespace {
@@ -23,6 +25,7 @@ constexpr int kClassWidth = 14;
 
 struct Wish {
   bool list = false;
+  bool steps = false;
   std::string report;
   std::vector<const Exhibit*> chosen;
 };
@@ -41,6 +44,8 @@ Wish understand(const std::vector<std::string>& arguments) {
     const std::string& word = arguments[i];
     if (word == "--list") {
       wish.list = true;
+    } else if (word == "--steps") {
+      wish.steps = true;
     } else if (word == "--out" && i + 1 < arguments.size()) {
       wish.report = arguments[++i];
     } else if (const Exhibit* exhibit = find(word)) {
@@ -96,6 +101,10 @@ class Show {
   Show(Wish wish, std::ostream& out) : wish_(std::move(wish)), out_(out) {}
 
   bool run() {
+    if (wish_.steps) {
+      steps();
+      return missed_ == 0;
+    }
     print_row(out_, "exhibit", "what goes wrong", "expected", "seen", "Holdfast", "s");
     for (const Exhibit* exhibit : wish_.chosen) show(*exhibit);
     std::size_t beside = 0;
@@ -108,6 +117,15 @@ class Show {
   }
 
  private:
+  // Those of the mistakes, and nothing else: the page of the docs quotes them.
+  void steps() {
+    for (const Exhibit* exhibit : wish_.chosen) {
+      const Performance mistake = played(*exhibit, /*beside=*/false);
+      if (!mistake.as_expected) ++missed_;
+      print_steps(mistake.history, mistake.verdict, mistake.names, out_);
+    }
+  }
+
   Performance played(const Exhibit& exhibit, bool beside) {
     Performance last;
     for (int i = 0; i < kPerformances && !last.as_expected; ++i) {
@@ -138,9 +156,16 @@ class Show {
               seen_of(exhibit, mistake), beside, in_seconds(seconds) + wrong);
     out_.flush();
     if (wish_.chosen.size() == 1) {
-      out_ << "\n" << exhibit.story << "\n";
-      if (!exhibit.alone.empty()) out_ << "Not played with Holdfast: " << exhibit.alone << ".\n";
-      tell(mistake);
+      out_ << "\n";
+      for (const std::string& line : wrapped(exhibit.story, 100)) out_ << line << "\n";
+      if (!exhibit.tally) out_ << "\n";
+      print_steps(mistake.history, mistake.verdict, mistake.names, out_);
+      if (exhibit.beside) {
+        out_ << "\nHoldfast in the same script:\n";
+        print_steps(ours.history, ours.verdict, ours.names, out_);
+      } else {
+        out_ << "\nNot played with Holdfast: " << exhibit.alone << ".\n";
+      }
     }
     if (!mistake.as_expected) tell(mistake);
     if (exhibit.beside && !ours.as_expected) tell(ours);

@@ -72,6 +72,7 @@ Player& Play::player(const std::string& name, const SubjectKind& mistake,
   role.process = static_cast<std::uint32_t>(players_.size()) + 1;
   role.target = target(name);
   role.kind = beside_ ? holdfast_subject() : mistake;
+  role.has_points = !beside_;
   role.urls = std::move(urls);
   role.locks = locks_;
   role.folder = folder_.path();

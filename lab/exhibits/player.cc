@@ -222,7 +222,7 @@ void Player::begin_release() {
 }
 
 Outcome Player::finish() {
-  if (!ended_ && reaches()) throw std::runtime_error(role_.name + " stands at a point");
+  if (!ended_ && await_point()) throw std::runtime_error(role_.name + " stands at a point");
   return *ended_;
 }
 
@@ -249,10 +249,12 @@ bool Player::write() {
 }
 
 void Player::stop_at(std::string_view point) {
-  send({.what = What::kStopAt, .text = text_of(point)});
+  if (role_.has_points) send({.what = What::kStopAt, .text = text_of(point)});
 }
 
-bool Player::reaches() {
+bool Player::reaches() { return role_.has_points && await_point(); }
+
+bool Player::await_point() {
   if (ended_) return false;
   const Answer answer = await();
   if (answer.at_point) return true;
@@ -261,7 +263,7 @@ bool Player::reaches() {
 }
 
 void Player::go_on() {
-  if (!ended_) send({.what = What::kGoOn});
+  if (role_.has_points && !ended_) send({.what = What::kGoOn});
 }
 
 void Player::kill9() {

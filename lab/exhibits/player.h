@@ -32,6 +32,7 @@ struct Role {
   std::uint32_t process = 0;
   std::uint32_t target = 0;  // Its index in History::targets.
   SubjectKind kind{};
+  bool has_points = true;  // false: it never stands at one, whatever the script says.
   std::vector<std::string> urls{};
   std::vector<std::string> locks{};
   std::string folder{};     // Of the recorders.
@@ -62,7 +63,8 @@ class Player {
 
   // It is to stand still when it passes this point of its code.
   void stop_at(std::string_view point);
-  // Waits until the call that began stands at a point; false: it has ended without.
+  // Waits until the call that began stands at a point; false: it has ended without. At once where
+  // the subject has no points.
   bool reaches();
   void go_on();
 
@@ -78,6 +80,7 @@ class Player {
   [[noreturn]] void live(int socket);
   void send(const Order& order);
   Answer await();
+  bool await_point();
   void record_pause(Phase phase);
 
   const Role role_;

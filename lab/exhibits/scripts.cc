@@ -137,23 +137,18 @@ void no_second_look(Play& play) {
   for (Player* waiter : {&bob, &carol}) {
     waiter->stop_at("has to wait");
     waiter->begin_acquire(kLong, 3s);
-    if (play.beside()) {
-      sleep_for(100ms);  // So that bob is the first in the queue.
-      continue;
-    }
     waiter->reaches();
     waiter->stop_at("free again");
     waiter->go_on();
+    sleep_for(kWork);
   }
   alice.release();
-  if (!play.beside()) {
-    bob.reaches();
-    carol.reaches();
-    bob.go_on();
-    carol.go_on();
-  }
+  bob.reaches();
+  carol.reaches();
+  bob.go_on();
   bob.finish();
-  if (play.beside()) bob.release();
+  if (play.beside()) bob.release();  // Or carol would wait.
+  carol.go_on();
   carol.finish();
   sleep_for(kWork);
   bob.write();

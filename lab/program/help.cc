@@ -83,6 +83,7 @@ shows what the checker says of each; beside it the same script with Holdfast's o
 NAME it tells the story too. docs/guide/seven-ways-to-get-it-wrong.md is the tour.
 
   --list            their names, and what goes wrong
+  --steps           what happened in each mistake, step by step, and nothing else
   --out DIR         keep history and report of each there
 
 Exit status: 0 each caught, and Holdfast as promised; 1 not so; 2 no such exhibit; 125 it could
