@@ -31,11 +31,13 @@ class OnRedis : public Mistake {
  public:
   explicit OnRedis(const SubjectSetup& setup) : Mistake(setup), redis_(setup.urls.at(0)) {}
 
-  // One that does it right; most mistakes are about one half only.
+  // As it should be, on one server; most mistakes are about one half only.
+  // [region: set-nx-px]
   bool take(const Ask& ask, Held& held) override {
     return redis_.set_nx(ask.name, held.value, ask.ttl);
   }
   bool give_back(const Held& held) override { return redis_.delete_if(held.name, held.value); }
+  // [end]
 
  protected:
   RedisClient redis_;

@@ -12,7 +12,9 @@ namespace holdfast::lab {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
-constexpr std::int64_t kAtOnce = 50 * kMs;
+// Longer than an answer takes: of one that may wait, of one that may not.
+constexpr std::int64_t kWaited = 50 * kMs;
+constexpr std::int64_t kDelayed = 200 * kMs;
 
 constexpr std::int64_t kForEver = 600'000 * kMs;
 
@@ -97,8 +99,8 @@ class Teller {
                               later.phase == Phase::kReturn;
                      });
     // Told only where something lies between question and answer.
-    const bool waited = answer != history_.events.end() && event.wait_ns > 0 &&
-                        answer->at_ns - event.at_ns > kAtOnce;
+    const std::int64_t most = event.wait_ns > 0 ? kWaited : kDelayed;
+    const bool waited = answer != history_.events.end() && answer->at_ns - event.at_ns > most;
     const auto begun = history_.events.begin() + static_cast<std::ptrdiff_t>(index);
     const bool interleaved = std::any_of(
         begun, answer, [&](const Event& between) { return between.process != event.process; });

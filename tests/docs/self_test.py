@@ -4,6 +4,7 @@ import os
 import unittest
 
 import check_console
+import check_exhibits
 import check_snippets
 import markdown
 
@@ -64,6 +65,26 @@ class MarkdownTest(unittest.TestCase):
     def test_blocks_are_found_by_language_with_the_line_before(self):
         text = "a\n\n<!-- b -->\n```cpp\nc\n```\n```sh\nd\n```\n"
         self.assertEqual(markdown.blocks(text, "cpp"), [(4, "<!-- b -->", "c")])
+
+
+class ExhibitsTest(unittest.TestCase):
+    PAGE = (check_exhibits.PAGE, "Shown by `holdfast-lab exhibits one`.")
+
+    def test_a_page_that_names_all_passes(self):
+        self.assertEqual(check_exhibits.check_names([self.PAGE], {"one"}), [])
+
+    def test_a_missing_and_an_unknown_exhibit_are_caught(self):
+        self.assertTrue(check_exhibits.check_names([self.PAGE], {"one", "two"}))
+        self.assertTrue(check_exhibits.check_names([self.PAGE, ("x.md", "$ holdfast-lab exhibits x")],
+                                                   {"one"}))
+        self.assertTrue(check_exhibits.check_names([("x.md", "<!-- steps: x -->")], {"one"}))
+
+    def test_steps_differ_in_numbers_only(self):
+        text = "<!-- steps: one -->\n```text\n   7 ms  bob    waits\n```\n"
+        (_, name, quoted), = check_exhibits.quoted_steps(text)
+        self.assertEqual(name, "one")
+        self.assertEqual(quoted, check_exhibits.without_numbers("1034 ms  bob  waits\n"))
+        self.assertNotEqual(quoted, check_exhibits.without_numbers("7 ms  bob  writes\n"))
 
 
 if __name__ == "__main__":
