@@ -118,8 +118,8 @@ void lease_from_reply(Play& play) {
   alice.begin_acquire(400ms);
   sleep_for(300ms);
   link.remove(held_back);
-  play.end(FaultKind::kDelay, "alice's replies");
   alice.finish();
+  play.end(FaultKind::kDelay, "alice's replies");
   bob.begin_acquire(kLong, 5s);
   sleep_for(250ms);
   alice.write();
