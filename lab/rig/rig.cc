@@ -9,6 +9,10 @@
 #include <cstring>
 #include <stdexcept>
 
+#ifdef HOLDFAST_HAVE_SQLITE
+#include <sqlite3.h>
+#endif
+
 #ifdef HOLDFAST_LAB_HAVE_REDIS
 #include "tests/support/redis_server.h"
 #else
@@ -54,6 +58,9 @@ void Rig::start_sqlite() {
   ::mkdir(place.c_str(), 0700);
   if (scenario_.store.disk_mb > 0) mount_disk();
   url_ = "sqlite://" + place + "/locks.db";
+#ifdef HOLDFAST_HAVE_SQLITE
+  version_ = sqlite3_libversion();
+#endif
   // Every client reads the wall clock of its own.
   if (clock_) {
     environment_ = {"LD_PRELOAD=" + support::clock_shim_library(),

@@ -2,8 +2,9 @@
 
 #include <sstream>
 
-#include "lab/scenario/files.h"
 #include "tests/fuzz/target.h"
+
+#include "lab/scenario/files.h"
 
 namespace holdfast::fuzz::lab_scenario {
 namespace {
