@@ -55,6 +55,7 @@ unsafe must be seen to violate there, at least once.
   --rounds N        that many rounds of all cells instead
   --seed N          of the first round (default 1)
   --out DIR         as of 'run'; a folder takes some megabytes
+  --cell NAME       only that one
   --list            name the cells and end
   -q, --quiet       no progress
 

@@ -107,6 +107,7 @@ int matrix_command(const Arguments& arguments) {
                                         {"--rounds"},
                                         {"--seed"},
                                         {"--out"},
+                                        {"--cell"},
                                         {"--list", /*has_value=*/false},
                                         {"--quiet", /*has_value=*/false, "-q"}});
   if (!parsed) return bad_input("matrix", parsed.error().message());
@@ -117,10 +118,17 @@ int matrix_command(const Arguments& arguments) {
   if (!store) return bad_input("matrix", "name the store: --store memory, sqlite, redis, or a URL");
   const Result<Limits> limits = limits_of(*parsed);
   if (!limits) return bad_input("matrix", limits.error().message());
-  const std::vector<Scenario> cells = matrix_cells(*store, limits->seed);
+  std::vector<Scenario> cells = matrix_cells(*store, limits->seed);
   if (cells.empty()) {
     return bad_input("matrix", "there is no store " + cli::in_quotes(*store) +
                                    "; say memory, sqlite, redis, or a URL");
+  }
+  if (const auto only = parsed->value("--cell")) {
+    std::erase_if(cells, [&](const Scenario& cell) { return cell.name != *only; });
+    if (cells.empty()) {
+      return bad_input("matrix",
+                       "there is no cell " + cli::in_quotes(*only) + "; --list names them");
+    }
   }
   if (parsed->has("--list")) {
     for (const Scenario& cell : cells) std::cout << cell.name << "\n";

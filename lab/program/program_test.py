@@ -89,6 +89,7 @@ class ProgramTest(unittest.TestCase):
                  "there are: holdfast"),
                 (["matrix"], "--store memory, sqlite, redis, or a URL"),
                 (["matrix", "--store", "mysql"], "there is no store 'mysql'"),
+                (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),
                 (["check"], "name the file of a history"),
                 (["rnu"], "did you mean 'run'?"),
                 ([], "say what to do")):
