@@ -308,6 +308,25 @@ TEST(CheckerTest, AWaiterOnAFreeLockIsStuck) {
   expect_only(judge(story), Class::kStuck, "idle");
 }
 
+TEST(CheckerTest, AStoreThatRefusesLongAfterItHealedIsStuck) {
+  Story story = one_holder();
+  const Asked refused{.outcome = Outcome::kUnavailable};
+  story.fault(FaultKind::kDiskFull, 1 * kSecond, 5 * kSecond);
+  std::uint32_t process = 20;
+  for (std::int64_t at = 2 * kSecond; at < 15 * kSecond; at += kSecond) {
+    story.acquire(++process, at, at + 10, refused);
+  }
+  EXPECT_TRUE(judge(story).clean());
+  Story answered = story;
+  story.acquire(++process, 16 * kSecond, 16 * kSecond + 10, refused);
+  expect_only(judge(story), Class::kStuck, "refused");
+  // It refuses some, and grants others: that is trouble, and no standstill.
+  answered.acquire(90, 14 * kSecond, 14 * kSecond + 10,
+                   {.token = 90, .deadline = 14 * kSecond + 100});
+  answered.acquire(++process, 16 * kSecond, 16 * kSecond + 10, refused);
+  EXPECT_TRUE(judge(answered).clean());
+}
+
 TEST(CheckerTest, ALeaseThatDoesNotEndIsOrphaned) {
   Story story;
   story.acquire(1, 0, 10, {.token = 1, .deadline = kSecond, .ttl = kSecond});

@@ -5,6 +5,7 @@
 // ended) and faults are laid over the time; what is left are gaps. A call that waits through too
 // much of a gap shows that something did not move; what opened the gap says what.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lab/checker/possible_end.h"
@@ -44,6 +45,8 @@ class Liveness {
         findings_(findings),
         end_(ledger.history->events.back().at_ns) {
     covers_.resize(ledger.by_lock.size());
+    refused_.resize(ledger.by_lock.size());
+    answered_.resize(ledger.by_lock.size());
     waiters_.resize(ledger.by_lock.size());
     for (const Acquisition& one : ledger.acquisitions) add(one);
     for (const Attempt& attempt : ledger.attempts) add(attempt);
@@ -53,10 +56,14 @@ class Liveness {
     for (std::uint32_t lock = 0; lock < covers_.size(); ++lock) {
       if (!waiters_[lock].empty()) check(lock);
     }
+    for (std::uint32_t lock = 0; lock < refused_.size(); ++lock) {
+      if (!refused_[lock].empty()) check_refused(lock);
+    }
   }
 
  private:
   void add(const Acquisition& one) {
+    answered_[one.lock].push_back(one.acquire.returned);
     const bool released = one.release_confirmed;
     covers_[one.lock].push_back({one.acquire.returned, possible_end(one, options_.drift_ppm),
                                  released ? Opener::kRelease : Opener::kLease,
@@ -70,6 +77,11 @@ class Liveness {
   void add(const Attempt& attempt) {
     const Event& begun = ledger_.event(attempt.call.invoke);
     const bool pending = attempt.outcome == Outcome::kNone;
+    if (attempt.outcome == Outcome::kUnavailable || attempt.outcome == Outcome::kUnknown) {
+      refused_[attempt.lock].push_back(attempt.call);
+    } else if (!pending) {
+      answered_[attempt.lock].push_back(attempt.call.returned);
+    }
     if (attempt.outcome == Outcome::kUnknown || (pending && attempt.died != kNever)) {
       const std::int64_t last = pending ? attempt.died : attempt.call.returned;
       covers_[attempt.lock].push_back({attempt.call.invoked,
@@ -80,6 +92,44 @@ class Liveness {
     if (attempt.outcome == Outcome::kUnavailable) return;
     waiters_[attempt.lock].push_back({attempt.call.invoked, std::min(attempt.call.returned, end_),
                                       attempt.call.invoke, attempt.outcome == Outcome::kBusy});
+  }
+
+  // When the last fault ended before `from`; kNever: one lasts at some time from then to `to`.
+  std::int64_t healed(std::int64_t from, std::int64_t to) const {
+    std::int64_t last = ledger_.history->events.front().at_ns;
+    for (const std::vector<Call>* calls : {&ledger_.faults, &ledger_.incarnations}) {
+      for (const Call& call : *calls) {
+        if (call.invoked > to) break;
+        if (call.returned >= from) return kNever;
+        last = std::max(last, call.returned);
+      }
+    }
+    return last;
+  }
+
+  // Nothing is broken, nothing was answered for long, and one more is refused.
+  void check_refused(std::uint32_t lock) {
+    std::vector<std::int64_t>& answered = answered_[lock];
+    std::sort(answered.begin(), answered.end());
+    std::int64_t told = 0;
+    for (const Call& call : refused_[lock]) {
+      if (call.invoked - told <= options_.grace_ns) continue;
+      const std::int64_t fine = healed(call.invoked, call.returned);
+      if (fine == kNever || call.invoked - fine <= options_.grace_ns) continue;
+      const auto after = std::upper_bound(answered.begin(), answered.end(), call.returned);
+      const std::int64_t since =
+          after == answered.begin() ? fine : std::max(fine, *std::prev(after));
+      if (call.invoked - since <= options_.grace_ns) continue;
+      told = call.invoked;
+      findings_.add(Class::kStuck, "refused", call.invoke, call.ret, since, call.returned, [&] {
+        return lock_text(*ledger_.history, lock) +
+               ": nothing is broken, and nobody was answered since " +
+               time_text(*ledger_.history, since) + "; " +
+               owner_text(owner_of(ledger_.event(call.invoke))) + " was told \"" +
+               std::string(name_of(ledger_.event(call.ret).outcome)) + "\" (event " +
+               std::to_string(call.ret) + ")";
+      });
+    }
   }
 
   std::vector<Gap> gaps(std::uint32_t lock) {
@@ -158,6 +208,8 @@ class Liveness {
   std::int64_t end_;
   std::vector<std::vector<Cover>> covers_;
   std::vector<std::vector<Waiter>> waiters_;
+  std::vector<std::vector<Call>> refused_;  // In the order of their returns: unavailable, unknown.
+  std::vector<std::vector<std::int64_t>> answered_;  // When others were told something.
 };
 
 }  // namespace

@@ -279,5 +279,16 @@ TEST_F(FullDiskTest, ASmallDiskIsEnoughForEver) {
   }
 }
 
+// The file has to grow when the journal is folded into it. If the journal has left no room for that
+// nothing ever works again, although nearly all of the journal is history.
+TEST_F(FullDiskTest, TheJournalLeavesRoomForTheFile) {
+  ActorProcess actor(folder_.url());
+  for (int i = 0; i < 300; ++i) {
+    const Line granted = actor.ask("acquire job" + std::to_string(i) + " 60000 0");
+    ASSERT_EQ(granted.word, "granted") << "lock " << i << ": " << granted.get("text");
+  }
+  ASSERT_EQ(actor.ask("release").word, "ok");
+}
+
 }  // namespace
 }  // namespace holdfast::faults

@@ -51,10 +51,21 @@ constexpr const char* text_of(Sql which) {
   return "";
 }
 
-// SQLite's own default of 1,000 pages syncs twice every thousand commits or so.
+// SQLite's own default of 1,000 pages syncs twice every thousand commits or so. On a small disk the
+// log must be folded earlier: one that has taken all room leaves none for the file to grow, and can
+// never be folded again.
+constexpr std::int64_t kLogPages = 4000;
+constexpr std::int64_t kFewestLogPages = 16;
+constexpr std::int64_t kPageSize = 4096;
+constexpr std::int64_t kLogShareOfDisk = 8;
+
+std::int64_t log_pages_for(std::int64_t disk_size) {
+  if (disk_size <= 0) return kLogPages;
+  return std::clamp(disk_size / kLogShareOfDisk / kPageSize, kFewestLogPages, kLogPages);
+}
+
 constexpr const char* kSettings = R"sql(
 PRAGMA synchronous = NORMAL;
-PRAGMA wal_autocheckpoint = 4000;
 PRAGMA journal_size_limit = 67108864;
 PRAGMA temp_store = MEMORY;
 PRAGMA secure_delete = OFF;
@@ -178,6 +189,7 @@ Result<void> Database::connect() {
     if (auto set = execute("PRAGMA journal_mode = WAL"); !set) return set;
   }
   auto set = execute(kSettings);
+  sqlite3_wal_autocheckpoint(db_, static_cast<int>(log_pages_for(disk_size_at(folder_of(path())))));
   waits_outside_ = set && !file_->exclusive();
   return set;
 }

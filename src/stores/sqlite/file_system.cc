@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <array>
@@ -59,6 +60,12 @@ Result<FileSystem> file_system_at(const std::string& directory) {
   }
   // f_type is signed on some architectures.
   return file_system_of(static_cast<std::uint32_t>(status.f_type));
+}
+
+std::int64_t disk_size_at(const std::string& directory) {
+  struct statvfs space {};
+  if (::statvfs(directory.c_str(), &space) != 0) return 0;
+  return static_cast<std::int64_t>(space.f_blocks * space.f_frsize);
 }
 
 bool identify(const std::string& path, FileIdentity& out) {

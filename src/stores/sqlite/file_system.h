@@ -21,6 +21,9 @@ struct FileSystem {
 FileSystem file_system_of(std::uint64_t magic);
 Result<FileSystem> file_system_at(const std::string& directory);
 
+// In bytes, of which some may be used; 0: it does not tell.
+std::int64_t disk_size_at(const std::string& directory);
+
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
