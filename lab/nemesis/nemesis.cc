@@ -91,8 +91,13 @@ void Nemesis::step(milliseconds now) {
   }
   while (next_ < strikes_.size() && strikes_[next_].at <= now) {
     Active active{strikes_[next_++]};
-    // It lasts from when it began, late as that may be.
+    // It lasts from when it began, late as that may be; so the one before it may last still.
     active.strike.at = now;
+    const bool too_early = std::any_of(active_.begin(), active_.end(), [&](const Active& other) {
+      return exclude(scenario_, active.strike, other.strike);
+    });
+    if (too_early) continue;
+    ++struck_;
     begin(active);
     active_.push_back(std::move(active));
   }

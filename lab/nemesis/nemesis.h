@@ -30,7 +30,7 @@ class Nemesis {
   std::optional<milliseconds> next() const;
   void heal_all();
 
-  std::size_t struck() const { return next_; }
+  std::size_t struck() const { return struck_; }
   // "pause of client 2, partition of link of client 1", for those who watch.
   std::string active() const;
 
@@ -60,6 +60,7 @@ class Nemesis {
   Recorder& recorder_;
   const std::vector<Strike> strikes_;
   std::size_t next_ = 0;
+  std::size_t struck_ = 0;
   std::vector<Active> active_;
 };
 

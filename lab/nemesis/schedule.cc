@@ -88,6 +88,11 @@ class Planner {
 
 }  // namespace
 
+bool exclude(const Scenario& scenario, const Strike& one, const Strike& other) {
+  return key_of(scenario.nemeses[one.nemesis].kind, one.slot) ==
+         key_of(scenario.nemeses[other.nemesis].kind, other.slot);
+}
+
 std::vector<Strike> schedule(const Scenario& scenario) { return Planner(scenario).plan(); }
 
 }  // namespace holdfast::lab

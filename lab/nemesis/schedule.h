@@ -21,6 +21,9 @@ struct Strike {
   friend bool operator==(const Strike&, const Strike&) = default;
 };
 
+// Whether the two must not be at once: one kind on one target, or both on one process.
+bool exclude(const Scenario& scenario, const Strike& one, const Strike& other);
+
 // In the order of their beginnings.
 std::vector<Strike> schedule(const Scenario& scenario);
 
