@@ -98,7 +98,8 @@ void print_row(std::ostream& out, std::string_view name, std::string_view wrong,
 
 class Show {
  public:
-  Show(Wish wish, std::ostream& out) : wish_(std::move(wish)), out_(out) {}
+  Show(Wish wish, std::ostream& out, const std::function<bool()>& interrupted)
+      : wish_(std::move(wish)), out_(out), interrupted_(interrupted) {}
 
   bool run() {
     if (wish_.steps) {
@@ -106,7 +107,10 @@ class Show {
       return missed_ == 0;
     }
     print_row(out_, "exhibit", "what goes wrong", "expected", "seen", "Holdfast", "s");
-    for (const Exhibit* exhibit : wish_.chosen) show(*exhibit);
+    for (const Exhibit* exhibit : wish_.chosen) {
+      show(*exhibit);
+      if (interrupted_()) return false;
+    }
     std::size_t beside = 0;
     for (const Exhibit* exhibit : wish_.chosen) beside += exhibit->beside ? 1 : 0;
     out_ << "\n"
@@ -121,6 +125,7 @@ class Show {
   void steps() {
     for (const Exhibit* exhibit : wish_.chosen) {
       const Performance mistake = played(*exhibit, /*beside=*/false);
+      if (interrupted_()) return;
       if (!mistake.as_expected) ++missed_;
       print_steps(mistake.history, mistake.verdict, mistake.names, out_);
     }
@@ -128,7 +133,7 @@ class Show {
 
   Performance played(const Exhibit& exhibit, bool beside) {
     Performance last;
-    for (int i = 0; i < kPerformances && !last.as_expected; ++i) {
+    for (int i = 0; i < kPerformances && !last.as_expected && !interrupted_(); ++i) {
       last = perform(exhibit, house_, beside);
     }
     report(exhibit, last, beside);
@@ -198,6 +203,7 @@ class Show {
 
   const Wish wish_;
   std::ostream& out_;
+  const std::function<bool()>& interrupted_;
   House house_;
   std::size_t missed_ = 0;
   std::size_t broken_ = 0;
@@ -205,7 +211,8 @@ class Show {
 
 }  // namespace
 
-int run_exhibits(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+int run_exhibits(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
+                 const std::function<bool()>& interrupted) {
   Wish wish;
   try {
     wish = understand(arguments);
@@ -226,7 +233,7 @@ int run_exhibits(const std::vector<std::string>& arguments, std::ostream& out, s
     if (wish.chosen.empty()) {
       for (const Exhibit& one : exhibits()) wish.chosen.push_back(&one);
     }
-    return Show(std::move(wish), out).run() ? 0 : 1;
+    return Show(std::move(wish), out, interrupted).run() ? 0 : 1;
   } catch (const std::exception& problem) {
     err << "holdfast-lab: " << problem.what() << "\n";
     return 125;

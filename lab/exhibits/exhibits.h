@@ -32,7 +32,7 @@ struct Exhibit {
   std::string_view wrong;  // In a few words.
   std::string_view story;  // A paragraph.
   Expectations mistake{};
-  std::string_view rule{};  // Of the checker: the one that must have caught it.
+  std::string_view rule{};               // Of the checker: the one that must have caught it.
   std::optional<Expectations> beside{};  // Of Holdfast; none: not played with it ...
   std::string_view alone{};              // ... for this reason.
   std::function<void(Play&)> script{};

@@ -290,7 +290,8 @@ void Player::pause() {
   record_pause(Phase::kInvoke);
   ::kill(pid_, SIGSTOP);
   int status = 0;
-  ::waitpid(pid_, &status, WUNTRACED);
+  while (::waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
+  }
 }
 
 void Player::resume() {

@@ -109,6 +109,7 @@ int dispatch(const std::string& command, const Arguments& arguments) {
     keep_mounts_private();
     catch_signals();
   }
+  if (command == "exhibits") catch_signals();
   if (command == "run") return run_command(arguments);
   if (command == "matrix") return matrix_command(arguments);
   if (command == "check") return check_command(arguments);

@@ -99,7 +99,7 @@ class ProgramTest(unittest.TestCase):
                 self.assertIn(words, said)
 
     def test_help_has_a_page_for_every_command(self):
-        for command in ("run", "matrix", "check"):
+        for command in ("run", "matrix", "check", "exhibits"):
             status, said, _ = call("help", command)
             self.assertEqual(status, 0)
             self.assertIn("holdfast-lab " + command, said)
@@ -109,6 +109,14 @@ class ProgramTest(unittest.TestCase):
         status, said, _ = call("matrix", "--store", "memory", "--list")
         self.assertEqual(status, 0)
         self.assertIn("memory-kill\n", said)
+
+    def test_the_exhibits_have_names(self):
+        status, said, _ = call("exhibits", "--list")
+        self.assertEqual(status, 0)
+        self.assertIn("get-then-del ", said)
+        status, _, complaint = call("exhibits", "get-then-dell")
+        self.assertEqual(status, 2)
+        self.assertIn("no exhibit or option 'get-then-dell'", complaint)
 
     def test_a_signal_ends_a_run_and_leaves_nothing_behind(self):
         long = self.file(CALM.replace("1500ms", "60s"))

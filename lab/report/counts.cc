@@ -26,4 +26,9 @@ Counts count(const History& history) {
   return counts;
 }
 
+std::string seconds_text(std::int64_t ns) {
+  const std::int64_t tenths = ns / 100'000'000;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
 }  // namespace holdfast::lab

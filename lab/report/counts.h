@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,5 +19,8 @@ struct Counts {
 };
 
 Counts count(const History& history);
+
+// "16.5 s"
+std::string seconds_text(std::int64_t ns);
 
 }  // namespace holdfast::lab

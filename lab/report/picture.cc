@@ -7,6 +7,7 @@
 
 #include "lab/checker/ledger.h"
 #include "lab/checker/spans.h"
+#include "lab/report/counts.h"
 
 namespace holdfast::lab {
 namespace {
@@ -156,7 +157,7 @@ class Painter {
       window = around(extent(*first));
       picture_.notes.push_back("a part: around the first violation; the run has " +
                                std::to_string(all) + " spans, over " +
-                               span_text(whole_.end - whole_.begin));
+                               seconds_text(whole_.end - whole_.begin));
     } else if (all > limits_.bars) {
       std::vector<std::int64_t> begins;
       for (const auto& [key, of_row] : rows_) {
@@ -167,7 +168,7 @@ class Painter {
       window.end = std::max(begins[limits_.bars], window.begin + 1);
       picture_.notes.push_back("a part: the first " + std::to_string(limits_.bars) + " of " +
                                std::to_string(all) + " spans; the run lasted " +
-                               span_text(whole_.end - whole_.begin));
+                               seconds_text(whole_.end - whole_.begin));
     }
     const std::int64_t room = std::max<std::int64_t>((window.end - window.begin) / 50, 1000);
     picture_.begin = window.begin;

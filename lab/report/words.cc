@@ -32,11 +32,6 @@ std::string markdown_code(std::string_view text) {
   return "`" + code + "`";
 }
 
-std::string seconds(std::int64_t ns) {
-  const std::int64_t tenths = ns / 100'000'000;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
-}
-
 std::string_view meaning_of(Class kind) {
   constexpr std::array<std::string_view, kClasses> kMeanings = {
       "the record itself is broken",
@@ -55,7 +50,7 @@ void print_facts(const JudgedRun& run, std::ostream& out) {
   out << "| | |\n|---|---|\n"
       << "| store | " << markdown_text(run.facts.store) << " " << markdown_text(run.facts.version)
       << " |\n| Holdfast | " << markdown_text(run.facts.holdfast) << " |\n| seed | "
-      << run.facts.seed << " |\n| duration | " << seconds(run.facts.duration_ns)
+      << run.facts.seed << " |\n| duration | " << seconds_text(run.facts.duration_ns)
       << " |\n| operations | " << counts.operations << " by " << counts.processes << " processes, "
       << run.verdict.acquisitions << " granted |\n| faults | ";
   if (counts.faults.empty()) out << "none";
