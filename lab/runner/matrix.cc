@@ -15,6 +15,7 @@ std::vector<WorkloadSpec> mixed(bool one_process) {
   const std::int64_t owners = one_process ? 3 : 1;
   return {{.kind = "contend", .owners = owners, .locks = 2, .cancels_percent = 30},
           {.kind = "contend", .owners = owners, .locks = 1, .hold = 1ms, .think = 1ms},
+          {.kind = "long-hold", .owners = owners, .locks = owners == 1 ? 3 : 2, .hold = 600ms},
           {.kind = "readers-writers", .owners = owners, .locks = 1},
           {.kind = "permits", .owners = owners, .locks = 1},
           {.kind = "nested", .owners = owners, .locks = 3},
@@ -81,8 +82,8 @@ class Cells {
 void add_clients_faults(Cells& cells) {
   cells.add("calm", {});
   cells.add("kill", {often("kill", 700ms, 200ms)});
-  cells.add("pause", {often("pause", 1s, 1500ms)});
-  cells.add("kill-pause", {often("kill", 1s, 200ms), often("pause", 1s, 1500ms)});
+  cells.add("pause", {often("pause", 500ms, 1300ms)});
+  cells.add("kill-pause", {often("kill", 1s, 200ms), often("pause", 500ms, 1300ms)});
   cells.add("starve", {often("starve", 3s, 1s)}).workloads = keepers();
 }
 
