@@ -94,6 +94,10 @@ void add_sqlite(Cells& cells) {
   back.first = 2s;
   back.delay = -1h;
   cells.add("clock", {ahead, back, often("kill", 2s, 200ms)}).store.clock = true;
+  Scenario& chaos = cells.add("chaos", {often("kill", 1s, 200ms), often("pause", 700ms, 1300ms),
+                                        ahead, back, often("starve", 4s, 500ms)});
+  chaos.duration = 24s;
+  chaos.store.clock = true;
   if (::geteuid() != 0) return;
   cells.add("disk-full", {often("disk-full", 2s, 1s), often("kill", 2s, 200ms)}).store.disk_mb = 4;
 }
@@ -127,6 +131,13 @@ void add_redis(Cells& cells) {
   cells.add("server-pause", {often("server-pause", 2s, 700ms)});
   Scenario& restart = cells.add("restart", {often("restart", 3s, 300ms)});
   restart.store.appendonly = true;
+  Scenario& chaos = cells.add(
+      "chaos",
+      {often("kill", 1500ms, 200ms), often("pause", 1s, 1300ms), often("partition", 2s, 1200ms),
+       often("hold", 1500ms, 1s), often("duplicate", 1s, 400ms), often("drop-replies", 2s, 500ms),
+       often("reset", 1s, 300ms), often("server-pause", 3s, 700ms), often("restart", 4s, 300ms)});
+  chaos.duration = 24s;
+  chaos.store.appendonly = true;
   cells.add_unsafe("restart-empty", {often("restart-empty", 2500ms, 50ms)});
   NemesisSpec failover = often("failover", 10s, 4s);
   failover.first = 2s;
