@@ -12,15 +12,15 @@
 #include "src/stores/redis/answers.h"
 #include "src/stores/redis/direct_link.h"
 #include "src/stores/redis/doctor.h"
-#include "src/stores/redis/fields.h"
 #include "src/stores/redis/keys.h"
 #include "src/stores/redis/listing.h"
 #include "src/stores/redis/lock_view.h"
 #include "src/stores/redis/owner_json.h"
 #include "src/stores/redis/pipeline.h"
 #include "src/stores/redis/promises.h"
+#include "src/stores/redis/renewer.h"
+#include "src/stores/redis/requests.h"
 #include "src/stores/redis/script_call.h"
-#include "src/stores/redis/server_clock.h"
 #include "src/stores/redis/subscriber.h"
 
 namespace holdfast::stores {
@@ -35,46 +35,9 @@ using redis::ScriptCall;
 using redis::ScriptClock;
 using redis::ScriptName;
 
-// Locks per script of renewals: each runs while all other clients wait.
-constexpr std::size_t kRenewalsPerScript = 128;
 constexpr std::size_t kMaxValue = 4096;
 
 Error closed_error() { return {Errc::kClosed, "the redis store was closed"}; }
-
-// "<P|T|Q><kind> <permits> <capacity> <policy> <may wait> <waiter ttl> <most waiters> <upgrade>"
-std::string terms_of(const port::AcquireRequest& request) {
-  const machine::Mode& mode = request.mode;
-  const bool permits = mode.kind == machine::ModeKind::kPermits;
-  const bool plain = mode.kind == machine::ModeKind::kExclusive &&
-                     request.policy == port::Policy::kFair && !request.upgrade_of;
-  std::string text;
-  text.reserve(96);
-  text += !plain ? 'Q' : request.may_wait ? 'P' : 'T';
-  text += permits ? 'p' : mode.kind == machine::ModeKind::kShared ? 's' : 'e';
-  text += ' ';
-  text += std::to_string(permits ? mode.permits : 1);
-  text += ' ';
-  text += std::to_string(permits ? mode.capacity : 1);
-  text += request.policy == port::Policy::kBarging ? " b " : " f ";
-  text += request.may_wait ? "1 " : "0 ";
-  text += std::to_string(request.waiter_ttl.count());
-  text += ' ';
-  text += std::to_string(request.max_waiters);
-  text += ' ';
-  text += request.upgrade_of ? redis::id_text(request.upgrade_of) : std::string("-");
-  return text;
-}
-
-// What the scripts take for granted.
-bool malformed(const port::AcquireRequest& request) {
-  const machine::Mode& mode = request.mode;
-  const bool exclusive = mode.kind == machine::ModeKind::kExclusive;
-  const bool permits = mode.kind == machine::ModeKind::kPermits;
-  return !request.id || request.ttl <= port::Duration::zero() ||
-         (request.may_wait && request.waiter_ttl <= port::Duration::zero()) ||
-         (request.upgrade_of && !exclusive) ||
-         (permits && (mode.permits == 0 || mode.capacity == 0));
-}
 
 Result<TicketState> refusal(const port::AcquireRequest& request) {
   return redis::acquire_answer("invalid", request);
@@ -86,13 +49,12 @@ class RedisStore final : public port::Store {
       : loop_(context.loop),
         listener_(context.listener),
         name_space_(context.name_space),
-        tuning_(std::move(tuning)),
         address_(remote->address.display()),
-        client_(base::to_hex(base::random_128().high, 0).substr(0, 16)),
+        requests_(base::to_hex(base::random_128().high, 0).substr(0, 16), std::move(tuning.now)),
         pipeline_(*context.io, remote),
         direct_(remote),
-        renewals_(remote),
-        subscriber_(*context.io, remote, redis::channel_of(client_),
+        renewer_(remote, requests_, [this](std::string line) { tell_later(std::move(line)); }),
+        subscriber_(*context.io, remote, redis::channel_of(requests_.client()),
                     {[this](std::string_view payload) { on_message(payload); },
                      [this] { on_resubscribed(); }, [this](const Error& why) { on_lost(why); }}),
         remote_(std::move(remote)) {}
@@ -109,7 +71,7 @@ class RedisStore final : public port::Store {
     const std::string_view words[] = {"TIME"};
     std::string wire;
     redis::append_command(wire, words);
-    wire += call(ScriptName::kRights, name_space_ + "/", {}).whole();
+    wire += requests_.call(ScriptName::kRights, name_space_ + "/", {}).whole();
     const base::BootInstant sent = base::BootClock::now();
     const auto replies = turn->call(wire, 2, deadline, /*reads_only=*/true);
     if (!replies) return replies.error();
@@ -118,7 +80,7 @@ class RedisStore final : public port::Store {
     if (auto reply = redis::checked(replies->front(), address_); !reply) return reply.error();
     if (const std::vector<Reply>& time = replies->front().items; time.size() == 2) {
       std::string micros = "00000" + time[1].text;
-      watch_clock(sent, time[0].text + micros.substr(micros.size() - 6));
+      renewer_.watch_clock(sent, time[0].text + micros.substr(micros.size() - 6));
     }
     // Ahead of need: who holds is told of a break, and the first who waits loses no time.
     subscriber_.ensure(deadline, [](const Result<void>&) {});
@@ -130,7 +92,7 @@ class RedisStore final : public port::Store {
   // A waiter is subscribed before it stands in the queue, or it might miss its grant. Whether it
   // has to wait at all is found out without.
   void acquire(port::AcquireRequest request, Done<TicketState> done) override {
-    if (malformed(request)) {
+    if (redis::malformed(request)) {
       loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
       return;
     }
@@ -162,7 +124,7 @@ class RedisStore final : public port::Store {
 
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
              Done<std::vector<Result<TicketState>>> done) override {
-    loop_->post([states = renew_now(items, deadline), done = std::move(done)]() mutable {
+    loop_->post([states = renewer_.renew(items, deadline), done = std::move(done)]() mutable {
       done(std::move(states));
     });
   }
@@ -176,7 +138,8 @@ class RedisStore final : public port::Store {
   }
 
   void downgrade(port::TicketRequest request, Done<TicketState> done) override {
-    run(call(ScriptName::kDowngrade, request.name, {redis::id_text(request.id)}), request.deadline,
+    run(requests_.call(ScriptName::kDowngrade, request.name, {redis::id_text(request.id)}),
+        request.deadline,
         [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
           if (!reply) return done(reply.error());
           done(redis::downgrade_answer(reply->text, name));
@@ -185,7 +148,7 @@ class RedisStore final : public port::Store {
 
   void inspect(std::string name, base::BootInstant deadline,
                Done<std::optional<LockInfo>> done) override {
-    run(call(ScriptName::kInspect, name, {}), deadline,
+    run(requests_.call(ScriptName::kInspect, name, {}), deadline,
         [name, done = std::move(done)](const Result<Reply>& reply) {
           if (!reply) return done(reply.error());
           done(redis::view_of(*reply, name));
@@ -209,8 +172,8 @@ class RedisStore final : public port::Store {
       return ask_for_rights(&RedisStore::break_lock, std::move(request), std::move(done));
     }
     const std::string token = request.token.epoch == 0 ? redis::padded(request.token.counter) : "-";
-    run(call(ScriptName::kBreak, request.name,
-             {token, redis::trace_to_json(request.token, request.by)}),
+    run(requests_.call(ScriptName::kBreak, request.name,
+                       {token, redis::trace_to_json(request.token, request.by)}),
         request.deadline,
         [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
           if (!reply) return done(reply.error());
@@ -240,7 +203,7 @@ class RedisStore final : public port::Store {
       });
       return;
     }
-    run(call(ScriptName::kSetValue, holder.name, {redis::id_text(holder.id), value}),
+    run(requests_.call(ScriptName::kSetValue, holder.name, {redis::id_text(holder.id), value}),
         holder.deadline, [name = holder.name, done = std::move(done)](const Result<Reply>& reply) {
           if (!reply) return done(reply.error());
           done(redis::done_answer(reply->text, name));
@@ -256,8 +219,8 @@ class RedisStore final : public port::Store {
   }
 
   void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
-    run(call(ScriptName::kResize, request.name,
-             {redis::id_text(request.id), client_, std::to_string(capacity)}),
+    run(requests_.call(ScriptName::kResize, request.name,
+                       {redis::id_text(request.id), requests_.client(), std::to_string(capacity)}),
         request.deadline,
         [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
           if (!reply) return done(reply.error());
@@ -266,17 +229,17 @@ class RedisStore final : public port::Store {
   }
 
   std::optional<Result<TicketState>> acquire_inline(const port::AcquireRequest& request) override {
-    if (malformed(request)) return refusal(request);
+    if (redis::malformed(request)) return refusal(request);
     if (!may_write_) return std::nullopt;
     if (request.may_wait && !subscriber_.confirmed()) return acquire_unsubscribed(request);
-    const auto reply = run_here(acquire_call(request), request.deadline);
+    const auto reply = run_here(requests_.acquire(request), request.deadline);
     if (!reply) return std::nullopt;
     if (!*reply) return Result<TicketState>(reply->error());
     return redis::acquire_answer((*reply)->text, request);
   }
 
   std::optional<Result<EndStatus>> release_inline(const port::TicketRequest& request) override {
-    const auto reply = run_here(end_call("release", request), request.deadline);
+    const auto reply = run_here(requests_.end("release", request), request.deadline);
     if (!reply) return std::nullopt;
     if (!*reply) return Result<EndStatus>(reply->error());
     return redis::end_answer((*reply)->text, request.name);
@@ -294,52 +257,22 @@ class RedisStore final : public port::Store {
     pipeline_.close();
     subscriber_.close();
     direct_.close();
-    renewals_.close();
+    renewer_.close();
   }
 
   void abandon_after_fork() noexcept override {
     pipeline_.abandon_after_fork();
     subscriber_.abandon_after_fork();
     direct_.abandon_after_fork();
-    renewals_.abandon_after_fork();
+    renewer_.abandon_after_fork();
   }
 
  private:
-  ScriptClock script_clock() const {
-    return tuning_.now ? ScriptClock::kArgument : ScriptClock::kServer;
-  }
-
-  ScriptCall call(ScriptName name, std::string_view lock,
-                  std::initializer_list<std::string_view> args) const {
-    ScriptCall made(name, script_clock());
-    made.add_key(redis::record_key(lock));
-    for (const std::string_view arg : args) made.add(arg);
-    add_test_clock(made);
-    return made;
-  }
-
-  void add_test_clock(ScriptCall& made) const {
-    if (!tuning_.now) return;
-    made.add(redis::padded(static_cast<std::uint64_t>(tuning_.now().time_since_epoch().count())));
-  }
-
-  ScriptCall acquire_call(const port::AcquireRequest& request) const {
-    return call(
-        ScriptName::kAcquire, request.name,
-        {redis::id_text(request.id), client_, redis::padded(request.issue),
-         std::to_string(request.ttl.count()), redis::to_json(request.owner), terms_of(request)});
-  }
-
-  ScriptCall end_call(std::string_view how, const port::TicketRequest& request) const {
-    return call(ScriptName::kEnd, request.name,
-                {redis::id_text(request.id), client_, redis::padded(request.issue), how});
-  }
-
   // Before the first script that writes: one that is refused half-way leaves what it has written.
   template <typename Request, typename Answer>
   void ask_for_rights(void (RedisStore::*then)(Request, Done<Answer>), Request request,
                       Done<Answer> done) {
-    ScriptCall script = call(ScriptName::kRights, request.name, {});
+    ScriptCall script = requests_.call(ScriptName::kRights, request.name, {});
     const auto deadline = request.deadline;
     run(std::move(script), deadline,
         [this, then, request = std::move(request),
@@ -423,7 +356,7 @@ class RedisStore final : public port::Store {
   }
 
   void send_acquire(port::AcquireRequest request, Done<TicketState> done) {
-    ScriptCall script = acquire_call(request);
+    ScriptCall script = requests_.acquire(request);
     const auto deadline = request.deadline;
     run(std::move(script), deadline,
         [request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
@@ -434,7 +367,7 @@ class RedisStore final : public port::Store {
 
   void end(const char* how, port::TicketRequest request, Done<EndStatus> done) {
     ++ends_under_way_;
-    ScriptCall script = end_call(how, request);
+    ScriptCall script = requests_.end(how, request);
     const auto deadline = request.deadline;
     run(std::move(script), deadline,
         [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
@@ -447,91 +380,11 @@ class RedisStore final : public port::Store {
         });
   }
 
-  // One script for many locks, all of them one write.
-  Result<std::vector<Result<TicketState>>> renew_now(const std::vector<port::RenewItem>& items,
-                                                     base::BootInstant deadline) {
-    auto turn = renewals_.try_take();
-    if (!turn) return closed_error();
-    std::string wire;
-    std::vector<ScriptCall> scripts;
-    for (std::size_t from = 0; from < items.size(); from += kRenewalsPerScript) {
-      scripts.push_back(renew_call(items, from, std::min(items.size(), from + kRenewalsPerScript)));
-      wire += scripts.back().by_hash();
-    }
-    base::BootInstant sent = base::BootClock::now();
-    auto replies = turn->call(wire, scripts.size(), deadline);
-    if (!replies) return replies.error();
-    std::vector<Result<TicketState>> states;
-    states.reserve(items.size());
-    for (std::size_t i = 0; i < scripts.size(); ++i) {
-      Result<Reply> reply = std::move((*replies)[i]);
-      if (is_unknown_script(reply)) {
-        sent = base::BootClock::now();
-        auto again = turn->call(scripts[i].whole(), 1, deadline);
-        reply = again ? Result<Reply>(std::move(again->front())) : Result<Reply>(again.error());
-      }
-      if (reply && !reply->items.empty()) watch_clock(sent, reply->items.back().text);
-      append_states(redis::checked(std::move(reply), address_), scripts[i].key_count(), items,
-                    states);
-    }
-    return states;
-  }
-
-  // Leases end by the server's wall clock: when that is set, people should know.
-  void watch_clock(base::BootInstant sent, std::string_view microseconds) {
-    if (tuning_.now) return;
-    redis::Fields fields(microseconds);
-    const redis::ServerClock::Micros told(fields.number<std::int64_t>());
-    if (!fields.good()) return;
-    const auto jump = clock_.observe(sent, base::BootClock::now(), told);
-    if (!jump) return;
-    const auto seconds = std::chrono::abs(std::chrono::round<std::chrono::seconds>(*jump));
-    std::string line =
-        address_ + ": the server's wall clock was set " +
-        (*jump < jump->zero() ? "back" : "ahead") + " by about " + std::to_string(seconds.count()) +
-        (*jump < jump->zero() ? " s: leases that are not renewed last that much longer"
-                              : " s: leases ended that much early, and two may believe they hold a "
-                                "lock; only fencing tokens tell them apart") +
-        "; let NTP slew that clock, never step it";
-    loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
-  }
-
-  ScriptCall renew_call(const std::vector<port::RenewItem>& items, std::size_t from,
-                        std::size_t to) const {
-    ScriptCall made(ScriptName::kRenew, script_clock());
-    for (std::size_t i = from; i < to; ++i) made.add_key(redis::record_key(items[i].name));
-    made.add(client_);
-    for (std::size_t i = from; i < to; ++i) {
-      const port::RenewItem& item = items[i];
-      made.add(redis::id_text(item.id));
-      made.add(item.seq);
-      made.add(item.ttl.count());
-      made.add(item.waiter_ttl.count());
-    }
-    add_test_clock(made);
-    return made;
-  }
-
-  static void append_states(const Result<Reply>& reply, std::size_t count,
-                            const std::vector<port::RenewItem>& items,
-                            std::vector<Result<TicketState>>& states) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const port::RenewItem& item = items[states.size()];
-      if (!reply) {
-        states.emplace_back(reply.error());
-      } else if (i < reply->items.size()) {
-        states.push_back(redis::renew_answer(reply->items[i].text, item));
-      } else {
-        states.emplace_back(Error(Errc::kCorruptState, "the server left a renewal unanswered"));
-      }
-    }
-  }
-
   // For the doctor: two tickets of a lock that nobody else asks for, the second handed what the
   // first gives back; then its keys are removed.
   void try_lock(base::BootInstant deadline, Done<void> done) {
     const std::string name =
-        (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + client_;
+        (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + requests_.client();
     const auto ticket = [&](std::uint64_t issue) {
       return port::TicketRequest{
           name, {base::random_128().high, base::random_128().low}, deadline, issue};
@@ -577,6 +430,10 @@ class RedisStore final : public port::Store {
     if (push) listener_->on_push(*push);
   }
 
+  void tell_later(std::string line) {
+    loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
+  }
+
   // Of the connection that is always there: who only waits should know, too.
   void on_lost(const Error& why) {
     if (closing_) return;
@@ -593,15 +450,12 @@ class RedisStore final : public port::Store {
   port::Loop* const loop_;
   port::Listener* const listener_;
   const std::string name_space_;
-  const RedisTuning tuning_;
   const std::string address_;
-  const std::string client_;  // Names this store object on the server.
+  const redis::Requests requests_;
   std::array<std::atomic<bool>, redis::kScripts> known_{};  // To the server, as far as we saw.
   std::atomic<bool> may_write_{false};  // The scripts, by the rights that the user had when asked.
 
   std::atomic<int> subscribing_{0};  // Acquires that find out whether they must wait.
-
-  redis::ServerClock clock_;  // From connect() on the renewal thread's.
 
   std::atomic<std::size_t> ends_under_way_{0};
   std::atomic<bool> closing_{false};  // Who ends the last one then wakes close().
@@ -610,7 +464,7 @@ class RedisStore final : public port::Store {
 
   redis::Pipeline pipeline_;
   redis::DirectLink direct_;
-  redis::DirectLink renewals_;
+  redis::Renewer renewer_;  // From connect() on the renewal thread's.
   redis::Subscriber subscriber_;
   const redis::RemotePtr remote_;
 };

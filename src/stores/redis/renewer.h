@@ -1,0 +1,45 @@
+// Renewals, on a connection that nothing else can hold up; and the server's clock, by which leases
+// end, as their answers tell it.
+//
+// Thread-safety: one thread at a time, but close(). Ownership: `requests` outlives it.
+// Blocking: renew(), until its deadline. Errors: as of DirectLink; of one lock: its own.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/port/store.h"
+#include "src/stores/redis/direct_link.h"
+#include "src/stores/redis/remote.h"
+#include "src/stores/redis/requests.h"
+#include "src/stores/redis/server_clock.h"
+
+namespace holdfast::stores::redis {
+
+class Renewer {
+ public:
+  // `on_alarm`: called on the thread that renews.
+  Renewer(RemotePtr remote, const Requests& requests, std::function<void(std::string)> on_alarm);
+
+  // 128 locks per script, all of them one write.
+  Result<std::vector<Result<port::TicketState>>> renew(const std::vector<port::RenewItem>& items,
+                                                       base::BootInstant deadline);
+  // `microseconds`: the server's time, in an answer to what was sent at that instant.
+  void watch_clock(base::BootInstant sent, std::string_view microseconds);
+
+  void close() { link_.close(); }
+  void abandon_after_fork() noexcept { link_.abandon_after_fork(); }
+
+ private:
+  const std::string address_;
+  const Requests& requests_;
+  const std::function<void(std::string)> on_alarm_;
+  DirectLink link_;
+  ServerClock clock_;
+};
+
+}  // namespace holdfast::stores::redis
