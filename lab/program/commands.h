@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/errc.h"
+
 #include "lab/subject/subject.h"
 
 namespace holdfast::lab {
@@ -32,6 +34,9 @@ int spin_command(const Arguments& arguments);    // Hidden: uses a CPU up.
 void complain(const std::string& message);
 // Complains, names the help page, returns kBadInput.
 int bad_input(const std::string& command, const std::string& message);
+
+// The same, or kOwnFailure where the store is not there.
+int unusable_store(const std::string& command, const Error& error);
 
 std::string_view help_text(std::string_view command);  // Empty: no such page.
 std::vector<std::string> command_names();

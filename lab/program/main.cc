@@ -41,6 +41,12 @@ int bad_input(const std::string& command, const std::string& message) {
   return kBadInput;
 }
 
+int unusable_store(const std::string& command, const Error& error) {
+  if (error.code() == Errc::kInvalidArgument) return bad_input(command, error.message());
+  complain("the store cannot be used: " + error.message());
+  return kOwnFailure;
+}
+
 std::string own_path() {
   std::array<char, 4096> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());

@@ -134,6 +134,9 @@ int matrix_command(const Arguments& arguments) {
     for (const Scenario& cell : cells) std::cout << cell.name << "\n";
     return kAsExpected;
   }
+  if (const auto usable = try_store(cells.front()); !usable) {
+    return unusable_store("matrix", usable.error());
+  }
   std::vector<Row> rows(cells.size());
   for (std::uint64_t round = 0; limits->rounds == 0 || round < limits->rounds; ++round) {
     for (std::size_t i = 0; i < cells.size(); ++i) {

@@ -89,6 +89,7 @@ class ProgramTest(unittest.TestCase):
                  "there are: holdfast"),
                 (["matrix"], "--store memory, sqlite, redis, or a URL"),
                 (["matrix", "--store", "mysql"], "there is no store 'mysql'"),
+                (["matrix", "--store", "nosuch://x"], "there is no store 'nosuch:'"),
                 (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),
                 (["check"], "name the file of a history"),
                 (["rnu"], "did you mean 'run'?"),
@@ -97,6 +98,19 @@ class ProgramTest(unittest.TestCase):
                 status, out, said = call(*arguments)
                 self.assertEqual((status, out), (2, ""))
                 self.assertIn(words, said)
+
+    def test_a_store_that_is_not_there_is_told_before_anything_runs(self):
+        status, out, said = call("matrix", "--store", "redis://127.0.0.1:1/")
+        self.assertEqual((status, out), (125, ""))
+        self.assertIn("the store cannot be used: ", said)
+
+    def test_a_store_of_ones_own_is_used_where_it_is(self):
+        place = os.path.join(self.folder.name, "own.db")
+        text = CALM.replace('"memory"', f'"url"\nurl = "sqlite://{place}"')
+        status, said, _ = call("run", "-q", self.file(text))
+        self.assertEqual(status, 0, said)
+        self.assertIn("ok      calm (sqlite", said)
+        self.assertTrue(os.path.exists(place))
 
     def test_help_has_a_page_for_every_command(self):
         for command in ("run", "matrix", "check", "exhibits"):

@@ -51,6 +51,9 @@ int run_command(const Arguments& arguments) {
   for (const std::string& path : parsed->operands) {
     Result<Scenario> scenario = prepared(path, *parsed);
     if (!scenario) return bad_input("run", scenario.error().message());
+    if (const auto usable = try_store(*scenario); !usable) {
+      return unusable_store("run", usable.error());
+    }
     scenarios.push_back(std::move(*scenario));
   }
   bool fine = true;

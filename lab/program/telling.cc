@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "holdfast/client.h"
+#include "src/cli/config.h"
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
 
@@ -72,13 +74,27 @@ void ProgressLine::clear() {
   shown_ = false;
 }
 
+Result<void> try_store(const Scenario& scenario) {
+  if (scenario.store.kind != "url" || scenario.clients.subject != "holdfast") return {};
+  const std::string& options = scenario.store.options;
+  const std::string& url = scenario.store.url;
+  const char* mark = url.find('?') == std::string::npos ? "?" : "&";
+  Result<Client> client = Client::connect(options.empty() ? url : url + mark + options);
+  if (!client) return client.error();
+  // What it says at the end is of no interest: nothing was asked for.
+  (void)client->close();
+  return {};
+}
+
 std::string keep(const RunResult& result, const std::string& out) {
   const Scenario& scenario = result.scenario;
   const std::string folder = out + "/" + scenario.name + "-" + std::to_string(scenario.seed);
   std::filesystem::create_directories(folder);
   const std::string file = folder + "/scenario.toml";
   std::ofstream written(file);
-  write_scenario(scenario, written);
+  Scenario shown = scenario;
+  if (cli::holds_secret(shown.store.url)) shown.store.url = cli::without_secret(shown.store.url);
+  write_scenario(shown, written);
   if (!written.flush()) throw std::runtime_error("cannot write " + file);
   const RunFacts facts = facts_of(result, "holdfast-lab run " + file);
   const Result<void> done = write_report(folder, {facts, result.history, result.verdict});

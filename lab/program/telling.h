@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "holdfast/result.h"
+
 #include "lab/runner/run.h"
 
 namespace holdfast::lab {
@@ -25,7 +27,12 @@ class ProgressLine {
 // A line for the run, and what does not fit the expectations.
 void tell(const RunResult& result);
 
-// The scenario and the report, in a folder of the run's own inside `out`: its path. Throws.
+// Whether a store that is the user's own can be used, before clients are started that would find
+// it out one by one. Errors: as of Client::connect().
+Result<void> try_store(const Scenario& scenario);
+
+// The scenario and the report, in a folder of the run's own inside `out`: its path. A password in
+// the store's URL is left out. Throws.
 std::string keep(const RunResult& result, const std::string& out);
 
 // Runs it, with progress unless `quiet`, tells of it, and keeps it: in `out`, or if that is empty

@@ -149,7 +149,9 @@ void add_redis(Cells& cells) {
 
 }  // namespace
 
-std::vector<Scenario> matrix_cells(const std::string& store, std::uint64_t seed) {
+std::vector<Scenario> matrix_cells(const std::string& wanted, std::uint64_t seed) {
+  // Of the memory store every process has its own, whatever the name.
+  const std::string store = wanted.rfind("memory:", 0) == 0 ? "memory" : wanted;
   StoreSpec spec;
   spec.kind = store;
   if (store.find(':') != std::string::npos) {
