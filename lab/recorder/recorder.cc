@@ -92,6 +92,10 @@ bool Recorder::record_as_stamped(Event event) noexcept {
   return true;
 }
 
+std::uint64_t Recorder::recorded() const noexcept {
+  return header().reserved.load(std::memory_order_relaxed);
+}
+
 std::uint64_t Recorder::next_call() noexcept {
   return calls_.fetch_add(1, std::memory_order_relaxed) + 1;
 }

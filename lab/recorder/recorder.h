@@ -37,6 +37,9 @@ class Recorder {
   // The same with the event's own stamp (the death of a process, seen later).
   bool record_as_stamped(Event event) noexcept;
 
+  // How many events it was given so far.
+  std::uint64_t recorded() const noexcept;
+
   // A call number that this process has not used.
   std::uint64_t next_call() noexcept;
 

@@ -26,8 +26,7 @@
 namespace holdfast::lab {
 namespace {
 
-constexpr std::uint32_t kParent = 0;  // Its process number; the clients begin with 1.
-constexpr std::uint64_t kParentRoom = 500'000;
+constexpr std::uint32_t kParent = 0;     // Its process number; the clients begin with 1.
 constexpr milliseconds kEnding{30'000};  // For the last releases, on a slow machine.
 constexpr milliseconds kTurn{10};
 
@@ -51,6 +50,9 @@ void put_scenario(const Scenario& scenario, const std::string& folder) {
   if (!file) throw std::runtime_error("cannot write into " + folder);
 }
 
+// For the marks of all faults, and of stalls.
+std::uint64_t room_for(const Scenario& scenario) { return 20'000 + 8 * schedule(scenario).size(); }
+
 // What a region's header says, without mapping it.
 std::uint64_t reserved_in(const std::string& folder, std::uint32_t process) {
   const std::string path = folder + "/" + std::to_string(process) + ".events";
@@ -68,7 +70,7 @@ class Run {
       : scenario_(scenario),
         options_(options),
         prefix_(lock_prefix()),
-        recorder_(taken(Recorder::create(folder_.path(), kParent, kParentRoom))),
+        recorder_(taken(Recorder::create(folder_.path(), kParent, room_for(scenario)))),
         resource_(taken(
             Resource::create(resource_file(folder_.path()),
                              static_cast<std::uint32_t>(lock_names(scenario, prefix_).size())))) {

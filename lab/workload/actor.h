@@ -46,6 +46,8 @@ class Actor {
   // Null: not granted; last() says why.
   std::unique_ptr<ActorHold> acquire(const Want& want);
   Outcome last() const { return last_; }
+  // Events of the whole process so far.
+  std::uint64_t recorded() const { return stage_.recorder.recorded(); }
 
  private:
   friend class ActorHold;

@@ -17,19 +17,6 @@ namespace {
 
 using Dice = machine::testing::Dice;
 
-// Of an owner at work: sixteen or so per hold, one hold per millisecond at the very most.
-std::uint64_t room_for(const Scenario& scenario, std::int64_t span_ns) {
-  std::uint64_t events = 20'000;
-  const auto ms = static_cast<std::uint64_t>(std::max<std::int64_t>(span_ns, 0) / 1'000'000);
-  for (const WorkloadSpec& spec : scenario.workloads) {
-    const auto pause =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(spec.think.count() / 2, 1));
-    events += static_cast<std::uint64_t>(spec.owners) * (ms / pause + 1) *
-              (24 + 2 * static_cast<std::uint64_t>(spec.depth * spec.writes));
-  }
-  return std::min<std::uint64_t>(events, 4'000'000);
-}
-
 template <typename T>
 T taken(Result<T> result) {
   if (!result) throw std::runtime_error(result.error().message());
@@ -121,8 +108,8 @@ void run_worker(const WorkerOrders& orders, const std::vector<SubjectKind>& subj
     return each.name == scenario.clients.subject;
   });
   if (kind == subjects.end()) throw std::runtime_error("no such subject");
-  Recorder recorder = taken(Recorder::create(orders.folder, orders.process,
-                                             room_for(scenario, orders.until_ns - now_ns())));
+  const Pace pace = Pace::of(scenario, now_ns(), orders.until_ns);
+  Recorder recorder = taken(Recorder::create(orders.folder, orders.process, pace.room));
   Resource resource = taken(Resource::open(resource_file(orders.folder)));
   Dice dice(scenario.seed * 1'000'003 + orders.process);
   Points points(scenario, recorder, dice.draw(), orders.slot);
@@ -137,7 +124,7 @@ void run_worker(const WorkerOrders& orders, const std::vector<SubjectKind>& subj
     std::uint32_t first_lock = 0;
     for (const WorkloadSpec& spec : scenario.workloads) {
       for (std::int64_t i = 0; i < spec.owners; ++i) {
-        const Shift shift{spec, first_lock, dice.draw(), orders.until_ns};
+        const Shift shift{spec, first_lock, dice.draw(), orders.until_ns, pace};
         threads.emplace_back([&stage, &trouble, shift, number = ++owner] {
           try {
             Actor actor(stage, number);

@@ -16,11 +16,23 @@ namespace holdfast::lab {
 // The names of the locks of a run, in the order of History::locks.
 std::vector<std::string> lock_names(const Scenario& scenario, const std::string& prefix);
 
+// How many events the process may record by when: its recorder has room for so many, and memory is
+// reserved for all of it.
+struct Pace {
+  std::uint64_t room = 0;
+  std::int64_t begin_ns = 0;
+  std::int64_t until_ns = 0;
+
+  static Pace of(const Scenario& scenario, std::int64_t begin_ns, std::int64_t until_ns);
+  bool is_ahead(std::uint64_t recorded, std::int64_t at_ns) const;
+};
+
 struct Shift {
   const WorkloadSpec& spec;
   std::uint32_t first_lock = 0;  // Of the spec's own.
   std::uint64_t seed = 0;
   std::int64_t until_ns = 0;
+  Pace pace{};  // Without room: as fast as it goes.
 };
 
 void work(Actor& actor, const Shift& shift);
