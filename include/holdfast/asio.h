@@ -69,8 +69,9 @@
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/cancellation_type.hpp>
-#include <asio/executor_work_guard.hpp>
+#include <asio/execution/outstanding_work.hpp>
 #include <asio/post.hpp>
+#include <asio/prefer.hpp>
 #include <asio/system_executor.hpp>
 
 #include "holdfast/client.h"
@@ -90,6 +91,13 @@ enum class OnSignal {
   kNothing
 };
 
+// Keeps the executor's context at work. Not by asio's guard: that lets go of the work first and of
+// the executor then, when the context may have ended, and a strand needs it to be let go of.
+template <typename Executor>
+auto at_work(const Executor& executor) {
+  return asio::prefer(executor, asio::execution::outstanding_work.tracked);
+}
+
 template <typename T, typename Handler>
 class Operation final : public Receiver<T> {
  public:
@@ -98,14 +106,14 @@ class Operation final : public Receiver<T> {
 
   explicit Operation(Handler handler)
       : handler_(std::move(handler)),
-        work_(asio::get_associated_executor(handler_, asio::system_executor())) {}
+        work_(at_work(asio::get_associated_executor(handler_, asio::system_executor()))) {}
 
   void complete(ReceiverPtr<T> self, Result<T> result) override {
     if (answered_.exchange(true)) return;
     // Until post() has returned the context must not end, although the handler may have run by
     // then: the work is let go of last.
     const auto work = std::move(work_);
-    asio::post(work.get_executor(),
+    asio::post(work,
                Delivery{std::static_pointer_cast<Operation>(std::move(self)), std::move(result)});
   }
 
@@ -127,7 +135,7 @@ class Operation final : public Receiver<T> {
   };
 
   Handler handler_;
-  asio::executor_work_guard<Executor> work_;
+  std::decay_t<decltype(at_work(std::declval<const Executor&>()))> work_;
   std::atomic<bool> answered_{false};
 };
 

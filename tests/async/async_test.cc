@@ -155,6 +155,22 @@ TEST_P(AsyncTest, AStrandKeepsHandlersApartOnAPool) {
   EXPECT_EQ(calls, 200);
 }
 
+// The client's thread still has the strand in its hands when the pool runs out of work.
+TEST_P(AsyncTest, AContextMayEndWithTheLastOperationOnIt) {
+  Client client = connect();
+  for (int i = 0; i < 100; ++i) {
+    bool granted = false;
+    asio::thread_pool pool(1);
+    async_try_acquire(
+        client.mutex("a"), {.ttl = 30s},
+        asio::bind_executor(asio::make_strand(pool), [&](const Result<std::optional<Lease>>& got) {
+          granted = got.has_value() && got->has_value();
+        }));
+    pool.join();
+    EXPECT_TRUE(granted);
+  }
+}
+
 TEST_P(AsyncTest, WithoutAnExecutorTheSystemsPoolRunsTheHandler) {
   Client client = connect();
   std::promise<bool> elsewhere;
