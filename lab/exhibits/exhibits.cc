@@ -98,7 +98,7 @@ std::vector<Exhibit> beliefs() {
       {.name = "lease-from-reply",
        .store = "redis",
        .wrong = "the lease began when the request arrived, not with the reply",
-       .story = "The reply to alice's SET is late by 300 ms. She counts her 400 ms from there; the "
+       .story = "The reply to alice's SET is late by 150 ms. She counts her 400 ms from there; the "
                 "server counted them from the request on, and gives the lock to bob.",
        .mistake = must({Class::kV1}),
        .rule = "two-beliefs",

@@ -35,8 +35,8 @@ class TimestampGetset : public OnRedis {
     if (redis_({"SETNX", ask.name, mine}).integer == 1) return true;
     const std::string theirs = redis_({"GET", ask.name}).text;
     if (theirs.empty() || std::stoll(theirs) > my_clock().count()) return false;
-    return redis_({"GETSET", ask.name, mine}).text ==
-           theirs;  // It was over, and nobody was faster.
+    // It was over; unless somebody was faster, it is mine.
+    return redis_({"GETSET", ask.name, mine}).text == theirs;
   }
   // [end]
   bool give_back(const Held& held) override { return redis_({"DEL", held.name}).integer == 1; }

@@ -110,18 +110,21 @@ void lease_from_reply(Play& play) {
   Player& alice = play.player("alice", lab::lease_from_reply(),
                               {play.house().redis().url({.port = link.port()})});
   Player& bob = play.player("bob", lab::lease_from_reply());
-  alice.acquire(kLong, 0ms, 1);  // So that her connection stands.
+  // So that all her connections stand.
+  alice.acquire(kLong, 0ms, 1);
+  sleep_for(kWork);
   alice.release();
+  sleep_for(kWork);
   play.begin(FaultKind::kDelay, "alice's replies");
   const int held_back =
       link.add({.kind = support::Fault::Kind::kHold, .direction = support::Direction::kToClient});
   alice.begin_acquire(400ms);
-  sleep_for(300ms);
+  sleep_for(150ms);
   link.remove(held_back);
   alice.finish();
   play.end(FaultKind::kDelay, "alice's replies");
   bob.begin_acquire(kLong, 5s);
-  sleep_for(250ms);
+  sleep_for(320ms);
   alice.write();
   alice.release();
   bob.finish();

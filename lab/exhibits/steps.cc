@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kMs = 1'000'000;
 // Longer than an answer takes: of one that may wait, of one that may not.
 constexpr std::int64_t kWaited = 50 * kMs;
-constexpr std::int64_t kDelayed = 200 * kMs;
+constexpr std::int64_t kDelayed = 100 * kMs;
 
 constexpr std::int64_t kForEver = 600'000 * kMs;
 
@@ -29,6 +29,14 @@ class Teller {
   Teller(const History& history, const Verdict& verdict,
          const std::map<std::uint32_t, std::string>& names)
       : history_(history), verdict_(verdict), names_(names) {}
+
+  // When the story begins: with the first event that is told.
+  std::int64_t zero() const {
+    for (const Event& event : history_.events) {
+      if (event.lock == 0) return event.at_ns;
+    }
+    return 0;
+  }
 
   std::vector<Step> tell() {
     for (std::size_t i = 0; i < history_.events.size(); ++i) tell(i);
@@ -49,7 +57,7 @@ class Teller {
     return found == names_.end() ? owner_text(owner_of(event)) : found->second;
   }
   std::string since_start(std::int64_t at) const {
-    return std::to_string((at - history_.events.front().at_ns + kMs / 2) / kMs) + " ms";
+    return std::to_string((at - zero() + kMs / 2) / kMs) + " ms";
   }
   const std::string& target(const Event& event) const { return history_.targets.at(event.target); }
 
@@ -155,11 +163,12 @@ class Teller {
 void print_steps(const History& history, const Verdict& verdict,
                  const std::map<std::uint32_t, std::string>& names, std::ostream& out) {
   if (history.events.empty()) return;
-  const std::vector<Step> steps = Teller(history, verdict, names).tell();
+  Teller teller(history, verdict, names);
+  const std::vector<Step> steps = teller.tell();
   std::size_t width = 0;
   for (const Step& step : steps) width = std::max(width, step.who.size());
   for (const Step& step : steps) {
-    const std::int64_t ms = (step.at - history.events.front().at_ns + kMs / 2) / kMs;
+    const std::int64_t ms = (step.at - teller.zero() + kMs / 2) / kMs;
     out << std::right << std::setw(6) << ms << " ms  " << std::left
         << std::setw(static_cast<int>(width)) << step.who << "  " << step.what << "\n";
   }
