@@ -9,6 +9,7 @@
 #include "lab/runner/matrix.h"
 #include "lab/scenario/fields.h"
 #include "lab/scenario/files.h"
+#include "lab/workload/workload.h"
 
 namespace holdfast::lab {
 namespace {
@@ -114,6 +115,19 @@ TEST(ScheduleTest, HealsBeforeTheCalmAndNeverHitsOneProcessTwiceAtOnce) {
     }
   }
   EXPECT_GT(looked_at, 5000U);
+}
+
+TEST(PaceTest, ReservesWhatALongRunMayUseAndNoMore) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  for (const Scenario& cell : matrix_cells("redis", 1)) {
+    const Pace brief = Pace::of(cell, 0, 14 * kSecond);
+    const Pace day = Pace::of(cell, 0, 86'400 * kSecond);
+    EXPECT_LT(brief.room, day.room) << cell.name;
+    EXPECT_LT(day.room, 700'000U) << cell.name;
+    EXPECT_FALSE(brief.is_ahead(brief.room / 11, 0));
+    EXPECT_TRUE(brief.is_ahead(brief.room / 9, 0));
+    EXPECT_TRUE(brief.is_ahead(brief.room * 10 / 11, 14 * kSecond));
+  }
 }
 
 TEST(ScheduleTest, EveryCellButTheCalmOneStrikes) {
