@@ -86,12 +86,14 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::TicketState&
   const auto sent = log_.sent_at(state.seq);
   const BootInstant deadline =
       sent ? terms_.bound.safe_deadline(*sent, state.lease) : BootInstant::min();
-  if (deadline - terms_.min_left > now) {
+  const bool to_renew = terms_.whole && state.lease < terms_.ttl && phase_ != Phase::kConfirming;
+  if (deadline - terms_.min_left > now && !to_renew) {
     phase_ = Phase::kDone;
     held_ = state;
     return {Step::kGranted, 0, false};
   }
-  // Too little is left to be of use: only an acknowledged renewal makes it ours.
+  // Too little is left to be of use, or less than it is to have: an acknowledged renewal makes it
+  // ours.
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   phase_ = Phase::kConfirming;
   return beat(now);

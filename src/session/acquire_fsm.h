@@ -36,6 +36,7 @@ class AcquireFsm {
     std::optional<Nanos> wait{};  // Not set: without limit.
     Nanos heartbeat{};            // Period of the heartbeat, which is also the safety poll.
     Nanos min_left{};
+    bool whole = false;  // Nobody renews it later: a grant is for the ttl, not a waiter's lease.
     Nanos request = std::chrono::seconds(5);   // Longest that one who does not wait asks again.
     Nanos patience = std::chrono::seconds(2);  // For the store to confirm that we left.
     ClockBound bound{};

@@ -158,6 +158,18 @@ TEST(AcquireFsmTest, APushWithTooLittleLeftIsConfirmedFirst) {
   EXPECT_EQ(fsm.on_reply(at(4100ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
 }
 
+TEST(AcquireFsmTest, WhereNobodyRenewsLaterAGrantOfTheQueueIsRenewedFirst) {
+  AcquireFsm::Terms whole = terms();
+  whole.whole = true;
+  AcquireFsm fsm = queued(whole);
+  ASSERT_EQ(fsm.on_push(at(1s), granted_push(0)).step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_reply(at(1100ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.held().lease, Duration(30s));
+  AcquireFsm free(whole);
+  free.start(at(0s));
+  EXPECT_EQ(free.on_reply(at(1s), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+}
+
 TEST(AcquireFsmTest, ATicketThatDiedIsReplacedUnderANewId) {
   AcquireFsm fsm = queued();
   fsm.on_timer(at(9s));

@@ -116,6 +116,7 @@ AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) con
   terms.min_left = contender.options.min_remaining > milliseconds::zero()
                        ? Nanos(contender.options.min_remaining)
                        : heartbeat(contender.ttl);
+  terms.whole = !contender.options.auto_renew;
   terms.request = options_.client.request_timeout;
   terms.bound = bound_;
   return terms;

@@ -14,6 +14,10 @@ void Core::detach(const ContenderPtr& contender) {
   if (forked()) return;
   const Turn turn(*this);
   if (contender->released) return;
+  // Whoever releases it by its id counts on the ttl.
+  if (contender->renewal && contender->renewal->inherited()) {
+    apply(contender, contender->renewal->on_renew_asked(base::BootClock::now()));
+  }
   end_locally(contender);
   contender->released =
       Result<void>(Error(Errc::kInvalidArgument, "lock '" + printable(contender->name) +

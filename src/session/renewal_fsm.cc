@@ -18,7 +18,8 @@ RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::TicketSt
                        SendLog log)
     : terms_(terms), log_(log), renew_at_(now) {
   extend(state);
-  if (state.lease < terms_.ttl) renew_at_ = std::min(renew_at_, now + kShortHold);
+  inherited_ = state.lease < terms_.ttl;
+  if (inherited_) renew_at_ = std::min(renew_at_, now + kShortHold);
 }
 
 void RenewalFsm::extend(const port::TicketState& state) {
@@ -27,6 +28,7 @@ void RenewalFsm::extend(const port::TicketState& state) {
   const BootInstant sure = terms_.bound.safe_deadline(*sent, state.lease);
   if (sure <= sure_until_) return;
   sure_until_ = sure;
+  inherited_ = inherited_ && state.lease < terms_.ttl;
   deadline_ = terms_.hold_until ? std::min(sure, *terms_.hold_until) : sure;
   renew_at_ = *sent + Nanos(state.lease) / kRenewalsPerLease;
 }

@@ -45,8 +45,12 @@ class RenewalFsm {
   };
 
   // The ticket was found held at `now`, on the terms of `state`; `log` has when its requests went
-  // out. A lease shorter than the ttl (inherited by hand-off) is renewed at once.
+  // out. A lease shorter than the ttl (inherited by hand-off) is renewed
+  // after 50 ms: a shorter hold sends nothing.
   RenewalFsm(BootInstant now, const Terms& terms, const port::TicketState& state, SendLog log);
+
+  // Whether it is still the shorter lease.
+  bool inherited() const { return inherited_; }
 
   Action on_tick(BootInstant now);
   Action on_reply(BootInstant now, const Result<port::TicketState>& reply);
@@ -81,6 +85,7 @@ class RenewalFsm {
   bool in_flight_ = false;
   bool ask_again_ = false;
   bool asked_ = false;
+  bool inherited_ = false;
   bool taken_over_ = false;
   std::uint64_t replies_ = 0;
   std::optional<Error> loss_;

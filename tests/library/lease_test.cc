@@ -297,6 +297,38 @@ TEST_P(LeaseTest, ACancelledWaitLeavesTheQueue) {
   EXPECT_TRUE(is_free(bob.mutex("orders")));
 }
 
+// A waiter's lease is short, so that a dead one does not stand in the way for long.
+TEST_P(LeaseTest, AWaitWithoutRenewalsEndsWithAWholeLease) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease lease = take(alice.mutex("orders"));
+  const auto waited = bob.mutex("orders").acquire(
+      {.ttl = 60s, .auto_renew = false, .on_queued = [&](std::uint32_t) {
+         EXPECT_TRUE(lease.release());
+       }});
+  ASSERT_TRUE(waited) << waited.error().message();
+  EXPECT_GT(waited->remaining(), 10s);
+}
+
+TEST_P(LeaseTest, ADetachedLeaseThatWasWaitedForIsWhole) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease lease = take(alice.mutex("orders"));
+  auto waited = bob.mutex("orders").acquire(
+      {.ttl = 60s, .on_queued = [&](std::uint32_t) { EXPECT_TRUE(lease.release()); }});
+  ASSERT_TRUE(waited) << waited.error().message();
+  waited->detach();
+  std::chrono::milliseconds left{0};
+  const auto until = std::chrono::steady_clock::now() + 5s;
+  while (left < 10s && std::chrono::steady_clock::now() < until) {
+    const auto info = alice.inspect("orders");
+    ASSERT_TRUE(info && *info);
+    ASSERT_EQ((*info)->holders.size(), 1U);
+    left = (*info)->holders.front().time_left;
+  }
+  EXPECT_GT(left, 10s);
+}
+
 // Cancel and grant cross each other: either answer is right, and neither leaves the lock stuck.
 TEST_P(LeaseTest, ACancelThatCrossesTheGrantLeavesNothingHeld) {
   const Client alice = connect();
