@@ -37,6 +37,7 @@ struct AcquireOptions {
   // Newcomers may overtake the queue: more throughput, no order. All users of a name must agree.
   bool barging = false;
   // Called once, on the notifier thread, when the request must wait; with how many wait before it.
+  // Not after the wait is over: its answer waits for a call that has begun.
   std::function<void(std::uint32_t ahead)> on_queued{};
 };
 

@@ -23,6 +23,7 @@
 #include "src/base/local_mutex.h"
 #include "src/port/store.h"
 #include "src/session/acquire_fsm.h"
+#include "src/session/queued_news.h"
 #include "src/session/renewal_fsm.h"
 
 namespace holdfast::session {
@@ -63,8 +64,8 @@ class Contender {
   std::optional<AcquireFsm> acquire;
   std::optional<RenewalFsm> renewal;
   std::optional<Schedule::iterator> slot;
-  bool told_queued = false;
-  bool finished = false;  // The acquire has an answer.
+  std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
+  bool finished = false;                    // The acquire has an answer.
   std::optional<Error> failure;
   std::function<void(Result<std::shared_ptr<Contender>>)> done;      // Not set: a thread waits.
   std::optional<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.

@@ -175,6 +175,7 @@ Result<Core::ContenderPtr> Core::settle(const ContenderPtr& contender,
                                         Result<ContenderPtr> answer) const {
   // What they captured may hold this very client: nothing of it outlives the wait.
   contender->options.on_queued = nullptr;
+  contender->queued_news = nullptr;
   contender->options.cancel = {};
   if (!answer) {
     answer = Error(answer.error().code(), "lock '" + printable(contender->name) + "'" + at_store() +
@@ -260,11 +261,20 @@ void Core::start_here(const ContenderPtr& contender) {
 }
 
 Result<Core::ContenderPtr> Core::await_answer(const ContenderPtr& contender) {
-  const base::LocalLock lock(mutex_);
-  while (!contender->finished) contender->changed.wait(mutex_);
-  if (contender->failure) return *contender->failure;
-  if (!contender->renewal) return ContenderPtr();
-  return contender;
+  Result<ContenderPtr> answer = contender;
+  std::shared_ptr<QueuedNews> news;
+  {
+    const base::LocalLock lock(mutex_);
+    while (!contender->finished) contender->changed.wait(mutex_);
+    news = contender->queued_news;
+    if (contender->failure) {
+      answer = *contender->failure;
+    } else if (!contender->renewal) {
+      answer = ContenderPtr();
+    }
+  }
+  if (news) news->end();
+  return answer;
 }
 
 void Core::start_waiting(const ContenderPtr& contender, bool may_wait) {
@@ -359,12 +369,11 @@ void Core::send_cancel(const ContenderPtr& contender) {
 }
 
 void Core::tell_queued(const ContenderPtr& contender) {
-  if (contender->told_queued || !contender->acquire->queued()) return;
-  contender->told_queued = true;
-  if (!contender->options.on_queued) return;
-  notifier_.post([callback = contender->options.on_queued, ahead = contender->acquire->ahead()] {
-    callback(ahead);
-  });
+  if (!contender->options.on_queued || contender->queued_news) return;
+  if (!contender->acquire->queued()) return;
+  contender->queued_news = std::make_shared<QueuedNews>(contender->options.on_queued);
+  notifier_.post(
+      [news = contender->queued_news, ahead = contender->acquire->ahead()] { news->tell(ahead); });
 }
 
 // Nothing is under way any more. (A stop that is calling back now is waited for: it only posts.)
@@ -382,7 +391,7 @@ void Core::finish(const ContenderPtr& contender) {
 // To whom did not wait asleep, the answer goes when this turn is over.
 void Core::conclude(const ContenderPtr& contender) {
   if (!contender->done) return;
-  answers_.emplace_back([this, contender, held = contender->renewal.has_value()] {
+  auto answer_now = [this, contender, held = contender->renewal.has_value()] {
     Result<ContenderPtr> answer = ContenderPtr();
     if (contender->failure) {
       answer = *contender->failure;
@@ -391,7 +400,13 @@ void Core::conclude(const ContenderPtr& contender) {
     }
     const auto done = std::move(contender->done);
     done(settle(contender, std::move(answer)));
-  });
+  };
+  if (!contender->queued_news) {
+    answers_.emplace_back(std::move(answer_now));
+  } else {
+    answers_.emplace_back(
+        [news = contender->queued_news, answer = std::move(answer_now)] { news->end(answer); });
+  }
 }
 
 void Core::start_lease(const ContenderPtr& contender, const port::TicketState& state,

@@ -297,6 +297,36 @@ TEST_P(LeaseTest, ACancelledWaitLeavesTheQueue) {
   EXPECT_TRUE(is_free(bob.mutex("orders")));
 }
 
+// What the callback refers to may be gone with the wait. The first one keeps the thread that calls.
+TEST_P(LeaseTest, OnQueuedIsNotCalledWhenTheWaitIsOver) {
+  const Client alice = connect();
+  Client bob = connect();
+  Lease first = take(alice.mutex("first"));
+  const Lease second = take(alice.mutex("second"));
+  std::promise<void> in_callback;
+  std::promise<void> go_on;
+  std::atomic<bool> returned{false};
+  std::thread waiter([&] {
+    const auto got = bob.mutex("first").acquire({.on_queued = [&](std::uint32_t) {
+      in_callback.set_value();
+      go_on.get_future().wait();
+      EXPECT_FALSE(returned);
+    }});
+    returned = true;
+    EXPECT_TRUE(got) << got.error().message();
+  });
+  in_callback.get_future().wait();
+  EXPECT_TRUE(first.release());
+  std::atomic<int> calls{0};
+  const auto late =
+      bob.mutex("second").acquire({.wait = 100ms, .on_queued = [&](std::uint32_t) { ++calls; }});
+  EXPECT_TRUE(fails_with(late, Errc::kTimedOut));
+  go_on.set_value();
+  waiter.join();
+  EXPECT_TRUE(bob.close());
+  EXPECT_EQ(calls, 0);
+}
+
 // A waiter's lease is short, so that a dead one does not stand in the way for long.
 TEST_P(LeaseTest, AWaitWithoutRenewalsEndsWithAWholeLease) {
   const Client alice = connect();

@@ -23,7 +23,7 @@ class SubscriberLiveTest : public ::testing::Test {
               const std::lock_guard lock(mutex_);
               messages_.emplace_back(payload);
             },
-            [this] { ++resubscribed_; }};
+            [this] { ++resubscribed_; }, {}};
   }
   bool heard(const std::string& text) {
     return eventually([&] {
