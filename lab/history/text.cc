@@ -137,6 +137,7 @@ void write(const History& history, std::ostream& out) {
   for (const std::string& name : history.locks) out << "lock " << name << '\n';
   for (const std::string& name : history.targets) out << "target " << name << '\n';
   for (const Event& event : history.events) out << to_line(event) << '\n';
+  out << "end " << history.events.size() << '\n';
 }
 
 Error TextReader::malformed(const std::string& why) const {
@@ -176,6 +177,18 @@ Result<void> TextReader::take_event(std::string_view line) {
   return {};
 }
 
+// A history that lost its tail may look clean.
+Result<void> TextReader::take_end(std::string_view line) {
+  std::size_t events = 0;
+  if (!parse(line.substr(4), events)) return malformed("'end' without a number of events");
+  if (events != history_.events.size()) {
+    return malformed("there were " + std::to_string(events) + " events, and " +
+                     std::to_string(history_.events.size()) + " are here");
+  }
+  ended_ = true;
+  return {};
+}
+
 Result<void> TextReader::take(std::string_view line) {
   ++line_;
   if (line.empty() || line.front() == '#') return {};
@@ -189,12 +202,15 @@ Result<void> TextReader::take(std::string_view line) {
     headed_ = true;
     return {};
   }
+  if (ended_) return malformed("more after the end");
+  if (line.substr(0, 4) == "end ") return take_end(line);
   if (line.substr(0, 5) == "lock " || line.substr(0, 7) == "target ") return take_name(line);
   return take_event(line);
 }
 
 Result<History> TextReader::finish() && {
   if (!headed_) return malformed("ends before its first line");
+  if (!ended_) return malformed("cut off behind this line: there is no 'end'");
   return std::move(history_);
 }
 

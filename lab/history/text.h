@@ -5,12 +5,13 @@
 //   target redis-1
 //   1000 acquire invoke p=1 call=7 ttl=30000000000
 //   2500 acquire return p=1 call=7 outcome=granted id=0000...2a token=0.17 deadline=29000000000
+//   end 2                               how many events there were
 //
 // A line is a stamp, a kind, a phase, and fields that are not at their default. Names are on the
 // line whole, spaces included. Empty lines and lines that begin with # mean nothing.
 //
 // Guarantee: what write() wrote, read() gives back equal. read() takes nothing that it does not
-// understand entirely: the error names the line.
+// understand entirely, nor what was cut off: the error names the line.
 // Not guaranteed: that the events make sense together; that is the checker's to say.
 // Complexity: linear. TextWriter and TextReader hold one line at a time.
 // Errors: kInvalidArgument (malformed), kVersionMismatch (another version).
@@ -38,17 +39,19 @@ void write(const History& history, std::ostream& out);
 class TextReader {
  public:
   Result<void> take(std::string_view line);
-  // The history so far, when it is at least a header.
+  // The history, when it was whole.
   Result<History> finish() &&;
 
  private:
   Result<void> take_name(std::string_view line);
   Result<void> take_event(std::string_view line);
+  Result<void> take_end(std::string_view line);
   Error malformed(const std::string& why) const;
 
   History history_;
   std::size_t line_ = 0;
   bool headed_ = false;
+  bool ended_ = false;
 };
 
 Result<History> read(std::istream& in);

@@ -69,7 +69,8 @@ TEST(HistoryTextTest, WhatIsWrittenIsReadBackEqual) {
 }
 
 TEST(HistoryTextTest, EmptyLinesAndCommentsMeanNothing) {
-  Result<History> history = read_text("# a run\n\n" + kHead + "\n# here\n5 death mark p=3\n");
+  Result<History> history =
+      read_text("# a run\n\n" + kHead + "\n# here\n5 death mark p=3\nend 1\n# there\n\n");
   ASSERT_TRUE(history.has_value()) << history.error().message();
   ASSERT_EQ(history->events.size(), 1U);
   EXPECT_EQ(history->events[0].process, 3U);
@@ -107,6 +108,17 @@ TEST(HistoryTextTest, AMalformedLineIsRefusedWithItsNumber) {
     const bool second = line.find('\n') != std::string::npos;
     EXPECT_THAT(history.error().message(), HasSubstr(second ? "line 5:" : "line 4:")) << line;
   }
+}
+
+TEST(HistoryTextTest, WhatLostItsTailIsRefused) {
+  const std::string whole = kHead + "5 death mark p=3\n6 death mark p=12\nend 2\n";
+  ASSERT_TRUE(read_text(whole));
+  // Without its last line end it is whole.
+  for (std::size_t length = kHead.size(); length < whole.size() - 1; ++length) {
+    EXPECT_FALSE(read_text(whole.substr(0, length))) << whole.substr(0, length);
+  }
+  EXPECT_FALSE(read_text(kHead + "5 death mark p=3\nend 2\n"));
+  EXPECT_FALSE(read_text(whole + "7 death mark p=13\n"));
 }
 
 TEST(HistoryTextTest, OtherFilesAndVersionsAreRefused) {

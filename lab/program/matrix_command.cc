@@ -95,6 +95,9 @@ Result<Limits> limits_of(const Parsed& parsed) {
   if (minutes == 0 || minutes > kMost) {
     return Error(Errc::kInvalidArgument, "--minutes: 1 or more, at most a year");
   }
+  if (parsed.has("--rounds") && limits.rounds == 0) {
+    return Error(Errc::kInvalidArgument, "--rounds: 1 or more");
+  }
   limits.until_ns = now_ns() + static_cast<std::int64_t>(minutes) * 60'000'000'000;
   return limits;
 }
@@ -137,6 +140,10 @@ int matrix_command(const Arguments& arguments) {
   if (const auto usable = try_store(cells.front()); !usable) {
     return unusable_store("matrix", usable.error());
   }
+  const std::string out = parsed->value("--out").value_or("");
+  if (const auto usable = try_folder(parsed->value("--out")); !usable) {
+    return bad_input("matrix", usable.error().message());
+  }
   std::vector<Row> rows(cells.size());
   for (std::uint64_t round = 0; limits->rounds == 0 || round < limits->rounds; ++round) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -144,8 +151,7 @@ int matrix_command(const Arguments& arguments) {
       Scenario cell = cells[i];
       cell.seed += round;
       try {
-        rows[i].add(
-            run_and_tell(cell, parsed->has("--quiet"), parsed->value("--out").value_or("")));
+        rows[i].add(run_and_tell(cell, parsed->has("--quiet"), out));
       } catch (const Interrupted&) {
         print_table(cells, rows);
         throw;

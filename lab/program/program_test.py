@@ -67,12 +67,33 @@ class ProgramTest(unittest.TestCase):
                  "{0}50 acquire return p={1} call=1 ttl=1000000 outcome=granted id={1:032x} "
                  "token=0.{1} deadline=900000\n")
         text = "holdfast-history 1\nlock a\ntarget t\n" + grant.format(1, 1) + grant.format(2, 2)
+        status, _, said = call("check", self.file(text, "cut.txt"))
+        self.assertEqual(status, 2)
+        self.assertIn("cut off", said)
+        text += "end 4\n"
         status, said, _ = call("check", self.file(text, "history.txt"))
         self.assertEqual(status, 1, said)
         self.assertIn("V1 two-beliefs: lock 'a'", said)
         status, _, said = call("check", self.file("nonsense\n", "other.txt"))
         self.assertEqual(status, 2)
         self.assertIn("other.txt", said)
+
+    def test_what_cannot_be_kept_is_told_before_anything_runs(self):
+        calm = self.file(CALM)
+        for command in (("run", calm), ("matrix", "--store", "memory")):
+            for folder in ("/proc/x", "/dev/null", calm + "/x", ""):
+                with self.subTest(command=command[0], folder=folder):
+                    status, said, told = call(*command, "--out", folder)
+                    self.assertEqual((status, said), (2, ""))
+                    self.assertIn("nothing can be kept there", told)
+
+    def test_what_is_no_file_of_a_scenario_is_refused(self):
+        for path, why in ((self.folder.name, "is a folder"), ("/dev/zero", "longer than a scenario"),
+                          (self.file(CALM.replace('"calm"', '"../calm"', 1)), "name may have")):
+            with self.subTest(path=path):
+                status, _, told = call("run", path)
+                self.assertEqual(status, 2)
+                self.assertIn(why, told)
 
     def test_bad_input_is_told_with_what_to_do(self):
         calm = self.file(CALM)

@@ -56,10 +56,13 @@ int run_command(const Arguments& arguments) {
     }
     scenarios.push_back(std::move(*scenario));
   }
+  const std::string out = parsed->value("--out").value_or("");
+  if (const auto usable = try_folder(parsed->value("--out")); !usable) {
+    return bad_input("run", usable.error().message());
+  }
   bool fine = true;
   for (const Scenario& scenario : scenarios) {
-    const RunResult result =
-        run_and_tell(scenario, parsed->has("--quiet"), parsed->value("--out").value_or(""));
+    const RunResult result = run_and_tell(scenario, parsed->has("--quiet"), out);
     fine &= result.as_expected();
   }
   return fine ? kAsExpected : kNotAsExpected;

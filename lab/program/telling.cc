@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -84,6 +85,21 @@ Result<void> try_store(const Scenario& scenario) {
   // What it says at the end is of no interest: nothing was asked for.
   (void)client->close();
   return {};
+}
+
+Result<void> try_folder(const std::optional<std::string>& out) {
+  if (!out) return {};
+  std::error_code problem;
+  std::filesystem::create_directories(*out, problem);
+  if (!problem && ::access(out->c_str(), W_OK | X_OK) != 0) {
+    problem = std::error_code(errno, std::generic_category());
+  }
+  if (!problem && !std::filesystem::is_directory(*out, problem)) {
+    problem = std::make_error_code(std::errc::not_a_directory);
+  }
+  if (!problem) return {};
+  return Error(Errc::kInvalidArgument, "--out " + cli::in_quotes(*out) +
+                                           ": nothing can be kept there: " + problem.message());
 }
 
 std::string keep(const RunResult& result, const std::string& out) {

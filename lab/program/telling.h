@@ -1,6 +1,7 @@
 // What the program says of its runs, while they run and afterwards.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "holdfast/result.h"
@@ -30,6 +31,9 @@ void tell(const RunResult& result);
 // Whether a store that is the user's own can be used, before clients are started that would find
 // it out one by one. Errors: as of Client::connect().
 Result<void> try_store(const Scenario& scenario);
+
+// Whether runs can be kept there, before there is one to lose. None named: they can.
+Result<void> try_folder(const std::optional<std::string>& out);
 
 // The scenario and the report, in a folder of the run's own inside `out`: its path. A password in
 // the store's URL is left out. Throws.

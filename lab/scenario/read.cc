@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -17,6 +18,9 @@ namespace holdfast::lab {
 namespace {
 
 constexpr std::size_t kLongestFile = 1U << 20U;
+constexpr std::size_t kLongestName = 64;
+constexpr char kNameCharacters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 
 std::vector<std::string> split(std::string_view words) {
   std::istringstream stream{std::string(words)};
@@ -168,7 +172,15 @@ class Reader {
 void check_whole(const Scenario& scenario, const toml::table& root, Complaints& complaints) {
   const StoreSpec& store = scenario.store;
   const auto complain = [&](const std::string& what) { complaints.add(root, what); };
-  if (scenario.name.empty()) complain("name is missing: name = \"what this run is\"");
+  if (scenario.name.empty()) complain("name is missing: name = \"what-this-run-is\"");
+  // It becomes the name of a folder.
+  const bool fits = std::all_of(scenario.name.begin(), scenario.name.end(), [](char c) {
+    return std::string_view(kNameCharacters).find(c) != std::string_view::npos;
+  });
+  if (!fits || scenario.name.size() > kLongestName || scenario.name.substr(0, 1) == ".") {
+    complain("name may have letters, digits, '-', '_' and '.' (not first), and at most " +
+             std::to_string(kLongestName) + " of them");
+  }
   if (scenario.workloads.empty()) complain("there is no [[workload]]: say what the clients do");
   if (store.kind == "url" && store.url.empty()) {
     complain("url in [store] is missing: url = \"redis://127.0.0.1:6379\"");
@@ -288,11 +300,17 @@ Result<Scenario> read_scenario(const std::string& text, const std::string& file)
 }
 
 Result<Scenario> read_scenario_file(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) {
+    return Error(Errc::kInvalidArgument, cli::in_quotes(path) + " is a folder, not a scenario");
+  }
   std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text(kLongestFile + 1, '\0');  // One more shows that there is too much.
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad()) {
     return Error(Errc::kUnavailable, "cannot read the scenario " + cli::in_quotes(path));
   }
+  text.resize(static_cast<std::size_t>(file.gcount()));
   return read_scenario(text, path);
 }
 
