@@ -320,11 +320,13 @@ class SignalTest(CliCase):
     def test_every_signal_is_passed_on(self):
         for name in ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "WINCH", "ALRM", "URG"):
             with self.subTest(signal=name):
+                # Blocked first: a signal between 'ready' and a pause would wake nobody.
                 script = ("import signal, sys\n"
-                          f"signal.signal(signal.SIG{name}, lambda *_: (print('got {name}',"
-                          " flush=True), sys.exit(9)))\n"
+                          f"signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIG{name}])\n"
                           "print('ready', flush=True)\n"
-                          "while True: signal.pause()")
+                          f"signal.sigwait([signal.SIG{name}])\n"
+                          f"print('got {name}', flush=True)\n"
+                          "sys.exit(9)")
                 running = self.run_locked("job", "--", sys.executable, "-c", script)
                 self.assertEqual(running.line(), "ready")
                 running.signal(getattr(signal, "SIG" + name))
