@@ -41,6 +41,16 @@ void timestamp_getset(Play& play) {
   alice.release();
 }
 
+// The lock of bob has been freed by another: carol gets it as well, and both work.
+void join(Player& bob, Player& carol) {
+  carol.acquire(kLong, 200ms);
+  sleep_for(kWork);
+  carol.write();
+  bob.write();
+  bob.release();
+  carol.release();
+}
+
 void del_without_check(Play& play) {
   Player& alice = play.player("alice", lab::del_without_check());
   Player& bob = play.player("bob", lab::del_without_check());
@@ -51,12 +61,7 @@ void del_without_check(Play& play) {
   sleep_for(kWork);
   alice.resume();
   alice.release();
-  carol.acquire(kLong, 200ms);
-  sleep_for(kWork);
-  carol.write();
-  bob.write();
-  bob.release();
-  carol.release();
+  join(bob, carol);
 }
 
 void get_then_del(Play& play) {
@@ -71,12 +76,7 @@ void get_then_del(Play& play) {
   sleep_for(kWork);
   alice.go_on();
   alice.finish();
-  carol.acquire(kLong, 200ms);
-  sleep_for(kWork);
-  carol.write();
-  bob.write();
-  bob.release();
-  carol.release();
+  join(bob, carol);
 }
 
 void no_renewal(Play& play) {

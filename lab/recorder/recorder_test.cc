@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "src/machine/testing/dice.h"
+#include "tests/support/temp_folder.h"
 
 #include "lab/recorder/collector.h"
 
@@ -27,18 +28,12 @@ namespace {
 
 class RecorderTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string path = ::testing::TempDir() + "holdfast-recorder-XXXXXX";
-    ASSERT_NE(::mkdtemp(path.data()), nullptr);
-    folder_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   Recorder recorder(std::uint32_t process, std::uint64_t capacity) {
     return Recorder::create(folder_, process, capacity).value();
   }
 
-  std::string folder_;
+  const support::TempFolder place_{"recorder"};
+  const std::string folder_ = place_.path();
 };
 
 constexpr std::size_t kWriters = 8;

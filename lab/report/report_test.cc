@@ -1,10 +1,8 @@
 #include "lab/report/report.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -13,6 +11,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "tests/support/temp_folder.h"
 
 #include "lab/history/text.h"
 #include "lab/report/picture.h"
@@ -255,8 +255,8 @@ TEST_F(ReportTest, ARunOfNothingIsAReportToo) {
 }
 
 TEST_F(ReportTest, TheFolderHoldsAllFormsAndTheHistoryThatWasJudged) {
-  std::string folder = ::testing::TempDir() + "holdfast-report-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  std::optional<support::TempFolder> place("report");
+  const std::string folder = place->path();
   testing::Story story({"orders/42"});
   story.acquire(1, kMs, 2 * kMs, {.token = 1, .deadline = 60 * kMs, .ttl = 50 * kMs});
   const History history = story.history();
@@ -267,7 +267,7 @@ TEST_F(ReportTest, TheFolderHoldsAllFormsAndTheHistoryThatWasJudged) {
   for (const char* name : {"report.md", "report.json", "timeline.svg"}) {
     EXPECT_GT(std::filesystem::file_size(folder + "/" + name), 100u) << name;
   }
-  std::filesystem::remove_all(folder);
+  place.reset();
   const Result<void> nowhere = write_report(folder, run_);
   ASSERT_FALSE(nowhere.has_value());
   EXPECT_EQ(nowhere.error().code(), Errc::kUnavailable);

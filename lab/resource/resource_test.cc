@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/temp_folder.h"
+
 namespace holdfast::lab {
 namespace {
 
@@ -19,18 +21,9 @@ constexpr ModeKind kPermits = ModeKind::kPermits;
 
 class ResourceTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/holdfast-resource-XXXXXX";
-    ASSERT_NE(::mkdtemp(pattern), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override {
-    ::unlink(path().c_str());
-    ::rmdir(folder_.c_str());
-  }
-  std::string path() const { return folder_ + "/resource"; }
+  std::string path() const { return folder_.file("resource"); }
 
-  std::string folder_;
+  const support::TempFolder folder_{"resource"};
 };
 
 TEST_F(ResourceTest, RefusesWhatIsBelowTheHighestExclusiveToken) {

@@ -2,12 +2,11 @@
 
 #include "src/cli/config.h"
 #include "src/port/store_url.h"
+#include "tests/fuzz/secret.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::cli_secrets {
 namespace {
-
-constexpr std::string_view kSecret = "S3cr3t";
 
 // Where stores look for passwords: in front of the host, and in these options.
 bool has_secret(const port::StoreUrl& url) {
@@ -26,14 +25,7 @@ bool has_secret(const port::StoreUrl& url) {
 }  // namespace
 
 void run(std::string_view input) {
-  std::string text;
-  for (const char c : input) {
-    if (c == '$') {
-      text += kSecret;
-    } else {
-      text += c;
-    }
-  }
+  const std::string text = with_secret(input);
   const std::string shown = cli::without_secret(text);
   demand(!cli::holds_secret(text) || shown != text, "what holds a secret is not shown as it is");
   (void)cli::url_option(text, "ttl");

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "src/stores/redis/url.h"
+#include "tests/fuzz/secret.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::redis_url {
 namespace {
-
-constexpr std::string_view kSecret = "S3cr3t";
 
 void check_address(const stores::redis::RedisAddress& address) {
   demand(address.port != 0, "port 0 is refused");
@@ -29,14 +28,7 @@ bool is_password(const stores::redis::RedisAddress& address) {
 void run(std::string_view input) {
   // Options that would read the files and descriptors of whoever runs this.
   if (input.find("password_f") != input.npos || input.find('%') != input.npos) return;
-  std::string text;
-  for (const char c : input) {
-    if (c == '$') {
-      text += kSecret;
-    } else {
-      text += c;
-    }
-  }
+  const std::string text = with_secret(input);
   auto url = port::StoreUrl::parse(text);
   if (!url) return;
   const std::string shown = url->redacted();

@@ -1,14 +1,11 @@
 // A database whose rows somebody has written to by hand: operations say that it is corrupt, or go
 // on in peace.
 
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 
 #include "src/stores/sqlite/operations.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/temp_folder.h"
 
 namespace holdfast::fuzz::sqlite_rows {
 namespace {
@@ -19,21 +16,13 @@ using namespace stores::sqlite;
 class Place {
  public:
   Place() {
-    std::string folder = (std::filesystem::temp_directory_path() / "holdfast-fuzz-XXXXXX").string();
-    demand(::mkdtemp(folder.data()) != nullptr, "there is a folder");
-    folder_ = folder;
     tuning_.now = [] { return machine::Instant(machine::Duration(1000)); };
     tuning_.fast_path = false;
     tuning_.reach = 1;
-    auto opened = Database::open(folder + "/locks.db", tuning_);
+    auto opened = Database::open(folder_.file("locks.db"), tuning_);
     demand(opened.has_value(), "there is a database");
     database_ = *std::move(opened);
     run("PRAGMA synchronous = OFF");
-  }
-  ~Place() {
-    database_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
@@ -45,7 +34,7 @@ class Place {
 
  private:
   stores::SqliteTuning tuning_;
-  std::string folder_;
+  const support::TempFolder folder_{"fuzz"};
   std::unique_ptr<Database> database_;
 };
 
