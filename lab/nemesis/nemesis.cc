@@ -114,7 +114,7 @@ void Nemesis::heal_all() {
 std::uint32_t Nemesis::target_of(const Strike& strike) const {
   const std::string& kind = spec(strike).kind;
   if (kind == "starve") return kHost;
-  if (strike.slot == 0) return server_target(scenario_);
+  if (strike.slot == 0) return server_target(scenario_, strike.node);
   return is_process(kind) ? client_target(strike.slot) : link_target(scenario_, strike.slot);
 }
 
@@ -137,11 +137,16 @@ void Nemesis::mark(const Strike& strike, Phase phase) {
   recorder_.record(event);
 }
 
-void Nemesis::mark_incarnation(Phase phase) {
+// A cluster has to live with one node that does.
+bool Nemesis::store_forgets(const Strike& strike) const {
+  return nodes_of(scenario_) == 1 || spec(strike).target == "all";
+}
+
+void Nemesis::mark_incarnation(const Strike& strike, Phase phase) {
   Event event;
   event.kind = Kind::kIncarnation;
   event.phase = phase;
-  event.target = server_target(scenario_);
+  event.target = server_target(scenario_, strike.node);
   recorder_.record(event);
 }
 
@@ -151,10 +156,10 @@ void Nemesis::begin(Active& active) {
   if (kind == "clock-jump") return jump_clock(strike, spec(strike).delay);
   mark(strike, Phase::kInvoke);
   if (kind == "kill") {
-    const bool store_dies = scenario_.store.kind == "memory";
-    if (store_dies) mark_incarnation(Phase::kInvoke);
+    const bool store_dies = scenario_.topology != nullptr && scenario_.topology->one_process;
+    if (store_dies) mark_incarnation(strike, Phase::kInvoke);
     crew_.kill(strike.slot);
-    if (store_dies) mark_incarnation(Phase::kReturn);
+    if (store_dies) mark_incarnation(strike, Phase::kReturn);
   } else if (kind == "pause") {
     crew_.pause(strike.slot);
   } else if (kind == "starve") {
@@ -182,17 +187,22 @@ void Nemesis::heal(Active& active) {
   } else if (strike.slot == 0) {
     heal_server(active);
   } else {
-    for (const int fault : active.proxy_faults) rig_.link(strike.slot)->remove(fault);
+    for (const auto& [link, fault] : active.proxy_faults) link->remove(fault);
     // What has lost bytes stays silent: no TCP goes on with a gap.
-    if (kind == "blackhole" || kind == "drop-replies") rig_.link(strike.slot)->reset_all();
+    if (kind == "blackhole" || kind == "drop-replies") {
+      for (const auto& link : rig_.links(strike.slot)) link->reset_all();
+    }
   }
   mark(strike, Phase::kReturn);
 }
 
 void Nemesis::begin_on_link(Active& active) {
   const NemesisSpec& what = spec(active.strike);
-  support::FaultProxy& link = *rig_.link(active.strike.slot);
-  const auto add = [&](Fault fault) { active.proxy_faults.push_back(link.add(fault)); };
+  const auto add = [&](const Fault& fault) {
+    for (const auto& link : rig_.links(active.strike.slot)) {
+      active.proxy_faults.emplace_back(link.get(), link->add(fault));
+    }
+  };
   const auto both = [&](Fault fault) {
     fault.direction = Direction::kToServer;
     if (what.direction != "to-client") add(fault);
@@ -230,14 +240,15 @@ void Nemesis::begin_on_link(Active& active) {
 }
 
 void Nemesis::begin_on_server(Active& active) {
-  const std::string& kind = spec(active.strike).kind;
+  const Strike& strike = active.strike;
+  const std::string& kind = spec(strike).kind;
   if (kind == "server-pause") {
-    rig_.pause_server();
+    rig_.pause_server(strike.node);
   } else if (kind == "restart") {
-    rig_.stop_server(/*with_memory=*/true);
+    rig_.stop_server(strike.node, /*with_memory=*/true);
   } else if (kind == "restart-empty") {
-    mark_incarnation(Phase::kInvoke);
-    rig_.stop_server(/*with_memory=*/false);
+    if (store_forgets(strike)) mark_incarnation(strike, Phase::kInvoke);
+    rig_.stop_server(strike.node, /*with_memory=*/false);
   } else if (kind == "failover") {
     rig_.cut_replication();
   } else if (kind == "disk-full") {
@@ -246,18 +257,19 @@ void Nemesis::begin_on_server(Active& active) {
 }
 
 void Nemesis::heal_server(Active& active) {
-  const std::string& kind = spec(active.strike).kind;
+  const Strike& strike = active.strike;
+  const std::string& kind = spec(strike).kind;
   if (kind == "server-pause") {
-    rig_.resume_server();
+    rig_.resume_server(strike.node);
   } else if (kind == "restart") {
-    rig_.start_server(/*with_memory=*/true);
+    rig_.start_server(strike.node, /*with_memory=*/true);
   } else if (kind == "restart-empty") {
-    rig_.start_server(/*with_memory=*/false);
-    mark_incarnation(Phase::kReturn);
+    rig_.start_server(strike.node, /*with_memory=*/false);
+    if (store_forgets(strike)) mark_incarnation(strike, Phase::kReturn);
   } else if (kind == "failover") {
-    mark_incarnation(Phase::kInvoke);
+    mark_incarnation(strike, Phase::kInvoke);
     rig_.fail_over();
-    mark_incarnation(Phase::kReturn);
+    mark_incarnation(strike, Phase::kReturn);
   } else if (kind == "disk-full") {
     rig_.free_disk();
   }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lab/nemesis/schedule.h"
@@ -37,7 +38,7 @@ class Nemesis {
  private:
   struct Active {
     Strike strike;
-    std::vector<int> proxy_faults{};
+    std::vector<std::pair<support::FaultProxy*, int>> proxy_faults{};
     std::vector<std::unique_ptr<support::ChildProcess>> spinners{};
   };
 
@@ -51,7 +52,8 @@ class Nemesis {
   void starve(Active& active);
   void jump_clock(const Strike& strike, milliseconds shift);
   void mark(const Strike& strike, Phase phase);
-  void mark_incarnation(Phase phase);
+  bool store_forgets(const Strike& strike) const;
+  void mark_incarnation(const Strike& strike, Phase phase);
 
   const Scenario& scenario_;
   const std::string program_;

@@ -8,6 +8,8 @@
 
 #include "src/machine/testing/dice.h"
 
+#include "lab/scenario/topology.h"
+
 namespace holdfast::lab {
 namespace {
 
@@ -18,11 +20,32 @@ bool hits_server(const std::string& kind) {
          kind == "failover" || kind == "clock-jump" || kind == "disk-full" || kind == "starve";
 }
 
+bool hits_node(const std::string& kind) {
+  return kind == "server-pause" || kind == "restart" || kind == "restart-empty";
+}
+
+// Whom a strike hits.
+struct Aim {
+  std::uint32_t slot = 0;
+  std::uint32_t node = 1;
+};
+
 // Strikes with the same key exclude each other.
-std::string key_of(const std::string& kind, std::uint32_t slot) {
+std::string key_of(const std::string& kind, const Aim& aim) {
   const bool process = kind == "kill" || kind == "pause";
   const bool server = hits_server(kind) && kind != "starve" && kind != "clock-jump";
-  return (process ? "process" : server ? "server" : kind) + " " + std::to_string(slot);
+  return (process  ? "process "
+          : server ? "server "
+                   : kind + " ") +
+         std::to_string(aim.slot) + " " + std::to_string(aim.node);
+}
+
+// The number that `text` is, if it is 1 to `most`; 0: it is not.
+std::uint32_t number_in(const std::string& text, std::uint32_t most) {
+  std::uint32_t number = 0;
+  const char* end = text.data() + text.size();
+  const bool whole = std::from_chars(text.data(), end, number).ptr == end;
+  return whole && number <= most ? number : 0;
 }
 
 class Planner {
@@ -49,12 +72,12 @@ class Planner {
       if (most != 0 && done >= most) return;
       const milliseconds lasts = around(spec.lasts, dice);
       if (at + lasts > end) continue;
-      for (const std::uint32_t slot : slots(spec, dice)) {
-        milliseconds& free_at = busy_[key_of(spec.kind, slot)];
+      for (const Aim& aim : aims(spec, dice)) {
+        milliseconds& free_at = busy_[key_of(spec.kind, aim)];
         if (at < free_at) continue;
         // A little apart: what has just come back does something first.
         free_at = at + lasts + 50ms;
-        strikes_.push_back({at, lasts, index, slot});
+        strikes_.push_back({at, lasts, index, aim.slot, aim.node});
         ++done;
       }
     }
@@ -65,20 +88,22 @@ class Planner {
     return usual * 3 / 4 + milliseconds(static_cast<std::int64_t>(dice.below(half + 1)));
   }
 
-  std::vector<std::uint32_t> slots(const NemesisSpec& spec, Dice& dice) const {
-    if (hits_server(spec.kind)) return {0};
-    const auto clients = static_cast<std::uint32_t>(scenario_.clients.processes);
+  std::vector<Aim> aims(const NemesisSpec& spec, Dice& dice) const {
+    const bool server = hits_server(spec.kind);
+    // Of what there is one, there is nothing to choose.
+    if (server && !(hits_node(spec.kind) && nodes_of(scenario_) > 1)) return {{}};
+    const auto most =
+        static_cast<std::uint32_t>(server ? nodes_of(scenario_) : scenario_.clients.processes);
+    const auto aim = [&](std::uint32_t number) {
+      return server ? Aim{.slot = 0, .node = number} : Aim{.slot = number, .node = 1};
+    };
     if (spec.target == "all") {
-      std::vector<std::uint32_t> all;
-      for (std::uint32_t slot = 1; slot <= clients; ++slot) all.push_back(slot);
+      std::vector<Aim> all;
+      for (std::uint32_t number = 1; number <= most; ++number) all.push_back(aim(number));
       return all;
     }
-    std::uint32_t slot = 0;
-    const char* end = spec.target.data() + spec.target.size();
-    if (std::from_chars(spec.target.data(), end, slot).ptr == end && slot >= 1 && slot <= clients) {
-      return {slot};
-    }
-    return {1 + static_cast<std::uint32_t>(dice.below(clients))};
+    const std::uint32_t one = number_in(spec.target, most);
+    return {aim(one > 0 ? one : 1 + static_cast<std::uint32_t>(dice.below(most)))};
   }
 
   const Scenario& scenario_;
@@ -89,8 +114,8 @@ class Planner {
 }  // namespace
 
 bool exclude(const Scenario& scenario, const Strike& one, const Strike& other) {
-  return key_of(scenario.nemeses[one.nemesis].kind, one.slot) ==
-         key_of(scenario.nemeses[other.nemesis].kind, other.slot);
+  return key_of(scenario.nemeses[one.nemesis].kind, {one.slot, one.node}) ==
+         key_of(scenario.nemeses[other.nemesis].kind, {other.slot, other.node});
 }
 
 std::vector<Strike> schedule(const Scenario& scenario) { return Planner(scenario).plan(); }

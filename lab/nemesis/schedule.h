@@ -16,7 +16,8 @@ struct Strike {
   milliseconds at{};  // After the start of the run.
   milliseconds lasts{};
   std::size_t nemesis = 0;  // Index into Scenario::nemeses.
-  std::uint32_t slot = 0;   // The client; 0: the server, or the host.
+  std::uint32_t slot = 0;   // The client; 0: a server, or the host.
+  std::uint32_t node = 1;   // Which server.
 
   friend bool operator==(const Strike&, const Strike&) = default;
 };

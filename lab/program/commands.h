@@ -38,7 +38,7 @@ int bad_input(const std::string& command, const std::string& message);
 // The same, or kOwnFailure where the store is not there.
 int unusable_store(const std::string& command, const Error& error);
 
-std::string_view help_text(std::string_view command);  // Empty: no such page.
+std::string help_text(std::string_view command);  // Empty: no such page.
 std::vector<std::string> command_names();
 // SIGINT or SIGTERM, which end a run early so that nothing of it stays behind; 0: none came.
 int signal_seen();

@@ -1,6 +1,9 @@
 #include <array>
 
 #include "lab/program/commands.h"
+#include "lab/scenario/placeholders.h"
+#include "lab/scenario/topology_files.h"
+#include "lab/scenario/words.h"
 
 namespace holdfast::lab {
 namespace {
@@ -19,7 +22,7 @@ constexpr std::string_view kFront = R"(holdfast-lab - find the hole in a lock
   holdfast-lab help COMMAND         more about one of them
 
 Example
-  holdfast-lab run lab/scenarios/redis-basics.toml
+  holdfast-lab run lab/scenarios/*-basics.toml
 
 Exit status: 0 as expected; 1 not as expected; 2 bad input; 125 the lab's own failure; 128+n
 ended by signal n, with nothing left behind.
@@ -40,17 +43,21 @@ Exit status: 0 all as expected; 1 not (a violation that must not be, or one that
 and was not); 2 a scenario that cannot be read; 125 a run that failed.
 
 Example
-  holdfast-lab run --seed 7 --duration 1m --out found lab/scenarios/redis-basics.toml
+  holdfast-lab run --seed 7 --duration 1m --out found my.toml
 )";
 
-constexpr std::string_view kMatrix = R"(holdfast-lab matrix [options] --store STORE
+constexpr std::string_view kMatrix =
+    R"(holdfast-lab matrix [options] --store STORE | --topology FILE
 
 Runs every fault that can be done to the store, one cell after the other, round after round with
-other seeds, until the time is over; then prints one table. A cell that the store's page declares
-unsafe must be seen to violate there, at least once.
+other seeds, until the time is over; then prints one table. A cell that the store's topology
+declares unsafe must be seen to violate there, at least once.
 
-  --store STORE     memory, sqlite or redis: servers and files of the lab's own; or the URL of a
-                    store of yours, whose clients are killed, stopped and starved, and nothing else
+  --store STORE     {stores}: servers and files of the lab's own; or the URL
+                    of a store of yours, whose clients are killed, stopped and starved, and nothing
+                    else
+  --topology FILE   another kind of store, with servers of the lab's own: how they are started and
+                    reached (docs/guide/lab.md explains the file)
   --minutes N       how long (default 5); the round that has begun is not finished
   --rounds N        that many rounds of all cells instead
   --seed N          of the first round (default 1)
@@ -62,7 +69,7 @@ unsafe must be seen to violate there, at least once.
 Exit status: as of 'run'.
 
 Example
-  holdfast-lab matrix --store redis://127.0.0.1:6379 --minutes 10
+  holdfast-lab matrix --topology my.toml --minutes 10
 )";
 
 constexpr std::string_view kCheck = R"(holdfast-lab check [options] HISTORY...
@@ -108,9 +115,10 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-std::string_view help_text(std::string_view command) {
+std::string help_text(std::string_view command) {
   for (const Page& page : kPages) {
-    if (page.command == command) return page.text;
+    if (page.command != command) continue;
+    return filled(page.text, {{"stores", listed(shipped_topologies())}});
   }
   return {};
 }

@@ -101,7 +101,7 @@ void catch_signals() {
 
 int help_command(const Arguments& arguments) {
   const std::string page = arguments.empty() ? "" : arguments.front();
-  const std::string_view text = help_text(page);
+  const std::string text = help_text(page);
   if (text.empty()) return bad_input("", "there is no command " + cli::in_quotes(page));
   std::cout << text << std::flush;
   return std::cout ? 0 : kOwnFailure;

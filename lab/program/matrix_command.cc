@@ -8,6 +8,8 @@
 #include "lab/program/arguments.h"
 #include "lab/program/telling.h"
 #include "lab/runner/matrix.h"
+#include "lab/scenario/topology_files.h"
+#include "lab/scenario/words.h"
 
 namespace holdfast::lab {
 namespace {
@@ -102,10 +104,28 @@ Result<Limits> limits_of(const Parsed& parsed) {
   return limits;
 }
 
+Result<Scenario> store_of(const Parsed& parsed) {
+  const auto store = parsed.value("--store");
+  const auto file = parsed.value("--topology");
+  if (store.has_value() == file.has_value()) {
+    return Error(Errc::kInvalidArgument,
+                 "name the store: --store " + listed(shipped_topologies()) +
+                     ", or a URL; or the file of one of your own: --topology FILE");
+  }
+  if (store) return scenario_on(*store);
+  Result<TopologyPointer> topology = read_topology_file(*file);
+  if (!topology) return topology.error();
+  Scenario scenario;
+  scenario.store.topology = *file;
+  scenario.topology = *std::move(topology);
+  return scenario;
+}
+
 }  // namespace
 
 int matrix_command(const Arguments& arguments) {
   const auto parsed = parse(arguments, {{"--store"},
+                                        {"--topology"},
                                         {"--minutes"},
                                         {"--rounds"},
                                         {"--seed"},
@@ -117,15 +137,12 @@ int matrix_command(const Arguments& arguments) {
   if (!parsed->operands.empty()) {
     return bad_input("matrix", cli::in_quotes(parsed->operands.front()) + " is one too many");
   }
-  const auto store = parsed->value("--store");
-  if (!store) return bad_input("matrix", "name the store: --store memory, sqlite, redis, or a URL");
   const Result<Limits> limits = limits_of(*parsed);
   if (!limits) return bad_input("matrix", limits.error().message());
-  std::vector<Scenario> cells = matrix_cells(*store, limits->seed);
-  if (cells.empty()) {
-    return bad_input("matrix", "there is no store " + cli::in_quotes(*store) +
-                                   "; say memory, sqlite, redis, or a URL");
-  }
+  Result<Scenario> on = store_of(*parsed);
+  if (!on) return bad_input("matrix", on.error().message());
+  on->seed = limits->seed;
+  std::vector<Scenario> cells = matrix_cells(*on);
   if (const auto only = parsed->value("--cell")) {
     std::erase_if(cells, [&](const Scenario& cell) { return cell.name != *only; });
     if (cells.empty()) {

@@ -1,6 +1,9 @@
 """What holdfast-lab says and with which status it ends. Usage: program_test.py PROGRAM"""
 
+import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +23,37 @@ processes = 1
 [[workload]]
 kind = "contend"
 owners = 2
+"""
+
+GUIDE = os.path.join(os.path.dirname(__file__), "../../docs/guide/lab.md")
+
+
+def of_the_guide():
+    """The topology that the guide shows."""
+    with open(GUIDE, encoding="utf-8") as file:
+        return re.search(r"^```toml\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)[1]
+
+
+# Another name than that of the lab's own, and other options.
+PLUGGED = """name = "plugged"
+duration = "4s"
+calm = "2s"
+[store]
+topology = "my.toml"
+proxy = true
+[[workload]]
+kind = "contend"
+[[workload]]
+kind = "guarded"
+careful = false
+[[nemesis]]
+kind = "kill"
+every = "400ms"
+lasts = "100ms"
+[[nemesis]]
+kind = "restart"
+every = "600ms"
+lasts = "100ms"
 """
 
 
@@ -88,7 +122,7 @@ class ProgramTest(unittest.TestCase):
                     self.assertIn("nothing can be kept there", told)
 
     def test_what_is_no_file_of_a_scenario_is_refused(self):
-        for path, why in ((self.folder.name, "is a folder"), ("/dev/zero", "longer than a scenario"),
+        for path, why in ((self.folder.name, "is a folder"), ("/dev/zero", "longer than such a file"),
                           (self.file(CALM.replace('"calm"', '"../calm"', 1)), "name may have")):
             with self.subTest(path=path):
                 status, _, told = call("run", path)
@@ -108,7 +142,7 @@ class ProgramTest(unittest.TestCase):
                 (["run", "--duration", "100ms", calm], "--duration must be longer"),
                 (["run", stranger],
                  "there are: holdfast"),
-                (["matrix"], "--store memory, sqlite, redis, or a URL"),
+                (["matrix"], "--store memory, redis, sqlite, or a URL"),
                 (["matrix", "--store", "mysql"], "there is no store 'mysql'"),
                 (["matrix", "--store", "nosuch://x"], "there is no store 'nosuch:'"),
                 (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),
@@ -132,6 +166,52 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertIn("ok      calm (sqlite", said)
         self.assertTrue(os.path.exists(place))
+
+    def topology(self, text=None, name="my.toml"):
+        return self.file(text or of_the_guide(), name)
+
+    @unittest.skipUnless(shutil.which("redis-server") and shutil.which("redis-cli"),
+                         "SKIPPED: no redis-server")
+    def test_a_store_plugs_in_by_one_file(self):
+        self.topology()
+        out = os.path.join(self.folder.name, "out")
+        scenario = self.file(PLUGGED, "plugged.toml")
+        status, said, told = call("run", "-q", "--out", out, scenario)
+        if "not known" in told:
+            self.skipTest("SKIPPED: built without the Redis store")
+        self.assertEqual(status, 0, said + told)
+        self.assertRegex(said, r"ok      plugged \(my-redis \d+\.\d+\.\d+, seed 1")
+        kept = os.path.join(out, "plugged-1")
+        with open(os.path.join(kept, "report.json"), encoding="utf-8") as file:
+            faults = json.load(file)["faults"]
+        self.assertGreater(faults["kill"], 0)
+        self.assertGreater(faults["restart"], 0)
+        # What was kept needs nothing else to be run again.
+        os.remove(os.path.join(self.folder.name, "my.toml"))
+        status, said, told = call("run", "-q", os.path.join(kept, "scenario.toml"))
+        self.assertEqual(status, 0, said + told)
+
+    def test_the_matrix_has_cells_by_what_a_topology_can_do(self):
+        path = self.topology()
+        status, said, told = call("matrix", "--topology", path, "--list")
+        self.assertEqual(status, 0, told)
+        cells = said.split()
+        for cell in ("kill", "partition", "server-pause", "restart", "wiped"):
+            self.assertIn("my-redis-" + cell, cells)
+        self.assertNotIn("my-redis-clock-ahead", cells)
+        status, _, told = call("matrix", "--topology", path, "--store", "memory")
+        self.assertEqual(status, 2)
+        self.assertIn("name the store", told)
+        broken = self.topology(of_the_guide().replace("framing", "frmaing"), "z.toml")
+        status, _, told = call("matrix", "--topology", broken)
+        self.assertEqual(status, 2)
+        self.assertIn("the key 'frmaing' in [server] is not known; did you mean framing?", told)
+
+    def test_what_a_topology_needs_and_is_not_there_is_told(self):
+        path = self.topology(of_the_guide().replace("redis-server", "rediss-server"))
+        status, _, told = call("matrix", "-q", "--topology", path, "--rounds", "1")
+        self.assertEqual(status, 125)
+        self.assertIn("rediss-server of the topology 'my-redis' is not installed", told)
 
     def test_help_has_a_page_for_every_command(self):
         for command in ("run", "matrix", "check", "exhibits"):

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <utility>
@@ -76,9 +75,11 @@ void ProgressLine::clear() {
 }
 
 Result<void> try_store(const Scenario& scenario) {
-  if (scenario.store.kind != "url" || scenario.clients.subject != "holdfast") return {};
-  const std::string& options = scenario.store.options;
   const std::string& url = scenario.store.url;
+  if (scenario.topology != nullptr || url.empty() || scenario.clients.subject != "holdfast") {
+    return {};
+  }
+  const std::string& options = scenario.store.options;
   const char* mark = url.find('?') == std::string::npos ? "?" : "&";
   Result<Client> client = Client::connect(options.empty() ? url : url + mark + options);
   if (!client) return client.error();
@@ -106,13 +107,10 @@ std::string keep(const RunResult& result, const std::string& out) {
   const Scenario& scenario = result.scenario;
   const std::string folder = out + "/" + scenario.name + "-" + std::to_string(scenario.seed);
   std::filesystem::create_directories(folder);
-  const std::string file = folder + "/scenario.toml";
-  std::ofstream written(file);
   Scenario shown = scenario;
   if (cli::holds_secret(shown.store.url)) shown.store.url = cli::without_secret(shown.store.url);
-  write_scenario(shown, written);
-  if (!written.flush()) throw std::runtime_error("cannot write " + file);
-  const RunFacts facts = facts_of(result, "holdfast-lab run " + file);
+  save_scenario(shown, folder);
+  const RunFacts facts = facts_of(result, "holdfast-lab run " + folder + "/scenario.toml");
   const Result<void> done = write_report(folder, {facts, result.history, result.verdict});
   if (!done) throw std::runtime_error(done.error().message());
   return folder;

@@ -1,25 +1,9 @@
 #include "lab/rig/rig.h"
 
-#include <fcntl.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <algorithm>
+#include <filesystem>
 
-#include <cerrno>
-#include <cstring>
-#include <stdexcept>
-
-#ifdef HOLDFAST_HAVE_SQLITE
-#include <sqlite3.h>
-#endif
-
-#ifdef HOLDFAST_LAB_HAVE_REDIS
-#include "tests/support/redis_server.h"
-#else
-namespace holdfast::support {
-class RedisServer {};
-}  // namespace holdfast::support
-#endif
+#include "lab/rig/commands.h"
 
 namespace holdfast::lab {
 namespace {
@@ -27,134 +11,125 @@ namespace {
 using support::FaultProxy;
 using support::Framing;
 
-[[maybe_unused, noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
+std::vector<std::string> clock_environment(const support::ClockShift& clock) {
+  return {"LD_PRELOAD=" + support::clock_shim_library(),
+          support::clock_shim_variable(clock.path())};
+}
 
 }  // namespace
 
 Rig::Rig(const Scenario& scenario, const std::string& folder)
-    : scenario_(scenario), folder_(folder), store_(scenario.store.kind) {
-  const StoreSpec& store = scenario.store;
-  if (store.clock) clock_ = std::make_unique<support::ClockShift>();
-  if (store.kind == "redis") {
-    start_redis();
-  } else if (store.kind == "sqlite") {
-    start_sqlite();
-  } else if (store.kind == "memory") {
-    url_ = "memory:";
+    : scenario_(scenario), folder_(folder) {
+  if (scenario.topology != nullptr) {
+    start(*scenario.topology);
   } else {
-    url_ = store.url;
+    url_ = scenario.store.url;
     store_ = url_.substr(0, url_.find(':'));
   }
-  const char* mark = url_.find('?') == std::string::npos ? "?" : "&";
-  if (!store.options.empty() && !url_.empty()) url_ += mark + store.options;
 }
 
-Rig::~Rig() {
-  if (!disk_.empty()) ::umount2(disk_.c_str(), MNT_DETACH);
-}
-
-void Rig::start_sqlite() {
-  std::string place = folder_ + "/store";
-  ::mkdir(place.c_str(), 0700);
-  if (scenario_.store.disk_mb > 0) mount_disk();
-  url_ = "sqlite://" + place + "/locks.db";
-#ifdef HOLDFAST_HAVE_SQLITE
-  version_ = sqlite3_libversion();
-#endif
-  // Every client reads the wall clock of its own.
-  if (clock_) {
-    environment_ = {"LD_PRELOAD=" + support::clock_shim_library(),
-                    support::clock_shim_variable(clock_->path())};
-  }
-}
-
-void Rig::mount_disk() {
+void Rig::start(const Topology& topology) {
+  find_programs(topology);
+  store_ = topology.name;
+  version_ = version_of(topology);
   const std::string place = folder_ + "/store";
-  const std::string size = "size=" + std::to_string(scenario_.store.disk_mb) + "m";
-  if (::mount("holdfast-lab", place.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, size.c_str()) != 0) {
-    fail(std::string("disk_mb needs a file system of its own, which only root may mount: ") +
-         std::strerror(errno));
+  std::filesystem::create_directory(place);
+  if (scenario_.store.disk_mb > 0) disk_ = std::make_unique<Disk>(place, scenario_.store.disk_mb);
+  if (scenario_.store.clock) clock_ = std::make_unique<support::ClockShift>();
+  if (clock_ && topology.wall_clock == "clients") environment_ = clock_environment(*clock_);
+  if (topology.server) {
+    start_servers(topology);
+  } else {
+    url_ = filled(topology.url, {{"folder", place}});
   }
-  disk_ = place;
 }
 
-void Rig::fill_disk() {
-  const int fd = ::open((disk_ + "/ballast").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  const std::string block(4096, 'x');
-  while (fd >= 0 && ::write(fd, block.data(), block.size()) > 0) {
-  }
-  if (fd >= 0) ::close(fd);
+std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
+  const std::string name = "node-" + std::to_string(number);
+  NodeSite site{.number = number,
+                .nodes = nodes_of(scenario_),
+                .folder = folder_ + "/store/" + name,
+                .log = folder_ + "/" + name + ".log",
+                .durable = scenario_.store.durable};
+  if (clock_) site.environment = clock_environment(*clock_);
+  return std::make_unique<Node>(*scenario_.topology, std::move(site));
 }
 
-void Rig::free_disk() { ::unlink((disk_ + "/ballast").c_str()); }
-
-FaultProxy* Rig::link(std::uint32_t slot) {
-  return slot == 0 || slot > links_.size() ? nullptr : links_[slot - 1].get();
-}
-
-#ifdef HOLDFAST_LAB_HAVE_REDIS
-
-using support::RedisServer;
-
-void Rig::start_redis() {
-  if (const auto why_not = RedisServer::unavailable()) fail("no Redis server here: " + *why_not);
-  support::RedisOptions options;
-  options.appendonly = scenario_.store.appendonly;
-  if (clock_) options.clock_shift_file = clock_->path();
-  server_ = std::make_unique<RedisServer>(options);
-  for (const int part : server_->version()) {
-    version_ += (version_.empty() ? "" : ".") + std::to_string(part);
+void Rig::start_servers(const Topology& topology) {
+  std::string peers;
+  for (std::int64_t number = 1; number <= nodes_of(scenario_); ++number) {
+    nodes_.push_back(make_node(number));
+    peers += (peers.empty() ? "" : topology.server->between_peers) + nodes_.back()->as_peer();
   }
-  if (scenario_.store.replica) {
-    replica_ = std::make_unique<RedisServer>();
-    replication_ = std::make_unique<FaultProxy>(
-        support::ProxyOptions{.server_port = server_->port(), .framing = Framing::kRaw});
-    replica_->must({"REPLICAOF", "127.0.0.1", std::to_string(replication_->port())});
-    if (!replica_->eventually([](RedisServer& server) {
-          return server.info("replication", "master_link_status") == "up";
-        })) {
-      fail("the replica does not find its primary");
+  // None of a cluster is ready before most of them run.
+  for (const auto& node : nodes_) {
+    node->introduce(peers);
+    node->launch();
+  }
+  for (const auto& node : nodes_) node->await_ready();
+  if (scenario_.store.replica) start_replica(topology);
+  const Framing framing = topology.server->framing == "resp" ? Framing::kResp : Framing::kRaw;
+  for (std::int64_t i = 0; scenario_.store.proxy && i < scenario_.clients.processes; ++i) {
+    Links& links = links_.emplace_back();
+    for (const auto& node : nodes_) {
+      links.push_back(std::make_unique<FaultProxy>(
+          support::ProxyOptions{.server_port = node->port(), .framing = framing}));
     }
   }
-  for (std::int64_t i = 0; scenario_.store.proxy && i < scenario_.clients.processes; ++i) {
-    links_.push_back(std::make_unique<FaultProxy>(
-        support::ProxyOptions{.server_port = server_->port(), .framing = Framing::kResp}));
-  }
-  url_ = redis_url(server_->port());
 }
 
-std::string Rig::redis_url(std::uint16_t port) const {
-  RedisServer::UrlOptions options;
-  options.port = port;
-  return server_->url(options);
+void Rig::start_replica(const Topology& topology) {
+  const ReplicaSpec& spec = *topology.replica;
+  replica_ = make_node(nodes_of(scenario_) + 1);
+  replica_->start();
+  replication_ = std::make_unique<FaultProxy>(
+      support::ProxyOptions{.server_port = nodes_.front()->port(), .framing = Framing::kRaw});
+  replica_->run(spec.follow, {{"primary_port", std::to_string(replication_->port())}});
+  if (!spec.caught_up.empty()) replica_->await(spec.caught_up);
+}
+
+std::string Rig::url_through(const Ports& ports) const {
+  std::string hosts;
+  for (const std::uint16_t port : ports) {
+    hosts += (hosts.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
+  }
+  return filled(scenario_.topology->url,
+                {{"port", std::to_string(ports.front())}, {"hosts", hosts}});
 }
 
 std::vector<std::string> Rig::urls(std::uint32_t slot) const {
-  if (url_.empty()) return {};
-  if (slot == 0 || slot > links_.size()) return {url_};
-  const std::string& options = scenario_.store.options;
-  return {redis_url(links_[slot - 1]->port()) + (options.empty() ? "" : "?" + options)};
-}
-
-void Rig::pause_server() { server_->pause(); }
-void Rig::resume_server() { server_->resume(); }
-
-void Rig::stop_server(bool with_memory) {
-  if (!with_memory || scenario_.store.appendonly) {
-    server_->kill9();
-    return;
-  }
-  // Now it writes everything out when it is told to end.
-  server_->config_set("save", "3600 1");
-  server_->terminate();
-}
-
-void Rig::start_server(bool with_memory) {
-  if (with_memory) {
-    server_->start();
+  Ports ports;
+  if (slot > 0 && slot <= links_.size()) {
+    for (const auto& link : links(slot)) ports.push_back(link->port());
   } else {
-    server_->restart(support::Memory::kLost);
+    for (const auto& node : nodes_) ports.push_back(node->port());
   }
+  std::string url = ports.empty() ? url_ : url_through(ports);
+  if (url.empty()) return {};
+  const std::string& options = scenario_.store.options;
+  if (!options.empty()) url += (url.find('?') == url.npos ? "?" : "&") + options;
+  return {url};
+}
+
+void Rig::stop_server(std::uint32_t node, bool with_memory) {
+  Node& server = *nodes_.at(node - 1);
+  const bool on_disk = scenario_.store.durable || scenario_.topology->server->keeps_everything();
+  if (!with_memory || on_disk) {
+    server.kill();
+  } else {
+    server.end();
+  }
+}
+
+void Rig::start_server(std::uint32_t node, bool with_memory) {
+  Node& server = *nodes_.at(node - 1);
+  if (!with_memory) server.forget();
+  server.launch();
+  // None of a cluster is ready while too many of the others are not there.
+  const bool complete =
+      std::all_of(nodes_.begin(), nodes_.end(), [](const auto& each) { return each->works(); });
+  if (!complete) return;
+  for (const auto& each : nodes_) each->await_ready();
 }
 
 void Rig::cut_replication() {
@@ -163,28 +138,12 @@ void Rig::cut_replication() {
 }
 
 void Rig::fail_over() {
-  server_->kill9();
-  replica_->must({"REPLICAOF", "NO", "ONE"});
-  for (const auto& link : links_) {
-    link->retarget(replica_->port());
-    link->reset_all();
+  nodes_.front()->kill();
+  replica_->run(scenario_.topology->replica->promote);
+  for (const Links& links : links_) {
+    links.front()->retarget(replica_->port());
+    links.front()->reset_all();
   }
 }
-
-#else
-
-void Rig::start_redis() { fail("this holdfast-lab was built without hiredis: no Redis servers"); }
-std::string Rig::redis_url(std::uint16_t) const { return {}; }
-std::vector<std::string> Rig::urls(std::uint32_t) const {
-  return url_.empty() ? std::vector<std::string>{} : std::vector{url_};
-}
-void Rig::pause_server() {}
-void Rig::resume_server() {}
-void Rig::stop_server(bool) {}
-void Rig::start_server(bool) {}
-void Rig::cut_replication() {}
-void Rig::fail_over() {}
-
-#endif
 
 }  // namespace holdfast::lab

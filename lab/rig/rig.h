@@ -1,4 +1,4 @@
-// What a run's clients stand on: the store, its servers and the ways to them.
+// What a run's clients stand on: the store, its servers and the ways to them, as the topology says.
 //
 // Thread-safety: one thread at a time.
 // Ownership: all of it goes with the object; nothing is left on the host. A store of kind `url` is
@@ -14,11 +14,9 @@
 #include "tests/support/clock_shift.h"
 #include "tests/support/fault_proxy.h"
 
-#include "lab/scenario/scenario.h"
-
-namespace holdfast::support {
-class RedisServer;
-}
+#include "lab/rig/disk.h"
+#include "lab/rig/node.h"
+#include "lab/scenario/topology.h"
 
 namespace holdfast::lab {
 
@@ -26,52 +24,55 @@ class Rig {
  public:
   // `folder` is the run's own.
   Rig(const Scenario& scenario, const std::string& folder);
-  ~Rig();
-  Rig(const Rig&) = delete;
-  Rig& operator=(const Rig&) = delete;
 
   // For the client in this slot (1, 2, ...).
   std::vector<std::string> urls(std::uint32_t slot) const;
   // NAME=value for every client.
   const std::vector<std::string>& client_environment() const { return environment_; }
 
-  // Null where there is none.
-  support::FaultProxy* link(std::uint32_t slot);
+  // The ways of the client in this slot, one to each node. Empty: there are no proxies.
+  using Links = std::vector<std::unique_ptr<support::FaultProxy>>;
+  const Links& links(std::uint32_t slot) const { return links_.at(slot - 1); }
   support::ClockShift* clock() { return clock_.get(); }
 
-  void pause_server();
-  void resume_server();
+  // `node`: 1, 2, ...
+  void pause_server(std::uint32_t node) { nodes_.at(node - 1)->pause(); }
+  void resume_server(std::uint32_t node) { nodes_.at(node - 1)->resume(); }
   // With memory: what it knew when it ended, it knows when it has started.
-  void stop_server(bool with_memory);
-  void start_server(bool with_memory);
+  void stop_server(std::uint32_t node, bool with_memory);
+  // Returns when the store is ready again, unless other nodes do not run.
+  void start_server(std::uint32_t node, bool with_memory);
   // The primary is killed with what it had not told its replica, which takes over.
   void cut_replication();
   void fail_over();
-  void fill_disk();
-  void free_disk();
+  void fill_disk() { disk_->fill(); }
+  void free_disk() { disk_->make_room(); }
 
-  // For people: "redis", "7.0.15"; of a store of the user's the scheme.
+  // For people: "etcd", "3.4.23"; of a store of the user's the scheme.
   const std::string& store() const { return store_; }
   const std::string& version() const { return version_; }
 
  private:
-  void start_redis();
-  void start_sqlite();
-  void mount_disk();
-  std::string redis_url(std::uint16_t port) const;
+  using Ports = std::vector<std::uint16_t>;
+
+  void start(const Topology& topology);
+  void start_servers(const Topology& topology);
+  void start_replica(const Topology& topology);
+  std::unique_ptr<Node> make_node(std::int64_t number) const;
+  std::string url_through(const Ports& ports) const;
 
   const Scenario& scenario_;
   const std::string folder_;
-  std::string url_;
+  std::string url_;  // Where there are no servers of the lab's own.
   std::string store_;
   std::string version_;
   std::vector<std::string> environment_;
-  std::string disk_;  // Mounted here; empty: none.
+  std::unique_ptr<Disk> disk_;
   std::unique_ptr<support::ClockShift> clock_;
-  std::unique_ptr<support::RedisServer> server_;
-  std::unique_ptr<support::RedisServer> replica_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::unique_ptr<Node> replica_;
   std::unique_ptr<support::FaultProxy> replication_;
-  std::vector<std::unique_ptr<support::FaultProxy>> links_;  // By slot, from 1 on.
+  std::vector<Links> links_;  // By slot, from 1 on.
 };
 
 }  // namespace holdfast::lab

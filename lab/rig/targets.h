@@ -5,28 +5,33 @@
 #include <string>
 #include <vector>
 
-#include "lab/scenario/scenario.h"
+#include "lab/scenario/topology.h"
 
 namespace holdfast::lab {
 
-// 0: the host. 1 to n: the clients by slot; then their ways to the store; then two servers.
+// 0: the host. 1 to n: the clients by slot; then their ways to the store; then the servers, a
+// replica last.
 inline constexpr std::uint32_t kHost = 0;
 inline std::uint32_t client_target(std::uint32_t slot) { return slot; }
 inline std::uint32_t link_target(const Scenario& scenario, std::uint32_t slot) {
   return static_cast<std::uint32_t>(scenario.clients.processes) + slot;
 }
-inline std::uint32_t server_target(const Scenario& scenario, std::uint32_t server = 1) {
-  return 2 * static_cast<std::uint32_t>(scenario.clients.processes) + server;
+inline std::uint32_t server_target(const Scenario& scenario, std::uint32_t node = 1) {
+  return 2 * static_cast<std::uint32_t>(scenario.clients.processes) + node;
 }
 
 inline std::vector<std::string> target_names(const Scenario& scenario) {
   const std::int64_t clients = scenario.clients.processes;
+  const std::int64_t nodes = nodes_of(scenario);
+  const auto numbered = [](const std::string& what, std::int64_t number) {
+    return what + " " + std::to_string(number);
+  };
   std::vector<std::string> names = {"host"};
-  for (std::int64_t i = 1; i <= clients; ++i) names.push_back("client " + std::to_string(i));
-  for (std::int64_t i = 1; i <= clients; ++i)
-    names.push_back("link of client " + std::to_string(i));
-  names.emplace_back(scenario.store.kind == "redis" ? "server 1" : "store");
-  if (scenario.store.replica) names.emplace_back("server 2");
+  for (std::int64_t i = 1; i <= clients; ++i) names.push_back(numbered("client", i));
+  for (std::int64_t i = 1; i <= clients; ++i) names.push_back(numbered("link of client", i));
+  for (std::int64_t i = 1; i <= nodes; ++i) names.push_back(numbered("server", i));
+  if (nodes == 0) names.emplace_back("store");
+  if (scenario.store.replica) names.push_back(numbered("server", nodes + 1));
   return names;
 }
 

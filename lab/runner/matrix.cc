@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lab/scenario/topology.h"
+
 namespace holdfast::lab {
 namespace {
 
@@ -49,33 +51,49 @@ NemesisSpec often(const std::string& kind, milliseconds every, milliseconds last
   return spec;
 }
 
+std::vector<WorkloadSpec> work_named(const std::string& name, bool one_process) {
+  if (name == "believers") return believers();
+  return name == "keepers" ? keepers() : mixed(one_process);
+}
+
 class Cells {
  public:
-  Cells(StoreSpec store, std::uint64_t seed) : store_(std::move(store)), seed_(seed) {}
+  explicit Cells(const Scenario& on) : on_(on), name_(on.store.kind) {
+    const Topology* topology = on.topology.get();
+    if (topology == nullptr) return;
+    name_ = topology->name;
+    one_process_ = topology->one_process;
+    on_.store.proxy = topology->has_proxies();
+  }
 
   Scenario& add(const std::string& name, Nemeses nemeses) {
-    Scenario& cell = cells_.emplace_back();
-    cell.name = store_.kind + "-" + name;
-    cell.seed = seed_;
-    cell.store = store_;
-    cell.clients.processes = store_.kind == "memory" ? 1 : 4;
-    cell.workloads = mixed(store_.kind == "memory");
+    Scenario& cell = cells_.emplace_back(on_);
+    cell.name = name_ + "-" + name;
+    cell.clients.processes = one_process_ ? 1 : 4;
+    cell.workloads = mixed(one_process_);
     cell.nemeses = std::move(nemeses);
     return cell;
   }
-  Scenario& add_unsafe(const std::string& name, Nemeses nemeses) {
-    Scenario& cell = add(name, std::move(nemeses));
-    cell.duration = 20s;
-    cell.workloads = believers();
-    cell.expect[static_cast<std::size_t>(Class::kV1)] = Expected::kMust;
-    return cell;
+
+  // Takes the place of one of its name.
+  void add(const Cell& own) {
+    Scenario cell = own.what;
+    cell.name = name_ + "-" + own.what.name;
+    std::erase_if(cells_, [&](const Scenario& other) { return other.name == cell.name; });
+    cell.seed = on_.seed;
+    cell.topology = on_.topology;
+    cell.store.kind = on_.store.kind;
+    cell.store.topology = on_.store.topology;
+    if (cell.workloads.empty()) cell.workloads = work_named(own.work, one_process_);
+    cells_.push_back(std::move(cell));
   }
 
   std::vector<Scenario> take() && { return std::move(cells_); }
 
  private:
-  const StoreSpec store_;
-  const std::uint64_t seed_;
+  Scenario on_;
+  std::string name_;
+  bool one_process_ = false;
   std::vector<Scenario> cells_;
 };
 
@@ -87,22 +105,27 @@ void add_clients_faults(Cells& cells) {
   cells.add("starve", {often("starve", 3s, 1s)}).workloads = keepers();
 }
 
-void add_sqlite(Cells& cells) {
+// A client's wall clock must not matter.
+void add_clients_clock(Cells& cells, bool with_chaos) {
   NemesisSpec ahead = often("clock-jump", 3s, 1s);
   ahead.delay = 1h;
   NemesisSpec back = ahead;
   back.first = 2s;
   back.delay = -1h;
   cells.add("clock", {ahead, back, often("kill", 2s, 200ms)}).store.clock = true;
+  if (!with_chaos) return;
   Scenario& chaos = cells.add("chaos", {often("kill", 1s, 200ms), often("pause", 700ms, 1300ms),
                                         ahead, back, often("starve", 4s, 500ms)});
   chaos.duration = 24s;
   chaos.store.clock = true;
+}
+
+void add_disk(Cells& cells) {
   if (::geteuid() != 0) return;
   cells.add("disk-full", {often("disk-full", 2s, 1s), often("kill", 2s, 200ms)}).store.disk_mb = 4;
 }
 
-void add_redis(Cells& cells) {
+void add_network(Cells& cells) {
   NemesisSpec to_server = often("partition", 1500ms, 800ms);
   to_server.direction = "to-server";
   NemesisSpec to_client = to_server;
@@ -128,43 +151,52 @@ void add_redis(Cells& cells) {
   cells.add("reset", {often("reset", 600ms, 300ms)});
   cells.add("kill-pause-partition", {often("kill", 1s, 200ms), often("pause", 1500ms, 1500ms),
                                      often("partition", 1500ms, 1200ms)});
-  cells.add("server-pause", {often("server-pause", 2s, 700ms)});
-  Scenario& restart = cells.add("restart", {often("restart", 3s, 300ms)});
-  restart.store.appendonly = true;
-  Scenario& chaos = cells.add(
-      "chaos",
-      {often("kill", 1500ms, 200ms), often("pause", 1s, 1300ms), often("partition", 2s, 1200ms),
-       often("hold", 1500ms, 1s), often("duplicate", 1s, 400ms), often("drop-replies", 2s, 500ms),
-       often("reset", 1s, 300ms), often("server-pause", 3s, 700ms), often("restart", 4s, 300ms)});
+}
+
+// `prefix`: of a size that is not the usual one.
+void add_servers(Cells& cells, const Topology& topology, const std::string& prefix,
+                 std::int64_t nodes) {
+  const bool durable = !topology.server->durable.empty();
+  const auto with = [&](Scenario& cell, bool restarts) {
+    cell.store.nodes = nodes;
+    cell.store.durable = restarts && durable;
+  };
+  with(cells.add(prefix + "server-pause", {often("server-pause", 2s, 700ms)}), false);
+  const bool restarts = topology.can_restart(durable);
+  if (restarts) with(cells.add(prefix + "restart", {often("restart", 3s, 300ms)}), true);
+  Nemeses all = {often("kill", 1500ms, 200ms),   often("pause", 1s, 1300ms),
+                 often("partition", 2s, 1200ms), often("hold", 1500ms, 1s),
+                 often("duplicate", 1s, 400ms),  often("drop-replies", 2s, 500ms),
+                 often("reset", 1s, 300ms),      often("server-pause", 3s, 700ms)};
+  if (restarts) all.push_back(often("restart", 4s, 300ms));
+  Scenario& chaos = cells.add(prefix + "chaos", std::move(all));
   chaos.duration = 24s;
-  chaos.store.appendonly = true;
-  cells.add_unsafe("restart-empty", {often("restart-empty", 2500ms, 50ms)});
-  NemesisSpec failover = often("failover", 10s, 4s);
-  failover.first = 2s;
-  cells.add_unsafe("failover", {failover}).store.replica = true;
-  NemesisSpec ahead = often("clock-jump", 4s, 2s);
-  ahead.delay = 5s;
-  cells.add_unsafe("clock-ahead", {ahead}).store.clock = true;
+  with(chaos, restarts);
+}
+
+void add_what_it_can(Cells& cells, const Topology& topology) {
+  if (topology.has_proxies()) add_network(cells);
+  if (topology.server) {
+    const std::vector<std::int64_t>& sizes = topology.server->nodes;
+    add_servers(cells, topology, "", 0);
+    for (std::size_t i = 1; i < sizes.size(); ++i) {
+      const std::string prefix = std::to_string(sizes[i]) + "-nodes-";
+      cells.add(prefix + "kill-pause", {often("kill", 1s, 200ms), often("pause", 500ms, 1300ms)})
+          .store.nodes = sizes[i];
+      add_servers(cells, topology, prefix, sizes[i]);
+    }
+  }
+  if (topology.wall_clock == "clients") add_clients_clock(cells, !topology.server);
+  if (topology.disk) add_disk(cells);
+  for (const Cell& own : topology.cells) cells.add(own);
 }
 
 }  // namespace
 
-std::vector<Scenario> matrix_cells(const std::string& wanted, std::uint64_t seed) {
-  // Of the memory store every process has its own, whatever the name.
-  const std::string store = wanted.rfind("memory:", 0) == 0 ? "memory" : wanted;
-  StoreSpec spec;
-  spec.kind = store;
-  if (store.find(':') != std::string::npos) {
-    spec.kind = "url";
-    spec.url = store;
-  } else if (store != "memory" && store != "sqlite" && store != "redis") {
-    return {};
-  }
-  spec.proxy = store == "redis";
-  Cells cells(spec, seed);
+std::vector<Scenario> matrix_cells(const Scenario& on) {
+  Cells cells(on);
   add_clients_faults(cells);
-  if (store == "sqlite") add_sqlite(cells);
-  if (store == "redis") add_redis(cells);
+  if (on.topology != nullptr) add_what_it_can(cells, *on.topology);
   return std::move(cells).take();
 }
 

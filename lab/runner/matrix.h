@@ -1,15 +1,16 @@
 // The cells of the matrix: for a store, every fault that can be done to it, as scenarios.
+//
+// Every store has those of its clients' faults; what its topology can do adds others, and so do the
+// topology's own cells, which replace what has their name.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "lab/scenario/scenario.h"
 
 namespace holdfast::lab {
 
-// `store`: memory, sqlite, redis, or the URL of a store that is somebody else's. What only root can
-// do is left out for others. Empty: no such store.
-std::vector<Scenario> matrix_cells(const std::string& store, std::uint64_t seed);
+// `on` says which store, and the seed. What only root can do is left out for others.
+std::vector<Scenario> matrix_cells(const Scenario& on);
 
 }  // namespace holdfast::lab

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <fstream>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -43,13 +42,6 @@ std::string lock_prefix() {
   return text;
 }
 
-void put_scenario(const Scenario& scenario, const std::string& folder) {
-  std::ofstream file(scenario_file(folder));
-  write_scenario(scenario, file);
-  file.close();
-  if (!file) throw std::runtime_error("cannot write into " + folder);
-}
-
 // For the marks of all faults, and of stalls.
 std::uint64_t room_for(const Scenario& scenario) { return 20'000 + 8 * schedule(scenario).size(); }
 
@@ -74,7 +66,7 @@ class Run {
         resource_(taken(
             Resource::create(resource_file(folder_.path()),
                              static_cast<std::uint32_t>(lock_names(scenario, prefix_).size())))) {
-    put_scenario(scenario, folder_.path());
+    save_scenario(scenario, folder_.path());
   }
 
   RunResult go() {

@@ -9,12 +9,22 @@
 #include "lab/runner/matrix.h"
 #include "lab/scenario/fields.h"
 #include "lab/scenario/files.h"
+#include "lab/scenario/topology_files.h"
 #include "lab/workload/workload.h"
 
 namespace holdfast::lab {
 namespace {
 
 const std::string kWork = "[[workload]]\nkind = \"contend\"\n";
+const std::string kOnMemory =
+    "name = \"a\"\n[store]\nkind = \"memory\"\n[clients]\nprocesses = 1\n";
+
+std::vector<Scenario> cells_of(const std::string& store, std::uint64_t seed) {
+  Result<Scenario> on = scenario_on(store);
+  EXPECT_TRUE(on) << store;
+  on->seed = seed;
+  return matrix_cells(*on);
+}
 
 std::string complaint_of(const std::string& text) {
   const Result<Scenario> scenario = read_scenario(text, "x.toml");
@@ -30,7 +40,7 @@ std::string written(const Scenario& scenario) {
 TEST(ScenarioTest, WhatWasWrittenIsReadBackEqual) {
   std::size_t looked_at = 0;
   for (const std::string store : {"memory", "sqlite", "redis", "redis://:se%22cret@h:1/2?a=b"}) {
-    for (const Scenario& cell : matrix_cells(store, 7)) {
+    for (const Scenario& cell : cells_of(store, 7)) {
       const Result<Scenario> back = read_scenario(written(cell), "cell.toml");
       ASSERT_TRUE(back) << back.error().message();
       EXPECT_EQ(written(*back), written(cell));
@@ -41,7 +51,7 @@ TEST(ScenarioTest, WhatWasWrittenIsReadBackEqual) {
 }
 
 TEST(ScenarioTest, TextSurvivesQuotesAndControlCharacters) {
-  Scenario scenario = matrix_cells("memory", 1).front();
+  Scenario scenario = cells_of("memory", 1).front();
   scenario.about = "a \"b\" \\ c\n\td\x7f \xc3\xa4";
   const Result<Scenario> back = read_scenario(written(scenario), "cell.toml");
   ASSERT_TRUE(back) << back.error().message();
@@ -69,17 +79,32 @@ TEST(ScenarioTest, AComplaintNamesFileLineKeyAndWhatToDo) {
             "x.toml:4: owners in [[workload]] must be 1 to 64");
   EXPECT_EQ(complaint_of("name = \"a\"\n" + kWork + "ttl = 5\n"),
             "x.toml:4: ttl in [[workload]] must be a duration like \"250ms\" or \"2s\"");
-  EXPECT_EQ(complaint_of("name = \"a\"\n" + kWork + "[expect]\nV1 = \"mst\"\n"),
-            "x.toml:5: V1 in [expect] is 'mst' (did you mean must?); it may be: none, must, may");
+  EXPECT_EQ(complaint_of(kOnMemory + kWork + "[expect]\nV1 = \"mst\"\n"),
+            "x.toml:9: V1 in [expect] is 'mst' (did you mean must?); it may be: none, must, may");
   EXPECT_NE(complaint_of("name = a").find("x.toml:1: not TOML: "), std::string::npos);
+}
+
+TEST(ScenarioTest, TheStoreIsNamedOnceAndIsKnown) {
+  const auto with = [](const std::string& store) {
+    return complaint_of("name = \"a\"\n[store]\n" + store + "\n" + kWork);
+  };
+  const std::string kinds = "it may be: memory, redis, sqlite, url, none";
+  EXPECT_EQ(with(""), "x.toml:2: kind in [store] is missing; " + kinds +
+                          "; or name the file of a topology: topology = \"my.toml\"");
+  EXPECT_EQ(with("kind = \"reddis\""),
+            "x.toml:3: kind in [store] is 'reddis' (did you mean redis?); " + kinds);
+  EXPECT_EQ(with("kind = \"redis\"\ntopology = \"x\""),
+            "x.toml:2: kind and topology in [store] do not go together: say one of them");
+  EXPECT_EQ(with("topology = \"no-such.toml\""),
+            "x.toml:2: cannot read the topology 'no-such.toml'");
 }
 
 TEST(ScenarioTest, WhatDoesNotFitTogetherIsRefused) {
   const auto with = [](const std::string& rest) {
     return complaint_of("name = \"a\"\n" + rest + kWork);
   };
-  EXPECT_NE(complaint_of("name = \"a\"\n").find("there is no [[workload]]"), std::string::npos);
-  EXPECT_NE(with("[store]\nkind = \"memory\"\n").find("one process"), std::string::npos);
+  EXPECT_NE(complaint_of(kOnMemory).find("there is no [[workload]]"), std::string::npos);
+  EXPECT_NE(with("[store]\nkind = \"memory\"\n").find("processes = 1"), std::string::npos);
   EXPECT_NE(with("[store]\nkind = \"url\"\n").find("url in [store] is missing"), std::string::npos);
   const std::string redis = "[store]\nkind = \"redis\"\n";
   for (const std::string kind : {"partition", "failover", "clock-jump", "disk-full"}) {
@@ -89,11 +114,48 @@ TEST(ScenarioTest, WhatDoesNotFitTogetherIsRefused) {
   }
 }
 
+TEST(ScenarioTest, AFaultHitsSomebodyWhoIsThere) {
+  const auto with = [](const std::string& target) {
+    return complaint_of(kOnMemory + kWork + "[[nemesis]]\nkind = \"pause\"\ntarget = \"" + target +
+                        "\"\n");
+  };
+  for (const std::string target : {"any", "all", "1"}) EXPECT_EQ(with(target), "it was taken");
+  for (const std::string target : {"", "0", "2", "1x", "server", "-1"}) {
+    EXPECT_EQ(with(target), "x.toml:1: target in [[nemesis]] is '" + target +
+                                "'; it may be: any, all, or a number from 1 to 1");
+  }
+}
+
+TEST(ScenarioTest, WhatATopologyCannotDoIsRefusedWithWhatIsMissing) {
+  const auto with = [](const std::string& store, const std::string& nemesis) {
+    return complaint_of("name = \"a\"\n[store]\n" + store +
+                        (nemesis.empty() ? "" : "[[nemesis]]\nkind = \"" + nemesis + "\"\n") +
+                        kWork);
+  };
+  const std::string sqlite = "kind = \"sqlite\"\n";
+  const std::string redis = "kind = \"redis\"\n";
+  EXPECT_EQ(with(sqlite, "restart"),
+            "x.toml:1: the nemesis restart needs a server of the lab's own, which the topology "
+            "'sqlite' has not");
+  EXPECT_EQ(with(redis, "partition"),
+            "x.toml:1: the nemesis partition needs proxy = true in [store]");
+  EXPECT_EQ(with(sqlite + "replica = true\n", ""),
+            "x.toml:1: replica in [store] needs a [replica], which the topology 'sqlite' has not");
+  EXPECT_EQ(with(redis + "disk_mb = 4\n", ""),
+            "x.toml:1: disk_mb in [store] needs disk = true, which the topology 'redis' has not");
+  EXPECT_EQ(with(redis + "nodes = 3\n", ""),
+            "x.toml:1: nodes in [store] is 3, which is not among nodes in [server] of the topology "
+            "'redis'");
+  EXPECT_EQ(with("kind = \"url\"\nurl = \"redis://h\"\n", "server-pause"),
+            "x.toml:1: the nemesis server-pause needs a server of the lab's own, which a store of "
+            "yours has not");
+}
+
 TEST(ScheduleTest, IsTheSameForTheSameSeedAndAnotherForAnother) {
-  for (const Scenario& cell : matrix_cells("redis", 3)) {
+  for (const Scenario& cell : cells_of("redis", 3)) {
     EXPECT_EQ(schedule(cell), schedule(cell)) << cell.name;
   }
-  Scenario cell = matrix_cells("redis", 3).at(3);
+  Scenario cell = cells_of("redis", 3).at(3);
   const std::vector<Strike> first = schedule(cell);
   cell.seed = 4;
   EXPECT_NE(schedule(cell), first);
@@ -102,7 +164,7 @@ TEST(ScheduleTest, IsTheSameForTheSameSeedAndAnotherForAnother) {
 TEST(ScheduleTest, HealsBeforeTheCalmAndNeverHitsOneProcessTwiceAtOnce) {
   std::size_t looked_at = 0;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    for (const Scenario& cell : matrix_cells("redis", seed)) {
+    for (const Scenario& cell : cells_of("redis", seed)) {
       std::map<std::tuple<std::string, std::uint32_t>, milliseconds> free_at;
       for (const Strike& strike : schedule(cell)) {
         const std::string& kind = cell.nemeses[strike.nemesis].kind;
@@ -119,7 +181,7 @@ TEST(ScheduleTest, HealsBeforeTheCalmAndNeverHitsOneProcessTwiceAtOnce) {
 
 TEST(PaceTest, ReservesWhatALongRunMayUseAndNoMore) {
   constexpr std::int64_t kSecond = 1'000'000'000;
-  for (const Scenario& cell : matrix_cells("redis", 1)) {
+  for (const Scenario& cell : cells_of("redis", 1)) {
     const Pace brief = Pace::of(cell, 0, 14 * kSecond);
     const Pace day = Pace::of(cell, 0, 86'400 * kSecond);
     EXPECT_LT(brief.room, day.room) << cell.name;
@@ -132,7 +194,7 @@ TEST(PaceTest, ReservesWhatALongRunMayUseAndNoMore) {
 
 TEST(ScheduleTest, EveryCellButTheCalmOneStrikes) {
   for (const std::string store : {"memory", "sqlite", "redis"}) {
-    for (const Scenario& cell : matrix_cells(store, 1)) {
+    for (const Scenario& cell : cells_of(store, 1)) {
       EXPECT_EQ(schedule(cell).empty(), cell.nemeses.empty()) << cell.name;
     }
   }

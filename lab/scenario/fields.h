@@ -1,10 +1,12 @@
-// Every key of a scenario file, once: `visit(key, field, rule)` is called for each in its order.
+// Every key of a scenario file and of a topology file, once: `visit(key, field, rule)` is called
+// for each in its order.
 #pragma once
 
 #include <limits>
 #include <string_view>
 
 #include "lab/scenario/scenario.h"
+#include "lab/scenario/topology.h"
 
 namespace holdfast::lab {
 
@@ -21,8 +23,11 @@ struct Span {
   milliseconds most = 100h;
 };
 struct Any {};
+struct KindOfStore {};  // store_kinds()
+// May hold placeholders; a list of words is a command, or more arguments of one.
+struct Template {};
+struct Names {};  // Of placeholders.
 
-inline constexpr OneOf kStoreKinds{"memory sqlite redis url none"};
 inline constexpr OneOf kWorkloadKinds{
     "contend readers-writers permits nested multi long-hold guarded election"};
 inline constexpr OneOf kNemesisKinds{
@@ -31,14 +36,16 @@ inline constexpr OneOf kNemesisKinds{
 
 template <typename Visitor>
 void fields(Visitor& visit, StoreSpec& store) {
-  visit("kind", store.kind, kStoreKinds);
+  visit("kind", store.kind, KindOfStore{});
+  visit("topology", store.topology, Any{});
   visit("url", store.url, Any{});
   visit("options", store.options, Any{});
   visit("proxy", store.proxy, Any{});
   visit("replica", store.replica, Any{});
   visit("clock", store.clock, Any{});
-  visit("appendonly", store.appendonly, Any{});
+  visit("durable", store.durable, Any{});
   visit("disk_mb", store.disk_mb, Range{0, 1024});
+  visit("nodes", store.nodes, Range{0, 9});
 }
 
 template <typename Visitor>
@@ -101,5 +108,50 @@ void check_fields(Visitor& visit, Scenario& scenario) {
 }
 
 inline constexpr OneOf kExpectations{"none must may"};
+
+// Topology files. The tables in them are read one by one.
+template <typename Visitor>
+void fields(Visitor& visit, Topology& topology) {
+  visit("name", topology.name, Any{});
+  visit("about", topology.about, Any{});
+  visit("url", topology.url, Template{});
+  visit("version", topology.version, Any{});
+  visit("version_function", topology.version_function, Any{});
+  visit("wall_clock", topology.wall_clock, OneOf{"none server clients"});
+  visit("one_process", topology.one_process, Any{});
+  visit("disk", topology.disk, Any{});
+}
+
+template <typename Visitor>
+void fields(Visitor& visit, ServerSpec& server) {
+  visit("command", server.command, Template{});
+  visit("ready", server.ready, Template{});
+  visit("patience", server.patience, Span{100ms, 10min});
+  visit("ports", server.ports, Names{});
+  visit("nodes", server.nodes, Range{1, 9});
+  visit("peer", server.peer, Template{});
+  visit("between_peers", server.between_peers, Any{});
+  visit("framing", server.framing, OneOf{"raw resp"});
+  visit("keeps", server.keeps, OneOf{"nothing everything"});
+  visit("durable", server.durable, Template{});
+  visit("save", server.save, Template{});
+}
+
+template <typename Visitor>
+void fields(Visitor& visit, ReplicaSpec& replica) {
+  visit("follow", replica.follow, Template{});
+  visit("caught_up", replica.caught_up, Template{});
+  visit("promote", replica.promote, Template{});
+}
+
+// Of a [[cell]], besides of the tables of a scenario.
+template <typename Visitor>
+void fields(Visitor& visit, Cell& cell) {
+  visit("name", cell.what.name, Any{});
+  visit("about", cell.what.about, Any{});
+  visit("duration", cell.what.duration, Span{100ms, 24h});
+  visit("calm", cell.what.calm, Span{});
+  visit("work", cell.work, OneOf{"mixed believers keepers"});
+}
 
 }  // namespace holdfast::lab

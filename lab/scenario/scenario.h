@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,15 +19,19 @@ namespace holdfast::lab {
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
+struct Topology;
+
 struct StoreSpec {
-  std::string kind = "memory";  // memory, sqlite, redis, url, none.
-  std::string url{};            // Of kind url: the user's own store; it is not touched otherwise.
-  std::string options{};        // Behind the '?' of the store's URL.
-  bool proxy = false;           // redis: each client process reaches it through a proxy of its own.
-  bool replica = false;         // redis: a second server replicates the first.
-  bool clock = false;           // The wall clock can jump: of the server, or of sqlite's clients.
-  bool appendonly = false;      // redis: what it was told is on its disk.
-  std::int64_t disk_mb = 0;     // sqlite: on a file system of its own, so small (root only).
+  std::string kind{};        // A topology that comes with the lab; or url, or none.
+  std::string topology{};    // Or the file of one of the user's own, as seen from the scenario's.
+  std::string url{};         // Of kind url: the user's own store; it is not touched otherwise.
+  std::string options{};     // Behind the '?' of the store's URL.
+  bool proxy = false;        // Each client process reaches the servers through proxies of its own.
+  bool replica = false;      // A second server follows the first.
+  bool clock = false;        // The wall clock that the store reads can jump.
+  bool durable = false;      // What the server was told is on its disk.
+  std::int64_t disk_mb = 0;  // Its files are on a disk of their own, so small (root only).
+  std::int64_t nodes = 0;    // Servers; 0: as many as the topology has by itself.
 };
 
 struct ClientSpec {
@@ -56,7 +61,7 @@ struct WorkloadSpec {
 
 struct NemesisSpec {
   std::string kind{};
-  std::string target = "any";      // any, all, server, or a number: client 2.
+  std::string target = "any";      // any, all, or a number: client 2; of servers: node 2.
   std::string direction = "both";  // partition, blackhole, delay: both, to-server, to-client.
   std::string at{};                // kill, pause: at this point of the subject, not by the clock.
   milliseconds first = 500ms;
@@ -74,6 +79,7 @@ struct Scenario {
   milliseconds duration = 14s;
   milliseconds calm = 7s;  // At the end nothing is broken, and all must move again.
   StoreSpec store{};
+  std::shared_ptr<const Topology> topology{};  // What `store` names; null: kind url, or none.
   ClientSpec clients{};
   std::vector<WorkloadSpec> workloads{};
   std::vector<NemesisSpec> nemeses{};

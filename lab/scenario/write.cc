@@ -1,4 +1,6 @@
+#include <fstream>
 #include <ostream>
+#include <stdexcept>
 #include <string_view>
 
 #include "lab/scenario/fields.h"
@@ -76,6 +78,19 @@ void write_scenario(const Scenario& scenario, std::ostream& out) {
   for (std::size_t i = 0; i < kClasses; ++i) {
     out << kClassKeys[i] << " = \"" << kWords[static_cast<std::size_t>(copy.expect[i])] << "\"\n";
   }
+}
+
+void save_scenario(const Scenario& scenario, const std::string& folder) {
+  Scenario saved = scenario;
+  if (!saved.store.topology.empty()) {
+    saved.store.topology = "topology.toml";
+    std::ofstream file(folder + "/" + saved.store.topology);
+    file << saved.topology->text;
+    if (!file.flush()) throw std::runtime_error("cannot write into " + folder);
+  }
+  std::ofstream file(folder + "/scenario.toml");
+  write_scenario(saved, file);
+  if (!file.flush()) throw std::runtime_error("cannot write into " + folder);
 }
 
 }  // namespace holdfast::lab

@@ -1,8 +1,8 @@
 """The manners of this tree that a machine can see. Usage: check_tidy.py ROOT
 
-Lines to 100 columns, functions to 70 lines, files to 700; every _test.cc is registered; one H1 per
-markdown file and no dead relative link; no leftover; no path of somebody's machine and no address of
-a package mirror.
+Lines to 100 columns, functions to 70 lines, files to 700; every _test.cc is registered; the lab
+names no kind of store; one H1 per markdown file and no dead relative link; no leftover; no path of
+somebody's machine and no address of a package mirror.
 """
 
 import re
@@ -104,6 +104,17 @@ def check_markdown(path, text, exists):
     return problems
 
 
+def check_store_names(path, text, stores):
+    """The lab's own C++ knows no kind of store: that is what topology files are for."""
+    folders = ("rig", "scenario", "runner", "nemesis", "program")
+    if not path.startswith(tuple(f"lab/{folder}/" for folder in folders)) or "_test." in path:
+        return []
+    code = source_tree.strip_comments(text)
+    return [f"{path}: names the store '{store}', which only lab/topologies may do"
+            for store in stores
+            if re.search(rf'"{store}"|\b{store}[:_/\d]|\b{store.capitalize()}[A-Z]', code)]
+
+
 def check_registered(path, list_text):
     """`list_text`: the CMakeLists.txt in charge of the file, or None."""
     if list_text is not None and re.search(rf"(?<![\w]){re.escape(Path(path).name)}\b", list_text):
@@ -120,6 +131,7 @@ def nearest_list(root, path):
 
 def check_tree(root):
     problems, looked_at = [], 0
+    stores = [file.stem for file in (root / "lab/topologies").glob("*.toml")]
     for path in source_tree.files(root, TEXT, plain_names=True):
         looked_at += 1
         text, name = source_tree.read(root / path), str(path)
@@ -127,7 +139,7 @@ def check_tree(root):
         problems += check_words(name, lines) + check_whitespace(name, lines)
         if name.endswith(CODE):
             problems += check_columns(name, lines) + check_size(name, lines)
-            problems += check_functions(name, text)
+            problems += check_functions(name, text) + check_store_names(name, text, stores)
         if name.endswith("_test.cc"):
             problems += check_registered(name, nearest_list(root, path))
         if name.endswith(".md"):

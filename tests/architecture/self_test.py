@@ -113,6 +113,17 @@ class TidyTest(unittest.TestCase):
             self.assertTrue(check_tidy.check_words("x.cc", [line]), line)
         self.assertFalse(check_tidy.check_words("x.cc", ["/var/lib/x", "src/worker/x", "$HOME/x"]))
 
+    def test_kinds_of_stores_in_the_lab(self):
+        def check(code, path="lab/rig/x.cc"):
+            return check_tidy.check_store_names(path, code, ["memory", "redis"])
+        for code in ('if (kind == "redis")', "redis_url(1)", "RedisServer s;", 'say("memory:")',
+                     "redis6 = 1;"):
+            self.assertTrue(check(code), code)
+        for code in ("// redis: one server", "bool with_memory;", '"reddish"'):
+            self.assertFalse(check(code), code)
+        self.assertFalse(check('"redis"', "lab/exhibits/x.cc"))
+        self.assertFalse(check('"redis"', "lab/runner/scenario_test.cc"))
+
     def test_an_unregistered_test_is_caught(self):
         self.assertTrue(check_tidy.check_registered("src/a/b_test.cc", "TESTS ab_test.cc"))
         self.assertTrue(check_tidy.check_registered("src/a/b_test.cc", None))

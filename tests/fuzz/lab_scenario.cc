@@ -15,10 +15,20 @@ std::string written(const lab::Scenario& scenario) {
   return out.str();
 }
 
+// Nothing outside of the input is read.
+Result<lab::TopologyPointer> open_topology(const std::string& path) {
+  if (path.size() % 2 == 1) return Error(Errc::kUnavailable, "file.toml is not there");
+  return lab::shipped_topology("redis");
+}
+
+Result<lab::Scenario> read(const std::string& text) {
+  return lab::read_scenario(text, "file.toml", open_topology);
+}
+
 }  // namespace
 
 void run(std::string_view input) {
-  const auto scenario = lab::read_scenario(std::string(input), "file.toml");
+  const auto scenario = read(std::string(input));
   if (!scenario) {
     demand(scenario.error().code() == Errc::kInvalidArgument, "a scenario is refused as invalid");
     demand(scenario.error().message().find("file.toml") != std::string::npos, "it names the file");
@@ -29,7 +39,7 @@ void run(std::string_view input) {
          "there is time for harm before the calm");
   demand(scenario->clients.processes >= 1 && scenario->clients.processes <= 64, "somebody works");
   const std::string text = written(*scenario);
-  const auto again = lab::read_scenario(text, "again.toml");
+  const auto again = read(text);
   demand(again.has_value(), "what was written is read");
   demand(written(*again) == text, "and is the same");
 }

@@ -1,0 +1,82 @@
+// One server of a store, started, told of its peers, stopped and killed as its topology says.
+//
+// Guarantee: its ports are its own as long as the object lives, over restarts; the process ends
+// with the object, or with this program, however that ends.
+// Not guaranteed: that it dies with its folder's file system, or that a command of the topology
+// means what it says.
+//
+// Thread-safety: one thread at a time.
+// Ownership: the topology must outlive it.
+// Blocking: await_ready() as long as the topology's patience; other calls for support::kPatience.
+// Errors: std::runtime_error, with the end of what the server or the command has said.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/child_process.h"
+#include "tests/support/loopback.h"
+
+#include "lab/scenario/placeholders.h"
+#include "lab/scenario/topology.h"
+
+namespace holdfast::lab {
+
+struct NodeSite {
+  std::int64_t number = 1;  // Of so many:
+  std::int64_t nodes = 1;
+  std::string folder{};  // Its own, for its data.
+  std::string log{};     // A file beside it.
+  bool durable = false;
+  std::vector<std::string> environment{};
+};
+
+class Node {
+ public:
+  Node(const Topology& topology, NodeSite site);
+
+  std::uint16_t port() const { return ports_.at("port").number(); }
+  // What every node is told of this one.
+  std::string as_peer() const { return filled(spec().peer, values_); }
+  void introduce(const std::string& peers) { values_["peers"] = peers; }
+
+  void launch();
+  void await_ready();
+  void start() {
+    launch();
+    await_ready();
+  }
+  bool running() { return process_ != nullptr && process_->running(); }
+  // Neither ended nor stopped.
+  bool works() { return running() && !paused_; }
+  void pause();
+  void resume();
+  void kill() { process_->kill9(); }
+  // In good order: what it knows is on its disk.
+  void end();
+  // Its data are gone. It must not run.
+  void forget();
+
+  // Runs it to its end, which must be 0.
+  void run(const Words& command, const Values& more = {}) const;
+  // Again and again, until it ends with 0, but not longer than the topology's patience.
+  void await(const Words& command) const;
+
+ private:
+  const ServerSpec& spec() const { return *topology_.server; }
+  bool is_ready(std::string& why_not) const;
+  void write_files() const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  const Topology& topology_;
+  const NodeSite site_;
+  std::map<std::string, support::ReservedPort> ports_;
+  Values values_;
+  std::unique_ptr<support::ChildProcess> process_;
+  bool paused_ = false;
+};
+
+}  // namespace holdfast::lab

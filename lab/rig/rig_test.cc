@@ -1,0 +1,171 @@
+#include "lab/rig/rig.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temp_folder.h"
+
+#include "lab/rig/targets.h"
+#include "lab/scenario/topology_files.h"
+
+namespace holdfast::lab {
+namespace {
+
+// No server at all: it tells what it was told, and stays.
+constexpr char kTeller[] =
+    "name = \"teller\"\nurl = \"x://{hosts}/{port}\"\n"
+    "version = [\"echo\", \"2 Teller v=7.0.15 of 1.2.3.\"]\n[server]\n"
+    "command = [\"sh\", \"-c\", \"echo $$ {node}/{nodes} {port} {peers} $* >{folder}/told; "
+    "exec sleep 1000\", \"sh\"]\n"
+    "ready = [\"test\", \"-s\", \"{folder}/told\"]\n"
+    "nodes = [1, 3]\nports = [\"peer_port\"]\npeer = \"{node}={peer_port}\"\n"
+    "durable = [\"--on-disk\"]\nsave = [\"touch\", \"{folder}/saved\"]\n"
+    "[server.files]\n\"s.cfg\" = \"port {port}\"\n";
+
+Scenario on(const std::string& topology, std::int64_t nodes = 1) {
+  Scenario scenario;
+  auto read = read_topology(topology, "t.toml");
+  EXPECT_TRUE(read) << read.error().message();
+  scenario.topology = *read;
+  scenario.store.nodes = nodes;
+  scenario.store.proxy = true;
+  scenario.clients.processes = 2;
+  return scenario;
+}
+
+std::string what_is_wrong_with(const std::string& topology) {
+  const support::TempFolder folder("rig");
+  const Scenario scenario = on(topology, 0);
+  try {
+    const Rig rig(scenario, folder.path());
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "it was built";
+}
+
+class RigTest : public testing::Test {
+ protected:
+  std::string file(int node, const std::string& name) const {
+    return folder_.path() + "/store/node-" + std::to_string(node) + "/" + name;
+  }
+  // The words of what the teller was told.
+  std::vector<std::string> told(int node) const {
+    std::ifstream stream(file(node, "told"));
+    return {std::istream_iterator<std::string>(stream), {}};
+  }
+  bool exists(int node, const std::string& name) const {
+    return std::filesystem::exists(file(node, name));
+  }
+
+  support::TempFolder folder_{"rig"};
+};
+
+TEST_F(RigTest, NodesAreToldOfEachOtherAndClientsOfTheWaysToAll) {
+  const Scenario scenario = on(kTeller, 3);
+  Rig rig(scenario, folder_.path());
+  const std::vector<std::string> second = told(2);
+  ASSERT_EQ(second.size(), 4U);
+  EXPECT_EQ(second[1], "2/3");
+  EXPECT_EQ(second[3].substr(0, 2), "1=");
+  EXPECT_NE(second[3].find(",3="), std::string::npos);
+  EXPECT_EQ(told(3)[3], second[3]);
+  std::ifstream config(file(2, "s.cfg"));
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(config), {}), "port " + second[2]);
+
+  ASSERT_EQ(rig.links(1).size(), 3U);
+  const auto port = [&](std::size_t node) { return std::to_string(rig.links(1)[node]->port()); };
+  EXPECT_EQ(rig.urls(1).at(0), "x://127.0.0.1:" + port(0) + ",127.0.0.1:" + port(1) +
+                                   ",127.0.0.1:" + port(2) + "/" + port(0));
+  EXPECT_NE(rig.urls(2), rig.urls(1));
+  EXPECT_EQ(rig.store(), "teller");
+  EXPECT_EQ(rig.version(), "7.0.15");
+  EXPECT_EQ(target_names(scenario).back(), "server 3");
+}
+
+TEST_F(RigTest, ARestartKeepsOrLosesWhatTheServerKnew) {
+  Scenario scenario = on(kTeller);
+  Rig rig(scenario, folder_.path());
+  const std::string first = told(1).at(0);
+  rig.stop_server(1, /*with_memory=*/true);
+  EXPECT_TRUE(exists(1, "saved"));
+  std::filesystem::remove(file(1, "told"));  // What makes it ready.
+  rig.start_server(1, /*with_memory=*/true);
+  EXPECT_TRUE(exists(1, "saved"));
+  EXPECT_NE(told(1).at(0), first);
+  rig.stop_server(1, /*with_memory=*/false);
+  rig.start_server(1, /*with_memory=*/false);
+  EXPECT_FALSE(exists(1, "saved"));
+}
+
+TEST_F(RigTest, ADurableServerIsToldSoAndIsKilledWithoutAWord) {
+  Scenario scenario = on(kTeller);
+  scenario.store.durable = true;
+  Rig rig(scenario, folder_.path());
+  EXPECT_EQ(told(1).at(4), "--on-disk");
+  rig.stop_server(1, /*with_memory=*/true);
+  EXPECT_FALSE(exists(1, "saved"));
+}
+
+TEST_F(RigTest, ANodeThatStartsIsNotWaitedForWhileOthersCannotAnswer) {
+  std::string topology = kTeller;
+  const std::string save = "save =";
+  topology.insert(topology.find(save), "patience = \"500ms\"\n");
+  const Scenario scenario = on(topology, 3);
+  Rig rig(scenario, folder_.path());
+  rig.stop_server(1, /*with_memory=*/false);
+  rig.pause_server(2);
+  std::filesystem::remove(file(2, "told"));  // What makes it ready.
+  rig.start_server(1, /*with_memory=*/false);
+  rig.resume_server(2);
+  rig.stop_server(1, /*with_memory=*/false);
+  EXPECT_THROW(rig.start_server(1, /*with_memory=*/false), std::runtime_error);
+}
+
+TEST_F(RigTest, NothingIsLeftRunning) {
+  const Scenario scenario = on(kTeller, 3);
+  std::vector<pid_t> pids;
+  {
+    const Rig rig(scenario, folder_.path());
+    for (const int node : {1, 2, 3}) pids.push_back(std::stoi(told(node).at(0)));
+    for (const pid_t pid : pids) EXPECT_EQ(::kill(pid, 0), 0);
+  }
+  for (const pid_t pid : pids) EXPECT_NE(::kill(pid, 0), 0);
+}
+
+TEST(RigStartTest, SaysWhatIsNotInstalledAndWhatTheServerSaid) {
+  const auto with = [](const std::string& server) {
+    return what_is_wrong_with("name = \"x\"\nurl = \"x://{port}\"\n[server]\n" + server);
+  };
+  EXPECT_EQ(with("command = [\"no-such-server\", \"{port}\"]\n"),
+            "no-such-server of the topology 'x' is not installed: there is no such program in PATH "
+            "(HOLDFAST_NO_SUCH_SERVER may name another)");
+  EXPECT_EQ(with("command = [\"sh\", \"-c\", \"echo no luck; exit 3\", \"{port}\"]\n"),
+            "the server of the topology 'x' ended with 3 instead of starting; it said:\nno luck\n");
+  EXPECT_EQ(with("command = [\"sh\", \"-c\", \"echo deaf; exec sleep 1000\", \"{port}\"]\n"
+                 "patience = \"200ms\"\n"),
+            "the server of the topology 'x' does not get ready: it accepts no connection; it "
+            "said:\ndeaf\n");
+  const std::string asks = with(
+      "command = [\"sleep\", \"1000\", \"{port}\"]\npatience = \"200ms\"\n"
+      "ready = [\"sh\", \"-c\", \"echo not yet; exit 1\"]\n");
+  EXPECT_NE(asks.find("not yet"), std::string::npos) << asks;
+}
+
+TEST(RigStartTest, AVariableMayNameAnotherProgram) {
+  ::setenv("HOLDFAST_SOME_SERVER_2", "env A=b sh", 1);
+  EXPECT_EQ(what_is_wrong_with(
+                "name = \"x\"\nurl = \"x://{port}\"\n[server]\n"
+                "command = [\"some-server-2\", \"-c\", \"echo $A; exit 3\", \"{port}\"]\n"),
+            "the server of the topology 'x' ended with 3 instead of starting; it said:\nb\n");
+  ::unsetenv("HOLDFAST_SOME_SERVER_2");
+}
+
+}  // namespace
+}  // namespace holdfast::lab

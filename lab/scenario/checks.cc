@@ -1,0 +1,233 @@
+#include "lab/scenario/checks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <system_error>
+
+#include "src/cli/text.h"
+
+#include "lab/scenario/fields.h"
+#include "lab/scenario/placeholders.h"
+#include "lab/scenario/words.h"
+
+namespace holdfast::lab {
+namespace {
+
+constexpr std::size_t kLongestName = 64;
+constexpr std::size_t kLongestOfTopology = 31;  // A cell's whole name is two such, and a dash.
+constexpr char kNameCharacters[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+constexpr std::string_view kOfLinks =
+    "partition blackhole loss delay hold duplicate reorder drop-replies split reset";
+constexpr std::string_view kOfServers = "server-pause restart restart-empty";
+
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
+         name.find_first_not_of(kNameCharacters) == name.npos;
+}
+
+bool is_among(const std::string& word, std::string_view words) {
+  const std::vector<std::string> all = split_words(words);
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+std::string called(const Topology* topology) {
+  return topology == nullptr ? "a store of yours"
+                             : "the topology " + cli::in_quotes(topology->name);
+}
+
+bool is_number(const std::string& text, std::int64_t most) {
+  std::int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ec == std::errc{} && read.ptr == end && number >= 1 && number <= most;
+}
+
+// What [store] asks for and the topology does not have.
+void check_store(const Scenario& scenario, const Topology* topology, const Complain& complain) {
+  const StoreSpec& store = scenario.store;
+  const ServerSpec* server = topology != nullptr && topology->server ? &*topology->server : nullptr;
+  const auto needs = [&](bool asked, bool has, const std::string& key, const std::string& what) {
+    if (!asked || has) return;
+    complain(key + " in [store] needs " + what + ", which " + called(topology) + " has not");
+  };
+  needs(store.proxy, server != nullptr, "proxy", "servers of the lab's own");
+  needs(store.replica, topology != nullptr && topology->replica, "replica", "a [replica]");
+  needs(store.clock, topology != nullptr && topology->wall_clock != "none", "clock",
+        "a wall_clock");
+  needs(store.durable,
+        server != nullptr && (server->keeps_everything() || !server->durable.empty()), "durable",
+        "durable in [server]");
+  needs(store.disk_mb > 0, topology != nullptr && topology->disk, "disk_mb", "disk = true");
+  if (store.kind == "url" && store.url.empty()) {
+    complain("url in [store] is missing: url = \"scheme://host:port\"");
+  }
+  if (store.replica && server != nullptr &&
+      (store.nodes > 0 ? store.nodes : topology->usual_nodes()) > 1) {
+    complain("replica in [store] is for a store of one node");
+  }
+  if (store.nodes == 0) return;
+  needs(true, server != nullptr, "nodes", "servers of the lab's own");
+  if (server == nullptr) return;
+  const std::vector<std::int64_t>& sizes = server->nodes;
+  if (sizes.empty() ? store.nodes != 1
+                    : std::find(sizes.begin(), sizes.end(), store.nodes) == sizes.end()) {
+    complain("nodes in [store] is " + std::to_string(store.nodes) +
+             ", which is not among nodes in " + "[server] of " + called(topology));
+  }
+}
+
+void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Topology* topology,
+                   const Complain& complain) {
+  const std::string who = "the nemesis " + nemesis.kind + " needs ";
+  const bool has_server = topology != nullptr && topology->server;
+  const std::string none = ", which " + called(topology) + " has not";
+  if (nemesis.kind.empty()) {
+    complain("kind in [[nemesis]] is missing; it may be: " +
+             listed(split_words(kNemesisKinds.words)));
+  }
+  if (is_among(nemesis.kind, kOfLinks) && !store.proxy) {
+    complain(who + "proxy = true in [store]" +
+             (has_server ? "" : ", and that servers of the lab's own" + none));
+  }
+  if (is_among(nemesis.kind, kOfServers) && !has_server) {
+    complain(who + "a server of the lab's own" + none);
+  }
+  if (nemesis.kind == "restart" && has_server && !topology->can_restart(store.durable)) {
+    complain(who +
+             "a server that keeps what it knew: durable = true in [store], or save or keeps " +
+             "in [server] of " + called(topology));
+  }
+  if (nemesis.kind == "failover" && !(store.replica && store.proxy)) {
+    complain(who + "replica = true and proxy = true in [store]" +
+             (topology != nullptr && topology->replica ? "" : ", and that a [replica]" + none));
+  }
+  if (nemesis.kind == "clock-jump" && !store.clock) {
+    complain(who + "clock = true in [store]");
+  }
+  if (nemesis.kind == "disk-full" && store.disk_mb == 0) {
+    complain(who + "disk_mb in [store]");
+  }
+}
+
+void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const Topology* topology,
+                  const Complain& complain) {
+  const StoreSpec& store = scenario.store;
+  const bool of_servers = is_among(nemesis.kind, kOfServers) && topology != nullptr;
+  const std::int64_t most = !of_servers       ? scenario.clients.processes
+                            : store.nodes > 0 ? store.nodes
+                                              : topology->usual_nodes();
+  const std::string& target = nemesis.target;
+  if (target == "any" || target == "all" || is_number(target, most)) return;
+  complain("target in [[nemesis]] is " + cli::in_quotes(cli::shortened(target)) +
+           "; it may be: any, all, or a number from 1 to " + std::to_string(most));
+}
+
+void check_on(const Scenario& scenario, const Topology* topology, const Complain& complain) {
+  check_store(scenario, topology, complain);
+  if (topology != nullptr && topology->one_process && scenario.clients.processes != 1) {
+    complain("every process of " + called(topology) +
+             " has a store of its own: processes = 1 in [clients], and owners in [[workload]]");
+  }
+  if (scenario.clients.subject.empty()) complain("subject in [clients] is empty");
+  if (scenario.calm >= scenario.duration) complain("calm must be shorter than duration");
+  for (const WorkloadSpec& work : scenario.workloads) {
+    if ((work.kind == "nested" || work.kind == "multi") && work.depth > work.locks) {
+      complain("depth in [[workload]] must not be more than its locks");
+    }
+  }
+  for (const NemesisSpec& nemesis : scenario.nemeses) {
+    check_nemesis(nemesis, scenario.store, topology, complain);
+    check_target(nemesis, scenario, topology, complain);
+  }
+}
+
+// Whether somebody tells the server where to listen.
+bool port_is_told(const ServerSpec& server) {
+  std::vector<std::string> texts = server.command;
+  for (const auto& [name, text] : server.files) texts.push_back(text);
+  return std::any_of(texts.begin(), texts.end(), [](const std::string& text) {
+    const std::vector<std::string> found = placeholders(text);
+    return std::find(found.begin(), found.end(), "port") != found.end();
+  });
+}
+
+void check_server(const Topology& topology, const ServerSpec& server, const Complain& complain) {
+  if (server.command.empty()) complain("command in [server] is missing: [\"program\", \"{port}\"]");
+  if (!port_is_told(server)) {
+    complain("nobody tells the server where to listen: {port} in command, or in [server.files]");
+  }
+  for (const auto& [name, text] : server.files) {
+    if (!is_file_name(name)) {
+      complain(cli::in_quotes(cli::shortened(name)) + " in [server.files] is no name of a file");
+    }
+  }
+  const std::vector<std::string> told = placeholders(topology.url);
+  if (std::none_of(told.begin(), told.end(),
+                   [](const std::string& name) { return name == "port" || name == "hosts"; })) {
+    complain("url does not say where the server is: {port}, or {hosts} for all nodes");
+  }
+  const bool one = server.nodes.empty() || server.nodes == std::vector<std::int64_t>{1};
+  if (!one && server.peer.empty()) {
+    complain("peer in [server] is missing: what each of the nodes is told of the others");
+  }
+  const std::set<std::string> names(server.ports.begin(), server.ports.end());
+  if (names.size() != server.ports.size()) complain("ports in [server] has a name twice");
+}
+
+void check_name(const std::string& name, const Complain& complain) {
+  if (name.empty()) return complain("name is missing: name = \"what-this-is\"");
+  if (is_file_name(name)) return;
+  complain("name may have letters, digits, '-', '_' and '.' (not first), and at most " +
+           std::to_string(kLongestName) + " of them");
+}
+
+void check_short_name(const std::string& name, const Complain& complain) {
+  check_name(name, complain);
+  if (name.size() <= kLongestOfTopology) return;
+  complain("name must not be longer than " + std::to_string(kLongestOfTopology) + " letters");
+}
+
+}  // namespace
+
+std::int64_t nodes_of(const Scenario& scenario) {
+  if (scenario.topology == nullptr) return 0;
+  return scenario.store.nodes > 0 ? scenario.store.nodes : scenario.topology->usual_nodes();
+}
+
+void check_scenario(const Scenario& scenario, const Complain& complain) {
+  check_name(scenario.name, complain);
+  if (scenario.workloads.empty()) complain("there is no [[workload]]: say what the clients do");
+  check_on(scenario, scenario.topology.get(), complain);
+}
+
+void check_topology(const Topology& topology, const Complain& complain) {
+  check_short_name(topology.name, complain);
+  if (topology.url.empty()) complain("url is missing: what clients are given to find the store");
+  if (topology.server) check_server(topology, *topology.server, complain);
+  if (topology.replica && !topology.server) complain("[replica] needs a [server]");
+  if (topology.replica && (topology.replica->follow.empty() || topology.replica->promote.empty())) {
+    complain("[replica] needs follow and promote");
+  }
+  if (topology.one_process && topology.server) {
+    complain("one_process is for a store without a [server]");
+  }
+  if (topology.wall_clock == "server" && !topology.server) {
+    complain("wall_clock is \"server\", and there is no [server]");
+  }
+  if (!topology.version.empty() && !topology.version_function.empty()) {
+    complain("version and version_function do not go together: say one of them");
+  }
+}
+
+void check_cell(const Cell& cell, const Topology& topology, const Complain& complain) {
+  check_short_name(cell.what.name, complain);
+  const StoreSpec& store = cell.what.store;
+  if (!store.kind.empty() || !store.topology.empty() || !store.url.empty()) {
+    complain("kind, topology and url are not for [cell.store]: a cell is run on its own topology");
+  }
+  check_on(cell.what, &topology, complain);
+}
+
+}  // namespace holdfast::lab
