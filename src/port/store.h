@@ -131,8 +131,11 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual void on_push(const Push& push) = 0;
-  // Pushes may have been lost: whoever waits should ask.
+  // Pushes may have been lost: whoever waits or holds should ask.
   virtual void on_pushes_missed() {}
+  // Pushes arrive from now on: whoever holds by a request from before should ask. (A store lets
+  // nobody wait before.)
+  virtual void on_pushes_begin() {}
   // What the operator should know: a line for the log, with the store's name.
   virtual void on_alarm(std::string line) { static_cast<void>(line); }
 };

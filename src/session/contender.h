@@ -59,6 +59,7 @@ class Contender {
   port::Token token;
   Duration ttl{};
   std::int64_t wall_minus_boot_at_send = 0;  // Of the request that is under way.
+  std::uint64_t pushes_missed_at_send = 0;   // How often before the first request.
   AcquireOptions options;
   std::optional<BootInstant> asked_at;  // The uncontended try, which had no answer.
   std::optional<AcquireFsm> acquire;

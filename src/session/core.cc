@@ -260,6 +260,12 @@ void Core::on_pushes_missed() {
     const port::Push hint{port::Push::Kind::kHint, contender->id, {}};
     execute(contender, contender->acquire->on_push(now, hint));
   }
+  look_at_what_is_held();
+}
+
+void Core::on_pushes_begin() {
+  const Turn turn(*this);
+  look_at_what_is_held();
 }
 
 }  // namespace holdfast::session

@@ -106,6 +106,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
 
   void on_push(const port::Push& push) override;
   void on_pushes_missed() override;
+  void on_pushes_begin() override;
   void on_alarm(std::string line) override { log(std::move(line)); }
 
  private:
@@ -165,6 +166,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // core_renew.cc
   void apply(const ContenderPtr& contender, const RenewalFsm::Action& action)
       HOLDFAST_REQUIRES(mutex_);
+  void look_at_what_is_held() HOLDFAST_REQUIRES(mutex_);
   void publish(Contender& contender) HOLDFAST_REQUIRES(mutex_);
   void lose(const ContenderPtr& contender, const Error& why) HOLDFAST_REQUIRES(mutex_);
   void send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting)
@@ -220,6 +222,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // Taken under the mutex where a request goes by the loop. One that goes inline may be overtaken
   // by a later number: a store that refuses it then is asked anew.
   std::atomic<std::uint64_t> last_issue_{0};
+  std::atomic<std::uint64_t> pushes_missed_{0};  // How often.
 
   // Complete before the loop, whose thread uses it.
   base::LocalMutex mutex_;

@@ -84,6 +84,7 @@ void Core::begin_anew(Contender& contender) {
   contender.id = {random.high, random.low};
   contender.issue = ++last_issue_;
   contender.wall_minus_boot_at_send = base::wall_minus_boot().count();
+  contender.pushes_missed_at_send = pushes_missed_;
 }
 
 port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait) const {
@@ -424,7 +425,9 @@ void Core::start_lease(const ContenderPtr& contender, const port::TicketState& s
   contender->renewal.emplace(now, terms, state, log);
   contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
   contender->state = LeaseState::kHeld;
-  apply(contender, contender->renewal->on_tick(now));
+  apply(contender, contender->pushes_missed_at_send == pushes_missed_
+                       ? contender->renewal->on_tick(now)
+                       : contender->renewal->on_push_missed(now));
 }
 
 }  // namespace holdfast::session

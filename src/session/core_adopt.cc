@@ -15,11 +15,16 @@ constexpr int kAttempts = 3;
 // Where the requests of one who adopts a lease begin to count. Two who renew one lease must never
 // use one number, or each would count its deadline from a request of the other that was applied: a
 // range of a million numbers for each, far above the one before, and picked at random, because two
-// may adopt at once. It takes a million adoptions of one lease to run out of 63 bits.
+// may adopt at once. Stores count with 63 bits. A lease that lives by adoptions alone (somebody
+// calls a program that renews it, once a second) comes near their end after half a million; from
+// there the steps shrink with what is left, which lasts for millions more.
 std::uint64_t first_number_after(std::uint64_t seq) {
   constexpr int kRangeBits = 20;
-  constexpr std::uint64_t kStepMask = (1U << 24U) - 1;
-  return ((seq >> kRangeBits) + 1 + (base::random_128().low & kStepMask)) << kRangeBits;
+  constexpr std::uint64_t kRanges = std::uint64_t{1} << (63 - kRangeBits);
+  constexpr std::uint64_t kMostSteps = 1U << 24U;
+  const std::uint64_t range = std::min(seq >> kRangeBits, kRanges - 2);
+  const std::uint64_t steps = std::clamp<std::uint64_t>((kRanges - range) >> 18U, 1, kMostSteps);
+  return (range + 1 + base::random_128().low % steps) << kRangeBits;
 }
 
 }  // namespace
@@ -47,6 +52,7 @@ void Core::adopt(std::string name, const holdfast::Mode& mode, port::Acquisition
   if (!made) return done(std::move(made));
   (*made)->id = id;
   (*made)->issue = 0;
+  (*made)->pushes_missed_at_send = pushes_missed_;
   try_to_adopt(std::make_shared<Adoption>(
       Adoption{*std::move(made), SendLog::starting_at(first_number_after(0)), 0, std::move(done)}));
 }

@@ -75,6 +75,19 @@ void Core::apply(const ContenderPtr& contender, const RenewalFsm::Action& action
   schedule(contender, contender->renewal->wake_at());
 }
 
+// One of them may have been broken, and the push of that was missed. All leave in one batch.
+void Core::look_at_what_is_held() {
+  ++pushes_missed_;
+  const BootInstant now = base::BootClock::now();
+  std::vector<ContenderPtr> held;
+  for (const auto& [at, contender] : schedule_) {
+    if (contender->renewal && !contender->releasing) held.push_back(contender);
+  }
+  for (const ContenderPtr& contender : held) {
+    apply(contender, contender->renewal->on_push_missed(now));
+  }
+}
+
 void Core::publish(Contender& contender) {
   contender.deadline_ns.store(contender.renewal->deadline().time_since_epoch().count(),
                               std::memory_order_release);

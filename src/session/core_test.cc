@@ -25,9 +25,11 @@ struct Script {
   bool fail_renewals = false;
   bool forget = false;  // Renewals find nothing.
   bool hang_releases = false;
-  bool queues = false;            // A wait's first request, which the caller's thread makes.
-  bool pushes_the_grant = false;  // Before that is answered.
+  bool queues = false;              // A wait's first request, which the caller's thread makes.
+  bool pushes_the_grant = false;    // Before that is answered.
+  bool loses_pushes_first = false;  // While it is asked.
   std::function<void()> lose_pushes;
+  std::function<void()> begin_pushes;
   int renewals = 0;
   int cancels = 0;
   std::vector<std::uint64_t> asked;  // The numbers of the acquisitions.
@@ -44,6 +46,9 @@ class ScriptedStore : public port::Store {
     script->lose_pushes = [&loop, &listener] {
       loop.post([&listener] { listener.on_pushes_missed(); });
     };
+    script->begin_pushes = [&loop, &listener] {
+      loop.post([&listener] { listener.on_pushes_begin(); });
+    };
   }
   ~ScriptedStore() override {
     const std::lock_guard lock(script->mutex);
@@ -55,6 +60,7 @@ class ScriptedStore : public port::Store {
   void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override {
     const std::lock_guard lock(script->mutex);
     script->asked.push_back(request.issue);
+    if (script->loses_pushes_first) script->lose_pushes();
     loop_.post([done, lease = request.ttl] { done(held(0, lease)); });
   }
   std::optional<Result<port::TicketState>> acquire_inline(
@@ -460,6 +466,45 @@ TEST_F(CoreTest, EveryAcquisitionGetsALargerNumberWhichItsReleaseCarries) {
 TEST_F(CoreTest, AGrantThatOvertakesTheAnswerToItsRequestIsFoundAtOnce) {
   script_.queues = script_.pushes_the_grant = true;
   EXPECT_TRUE(is_faster_than_the_heartbeat({}));
+}
+
+// One of them may have told that the lease was broken.
+TEST_F(CoreTest, WhoHoldsAsksWhenPushesWereMissedOrBeginToArrive) {
+  for (std::function<void()> Script::*news : {&Script::lose_pushes, &Script::begin_pushes}) {
+    set(&Script::forget, false);
+    acquire(10min);
+    set(&Script::forget, true);
+    (script_.*news)();
+    EXPECT_LT(await_loss(), deadline() - 5min);
+    let_go();
+  }
+}
+
+TEST_F(CoreTest, WhoAskedBeforePushesWereMissedLooksWhenItHolds) {
+  set(&Script::forget, true);
+  set(&Script::loses_pushes_first, true);
+  acquire(10min);
+  EXPECT_LT(await_loss(), deadline() - 5min);
+  let_go();
+}
+
+TEST_F(CoreTest, ThousandsOfHoldersWhoMissedPushesAskInOneBatch) {
+  acquire(10min);
+  std::vector<Core::ContenderPtr> held;
+  for (int i = 0; i < 3000; ++i) {
+    AcquireOptions options;
+    options.ttl = 10min;
+    const std::string name = "n" + std::to_string(i);
+    held.push_back(core_->acquire(name, Mode::exclusive(), options, /*may_wait=*/true).value());
+  }
+  EXPECT_EQ(renewals(), 0);
+  for (int i = 0; i < 10; ++i) script_.lose_pushes();
+  await_renewals(1);
+  EXPECT_TRUE(core_->renew(contender_).has_value());
+  // The first look, what was asked for while that was under way, and the renewal asked for here.
+  EXPECT_LE(renewals(), 4);
+  for (const auto& each : held) std::exchange(each->core, nullptr)->release_later(each);
+  let_go();
 }
 
 TEST_F(CoreTest, WhoWaitsAsksWhenPushesWereMissed) {

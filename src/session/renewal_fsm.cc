@@ -8,8 +8,9 @@ namespace {
 // Renewed every third of the lease; a failed one is tried again four times as often.
 constexpr int kRenewalsPerLease = 3;
 constexpr int kRetriesPerLease = 12;
-// What was granted from a queue has a waiter's lease yet. A holder who gives it back within this
-// time saves the renewal, and what it would cost those who wait behind.
+// What was granted from a queue has a waiter's lease yet, and what is held while a connection comes
+// may need a look. A holder who gives it back within this time saves the renewal, and what it would
+// cost those who wait behind.
 constexpr Nanos kShortHold = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -35,11 +36,17 @@ void RenewalFsm::extend(const port::TicketState& state) {
 
 RenewalFsm::Action RenewalFsm::on_tick(BootInstant now) { return next(now); }
 
-RenewalFsm::Action RenewalFsm::on_doubt(BootInstant now) {
+RenewalFsm::Action RenewalFsm::on_doubt(BootInstant now) { return ask_by(now, now); }
+
+RenewalFsm::Action RenewalFsm::on_push_missed(BootInstant now) {
+  return ask_by(now + kShortHold, now);
+}
+
+RenewalFsm::Action RenewalFsm::ask_by(BootInstant at, BootInstant now) {
   if (in_flight_) {
     ask_again_ = true;
   } else {
-    renew_at_ = std::min(renew_at_, now);
+    renew_at_ = std::min(renew_at_, at);
   }
   return next(now);
 }

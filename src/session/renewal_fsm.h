@@ -56,6 +56,8 @@ class RenewalFsm {
   Action on_reply(BootInstant now, const Result<port::TicketState>& reply);
   // The store hinted at a change, or the wall clock outran boot time: ask now.
   Action on_doubt(BootInstant now);
+  // The store cannot say whether it hinted: ask soon. A shorter hold sends nothing.
+  Action on_push_missed(BootInstant now);
   // The owner asks for a renewal now, also where none is sent by itself.
   Action on_renew_asked(BootInstant now);
   // Grows with every reply about a request that this side made.
@@ -72,6 +74,7 @@ class RenewalFsm {
 
  private:
   Action next(BootInstant now);
+  Action ask_by(BootInstant at, BootInstant now);
   bool may_renew() const;
   Action lose(Errc code, const char* why);
   void extend(const port::TicketState& state);

@@ -60,6 +60,18 @@ TEST(RenewalFsmTest, ARenewalIsSentAtAThirdOfTheLease) {
   EXPECT_EQ(action.seq, 1U);
 }
 
+TEST(RenewalFsmTest, AMissedPushIsLookedAfterSoonUnlessTheLockIsGivenBackFirst) {
+  RenewalFsm renewal = granted();
+  EXPECT_EQ(renewal.on_push_missed(at(2s)).step, Step::kWait);
+  EXPECT_EQ(renewal.wake_at(), at(2s) + 50ms);
+  // Another one puts it off no further.
+  EXPECT_EQ(renewal.on_push_missed(at(2s) + 20ms).step, Step::kWait);
+  EXPECT_EQ(renewal.on_tick(at(2s) + 50ms).step, Step::kSend);
+  // The answer to this one may be from before the next.
+  EXPECT_EQ(renewal.on_push_missed(at(3s)).step, Step::kWait);
+  EXPECT_EQ(renewal.on_reply(at(3s) + 1ms, held(1, 30s)).step, Step::kSend);
+}
+
 TEST(RenewalFsmTest, OnlyOneRenewalIsUnderWay) {
   RenewalFsm renewal = granted();
   ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);

@@ -15,6 +15,7 @@ class SteppingStore::Ear final : public port::Listener {
     });
   }
   void on_pushes_missed() override { next_.on_pushes_missed(); }
+  void on_pushes_begin() override { next_.on_pushes_begin(); }
 
  private:
   port::Loop& loop_;

@@ -47,6 +47,9 @@ std::string plain_text(const Result<T>& result) {
   return std::to_string(static_cast<int>(*result));
 }
 
+constexpr std::uint64_t kAdoptersStep = std::uint64_t{1} << 53U;
+constexpr std::uint64_t kOldNumbers = 8;
+
 // One acquisition that was asked for, and what it was asked for with.
 struct Known {
   port::AcquireRequest request;
@@ -184,7 +187,11 @@ class Run {
     const std::uint64_t count = 1 + dice_.below(dice_.one_in(5) ? 5 : 1);
     for (std::uint64_t i = 0; i < count; ++i) {
       Known& one = some();
-      const std::uint64_t seq = dice_.one_in(6) ? dice_.below(one.seq + 3) : one.seq + 1;
+      // Who adopts a lease goes on far above: past what a double can tell apart.
+      if (dice_.one_in(8)) one.seq += kAdoptersStep;
+      const std::uint64_t seq = dice_.one_in(6)
+                                    ? one.seq + 2 - dice_.below(std::min(one.seq + 3, kOldNumbers))
+                                    : one.seq + 1;
       one.seq = std::max(one.seq, seq);
       items.push_back({one.request.name, one.request.id, seq, some_lease(), some_lease(), {}});
       expected.push_back(model_.renew(items.back()));

@@ -192,6 +192,37 @@ TEST_F(SubscriberFaultsTest, AKilledSubscriptionIsMadeAnewAndTheNextHandOffIsPus
   EXPECT_LT(waiter.at() - released, ns(kPoll / 2)) << "it was polled for";
 }
 
+// The push of a break goes to nobody then. No renewal is due for minutes.
+TEST_F(SubscriberFaultsTest, ABreakBeforeTheSubscriptionStandsIsTold) {
+  const int hold = proxy_->add({.kind = Fault::Kind::kHold, .containing = "SUBSCRIBE"});
+  Peer late(server_->url({.port = proxy_->port()}));
+  ASSERT_TRUE(proxy_->wait_for_hits(hold));
+  Lease lease = late.hold("a", 20min);
+  LossWatch loss(lease);
+  ASSERT_TRUE(other_->client().break_lock("a", lease.token(), "stuck since noon"));
+  EXPECT_FALSE(loss.told());
+  proxy_->remove(hold);
+  EXPECT_NE(loss.await(60s), 0);
+  ASSERT_TRUE(lease.loss());
+  EXPECT_EQ(lease.loss()->code(), Errc::kBroken);
+  EXPECT_NE(lease.loss()->message().find("stuck since noon"), std::string::npos);
+}
+
+TEST_F(SubscriberFaultsTest, ABreakWhileTheSubscriptionIsMadeAnewIsTold) {
+  Lease lease = one_->hold("a", 20min);
+  LossWatch loss(lease);
+  ASSERT_TRUE(await_subscribers(*server_, 2));
+  const int hold = proxy_->add({.kind = Fault::Kind::kHold, .containing = "SUBSCRIBE"});
+  proxy_->close_all("SUBSCRIBE");
+  ASSERT_TRUE(proxy_->wait_for_hits(hold));
+  ASSERT_TRUE(other_->client().break_lock("a", lease.token(), "stuck since noon"));
+  EXPECT_FALSE(loss.told());
+  proxy_->remove(hold);
+  EXPECT_NE(loss.await(60s), 0);
+  ASSERT_TRUE(lease.loss());
+  EXPECT_EQ(lease.loss()->code(), Errc::kBroken);
+}
+
 // Whatever falls between the hand-off and the new subscription is asked for.
 TEST_F(SubscriberFaultsTest, ASubscriptionThatDiesInTheHandOffCostsOnePollAtMost) {
   for (int round = 0; round < 8; ++round) {

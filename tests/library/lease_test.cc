@@ -196,6 +196,25 @@ TEST_P(LeaseTest, AnAdoptedLeaseIsRenewed) {
   EXPECT_TRUE(adopted->held());
 }
 
+// Each adopter numbers its requests far above those of the one before.
+TEST_P(LeaseTest, ALeaseIsRenewedAfterThousandsOfAdoptions) {
+  const Client client = connect();
+  Lease lease = take(client.mutex("orders"), {.ttl = 60s, .auto_renew = false});
+  const std::string id = lease.id();
+  for (int i = 0; i < 2500; ++i) {
+    lease.detach();
+    auto adopted = client.adopt(id, {.ttl = 60s, .auto_renew = false});
+    ASSERT_TRUE(adopted) << i << ": " << adopted.error().message();
+    lease = *std::move(adopted);
+  }
+  for (int i = 0; i < 5; ++i) {
+    const auto deadline = lease.deadline_boottime();
+    ASSERT_TRUE(lease.renew());
+    EXPECT_GT(lease.deadline_boottime(), deadline) << "renewal " << i;
+  }
+  EXPECT_TRUE(lease.release());
+}
+
 TEST_P(LeaseTest, WhatIsNotALeaseIdIsRefused) {
   const Client client = connect();
   for (const char* text : {"", "x", "orders", "hf1:", "hf1:zz:orders"}) {

@@ -56,7 +56,8 @@ class RedisStore final : public port::Store {
         renewer_(remote, requests_, [this](std::string line) { tell_later(std::move(line)); }),
         subscriber_(*context.io, remote, redis::channel_of(requests_.client()),
                     {[this](std::string_view payload) { on_message(payload); },
-                     [this] { on_resubscribed(); }, [this](const Error& why) { on_lost(why); }}),
+                     [this](bool again) { on_subscribed(again); },
+                     [this](const Error& why) { on_lost(why); }}),
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kPermissionDenied.
@@ -442,7 +443,8 @@ class RedisStore final : public port::Store {
         "waits goes on waiting, leases last until their deadlines: " + why.message());
   }
 
-  void on_resubscribed() {
+  void on_subscribed(bool again) {
+    if (!again) return listener_->on_pushes_begin();
     listener_->on_alarm(address_ + ": connected again");
     listener_->on_pushes_missed();
   }

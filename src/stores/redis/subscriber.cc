@@ -132,7 +132,7 @@ void Subscriber::Impl::on_confirmed() {
   confirmed_.store(true, std::memory_order_release);
   const bool again = std::exchange(was_confirmed_, true);
   end_waiters({});
-  if (again && !shut_ && events_.on_resubscribed) events_.on_resubscribed();
+  if (!shut_ && events_.on_subscribed) events_.on_subscribed(again);
 }
 
 void Subscriber::Impl::on_down(Error why) {

@@ -4,12 +4,12 @@
 //   idle          connects, then as below  -                       -
 //   connecting    waits                    those that wait fail;   connects again
 //                                          tries again by itself
-//   subscribed    done at once             -                       connects again; on_resubscribed
+//   subscribed    done at once             -                       connects again; on_subscribed
 //                                                                  when confirmed
 //
 // Guarantee: ensure() completes without an error only after the server has confirmed a subscription
-// on a connection that is not known to be dead; after a loss on_resubscribed tells of the next
-// confirmation, so that what was missed can be asked for. A silent peer is found within 15 s.
+// on a connection that is not known to be dead; on_subscribed tells of every confirmation, so that
+// what was missed before can be asked for. A silent peer is found within 15 s.
 // Not guaranteed: that every message arrives: Redis drops them with the connection.
 //
 // Thread-safety: ensure(), confirmed() from any thread; close() from any but the loop. All
@@ -39,8 +39,8 @@ class Subscriber {
  public:
   struct Events {
     std::function<void(std::string_view payload)> on_message;
-    std::function<void()> on_resubscribed;      // Not after the first confirmation.
-    std::function<void(const Error&)> on_lost;  // What was confirmed.
+    std::function<void(bool again)> on_subscribed;  // `again`: after a loss.
+    std::function<void(const Error&)> on_lost;      // What was confirmed.
   };
 
   struct Timing {

@@ -23,7 +23,8 @@ class SubscriberLiveTest : public ::testing::Test {
               const std::lock_guard lock(mutex_);
               messages_.emplace_back(payload);
             },
-            [this] { ++resubscribed_; }, {}};
+            [this](bool again) { ++(again ? resubscribed_ : subscribed_); },
+            {}};
   }
   bool heard(const std::string& text) {
     return eventually([&] {
@@ -41,6 +42,7 @@ class SubscriberLiveTest : public ::testing::Test {
   TestLoop loop_;
   std::mutex mutex_;
   std::vector<std::string> messages_;
+  std::atomic<int> subscribed_ = 0;
   std::atomic<int> resubscribed_ = 0;
 };
 
@@ -58,6 +60,7 @@ TEST_F(SubscriberLiveTest, WhatIsPublishedAfterTheConfirmationArrives) {
   server.must({"PUBLISH", "news", std::string("a\0\r\n", 4)});
   EXPECT_TRUE(heard(std::string("a\0\r\n", 4)));
   EXPECT_EQ(messages_.size(), 2U);
+  EXPECT_EQ(subscribed_, 1);
   EXPECT_EQ(resubscribed_, 0);
 }
 

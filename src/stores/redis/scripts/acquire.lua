@@ -111,7 +111,7 @@ local function enter(granted)
   end
   mark(client, issue)
   local ticket = {
-    id = id, held = false, kind = kind, permits = permits, order = lock.next, seq = 0,
+    id = id, held = false, kind = kind, permits = permits, order = lock.next, seq = '0',
     lease = granted and ttl or waiter_ttl, token = ZERO, client = client, base = base,
     owner = ARGV[5],
   }
@@ -129,7 +129,7 @@ if known then
   if known.kind == 'x' then
     answer = 'invalid'
   else
-    try_barging(known, ttl, 0)  -- Its client counts from its first send, which is no later.
+    try_barging(known, ttl, '0')  -- Its client counts from its first send, which is no later.
   end
 elseif is_old(client, issue) then
   answer = 'gone'

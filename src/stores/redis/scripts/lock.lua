@@ -15,7 +15,8 @@
 --   <lock>:b  the trace of the last break     <lock>:v  the value beside the lock
 --
 -- Times are microseconds of this server's clock; tokens and issues have 16 digits, so that text
--- compares like the number. All are below 2^53, which a Lua number holds exactly.
+-- compares like the number. All are below 2^53, which a Lua number holds exactly; but not <seq>,
+-- which grows in large steps when leases are adopted: it stays the text that it came as.
 local call, sub, match, format = redis.call, string.sub, string.match, string.format
 local WEEK, MOST_PER_STEP, MOST_MARKS = '604800000', 128, 1000
 local NOBODY, ZERO = '----------------', '0000000000000000'
@@ -29,6 +30,7 @@ local budget = MOST_PER_STEP
 
 local function number(value) return format('%.0f', value) end
 local function padded(value) return format('%016.0f', value) end
+local function is_later(seq, than) return #seq > #than or #seq == #than and seq > than end
 
 -- --- Tickets.
 
@@ -40,14 +42,13 @@ local function read(id)
   if not held then error('HOLDFAST-CORRUPT ticket of ' .. K) end
   return {
     id = id, held = held == 'h', kind = kind, permits = tonumber(permits), order = tonumber(order),
-    seq = tonumber(seq), lease = tonumber(lease), token = token, client = client, base = base,
-    owner = owner,
+    seq = seq, lease = tonumber(lease), token = token, client = client, base = base, owner = owner,
   }
 end
 
 local function write(ticket)
   call('HSET', T, ticket.id, (ticket.held and 'h ' or 'w ') .. ticket.kind .. ' ' ..
-    number(ticket.permits) .. ' ' .. number(ticket.order) .. ' ' .. number(ticket.seq) .. ' ' ..
+    number(ticket.permits) .. ' ' .. number(ticket.order) .. ' ' .. ticket.seq .. ' ' ..
     number(ticket.lease) .. ' ' .. ticket.token .. ' ' .. ticket.client .. ' ' .. ticket.base ..
     ' ' .. ticket.owner)
 end
@@ -120,8 +121,8 @@ local function open_held(record)
   if not start then error('HOLDFAST-CORRUPT record ' .. K) end
   lock.client, lock.issue, lock.exclusive, lock.tickets, lock.next = client, issue, 1, 1, 2
   write({
-    id = id, held = true, kind = 'e', permits = 1, order = 1, seq = tonumber(seq),
-    lease = tonumber(lease), token = lock.token, client = client, base = '-', owner = owner,
+    id = id, held = true, kind = 'e', permits = 1, order = 1, seq = seq, lease = tonumber(lease),
+    token = lock.token, client = client, base = '-', owner = owner,
   })
   call('ZADD', H, number(start + lease), id)
   grown[T], grown[H] = true, true
@@ -183,7 +184,7 @@ local function close_held()
   local start = tonumber(call('ZSCORE', H, id)) - ticket.lease
   call('DEL', T, H, W, Q)
   return '1 held ' .. lock.token .. ' ' .. lock.client .. ' ' .. lock.issue .. ' ' .. id .. ' ' ..
-    padded(start) .. ' ' .. number(ticket.seq) .. ' ' .. number(ticket.lease) .. ' ' .. ticket.owner
+    padded(start) .. ' ' .. ticket.seq .. ' ' .. number(ticket.lease) .. ' ' .. ticket.owner
 end
 
 local function close_many()
@@ -269,8 +270,8 @@ local function grant(ticket)
   grown[H] = true
   write(ticket)
   if ticket.id ~= own_id then
-    tell(ticket, 'granted ' .. ticket.id .. ' ' .. ticket.token .. ' ' .. number(ticket.seq) ..
-      ' ' .. number(ticket.lease))
+    tell(ticket, 'granted ' .. ticket.id .. ' ' .. ticket.token .. ' ' .. ticket.seq .. ' ' ..
+      number(ticket.lease))
   end
 end
 
@@ -367,7 +368,7 @@ end
 local function describe(id)
   local ticket = read(id)
   if not ticket then return 'toolarge' end  -- It waited, and the capacity fell in this very step.
-  local terms = number(ticket.seq) .. ' ' .. number(ticket.lease)
+  local terms = ticket.seq .. ' ' .. number(ticket.lease)
   if ticket.held then return 'held ' .. ticket.token .. ' ' .. terms end
   local ahead = ticket.base ~= '-' and 0 or call('ZRANK', Q, id)
   return 'waiting ' .. terms .. ' ' .. number(ahead) .. ' ' .. next_expiry()

@@ -19,7 +19,7 @@ local function renew_held(key, id, seq, ttl)
   local lease_end = start and start + lease or 0
   if lease_end <= at then return nil end
   local later = at + ttl > lease_end or tonumber(ttl) >= tonumber(lease) and tonumber(start) > at
-  if later and tonumber(applied) < tonumber(seq) then
+  if later and is_later(seq, applied) then
     applied, lease = seq, ttl
     call('SET', key, sub(record, 1, 91) .. now .. ' ' .. seq .. ' ' .. ttl .. ' ' .. owner, 'PX',
       WEEK)
@@ -43,11 +43,11 @@ local function renew(key, client, id, seq, ttl, waiter_ttl)
   local answer
   if not ticket or ticket.kind == 'x' then
     answer = 'gone'
-  elseif seq > ticket.seq then
+  elseif is_later(seq, ticket.seq) then
     ticket.client = client  -- Whoever renews is to be told of what happens to it.
     local length = ticket.held and ttl or waiter_ttl
     if not ticket.held then try_barging(ticket, ttl, seq) end
-    if ticket.seq < seq then extend(ticket, length, seq) end
+    if is_later(seq, ticket.seq) then extend(ticket, length, seq) end
   end
   settle()
   answer = answer or describe(id)
@@ -66,8 +66,7 @@ for i, key in ipairs(KEYS) do
   own_id, budget, grown = id, MOST_PER_STEP, {}
   local done, answer = pcall(renew_held, key, id, seq, ttl)
   if done and not answer then
-    done, answer = pcall(renew, key, ARGV[1], id, tonumber(seq), tonumber(ttl),
-      tonumber(waiter_ttl))
+    done, answer = pcall(renew, key, ARGV[1], id, seq, tonumber(ttl), tonumber(waiter_ttl))
   end
   if not done and type(answer) == 'table' then answer = answer.err end
   answers[i] = done and answer or 'error ' .. tostring(answer)

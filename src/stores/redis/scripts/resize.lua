@@ -12,7 +12,7 @@ local function queue_shrink()
   admit()
   local difference = lock.capacity - capacity
   local ticket = {
-    id = id, held = false, kind = 'x', permits = difference, order = lock.next, seq = 0, lease = 0,
+    id = id, held = false, kind = 'x', permits = difference, order = lock.next, seq = '0', lease = 0,
     token = ZERO, client = ARGV[2], base = '-', owner = '{}',
   }
   lock.next = lock.next + 1
