@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -177,6 +179,57 @@ TEST(ScheduleTest, HealsBeforeTheCalmAndNeverHitsOneProcessTwiceAtOnce) {
     }
   }
   EXPECT_GT(looked_at, 5000U);
+}
+
+// Ready for stores of several nodes.
+Scenario on_a_cluster() {
+  Scenario on;
+  const auto topology = read_topology(
+      "name = \"x\"\nurl = \"x://{hosts}\"\n[server]\ncommand = [\"s\", \"{port}\"]\n"
+      "nodes = [1, 3]\npeer = \"{port}\"\nkeeps = \"everything\"\n"
+      "[[cell]]\nname = \"kill\"\ncalm = \"3s\"\n",
+      "t.toml");
+  EXPECT_TRUE(topology) << topology.error().message();
+  on.store.topology = "t.toml";
+  on.topology = *topology;
+  return on;
+}
+
+Scenario cell_named(const std::vector<Scenario>& cells, const std::string& name) {
+  std::vector<Scenario> found;
+  std::copy_if(cells.begin(), cells.end(), std::back_inserter(found),
+               [&](const Scenario& cell) { return cell.name == name; });
+  EXPECT_EQ(found.size(), 1U) << name;
+  return found.at(0);
+}
+
+TEST(MatrixTest, HasCellsOfEverySizeAndATopologysOwnInThePlaceOfOthers) {
+  const std::vector<Scenario> cells = matrix_cells(on_a_cluster());
+  EXPECT_EQ(nodes_of(cell_named(cells, "x-restart")), 1);
+  const Scenario three = cell_named(cells, "x-3-nodes-restart");
+  EXPECT_EQ(nodes_of(three), 3);
+  EXPECT_FALSE(three.store.durable);  // It keeps everything without being told.
+  EXPECT_TRUE(three.store.proxy);
+  EXPECT_EQ(cell_named(cells, "x-kill").calm, 3s);
+}
+
+TEST(ScheduleTest, HitsEveryNodeOfAClusterOrTheOneThatIsNamed) {
+  Scenario cell = cell_named(matrix_cells(on_a_cluster()), "x-3-nodes-restart");
+  const auto nodes = [&] {
+    std::set<std::uint32_t> hit;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      cell.seed = seed;
+      for (const Strike& strike : schedule(cell)) hit.insert(strike.node);
+    }
+    return hit;
+  };
+  EXPECT_EQ(nodes(), (std::set<std::uint32_t>{1, 2, 3}));
+  cell.nemeses[0].target = "2";
+  EXPECT_EQ(nodes(), (std::set<std::uint32_t>{2}));
+  cell.nemeses[0].target = "all";
+  const std::vector<Strike> all = schedule(cell);
+  ASSERT_GE(all.size(), 3U);
+  EXPECT_EQ(all[0].at, all[2].at);
 }
 
 TEST(PaceTest, ReservesWhatALongRunMayUseAndNoMore) {
