@@ -23,13 +23,6 @@ constexpr int kName = 27;
 constexpr int kWrong = 65;
 constexpr int kClassWidth = 14;
 
-struct Wish {
-  bool list = false;
-  bool steps = false;
-  std::string report;
-  std::vector<const Exhibit*> chosen;
-};
-
 const Exhibit* find(std::string_view name) {
   const auto& all = exhibits();
   const auto found =
@@ -37,26 +30,7 @@ const Exhibit* find(std::string_view name) {
   return found == all.end() ? nullptr : &*found;
 }
 
-// Throws std::invalid_argument.
-Wish understand(const std::vector<std::string>& arguments) {
-  Wish wish;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& word = arguments[i];
-    if (word == "--list") {
-      wish.list = true;
-    } else if (word == "--steps") {
-      wish.steps = true;
-    } else if (word == "--out" && i + 1 < arguments.size()) {
-      wish.report = arguments[++i];
-    } else if (const Exhibit* exhibit = find(word)) {
-      wish.chosen.push_back(exhibit);
-    } else {
-      throw std::invalid_argument("there is no exhibit or option '" + word +
-                                  "'; see: holdfast-lab exhibits --list");
-    }
-  }
-  return wish;
-}
+using Chosen = std::vector<const Exhibit*>;
 
 std::string words_of(const Expectations& expected) {
   std::string words;
@@ -98,32 +72,33 @@ void print_row(std::ostream& out, std::string_view name, std::string_view wrong,
 
 class Show {
  public:
-  Show(Wish wish, std::ostream& out, const std::function<bool()>& interrupted)
-      : wish_(std::move(wish)), out_(out), interrupted_(interrupted) {}
+  Show(const ExhibitsOrders& orders, Chosen chosen, std::ostream& out,
+       const std::function<bool()>& interrupted)
+      : orders_(orders), chosen_(std::move(chosen)), out_(out), interrupted_(interrupted) {}
 
   bool run() {
-    if (wish_.steps) {
+    if (orders_.steps) {
       steps();
       return missed_ == 0;
     }
     print_row(out_, "exhibit", "what goes wrong", "expected", "seen", "Holdfast", "s");
-    for (const Exhibit* exhibit : wish_.chosen) {
+    for (const Exhibit* exhibit : chosen_) {
       show(*exhibit);
       if (interrupted_()) return false;
     }
     std::size_t beside = 0;
-    for (const Exhibit* exhibit : wish_.chosen) beside += exhibit->beside ? 1 : 0;
+    for (const Exhibit* exhibit : chosen_) beside += exhibit->beside ? 1 : 0;
     out_ << "\n"
-         << wish_.chosen.size() - missed_ << " of " << wish_.chosen.size()
-         << " caught; Holdfast in " << beside
-         << " of the same scripts: " << (broken_ == 0 ? "as promised" : "NOT AS PROMISED") << "\n";
+         << chosen_.size() - missed_ << " of " << chosen_.size() << " caught; Holdfast in "
+         << beside << " of the same scripts: " << (broken_ == 0 ? "as promised" : "NOT AS PROMISED")
+         << "\n";
     return missed_ + broken_ == 0;
   }
 
  private:
   // Those of the mistakes, and nothing else: the page of the docs quotes them.
   void steps() {
-    for (const Exhibit* exhibit : wish_.chosen) {
+    for (const Exhibit* exhibit : chosen_) {
       const Performance mistake = played(*exhibit, /*beside=*/false);
       if (interrupted_()) return;
       if (!mistake.as_expected) ++missed_;
@@ -160,7 +135,7 @@ class Show {
     print_row(out_, exhibit.name, exhibit.wrong, words_of(exhibit.mistake),
               seen_of(exhibit, mistake), beside, in_seconds(seconds) + wrong);
     out_.flush();
-    if (wish_.chosen.size() == 1) {
+    if (chosen_.size() == 1) {
       out_ << "\n";
       for (const std::string& line : wrapped(exhibit.story, 100)) out_ << line << "\n";
       if (!exhibit.tally) out_ << "\n";
@@ -183,9 +158,9 @@ class Show {
   }
 
   void report(const Exhibit& exhibit, const Performance& performance, bool beside) {
-    if (wish_.report.empty() || exhibit.tally) return;
+    if (orders_.out.empty() || exhibit.tally) return;
     const std::string name = std::string(exhibit.name) + (beside ? "-holdfast" : "");
-    const std::string folder = wish_.report + "/" + name;
+    const std::string folder = orders_.out + "/" + name;
     std::filesystem::create_directories(folder);
     RunFacts facts;
     facts.scenario = name;
@@ -201,7 +176,8 @@ class Show {
     if (!written) throw std::runtime_error(written.error().message());
   }
 
-  const Wish wish_;
+  const ExhibitsOrders& orders_;
+  const Chosen chosen_;
   std::ostream& out_;
   const std::function<bool()>& interrupted_;
   House house_;
@@ -211,17 +187,18 @@ class Show {
 
 }  // namespace
 
-int run_exhibits(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
+int run_exhibits(const ExhibitsOrders& orders, std::ostream& out, std::ostream& err,
                  const std::function<bool()>& interrupted) {
-  Wish wish;
-  try {
-    wish = understand(arguments);
-  } catch (const std::invalid_argument& problem) {
-    err << "holdfast-lab: " << problem.what() << "\n";
+  Chosen chosen;
+  for (const std::string& name : orders.names) {
+    chosen.push_back(find(name));
+    if (chosen.back() != nullptr) continue;
+    err << "holdfast-lab: there is no exhibit '" << name
+        << "'; see: holdfast-lab exhibits --list\n";
     return 2;
   }
   try {
-    if (wish.list) {
+    if (orders.list) {
       for (const Exhibit& one : exhibits()) {
         out << std::left << std::setw(kName) << one.name << one.wrong << "\n";
       }
@@ -230,10 +207,10 @@ int run_exhibits(const std::vector<std::string>& arguments, std::ostream& out, s
     if (const auto why_not = support::RedisServer::unavailable()) {
       throw std::runtime_error("no Redis: " + *why_not);
     }
-    if (wish.chosen.empty()) {
-      for (const Exhibit& one : exhibits()) wish.chosen.push_back(&one);
+    if (chosen.empty()) {
+      for (const Exhibit& one : exhibits()) chosen.push_back(&one);
     }
-    return Show(std::move(wish), out, interrupted).run() ? 0 : 1;
+    return Show(orders, std::move(chosen), out, interrupted).run() ? 0 : 1;
   } catch (const std::exception& problem) {
     err << "holdfast-lab: " << problem.what() << "\n";
     return 125;

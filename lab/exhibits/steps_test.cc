@@ -55,7 +55,7 @@ TEST(StepsTest, AQuestionIsToldOnlyWhereSomethingLiesBeforeItsAnswer) {
 TEST(ExhibitsCommandTest, AWordThatIsNotUnderstoodIsNamed) {
   std::ostringstream out;
   std::ostringstream err;
-  EXPECT_EQ(run_exhibits({"--list", "nosuch"}, out, err), 2);
+  EXPECT_EQ(run_exhibits({.list = true, .names = {"nosuch"}}, out, err), 2);
   EXPECT_NE(err.str().find("'nosuch'"), std::string::npos);
   EXPECT_EQ(out.str(), "");
 }

@@ -216,9 +216,20 @@ Result<History> TextReader::finish() && {
 
 Result<History> read(std::istream& in) {
   TextReader reader;
-  std::string line;
-  while (std::getline(in, line)) {
-    if (Result<void> taken = reader.take(line); !taken) return taken.error();
+  std::vector<char> line(kLongestLine + 1);
+  std::uint64_t size = 0;
+  while (in.getline(line.data(), static_cast<std::streamsize>(line.size()))) {
+    const auto taken = static_cast<std::size_t>(in.gcount());
+    size += taken;
+    if (size > kLongestText) {
+      return Error(Errc::kInvalidArgument, "longer than a history can be (2 GiB)");
+    }
+    // The end of the line counts, where there is one.
+    const std::string_view text(line.data(), taken - (in.eof() ? 0 : 1));
+    if (Result<void> read = reader.take(text); !read) return read.error();
+  }
+  if (!in.eof()) {
+    return Error(Errc::kInvalidArgument, "not a history of the lab: a line of more than 64 KiB");
   }
   return std::move(reader).finish();
 }

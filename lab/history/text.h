@@ -54,6 +54,9 @@ class TextReader {
   bool ended_ = false;
 };
 
+// Takes no longer line, and no longer text in all.
+inline constexpr std::size_t kLongestLine = std::size_t{64} << 10U;
+inline constexpr std::uint64_t kLongestText = std::uint64_t{2} << 30U;
 Result<History> read(std::istream& in);
 
 }  // namespace holdfast::lab

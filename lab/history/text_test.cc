@@ -127,6 +127,17 @@ TEST(HistoryTextTest, OtherFilesAndVersionsAreRefused) {
   EXPECT_EQ(read_text("holdfast-history 2\n").error().code(), Errc::kVersionMismatch);
 }
 
+TEST(HistoryTextTest, ALineIsNotReadForEver) {
+  const std::string whole = kHead + "5 death mark p=3\n";
+  EXPECT_TRUE(read_text(whole + "#" + std::string(kLongestLine - 1, 'x') + "\nend 1\n"));
+  EXPECT_TRUE(read_text(whole + "end 1\n#" + std::string(kLongestLine - 1, 'x')));
+  EXPECT_TRUE(read_text(whole + "\n\nend 1"));
+  const auto refused = read_text(whole + "#" + std::string(kLongestLine, 'x') + "\nend 1\n");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::kInvalidArgument);
+  EXPECT_NE(refused.error().message().find("a line of more than 64 KiB"), std::string::npos);
+}
+
 TEST(HistoryTextTest, EveryEnumeratorHasAWordOfItsOwn) {
   for (int i = 0; i < 17; ++i) {
     EXPECT_EQ(named<FaultKind>(name_of(static_cast<FaultKind>(i))), static_cast<FaultKind>(i));

@@ -1,29 +1,35 @@
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
-#include "src/cli/duration.h"
 #include "src/cli/text.h"
+#include "src/cli/values.h"
 
 #include "lab/checker/checker.h"
 #include "lab/history/text.h"
-#include "lab/program/arguments.h"
+#include "lab/program/options.h"
 
 namespace holdfast::lab {
 
 int check_command(const Arguments& arguments) {
-  const auto parsed = parse(arguments, {{"--wake"}, {"--grace"}});
-  if (!parsed) return bad_input("check", parsed.error().message());
-  if (parsed->operands.empty()) return bad_input("check", "name the file of a history");
+  std::optional<cli::Duration> wake;
+  std::optional<cli::Duration> grace;
+  std::vector<std::string> paths;
+  cli::OptionTable table = options_of("check");
+  table.value<cli::Duration>("--wake", wake, cli::read_duration);
+  table.value<cli::Duration>("--grace", grace, cli::read_duration);
+  table.words(paths);
+  if (const auto status = parse_options(table, "check", arguments)) return *status;
+  if (paths.empty()) return bad_input("check", "name the file of a history");
   CheckOptions options;
-  for (const auto& [name, into] :
-       {std::pair("--wake", &options.wake_ns), std::pair("--grace", &options.grace_ns)}) {
-    if (!parsed->has(name)) continue;
-    const auto span = cli::parse_duration(*parsed->value(name));
-    if (!span) return bad_input("check", std::string(name) + ": " + span.error().message());
-    *into = std::chrono::nanoseconds(*span).count();
-  }
+  if (wake) options.wake_ns = std::chrono::nanoseconds(*wake).count();
+  if (grace) options.grace_ns = std::chrono::nanoseconds(*grace).count();
   bool clean = true;
-  for (const std::string& path : parsed->operands) {
+  for (const std::string& path : paths) {
+    std::error_code unknown;
+    if (std::filesystem::is_directory(path, unknown)) {
+      return bad_input("check", cli::in_quotes(path) + " is a folder, not a history");
+    }
     std::ifstream file(path);
     if (!file) return bad_input("check", "cannot read " + cli::in_quotes(path));
     const Result<History> history = read(file);
@@ -31,7 +37,7 @@ int check_command(const Arguments& arguments) {
       return bad_input("check", cli::in_quotes(path) + ": " + history.error().message());
     }
     const Verdict verdict = check(*history, options);
-    if (parsed->operands.size() > 1) std::cout << path << ": ";
+    if (paths.size() > 1) std::cout << path << ": ";
     print(verdict, std::cout);
     clean &= verdict.clean();
   }

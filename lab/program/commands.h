@@ -23,6 +23,7 @@ using Arguments = std::vector<std::string>;
 // Ours, and the exhibits.
 const std::vector<SubjectKind>& subjects();
 
+int help_command(const Arguments& arguments);
 int run_command(const Arguments& arguments);
 int matrix_command(const Arguments& arguments);
 int check_command(const Arguments& arguments);
@@ -42,6 +43,8 @@ std::string help_text(std::string_view command);  // Empty: no such page.
 std::vector<std::string> command_names();
 // SIGINT or SIGTERM, which end a run early so that nothing of it stays behind; 0: none came.
 int signal_seen();
+// The commit that this program was built of, with "-dirty" when there was more; empty: not known.
+std::string build_commit();
 // This program, to be started again.
 std::string own_path();
 

@@ -1,14 +1,24 @@
 #include <iostream>
 
+#include "src/cli/values.h"
+
 #include "lab/exhibits/command.h"
-#include "lab/program/commands.h"
+#include "lab/program/options.h"
 
 namespace holdfast::lab {
 
 int exhibits_command(const Arguments& arguments) {
 #ifdef HOLDFAST_LAB_HAVE_EXHIBITS
-  const int status =
-      run_exhibits(arguments, std::cout, std::cerr, [] { return signal_seen() != 0; });
+  ExhibitsOrders orders;
+  std::optional<std::string> out;
+  cli::OptionTable table = options_of("exhibits");
+  table.flag("--list", orders.list);
+  table.flag("--steps", orders.steps);
+  table.value<std::string>("--out", out, cli::read_text);
+  table.words(orders.names);
+  if (const auto status = parse_options(table, "exhibits", arguments)) return *status;
+  orders.out = out.value_or("");
+  const int status = run_exhibits(orders, std::cout, std::cerr, [] { return signal_seen() != 0; });
   return signal_seen() != 0 ? 128 + signal_seen() : status;
 #else
   static_cast<void>(arguments);

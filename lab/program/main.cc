@@ -79,6 +79,14 @@ int spin_command(const Arguments& arguments) {
   return 0;
 }
 
+int help_command(const Arguments& arguments) {
+  const std::string page = arguments.empty() ? "" : arguments.front();
+  const std::string text = help_text(page);
+  if (text.empty()) return bad_input("", "there is no command " + cli::in_quotes(page));
+  std::cout << text << std::flush;
+  return std::cout ? 0 : kOwnFailure;
+}
+
 namespace {
 
 volatile std::sig_atomic_t the_signal = 0;
@@ -99,18 +107,7 @@ void catch_signals() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-int help_command(const Arguments& arguments) {
-  const std::string page = arguments.empty() ? "" : arguments.front();
-  const std::string text = help_text(page);
-  if (text.empty()) return bad_input("", "there is no command " + cli::in_quotes(page));
-  std::cout << text << std::flush;
-  return std::cout ? 0 : kOwnFailure;
-}
-
 int dispatch(const std::string& command, const Arguments& arguments) {
-  for (const std::string& argument : arguments) {
-    if (argument == "--help" || argument == "-h") return help_command({command});
-  }
   if (command == "run" || command == "matrix") {
     keep_mounts_private();
     catch_signals();

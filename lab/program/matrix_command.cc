@@ -2,10 +2,10 @@
 #include <iostream>
 #include <map>
 
-#include "src/cli/duration.h"
 #include "src/cli/text.h"
+#include "src/cli/values.h"
 
-#include "lab/program/arguments.h"
+#include "lab/program/options.h"
 #include "lab/program/telling.h"
 #include "lab/runner/matrix.h"
 #include "lab/scenario/topology_files.h"
@@ -73,40 +73,36 @@ int print_table(const std::vector<Scenario>& cells, const std::vector<Row>& rows
   return fine ? kAsExpected : kNotAsExpected;
 }
 
-struct Limits {
-  std::uint64_t seed = 1;
-  std::uint64_t rounds = 0;  // 0: until the time is over.
-  std::int64_t until_ns = 0;
+struct MatrixOrders {
+  std::optional<std::string> store;
+  std::optional<std::string> topology;
+  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> rounds;
+  std::optional<std::uint64_t> minutes;
+  std::optional<std::string> out;
+  std::optional<std::string> cell;
+  bool list = false;
+  bool quiet = false;
 };
 
-Result<Limits> limits_of(const Parsed& parsed) {
-  Limits limits;
-  std::uint64_t minutes = 5;
-  for (const auto& [name, into] :
-       {std::pair("--seed", &limits.seed), std::pair("--rounds", &limits.rounds),
-        std::pair("--minutes", &minutes)}) {
-    const auto text = parsed.value(name);
-    if (!text) continue;
-    const auto number = parse_number(*text);
-    if (!number) {
-      return Error(Errc::kInvalidArgument, std::string(name) + ": " + number.error().message());
-    }
-    *into = *number;
-  }
-  constexpr std::uint64_t kMost = 60 * 24 * 365;
-  if (minutes == 0 || minutes > kMost) {
-    return Error(Errc::kInvalidArgument, "--minutes: 1 or more, at most a year");
-  }
-  if (parsed.has("--rounds") && limits.rounds == 0) {
-    return Error(Errc::kInvalidArgument, "--rounds: 1 or more");
-  }
-  limits.until_ns = now_ns() + static_cast<std::int64_t>(minutes) * 60'000'000'000;
-  return limits;
+std::optional<int> understand(const Arguments& arguments, MatrixOrders& orders) {
+  constexpr std::uint64_t kYear = 60 * 24 * 365;
+  cli::OptionTable table = options_of("matrix");
+  table.value<std::string>("--store", orders.store, cli::read_text);
+  table.value<std::string>("--topology", orders.topology, cli::read_text);
+  table.value<std::uint64_t>("--seed", orders.seed, read_whole);
+  table.value<std::uint64_t>("--rounds", orders.rounds, from_one_to(1'000'000'000));
+  table.value<std::uint64_t>("--minutes", orders.minutes, from_one_to(kYear));
+  table.value<std::string>("--out", orders.out, cli::read_text);
+  table.value<std::string>("--cell", orders.cell, cli::read_text);
+  table.flag("--list", orders.list);
+  table.flag("-q,--quiet", orders.quiet);
+  return parse_options(table, "matrix", arguments);
 }
 
-Result<Scenario> store_of(const Parsed& parsed) {
-  const auto store = parsed.value("--store");
-  const auto file = parsed.value("--topology");
+Result<Scenario> store_of(const MatrixOrders& orders) {
+  const auto& store = orders.store;
+  const auto& file = orders.topology;
   if (store.has_value() == file.has_value()) {
     return Error(Errc::kInvalidArgument,
                  "name the store: --store " + listed(shipped_topologies()) +
@@ -121,54 +117,19 @@ Result<Scenario> store_of(const Parsed& parsed) {
   return scenario;
 }
 
-}  // namespace
-
-int matrix_command(const Arguments& arguments) {
-  const auto parsed = parse(arguments, {{"--store"},
-                                        {"--topology"},
-                                        {"--minutes"},
-                                        {"--rounds"},
-                                        {"--seed"},
-                                        {"--out"},
-                                        {"--cell"},
-                                        {"--list", /*has_value=*/false},
-                                        {"--quiet", /*has_value=*/false, "-q"}});
-  if (!parsed) return bad_input("matrix", parsed.error().message());
-  if (!parsed->operands.empty()) {
-    return bad_input("matrix", cli::in_quotes(parsed->operands.front()) + " is one too many");
-  }
-  const Result<Limits> limits = limits_of(*parsed);
-  if (!limits) return bad_input("matrix", limits.error().message());
-  Result<Scenario> on = store_of(*parsed);
-  if (!on) return bad_input("matrix", on.error().message());
-  on->seed = limits->seed;
-  std::vector<Scenario> cells = matrix_cells(*on);
-  if (const auto only = parsed->value("--cell")) {
-    std::erase_if(cells, [&](const Scenario& cell) { return cell.name != *only; });
-    if (cells.empty()) {
-      return bad_input("matrix",
-                       "there is no cell " + cli::in_quotes(*only) + "; --list names them");
-    }
-  }
-  if (parsed->has("--list")) {
-    for (const Scenario& cell : cells) std::cout << cell.name << "\n";
-    return kAsExpected;
-  }
-  if (const auto usable = try_store(cells.front()); !usable) {
-    return unusable_store("matrix", usable.error());
-  }
-  const std::string out = parsed->value("--out").value_or("");
-  if (const auto usable = try_folder(parsed->value("--out")); !usable) {
-    return bad_input("matrix", usable.error().message());
-  }
+// Round after round, until the time is over or all rounds are done.
+int run_rounds(const std::vector<Scenario>& cells, const MatrixOrders& orders) {
+  const std::string out = orders.out.value_or("");
+  const std::int64_t until_ns =
+      now_ns() + static_cast<std::int64_t>(orders.minutes.value_or(5)) * 60'000'000'000;
   std::vector<Row> rows(cells.size());
-  for (std::uint64_t round = 0; limits->rounds == 0 || round < limits->rounds; ++round) {
+  for (std::uint64_t round = 0; !orders.rounds || round < *orders.rounds; ++round) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (limits->rounds == 0 && now_ns() >= limits->until_ns) return print_table(cells, rows);
+      if (!orders.rounds && now_ns() >= until_ns) return print_table(cells, rows);
       Scenario cell = cells[i];
       cell.seed += round;
       try {
-        rows[i].add(run_and_tell(cell, parsed->has("--quiet"), out));
+        rows[i].add(run_and_tell(cell, orders.quiet, out));
       } catch (const Interrupted&) {
         print_table(cells, rows);
         throw;
@@ -176,6 +137,35 @@ int matrix_command(const Arguments& arguments) {
     }
   }
   return print_table(cells, rows);
+}
+
+}  // namespace
+
+int matrix_command(const Arguments& arguments) {
+  MatrixOrders orders;
+  if (const auto status = understand(arguments, orders)) return *status;
+  Result<Scenario> on = store_of(orders);
+  if (!on) return bad_input("matrix", on.error().message());
+  on->seed = orders.seed.value_or(1);
+  std::vector<Scenario> cells = matrix_cells(*on);
+  if (orders.cell) {
+    std::erase_if(cells, [&](const Scenario& cell) { return cell.name != *orders.cell; });
+    if (cells.empty()) {
+      return bad_input("matrix",
+                       "there is no cell " + cli::in_quotes(*orders.cell) + "; --list names them");
+    }
+  }
+  if (orders.list) {
+    for (const Scenario& cell : cells) std::cout << cell.name << "\n";
+    return kAsExpected;
+  }
+  if (const auto usable = try_store(cells.front()); !usable) {
+    return unusable_store("matrix", usable.error());
+  }
+  if (const auto usable = try_folder(orders.out); !usable) {
+    return bad_input("matrix", usable.error().message());
+  }
+  return run_rounds(cells, orders);
 }
 
 }  // namespace holdfast::lab

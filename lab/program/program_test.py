@@ -79,6 +79,8 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(status, 0, said)
         self.assertIn("ok      calm (memory, seed 9", said)
         kept = os.path.join(out, "calm-9")
+        with open(os.path.join(kept, "report.json"), encoding="utf-8") as file:
+            self.assertRegex(json.load(file).get("commit", "0"), r"^[0-9a-f]+(-dirty)?$")
         self.assertEqual(sorted(os.listdir(kept)), ["history.txt", "report.json", "report.md",
                                                     "scenario.toml", "timeline.svg"])
         status, said, _ = call("check", os.path.join(kept, "history.txt"))
@@ -146,7 +148,12 @@ class ProgramTest(unittest.TestCase):
                 (["matrix", "--store", "mysql"], "there is no store 'mysql'"),
                 (["matrix", "--store", "nosuch://x"], "there is no store 'nosuch:'"),
                 (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),
+                (["matrix", "--store", "memory", "--rounds", "0"], "--rounds: must be from 1"),
+                (["matrix", "--store", "memory", "x"], "'x' is one argument too many"),
+                (["exhibits", "--lst"], "did you mean --list?"),
                 (["check"], "name the file of a history"),
+                (["check", "/dev/zero"], "a line of more than 64 KiB"),
+                (["check", self.folder.name], "is a folder, not a history"),
                 (["rnu"], "did you mean 'run'?"),
                 ([], "say what to do")):
             with self.subTest(arguments=arguments):
@@ -231,7 +238,7 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("get-then-del ", said)
         status, _, complaint = call("exhibits", "get-then-dell")
         self.assertEqual(status, 2)
-        self.assertIn("no exhibit or option 'get-then-dell'", complaint)
+        self.assertIn("there is no exhibit 'get-then-dell'", complaint)
 
     def test_a_signal_ends_a_run_and_leaves_nothing_behind(self):
         long = self.file(CALM.replace("1500ms", "60s"))

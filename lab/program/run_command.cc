@@ -2,31 +2,32 @@
 
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
+#include "src/cli/values.h"
 
-#include "lab/program/arguments.h"
+#include "lab/program/options.h"
 #include "lab/program/telling.h"
 #include "lab/scenario/files.h"
 
 namespace holdfast::lab {
 namespace {
 
-Result<Scenario> prepared(const std::string& path, const Parsed& parsed) {
+struct RunOrders {
+  std::optional<std::uint64_t> seed;
+  std::optional<cli::Duration> duration;
+  std::optional<std::string> out;
+  bool quiet = false;
+  std::vector<std::string> paths;
+};
+
+Result<Scenario> prepared(const std::string& path, const RunOrders& orders) {
   Result<Scenario> scenario = read_scenario_file(path);
   if (!scenario) return scenario;
-  if (const auto text = parsed.value("--seed")) {
-    const auto seed = parse_number(*text);
-    if (!seed) return Error(Errc::kInvalidArgument, "--seed: " + seed.error().message());
-    scenario->seed = *seed;
+  scenario->seed = orders.seed.value_or(scenario->seed);
+  if (orders.duration && *orders.duration <= scenario->calm) {
+    return Error(Errc::kInvalidArgument, "--duration must be longer than the calm at the end, " +
+                                             cli::format_duration(scenario->calm));
   }
-  if (const auto text = parsed.value("--duration")) {
-    const auto span = cli::parse_duration(*text);
-    if (!span) return Error(Errc::kInvalidArgument, "--duration: " + span.error().message());
-    if (*span <= scenario->calm) {
-      return Error(Errc::kInvalidArgument, "--duration must be longer than the calm at the end, " +
-                                               cli::format_duration(scenario->calm));
-    }
-    scenario->duration = *span;
-  }
+  scenario->duration = orders.duration.value_or(scenario->duration);
   const auto known = [&](const SubjectKind& kind) {
     return kind.name == scenario->clients.subject;
   };
@@ -43,26 +44,30 @@ Result<Scenario> prepared(const std::string& path, const Parsed& parsed) {
 }  // namespace
 
 int run_command(const Arguments& arguments) {
-  const auto parsed = parse(
-      arguments, {{"--seed"}, {"--duration"}, {"--out"}, {"--quiet", /*has_value=*/false, "-q"}});
-  if (!parsed) return bad_input("run", parsed.error().message());
-  if (parsed->operands.empty()) return bad_input("run", "name the file of a scenario");
+  RunOrders orders;
+  cli::OptionTable table = options_of("run");
+  table.value<std::uint64_t>("--seed", orders.seed, read_whole);
+  table.value<cli::Duration>("--duration", orders.duration, cli::read_duration);
+  table.value<std::string>("--out", orders.out, cli::read_text);
+  table.flag("-q,--quiet", orders.quiet);
+  table.words(orders.paths);
+  if (const auto status = parse_options(table, "run", arguments)) return *status;
+  if (orders.paths.empty()) return bad_input("run", "name the file of a scenario");
   std::vector<Scenario> scenarios;  // All are read before the first runs.
-  for (const std::string& path : parsed->operands) {
-    Result<Scenario> scenario = prepared(path, *parsed);
+  for (const std::string& path : orders.paths) {
+    Result<Scenario> scenario = prepared(path, orders);
     if (!scenario) return bad_input("run", scenario.error().message());
     if (const auto usable = try_store(*scenario); !usable) {
       return unusable_store("run", usable.error());
     }
     scenarios.push_back(std::move(*scenario));
   }
-  const std::string out = parsed->value("--out").value_or("");
-  if (const auto usable = try_folder(parsed->value("--out")); !usable) {
+  if (const auto usable = try_folder(orders.out); !usable) {
     return bad_input("run", usable.error().message());
   }
   bool fine = true;
   for (const Scenario& scenario : scenarios) {
-    const RunResult result = run_and_tell(scenario, parsed->has("--quiet"), out);
+    const RunResult result = run_and_tell(scenario, orders.quiet, orders.out.value_or(""));
     fine &= result.as_expected();
   }
   return fine ? kAsExpected : kNotAsExpected;

@@ -28,6 +28,7 @@ RunFacts facts_of(const RunResult& result, const std::string& replay) {
   facts.store = result.store;
   facts.version = result.store_version;
   facts.holdfast = HOLDFAST_VERSION;
+  facts.commit = build_commit();
   facts.duration_ns = std::chrono::nanoseconds(result.scenario.duration).count();
   facts.replay = replay;
   facts.expected = result.scenario.expect;

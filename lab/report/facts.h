@@ -16,6 +16,7 @@ struct RunFacts {
   std::string store;    // As people call it, without credentials: "redis".
   std::string version;  // Of the store: "7.0.15".
   std::string holdfast;
+  std::string commit;  // Of which the program was built; empty: not known.
   std::int64_t duration_ns = 0;
   std::string replay;  // The command that runs it again.
   Expectations expected{};

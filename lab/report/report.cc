@@ -64,22 +64,23 @@ void write_json(const JudgedRun& run, std::ostream& out) {
   for (const auto& [name, times] : counts.faults) faults[name] = times;
   Json violations = Json::array();
   for (const Violation& one : run.verdict.violations) violations.push_back(violation_of(run, one));
-  const Json json = {{"format", "holdfast-lab-report"},
-                     {"version", kReportVersion},
-                     {"scenario", run.facts.scenario},
-                     {"seed", std::to_string(run.facts.seed)},
-                     {"store", {{"name", run.facts.store}, {"version", run.facts.version}}},
-                     {"holdfast", run.facts.holdfast},
-                     {"replay", run.facts.replay},
-                     {"duration_ns", run.facts.duration_ns},
-                     {"as_expected", as_expected(run.facts.expected, run.verdict)},
-                     {"operations", counts.operations},
-                     {"acquisitions", run.verdict.acquisitions},
-                     {"events", run.verdict.events},
-                     {"refused_writes", run.verdict.refused_writes},
-                     {"faults", std::move(faults)},
-                     {"classes", classes_of(run)},
-                     {"violations", std::move(violations)}};
+  Json json = {{"format", "holdfast-lab-report"},
+               {"version", kReportVersion},
+               {"scenario", run.facts.scenario},
+               {"seed", std::to_string(run.facts.seed)},
+               {"store", {{"name", run.facts.store}, {"version", run.facts.version}}},
+               {"holdfast", run.facts.holdfast},
+               {"replay", run.facts.replay},
+               {"duration_ns", run.facts.duration_ns},
+               {"as_expected", as_expected(run.facts.expected, run.verdict)},
+               {"operations", counts.operations},
+               {"acquisitions", run.verdict.acquisitions},
+               {"events", run.verdict.events},
+               {"refused_writes", run.verdict.refused_writes},
+               {"faults", std::move(faults)},
+               {"classes", classes_of(run)},
+               {"violations", std::move(violations)}};
+  if (!run.facts.commit.empty()) json["commit"] = run.facts.commit;
   out << json.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) << "\n";
 }
 

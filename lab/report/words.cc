@@ -49,10 +49,12 @@ void print_facts(const JudgedRun& run, std::ostream& out) {
   const Counts counts = count(run.history);
   out << "| | |\n|---|---|\n"
       << "| store | " << markdown_text(run.facts.store) << " " << markdown_text(run.facts.version)
-      << " |\n| Holdfast | " << markdown_text(run.facts.holdfast) << " |\n| seed | "
-      << run.facts.seed << " |\n| duration | " << seconds_text(run.facts.duration_ns)
-      << " |\n| operations | " << counts.operations << " by " << counts.processes << " processes, "
-      << run.verdict.acquisitions << " granted |\n| faults | ";
+      << " |\n| Holdfast | " << markdown_text(run.facts.holdfast)
+      << (run.facts.commit.empty() ? "" : ", commit " + markdown_text(run.facts.commit))
+      << " |\n| seed | " << run.facts.seed << " |\n| duration | "
+      << seconds_text(run.facts.duration_ns) << " |\n| operations | " << counts.operations << " by "
+      << counts.processes << " processes, " << run.verdict.acquisitions
+      << " granted |\n| faults | ";
   if (counts.faults.empty()) out << "none";
   for (std::size_t i = 0; i < counts.faults.size(); ++i) {
     out << (i == 0 ? "" : ", ") << markdown_text(counts.faults[i].first) << " "

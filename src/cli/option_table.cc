@@ -26,13 +26,15 @@ struct OptionTable::Impl {
   };
 
   std::string command;
+  std::string program;
+  std::vector<std::string>* words = nullptr;
   CLI::App app;
   bool help = false;
   std::deque<Raw> raws;  // CLI11 keeps references to the values.
   std::vector<Place> places;
 
   Error wrong(const std::string& what) const {
-    return {Errc::kInvalidArgument, what + " (see 'holdfast help " + command + "')"};
+    return {Errc::kInvalidArgument, what + " (see '" + program + " help " + command + "')"};
   }
 
   std::vector<std::string> option_names() const {
@@ -44,7 +46,7 @@ struct OptionTable::Impl {
   }
 
   Result<void> check_extras() const;
-  Result<void> fill_places(const std::vector<std::string>& words);
+  Result<void> fill_places(const std::vector<std::string>& given);
   Result<void> read_values() const;
 };
 
@@ -67,6 +69,10 @@ Result<void> OptionTable::Impl::check_extras() const {
                 : ""));
   }
   if (extras.empty()) return {};
+  if (words != nullptr) {
+    words->insert(words->begin(), extras.begin(), extras.end());
+    return {};
+  }
   if (command == "run") {
     return wrong("what is " + in_quotes(extras.front()) +
                  "? The command to run stands after '--': holdfast run NAME -- COMMAND [ARG...]");
@@ -74,9 +80,13 @@ Result<void> OptionTable::Impl::check_extras() const {
   return wrong(in_quotes(extras.front()) + " is one argument too many");
 }
 
-Result<void> OptionTable::Impl::fill_places(const std::vector<std::string>& words) {
+Result<void> OptionTable::Impl::fill_places(const std::vector<std::string>& given) {
+  if (words != nullptr) {
+    *words = given;
+    return {};
+  }
   auto place = places.begin();
-  for (const std::string& word : words) {
+  for (const std::string& word : given) {
     place = std::find_if(place, places.end(), std::mem_fn(&Place::open));
     if (place == places.end()) return wrong(in_quotes(word) + " is one argument too many");
     place->target = word;
@@ -99,8 +109,10 @@ Result<void> OptionTable::Impl::read_values() const {
   return {};
 }
 
-OptionTable::OptionTable(std::string command) : impl_(std::make_unique<Impl>()) {
+OptionTable::OptionTable(std::string command, std::string program)
+    : impl_(std::make_unique<Impl>()) {
   impl_->command = std::move(command);
+  impl_->program = std::move(program);
   impl_->app.set_help_flag();
   impl_->app.allow_extras();
   impl_->app.add_flag("-h,--help", impl_->help);
@@ -124,6 +136,8 @@ void OptionTable::positional(const std::string& name, std::string& target, bool 
   CLI::Option* option = impl_->app.add_option(name, target);
   impl_->places.push_back({option, name, target, required});
 }
+
+void OptionTable::words(std::vector<std::string>& target) { impl_->words = &target; }
 
 bool OptionTable::help() const { return impl_->help; }
 

@@ -18,7 +18,7 @@ namespace holdfast::cli {
 
 class OptionTable {
  public:
-  explicit OptionTable(std::string command);
+  explicit OptionTable(std::string command, std::string program = "holdfast");
   ~OptionTable();
 
   // `names` as CLI11 writes them: "-v,--verbose". The last one given wins.
@@ -35,6 +35,8 @@ class OptionTable {
     });
   }
   void positional(const std::string& name, std::string& target, bool required = true);
+  // All words that are no options, instead of positionals.
+  void words(std::vector<std::string>& target);
 
   // `--help` or `-h` was among the arguments (true after parse()).
   bool help() const;

@@ -104,6 +104,16 @@ class SoakTest(unittest.TestCase):
         self.assertNotIn("goes on", result.stdout)
         self.assertEqual(result.returncode, 0, result.stdout)
 
+    def test_a_record_names_the_commit_where_the_report_does(self):
+        self.run_times(1)
+        self.lab_runs(report(commit="0123456789ab-dirty"))
+        self.run_times(1)
+        before, after = (json.loads(line) for line in self.lines())
+        self.assertNotIn("commit", before)
+        self.assertEqual(after["commit"], "0123456789ab-dirty")
+        self.assertIn("1 name the commit of their build", self.page.read_text())
+        self.assertEqual(self.soak("page", "--check").returncode, 0)
+
     def test_what_was_not_as_expected_is_told_and_kept(self):
         self.lab_runs(report(as_expected=False, seen={"V1": 2}), status=1)
         result = self.run_times(1)

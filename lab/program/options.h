@@ -1,0 +1,28 @@
+// Options of this program, on the option table of `holdfast`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/cli/option_table.h"
+
+#include "lab/program/commands.h"
+
+namespace holdfast::lab {
+
+// Of a command: `parse_options(table, ...)` when all options are added to it.
+inline cli::OptionTable options_of(const std::string& command) {
+  return cli::OptionTable(command, "holdfast-lab");
+}
+// The status to end with, after help was shown or what is wrong was told; nullopt: go on.
+std::optional<int> parse_options(cli::OptionTable& table, const std::string& command,
+                                 const Arguments& arguments);
+
+// A whole number from 0 on, up to 2^63 - 1.
+Result<std::uint64_t> read_whole(const std::string& text);
+// The same from 1 to `most`.
+std::function<Result<std::uint64_t>(const std::string&)> from_one_to(std::uint64_t most);
+
+}  // namespace holdfast::lab
