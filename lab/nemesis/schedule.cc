@@ -97,6 +97,7 @@ class Planner {
     const auto aim = [&](std::uint32_t number) {
       return server ? Aim{.slot = 0, .node = number} : Aim{.slot = number, .node = 1};
     };
+    if (server && spec.target == "leader") return {aim(kLeader)};
     if (spec.target == "all") {
       std::vector<Aim> all;
       for (std::uint32_t number = 1; number <= most; ++number) all.push_back(aim(number));

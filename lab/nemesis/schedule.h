@@ -12,12 +12,14 @@
 
 namespace holdfast::lab {
 
+inline constexpr std::uint32_t kLeader = 0;
+
 struct Strike {
   milliseconds at{};  // After the start of the run.
   milliseconds lasts{};
   std::size_t nemesis = 0;  // Index into Scenario::nemeses.
   std::uint32_t slot = 0;   // The client; 0: a server, or the host.
-  std::uint32_t node = 1;   // Which server.
+  std::uint32_t node = 1;   // Which server; kLeader: the one that leads when it is done.
 
   friend bool operator==(const Strike&, const Strike&) = default;
 };

@@ -88,6 +88,7 @@ void Node::await_ready() {
   const auto until = Clock::now() + spec().patience;
   std::string why_not;
   while (!is_ready(why_not)) {
+    if (site_.waiting) site_.waiting();
     // Waits for its death, and for a moment.
     if (const auto status = process_->wait(kBetweenLooks)) {
       fail("ended with " + std::to_string(*status) + " instead of starting");
@@ -124,9 +125,19 @@ void Node::run(const Words& command, const Values& more) const {
   support::run(found_command(topology_, filled(command, values)));
 }
 
+bool Node::says_yes(const Words& command) const {
+  try {
+    run(command);
+    return true;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
 void Node::await(const Words& command) const {
   const auto until = Clock::now() + spec().patience;
   for (;;) {
+    if (site_.waiting) site_.waiting();
     try {
       return run(command);
     } catch (const std::runtime_error&) {

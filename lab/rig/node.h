@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,7 @@ struct NodeSite {
   std::string log{};     // A file beside it.
   bool durable = false;
   std::vector<std::string> environment{};
+  std::function<void()> waiting{};  // Called all the time while something is awaited; may throw.
 };
 
 class Node {
@@ -62,6 +64,7 @@ class Node {
 
   // Runs it to its end, which must be 0.
   void run(const Words& command, const Values& more = {}) const;
+  bool says_yes(const Words& command) const;
   // Again and again, until it ends with 0, but not longer than the topology's patience.
   void await(const Words& command) const;
 

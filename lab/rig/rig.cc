@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "lab/rig/commands.h"
 
@@ -18,8 +19,8 @@ std::vector<std::string> clock_environment(const support::ClockShift& clock) {
 
 }  // namespace
 
-Rig::Rig(const Scenario& scenario, const std::string& folder)
-    : scenario_(scenario), folder_(folder) {
+Rig::Rig(const Scenario& scenario, const std::string& folder, std::function<void()> waiting)
+    : scenario_(scenario), folder_(folder), waiting_(std::move(waiting)) {
   if (scenario.topology != nullptr) {
     start(*scenario.topology);
   } else {
@@ -50,7 +51,8 @@ std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
                 .nodes = nodes_of(scenario_),
                 .folder = folder_ + "/store/" + name,
                 .log = folder_ + "/" + name + ".log",
-                .durable = scenario_.store.durable};
+                .durable = scenario_.store.durable,
+                .waiting = waiting_};
   if (clock_) site.environment = clock_environment(*clock_);
   return std::make_unique<Node>(*scenario_.topology, std::move(site));
 }
@@ -109,6 +111,15 @@ std::vector<std::string> Rig::urls(std::uint32_t slot) const {
   const std::string& options = scenario_.store.options;
   if (!options.empty()) url += (url.find('?') == url.npos ? "?" : "&") + options;
   return {url};
+}
+
+std::uint32_t Rig::leader() const {
+  const Words& question = scenario_.topology->server->leader;
+  for (std::uint32_t node = 1; node <= nodes_.size(); ++node) {
+    // One that is stopped would not answer.
+    if (nodes_[node - 1]->works() && nodes_[node - 1]->says_yes(question)) return node;
+  }
+  return 1;
 }
 
 void Rig::stop_server(std::uint32_t node, bool with_memory) {

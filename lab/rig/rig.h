@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,9 @@ namespace holdfast::lab {
 
 class Rig {
  public:
-  // `folder` is the run's own.
-  Rig(const Scenario& scenario, const std::string& folder);
+  // `folder` is the run's own. `waiting` is called all the time while a server starts; it may
+  // throw.
+  Rig(const Scenario& scenario, const std::string& folder, std::function<void()> waiting = {});
 
   // For the client in this slot (1, 2, ...).
   std::vector<std::string> urls(std::uint32_t slot) const;
@@ -35,7 +37,8 @@ class Rig {
   const Links& links(std::uint32_t slot) const { return links_.at(slot - 1); }
   support::ClockShift* clock() { return clock_.get(); }
 
-  // `node`: 1, 2, ...
+  // `node`: 1, 2, ...; the one that leads, or the first where none says that it does.
+  std::uint32_t leader() const;
   void pause_server(std::uint32_t node) { nodes_.at(node - 1)->pause(); }
   void resume_server(std::uint32_t node) { nodes_.at(node - 1)->resume(); }
   // With memory: what it knew when it ended, it knows when it has started.
@@ -63,6 +66,7 @@ class Rig {
 
   const Scenario& scenario_;
   const std::string folder_;
+  const std::function<void()> waiting_;
   std::string url_;  // Where there are no servers of the lab's own.
   std::string store_;
   std::string version_;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -126,6 +127,30 @@ TEST_F(RigTest, ANodeThatStartsIsNotWaitedForWhileOthersCannotAnswer) {
   rig.resume_server(2);
   rig.stop_server(1, /*with_memory=*/false);
   EXPECT_THROW(rig.start_server(1, /*with_memory=*/false), std::runtime_error);
+}
+
+TEST_F(RigTest, TheLeaderIsWhoSaysSoAndWorks) {
+  std::string topology = kTeller;
+  topology.insert(topology.find("save ="), "leader = [\"test\", \"-e\", \"{folder}/leads\"]\n");
+  const Scenario scenario = on(topology, 3);
+  Rig rig(scenario, folder_.path());
+  EXPECT_EQ(rig.leader(), 1U);  // Somebody.
+  for (const int node : {2, 3}) std::ofstream(file(node, "leads"));
+  EXPECT_EQ(rig.leader(), 2U);
+  rig.pause_server(2);
+  EXPECT_EQ(rig.leader(), 3U);
+}
+
+TEST_F(RigTest, AStartThatIsInterruptedLeavesNothing) {
+  std::string topology = kTeller;
+  topology.replace(topology.find("/told\"]"), 7, "/never\"]");
+  const Scenario scenario = on(topology);
+  int looks = 0;
+  const auto waiting = [&] {
+    if (std::filesystem::exists(file(1, "told")) && ++looks == 3) throw std::invalid_argument("x");
+  };
+  EXPECT_THROW(Rig(scenario, folder_.path(), waiting), std::invalid_argument);
+  EXPECT_NE(::kill(std::stoi(told(1).at(0)), 0), 0);
 }
 
 TEST_F(RigTest, NothingIsLeftRunning) {

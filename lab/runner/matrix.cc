@@ -77,6 +77,7 @@ class Cells {
 
   // Takes the place of one of its name.
   void add(const Cell& own) {
+    if (own.what.store.disk_mb > 0 && ::geteuid() != 0) return;
     Scenario cell = own.what;
     cell.name = name_ + "-" + own.what.name;
     std::erase_if(cells_, [&](const Scenario& other) { return other.name == cell.name; });
@@ -164,6 +165,11 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
   with(cells.add(prefix + "server-pause", {often("server-pause", 2s, 700ms)}), false);
   const bool restarts = topology.can_restart(durable);
   if (restarts) with(cells.add(prefix + "restart", {often("restart", 3s, 300ms)}), true);
+  if (nodes > 1 && !topology.server->leader.empty()) {
+    NemesisSpec leader = often("server-pause", 2500ms, 1500ms);
+    leader.target = "leader";
+    with(cells.add(prefix + "leader-pause", {leader}), false);
+  }
   Nemeses all = {often("kill", 1500ms, 200ms),   often("pause", 1s, 1300ms),
                  often("partition", 2s, 1200ms), often("hold", 1500ms, 1s),
                  often("duplicate", 1s, 400ms),  often("drop-replies", 2s, 500ms),

@@ -73,7 +73,7 @@ class Run {
     RunResult result;
     result.scenario = scenario_;
     {
-      Rig rig(scenario_, folder_.path());
+      Rig rig(scenario_, folder_.path(), [this] { heed_interruption(); });
       result.store = rig.store();
       result.store_version = rig.version();
       const StallWatch stalls(recorder_);
@@ -97,11 +97,15 @@ class Run {
   }
 
  private:
+  void heed_interruption() const {
+    if (options_.interrupted && options_.interrupted()) throw Interrupted();
+  }
+
   void drive(Crew& crew, Nemesis& nemesis, std::int64_t begin, std::int64_t until) {
     milliseconds told{-1000};
     for (std::int64_t now = begin; now < until; now = now_ns()) {
       const auto since = std::chrono::floor<milliseconds>(std::chrono::nanoseconds(now - begin));
-      if (options_.interrupted && options_.interrupted()) throw Interrupted();
+      heed_interruption();
       nemesis.step(since);
       crew.tend();
       if (options_.progress && since - told >= 1s) {

@@ -186,7 +186,7 @@ Scenario on_a_cluster() {
   Scenario on;
   const auto topology = read_topology(
       "name = \"x\"\nurl = \"x://{hosts}\"\n[server]\ncommand = [\"s\", \"{port}\"]\n"
-      "nodes = [1, 3]\npeer = \"{port}\"\nkeeps = \"everything\"\n"
+      "leader = [\"l\"]\nnodes = [1, 3]\npeer = \"{port}\"\nkeeps = \"everything\"\n"
       "[[cell]]\nname = \"kill\"\ncalm = \"3s\"\n",
       "t.toml");
   EXPECT_TRUE(topology) << topology.error().message();
@@ -211,6 +211,7 @@ TEST(MatrixTest, HasCellsOfEverySizeAndATopologysOwnInThePlaceOfOthers) {
   EXPECT_FALSE(three.store.durable);  // It keeps everything without being told.
   EXPECT_TRUE(three.store.proxy);
   EXPECT_EQ(cell_named(cells, "x-kill").calm, 3s);
+  EXPECT_EQ(cell_named(cells, "x-3-nodes-leader-pause").nemeses.at(0).target, "leader");
 }
 
 TEST(ScheduleTest, HitsEveryNodeOfAClusterOrTheOneThatIsNamed) {
@@ -226,6 +227,8 @@ TEST(ScheduleTest, HitsEveryNodeOfAClusterOrTheOneThatIsNamed) {
   EXPECT_EQ(nodes(), (std::set<std::uint32_t>{1, 2, 3}));
   cell.nemeses[0].target = "2";
   EXPECT_EQ(nodes(), (std::set<std::uint32_t>{2}));
+  cell.nemeses[0].target = "leader";
+  EXPECT_EQ(nodes(), (std::set<std::uint32_t>{kLeader}));
   cell.nemeses[0].target = "all";
   const std::vector<Strike> all = schedule(cell);
   ASSERT_GE(all.size(), 3U);

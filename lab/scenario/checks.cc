@@ -119,9 +119,12 @@ void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const To
                             : store.nodes > 0 ? store.nodes
                                               : topology->usual_nodes();
   const std::string& target = nemesis.target;
-  if (target == "any" || target == "all" || is_number(target, most)) return;
+  const bool leads = of_servers && topology->server && !topology->server->leader.empty();
+  if (target == "any" || target == "all" || (target == "leader" && leads)) return;
+  if (is_number(target, most)) return;
   complain("target in [[nemesis]] is " + cli::in_quotes(cli::shortened(target)) +
-           "; it may be: any, all, or a number from 1 to " + std::to_string(most));
+           "; it may be: any, all, " + (leads ? "leader, " : "") + "or a number from 1 to " +
+           std::to_string(most));
 }
 
 void check_on(const Scenario& scenario, const Topology* topology, const Complain& complain) {

@@ -131,6 +131,7 @@ void fields(Visitor& visit, ServerSpec& server) {
   visit("nodes", server.nodes, Range{1, 9});
   visit("peer", server.peer, Template{});
   visit("between_peers", server.between_peers, Any{});
+  visit("leader", server.leader, Template{});
   visit("framing", server.framing, OneOf{"raw resp"});
   visit("keeps", server.keeps, OneOf{"nothing everything"});
   visit("durable", server.durable, Template{});

@@ -61,7 +61,7 @@ struct WorkloadSpec {
 
 struct NemesisSpec {
   std::string kind{};
-  std::string target = "any";      // any, all, or a number: client 2; of servers: node 2.
+  std::string target = "any";      // any, all, or a number: client 2; of servers: node 2, leader.
   std::string direction = "both";  // partition, blackhole, delay: both, to-server, to-client.
   std::string at{};                // kill, pause: at this point of the subject, not by the clock.
   milliseconds first = 500ms;

@@ -28,6 +28,7 @@ struct ServerSpec {
   std::vector<std::int64_t> nodes{};  // The sizes it may run in, the usual one first; none: 1.
   std::string peer{};                 // What every node is told of each: {peers} is all of them.
   std::string between_peers = ",";
+  Words leader{};                 // Ends with 0 on the node that leads the others.
   std::string framing = "raw";    // How the proxies tell requests apart: raw, resp.
   std::string keeps = "nothing";  // What a killed server knows when it comes back.
   Words durable{};                // More arguments, with which it keeps everything.
