@@ -17,6 +17,7 @@ constexpr Mode permits(std::uint32_t n) { return Mode::of_permits(n, 4); }
 std::vector<bool> admitted(std::vector<Standing> queue, std::uint32_t capacity = 1) {
   while (const auto next = next_admitted(queue, capacity)) queue[*next].held = true;
   std::vector<bool> held;
+  held.reserve(queue.size());
   for (const Standing& ticket : queue) held.push_back(ticket.held);
   return held;
 }

@@ -206,6 +206,8 @@ Reply LockMachine::Impl::on(const Resize& resize) {
   const TicketIndex known = book.find_ticket(index, resize.id);
   if (known != kNone && known != lock.shrink) return {.outcome = Outcome::kInvalid};
   if (known != kNone && lock.capacity - book.ticket(known).permits == resize.capacity) {
+    settle(index);  // What has expired in this step may have made way for it.
+    if (book.find_ticket(index, resize.id) == kNone) return {.outcome = Outcome::kDone};
     return reply_for(known);  // A repeated request keeps its place.
   }
   if (lock.shrink != kNone) end_ticket(lock.shrink, EffectKind::kCancelled, Duration::zero());

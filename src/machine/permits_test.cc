@@ -156,6 +156,19 @@ TEST(PermitsTest, ARepeatedResizeKeepsItsPlace) {
   EXPECT_EQ(d.waiters(), (Ids{9, 2}));
 }
 
+TEST(PermitsTest, ARepeatedResizeForWhichTheStepMakesWayIsDone) {
+  Driver d;
+  d.acquire(1, of(3));
+  d.now = at(50);
+  d.acquire(2, of(1));
+  d.resize(9, 2);
+  EXPECT_EQ(d.waiters(), Ids{9});
+  d.now = at(100);  // 1 is over.
+  EXPECT_EQ(d.resize(9, 2).outcome, Outcome::kDone);
+  EXPECT_EQ(d.effect(EffectKind::kResized).id, id(9));
+  EXPECT_EQ(d.machine.inspect(d.name)->capacity, 2U);
+}
+
 TEST(PermitsTest, ALaterResizeReplacesTheOneThatWaits) {
   Driver d;
   d.acquire(1, of(4));

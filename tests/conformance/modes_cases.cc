@@ -233,6 +233,23 @@ TEST_P(ModesConformance, ShrinkingAPoolTakesItsTurn) {
   EXPECT_TRUE(holds(client("bob").acquire({"pool", fresh(), Mode::of_permits(1, 1)})));
 }
 
+TEST_P(ModesConformance, ARepeatedResizeForWhichTheStepMakesWayIsDone) {
+  HOLDFAST_NEEDS(promised().permits, "no permits");
+  const auto stays = Request("pool", fresh(), Mode::of_permits(1, 4)).leases(60s, 60s);
+  const auto expires = Request("pool", fresh(), Mode::of_permits(3, 4)).leases(10s, 10s);
+  ASSERT_TRUE(holds(client().acquire(stays)));
+  ASSERT_TRUE(holds(client().acquire(expires)));
+  const auto id = fresh();
+  const auto queued = client().resize("pool", id, 2);
+  ASSERT_TRUE(queued) << queued.error().message();
+  EXPECT_FALSE(*queued);
+  pass(10s);
+  const auto done = client().resize("pool", id, 2);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_TRUE(*done);
+  EXPECT_TRUE(holds(client().acquire(Request("pool", fresh(), Mode::of_permits(1, 2)).no_wait())));
+}
+
 TEST_P(ModesConformance, APoolThatNobodyUsesCannotBeResized) {
   HOLDFAST_NEEDS(promised().permits, "no permits");
   EXPECT_TRUE(fails(client().resize("pool", fresh(), 3), Errc::kLost));

@@ -262,6 +262,8 @@ Reply ReferenceModel::on(const Resize& resize) {
   if (TicketImage* same = ticket_of(*lock, resize.id)) {
     if (!same->system) return {.outcome = Outcome::kInvalid};
     if (lock->capacity - same->mode.permits == resize.capacity) {
+      admit(*lock);
+      if (ticket_of(*lock, resize.id) == nullptr) return {.outcome = Outcome::kDone};
       subject_ = resize.id;
       return {};
     }

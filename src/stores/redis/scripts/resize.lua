@@ -33,7 +33,10 @@ local function resize()
   if call('HEXISTS', M, 'x' .. id) == 1 then return 'gone' end
   local known = read(id)
   if known and known.kind ~= 'x' then return 'invalid' end
-  if known and lock.capacity - known.permits == capacity then return nil end  -- It keeps its place.
+  if known and lock.capacity - known.permits == capacity then
+    admit()  -- What has expired just now may have made way for it; otherwise it keeps its place.
+    return not read(id) and 'done' or nil
+  end
   if lock.shrink ~= '-' then finish(read(lock.shrink)) end
   if lock.tickets == 0 then return 'notheld' end
   if capacity < lock.capacity then return queue_shrink() end
