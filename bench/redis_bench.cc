@@ -128,10 +128,10 @@ class Reference {
   // Nothing but what releases are to find: `value` under `prefix`<number>`suffix`.
   void fill(std::string_view prefix, std::string_view suffix, std::string_view value) {
     connection_.ask({"FLUSHALL", "SYNC"});
-    connection_.ask({"EVAL",
-                     "for i = 0, ARGV[4] - 1 do redis.call('SET', ARGV[1] .. "
-                     "string.format('%012d', i) .. ARGV[2], ARGV[3], 'PX', 600000) end",
-                     "0", prefix, suffix, value, kKeys});
+    constexpr char kFill[] =
+        "for i = 0, ARGV[4] - 1 do redis.call('SET', ARGV[1] .. "
+        "string.format('%012d', i) .. ARGV[2], ARGV[3], 'PX', 600000) end";
+    connection_.ask({"EVAL", kFill, "0", prefix, suffix, value, kKeys});
   }
 
   double shortest_pair(const std::string& shape) {

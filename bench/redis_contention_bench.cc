@@ -109,6 +109,7 @@ void take_turns(Baton& baton) {
     std::this_thread::sleep_for(kPause);
     const double single = round_trip.micros();
     std::vector<double> raw;
+    raw.reserve(5);
     for (int i = 0; i < 5; ++i) raw.push_back(round_trip.micros());
     std::this_thread::sleep_for(kPause);
     {
@@ -149,6 +150,7 @@ bool count_commands(benchmark::State& state) {
   std::atomic<int> queued = 0;
   std::stop_source over;
   std::vector<std::thread> waiters;
+  waiters.reserve(kWaiters);
   for (int i = 0; i < kWaiters; ++i) {
     waiters.emplace_back([&] {
       auto client = Client::connect(url);
@@ -192,6 +194,7 @@ void HandOff(benchmark::State& state) {
   Baton baton;
   for (auto _ : state) {
     std::vector<std::thread> threads;
+    threads.reserve(kWaiters + 1);
     for (int i = 0; i < kWaiters + 1; ++i) threads.emplace_back([&] { take_turns(baton); });
     for (std::thread& thread : threads) thread.join();
     if (baton.failed) return state.SkipWithError("a hand-off failed");

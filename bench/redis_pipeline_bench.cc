@@ -296,10 +296,10 @@ void redis_benchmark(benchmark::State& state, const std::string& options,
                      const std::string& command) {
   if (no_server(state)) return;
   const Server& server = Server::instance();
+  const std::string line = "redis-benchmark -h 127.0.0.1 -p " + server.port() + " --csv " +
+                           options + " " + command + " 2>/dev/null";
   double per_second = 0;
   for (auto _ : state) {
-    const std::string line = "redis-benchmark -h 127.0.0.1 -p " + server.port() + " --csv " +
-                             options + " " + command + " 2>/dev/null";
     FILE* pipe = ::popen(line.c_str(), "r");
     std::array<char, 512> text{};
     while (pipe != nullptr && std::fgets(text.data(), text.size(), pipe) != nullptr) {

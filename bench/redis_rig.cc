@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -35,7 +36,7 @@ std::uint16_t free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
-  ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size);
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0) return 0;
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
   ::close(fd);
   return ntohs(address.sin_port);
@@ -50,6 +51,7 @@ std::uint16_t free_port() {
   ::dup2(out < 0 ? null : out, 1);
   ::dup2(null, 2);
   std::vector<char*> args;
+  args.reserve(words.size() + 1);
   for (std::string& word : words) args.push_back(word.data());
   args.push_back(nullptr);
   ::execvp(args[0], args.data());
@@ -211,7 +213,7 @@ void pin(pid_t who, int core) {
 
 double percentile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
-  const auto at = static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1) + 0.5);
+  const auto at = std::lround(share * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), values.begin() + at, values.end());
   return values[static_cast<std::size_t>(at)];
 }

@@ -81,7 +81,7 @@ int main() {
   if (!client) return report(client.error()), 1;
   asio::io_context io;
   for (const char* order : {"41", "42", "42"}) {
-    asio::co_spawn(io, charge(*client, order), [](std::exception_ptr thrown) {
+    asio::co_spawn(io, charge(*client, order), [](const std::exception_ptr& thrown) {
       if (thrown) std::rethrow_exception(thrown);
     });
   }

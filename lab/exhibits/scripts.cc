@@ -302,6 +302,7 @@ Tally optimistic_version(Play& play) {
   Tally tally;
   for (int round = 0; round < kRounds; ++round) {
     std::vector<std::string> seen;
+    seen.reserve(kClients);
     for (Sqlite& client : clients) seen.push_back(*client.ask("SELECT version FROM stock"));
     for (std::size_t i = 0; i < kClients; ++i) {
       const int changed = clients[i].change(

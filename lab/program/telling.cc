@@ -106,7 +106,7 @@ Result<void> try_folder(const std::optional<std::string>& out) {
 
 std::string keep(const RunResult& result, const std::string& out) {
   const Scenario& scenario = result.scenario;
-  const std::string folder = out + "/" + scenario.name + "-" + std::to_string(scenario.seed);
+  std::string folder = out + "/" + scenario.name + "-" + std::to_string(scenario.seed);
   std::filesystem::create_directories(folder);
   Scenario shown = scenario;
   if (cli::holds_secret(shown.store.url)) shown.store.url = cli::without_secret(shown.store.url);

@@ -84,9 +84,13 @@ class Points {
 // The first thing that went wrong in any thread.
 class Trouble {
  public:
-  void keep(std::exception_ptr problem) {
-    const std::lock_guard lock(mutex_);
-    if (!first_) first_ = std::move(problem);
+  void watch(const std::function<void()>& work) {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!first_) first_ = std::current_exception();
+    }
   }
   void rethrow() const {
     if (first_) std::rethrow_exception(first_);
@@ -125,13 +129,11 @@ void run_worker(const WorkerOrders& orders, const std::vector<SubjectKind>& subj
     for (const WorkloadSpec& spec : scenario.workloads) {
       for (std::int64_t i = 0; i < spec.owners; ++i) {
         const Shift shift{spec, first_lock, dice.draw(), orders.until_ns, pace};
-        threads.emplace_back([&stage, &trouble, shift, number = ++owner] {
-          try {
+        threads.emplace_back([&, shift, number = ++owner] {
+          trouble.watch([&] {
             Actor actor(stage, number);
             work(actor, shift);
-          } catch (...) {
-            trouble.keep(std::current_exception());
-          }
+          });
         });
       }
       first_lock += static_cast<std::uint32_t>(spec.locks);

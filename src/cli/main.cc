@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -45,7 +46,7 @@ void hide_secrets(int argc, char** argv) {
     const std::size_t size = std::strlen(url);
     const std::string shown = without_secret(url).substr(0, size);
     std::memset(url, ' ', size);
-    std::memcpy(url, shown.data(), shown.size());
+    std::copy(shown.begin(), shown.end(), url);
   }
 }
 

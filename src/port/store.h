@@ -137,7 +137,7 @@ class Listener {
   // nobody wait before.)
   virtual void on_pushes_begin() {}
   // What the operator should know: a line for the log, with the store's name.
-  virtual void on_alarm(std::string line) { static_cast<void>(line); }
+  virtual void on_alarm(const std::string& line) { static_cast<void>(line); }
 };
 
 struct WatchHandle {  // Ends the watch when it goes.

@@ -143,7 +143,7 @@ Result<void> Core::close(std::chrono::nanoseconds limit) {
   if (forked()) return forked_error();
   const BootInstant until = base::BootClock::now() + limit;
   if (closed_.exchange(true)) return await_close(until);
-  const Result<void> outcome = close_now(until);
+  Result<void> outcome = close_now(until);
   const base::LocalLock lock(mutex_);
   close_outcome_ = outcome;
   drained_.notify_all();

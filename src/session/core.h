@@ -107,7 +107,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void on_push(const port::Push& push) override;
   void on_pushes_missed() override;
   void on_pushes_begin() override;
-  void on_alarm(std::string line) override { log(std::move(line)); }
+  void on_alarm(const std::string& line) override { log(line); }
 
  private:
   friend class WatchSampler;

@@ -147,6 +147,7 @@ class ScriptedStore : public port::Store {
   port::Listener& listener_;
 };
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is the registry's.
 Result<std::unique_ptr<port::Store>> make_scripted(port::StoreUrl, const port::StoreContext& how) {
   return std::unique_ptr<port::Store>(std::make_unique<ScriptedStore>(*how.loop, *how.listener));
 }

@@ -142,7 +142,7 @@ class Client {
   bool dead() const { return dead_; }
 
   // From the network; a client that stands still sees it later.
-  void deliver(std::function<void()> what) {
+  void deliver(const std::function<void()>& what) {
     if (dead_) return;
     if (paused_until_ > world_.now) {
       world_.after(paused_until_ - world_.now, [this, what] { deliver(what); });
@@ -166,7 +166,7 @@ class Client {
     const Nanos since = t - BootInstant(1h);
     return since - since / (1'000'000 + rate_ppm_) * rate_ppm_;
   }
-  void later(Nanos delay, std::function<void()> what) {
+  void later(Nanos delay, const std::function<void()>& what) {
     world_.after(delay, [this, what] { deliver(what); });
   }
 
@@ -201,7 +201,8 @@ class Client {
   }
 
   // A request: lost, delayed or repeated on either way; no answer in time is an unknown outcome.
-  void send(machine::Action action, std::function<void(const Result<machine::Reply>&)> on_reply) {
+  void send(const machine::Action& action,
+            const std::function<void(const Result<machine::Reply>&)>& on_reply) {
     auto answered = std::make_shared<bool>(false);
     const auto answer = [answered, on_reply](const Result<machine::Reply>& reply) {
       if (std::exchange(*answered, true)) return;

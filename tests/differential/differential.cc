@@ -125,7 +125,8 @@ class Run {
     request.name = name;
     request.id = fresh();
     // A lock is mostly used in one way; sometimes somebody is mistaken.
-    const std::uint64_t use = dice_.one_in(25) ? dice_.below(3) : (seed_ + name.back()) % 3;
+    const std::uint64_t use =
+        dice_.one_in(25) ? dice_.below(3) : (seed_ + static_cast<unsigned char>(name.back())) % 3;
     if (use == 0) {
       request.mode = Mode::exclusive();
     } else if (use == 1) {

@@ -33,6 +33,7 @@ TEST_F(PipelineLiveTest, EachOfManyThreadsGetsItsOwnAnswersInOrder) {
   std::atomic<int> wrong = 0;
   std::atomic<int> done = 0;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       for (int i = 0; i < kEach; ++i) {
@@ -59,6 +60,7 @@ TEST_F(PipelineLiveTest, OneThreadsRequestsTakeEffectInTheirOrder) {
   RedisServer server;
   Pipeline pipe(loop_.io, remote_of(server.url()));
   std::vector<Awaited<Result<Reply>>> answers;
+  answers.reserve(1000);
   for (int i = 0; i < 1000; ++i) answers.push_back(send(pipe, {"INCR", "n"}));
   for (int i = 0; i < 1000; ++i)
     EXPECT_EQ(said(answers[static_cast<std::size_t>(i)].wait()), std::to_string(i + 1));
@@ -185,6 +187,7 @@ TEST_F(PipelineLiveTest, RepliesMayComeByteByByte) {
   proxy.add({.kind = Fault::Kind::kSplit, .direction = Direction::kToClient});
   Pipeline pipe(loop_.io, remote_of(server.url({.port = proxy.port()})));
   std::vector<Awaited<Result<Reply>>> answers;
+  answers.reserve(20);
   for (int i = 0; i < 20; ++i) answers.push_back(send(pipe, {"ECHO", std::to_string(i)}));
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(said(answers[static_cast<std::size_t>(i)].wait()), std::to_string(i));

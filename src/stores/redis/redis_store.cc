@@ -116,9 +116,13 @@ class RedisStore final : public port::Store {
       const auto deadline = request.deadline;
       subscriber_.ensure(deadline, [this, request = std::move(request), done = std::move(done)](
                                        const Result<void>& subscribed) mutable {
-        if (subscribed) send_acquire(std::move(request), std::move(done));
-        --subscribing_;
-        if (!subscribed) done(subscribed.error());
+        if (subscribed) {
+          send_acquire(std::move(request), std::move(done));
+          --subscribing_;
+        } else {
+          --subscribing_;
+          done(subscribed.error());
+        }
       });
     });
   }
@@ -392,26 +396,40 @@ class RedisStore final : public port::Store {
     };
     const auto first = ticket(1);
     const auto second = ticket(2);
-    auto finish = [this, name, done = std::move(done)](std::optional<Error> failure) {
+    auto finish = [this, name, done = std::move(done)](const Result<void>& outcome) {
       const std::string key = redis::record_key(name);
       read({"DEL", key, key + ":v", key + ":m"}, base::BootClock::now() + std::chrono::seconds(1),
-           [done, failure](const Result<Reply>&) { failure ? done(*failure) : done({}); });
+           [done, outcome](const Result<Reply>&) { done(outcome); });
     };
-    try_ticket(first, [this, first, second, finish](const Result<TicketState>& held) {
-      if (!held) return finish(held.error());
-      set_value(first, "tried", [this, first, second, finish](const Result<bool>& set) {
-        if (!set) return finish(set.error());
-        try_ticket(second, [this, first, second, finish](const Result<TicketState>& waits) {
-          if (!waits) return finish(waits.error());
-          end("release", first, [this, second, finish](const Result<EndStatus>& given) {
-            if (!given) return finish(given.error());
-            end("release", second, [finish](const Result<EndStatus>& ended) {
-              finish(ended ? std::nullopt : std::optional<Error>(ended.error()));
-            });
-          });
-        });
-      });
+    const auto release = [this](const port::TicketRequest& which) {
+      return [this, which](const Done<void>& next) {
+        end("release", which, without<EndStatus>(next));
+      };
+    };
+    in_order({[=, this](const Done<void>& next) { try_ticket(first, without<TicketState>(next)); },
+              [=, this](const Done<void>& next) { set_value(first, "tried", without<bool>(next)); },
+              [=, this](const Done<void>& next) { try_ticket(second, without<TicketState>(next)); },
+              release(first), release(second)},
+             finish);
+  }
+
+  using Steps = std::vector<std::function<void(const Done<void>&)>>;
+
+  // One after the other, until one fails.
+  static void in_order(Steps steps, Done<void> done) {
+    go_on(std::make_shared<const Steps>(std::move(steps)), 0, done);
+  }
+  static void go_on(const std::shared_ptr<const Steps>& steps, std::size_t at,
+                    const Done<void>& done) {
+    if (at == steps->size()) return done({});
+    (*steps)[at]([steps, at, done](const Result<void>& outcome) {
+      outcome ? go_on(steps, at + 1, done) : done(outcome);
     });
+  }
+  // Of an answer only whether there is one.
+  template <typename T>
+  static Done<T> without(const Done<void>& done) {
+    return [done](const Result<T>& got) { got ? done({}) : done(got.error()); };
   }
 
   void try_ticket(const port::TicketRequest& ticket, Done<TicketState> done) {

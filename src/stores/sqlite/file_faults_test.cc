@@ -342,6 +342,7 @@ TEST(FileFaultsTest, ManyWhoStartAtOnceAgreeOnOneFile) {
   std::vector<std::thread> threads;
   std::atomic<int> held{0};
   std::atomic<int> failed{0};
+  threads.reserve(8);
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       auto client = TestClient::open(folder / "x/locks.db");

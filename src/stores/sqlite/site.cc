@@ -208,12 +208,12 @@ void Site::deliver(const Notices& notices) {
       told.kind = port::Push::Kind::kGranted;
       told.state = *notice.granted;
     }
-    push(std::move(told));
+    push(told);
   }
 }
 
-void Site::push(port::Push told) {
-  context_.loop->post([listener = context_.listener, told = std::move(told)] {
+void Site::push(const port::Push& told) {
+  context_.loop->post([listener = context_.listener, told] {
     if (listener != nullptr) listener->on_push(told);
   });
 }
@@ -238,7 +238,7 @@ void Site::on_hint(machine::AcquisitionId id) {
       }
     }
   }
-  push(std::move(told));
+  push(told);
 }
 
 // What is at the path now is opened by the next request, not before: a folder that somebody removes

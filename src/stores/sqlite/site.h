@@ -124,7 +124,7 @@ class Site {
   void on_hint(machine::AcquisitionId id);
   void look_after_file();
   void deliver(const Notices& notices);
-  void push(port::Push push);
+  void push(const port::Push& told);
   bool is_mine(const Notice& notice);
 
   const std::string path_;
