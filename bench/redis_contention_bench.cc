@@ -192,11 +192,15 @@ bool count_commands(benchmark::State& state) {
 void HandOff(benchmark::State& state) {
   if (no_server(state)) return;
   Baton baton;
+  pin(RedisRig::instance()->pid(), 0);
+  pin(0, 1);
   for (auto _ : state) {
     std::vector<std::thread> threads;
     threads.reserve(kWaiters + 1);
     for (int i = 0; i < kWaiters + 1; ++i) threads.emplace_back([&] { take_turns(baton); });
     for (std::thread& thread : threads) thread.join();
+    pin(RedisRig::instance()->pid(), -1);
+    pin(0, -1);
     if (baton.failed) return state.SkipWithError("a hand-off failed");
     state.SetIterationTime(median(baton.handed) / 1e6);
   }

@@ -100,6 +100,8 @@ struct TicketRequest {  // release, cancel, downgrade
   AcquisitionId id;
   base::BootInstant deadline{};
   std::uint64_t issue = 0;  // As in AcquireRequest: of the acquisition.
+  // A guess, of no effect but for speed: others wait, and are to be woken ahead of the answer.
+  bool others_wait = false;
 };
 
 enum class EndStatus : std::uint8_t {
@@ -126,7 +128,7 @@ struct Push {
   TicketState state{};
 };
 
-// Called on the loop.
+// Called on the loop; on_push() also where a thread listens at the store's ear.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -138,6 +140,23 @@ class Listener {
   virtual void on_pushes_begin() {}
   // What the operator should know: a line for the log, with the store's name.
   virtual void on_alarm(const std::string& line) { static_cast<void>(line); }
+};
+
+// The pushes of a store, heard by a thread that waits for one: it is woken without another thread
+// in between. That is a matter of speed only: a thread that listens and is not run holds up the
+// pushes of this client, which its heartbeats make up for, and nothing else.
+//
+// Thread-safety: one thread listens at a time, and until rest() is called there should be one.
+class Ear {
+ public:
+  virtual ~Ear() = default;
+  // Waits, tells the listener what has come, and returns; also soon after a nudge(), and at times
+  // without a reason.
+  virtual void listen() = 0;
+  // Nobody listens for now: pushes go by the loop again.
+  virtual void rest() = 0;
+  // Ends the listen() that runs, or else the next one. From any thread.
+  virtual void nudge() noexcept = 0;
 };
 
 struct WatchHandle {  // Ends the watch when it goes.
@@ -187,6 +206,9 @@ class Store {
   // Whether the *_inline() calls never wait for a disk, a process or a network: then they are fit
   // for a thread that must not block, and asynchronous calls use them.
   virtual bool answers_at_once() const { return false; }
+
+  // nullptr: pushes are told on the loop only. Lives as long as the store.
+  virtual Ear* ear() { return nullptr; }
 
   // Ends every operation under way (kClosed) and stops the store's threads. The deadline bounds the
   // flush of releases that were queued before. Called once, from a thread that is not the loop.

@@ -15,6 +15,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "holdfast/lease.h"
@@ -67,6 +68,7 @@ class Contender {
   std::optional<Schedule::iterator> slot;
   std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
   bool finished = false;                    // The acquire has an answer.
+  bool queued = false;                      // It has waited for its turn: others may do so now.
   std::optional<Error> failure;
   std::function<void(Result<std::shared_ptr<Contender>>)> done;      // Not set: a thread waits.
   std::optional<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
@@ -78,6 +80,7 @@ class Contender {
   bool releasing = false;                // A release without a handle is under way.
   std::optional<Result<void>> released;  // The answer that release() repeats.
   base::LocalCondition changed;          // With the core's mutex.
+  std::optional<std::thread::id> ear;    // The thread that waits listens at the store's ear.
 
   // The news of the loss.
   mutable base::LocalMutex loss_mutex;

@@ -122,9 +122,13 @@ Core::Turn::~Turn() HOLDFAST_NO_TSA {
   std::vector<ContenderPtr> woken;
   woken.swap(core_.woken_);
   const bool to_send = !core_.outbox_.empty();
+  const bool nudge = std::any_of(woken.begin(), woken.end(), [](const ContenderPtr& contender) {
+    return contender->ear && *contender->ear != std::this_thread::get_id();
+  });
   core_.mutex_.unlock();
   // First, and not before they could have the mutex: this is on the way of every hand-off.
   for (const ContenderPtr& contender : woken) contender->changed.notify_all();
+  if (nudge) core_.store_->ear()->nudge();
   for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
   if (to_send) core_.send_outbox();
 }

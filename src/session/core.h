@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -142,6 +143,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::optional<Result<ContenderPtr>> acquire_inline(const ContenderPtr& contender, bool may_wait);
   Result<ContenderPtr> acquire_waiting(const ContenderPtr& contender, bool may_wait);
   Result<ContenderPtr> await_answer(const ContenderPtr& contender);
+  void await_at_ear(Contender& contender) HOLDFAST_REQUIRES(mutex_);
+  void leave_ear() HOLDFAST_REQUIRES(mutex_);
   void start_here(const ContenderPtr& contender);
   void start_waiting(const ContenderPtr& contender, bool may_wait) HOLDFAST_REQUIRES(mutex_);
   bool fail_if_closed(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
@@ -236,7 +239,9 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<ContenderPtr> woken_ HOLDFAST_GUARDED_BY(mutex_);  // Threads wait for their answer.
-  std::vector<std::function<void()>> late_answers_;              // On the loop only.
+  std::list<Contender*> at_ear_ HOLDFAST_GUARDED_BY(mutex_);     // The first one listens.
+  bool ear_is_left_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  std::vector<std::function<void()>> late_answers_;  // On the loop only.
   std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);
   std::size_t releases_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;

@@ -19,6 +19,9 @@ constexpr milliseconds kLongestTtl = std::chrono::hours(24);
 constexpr milliseconds kForever = std::chrono::hours(24) * 36'500;
 // A missed wake-up costs at most this.
 constexpr milliseconds kSlowestHeartbeat(1'000);
+// Who waited for a lock often waits again: if nobody else does, no thread is woken to hear pushes
+// in between. No longer than this: one may tell that what is held was broken.
+constexpr milliseconds kEarStays(50);
 
 machine::Mode to_machine(const holdfast::Mode& mode) {
   switch (mode.kind()) {
@@ -104,7 +107,8 @@ port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait
 }
 
 port::TicketRequest Core::end_of(const Contender& contender) const {
-  return {contender.stored_name, contender.id, request_deadline(), contender.issue};
+  return {contender.stored_name, contender.id, request_deadline(), contender.issue,
+          contender.queued};
 }
 
 AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) const {
@@ -166,6 +170,7 @@ Core::ContenderPtr Core::acquire(std::string name, const holdfast::Mode& mode,
     }
   }
   const Turn turn(*this);
+  leave_ear();
   contender->done = std::move(done);
   start_waiting(contender, may_wait);
   return contender;
@@ -266,6 +271,7 @@ Result<Core::ContenderPtr> Core::await_answer(const ContenderPtr& contender) {
   std::shared_ptr<QueuedNews> news;
   {
     const base::LocalLock lock(mutex_);
+    if (store_->ear() != nullptr) await_at_ear(*contender);
     while (!contender->finished) contender->changed.wait(mutex_);
     news = contender->queued_news;
     if (contender->failure) {
@@ -276,6 +282,41 @@ Result<Core::ContenderPtr> Core::await_answer(const ContenderPtr& contender) {
   }
   if (news) news->end();
   return answer;
+}
+
+// Of the threads that wait, the one that has waited longest hears the pushes for all: in a queue it
+// is the next to get one.
+void Core::await_at_ear(Contender& contender) {
+  if (contender.finished) return;
+  const auto place = at_ear_.insert(at_ear_.end(), &contender);
+  ear_is_left_ = false;
+  while (!contender.finished) {
+    if (place != at_ear_.begin()) {
+      contender.changed.wait(mutex_);
+      continue;
+    }
+    contender.ear = std::this_thread::get_id();
+    mutex_.unlock();
+    store_->ear()->listen();
+    mutex_.lock();
+    contender.ear.reset();
+  }
+  const bool listened = place == at_ear_.begin();
+  at_ear_.erase(place);
+  if (!listened) return;
+  if (!at_ear_.empty()) {
+    at_ear_.front()->changed.notify_all();
+  } else if (waiting_.empty()) {
+    ear_is_left_ = true;
+    arm(base::BootClock::now() + kEarStays);
+  } else {
+    store_->ear()->rest();
+  }
+}
+
+// Who gave the ear up did not come back.
+void Core::leave_ear() {
+  if (std::exchange(ear_is_left_, false) && at_ear_.empty()) store_->ear()->rest();
 }
 
 void Core::start_waiting(const ContenderPtr& contender, bool may_wait) {
@@ -342,6 +383,7 @@ void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& acti
       return;
   }
   if (!contender->acquire) return;
+  contender->queued = contender->queued || contender->acquire->queued();
   tell_queued(contender);
   schedule(contender, contender->acquire->wake_at());
 }

@@ -42,6 +42,7 @@ void Core::on_timer() {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
   armed_at_ = BootInstant::max();
+  leave_ear();
   while (!schedule_.empty() && schedule_.begin()->first <= now) {
     const ContenderPtr contender = schedule_.begin()->second;
     unschedule(*contender);

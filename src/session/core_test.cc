@@ -17,6 +17,46 @@ using namespace std::chrono_literals;
 // Busy machines stand still for seconds.
 constexpr auto kPatience = 60s;
 
+// Hears nothing: the tests push by the loop.
+class DeafEar final : public port::Ear {
+ public:
+  void listen() override {
+    std::unique_lock lock(mutex_);
+    listener_ = std::this_thread::get_id();
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return nudged_; });
+    nudged_ = false;
+    listener_ = {};
+  }
+  void rest() override {
+    const std::lock_guard lock(mutex_);
+    ++rests_;
+    changed_.notify_all();
+  }
+  void nudge() noexcept override {
+    const std::lock_guard lock(mutex_);
+    nudged_ = true;
+    changed_.notify_all();
+  }
+
+  void await_listener(std::thread::id id) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return listener_ == id; }));
+  }
+  void await_rests(int count) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return rests_ >= count; }));
+    EXPECT_EQ(rests_, count);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::thread::id listener_;
+  bool nudged_ = false;
+  int rests_ = 0;
+};
+
 // What the tests tell the store to do; outlives it.
 struct Script {
   std::mutex mutex;
@@ -30,6 +70,9 @@ struct Script {
   bool loses_pushes_first = false;  // While it is asked.
   std::function<void()> lose_pushes;
   std::function<void()> begin_pushes;
+  port::Ear* ear = nullptr;
+  std::vector<port::AcquisitionId> waiting;
+  std::function<void(port::AcquisitionId)> push_grant;
   int renewals = 0;
   int cancels = 0;
   std::vector<std::uint64_t> asked;  // The numbers of the acquisitions.
@@ -48,6 +91,11 @@ class ScriptedStore : public port::Store {
     };
     script->begin_pushes = [&loop, &listener] {
       loop.post([&listener] { listener.on_pushes_begin(); });
+    };
+    script->push_grant = [&loop, &listener](port::AcquisitionId id) {
+      loop.post([&listener, id] {
+        listener.on_push({port::Push::Kind::kGranted, id, held(0, 30s)});
+      });
     };
   }
   ~ScriptedStore() override {
@@ -73,6 +121,11 @@ class ScriptedStore : public port::Store {
         pushed.set_value();
       });
       pushed.get_future().wait();
+    }
+    {
+      const std::lock_guard lock(script->mutex);
+      script->waiting.push_back(request.id);
+      script->changed.notify_all();
     }
     port::TicketState waits;
     waits.status = port::TicketStatus::kWaiting;
@@ -122,6 +175,7 @@ class ScriptedStore : public port::Store {
     }
   }
   void abandon_after_fork() noexcept override {}
+  port::Ear* ear() override { return script->ear; }
 
   // Not asked for by these tests.
   void downgrade(port::TicketRequest, port::Done<port::TicketState>) override { std::abort(); }
@@ -506,6 +560,43 @@ TEST_F(CoreTest, ThousandsOfHoldersWhoMissedPushesAskInOneBatch) {
   EXPECT_LE(renewals(), 4);
   for (const auto& each : held) std::exchange(each->core, nullptr)->release_later(each);
   let_go();
+}
+
+// Of the threads that wait the first listens; when it has its answer the next one does.
+TEST_F(CoreTest, OneThreadListensAtATimeAndTheLastLeavesTheEar) {
+  DeafEar ear;
+  script_.ear = &ear;
+  script_.queues = true;
+  set(&Script::hang_renewals, true);
+  std::vector<std::thread> threads;
+  std::stop_source stop;
+  std::atomic<int> granted = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      AcquireOptions options;
+      if (i == 2) options.cancel = stop.get_token();
+      const auto answer = core_->acquire("n", Mode::exclusive(), options, /*may_wait=*/true);
+      if (!answer) return;
+      ++granted;
+      std::exchange((*answer)->core, nullptr)->release_later(*answer);
+    });
+    std::unique_lock lock(script_.mutex);
+    ASSERT_TRUE(
+        script_.changed.wait_for(lock, kPatience, [&] { return script_.waiting.size() == i + 1; }));
+    lock.unlock();
+    if (i == 0) ear.await_listener(threads[0].get_id());
+  }
+  script_.push_grant(script_.waiting[1]);  // Who does not listen is woken all the same.
+  threads[1].join();
+  ear.await_listener(threads[0].get_id());
+  script_.push_grant(script_.waiting[0]);
+  threads[0].join();
+  ear.await_listener(threads[2].get_id());
+  stop.request_stop();
+  threads[2].join();
+  EXPECT_EQ(granted, 2);
+  ear.await_rests(1);
+  set(&Script::hang_renewals, false);
 }
 
 TEST_F(CoreTest, WhoWaitsAsksWhenPushesWereMissed) {

@@ -1,5 +1,8 @@
 #include "src/stores/redis/loop_link.h"
 
+#include <sys/socket.h>
+
+#include <cerrno>
 #include <future>
 #include <system_error>
 #include <utility>
@@ -15,6 +18,7 @@ constexpr std::size_t kReadSize = 64 * 1024;
 constexpr int kReadsPerTurn = 8;  // Then others on the loop have their turn.
 constexpr std::size_t kKeptOut = 1024 * 1024;
 constexpr std::chrono::milliseconds kLoadingPause{50};
+constexpr std::size_t kLoanReadSize = 16 * 1024;
 
 }  // namespace
 
@@ -22,6 +26,33 @@ struct LoopLink::Mailbox {
   base::LocalMutex mutex;
   asio::io_context* io HOLDFAST_GUARDED_BY(mutex) = nullptr;
 };
+
+Loan::Loan(int descriptor, std::unique_ptr<ReplyReader> reader)
+    : descriptor_(descriptor), reader_(std::move(reader)), buffer_(kLoanReadSize) {}
+
+bool Loan::read(std::vector<Reply>& replies) {
+  const base::LocalLock lock(mutex_);
+  if (reader_ == nullptr) return true;
+  for (int turn = 0; turn < kReadsPerTurn; ++turn) {
+    const ssize_t got = ::recv(descriptor_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    const std::size_t bytes = got < 0 ? 0 : static_cast<std::size_t>(got);
+    if (!reader_->feed({buffer_.data(), bytes})) return false;
+    while (true) {
+      auto reply = reader_->next();
+      if (!reply) return false;
+      if (!*reply) break;
+      replies.push_back(**std::move(reply));
+    }
+    if (bytes < buffer_.size()) break;
+  }
+  return true;
+}
+
+std::unique_ptr<ReplyReader> Loan::end() {
+  const base::LocalLock lock(mutex_);
+  return std::move(reader_);
+}
 
 LoopLink::LoopLink(asio::io_context& io, RemotePtr remote, LinkOwner& owner, ReplyLimits limits)
     : io_(io),
@@ -219,6 +250,26 @@ void LoopLink::fail(Error why) {
   });
 }
 
+// What was waited for is forgotten: handlers of an older generation do nothing.
+std::shared_ptr<Loan> LoopLink::lend() {
+  if (!can_write() || wire_.buffers() || loan_ != nullptr || writing_) return nullptr;
+  ++generation_;
+  reading_ = false;
+  descriptor_.release();
+  loan_ = std::make_shared<Loan>(wire_.descriptor(), std::move(reader_));
+  return loan_;
+}
+
+void LoopLink::take_back(const std::shared_ptr<Loan>& loan) {
+  if (loan == nullptr || loan_ != loan) return;
+  reader_ = std::exchange(loan_, nullptr)->end();
+  std::error_code error;
+  descriptor_.assign(wire_.descriptor(), error);
+  if (error) return fail({Errc::kUnavailable, "cannot watch a socket: " + error.message()});
+  // Replies may be left that came with others before.
+  if (deliver({})) on_readable();
+}
+
 void LoopLink::on_readable() {
   if (write_wants_read_) {
     write_wants_read_ = false;
@@ -292,6 +343,8 @@ void LoopLink::wait_read() {
 
 void LoopLink::wait_write() {
   if (writing_) return;
+  // It takes a word now and then only, and has not taken those.
+  if (loan_ != nullptr) return fail({Errc::kUnavailable, "the server does not read any more"});
   writing_ = true;
   descriptor_.async_wait(asio::posix::stream_descriptor::wait_write,
                          [self = shared_from_this(), mine = generation_](std::error_code error) {
@@ -305,6 +358,7 @@ void LoopLink::wait_write() {
 
 void LoopLink::close_wire() {
   ++generation_;
+  if (loan_ != nullptr) std::exchange(loan_, nullptr)->end();
   if (descriptor_.is_open()) descriptor_.release();
   wire_.close();
   reading_ = writing_ = write_wants_read_ = read_wants_write_ = false;

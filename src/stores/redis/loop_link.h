@@ -9,6 +9,7 @@
 // each start() ends in one on_down() or in stop(). A server that is loading its data is asked again
 // until it is ready: it counts as dialling.
 // Thread-safety: the loop only, but abandon(). Ownership: the owner outlives it or calls stop().
+// While its replies are lent out on_reply() is not called.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 
 #include "src/base/clock.h"
+#include "src/base/local_mutex.h"
 #include "src/stores/redis/boot_timer.h"
 #include "src/stores/redis/handshake.h"
 #include "src/stores/redis/wire.h"
@@ -42,6 +44,29 @@ class LinkOwner {
   ~LinkOwner() = default;
 };
 
+// The replies of a link that is up, while another thread than the loop's reads them.
+//
+// Thread-safety: safe. It is over when the link is, or takes it back: then it reads nothing more.
+class Loan {
+ public:
+  Loan(int descriptor, std::unique_ptr<ReplyReader> reader);
+
+  // To be polled. It may be over, and the number another's, at any time: read() knows.
+  int descriptor() const noexcept { return descriptor_; }
+  // Appends what has come, without waiting. false: the connection has ended, or makes no sense; the
+  // loop, which is to take it back, will find the same.
+  bool read(std::vector<Reply>& replies);
+
+ private:
+  friend class LoopLink;
+  std::unique_ptr<ReplyReader> end();
+
+  const int descriptor_;
+  base::LocalMutex mutex_;
+  std::unique_ptr<ReplyReader> reader_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<char> buffer_ HOLDFAST_GUARDED_BY(mutex_);
+};
+
 class LoopLink : public std::enable_shared_from_this<LoopLink> {
  public:
   LoopLink(asio::io_context& io, RemotePtr remote, LinkOwner& owner, ReplyLimits limits);
@@ -58,6 +83,12 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   // Of the bytes given to write() since on_up(), how many the kernel has. Kept when it goes down.
   std::uint64_t handed_over() const noexcept { return handed_over_; }
   std::uint64_t writes() const noexcept { return writes_; }
+
+  // From now on the loop does not look for replies: who has the loan does. Writes go on as before.
+  // nullptr: not now, or never (TLS keeps bytes of its own).
+  std::shared_ptr<Loan> lend();
+  // Does nothing for a loan that is over. on_reply() may be called within.
+  void take_back(const std::shared_ptr<Loan>& loan);
 
   // Drops the connection; on_down(why) is called soon.
   void fail(Error why);
@@ -104,7 +135,8 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
 
   std::optional<Handshake> handshake_;
   bool loading_ = false;
-  std::unique_ptr<ReplyReader> reader_;
+  std::unique_ptr<ReplyReader> reader_;  // Lent with the loan.
+  std::shared_ptr<Loan> loan_;
   std::vector<char> buffer_;
 
   std::string out_;

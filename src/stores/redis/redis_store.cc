@@ -12,6 +12,7 @@
 #include "src/stores/redis/answers.h"
 #include "src/stores/redis/direct_link.h"
 #include "src/stores/redis/doctor.h"
+#include "src/stores/redis/handshake.h"
 #include "src/stores/redis/keys.h"
 #include "src/stores/redis/listing.h"
 #include "src/stores/redis/lock_view.h"
@@ -244,11 +245,14 @@ class RedisStore final : public port::Store {
   }
 
   std::optional<Result<EndStatus>> release_inline(const port::TicketRequest& request) override {
-    const auto reply = run_here(requests_.end("release", request), request.deadline);
+    const auto reply =
+        run_here(requests_.end("release", request), request.deadline, request.others_wait);
     if (!reply) return std::nullopt;
     if (!*reply) return Result<EndStatus>(reply->error());
     return redis::end_answer((*reply)->text, request.name);
   }
+
+  port::Ear* ear() override { return &subscriber_.ear(); }
 
   void close(base::BootInstant deadline) override {
     closing_ = true;
@@ -322,16 +326,22 @@ class RedisStore final : public port::Store {
     return static_cast<std::size_t>(script.name());
   }
 
-  // On the calling thread; nullopt: another is using the connection for that.
-  std::optional<Result<Reply>> run_here(const ScriptCall& script, base::BootInstant deadline) {
+  // On the calling thread; nullopt: another is using the connection for that. `pushes_first`: a
+  // server answers last whom it has owed an answer for longest, so that the connection of one who
+  // is granted the lock is served ahead of this one, which has asked for something else before.
+  std::optional<Result<Reply>> run_here(const ScriptCall& script, base::BootInstant deadline,
+                                        bool pushes_first = false) {
     auto turn = direct_.try_take();
     if (!turn) return std::nullopt;
-    auto replies = turn->call(as_known(script), 1, deadline);
-    if (replies && note_known(script, replies->front())) {
+    const bool known = known_[index_of(script)];
+    auto replies = pushes_first && known
+                       ? turn->call(redis::Handshake::ping() + script.by_hash(), 2, deadline)
+                       : turn->call(as_known(script), 1, deadline);
+    if (replies && note_known(script, replies->back())) {
       replies = turn->call(script.whole(), 1, deadline);
     }
     if (!replies) return Result<Reply>(replies.error());
-    return judged(std::move(replies->front()));
+    return judged(std::move(replies->back()));
   }
 
   Result<Reply> judged(Result<Reply> reply) {

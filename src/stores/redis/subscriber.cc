@@ -1,5 +1,9 @@
 #include "src/stores/redis/subscriber.h"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,6 +14,7 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include "src/base/local_mutex.h"
 #include "src/base/random.h"
 #include "src/stores/redis/backoff.h"
 #include "src/stores/redis/boot_timer.h"
@@ -26,8 +31,13 @@ constexpr std::chrono::seconds kGoodLife{1};
 
 }  // namespace
 
-// Everything but ensure(), close() and confirmed() runs on the loop.
-class Subscriber::Impl final : public LinkOwner, public std::enable_shared_from_this<Impl> {
+// Everything but ensure(), close(), confirmed() and the ear runs on the loop.
+//
+// The ear: while a thread listens the link's replies are lent to it. It asks for the loan; the loop
+// gives one when the subscription stands, and takes it back when nobody listens any more.
+class Subscriber::Impl final : public LinkOwner,
+                               public port::Ear,
+                               public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& io, RemotePtr remote, std::string channel, Events events, Timing timing)
       : io_(io),
@@ -36,7 +46,15 @@ class Subscriber::Impl final : public LinkOwner, public std::enable_shared_from_
         events_(std::move(events)),
         timing_(timing),
         link_(std::make_shared<LoopLink>(io, std::move(remote), *this, ReplyLimits{})),
-        timer_(io, [this] { on_timer(); }) {}
+        timer_(io, [this] { on_timer(); }),
+        nudged_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  ~Impl() override { ::close(nudged_); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void listen() override;
+  void rest() override;
+  void nudge() noexcept override;
 
   void ensure(BootInstant deadline, port::Done<void> done) {
     asio::post(io_, [self = shared_from_this(), deadline, done = std::move(done)]() mutable {
@@ -49,6 +67,7 @@ class Subscriber::Impl final : public LinkOwner, public std::enable_shared_from_
     abandoned_ = true;
     link_->abandon();
     timer_.abandon();
+    ::close(nudged_);
   }
 
   void on_up() override;
@@ -64,6 +83,11 @@ class Subscriber::Impl final : public LinkOwner, public std::enable_shared_from_
 
   void ensure_on_loop(BootInstant deadline, port::Done<void> done);
   void on_confirmed();
+  void lend();
+  void take_back();
+  void end_loan();
+  bool await_news(int descriptor) const;
+  void on_heard(Reply reply);
   void on_timer();
   void arm();
   void ping();
@@ -91,9 +115,15 @@ class Subscriber::Impl final : public LinkOwner, public std::enable_shared_from_
   bool was_confirmed_ = false;  // On some connection before.
   Backoff backoff_;
   BootInstant up_since_{};
-  BootInstant heard_{};
+  std::atomic<BootInstant> heard_{};
   BootInstant next_attempt_ = BootInstant::max();
   BootInstant next_ping_ = BootInstant::max();
+
+  const int nudged_;
+  base::LocalMutex ear_mutex_;
+  bool listening_ HOLDFAST_GUARDED_BY(ear_mutex_) = false;
+  bool looked_ HOLDFAST_GUARDED_BY(ear_mutex_) = false;  // At what the loan began with.
+  std::shared_ptr<Loan> loan_ HOLDFAST_GUARDED_BY(ear_mutex_);
 };
 
 void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> done) {
@@ -106,8 +136,9 @@ void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> don
 
 void Subscriber::Impl::on_up() {
   up_ = true;
-  up_since_ = heard_ = BootClock::now();
-  next_ping_ = heard_ + timing_.ping_every;
+  up_since_ = BootClock::now();
+  heard_ = up_since_;
+  next_ping_ = up_since_ + timing_.ping_every;
   std::string wire;
   const std::string_view args[] = {"SUBSCRIBE", channel_};
   append_command(wire, args);
@@ -133,12 +164,106 @@ void Subscriber::Impl::on_confirmed() {
   const bool again = std::exchange(was_confirmed_, true);
   end_waiters({});
   if (!shut_ && events_.on_subscribed) events_.on_subscribed(again);
+  lend();
+}
+
+void Subscriber::Impl::listen() {
+  std::shared_ptr<Loan> loan;
+  bool look = false;
+  bool ask = false;
+  {
+    const base::LocalLock lock(ear_mutex_);
+    ask = !std::exchange(listening_, true);
+    loan = loan_;
+    look = !std::exchange(looked_, true);
+  }
+  if (ask) asio::post(io_, [self = shared_from_this()] { self->lend(); });
+  if (!look && !await_news(loan == nullptr ? -1 : loan->descriptor())) return;
+  if (loan == nullptr) return;
+  std::vector<Reply> replies;
+  const bool good = loan->read(replies);
+  for (Reply& reply : replies) on_heard(std::move(reply));
+  if (good) return;
+  {
+    const base::LocalLock lock(ear_mutex_);
+    if (loan_ == loan) loan_ = nullptr;
+  }
+  asio::post(io_, [self = shared_from_this(), loan] { self->link_->take_back(loan); });
+}
+
+// Whether there is something to read. A descriptor that is another's by now wakes for nothing.
+bool Subscriber::Impl::await_news(int descriptor) const {
+  pollfd entries[] = {{nudged_, POLLIN, 0}, {descriptor, POLLIN, 0}};
+  if (::poll(entries, 2, -1) < 0) return false;
+  if (entries[0].revents != 0) {
+    std::uint64_t count = 0;
+    static_cast<void>(::read(nudged_, &count, sizeof count));
+  }
+  return entries[1].revents != 0;
+}
+
+void Subscriber::Impl::on_heard(Reply reply) {
+  heard_ = BootClock::now();
+  const bool whole = reply.kind == Reply::Kind::kArray && reply.items.size() == 3;
+  if (whole && reply.items[0].text == "message") {
+    if (events_.on_message) events_.on_message(reply.items[2].text);
+  } else {
+    asio::post(io_, [self = shared_from_this(), reply = std::move(reply)]() mutable {
+      if (!self->shut_ && self->up_) self->on_reply(std::move(reply));
+    });
+  }
+}
+
+void Subscriber::Impl::nudge() noexcept {
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(nudged_, &one, sizeof one));
+}
+
+void Subscriber::Impl::rest() {
+  {
+    const base::LocalLock lock(ear_mutex_);
+    listening_ = false;
+  }
+  asio::post(io_, [self = shared_from_this()] { self->take_back(); });
+}
+
+void Subscriber::Impl::lend() {
+  if (shut_ || !confirmed()) return;
+  {
+    const base::LocalLock lock(ear_mutex_);
+    if (!listening_ || loan_ != nullptr) return;
+    loan_ = link_->lend();
+    if (loan_ == nullptr) return;
+    looked_ = false;
+  }
+  nudge();
+}
+
+// The link is down. Who polls its descriptor keeps the connection from being closed.
+void Subscriber::Impl::end_loan() {
+  {
+    const base::LocalLock lock(ear_mutex_);
+    if (loan_ == nullptr) return;
+    loan_ = nullptr;
+  }
+  nudge();
+}
+
+void Subscriber::Impl::take_back() {
+  std::shared_ptr<Loan> loan;
+  {
+    const base::LocalLock lock(ear_mutex_);
+    if (listening_) return;
+    loan = std::exchange(loan_, nullptr);
+  }
+  link_->take_back(loan);
 }
 
 void Subscriber::Impl::on_down(Error why) {
   if (shut_) return;
   const bool was_up = std::exchange(up_, false);
   const bool was_confirmed = confirmed_.exchange(false);
+  end_loan();
   const BootInstant now = BootClock::now();
   const bool was_good = was_confirmed && now - up_since_ >= kGoodLife;
   if (was_good) backoff_.reset();
@@ -185,11 +310,12 @@ void Subscriber::Impl::on_timer() {
 void Subscriber::Impl::ping() {
   const BootInstant now = BootClock::now();
   next_ping_ = now + timing_.ping_every;
-  if (now - heard_ >= timing_.dead_after) {
+  const BootInstant heard = heard_;
+  if (now - heard >= timing_.dead_after) {
     next_ping_ = BootInstant::max();
     return link_->fail({Errc::kUnavailable, where_ + ": the server has been silent for too long"});
   }
-  if (now - heard_ < timing_.ping_every || !link_->can_write()) return;
+  if (now - heard < timing_.ping_every || !link_->can_write()) return;
   std::string wire = Handshake::ping();
   link_->write(wire);
 }
@@ -198,6 +324,7 @@ void Subscriber::Impl::shut() {
   if (std::exchange(shut_, true)) return;
   confirmed_ = false;
   link_->stop();
+  end_loan();
   timer_.stop();
   end_waiters(closed_error());
 }
@@ -223,6 +350,7 @@ void Subscriber::ensure(BootInstant deadline, port::Done<void> done) {
   impl_->ensure(deadline, std::move(done));
 }
 
+port::Ear& Subscriber::ear() noexcept { return *impl_; }
 bool Subscriber::confirmed() const noexcept { return impl_->confirmed(); }
 void Subscriber::close() { impl_->close(); }
 

@@ -13,9 +13,10 @@
 // Not guaranteed: that every message arrives: Redis drops them with the connection.
 //
 // Thread-safety: ensure(), confirmed() from any thread; close() from any but the loop. All
-// callbacks run on the loop, never inside a call. Ownership: as of Pipeline. Time: boot time.
-// Errors: kUnavailable (not subscribed; the deadline passed or an attempt failed),
-// kPermissionDenied (password, certificate, or the ACL does not allow the channel), kClosed.
+// callbacks run on the loop, never inside a call, but for on_message where a thread listens.
+// Ownership: as of Pipeline. Time: boot time. Errors: kUnavailable (not subscribed; the deadline
+// passed or an attempt failed), kPermissionDenied (password, certificate, or the ACL does not allow
+// the channel), kClosed.
 #pragma once
 
 #include <chrono>
@@ -54,6 +55,9 @@ class Subscriber {
   ~Subscriber();
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;
+
+  // Messages are told to on_message on the thread that listens. Lives as long as this.
+  port::Ear& ear() noexcept;
 
   void ensure(base::BootInstant deadline, port::Done<void> done);
   // Whether ensure() would complete at once. A hint, free of cost.

@@ -22,6 +22,7 @@ class SubscriberLiveTest : public ::testing::Test {
     return {[this](std::string_view payload) {
               const std::lock_guard lock(mutex_);
               messages_.emplace_back(payload);
+              heard_by_ = std::this_thread::get_id();
             },
             [this](bool again) { ++(again ? resubscribed_ : subscribed_); },
             {}};
@@ -31,6 +32,10 @@ class SubscriberLiveTest : public ::testing::Test {
       const std::lock_guard lock(mutex_);
       return !messages_.empty() && messages_.back() == text;
     });
+  }
+  std::thread::id heard_by() {
+    const std::lock_guard lock(mutex_);
+    return heard_by_;
   }
   static std::string ensure(Subscriber& subscriber, BootClock::duration time = 10s) {
     Awaited<Result<void>> answer;
@@ -42,6 +47,7 @@ class SubscriberLiveTest : public ::testing::Test {
   TestLoop loop_;
   std::mutex mutex_;
   std::vector<std::string> messages_;
+  std::thread::id heard_by_;
   std::atomic<int> subscribed_ = 0;
   std::atomic<int> resubscribed_ = 0;
 };
@@ -131,6 +137,107 @@ TEST_F(SubscriberLiveTest, APeerThatFallsSilentIsFoundWithoutAnyMessage) {
   EXPECT_TRUE(eventually([&] { return !subscriber.confirmed(); }));
   server.resume();
   EXPECT_TRUE(eventually([&] { return resubscribed_ == 1; }));
+}
+
+// A thread that listens until it is told to end.
+class Listening {
+ public:
+  explicit Listening(Subscriber& subscriber)
+      : ear_(subscriber.ear()), thread_([this] {
+          while (!over_) ear_.listen();
+        }) {}
+  ~Listening() { end(); }
+  std::thread::id id() const { return id_; }
+  void end() {
+    if (!thread_.joinable()) return;
+    over_ = true;
+    ear_.nudge();
+    thread_.join();
+    ear_.rest();
+  }
+
+ private:
+  port::Ear& ear_;
+  std::atomic<bool> over_ = false;
+  std::thread thread_;
+  const std::thread::id id_ = thread_.get_id();
+};
+
+TEST_F(SubscriberLiveTest, WhoListensIsToldOnItsOwnThreadAndTheLoopIsAfterwards) {
+  RedisServer server;
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events());
+  int sent = 0;
+  // By `thread`, once what came before is settled.
+  const auto comes_to_be_heard_by = [&](std::thread::id thread) {
+    return eventually([&] {
+      const std::string text = std::to_string(++sent);
+      server.must({"PUBLISH", "news", text});
+      return heard(text) && heard_by() == thread;
+    });
+  };
+  {
+    Listening early(subscriber);
+    ASSERT_EQ(ensure(subscriber), "a value");
+    EXPECT_TRUE(comes_to_be_heard_by(early.id()));
+  }
+  EXPECT_TRUE(comes_to_be_heard_by(loop_.id()));
+  for (int round = 0; round < 3; ++round) {
+    Listening listening(subscriber);
+    EXPECT_TRUE(comes_to_be_heard_by(listening.id()));
+    EXPECT_EQ(server.client_kill("pubsub"), 1);
+    EXPECT_TRUE(eventually([&] { return resubscribed_ == round + 1; }));
+    EXPECT_TRUE(comes_to_be_heard_by(listening.id()));
+    if (round == 1) continue;
+    listening.end();
+    EXPECT_TRUE(comes_to_be_heard_by(loop_.id()));
+  }
+  EXPECT_EQ(messages_.size(), static_cast<std::size_t>(sent)) << "lost, or told twice";
+}
+
+TEST_F(SubscriberLiveTest, NothingIsLostWhileListenersComeAndGo) {
+  RedisServer server;
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events());
+  ASSERT_EQ(ensure(subscriber), "a value");
+  constexpr std::size_t kMessages = 2000;
+  std::thread sender([&] {
+    for (std::size_t i = 0; i < kMessages; ++i) server.must({"PUBLISH", "news", std::to_string(i)});
+  });
+  EXPECT_TRUE(eventually([&] {
+    Listening listening(subscriber);
+    std::this_thread::yield();
+    const std::lock_guard lock(mutex_);
+    return messages_.size() >= kMessages;
+  }));
+  sender.join();
+  EXPECT_EQ(resubscribed_, 0);
+  const std::lock_guard lock(mutex_);
+  ASSERT_EQ(messages_.size(), kMessages);
+  for (std::size_t i = 0; i < kMessages; ++i) ASSERT_EQ(messages_[i], std::to_string(i));
+}
+
+// Its bytes cannot be read from outside: the loop tells.
+TEST_F(SubscriberLiveTest, OverTlsTheLoopTellsAlsoWhileAThreadListens) {
+  RedisServer server({.tls = support::RedisTls::kServerOnly});
+  const std::string url = server.url({.tls = true, .query = {{"tls_ca", support::tls_files().ca}}});
+  Subscriber subscriber(loop_.io, remote_of(url), "news", events());
+  ASSERT_EQ(ensure(subscriber), "a value");
+  Listening listening(subscriber);
+  server.must({"PUBLISH", "news", "one"});
+  EXPECT_TRUE(heard("one"));
+  EXPECT_EQ(heard_by(), loop_.id());
+}
+
+TEST_F(SubscriberLiveTest, CloseEndsTheConnectionOfOneWhoListens) {
+  RedisServer server;
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events());
+  ASSERT_EQ(ensure(subscriber), "a value");
+  Listening listening(subscriber);
+  server.must({"PUBLISH", "news", "one"});
+  EXPECT_TRUE(heard("one"));
+  subscriber.close();
+  EXPECT_TRUE(eventually([&] {
+    return server.command({"PUBLISH", "news", "two"}).integer == 0;
+  })) << "the server still has a subscriber";
 }
 
 TEST_F(SubscriberLiveTest, CloseEndsThoseThatWait) {

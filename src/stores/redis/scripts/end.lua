@@ -24,8 +24,8 @@ local function hand_over()
   local last, order, tickets, waiters, refreshed, used_by = match(record,
     '^1 many (%d+) e f 1 (%d+) 1 0 0 (%d+) (%d+) %- %- %- (%d+) (.*)$')
   if not last or at - refreshed > 3600000000 or waiters + 1 ~= tonumber(tickets) then return nil end
-  local holder, dying = call('ZRANGE', H, 0, 0, 'WITHSCORES'), call('ZRANGE', W, 0, 0, 'WITHSCORES')
-  if holder[1] ~= id or tonumber(holder[2]) <= at then return nil end
+  local holds_until, dying = call('ZSCORE', H, id), call('ZRANGE', W, 0, 0, 'WITHSCORES')
+  if not holds_until or tonumber(holds_until) <= at then return nil end
   if not dying[1] or tonumber(dying[2]) <= at then return nil end
   local head = call('ZRANGE', Q, 0, 0)[1]
   local ticket = head and call('HGET', T, head)
