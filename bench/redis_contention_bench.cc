@@ -5,6 +5,9 @@
 //   the lock back and asks anew; the next one notes the time first thing. One sample per hand-off.
 //   A pause before each of both: the requests before are over, and both wake threads that have
 //   slept. The median of five round trips that follow one another at once is told as well.
+//   The server has the first core and all clients the second: left alone, a server that is kept
+//   busy comes to its client's core, where a round trip takes half as long and tells nothing of
+//   two hosts. The part of other work on the cores goes with `chrt -f 10`.
 // Waiting: sixteen wait for ten seconds for a seventeenth: what the server was asked meanwhile,
 //   from INFO commandstats, per waiter and second. Scripts are EVALSHA, and of heartbeats and
 //   renewals only; a PING now and then keeps a subscriber's silent connection; `other_commands` are
