@@ -232,6 +232,39 @@ TEST_P(MutexTest, ReadersShareAndPermitsCount) {
   EXPECT_TRUE(fails_with(client.try_acquire("pool", Mode::permits(1, 9)), Errc::kInvalidArgument));
 }
 
+// Waiters poll about once a second: whose wake-up got lost would be found by that. Some threads
+// stop waiting in between, so that another one of their client hears the pushes.
+TEST_P(MutexTest, WhoWaitsIsWokenAndNeedNotPoll) {
+  const Client alice = connect();
+  const Client bob = connect();
+  std::atomic<std::int64_t> released{0};
+  std::atomic<int> late{0};
+  std::atomic<int> granted{0};
+  const auto now = [] { return base::BootClock::now().time_since_epoch().count(); };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      Mutex mutex = (i % 2 == 0 ? alice : bob).mutex("hot");
+      for (int round = 0; round < 50; ++round) {
+        const bool hurried = (round + i) % 7 == 0;
+        auto lease = mutex.acquire({.wait = hurried ? 2ms : 60'000ms});
+        if (!lease) {
+          EXPECT_EQ(lease.error().code(), Errc::kTimedOut) << lease.error().message();
+          continue;
+        }
+        ++granted;
+        if (now() - released > std::chrono::nanoseconds(800ms).count() && released != 0) ++late;
+        released = now();
+        EXPECT_TRUE(lease->release());
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_GT(granted, 200);
+  // A machine that stands still makes one late as well, but not many.
+  EXPECT_LE(late, 3);
+}
+
 // Four threads under one lock, with waits that end in every way: nobody is ever beside another.
 TEST_P(MutexTest, NobodyIsInsideWithAnotherUnderStress) {
   const Client alice = connect();
