@@ -66,7 +66,8 @@ Nemesis::Nemesis(const Scenario& scenario, const std::string& program, Rig& rig,
       rig_(rig),
       crew_(crew),
       recorder_(recorder),
-      strikes_(schedule(scenario)) {}
+      strikes_(schedule(scenario)),
+      struck_by_(scenario.nemeses.size()) {}
 
 Nemesis::~Nemesis() = default;
 
@@ -99,6 +100,7 @@ void Nemesis::step(milliseconds now) {
     });
     if (too_early) continue;
     ++struck_;
+    ++struck_by_[active.strike.nemesis];
     begin(active);
     active_.push_back(std::move(active));
   }

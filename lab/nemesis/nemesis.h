@@ -32,6 +32,8 @@ class Nemesis {
   void heal_all();
 
   std::size_t struck() const { return struck_; }
+  // How often each of Scenario::nemeses struck by the clock.
+  const std::vector<std::size_t>& struck_by() const { return struck_by_; }
   // "pause of client 2, partition of link of client 1", for those who watch.
   std::string active() const;
 
@@ -63,6 +65,7 @@ class Nemesis {
   const std::vector<Strike> strikes_;
   std::size_t next_ = 0;
   std::size_t struck_ = 0;
+  std::vector<std::size_t> struck_by_;
   std::vector<Active> active_;
 };
 

@@ -48,6 +48,26 @@ std::uint32_t number_in(const std::string& text, std::uint32_t most) {
   return whole && number <= most ? number : 0;
 }
 
+// When something is done to one target. Nemeses are planned one after the other, so what comes
+// later in the file takes the room that is left between what is there already.
+class Taken {
+ public:
+  // From `from` on, when there is room for so long.
+  milliseconds room(milliseconds from, milliseconds lasts) const {
+    for (auto next = until_.upper_bound(from); next != until_.end(); ++next) {
+      if (next->second >= from + lasts + kApart) break;
+      from = next->first;
+    }
+    return from;
+  }
+  void take(milliseconds from, milliseconds lasts) { until_[from + lasts + kApart] = from; }
+
+ private:
+  static constexpr milliseconds kApart{50};  // What has just come back does something first.
+
+  std::map<milliseconds, milliseconds> until_;  // Their ends, each with its beginning; disjoint.
+};
+
 class Planner {
  public:
   explicit Planner(const Scenario& scenario) : scenario_(scenario) {}
@@ -73,11 +93,12 @@ class Planner {
       const milliseconds lasts = around(spec.lasts, dice);
       if (at + lasts > end) continue;
       for (const Aim& aim : aims(spec, dice)) {
-        milliseconds& free_at = busy_[key_of(spec.kind, aim)];
-        if (at < free_at) continue;
-        // A little apart: what has just come back does something first.
-        free_at = at + lasts + 50ms;
-        strikes_.push_back({at, lasts, index, aim.slot, aim.node});
+        Taken& taken = busy_[key_of(spec.kind, aim)];
+        const milliseconds from = taken.room(at, lasts);
+        // Only the first strike of each waits for its turn: more would leave no gaps at all.
+        if (from != at && (done > 0 || from + lasts > end)) continue;
+        taken.take(from, lasts);
+        strikes_.push_back({from, lasts, index, aim.slot, aim.node});
         ++done;
       }
     }
@@ -108,7 +129,7 @@ class Planner {
   }
 
   const Scenario& scenario_;
-  std::map<std::string, milliseconds> busy_;
+  std::map<std::string, Taken> busy_;
   std::vector<Strike> strikes_;
 };
 
@@ -120,5 +141,18 @@ bool exclude(const Scenario& scenario, const Strike& one, const Strike& other) {
 }
 
 std::vector<Strike> schedule(const Scenario& scenario) { return Planner(scenario).plan(); }
+
+std::optional<std::string> never_strikes(const Scenario& scenario) {
+  for (const NemesisSpec& spec : scenario.nemeses) {
+    if (!spec.at.empty()) continue;  // Only the run shows which points its subject passes.
+    Scenario alone = scenario;
+    alone.nemeses = {spec};
+    if (!schedule(alone).empty()) continue;
+    return "the nemesis " + spec.kind +
+           " can never strike: first, and after it lasts, do not fit into duration less calm, " +
+           std::to_string((scenario.duration - scenario.calm).count()) + " ms";
+  }
+  return std::nullopt;
+}
 
 }  // namespace holdfast::lab

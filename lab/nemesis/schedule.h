@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "lab/scenario/scenario.h"
@@ -29,5 +31,9 @@ bool exclude(const Scenario& scenario, const Strike& one, const Strike& other);
 
 // In the order of their beginnings.
 std::vector<Strike> schedule(const Scenario& scenario);
+
+// What is wrong with a scenario that has a nemesis for which there is no time, even if it were the
+// only one; nullopt: nothing.
+std::optional<std::string> never_strikes(const Scenario& scenario);
 
 }  // namespace holdfast::lab

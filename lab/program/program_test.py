@@ -161,6 +161,16 @@ class ProgramTest(unittest.TestCase):
                 self.assertEqual((status, out), (2, ""))
                 self.assertIn(words, said)
 
+    def test_a_nemesis_that_never_strikes_is_told(self):
+        never = self.file(CALM + '[[nemesis]]\nkind = "pause"\nfirst = "1h"\n', "never.toml")
+        status, out, said = call("run", never)
+        self.assertEqual((status, out), (2, ""))
+        self.assertIn("never.toml: the nemesis pause can never strike", said)
+        misspelt = self.file(CALM + '[[nemesis]]\nkind = "kill"\nat = "betwen"\n')
+        status, said, _ = call("run", "-q", misspelt, cwd=self.folder.name)
+        self.assertEqual(status, 1)
+        self.assertIn("the nemesis kill did nothing: nobody passed 'betwen'", said)
+
     def test_a_store_that_is_not_there_is_told_before_anything_runs(self):
         status, out, said = call("matrix", "--store", "redis://127.0.0.1:1/")
         self.assertEqual((status, out), (125, ""))

@@ -4,6 +4,7 @@
 #include "src/cli/text.h"
 #include "src/cli/values.h"
 
+#include "lab/nemesis/schedule.h"
 #include "lab/program/options.h"
 #include "lab/program/telling.h"
 #include "lab/scenario/files.h"
@@ -28,6 +29,9 @@ Result<Scenario> prepared(const std::string& path, const RunOrders& orders) {
                                              cli::format_duration(scenario->calm));
   }
   scenario->duration = orders.duration.value_or(scenario->duration);
+  if (const auto wrong = never_strikes(*scenario)) {
+    return Error(Errc::kInvalidArgument, path + ": " + *wrong);
+  }
   const auto known = [&](const SubjectKind& kind) {
     return kind.name == scenario->clients.subject;
   };

@@ -135,6 +135,14 @@ void tell(const RunResult& result) {
   if (result.stuck_processes > 0) {
     std::cout << "  " << result.stuck_processes << " clients did not end by themselves\n";
   }
+  for (const std::size_t index : result.idle) {
+    const NemesisSpec& spec = result.scenario.nemeses[index];
+    std::cout << "  the nemesis " << spec.kind << " did nothing: "
+              << (spec.at.empty() ? "others hit its target all the time"
+                                  : "nobody passed " + cli::in_quotes(spec.at) +
+                                        "; the point is misspelt, or too little was tried")
+              << "\n";
+  }
   for (std::size_t i = 0; i < kClasses; ++i) tell_violations(result, static_cast<Class>(i));
   std::cout.flush();
 }

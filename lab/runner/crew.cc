@@ -97,6 +97,7 @@ void Crew::look_at(std::uint32_t slot) {
   }
   if (status == -SIGKILL && dies_at_points) {
     member.back_at_ns = now_ns() + kBackAfter;
+    ++died_at_points_;
     return;
   }
   std::ifstream file(log_of(member.number));

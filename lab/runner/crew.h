@@ -43,6 +43,7 @@ class Crew {
 
   pid_t pid(std::uint32_t slot) const;
   std::uint32_t started() const { return last_number_; }
+  std::size_t died_at_points() const { return died_at_points_; }
 
  private:
   struct Member {
@@ -62,6 +63,7 @@ class Crew {
   const CrewOrders orders_;
   std::vector<Member> members_;
   std::uint32_t last_number_ = 0;
+  std::size_t died_at_points_ = 0;
 };
 
 }  // namespace holdfast::lab

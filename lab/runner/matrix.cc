@@ -89,6 +89,8 @@ class Cells {
     cells_.push_back(std::move(cell));
   }
 
+  bool one_process() const { return one_process_; }
+
   std::vector<Scenario> take() && { return std::move(cells_); }
 
  private:
@@ -102,7 +104,9 @@ void add_clients_faults(Cells& cells) {
   cells.add("calm", {});
   cells.add("kill", {often("kill", 700ms, 200ms)});
   cells.add("pause", {often("pause", 500ms, 1300ms)});
-  cells.add("kill-pause", {often("kill", 1s, 200ms), often("pause", 500ms, 1300ms)});
+  // Where there is one process, a pause has to fit between two kills.
+  cells.add("kill-pause", {often("kill", cells.one_process() ? 2500ms : 1s, 200ms),
+                           often("pause", 500ms, 1300ms)});
   cells.add("starve", {often("starve", 3s, 1s)}).workloads = keepers();
 }
 

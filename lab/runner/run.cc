@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <stdexcept>
@@ -72,6 +73,7 @@ class Run {
   RunResult go() {
     RunResult result;
     result.scenario = scenario_;
+    Struck struck;
     {
       Rig rig(scenario_, folder_.path(), [this] { heed_interruption(); });
       result.store = rig.store();
@@ -90,15 +92,36 @@ class Run {
       result.processes = crew.started();
       result.faults = nemesis.struck();
       result.stalls = stalls.seen();
+      struck = {nemesis.struck_by(), crew.died_at_points()};
     }
     collect_into(result);
+    result.idle = idle_of(struck, result.history);
     result.verdict = check(result.history, check_options(scenario_));
     return result;
   }
 
  private:
+  struct Struck {
+    std::vector<std::size_t> by_clock{};
+    std::size_t died_at_points = 0;
+  };
+
   void heed_interruption() const {
     if (options_.interrupted && options_.interrupted()) throw Interrupted();
+  }
+
+  // What stands still at a point is recorded by the client that passed it.
+  std::vector<std::size_t> idle_of(const Struck& struck, const History& history) const {
+    const bool stood = std::any_of(
+        history.events.begin(), history.events.end(),
+        [](const Event& event) { return event.kind == Kind::kFault && event.process != kParent; });
+    std::vector<std::size_t> idle;
+    for (std::size_t i = 0; i < struck.by_clock.size(); ++i) {
+      const NemesisSpec& spec = scenario_.nemeses[i];
+      const bool passed = spec.kind == "kill" ? struck.died_at_points > 0 : stood;
+      if (spec.at.empty() ? struck.by_clock[i] == 0 : !passed) idle.push_back(i);
+    }
+    return idle;
   }
 
   void drive(Crew& crew, Nemesis& nemesis, std::int64_t begin, std::int64_t until) {
@@ -144,12 +167,17 @@ class Run {
 }  // namespace
 
 bool RunResult::as_expected() const {
-  bool fine = stuck_processes == 0;
+  bool fine = stuck_processes == 0 && !missed_a_point();
   for (std::size_t i = 0; i < kClasses; ++i) {
     const auto kind = static_cast<Class>(i);
     fine &= lab::as_expected(scenario.expected(kind), verdict.count(kind));
   }
   return fine;
+}
+
+bool RunResult::missed_a_point() const {
+  return std::any_of(idle.begin(), idle.end(),
+                     [&](std::size_t index) { return !scenario.nemeses[index].at.empty(); });
 }
 
 RunResult run(const Scenario& scenario, const RunOptions& options) {

@@ -48,12 +48,15 @@ struct RunResult {
   Verdict verdict;
   std::uint32_t processes = 0;  // Client processes, restarts counted.
   std::size_t faults = 0;
-  std::size_t stalls = 0;  // Times that the host itself stood still.
+  std::vector<std::size_t> idle{};  // Of Scenario::nemeses: those that did nothing.
+  std::size_t stalls = 0;           // Times that the host itself stood still.
   std::size_t torn = 0;
   std::size_t stuck_processes = 0;  // Had to be killed at the end.
 
-  // A process that did not come to its end is nothing that a run may show.
+  // A process that did not come to its end is nothing that a run may show; nor is a point that a
+  // nemesis waits for and nobody passes.
   bool as_expected() const;
+  bool missed_a_point() const;
 };
 
 RunResult run(const Scenario& scenario, const RunOptions& options);

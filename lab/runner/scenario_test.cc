@@ -248,12 +248,56 @@ TEST(PaceTest, ReservesWhatALongRunMayUseAndNoMore) {
   }
 }
 
-TEST(ScheduleTest, EveryCellButTheCalmOneStrikes) {
+// By each nemesis of the scenario, but for those that wait for a point.
+void expect_all_strike(const Scenario& scenario) {
+  std::vector<std::size_t> strikes(scenario.nemeses.size());
+  for (const Strike& strike : schedule(scenario)) ++strikes[strike.nemesis];
+  for (std::size_t i = 0; i < strikes.size(); ++i) {
+    if (!scenario.nemeses[i].at.empty()) continue;
+    EXPECT_GT(strikes[i], 0U) << scenario.nemeses[i].kind << " of " << scenario.name << ", seed "
+                              << scenario.seed << ", " << scenario.duration.count() << " ms";
+  }
+}
+
+TEST(ScheduleTest, EveryNemesisOfEveryCellStrikes) {
   for (const std::string store : {"memory", "sqlite", "redis"}) {
-    for (const Scenario& cell : cells_of(store, 1)) {
-      EXPECT_EQ(schedule(cell).empty(), cell.nemeses.empty()) << cell.name;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      for (const Scenario& cell : cells_of(store, seed)) expect_all_strike(cell);
     }
   }
+}
+
+TEST(ScheduleTest, EveryNemesisOfEveryScenarioStrikes) {
+  std::size_t looked_at = 0;
+  for (const auto& file : std::filesystem::directory_iterator(HOLDFAST_LAB_SCENARIOS)) {
+    const Result<Scenario> scenario = read_scenario_file(file.path());
+    ASSERT_TRUE(scenario) << scenario.error().message();
+    expect_all_strike(*scenario);
+    ++looked_at;
+  }
+  EXPECT_GT(looked_at, 5U);
+  // As the short matrix runs them: PATH=16s ...
+  std::istringstream runs(HOLDFAST_LAB_RUNS);
+  for (std::string run; runs >> run; --looked_at) {
+    const std::size_t equals = run.find('=');
+    const std::filesystem::path file(run.substr(0, equals));
+    Result<Scenario> scenario = read_scenario_file(HOLDFAST_LAB_SCENARIOS / file.filename());
+    ASSERT_TRUE(scenario) << scenario.error().message();
+    scenario->duration = std::chrono::seconds(std::stoi(run.substr(equals + 1)));
+    expect_all_strike(*scenario);
+  }
+}
+
+TEST(ScheduleTest, ANemesisForWhichThereIsNoTimeIsNamed) {
+  Scenario cell = cells_of("memory", 1).at(3);
+  EXPECT_EQ(never_strikes(cell), std::nullopt);
+  cell.nemeses[1].first = 1h;
+  EXPECT_EQ(never_strikes(cell),
+            "the nemesis pause can never strike: first, and after it lasts, do not fit into "
+            "duration less calm, 7000 ms");
+  cell.nemeses[1].first = 1s;
+  cell.nemeses[1].lasts = 1h;
+  EXPECT_NE(never_strikes(cell), std::nullopt);
 }
 
 }  // namespace
