@@ -20,6 +20,7 @@ struct Row {
   std::size_t acquisitions = 0;
   std::size_t faults = 0;
   std::size_t stuck_processes = 0;
+  std::size_t failed_servers = 0;
   std::array<std::size_t, kClasses> counts{};
 
   void add(const RunResult& result) {
@@ -27,6 +28,7 @@ struct Row {
     acquisitions += result.verdict.acquisitions;
     faults += result.faults;
     stuck_processes += result.stuck_processes;
+    failed_servers += result.failed_server.empty() ? 0 : 1;
     for (std::size_t i = 0; i < kClasses; ++i) counts[i] += result.verdict.counts[i];
   }
 };
@@ -39,7 +41,7 @@ std::string padded(std::string text, std::size_t width) {
 // Over all rounds: what had to be seen, was seen in some of them.
 bool fits(const Scenario& cell, const Row& row) {
   if (row.runs == 0) return true;
-  bool fine = row.stuck_processes == 0;
+  bool fine = row.stuck_processes == 0 && row.failed_servers == 0;
   for (std::size_t i = 0; i < kClasses; ++i) fine &= as_expected(cell.expect[i], row.counts[i]);
   return fine;
 }
@@ -53,6 +55,7 @@ std::string violations_of(const Scenario& cell, const Row& row) {
     if (cell.expect[i] == Expected::kMust) text += " (declared)";
   }
   if (row.stuck_processes > 0) text += " hanging clients " + std::to_string(row.stuck_processes);
+  if (row.failed_servers > 0) text += " failed servers " + std::to_string(row.failed_servers);
   return text.empty() ? "none" : text;
 }
 

@@ -208,6 +208,26 @@ class ProgramTest(unittest.TestCase):
         status, said, told = call("run", "-q", os.path.join(kept, "scenario.toml"))
         self.assertEqual(status, 0, said + told)
 
+    @unittest.skipUnless(shutil.which("redis-server") and shutil.which("redis-cli"),
+                         "SKIPPED: no redis-server")
+    def test_a_server_that_ends_by_itself_is_told_and_what_was_recorded_is_kept(self):
+        self.topology(of_the_guide().replace(
+            '["redis-server", "{folder}/my.conf"]',
+            '["sh", "-c", "redis-server {folder}/my.conf & sleep 2; echo enough; exit 3"]'))
+        scenario = self.file(PLUGGED.split("[[nemesis]]")[0], "plugged.toml")
+        out = os.path.join(self.folder.name, "out")
+        status, said, told = call("run", "-q", "--out", out, scenario)
+        if "there is no store 'redis:'" in told:
+            self.skipTest("SKIPPED: built without the Redis store")
+        self.assertEqual(status, 1, said + told)
+        self.assertIn("NOT OK  plugged", said)
+        self.assertIn("the server of the topology 'my-redis' ended by itself with 3", said)
+        kept = os.path.join(out, "plugged-1")
+        with open(os.path.join(kept, "node-1.log"), encoding="utf-8") as file:
+            self.assertIn("enough\n", file.read())
+        status, said, told = call("check", os.path.join(kept, "history.txt"))
+        self.assertEqual(status, 0, said + told)
+
     def test_the_matrix_has_cells_by_what_a_topology_can_do(self):
         path = self.topology()
         status, said, told = call("matrix", "--topology", path, "--list")
@@ -216,6 +236,9 @@ class ProgramTest(unittest.TestCase):
         for cell in ("kill", "partition", "server-pause", "restart", "wiped"):
             self.assertIn("my-redis-" + cell, cells)
         self.assertNotIn("my-redis-clock-ahead", cells)
+        three = of_the_guide().replace('framing = ', 'nodes = [3]\npeer = "{port}"\nleader = ["true"]\nframing = ')
+        status, said, told = call("matrix", "--topology", self.topology(three, "three.toml"), "--list")
+        self.assertIn("my-redis-leader-pause", said.split(), told)
         status, _, told = call("matrix", "--topology", path, "--store", "memory")
         self.assertEqual(status, 2)
         self.assertIn("name the store", told)

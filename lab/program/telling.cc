@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <utility>
@@ -112,6 +113,9 @@ std::string keep(const RunResult& result, const std::string& out) {
   if (cli::holds_secret(shown.store.url)) shown.store.url = cli::without_secret(shown.store.url);
   save_scenario(shown, folder);
   const RunFacts facts = facts_of(result, "holdfast-lab run " + folder + "/scenario.toml");
+  if (!result.server_log_name.empty()) {
+    std::ofstream(folder + "/" + result.server_log_name) << result.server_log;
+  }
   const Result<void> done = write_report(folder, {facts, result.history, result.verdict});
   if (!done) throw std::runtime_error(done.error().message());
   return folder;
@@ -142,6 +146,10 @@ void tell(const RunResult& result) {
                                   : "nobody passed " + cli::in_quotes(spec.at) +
                                         "; the point is misspelt, or too little was tried")
               << "\n";
+  }
+  if (!result.failed_server.empty()) {
+    std::cout << "  " << result.failed_server << "\n  (" << result.server_log_name
+              << " is kept; the run ended with it)\n";
   }
   for (std::size_t i = 0; i < kClasses; ++i) tell_violations(result, static_cast<Class>(i));
   std::cout.flush();

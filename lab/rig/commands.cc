@@ -2,11 +2,16 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <optional>
 #include <stdexcept>
 
 #include "tests/support/child_process.h"
+#include "tests/support/temp_folder.h"
 
 #include "lab/scenario/words.h"
 
@@ -41,7 +46,42 @@ std::string first_version(const std::string& said) {
   return {};
 }
 
+constexpr milliseconds kBetweenLooksAtIt{20};
+
 }  // namespace
+
+std::string tail_of(const std::string& file, std::size_t most) {
+  std::ifstream stream(file, std::ios::ate | std::ios::binary);
+  const std::streamoff size = stream ? static_cast<std::streamoff>(stream.tellg()) : 0;
+  const std::streamoff begin =
+      std::max<std::streamoff>(size - static_cast<std::streamoff>(most), 0);
+  std::string text(static_cast<std::size_t>(std::max<std::streamoff>(size - begin, 0)), '\0');
+  stream.seekg(begin);
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(stream.gcount(), 0)));
+  return (begin > 0 ? "..." : "") + text;
+}
+
+std::string run_command(const Words& command, milliseconds limit,
+                        const std::function<void()>& waiting) {
+  const support::TempFolder folder("run");
+  const std::string output = folder.file("out");
+  support::ChildProcess child({.arguments = command, .environment = {}, .output = output});
+  const auto until = std::chrono::steady_clock::now() + limit;
+  std::optional<int> status;
+  while (!(status = child.wait(kBetweenLooksAtIt))) {
+    if (waiting) waiting();
+    if (std::chrono::steady_clock::now() >= until) break;
+  }
+  if (status == 0) return tail_of(output);
+  if (!status) child.kill9();
+  std::string line;
+  for (const std::string& word : command) line += (line.empty() ? "" : " ") + word;
+  throw CommandFailed(line +
+                      (status ? " failed (" + std::to_string(*status) + "): "
+                              : " did not end within " + std::to_string(limit.count()) + " ms: ") +
+                      tail_of(output));
+}
 
 Words found_command(const Topology& topology, const Words& command) {
   const std::string& program = command.at(0);
@@ -76,7 +116,8 @@ void find_programs(const Topology& topology) {
 
 std::string version_of(const Topology& topology) {
   if (!topology.version.empty()) {
-    return first_version(support::run(found_command(topology, topology.version)));
+    return first_version(
+        run_command(found_command(topology, topology.version), support::kPatience));
   }
   if (topology.version_function.empty()) return {};
   void* symbol = ::dlsym(RTLD_DEFAULT, topology.version_function.c_str());

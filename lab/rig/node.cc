@@ -4,10 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -21,7 +21,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kBetweenLooks{5};
 constexpr milliseconds kForAConnection{100};
-constexpr std::size_t kOfTheLog = 4000;
+
+milliseconds left_until(Clock::time_point until) {
+  return std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), milliseconds{1});
+}
 
 bool accepts(std::uint16_t port) {
   const int fd = support::connect_to_loopback(port);
@@ -64,21 +67,22 @@ void Node::launch() {
   Words command = spec().command;
   if (site_.durable) command.insert(command.end(), spec().durable.begin(), spec().durable.end());
   paused_ = false;
+  wanted_ = true;
   process_ = std::make_unique<support::ChildProcess>(
       support::Command{.arguments = found_command(topology_, filled(command, values_)),
                        .environment = site_.environment,
                        .output = site_.log});
 }
 
-bool Node::is_ready(std::string& why_not) const {
+bool Node::is_ready(std::string& why_not, milliseconds limit) const {
   if (spec().ready.empty()) {
     why_not = "it accepts no connection";
     return accepts(port());
   }
   try {
-    run(spec().ready);
+    run_within(limit, spec().ready);
     return true;
-  } catch (const std::runtime_error& error) {
+  } catch (const CommandFailed& error) {
     why_not = error.what();
     return false;
   }
@@ -87,7 +91,7 @@ bool Node::is_ready(std::string& why_not) const {
 void Node::await_ready() {
   const auto until = Clock::now() + spec().patience;
   std::string why_not;
-  while (!is_ready(why_not)) {
+  while (!is_ready(why_not, left_until(until))) {
     if (site_.waiting) site_.waiting();
     // Waits for its death, and for a moment.
     if (const auto status = process_->wait(kBetweenLooks)) {
@@ -99,19 +103,45 @@ void Node::await_ready() {
   if (!running()) fail("ended instead of starting");
 }
 
+void Node::look_after() {
+  if (!wanted_ || running()) return;
+  wanted_ = false;
+  fail("ended by itself with " + std::to_string(process_->wait().value_or(-1)));
+}
+
 void Node::pause() {
-  process_->pause();
+  look_after();
+  try {
+    process_->pause();
+  } catch (const std::runtime_error&) {
+    look_after();  // It ended just now.
+    throw;
+  }
   paused_ = true;
 }
 
 void Node::resume() {
+  look_after();
   paused_ = false;
   process_->resume();
 }
 
+void Node::kill() {
+  look_after();
+  wanted_ = false;
+  process_->kill9();
+}
+
 void Node::end() {
-  if (!spec().save.empty()) run(spec().save);
-  process_->terminate();
+  look_after();
+  try {
+    if (!spec().save.empty()) run_within(support::kPatience, spec().save);
+    wanted_ = false;
+    process_->terminate();
+  } catch (const CommandFailed& error) {
+    look_after();
+    fail(std::string("cannot save what it knows: ") + error.what());
+  }
 }
 
 void Node::forget() {
@@ -119,17 +149,21 @@ void Node::forget() {
   std::filesystem::create_directories(site_.folder);
 }
 
-void Node::run(const Words& command, const Values& more) const {
+void Node::run_within(milliseconds limit, const Words& command, const Values& more) const {
   Values values = more;
   values.insert(values_.begin(), values_.end());
-  support::run(found_command(topology_, filled(command, values)));
+  run_command(found_command(topology_, filled(command, values)), limit, site_.waiting);
+}
+
+void Node::run(const Words& command, const Values& more) const {
+  run_within(spec().patience, command, more);
 }
 
 bool Node::says_yes(const Words& command) const {
   try {
     run(command);
     return true;
-  } catch (const std::runtime_error&) {
+  } catch (const CommandFailed&) {
     return false;
   }
 }
@@ -139,8 +173,8 @@ void Node::await(const Words& command) const {
   for (;;) {
     if (site_.waiting) site_.waiting();
     try {
-      return run(command);
-    } catch (const std::runtime_error&) {
+      return run_within(left_until(until), command);
+    } catch (const CommandFailed&) {
       if (Clock::now() >= until) throw;
     }
     std::this_thread::sleep_for(kBetweenLooks);
@@ -148,11 +182,12 @@ void Node::await(const Words& command) const {
 }
 
 void Node::fail(const std::string& what) const {
-  std::ifstream file(site_.log);
-  std::string said{std::istreambuf_iterator<char>(file), {}};
-  if (said.size() > kOfTheLog) said.erase(0, said.size() - kOfTheLog);
-  throw std::runtime_error("the server of the topology '" + topology_.name + "' " + what +
-                           (said.empty() ? "" : "; it said:\n" + said));
+  const std::string said = tail_of(site_.log);
+  const std::string name = "node-" + std::to_string(site_.number);
+  throw NodeFailed("the server " + (site_.nodes > 1 ? std::to_string(site_.number) + " " : "") +
+                       "of the topology '" + topology_.name + "' " + what +
+                       (said.empty() ? "" : "; it said:\n" + said),
+                   name, site_.log);
 }
 
 }  // namespace holdfast::lab

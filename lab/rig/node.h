@@ -7,15 +7,18 @@
 //
 // Thread-safety: one thread at a time.
 // Ownership: the topology must outlive it.
-// Blocking: await_ready() as long as the topology's patience; other calls for support::kPatience.
-// Errors: std::runtime_error, with the end of what the server or the command has said.
+// Blocking: for the topology's patience; end() for support::kPatience, twice. `waiting` is called
+// meanwhile.
+// Errors: NodeFailed, with the end of what the server or the command has said; std::runtime_error.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/child_process.h"
@@ -36,6 +39,20 @@ struct NodeSite {
   std::function<void()> waiting{};  // Called all the time while something is awaited; may throw.
 };
 
+// A server did not do what its topology says: it ended by itself, or does not come back.
+class NodeFailed : public std::runtime_error {
+ public:
+  NodeFailed(const std::string& what, std::string node, std::string log)
+      : std::runtime_error(what), node_(std::move(node)), log_(std::move(log)) {}
+
+  const std::string& node() const { return node_; }  // "node-1"
+  const std::string& log() const { return log_; }    // The path of what it said.
+
+ private:
+  std::string node_;
+  std::string log_;
+};
+
 class Node {
  public:
   Node(const Topology& topology, NodeSite site);
@@ -52,11 +69,13 @@ class Node {
     await_ready();
   }
   bool running() { return process_ != nullptr && process_->running(); }
+  // Throws when it has ended and nobody has ended it.
+  void look_after();
   // Neither ended nor stopped.
   bool works() { return running() && !paused_; }
   void pause();
   void resume();
-  void kill() { process_->kill9(); }
+  void kill();
   // In good order: what it knows is on its disk.
   void end();
   // Its data are gone. It must not run.
@@ -70,7 +89,8 @@ class Node {
 
  private:
   const ServerSpec& spec() const { return *topology_.server; }
-  bool is_ready(std::string& why_not) const;
+  bool is_ready(std::string& why_not, milliseconds limit) const;
+  void run_within(milliseconds limit, const Words& command, const Values& more = {}) const;
   void write_files() const;
   [[noreturn]] void fail(const std::string& what) const;
 
@@ -80,6 +100,7 @@ class Node {
   Values values_;
   std::unique_ptr<support::ChildProcess> process_;
   bool paused_ = false;
+  bool wanted_ = false;  // It is to run.
 };
 
 }  // namespace holdfast::lab

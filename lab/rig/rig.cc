@@ -122,6 +122,11 @@ std::uint32_t Rig::leader() const {
   return 1;
 }
 
+void Rig::look_after() {
+  for (const auto& node : nodes_) node->look_after();
+  if (replica_ != nullptr) replica_->look_after();
+}
+
 void Rig::stop_server(std::uint32_t node, bool with_memory) {
   Node& server = *nodes_.at(node - 1);
   const bool on_disk = scenario_.store.durable || scenario_.topology->server->keeps_everything();

@@ -1,5 +1,6 @@
 #include "lab/rig/rig.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -7,6 +8,8 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -162,6 +165,102 @@ TEST_F(RigTest, NothingIsLeftRunning) {
     for (const pid_t pid : pids) EXPECT_EQ(::kill(pid, 0), 0);
   }
   for (const pid_t pid : pids) EXPECT_NE(::kill(pid, 0), 0);
+}
+
+// A shell in front of the server, which stays.
+std::string wrapped(const std::string& server) {
+  return "name = \"wrapped\"\nurl = \"x://{port}\"\n[server]\n"
+         "command = [\"sh\", \"-c\", \"" +
+         server +
+         "\", \"{port}\"]\n"
+         "ready = [\"test\", \"-s\", \"{folder}/told\"]\n";
+}
+
+constexpr char kBehindAShell[] = "sh -c 'echo $$ >{folder}/told; sleep 1000'; true";
+
+// 'T': stopped; 'Z', or 0 when there is none: gone.
+char state_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(')');
+  return name_end == text.npos ? '\0' : text.at(name_end + 2);
+}
+
+bool becomes(pid_t pid, std::string_view states) {
+  for (int looks = 0; looks < 6000; ++looks) {
+    if (states.find(state_of(pid)) != states.npos) return true;
+    std::this_thread::sleep_for(10ms);
+  }
+  return false;
+}
+
+constexpr std::string_view kGone("Z\0", 2);
+
+TEST_F(RigTest, AServerBehindAShellIsStoppedAndEndedWithIt) {
+  const Scenario scenario = on(wrapped(kBehindAShell) + "save = [\"rm\", \"{folder}/told\"]\n");
+  pid_t last = 0;
+  {
+    Rig rig(scenario, folder_.path());
+    const pid_t first = std::stoi(told(1).at(0));
+    rig.pause_server(1);
+    EXPECT_TRUE(becomes(first, "T"));
+    rig.resume_server(1);
+    EXPECT_TRUE(becomes(first, "S"));
+    rig.stop_server(1, /*with_memory=*/true);
+    EXPECT_NE(kGone.find(state_of(first)), kGone.npos);
+    rig.start_server(1, /*with_memory=*/true);
+    last = std::stoi(told(1).at(0));
+    EXPECT_NE(last, first);
+  }
+  EXPECT_TRUE(becomes(last, kGone));
+}
+
+TEST_F(RigTest, WhatAServerThatEndsLeftBehindEndsWithIt) {
+  const Scenario scenario = on(wrapped("sleep 1000 & echo $! >{folder}/told; exit 0"));
+  EXPECT_THROW(
+      {
+        Rig rig(scenario, folder_.path());
+        for (;;) rig.look_after();
+      },
+      NodeFailed);
+  EXPECT_TRUE(becomes(std::stoi(told(1).at(0)), kGone));
+}
+
+TEST_F(RigTest, AServerThatEndsByItselfIsNamed) {
+  const Scenario scenario = on(kTeller, 3);
+  Rig rig(scenario, folder_.path());
+  rig.stop_server(3, /*with_memory=*/false);
+  EXPECT_NO_THROW(rig.look_after());  // As somebody wanted it.
+  ::kill(std::stoi(told(2).at(0)), SIGKILL);
+  EXPECT_TRUE(becomes(std::stoi(told(2).at(0)), kGone));
+  try {
+    rig.pause_server(2);
+    ADD_FAILURE() << "it was stopped";
+  } catch (const NodeFailed& failure) {
+    EXPECT_STREQ(failure.what(), "the server 2 of the topology 'teller' ended by itself with -9");
+    EXPECT_EQ(failure.node(), "node-2");
+    EXPECT_EQ(failure.log(), folder_.path() + "/node-2.log");
+  }
+}
+
+TEST_F(RigTest, AHangingQuestionIsNotWaitedForLongerThanPatience) {
+  std::string topology = kTeller;
+  const std::string ready = "[\"test\", \"-s\", \"{folder}/told\"]";
+  topology.replace(topology.find(ready), ready.size(),
+                   "[\"sh\", \"-c\", \"yes | head -c 100000; sleep 1000\"]\npatience = \"300ms\"");
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string said = what_is_wrong_with(topology);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, support::kPatience / 2);
+  EXPECT_NE(said.find("does not get ready: sh -c "), said.npos) << said;
+  EXPECT_LT(said.size(), 10'000U);
+
+  topology.replace(topology.find("300ms"), 5, "10m");
+  const Scenario scenario = on(topology);
+  int looks = 0;
+  const auto waiting = [&] {
+    if (++looks == 3) throw std::invalid_argument("interrupted");
+  };
+  EXPECT_THROW(Rig(scenario, folder_.path(), waiting), std::invalid_argument);
 }
 
 TEST(RigStartTest, SaysWhatIsNotInstalledAndWhatTheServerSaid) {

@@ -106,6 +106,10 @@ void Crew::look_at(std::uint32_t slot) {
                            std::to_string(status) + ": " + (said.empty() ? "no word" : said));
 }
 
+void Crew::abandon() {
+  for (std::uint32_t slot = 1; slot < members_.size(); ++slot) kill(slot);
+}
+
 void Crew::tend() {
   for (std::uint32_t slot = 1; slot < members_.size(); ++slot) look_at(slot);
 }

@@ -38,6 +38,8 @@ class Crew {
   void resume(std::uint32_t slot);
   // Looks after those that ended by themselves: one that died at a point comes back after a while.
   void tend();
+  // Kills all that are left.
+  void abandon();
   // Waits for all to end; those that do not are killed. How many that were.
   std::size_t finish(milliseconds limit);
 

@@ -169,7 +169,8 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
   with(cells.add(prefix + "server-pause", {often("server-pause", 2s, 700ms)}), false);
   const bool restarts = topology.can_restart(durable);
   if (restarts) with(cells.add(prefix + "restart", {often("restart", 3s, 300ms)}), true);
-  if (nodes > 1 && !topology.server->leader.empty()) {
+  const std::int64_t size = nodes > 0 ? nodes : topology.usual_nodes();
+  if (size > 1 && !topology.server->leader.empty()) {
     NemesisSpec leader = often("server-pause", 2500ms, 1500ms);
     leader.target = "leader";
     with(cells.add(prefix + "leader-pause", {leader}), false);

@@ -15,6 +15,7 @@
 #include "lab/nemesis/nemesis.h"
 #include "lab/recorder/collector.h"
 #include "lab/resource/resource.h"
+#include "lab/rig/commands.h"
 #include "lab/rig/rig.h"
 #include "lab/rig/targets.h"
 #include "lab/runner/crew.h"
@@ -29,6 +30,7 @@ namespace {
 constexpr std::uint32_t kParent = 0;     // Its process number; the clients begin with 1.
 constexpr milliseconds kEnding{30'000};  // For the last releases, on a slow machine.
 constexpr milliseconds kTurn{10};
+constexpr std::size_t kMostOfALog = 1U << 20U;
 
 template <typename T>
 T taken(Result<T> result) {
@@ -86,16 +88,24 @@ class Run {
         crew.start(static_cast<std::uint32_t>(slot));
       }
       Nemesis nemesis(scenario_, options_.program, rig, crew, recorder_);
-      drive(crew, nemesis, begin, until);
-      nemesis.heal_all();
-      result.stuck_processes = crew.finish(kEnding);
+      try {
+        drive(rig, crew, nemesis, begin, until);
+        nemesis.heal_all();
+        result.stuck_processes = crew.finish(kEnding);
+      } catch (const NodeFailed& failure) {
+        // What was recorded until then is kept; what nobody could do since says nothing.
+        crew.abandon();
+        result.failed_server = failure.what();
+        result.server_log_name = failure.node() + ".log";
+        result.server_log = tail_of(failure.log(), kMostOfALog);
+      }
       result.processes = crew.started();
       result.faults = nemesis.struck();
       result.stalls = stalls.seen();
       struck = {nemesis.struck_by(), crew.died_at_points()};
     }
     collect_into(result);
-    result.idle = idle_of(struck, result.history);
+    if (result.failed_server.empty()) result.idle = idle_of(struck, result.history);
     result.verdict = check(result.history, check_options(scenario_));
     return result;
   }
@@ -124,11 +134,12 @@ class Run {
     return idle;
   }
 
-  void drive(Crew& crew, Nemesis& nemesis, std::int64_t begin, std::int64_t until) {
+  void drive(Rig& rig, Crew& crew, Nemesis& nemesis, std::int64_t begin, std::int64_t until) {
     milliseconds told{-1000};
     for (std::int64_t now = begin; now < until; now = now_ns()) {
       const auto since = std::chrono::floor<milliseconds>(std::chrono::nanoseconds(now - begin));
       heed_interruption();
+      rig.look_after();
       nemesis.step(since);
       crew.tend();
       if (options_.progress && since - told >= 1s) {
@@ -167,7 +178,7 @@ class Run {
 }  // namespace
 
 bool RunResult::as_expected() const {
-  bool fine = stuck_processes == 0 && !missed_a_point();
+  bool fine = stuck_processes == 0 && failed_server.empty() && !missed_a_point();
   for (std::size_t i = 0; i < kClasses; ++i) {
     const auto kind = static_cast<Class>(i);
     fine &= lab::as_expected(scenario.expected(kind), verdict.count(kind));

@@ -52,9 +52,13 @@ struct RunResult {
   std::size_t stalls = 0;           // Times that the host itself stood still.
   std::size_t torn = 0;
   std::size_t stuck_processes = 0;  // Had to be killed at the end.
+  // A server that ended by itself, or did not come back, ended the run: why, and what it had said.
+  std::string failed_server{};
+  std::string server_log_name{};
+  std::string server_log{};
 
-  // A process that did not come to its end is nothing that a run may show; nor is a point that a
-  // nemesis waits for and nobody passes.
+  // A process that did not come to its end, and a server that did, are nothing that a run may show;
+  // nor is a point that a nemesis waits for and nobody passes.
   bool as_expected() const;
   bool missed_a_point() const;
 };

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -162,14 +163,44 @@ ChildProcess::~ChildProcess() {
   if (pid_fd_ >= 0) ::close(pid_fd_);
 }
 
+// Whether anybody of the group lives on. Its leader, not reaped yet, keeps the number its own.
+bool ChildProcess::group_lives() const {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != name.npos) continue;
+    std::ifstream file(entry.path() / "stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    // "12 (any name) S 1 12": the state, the parent, the group.
+    const std::size_t name_end = text.rfind(')');
+    if (name_end == text.npos) continue;
+    std::istringstream rest(text.substr(name_end + 1));
+    char state = 0;
+    pid_t parent = 0;
+    pid_t group = 0;
+    if (rest >> state >> parent >> group && group == pid_ && state != 'Z') return true;
+  }
+  return false;
+}
+
+bool ChildProcess::ended(int options) const {
+  siginfo_t info{};
+  int problem = 0;
+  do {
+    problem = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | options);
+  } while (problem != 0 && errno == EINTR);
+  return problem != 0 || info.si_pid == pid_;
+}
+
 bool ChildProcess::reap(int options) {
   if (status_) return true;
+  if (!ended(options)) return false;
+  // What it left behind goes with it, as long as the number of the group is its own.
+  ::kill(-pid_, SIGKILL);
   int status = 0;
   pid_t changed = 0;
   do {
-    changed = ::waitpid(pid_, &status, options);
+    changed = ::waitpid(pid_, &status, 0);
   } while (changed < 0 && errno == EINTR);
-  if (changed == 0) return false;
   if (changed < 0) {
     status_ = -SIGKILL;  // Somebody else has reaped it.
   } else {
@@ -180,37 +211,48 @@ bool ChildProcess::reap(int options) {
 
 bool ChildProcess::running() { return !reap(WNOHANG); }
 
-std::optional<int> ChildProcess::wait(milliseconds limit) {
+bool ChildProcess::await_end(milliseconds limit) const {
   const auto until = std::chrono::steady_clock::now() + limit;
-  while (!reap(WNOHANG)) {
+  while (!ended(WNOHANG)) {
     const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
-    if (left <= 0ms) return std::nullopt;
-    pollfd ended{pid_fd_, POLLIN, 0};
-    ::poll(&ended, 1, static_cast<int>(left.count()));
+    if (left <= 0ms) return false;
+    pollfd over{pid_fd_, POLLIN, 0};
+    ::poll(&over, 1, static_cast<int>(left.count()));
   }
+  return true;
+}
+
+std::optional<int> ChildProcess::wait(milliseconds limit) {
+  if (!status_ && await_end(limit)) reap(0);
   return status_;
 }
 
 void ChildProcess::signal(int number) {
-  if (status_ || ::kill(pid_, number) != 0) throw std::runtime_error("the program is gone");
+  if (status_ || ::kill(-pid_, number) != 0) throw std::runtime_error("the program is gone");
+}
+
+void ChildProcess::await_change(int change, const std::string& instead) {
+  siginfo_t info{};
+  int problem = 0;
+  do {
+    problem = ::waitid(P_PID, static_cast<id_t>(pid_), &info, change | WEXITED | WNOWAIT);
+  } while (problem != 0 && errno == EINTR);
+  const bool over = problem != 0 || (info.si_code != CLD_STOPPED && info.si_code != CLD_CONTINUED);
+  if (over) {
+    reap(0);
+    throw std::runtime_error("the program ended instead of " + instead);
+  }
+  ::waitid(P_PID, static_cast<id_t>(pid_), &info, change | WNOHANG);
 }
 
 void ChildProcess::pause() {
   signal(SIGSTOP);
-  int status = 0;
-  if (::waitpid(pid_, &status, WUNTRACED) != pid_ || !WIFSTOPPED(status)) {
-    status_ = -SIGKILL;
-    throw std::runtime_error("the program ended instead of stopping");
-  }
+  await_change(WSTOPPED, "stopping");
 }
 
 void ChildProcess::resume() {
   signal(SIGCONT);
-  int status = 0;
-  if (::waitpid(pid_, &status, WCONTINUED) != pid_ || !WIFCONTINUED(status)) {
-    status_ = -SIGKILL;
-    throw std::runtime_error("the program ended instead of going on");
-  }
+  await_change(WCONTINUED, "going on");
 }
 
 int ChildProcess::kill9() {
@@ -225,11 +267,18 @@ int ChildProcess::kill9() {
 
 int ChildProcess::terminate(milliseconds limit) {
   if (status_) return *status_;
+  const auto until = std::chrono::steady_clock::now() + limit;
   signal(SIGTERM);
-  ::kill(pid_, SIGCONT);
-  const auto status = wait(limit);
-  if (!status) throw std::runtime_error("the program did not end on SIGTERM");
-  return *status;
+  signal(SIGCONT);
+  bool over = await_end(limit);
+  // A wrapper may be gone before the server that it has started.
+  while (over && group_lives()) {
+    over = std::chrono::steady_clock::now() < until;
+    std::this_thread::sleep_for(5ms);
+  }
+  if (!over) throw std::runtime_error("the program did not end on SIGTERM");
+  reap(0);
+  return *status_;
 }
 
 std::string run(const std::vector<std::string>& arguments) {

@@ -1,9 +1,10 @@
 // A program that runs for a test: started, stopped, woken, killed, waited for.
 //
 // Guarantee: the program dies with the test process, however that one ends (parent-death signal),
-// whichever thread started it; its children die with it when kill9() or the destructor ends it. It
-// inherits no file descriptor but the standard three, and no blocked signal.
-// Not guaranteed: that grandchildren of a SIGKILLed test die; a server's helpers notice themselves.
+// whichever thread started it. It leads a process group, which is signalled, stopped and ended as a
+// whole: its children do not outlive it (they are killed when its end is seen). It inherits no file
+// descriptor but the standard three, and no blocked signal.
+// Not guaranteed: that grandchildren of a SIGKILLed test die, or a child that left the group.
 //
 // Thread-safety: one thread at a time.
 // Blocking: each call ends when the program has been seen in its new state; bounded by kPatience.
@@ -46,11 +47,15 @@ class ChildProcess {
   void signal(int number);
   void pause();   // SIGSTOP
   void resume();  // SIGCONT
-  int kill9();    // With all its children.
-  // SIGTERM; throws when it is still there after `limit`.
+  int kill9();
+  // SIGTERM; throws when one of the group is still there after `limit`.
   int terminate(milliseconds limit = kPatience);
 
  private:
+  bool group_lives() const;
+  bool ended(int options) const;  // Seen, and not reaped.
+  bool await_end(milliseconds limit) const;
+  void await_change(int change, const std::string& instead);
   bool reap(int options);
 
   pid_t pid_ = -1;
