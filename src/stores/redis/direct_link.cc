@@ -237,7 +237,11 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
   // Requests that left whole may be applied, also those before one that did not: with one request
   // only, nothing is applied before its last byte.
   const bool may_be_applied = replies == 1 ? sent == wire_bytes.size() : sent > 0;
-  if (!may_be_applied || reads_only) return *std::move(failure);
+  if (!may_be_applied || reads_only) {
+    // close() has cut the connection off before the request was written.
+    if (closed.load(std::memory_order_acquire)) return closed_error();
+    return *std::move(failure);
+  }
   return Error{Errc::kOutcomeUnknown,
                failure->message() + "; a request was sent and may have been applied"};
 }
