@@ -46,11 +46,13 @@ Verdict check(const History& history, const CheckOptions& options) {
   Findings findings(options, verdict);
   const Ledger ledger = take_apart(history);
   verdict.acquisitions = ledger.acquisitions.size();
-  verdict.refused_writes = ledger.refused_writes;
+  verdict.refused_writes = ledger.refused.size();
   for (const Violation& problem : ledger.problems) findings.add(problem);
   check_store_order(ledger, verdict, findings);
   check_beliefs(ledger, findings);
   check_resource(ledger, findings);
+  check_refusals(ledger, findings);
+  check_tokens_over_losses(ledger, findings);
   check_deadlines(ledger, findings);
   check_liveness(ledger, options, findings);
   check_busy(ledger, options, verdict, findings);

@@ -128,15 +128,75 @@ TEST(CheckerTest, ALostMemoryBreaksV1AndNotV0) {
   Story story;
   story.acquire(1, 0, 10, {.token = 7, .deadline = 100});
   story.incarnation(20, 30);
-  story.acquire(2, 40, 50, {.token = 1, .deadline = 150});
+  story.acquire(2, 40, 50, {.token = 8, .deadline = 150});
   expect_only(judge(story), Class::kV1, "two-beliefs");
+}
+
+TEST(CheckerTest, TokensGrowOverALostMemory) {
+  const auto after_loss = [](std::uint64_t token, std::int64_t invoked, ModeKind before,
+                             ModeKind after) {
+    Story story;
+    story.acquire(1, 0, 10, {.mode = before, .token = 7, .deadline = 15});
+    story.incarnation(12, 18);
+    story.acquire(2, invoked, 50, {.mode = after, .token = token, .deadline = 150});
+    return story;
+  };
+  constexpr ModeKind kExclusive = ModeKind::kExclusive;
+  constexpr ModeKind kShared = ModeKind::kShared;
+  for (const std::uint64_t token : {1U, 7U}) {
+    // Also where nobody can tell which of the two incarnations granted.
+    for (const std::int64_t invoked : {40, 15, 11}) {
+      for (const auto& [before, after] :
+           {std::pair(kExclusive, kExclusive), {kExclusive, kShared}, {kShared, kExclusive}}) {
+        const Story story = after_loss(token, invoked, before, after);
+        expect_only(judge(story), Class::kV2, "token-after-loss");
+      }
+    }
+  }
+  EXPECT_TRUE(judge(after_loss(8, 40, kExclusive, kExclusive)).clean());
+  EXPECT_TRUE(judge(after_loss(1, 40, kShared, kShared)).clean());
+  EXPECT_TRUE(judge(after_loss(1, 10, kExclusive, kExclusive)).clean());  // Which came first?
+}
+
+TEST(CheckerTest, AStoreWhoseClockWasSetMayHaveLostWhatItsTokensGrowBy) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 7, .deadline = 15});
+  story.fault(FaultKind::kClockJump, 11, 12);
+  story.incarnation(20, 30);
+  story.acquire(2, 40, 50, {.token = 1, .deadline = 150});
+  EXPECT_TRUE(judge(story).clean());
+}
+
+TEST(CheckerTest, ARefusalOfTheResourceNeedsAReason) {
+  Story story;
+  story.acquire(1, 0, 10, {.token = 5, .deadline = 100});
+  story.write(1, 20, 1, {.token = 5});
+  story.write(2, 30, 0, {.token = 4}, Outcome::kRefused);
+  story.write(3, 40, 0, {.token = 5}, Outcome::kRefused);  // Equal, of another acquisition.
+  EXPECT_TRUE(judge(story).clean());
+  Story higher = story;
+  higher.write(4, 50, 0, {.token = 6}, Outcome::kRefused);
+  expect_only(judge(higher), Class::kMalformed, "refused-without-reason");
+  Story own = story;
+  own.write(1, 50, 0, {.token = 5}, Outcome::kRefused);
+  expect_only(judge(own), Class::kMalformed, "refused-without-reason");
+  // It may have counted, though its writer never heard of it.
+  Story open = story;
+  open.call(Kind::kWrite, 5, 45, -1, Outcome::kNone, {.token = 7});
+  open.write(4, 50, 0, {.token = 6}, Outcome::kRefused);
+  EXPECT_TRUE(judge(open).clean());
+  // Too late to be the reason.
+  Story late = story;
+  late.write(4, 50, 0, {.token = 6}, Outcome::kRefused);
+  late.write(5, 60, 2, {.token = 7});
+  expect_only(judge(late), Class::kMalformed, "refused-without-reason");
 }
 
 TEST(CheckerTest, AGrantThatMayBelongToEitherIncarnationIsLeftOutOfV0) {
   Story story;
   story.acquire(1, 0, 25, {.token = 7, .deadline = 30});
   story.incarnation(20, 30);
-  story.acquire(2, 40, 50, {.token = 1, .deadline = 150});
+  story.acquire(2, 40, 50, {.token = 8, .deadline = 150});
   const Verdict verdict = judge(story);
   EXPECT_TRUE(verdict.clean());
   EXPECT_EQ(verdict.without_incarnation, 1U);

@@ -260,7 +260,7 @@ class Builder {
 
   void written(const Call& call) {
     const Event& done = event(call.ret);
-    if (done.outcome == Outcome::kRefused) ++ledger_.refused_writes;
+    if (done.outcome == Outcome::kRefused) ledger_.refused.push_back(call);
     if (done.outcome != Outcome::kAccepted) return;
     if (done.sequence == 0) return malformed(call.ret, "an accepted write without its number");
     ledger_.writes.push_back({call, index_of(done.id)});
@@ -276,6 +276,8 @@ class Builder {
       const Call call{index, kNoEvent, e.at_ns, kNever};
       if (e.kind == Kind::kAcquire) {
         ledger_.attempts.push_back({call, e.lock, Outcome::kNone, died(e.process)});
+      } else if (e.kind == Kind::kWrite) {
+        ledger_.open_writes.push_back(call);
       } else if (e.kind == Kind::kRelease) {
         Acquisition* acquisition = find(e.id);
         if (acquisition == nullptr || acquisition->owner != owner_of(e)) continue;

@@ -82,11 +82,12 @@ struct Ledger {
   std::vector<Attempt> attempts;
   std::vector<Use> held;           // Answered `held`, re-entries and renewals too.
   std::vector<Use> writes;         // Accepted.
+  std::vector<Call> refused;       // Writes.
+  std::vector<Call> open_writes;   // Never returned: perhaps accepted.
   std::vector<Call> incarnations;  // In time.
   std::vector<std::int64_t> clock_jumps;
   std::vector<Call>
       faults;  // In the order of their beginnings; one that never ended has no return.
-  std::size_t refused_writes = 0;
   std::vector<Violation> problems;  // kMalformed, and what a single answer shows to be V0.
 
   const Event& event(std::size_t index) const { return history->events[index]; }

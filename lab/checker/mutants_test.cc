@@ -142,6 +142,18 @@ std::vector<Mutant> token_mutants() {
          const auto grants = d.grants(kTables);
          d.set_token(grants[3]->id, Token{0, grants[2]->token.counter - 1});
        }},
+      {"tokens that begin again after the store's restart", Class::kV2,
+       [](Draft& d) {
+         const auto grants = d.grants(kJobs);
+         for (std::size_t i = 9; i < grants.size(); ++i) {
+           d.set_token(grants[i]->id, Token{0, i - 8});
+         }
+       }},
+      {"one token of before given again after the store's restart", Class::kV2,
+       [](Draft& d) {
+         const auto grants = d.grants(kJobs);
+         d.set_token(grants[9]->id, grants[d.dice.below(9)]->token);
+       }},
       {"another token on re-entry", Class::kV0,
        [](Draft& d) {
          ++d.find(Kind::kAcquire, Phase::kReturn, d.grants(kJobs)[5]->id)->token.counter;
@@ -339,6 +351,11 @@ std::vector<Mutant> recorder_mutants() {
        }},
       {"a grant without an id", Class::kMalformed,
        [](Draft& d) { d.grants(kSeats)[d.dice.below(10)]->id = {}; }},
+      {"a write refused without a reason", Class::kMalformed,
+       [](Draft& d) {
+         const Id id = d.grants(kJobs)[d.released_before_another()]->id;
+         d.find(Kind::kWrite, Phase::kReturn, id)->outcome = Outcome::kRefused;
+       }},
       {"a fault that ends unbegun", Class::kMalformed,
        [](Draft& d) {
          for (Event& event : d.history.events) {

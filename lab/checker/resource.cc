@@ -4,7 +4,7 @@
 // highest exclusive token; an exclusive write must not fall below it, nor equal it from another
 // acquisition; a shared one must exceed it, and never raises it. Permits claim no fencing.
 #include <algorithm>
-#include <map>
+#include <tuple>
 
 #include "lab/checker/rules.h"
 
@@ -47,6 +47,62 @@ void check_resource(const Ledger& ledger, Findings& findings) {
       }
     }
     if (exclusive) high = use->call.ret;
+  }
+}
+
+namespace {
+
+// What may have been the highest token that the resource had seen.
+struct High {
+  Token token{};
+  Id of{};
+  bool of_many = false;
+
+  void raise(const Event& write) {
+    if (write.token == token && write.id != of) of_many = true;
+    if (write.token > token) *this = {write.token, write.id, false};
+  }
+  bool refuses(const Event& write) const {
+    if (write.token != token) return write.token < token;
+    return write.mode == ModeKind::kShared || of_many || write.id != of;
+  }
+};
+
+struct Moment {
+  std::int64_t at = 0;
+  bool refusal = false;  // Behind what begins at the same instant.
+  std::size_t event = 0;
+};
+
+}  // namespace
+
+// A refusal needs a reason: a write that may have come before it and has a higher token.
+void check_refusals(const Ledger& ledger, Findings& findings) {
+  std::vector<Moment> steps;
+  const auto may_raise = [&](const Call& call) {
+    const Event& write = ledger.event(call.invoke);
+    if (write.mode == ModeKind::kExclusive) steps.push_back({call.invoked, false, call.invoke});
+  };
+  for (const Use& use : ledger.writes) may_raise(use.call);
+  for (const Call& call : ledger.open_writes) may_raise(call);
+  for (const Call& call : ledger.refused) steps.push_back({call.returned, true, call.ret});
+  std::sort(steps.begin(), steps.end(), [](const Moment& a, const Moment& b) {
+    return std::tuple(a.at, a.refusal, a.event) < std::tuple(b.at, b.refusal, b.event);
+  });
+  std::vector<High> high(ledger.history->locks.size());
+  for (const Moment& step : steps) {
+    const Event& write = ledger.event(step.event);
+    if (!step.refusal) {
+      high[write.lock].raise(write);
+    } else if (!high[write.lock].refuses(write)) {
+      findings.add(Class::kMalformed, "refused-without-reason", step.event, step.event, write.at_ns,
+                   write.at_ns, [&] {
+                     return "history: " + lock_text(*ledger.history, write.lock) +
+                            ": the resource refused the token " + token_text(write.token) + " of " +
+                            owner_text(owner_of(write)) + " (event " + std::to_string(step.event) +
+                            "), and can have seen none above " + token_text(high[write.lock].token);
+                   });
+    }
   }
 }
 

@@ -32,7 +32,9 @@ std::string overlap_text(const Ledger& ledger, const Span& earlier, const Span& 
 void check_store_order(const Ledger& ledger, Verdict& verdict, Findings& findings);  // V0
 void check_beliefs(const Ledger& ledger, Findings& findings);                        // V1
 void check_resource(const Ledger& ledger, Findings& findings);                       // V2
-void check_deadlines(const Ledger& ledger, Findings& findings);                      // V3
+void check_refusals(const Ledger& ledger, Findings& findings);            // of the resource
+void check_tokens_over_losses(const Ledger& ledger, Findings& findings);  // V2
+void check_deadlines(const Ledger& ledger, Findings& findings);           // V3
 void check_liveness(const Ledger& ledger, const CheckOptions& options, Findings& findings);
 void check_busy(const Ledger& ledger, const CheckOptions& options, Verdict& verdict,
                 Findings& findings);  // V0, on samples

@@ -148,6 +148,7 @@ class Teller {
     if (violation.rule == "overlap") return "the store has granted it to " + both + " at once";
     if (violation.rule == "token-order") return "the later grant has the lower token";
     if (violation.rule == "stale-write") return "the resource has taken a stale token";
+    if (violation.rule == "token-after-loss") return "the later grant has no higher token";
     if (violation.rule == "idle") return "nobody holds it, and nobody gets it";
     return violation.message;
   }

@@ -158,6 +158,23 @@ bool stale_write(const SmallHistory& small) {
   return false;
 }
 
+// Tried for all pairs: the later one was asked for when the other had returned, they may be of two
+// incarnations, and its token does not say so.
+bool token_went_back(const SmallHistory& small) {
+  if (!small.loss) return false;
+  const auto before = [&](const SmallHold& hold) { return hold.returned < small.loss->invoked; };
+  const auto after = [&](const SmallHold& hold) { return hold.invoked >= small.loss->returned; };
+  for (const SmallHold& one : small.holds) {
+    for (const SmallHold& other : small.holds) {
+      if (one.mode == ModeKind::kPermits || one.returned >= other.invoked) continue;
+      if (one.mode == ModeKind::kShared && other.mode == ModeKind::kShared) continue;
+      const bool same = (before(one) && before(other)) || (after(one) && after(other));
+      if (!same && other.token <= one.token) return true;
+    }
+  }
+  return false;
+}
+
 bool held_too_late(const SmallHold& hold) {
   const bool in_time = hold.renew && hold.renew->invoked < hold.deadline;
   if (hold.renew && !in_time) return true;
@@ -208,6 +225,15 @@ SmallHistory draw_small(Dice& dice) {
     const std::int64_t at = upto(dice, start + 8);
     small.busy = {at, at + upto(dice, 2)};
   }
+  if (dice.one_in(4)) {
+    const std::int64_t at = upto(dice, start + 8);
+    small.loss = {at, at + upto(dice, 3)};
+    if (dice.one_in(2)) {
+      for (SmallHold& hold : small.holds) {
+        if (hold.invoked > at) hold.token += 4;
+      }
+    }
+  }
   return small;
 }
 
@@ -234,6 +260,7 @@ History events_of(const SmallHistory& small) {
     if (hold.write != 0) story.write(process + 100, 50, hold.write, asked);
   }
   const Asked refused{.outcome = Outcome::kBusy};
+  if (small.loss) story.incarnation(small.loss->invoked, small.loss->returned);
   if (small.busy) story.acquire(99, small.busy->invoked, small.busy->returned, refused);
   return story.history();
 }
@@ -243,7 +270,7 @@ SmallTruth judge_small(const SmallHistory& small) {
   truth.v0_legal = Exhaustive(small, /*with_busy=*/false).possible();
   truth.busy_legal = truth.v0_legal && Exhaustive(small, /*with_busy=*/true).possible();
   for (std::int64_t at = 0; at < 80; ++at) truth.v1 = truth.v1 || too_many(small, at);
-  truth.v2 = stale_write(small);
+  truth.v2 = stale_write(small) || token_went_back(small);
   for (const SmallHold& hold : small.holds) truth.v3 = truth.v3 || held_too_late(hold);
   return truth;
 }

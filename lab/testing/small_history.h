@@ -37,6 +37,7 @@ struct SmallHold {  // Owner n + 1.
 struct SmallHistory {
   std::vector<SmallHold> holds;
   std::optional<SmallHold::Times> busy{};  // An exclusive try that was refused.
+  std::optional<SmallHold::Times> loss{};  // Of the store's memory. V0 is not judged then.
 };
 
 inline constexpr std::uint32_t kSmallCapacity = 3;
