@@ -18,6 +18,11 @@ Nanos reserve_for(Nanos ttl) {
   return std::clamp<Nanos>(ttl / 10, 10ms, 1s);
 }
 
+Error cannot_start_guard(int error) {
+  return {Errc::kUnavailable,
+          std::string("cannot start the guard process: ") + std::strerror(error)};
+}
+
 Result<Guard> Guard::start(const GuardPlan& plan, const Signals& signals) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -27,10 +32,7 @@ Result<Guard> Guard::start(const GuardPlan& plan, const Signals& signals) {
   Fd ours(ends[0]);
   Fd theirs(ends[1]);
   const pid_t pid = ::fork();
-  if (pid < 0) {
-    return Error(Errc::kUnavailable,
-                 std::string("cannot start the guard process: ") + std::strerror(errno));
-  }
+  if (pid < 0) return cannot_start_guard(errno);
   if (pid == 0) {
     ours.reset();
     run_keeper_process(plan, signals, std::move(theirs));
@@ -51,6 +53,7 @@ bool Guard::has_ended(int wait_options) {
   if (pid > 0 && WIFSTOPPED(status)) {
     ::kill(keeper_, SIGCONT);
   } else if (pid > 0 || (pid < 0 && errno != EINTR)) {
+    keeper_ended_by_itself_ = pid > 0 && WIFEXITED(status);
     keeper_ = 0;
   }
   return keeper_ <= 0;

@@ -15,13 +15,15 @@
 // also those that called setsid, forked twice, or ignore SIGTERM (the guard is their subreaper).
 // Between us and the guard stands its keeper: it sets a stopped guard going again, and when the
 // guard dies, however, it inherits what is left of the command and ends that. When the keeper dies
-// the guard ends the command. So it takes the death of both to let a descendant live on.
+// the guard kills the command at once. Timers and pipes of the kernel set both going again, should
+// they be stopped and so is everybody who would do that. So it takes the death of both, the second
+// before it has done its work, to let a descendant live on; then left_nothing() is false.
 // Guarantee: only what descends from the command is ever signalled.
 // Not guaranteed: that we get the processor in time on a starved machine (the reserve grows with
 // what a look at the tree has cost, up to a tenth of the ttl); descendants that run as another
-// user, sleep uninterruptibly or are frozen; guard and keeper killed at the same instant (then only
-// the command itself dies, by its parent-death signal), or all three stopped (the death of one sets
-// the next going again); a tree that runs on while the whole machine sleeps is ended when it wakes.
+// user, sleep uninterruptibly or are frozen; guard and keeper both killed within moments (then only
+// the command itself dies, by its parent-death signal); a tree that runs on while the whole machine
+// sleeps is ended when it wakes.
 //
 // Thread-safety: start() before any thread is made; the rest from one thread.
 // Time: CLOCK_BOOTTIME.
@@ -60,6 +62,9 @@ Nanos reserve_for(Nanos ttl);
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
+// kUnavailable, of the errno of a fork.
+Error cannot_start_guard(int error);
+
 class Guard {
  public:
   // Errors: kUnavailable: no process or descriptor to be had.
@@ -77,9 +82,11 @@ class Guard {
   void lost() const { send({GuardWord::kLost, 0, 0, {}}); }
   std::optional<GuardMessage> next() const { return receive_message(link_.get()); }
 
-  // The guard's keeper has ended, and with it all of the command. One that was stopped is set going
-  // again.
+  // The guard's keeper has ended. One that was stopped is set going again.
   bool ended();
+  // After ended(): for sure nothing of the command is left. The keeper ends by itself only then;
+  // one that was killed leaves us without that knowledge.
+  bool left_nothing() const { return keeper_ended_by_itself_; }
   // Ends the tree over the guard's head; `guard` is spared (kSpawned tells which it is).
   void end_tree(pid_t guard) const;
   // Lets go of a guard that has nothing (more) to do, and waits for its end.
@@ -91,12 +98,14 @@ class Guard {
   bool send(const GuardMessage& message) const { return send_message(link_.get(), message); }
 
   pid_t keeper_ = 0;
+  bool keeper_ended_by_itself_ = false;
   Fd link_;
 };
 
 // Their own lives; called in the forked processes.
 [[noreturn]] void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link);
-[[noreturn]] void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link,
+// `life`: what the keeper sees close when the guard dies.
+[[noreturn]] void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link, Fd life,
                                     pid_t keeper);
 
 }  // namespace holdfast::cli

@@ -1,5 +1,6 @@
 // The keeper's side of guard.h: the guard's parent, which takes over what a dead guard leaves.
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -32,6 +33,19 @@ using namespace std::chrono_literals;
   }
 }
 
+[[noreturn]] void cannot_start(const Fd& link, int error) {
+  send_message(link.get(), {GuardWord::kCannotStart, error, 0, {}});
+  ::_exit(125);
+}
+
+// SIGCHLD does not continue who is stopped. The guard holds the other end of this pipe: when it
+// dies the kernel sends us what does. Without a pipe all is well until somebody stops us.
+void be_continued_when_it_closes(int life) {
+  ::fcntl(life, F_SETOWN, ::getpid());
+  ::fcntl(life, F_SETSIG, SIGCONT);
+  ::fcntl(life, F_SETFL, O_ASYNC);
+}
+
 }  // namespace
 
 void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link) {
@@ -39,11 +53,18 @@ void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link) 
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // Should it be stopped when nobody sets it going again.
   const pid_t keeper = ::getpid();
+  int life[2] = {-1, -1};
+  [[maybe_unused]] const int piped = ::pipe2(life, O_CLOEXEC);
   const pid_t guard = ::fork();
-  if (guard < 0) ::_exit(125);
-  if (guard == 0) run_guard_process(plan, signals, std::move(link), keeper);
+  if (guard < 0) cannot_start(link, errno);
+  if (guard == 0) {
+    ::close(life[0]);
+    run_guard_process(plan, signals, std::move(link), Fd(life[1]), keeper);
+  }
   // An open end of the link would hide the guard's death, one of a pipe the program's.
-  ::close_range(0, ~0U, 0);
+  ::dup2(life[0], 0);
+  ::close_range(life[0] < 0 ? 0 : 1, ~0U, 0);
+  be_continued_when_it_closes(0);
   ::setsid();
   for (;;) {
     int status = 0;

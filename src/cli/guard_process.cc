@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <deque>
+#include <utility>
 
 #include "src/cli/command_groups.h"
 #include "src/cli/exec_environment.h"
@@ -26,8 +29,12 @@ using namespace std::chrono_literals;
 
 class GuardProcess {
  public:
-  GuardProcess(const GuardPlan& plan, const Signals& signals, Fd link, pid_t keeper)
-      : plan_(plan), signals_(signals), link_(std::move(link)), keeper_(keeper) {}
+  GuardProcess(const GuardPlan& plan, const Signals& signals, Fd link, Fd life, pid_t keeper)
+      : plan_(plan),
+        signals_(signals),
+        link_(std::move(link)),
+        life_(std::move(life)),
+        keeper_(keeper) {}
 
   [[noreturn]] void run();
 
@@ -56,6 +63,7 @@ class GuardProcess {
   void ask_to_end(Nanos now);
   void on_time(Nanos now);
   void kill_pass(Nanos now);
+  void make_alarm();
   void set_timer() const;
   bool watches_deadline() const { return plan_.on_lost != OnLost::kIgnore; }
   void say(GuardWord word, int number = 0, std::int64_t instant = 0);
@@ -65,8 +73,11 @@ class GuardProcess {
   const GuardPlan& plan_;
   const Signals& signals_;
   Fd link_;
+  Fd life_;  // Ours alone; our death closes it.
   pid_t keeper_;
+  bool keeper_gone_ = false;
   Fd timer_;
+  std::optional<timer_t> alarm_;
   Fd go_;
   Fd status_;
   pid_t command_ = 0;
@@ -240,10 +251,12 @@ void GuardProcess::on_owner_gone() {
   begin_end(EndReason::kOwnerDied);
 }
 
-// Should we be killed now, too, nobody would end what is left.
+// Should we be killed now, too, nobody would end what is left: so there is no time for SIGTERM.
 void GuardProcess::on_keeper_gone() {
   if (command_ <= 0) ::_exit(125);
-  begin_end(EndReason::kKeeperDied);
+  if (std::exchange(keeper_gone_, true)) return;
+  if (!kill_at_) say(GuardWord::kEnding, static_cast<int>(EndReason::kKeeperDied));
+  kill_pass(boottime_now());
 }
 
 // What the last look has cost is needed several times over, should the tree have to be killed
@@ -304,6 +317,16 @@ void GuardProcess::on_time(Nanos now) {
   if (now >= begin_of_end()) begin_end(EndReason::kLeaseRanOut);
 }
 
+// A descriptor does not continue who is stopped; a signal does. It comes in good time even when
+// everybody who would set us going again is stopped, too.
+void GuardProcess::make_alarm() {
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGCONT;
+  timer_t alarm{};
+  if (::timer_create(CLOCK_BOOTTIME, &event, &alarm) == 0) alarm_ = alarm;
+}
+
 void GuardProcess::set_timer() const {
   Nanos at{};
   if (kill_at_) {
@@ -318,6 +341,7 @@ void GuardProcess::set_timer() const {
     spec.it_value.tv_nsec = (at % 1s).count();
   }
   ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+  if (alarm_) ::timer_settime(*alarm_, TIMER_ABSTIME, &spec, nullptr);
 }
 
 void GuardProcess::on_command_change(int status) {
@@ -356,6 +380,7 @@ void GuardProcess::run() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // Wakes the loop, even if somebody has stopped it.
   timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+  make_alarm();
   for (;;) {
     if (::getppid() != keeper_) on_keeper_gone();
     set_timer();
@@ -379,8 +404,9 @@ void GuardProcess::run() {
 
 }  // namespace
 
-void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link, pid_t keeper) {
-  GuardProcess(plan, signals, std::move(link), keeper).run();
+void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link, Fd life,
+                       pid_t keeper) {
+  GuardProcess(plan, signals, std::move(link), std::move(life), keeper).run();
 }
 
 }  // namespace holdfast::cli

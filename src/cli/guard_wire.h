@@ -16,6 +16,8 @@ enum class GuardWord : std::uint32_t {
   kSignal,      // number: to pass on
   kContinue,    // the command, stopped for the want of the terminal, has it now
   kLost,        // the lock is lost: end the tree
+  // From the keeper.
+  kCannotStart,  // number: errno
   // From the guard.
   kSpawned,  // number: the command's process and group, which waits for kGo; instant: the guard
   kStarted,

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "src/cli/guard.h"
 #include "src/cli/self_lock.h"
 #include "src/cli/text.h"
 
@@ -62,6 +63,18 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   return client->acquire(name, request_.lock.mode, std::move(how));
 }
 
+namespace {
+
+Error why_no_guard(int guard_fd) {
+  const auto said = receive_message(guard_fd);
+  if (!said || said->word != GuardWord::kCannotStart) {
+    return {Errc::kClosed, "the guard process has died"};
+  }
+  return cannot_start_guard(said->number);
+}
+
+}  // namespace
+
 std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
   std::array<pollfd, 3> watched{
       {{signals_.fd(), POLLIN, 0}, {shared_->bell.fd(), POLLIN, 0}, {guard_fd, POLLIN, 0}}};
@@ -77,7 +90,7 @@ std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
     }
   }
   if (watched[2].revents == 0) return std::nullopt;
-  stopped.error = Error(Errc::kClosed, "the guard process has died");
+  stopped.error = why_no_guard(guard_fd);
   return stopped;
 }
 

@@ -50,7 +50,7 @@ class LockAttempt {
 
   // Connects, looks for a deadlock with oneself, and waits for the lock as the request says. A
   // signal leaves the queue first. `guard_fd`, if given, ends the wait when it becomes readable
-  // (kClosed).
+  // (kClosed; kUnavailable: the guard could not be started).
   AttemptOutcome take(int guard_fd = -1);
 
   // After take(): not empty unless connecting failed.

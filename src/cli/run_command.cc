@@ -189,6 +189,7 @@ class Run {
   int under_lock(Guard& guard, Lease lease);
   int exit_status(const SupervisedEnd& end) const;
   bool give_back(Lease& lease, bool held) const;
+  void leave_to_lease(Lease& lease) const;
   int own_failure(const Error& error) const;
 
   RunPlan plan_;
@@ -279,6 +280,10 @@ int Run::under_lock(Guard& guard, Lease lease) {
     narrator_.event("lost", Duration::zero(), {{"message", why}, {"command_ended", true}});
     narrator_.alarm("the lock " + in_quotes(lease.name()) + " was " + why);
   }
+  if (!end.tree_empty) {
+    leave_to_lease(lease);
+    return exit_status(end);
+  }
   const bool kept = give_back(lease, !end.lost);
   if (!kept && !end.lost) {
     end.lost = true;
@@ -308,6 +313,20 @@ bool Run::give_back(Lease& lease, bool held) const {
   return true;
 }
 
+// Whatever may still be running has at least the rest of the lease.
+void Run::leave_to_lease(Lease& lease) const {
+  std::string text =
+      "the guard process and its keeper were killed: processes of the command may still be running";
+  if (lease.held()) {
+    text += ". The lock " + in_quotes(lease.name()) +
+            " is not given back, it is free when its lease ends, in " +
+            format_duration(lease.remaining());
+  }
+  lease.detach();
+  narrator_.event("error", {}, {{"code", "kGuardDied"}, {"message", text}});
+  narrator_.alarm(text + ": look for them, and end them by hand");
+}
+
 int Run::exit_status(const SupervisedEnd& end) const {
   if (end.cannot_run) {
     const std::string& program = plan_.options.command.front();
@@ -320,6 +339,8 @@ int Run::exit_status(const SupervisedEnd& end) const {
     return missing ? kExitNotFound : kExitCannotRun;
   }
   if (end.lost && plan_.guard.on_lost != OnLost::kIgnore) return plan_.codes.lost;
+  if (end.cannot_guard) return own_failure(cannot_start_guard(*end.cannot_guard));
+  if (end.guard_died && !end.tree_empty) return plan_.codes.error;
   if (end.guard_died) {
     narrator_.event("error", {}, {{"code", "kGuardDied"}, {"message", "the guard process died"}});
     narrator_.alarm("the guard process died: the command was ended and the lock given back");

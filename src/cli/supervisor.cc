@@ -29,6 +29,7 @@ SupervisedEnd Supervisor::run(const Environment& environment) {
   told_deadline_ = lease_.deadline_boottime();
   if (!parts_.guard.launch(environment, told_deadline_) && errno == EMSGSIZE) {
     end_.cannot_run = E2BIG;
+    end_.tree_empty = true;
     return end_;
   }
   while (!done_) {
@@ -128,7 +129,7 @@ void Supervisor::on_message(const GuardMessage& message) {
       return;
     case GuardWord::kExited: return on_exited(message.number);
     case GuardWord::kLeftover:
-      if (end_.lost) return;
+      if (end_.lost || end_.guard_died) return;
       return narrator.note(
           std::to_string(message.number) + " process(es) of the command are still running" +
           (parts_.plan.leftover == Leftover::kWait ? ": the lock is held until they end"
@@ -142,7 +143,8 @@ void Supervisor::on_message(const GuardMessage& message) {
     case GuardWord::kRefused:
       return narrator.alarm("cannot end process " + std::to_string(message.number) +
                             ": it runs as another user; end it by hand");
-    case GuardWord::kTreeEmpty: done_ = true; return;
+    case GuardWord::kCannotStart: end_.cannot_guard = message.number; return;
+    case GuardWord::kTreeEmpty: end_.tree_empty = done_ = true; return;
     case GuardWord::kGone: return on_guard_gone();
     default: return;
   }
@@ -231,7 +233,7 @@ void Supervisor::on_exited(int status) {
   } else {
     more["status"] = WEXITSTATUS(status);
   }
-  parts_.narrator.event("exited", lease_.remaining(), more);
+  if (!end_.cannot_run) parts_.narrator.event("exited", lease_.remaining(), more);
 }
 
 void Supervisor::on_guard_gone() {
@@ -241,6 +243,8 @@ void Supervisor::on_guard_gone() {
     ::poll(nullptr, 0, 2);
     look_at_lease();
   }
+  // What has not been told to go ends by itself.
+  end_.tree_empty = parts_.guard.left_nothing() || command_ == 0;
 }
 
 // The guard ends the tree; should it be stuck, we do it ourselves at the last moment.

@@ -20,6 +20,8 @@ struct SupervisedEnd {
   std::optional<int> cannot_run;  // errno of exec.
   bool lost = false;
   bool guard_died = false;
+  std::optional<int> cannot_guard;  // errno of the guard's fork.
+  bool tree_empty = false;  // Nothing of the command is left, for sure.
 };
 
 class Supervisor {
@@ -35,7 +37,8 @@ class Supervisor {
   // `max_hold`: zero: none.
   Supervisor(Parts parts, const Lease& lease, Duration ttl, Duration max_hold);
 
-  // Returns when the command and all its descendants have ended.
+  // Returns when the command and all its descendants have ended, or nobody is left to see to that:
+  // SupervisedEnd::tree_empty tells.
   SupervisedEnd run(const Environment& environment);
 
   // Keeps the lock until `until`; false: it was lost meanwhile. A signal ends it early.

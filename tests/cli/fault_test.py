@@ -6,7 +6,7 @@ import subprocess
 import time
 import unittest
 
-from harness import NOBODY_LEFT, STUBBORN, CliCase, alive, boottime, parent_of
+from harness import NOBODY_LEFT, STUBBORN, CliCase, alive, boottime, parent_of, state_of
 
 
 class FaultCase(CliCase):
@@ -72,6 +72,36 @@ class KilledTest(FaultCase):
         self.assertEqual(running.status(), 125)
         self.assert_all_gone(pids)
         self.assertFalse(self.inspect()["held"])
+
+    def test_a_killed_keeper_leaves_no_time_in_which_the_guards_death_would_free_the_tree(self):
+        running = self.run_locked(
+            "--ttl", "30s", "--kill-after", "10s", "job", "--", "sh", "-c",
+            "trap 'touch asked' TERM; echo ready; while :; do sleep 0.05; done", cwd=self.dir)
+        self.assertEqual(running.line(), "ready")
+        os.kill(running.keeper(), signal.SIGKILL)
+        self.assertEqual(running.status(), 125)
+        self.assertFalse(os.path.exists(self.path("asked")))
+
+    def test_the_lock_is_kept_when_nobody_knows_whether_the_tree_has_ended(self):
+        for attempt in range(10):
+            name = f"job{attempt}"
+            running = self.run_locked("--ttl", "30s", name, "--", "sh", "-c",
+                                      "setsid sleep 60 & echo $!; wait")
+            left = int(running.line())
+            guard, keeper = running.guard(), running.keeper()
+            os.kill(keeper, signal.SIGKILL)
+            os.kill(guard, signal.SIGKILL)
+            self.assertEqual(running.status(), 125)
+            if not alive(left):
+                continue  # The guard was faster.
+            os.kill(left, signal.SIGKILL)
+            self.assertTrue(self.inspect(name)["held"])
+            self.assertIn("may still be running", running.event("error")["message"])
+            errors = running.errors()
+            self.assertIn("not given back", errors)
+            self.assertNotIn("was ended", errors)
+            return
+        self.fail("the guard could not be killed before it had killed the tree")
 
     def test_program_and_guard_killed_at_once_leave_nothing_of_the_command(self):
         running, pids = self.stubborn()
@@ -174,6 +204,26 @@ class StoppedTest(FaultCase):
         running.signal(signal.SIGSTOP)
         os.kill(guard, signal.SIGSTOP)
         self.assert_successor_is_alone(self.successor(), token)
+        self.assert_all_gone(pids)
+        running.signal(signal.SIGCONT)
+        self.assertEqual(running.status(), 123)
+
+    def test_three_stopped_processes_do_not_let_the_tree_outlive_the_lease(self):
+        self.stop_all_and(None)
+
+    def test_a_guard_killed_under_two_stopped_processes_does_not_either(self):
+        self.stop_all_and(signal.SIGKILL)
+
+    def stop_all_and(self, number):
+        running, pids = self.stubborn()
+        keeper, guard = running.keeper(), running.guard()
+        token = self.inspect()["token"]
+        successor = self.successor()
+        for pid in (running.pid, keeper):  # In this order: each would set the next going.
+            os.kill(pid, signal.SIGSTOP)
+            self.until(lambda pid=pid: state_of(pid) == "T", f"{pid} stops")
+        os.kill(guard, number or signal.SIGSTOP)
+        self.assert_successor_is_alone(successor, token)
         self.assert_all_gone(pids)
         running.signal(signal.SIGCONT)
         self.assertEqual(running.status(), 123)

@@ -123,6 +123,13 @@ class Running:
             *lines, self.buffer = self.buffer.split(b"\n")
             self.events += [json.loads(line) for line in lines]
 
+    def words(self):
+        """The names of all events that are still to come, until its end."""
+        self.status()
+        while chunk := os.read(self.reader, 65536):
+            self.buffer += chunk
+        return [json.loads(line)["event"] for line in self.buffer.splitlines()]
+
     def line(self):
         """The next line that the command prints."""
         if not select.select([self.process.stdout], [], [], PATIENCE)[0]:

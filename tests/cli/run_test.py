@@ -391,6 +391,10 @@ class EventsTest(CliCase):
         os.kill(running.guard(), signal.SIGKILL)
         self.assertEqual(running.event("error")["code"], "kGuardDied")
 
+    def test_a_command_that_cannot_be_run_has_neither_started_nor_exited(self):
+        running = self.run_locked("job", "--", "/no/such")
+        self.assertEqual(running.words(), ["acquired", "released", "error"])
+
     def test_all_events_have_all_fields(self):
         holder = self.run_locked("--ttl", "900ms", "job", "--", "sleep", "60")
         told = [holder.event("renewed")]
