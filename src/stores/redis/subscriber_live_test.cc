@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -213,6 +216,26 @@ TEST_F(SubscriberLiveTest, NothingIsLostWhileListenersComeAndGo) {
   const std::lock_guard lock(mutex_);
   ASSERT_EQ(messages_.size(), kMessages);
   for (std::size_t i = 0; i < kMessages; ++i) ASSERT_EQ(messages_[i], std::to_string(i));
+}
+
+TEST_F(SubscriberLiveTest, AForkedChildLeavesTheConnectionToTheThreadThatListens) {
+  RedisServer server;
+  Subscriber subscriber(loop_.io, remote_of(server.url()), "news", events());
+  ASSERT_EQ(ensure(subscriber), "a value");
+  Listening listening(subscriber);
+  server.must({"PUBLISH", "news", "one"});
+  ASSERT_TRUE(heard("one"));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    subscriber.abandon_after_fork();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(server.command({"PUBLISH", "news", "two"}).integer, 1);
+  EXPECT_TRUE(heard("two"));
+  EXPECT_EQ(resubscribed_, 0);
 }
 
 // Its bytes cannot be read from outside: the loop tells.
