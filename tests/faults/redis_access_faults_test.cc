@@ -1,5 +1,7 @@
 // Who may come in: passwords, rights, certificates; and the other ways in.
+#include <cctype>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "tests/faults/redis_harness.h"
@@ -144,6 +146,102 @@ TEST_P(MissingRightTest, IsAnErrorThatNamesItAndLeavesNothingHeld) {
     EXPECT_EQ(lease.error().code(), Errc::kPermissionDenied) << lease.error().message();
   }
   EXPECT_TRUE(chief.try_hold("a", 5s)) << "held by nobody";
+}
+
+// --- The doctor
+
+// What it finds amiss, or why it could not come in.
+struct Diagnosis {
+  bool healthy = false;
+  std::string complaints;
+};
+
+Diagnosis diagnose(const std::string& url) {
+  auto client = Client::connect(url);
+  if (!client) return {false, client.error().message()};
+  const auto report = client->doctor();
+  if (!report) return {false, report.error().message()};
+  Diagnosis diagnosis{report->healthy(), ""};
+  for (const Finding& finding : report->findings) {
+    if (finding.severity != Severity::kOk) diagnosis.complaints += finding.what + "\n";
+  }
+  return diagnosis;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = c == '|' ? ' ' : static_cast<char>(std::toupper(c));
+  return text;
+}
+
+// Each word of the line is taken away in turn.
+TEST_F(RedisAccessFaultsTest, TheDoctorMissesEachOfTheDocumentedRights) {
+  RedisServer server({.users = {"default off", user_line()}});
+  const std::string url = server.url({.user = "holdfast", .password = "SECRET"});
+  EXPECT_TRUE(diagnose(url).healthy) << diagnose(url).complaints;
+  std::vector<std::string> words = documented_rights();
+  words.erase(words.begin());  // The name.
+  const std::set<std::string> resets{"resetkeys", "resetchannels", "nocommands"};
+  const std::set<std::string> warned_of{"+ping", "+select", "+client|setname", "+info",
+                                        "+config|get"};
+  int without = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (resets.count(words[i]) != 0) continue;
+    std::vector<std::string> setting{"ACL", "SETUSER", "holdfast", "reset"};
+    setting.insert(setting.end(), words.begin(), words.end());
+    setting.erase(setting.begin() + 4 + static_cast<std::ptrdiff_t>(i));
+    server.must(setting);
+    const Diagnosis told = diagnose(url);
+    EXPECT_EQ(told.healthy, warned_of.count(words[i]) != 0) << words[i];
+    if (words[i].front() == '+') {
+      EXPECT_NE(upper(told.complaints).find(upper(words[i].substr(1))), std::string::npos)
+          << words[i] << " is not named by: " << told.complaints;
+    }
+    EXPECT_EQ(server.must({"DBSIZE"}).integer, 0) << "left behind without " << words[i];
+    server.flushall();
+    ++without;
+  }
+  EXPECT_GT(without, 30);
+}
+
+// The record alone is not enough: a lock has keys beside it.
+TEST_F(RedisAccessFaultsTest, KeysThatOnlyAQueueNeedsAreMissedBeforeTheFirstLock) {
+  RedisServer server({.users = {"default off", user_line("~hf1:*", "~hf1:{*}")}});
+  const std::string url = server.url({.user = "holdfast", .password = "SECRET"});
+  EXPECT_FALSE(diagnose(url).healthy);
+  EXPECT_EQ(Peer(url).refusal("a").code(), Errc::kPermissionDenied);
+  EXPECT_EQ(server.must({"DBSIZE"}).integer, 0);
+}
+
+// --- Commands that the server has not
+
+class MissingCommandTest : public RedisAccessFaultsTest,
+                           public testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Commands, MissingCommandTest,
+                         testing::Values("HSET", "PEXPIRE", "ZRANGE", "ZSCORE", "EVAL"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST_P(MissingCommandTest, EndsAWaitAtOnceAndIsNamed) {
+  const std::string command = GetParam();
+  RedisServer server({.config = {"rename-command " + command + " \"\""}});
+  Peer one(server.url());
+  const auto before = host_boot_ns();
+  const auto lease = one.client().mutex("a").acquire({.wait = 60s, .ttl = 60s});
+  EXPECT_LT(host_boot_ns() - before, 30'000'000'000) << "it was tried again and again";
+  ASSERT_FALSE(lease);
+  EXPECT_EQ(lease.error().code(), Errc::kUnsupported) << lease.error().message();
+  EXPECT_NE(lease.error().message().find(command), std::string::npos) << lease.error().message();
+  const Diagnosis told = diagnose(server.url());
+  EXPECT_FALSE(told.healthy);
+  EXPECT_NE(told.complaints.find(command), std::string::npos) << told.complaints;
+  EXPECT_EQ(server.must({"DBSIZE"}).integer, 0);
+}
+
+TEST_F(RedisAccessFaultsTest, TheDoctorDoesWithoutConfig) {
+  RedisServer server({.config = {"rename-command CONFIG \"\""}});
+  const Diagnosis told = diagnose(server.url());
+  EXPECT_TRUE(told.healthy) << told.complaints;
+  EXPECT_NE(told.complaints.find("the server has no CONFIG"), std::string::npos) << told.complaints;
 }
 
 // Not allowed to tell the next holder: that one asks by itself.

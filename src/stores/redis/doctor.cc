@@ -1,6 +1,8 @@
 #include "src/stores/redis/doctor.h"
 
+#include <array>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,6 +10,9 @@
 
 namespace holdfast::stores::redis {
 namespace {
+
+constexpr char kSeeMore[] =
+    "run the doctor as a user with +info +config|get, on a server that has both";
 
 using Facts = std::map<std::string, std::string, std::less<>>;
 
@@ -29,21 +34,52 @@ long number_in(std::string_view text) {
   return value;
 }
 
+// For want of a right, or of the command.
+bool is_refusal(const Error& error) {
+  return error.code() == Errc::kPermissionDenied || error.code() == Errc::kUnsupported;
+}
+
+std::string why_not(const Error& error, const char* command) {
+  if (error.code() == Errc::kPermissionDenied)
+    return std::string("this user may not ask ") + command;
+  if (error.code() == Errc::kUnsupported) {
+    return std::string("the server has no ") + command + " (disabled or renamed)";
+  }
+  return std::string(command) + " was not answered: " + error.message();
+}
+
+struct Comfort {
+  const char* name;
+  std::array<std::string_view, 3> words;  // The last may be empty.
+  bool on_database;                       // Its number goes behind them.
+  const char* right;
+  const char* loss;
+};
+
+constexpr Comfort kComforts[] = {
+    {"PING", {"PING"}, false, "ping", "connections are not tried when they are made"},
+    {"SELECT", {"SELECT"}, true, "select", "the URL can name no database but 0"},
+    {"CLIENT SETNAME",
+     {"CLIENT", "SETNAME", "holdfast"},
+     false,
+     "client|setname",
+     "CLIENT LIST does not show who is Holdfast"},
+};
+
 class Examination : public std::enable_shared_from_this<Examination> {
  public:
   Examination(DoctorAccess access, const RedisAddress& address, base::BootInstant deadline,
               port::Done<std::vector<Finding>> done)
       : access_(std::move(access)),
         tls_(address.tls || !address.socket_path.empty()),
+        db_(std::to_string(address.db)),
         deadline_(deadline),
         done_(std::move(done)) {}
 
   void start() {
     access_.read({"INFO"}, deadline_, [self = shared_from_this()](const Result<Reply>& reply) {
-      if (!reply && reply.error().code() != Errc::kPermissionDenied) {
-        return self->done_(reply.error());
-      }
-      self->may_info_ = reply.has_value();
+      if (!reply && !is_refusal(reply.error())) return self->done_(reply.error());
+      if (!reply) self->no_info_ = why_not(reply.error(), "INFO");
       if (reply) read_info(reply->text, self->facts_);
       self->ask_config();
     });
@@ -53,7 +89,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
   void ask_config() {
     access_.read({"CONFIG", "GET", "*"}, deadline_,
                  [self = shared_from_this()](const Result<Reply>& reply) {
-                   self->may_config_ = reply.has_value();
+                   if (!reply) self->no_config_ = why_not(reply.error(), "CONFIG GET");
                    if (reply) {
                      for (std::size_t i = 0; i + 1 < reply->items.size(); i += 2) {
                        self->facts_["config " + reply->items[i].text] = reply->items[i + 1].text;
@@ -81,9 +117,27 @@ class Examination : public std::enable_shared_from_this<Examination> {
       self->note_right("rights", locked, "this user may do what locks need");
       self->access_.subscribe(self->deadline_, [self](const Result<void>& subscribed) {
         self->note_right("channel", subscribed, "grants are pushed to those who wait");
-        self->conclude();
+        self->try_comforts(0);
       });
     });
+  }
+
+  // What locks do without, but the documented user has.
+  void try_comforts(std::size_t at) {
+    if (at == std::size(kComforts)) return conclude();
+    const Comfort& comfort = kComforts[at];
+    std::vector<std::string_view> words(comfort.words.begin(), comfort.words.end());
+    std::erase(words, std::string_view());
+    if (comfort.on_database) words.emplace_back(db_);
+    access_.read(words, deadline_,
+                 [self = shared_from_this(), at, &comfort](const Result<Reply>& reply) {
+                   if (!reply && is_refusal(reply.error())) {
+                     self->add(Severity::kWarning, "comfort",
+                               why_not(reply.error(), comfort.name) + ": " + comfort.loss,
+                               std::string("give it +") + comfort.right);
+                   }
+                   self->try_comforts(at + 1);
+                 });
   }
 
   void note_right(const char* topic, const Result<void>& tried, const char* good) {
@@ -125,19 +179,20 @@ class Examination : public std::enable_shared_from_this<Examination> {
 
   const DoctorAccess access_;
   const bool tls_;
+  const std::string db_;
   const base::BootInstant deadline_;
   const port::Done<std::vector<Finding>> done_;
   Facts facts_;
-  bool may_info_ = false;
-  bool may_config_ = false;
+  // Why they were not answered; empty: they were.
+  std::string no_info_;
+  std::string no_config_;
   std::optional<std::chrono::seconds> clock_ahead_;
   std::vector<Finding> findings_;
 };
 
 void Examination::judge_server() {
-  if (!may_info_) {
-    add(Severity::kWarning, "server", "this user may not ask for INFO; little can be said",
-        "run the doctor as a user with +info +config|get");
+  if (!no_info_.empty()) {
+    add(Severity::kWarning, "server", no_info_ + ": little can be said", kSeeMore);
     return;
   }
   const std::string version(fact("valkey_version").empty() ? fact("redis_version")
@@ -156,12 +211,13 @@ void Examination::judge_server() {
 }
 
 void Examination::judge_memory() {
-  const std::string policy(may_config_ ? fact("config maxmemory-policy")
-                                       : fact("maxmemory_policy"));
+  const std::string policy(no_config_.empty() ? fact("config maxmemory-policy")
+                                              : fact("maxmemory_policy"));
   if (policy.empty()) {
     add(Severity::kProblem, "eviction",
-        "whether the server evicts locks that are held cannot be seen with this user's rights",
-        "run the doctor as a user with +info +config|get");
+        "whether the server evicts locks that are held cannot be seen: " + no_config_ +
+            (no_info_.empty() ? "" : "; " + no_info_),
+        kSeeMore);
     return;
   }
   if (policy == "noeviction") {
@@ -178,7 +234,7 @@ void Examination::judge_memory() {
 }
 
 void Examination::judge_persistence() {
-  if (!may_info_) return;
+  if (!no_info_.empty()) return;
   if (fact("aof_enabled") != "1") {
     add(Severity::kWarning, "persistence",
         "no append-only file: after a crash of the server its locks are forgotten, and two may "
@@ -198,7 +254,7 @@ void Examination::judge_persistence() {
 }
 
 void Examination::judge_replicas() {
-  if (!may_info_) return;
+  if (!no_info_.empty()) return;
   if (fact("role") == "slave") {
     add(Severity::kProblem, "role", "the server is a replica, which refuses to lock",
         "connect to the primary");
@@ -226,9 +282,9 @@ void Examination::judge_clock() {
 }
 
 void Examination::judge_access() {
-  if (!may_config_) {
-    add(Severity::kWarning, "configuration", "this user may not read the server's configuration",
-        "run the doctor as a user with +config|get to have it judged");
+  if (!no_config_.empty()) {
+    add(Severity::kWarning, "configuration",
+        no_config_ + ": the server's configuration is judged by INFO alone", kSeeMore);
   }
   if (!tls_) {
     add(Severity::kOk, "transport", "not encrypted",

@@ -60,6 +60,11 @@ constexpr Row kTable[] = {
      "the server lacks or has renamed the command: see docs/stores/redis.md"},
     {"ERR Unknown Redis command called from script", Errc::kUnsupported,
      "the server lacks or has renamed a command that the script needs"},
+    // Before 7.0: of its first line, '#!lua'.
+    {"ERR Error compiling script", Errc::kUnsupported,
+     "the server does not understand Holdfast's scripts, which need Redis 7.0 or later, or Valkey"},
+    {"ERR Invalid command passed to redis.acl_check_cmd", Errc::kUnsupported,
+     "the server lacks or has renamed a command that the scripts need"},
     {"ERR unknown subcommand", Errc::kUnsupported, "the server is too old: upgrade it"},
     {"ERR AUTH", Errc::kPermissionDenied,
      "the server has no password for its default user: name none, or a user"},
@@ -85,16 +90,20 @@ std::string fit_for_people(std::string_view text) {
 
 }  // namespace
 
-Error to_error(const Reply& error_reply, std::string_view what) {
+Error to_error(const Reply& error_reply, std::string_view what, bool reads_only) {
   const std::string_view text = error_reply.text;
   const std::string head = std::string(what) + ": ";
   const std::string said = " (the server says: " + fit_for_people(text) + ")";
   // A script that was stopped or failed on its way may have written before.
   if (text.find("Script killed by user") != std::string_view::npos) {
-    return {Errc::kOutcomeUnknown, head + "somebody killed the script while it ran" + said};
+    return {reads_only ? Errc::kUnavailable : Errc::kOutcomeUnknown,
+            head + "somebody killed the script while it ran" + said};
   }
   for (const Row& row : kTable) {
     if (fits(row, text)) return {row.code, std::string(head).append(row.advice).append(said)};
+  }
+  if (reads_only) {
+    return {Errc::kUnsupported, head + "the server refuses what Holdfast needs" + said};
   }
   return {Errc::kOutcomeUnknown,
           head + "the server refused in a way that does not say whether it wrote" + said};

@@ -14,7 +14,8 @@
 namespace holdfast::stores::redis {
 
 // `what`: what was asked of which store, as the message begins ("redis://h:6379/0: acquire 'x'").
-Error to_error(const Reply& error_reply, std::string_view what);
+// `reads_only`: the command writes nothing; never kOutcomeUnknown then.
+Error to_error(const Reply& error_reply, std::string_view what, bool reads_only = false);
 
 // Whether the server says that it has become a replica: its name may lead to another one by now.
 inline bool is_demotion(const Reply& reply) { return reply.error_word() == "READONLY"; }

@@ -63,6 +63,10 @@ TEST(RedisErrorsTest, EveryKnownAnswerHasItsCode) {
            Row{"ERR DB index is out of range", Errc::kInvalidArgument},
            Row{"ERR SELECT is not allowed in cluster mode", Errc::kInvalidArgument},
            Row{"ERR unknown command 'EVALSHA'", Errc::kUnsupported},
+           Row{"ERR Error compiling script (new function): user_script:1: unexpected symbol near "
+               "'#'",
+               Errc::kUnsupported},
+           Row{"ERR Invalid command passed to redis.acl_check_cmd()", Errc::kUnsupported},
            // May have written.
            Row{"ERR Error running script: Script killed by user with SCRIPT KILL.",
                Errc::kOutcomeUnknown},
@@ -76,6 +80,20 @@ TEST(RedisErrorsTest, EveryKnownAnswerHasItsCode) {
     EXPECT_EQ(errc_name(error.code()), errc_name(row.code)) << row.answer;
     EXPECT_TRUE(error.message().starts_with("redis://h:6379: acquire 'a': ")) << error.message();
   }
+}
+
+TEST(RedisErrorsTest, NothingIsUnknownOfWhatOnlyReads) {
+  const auto code = [](const char* answer) {
+    return to_error({Reply::Kind::kError, 0, answer, {}}, "ask", /*reads_only=*/true).code();
+  };
+  EXPECT_EQ(code("ERR what no server has ever said"), Errc::kUnsupported);
+  EXPECT_EQ(code("ERR Error running script: Script killed by user with SCRIPT KILL."),
+            Errc::kUnavailable);
+}
+
+TEST(RedisErrorsTest, AServerBeforeSevenIsToldWhatItNeeds) {
+  const Error old = error_of("ERR Error compiling script (new function): user_script:1: ...");
+  EXPECT_NE(old.message().find("Redis 7.0 or later"), std::string::npos) << old.message();
 }
 
 TEST(RedisErrorsTest, AMessageIsOneLineOfBoundedLength) {

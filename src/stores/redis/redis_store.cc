@@ -299,13 +299,15 @@ class RedisStore final : public port::Store {
     pipeline_.send(std::move(command), deadline,
                    [this, script = std::move(script), deadline,
                     done = std::move(done)](Result<Reply> reply) mutable {
+                     const bool reads_only = script.reads_only();
                      if (!note_known(script, reply)) {
-                       return done(judged(std::move(reply)));
+                       return done(judged(std::move(reply), reads_only));
                      }
-                     pipeline_.send({script.whole(), script.reads_only()}, deadline,
-                                    [this, done = std::move(done)](Result<Reply> whole) {
-                                      done(judged(std::move(whole)));
-                                    });
+                     pipeline_.send(
+                         {script.whole(), reads_only}, deadline,
+                         [this, reads_only, done = std::move(done)](Result<Reply> whole) {
+                           done(judged(std::move(whole), reads_only));
+                         });
                    });
   }
 
@@ -344,8 +346,8 @@ class RedisStore final : public port::Store {
     return judged(std::move(replies->back()));
   }
 
-  Result<Reply> judged(Result<Reply> reply) {
-    auto outcome = redis::checked(std::move(reply), address_);
+  Result<Reply> judged(Result<Reply> reply, bool reads_only = false) {
+    auto outcome = redis::checked(std::move(reply), address_, reads_only);
     // Rights were taken away: what comes next asks for what is left.
     if (!outcome && outcome.error().code() == Errc::kPermissionDenied) may_write_ = false;
     return outcome;
@@ -358,7 +360,7 @@ class RedisStore final : public port::Store {
     redis::append_command(command.wire, words);
     pipeline_.send(std::move(command), deadline,
                    [this, done = std::move(done)](Result<Reply> reply) {
-                     done(redis::checked(std::move(reply), address_));
+                     done(redis::checked(std::move(reply), address_, /*reads_only=*/true));
                    });
   }
 
@@ -395,8 +397,8 @@ class RedisStore final : public port::Store {
         });
   }
 
-  // For the doctor: two tickets of a lock that nobody else asks for, the second handed what the
-  // first gives back; then its keys are removed.
+  // For the doctor: what the user may do; then two tickets of a lock that nobody else asks for, the
+  // second handed what the first gives back; then its keys are removed.
   void try_lock(base::BootInstant deadline, Done<void> done) {
     const std::string name =
         (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + requests_.client();
@@ -408,7 +410,9 @@ class RedisStore final : public port::Store {
     const auto second = ticket(2);
     auto finish = [this, name, done = std::move(done)](const Result<void>& outcome) {
       const std::string key = redis::record_key(name);
-      read({"DEL", key, key + ":v", key + ":m"}, base::BootClock::now() + std::chrono::seconds(1),
+      read({"DEL", key, key + ":t", key + ":h", key + ":w", key + ":q", key + ":m", key + ":b",
+            key + ":v"},
+           base::BootClock::now() + std::chrono::seconds(1),
            [done, outcome](const Result<Reply>&) { done(outcome); });
     };
     const auto release = [this](const port::TicketRequest& which) {
@@ -416,7 +420,8 @@ class RedisStore final : public port::Store {
         end("release", which, without<EndStatus>(next));
       };
     };
-    in_order({[=, this](const Done<void>& next) { try_ticket(first, without<TicketState>(next)); },
+    in_order({[=, this](const Done<void>& next) { try_rights(name, deadline, next); },
+              [=, this](const Done<void>& next) { try_ticket(first, without<TicketState>(next)); },
               [=, this](const Done<void>& next) { set_value(first, "tried", without<bool>(next)); },
               [=, this](const Done<void>& next) { try_ticket(second, without<TicketState>(next)); },
               release(first), release(second)},
@@ -440,6 +445,14 @@ class RedisStore final : public port::Store {
   template <typename T>
   static Done<T> without(const Done<void>& done) {
     return [done](const Result<T>& got) { got ? done({}) : done(got.error()); };
+  }
+
+  void try_rights(const std::string& name, base::BootInstant deadline, const Done<void>& done) {
+    run(requests_.call(ScriptName::kRights, name,
+                       {"doctor", redis::channel_of(requests_.client())}),
+        deadline, [this, done](const Result<Reply>& reply) {
+          done(reply ? redis::rights_answer(*reply, address_) : reply.error());
+        });
   }
 
   void try_ticket(const port::TicketRequest& ticket, Done<TicketState> done) {

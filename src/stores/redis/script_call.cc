@@ -34,21 +34,29 @@ std::string ScriptCall::by_hash() const { return encode("EVALSHA", script(name_,
 
 std::string ScriptCall::whole() const { return encode("EVAL", script(name_, clock_).text); }
 
-Result<Reply> checked(Result<Reply> reply, std::string_view what) {
+Result<Reply> checked(Result<Reply> reply, std::string_view what, bool reads_only) {
   if (!reply || !reply->is_error()) return reply;
   if (auto known = script_error(reply->text, what)) return *std::move(known);
-  return to_error(*reply, what);
+  return to_error(*reply, what, reads_only);
 }
 
 Result<void> rights_answer(const Reply& reply, std::string_view what) {
-  if (reply.is_error()) return to_error(reply, what);
+  if (reply.is_error()) return to_error(reply, what, /*reads_only=*/true);
   if (reply.items.empty()) return {};
-  std::string missing;
-  for (const auto& command : reply.items) {
-    missing += (missing.empty() ? "" : ", ") + command.text;
+  std::string denied;
+  std::string absent;
+  for (const auto& item : reply.items) {
+    const bool known = !item.text.starts_with('?');
+    std::string& list = known ? denied : absent;
+    list += (list.empty() ? "" : ", ") + item.text.substr(known ? 0 : 1);
+  }
+  if (!absent.empty()) {
+    return Error(Errc::kUnsupported,
+                 std::string(what) + ": the server lacks or has renamed " + absent +
+                     ", which locks need: give it the command back by its name");
   }
   return Error(Errc::kPermissionDenied,
-               std::string(what) + ": the ACL of this user does not allow " + missing +
+               std::string(what) + ": the ACL of this user does not allow " + denied +
                    " on a lock's keys: docs/stores/redis.md has the line that does");
 }
 

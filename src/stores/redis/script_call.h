@@ -46,9 +46,9 @@ class ScriptCall {
 };
 
 // The reply, unless it is an error: then what it means.
-Result<Reply> checked(Result<Reply> reply, std::string_view what);
+Result<Reply> checked(Result<Reply> reply, std::string_view what, bool reads_only = false);
 
-// What the user lacks is kPermissionDenied; also of an error.
+// What the user lacks is kPermissionDenied, what the server lacks kUnsupported; also of an error.
 Result<void> rights_answer(const Reply& reply, std::string_view what);
 
 bool is_unknown_script(const Result<Reply>& reply);

@@ -2,17 +2,32 @@
 -- Which commands of the scripts that write this user may not run on a lock. Asked before the first
 -- of them: one that is refused half-way leaves what it has written, and counts that are wrong.
 --
--- KEYS[1] the lock's record.
-local key = KEYS[1]
+-- KEYS[1] the lock's record; ARGV 'doctor' CHANNEL: also what is needed beside the locks. Answers
+-- names; those of commands that the server does not have (disabled, renamed) behind a '?'.
+local key, tickets, queue = KEYS[1], KEYS[1] .. ':t', KEYS[1] .. ':q'
 local missing = {}
+local function look(command)
+  local known, may = pcall(redis.acl_check_cmd, unpack(command))
+  if not known then
+    missing[#missing + 1] = '?' .. command[1]
+  elseif not may then
+    missing[#missing + 1] = command[1]
+  end
+end
+look({'GET', key})
 -- All of them begin with this one. Perhaps it is the key that is not allowed.
-if not redis.acl_check_cmd('GET', key) then return {'GET'} end
+if missing[1] == 'GET' then return missing end
 for _, command in ipairs({
-  {'SET', key, '1'}, {'DEL', key}, {'EXISTS', key}, {'PEXPIRE', key, '1'}, {'HGET', key, 'f'},
-  {'HSET', key, 'f', '1'}, {'HDEL', key, 'f'}, {'HLEN', key}, {'HEXISTS', key, 'f'},
-  {'ZADD', key, '1', 'm'}, {'ZREM', key, 'm'}, {'ZRANGE', key, '0', '0'},
-  {'ZRANGEBYSCORE', key, '0', '1'}, {'ZSCORE', key, 'm'}, {'ZRANK', key, 'm'},
-}) do
-  if not redis.acl_check_cmd(unpack(command)) then missing[#missing + 1] = command[1] end
+  {'SET', key, '1'}, {'DEL', key}, {'EXISTS', key}, {'PEXPIRE', key, '1'}, {'HGET', tickets, 'f'},
+  {'HSET', tickets, 'f', '1'}, {'HDEL', tickets, 'f'}, {'HLEN', tickets},
+  {'HEXISTS', tickets, 'f'}, {'ZADD', queue, '1', 'm'}, {'ZREM', queue, 'm'},
+  {'ZRANGE', queue, '0', '0'}, {'ZRANGEBYSCORE', queue, '0', '1'}, {'ZSCORE', queue, 'm'},
+  {'ZRANK', queue, 'm'},
+}) do look(command) end
+if ARGV[1] == 'doctor' then
+  -- Hand-offs without delay, inspect, ls.
+  for _, command in ipairs({
+    {'PUBLISH', ARGV[2], ''}, {'HGETALL', tickets}, {'SCAN', '0'}, {'MGET', key},
+  }) do look(command) end
 end
 return missing
