@@ -8,7 +8,8 @@
 // (processes of one host). Options follow as `?ttl=30s&ns=app`; an unknown one is refused.
 // Lock names: UTF-8, 1 to 256 bytes, no control characters, no `..` segment.
 //
-// Thread-safety: all calls from any thread; copies are the same client.
+// Thread-safety: all calls from any thread; copies are the same client. A move copies, too: what
+// was moved from can still be used.
 // Ownership: locks, leases and watches share the client's core and keep it alive. The destructor of
 // the last of them waits for releases that are still queued, for a second at most, and for
 // callbacks of the user that run just then; no other destructor waits.
@@ -47,6 +48,10 @@ struct Async;
 
 class HOLDFAST_EXPORT Client {
  public:
+  Client(const Client&) = default;
+  Client& operator=(const Client&) = default;
+  ~Client() = default;
+
   // Opens the store, creating what it needs (SQLite: the directory and the file).
   // Errors: kInvalidArgument (the URL), kUnavailable, kPermissionDenied, kUnsupported (a store that
   // was not built in, a file system that cannot do it), kStoreInUse, kCorruptState,

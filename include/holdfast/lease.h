@@ -5,6 +5,7 @@
 //   kInDoubt   renewals fail; held() true   kLost; lost() fires              kReleased
 //   kLost      held() is false              stays                            error kLost
 //   kReleased  held() is false              stays                            the same answer
+//   moved from: kReleased, without name and token; release() and renew() answer kInvalidArgument
 //
 // Guarantee: held() answers true only while nobody else can hold the lock, as far as the store
 // keeps its guarantees (Client::guarantees()); from the local deadline on every call says lost,

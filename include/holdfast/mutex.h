@@ -9,7 +9,8 @@
 // `lease.token()` along (docs/guide/fencing.md). Reentrancy: asking again for a mutex that the
 // same thread has locked through lock() is refused; through acquire() it waits for itself.
 //
-// Thread-safety: a Mutex may be shared and copied; copies are the same mutex.
+// Thread-safety: a Mutex may be shared and copied; copies are the same mutex. A move copies, too:
+// what was moved from can still be used.
 // Ownership: shares the client's core; the client object may go first. No I/O in the constructor.
 // Time: boot-time clock; durations are rounded up to milliseconds.
 // Fairness: first come, first served, unless AcquireOptions::barging.
@@ -39,6 +40,10 @@ struct Async;
 
 class HOLDFAST_EXPORT Mutex {
  public:
+  Mutex(const Mutex&) = default;
+  Mutex& operator=(const Mutex&) = default;
+  ~Mutex() = default;
+
   const std::string& name() const;
 
   // Waits for the lock as the options say.

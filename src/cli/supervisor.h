@@ -21,7 +21,7 @@ struct SupervisedEnd {
   bool lost = false;
   bool guard_died = false;
   std::optional<int> cannot_guard;  // errno of the guard's fork.
-  bool tree_empty = false;  // Nothing of the command is left, for sure.
+  bool tree_empty = false;          // Nothing of the command is left, for sure.
 };
 
 class Supervisor {

@@ -7,6 +7,7 @@
 
 #include "src/base/thread.h"
 #include "src/primitives/lease_id.h"
+#include "src/primitives/moved_lease.h"
 #include "src/primitives/mutex_state.h"
 #include "src/session/core.h"
 #include "src/session/names.h"
@@ -23,6 +24,10 @@ Core::Done<T> to_receiver(ReceiverPtr<T> to) {
     Receiver<T>& receiver = *to;
     receiver.complete(std::move(to), std::move(result));
   };
+}
+
+void refuse_moved(ReceiverPtr<void> to) {
+  to_receiver(std::move(to))(primitives::moved_lease_error());
 }
 
 }  // namespace
@@ -102,13 +107,18 @@ void Async::cancel(const Handle& wait) {
   if (wait.contender) wait.core->cancel(wait.contender);
 }
 
-Handle Async::handle(const Lease& lease) { return {lease.contender_->core, lease.contender_}; }
+Handle Async::handle(const Lease& lease) {
+  if (!lease.contender_) return {};
+  return {lease.contender_->core, lease.contender_};
+}
 
 void Async::release(const Handle& lease, ReceiverPtr<void> to) {
+  if (!lease.core) return refuse_moved(std::move(to));
   lease.core->release(lease.contender, to_receiver(std::move(to)));
 }
 
 void Async::renew(const Handle& lease, ReceiverPtr<void> to) {
+  if (!lease.core) return refuse_moved(std::move(to));
   lease.core->renew(lease.contender, to_receiver(std::move(to)));
 }
 

@@ -1,10 +1,12 @@
 #include "holdfast/lease.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "src/base/clock.h"
 #include "src/primitives/lease_id.h"
+#include "src/primitives/moved_lease.h"
 #include "src/session/core.h"
 
 namespace holdfast {
@@ -27,6 +29,7 @@ Lease::Lease(std::shared_ptr<session::Contender> contender) : contender_(std::mo
 Lease::Lease(Lease&& other) noexcept = default;
 
 Lease& Lease::operator=(Lease&& other) noexcept {
+  if (this == &other) return *this;
   Lease old(std::move(*this));
   contender_ = std::move(other.contender_);
   return *this;
@@ -39,19 +42,27 @@ Lease::~Lease() {
   if (core) core->release_later(contender_);
 }
 
-const std::string& Lease::name() const { return contender_->name; }
+const std::string& Lease::name() const {
+  static const std::string none;
+  return contender_ ? contender_->name : none;
+}
 
-Mode Lease::mode() const { return contender_->mode; }
+Mode Lease::mode() const { return contender_ ? contender_->mode : Mode::exclusive(); }
 
-Token Lease::token() const { return {contender_->token.epoch, contender_->token.counter}; }
+Token Lease::token() const {
+  if (!contender_) return {};
+  return {contender_->token.epoch, contender_->token.counter};
+}
 
 std::string Lease::id() const {
+  if (!contender_) return {};
   return primitives::format_lease_id({contender_->name, contender_->mode,
                                       std::chrono::ceil<std::chrono::milliseconds>(contender_->ttl),
                                       contender_->id});
 }
 
 LeaseState Lease::state() const {
+  if (!contender_) return LeaseState::kReleased;
   const LeaseState state = contender_->state.load(std::memory_order_acquire);
   if (state == LeaseState::kReleased || state == LeaseState::kLost) return state;
   if (contender_->core->forked()) return LeaseState::kLost;
@@ -74,11 +85,16 @@ std::chrono::milliseconds Lease::remaining() const {
   return std::chrono::floor<std::chrono::milliseconds>(std::max(left, nanoseconds::zero()));
 }
 
-nanoseconds Lease::deadline_boottime() const { return nanoseconds(contender_->deadline_ns.load()); }
+nanoseconds Lease::deadline_boottime() const {
+  return nanoseconds(contender_ ? contender_->deadline_ns.load() : 0);
+}
 
-std::stop_token Lease::lost() const { return session::Core::lost_token(*contender_); }
+std::stop_token Lease::lost() const {
+  return contender_ ? session::Core::lost_token(*contender_) : std::stop_token();
+}
 
 std::optional<Error> Lease::loss() const {
+  if (!contender_) return std::nullopt;
   if (contender_->core && contender_->core->forked()) return contender_->core->forked_error();
   {
     const base::LocalLock lock(contender_->loss_mutex);
@@ -89,10 +105,18 @@ std::optional<Error> Lease::loss() const {
   return Error(Errc::kLost, "lock '" + contender_->name + "' was lost: its lease ended");
 }
 
-Result<void> Lease::release() { return contender_->core->release(contender_); }
+Result<void> Lease::release() {
+  if (!contender_) return primitives::moved_lease_error();
+  return contender_->core->release(contender_);
+}
 
-Result<void> Lease::renew() { return contender_->core->renew(contender_); }
+Result<void> Lease::renew() {
+  if (!contender_) return primitives::moved_lease_error();
+  return contender_->core->renew(contender_);
+}
 
-void Lease::detach() { contender_->core->detach(contender_); }
+void Lease::detach() {
+  if (contender_) contender_->core->detach(contender_);
+}
 
 }  // namespace holdfast

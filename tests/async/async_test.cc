@@ -304,6 +304,23 @@ TEST_P(AsyncTest, ACallKeepsWhatItNeeds) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST_P(AsyncTest, AMovedLeaseIsRefused) {
+  asio::io_context io;
+  Lease from = take(connect().mutex("a"));
+  const Lease to = std::move(from);
+  int refused = 0;
+  const auto note = [&](const Result<void>& done) {
+    refused += fails_with(done, Errc::kInvalidArgument) ? 1 : 0;
+  };
+  // NOLINTBEGIN(bugprone-use-after-move)
+  async_release(from, asio::bind_executor(io, note));
+  async_renew(from, asio::bind_executor(io, note));
+  // NOLINTEND(bugprone-use-after-move)
+  EXPECT_TRUE(run(io));
+  EXPECT_EQ(refused, 2);
+  EXPECT_TRUE(to.held());
+}
+
 // Takes note of what it gave.
 class Counting final : public std::pmr::memory_resource {
  public:

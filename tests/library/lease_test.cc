@@ -55,6 +55,55 @@ TEST_P(LeaseTest, ALateReleaseDoesNotTouchTheNextHolder) {
   EXPECT_FALSE(is_free(alice.mutex("orders")));
 }
 
+TEST_P(LeaseTest, AMovedLeaseHoldsNothingAndTheOtherGoesOn) {
+  const Client client = connect();
+  Lease from = take(client.mutex("orders"));
+  Lease to = std::move(from);
+  // NOLINTBEGIN(bugprone-use-after-move)
+  EXPECT_FALSE(from.held());
+  EXPECT_EQ(from.state(), LeaseState::kReleased);
+  EXPECT_EQ(from.name(), "");
+  EXPECT_EQ(from.mode(), Mode::exclusive());
+  EXPECT_EQ(from.token(), Token());
+  EXPECT_EQ(from.id(), "");
+  EXPECT_EQ(from.remaining(), 0ms);
+  EXPECT_EQ(from.deadline_boottime(), 0ns);
+  EXPECT_FALSE(from.lost().stop_requested());
+  EXPECT_FALSE(from.loss());
+  EXPECT_TRUE(fails_with(from.release(), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(from.renew(), Errc::kInvalidArgument));
+  from.detach();
+  // NOLINTEND(bugprone-use-after-move)
+  EXPECT_TRUE(to.renew());
+  from = std::move(to);
+  EXPECT_TRUE(from.held());
+  EXPECT_TRUE(from.release());
+}
+
+TEST_P(LeaseTest, ALeaseMayBeMovedToItself) {
+  const Client client = connect();
+  Lease lease = take(client.mutex("orders"));
+  Lease& same = lease;
+  lease = std::move(same);
+  EXPECT_TRUE(lease.held());
+  EXPECT_FALSE(is_free(client.mutex("orders")));
+  EXPECT_TRUE(lease.release());
+}
+
+TEST_P(LeaseTest, AMovedClientAndMutexCanStillBeUsed) {
+  Client client = connect();
+  const Client other = std::move(client);
+  Mutex mutex = client.mutex("orders");  // NOLINT(bugprone-use-after-move)
+  Mutex moved = std::move(mutex);
+  EXPECT_EQ(mutex.name(), "orders");  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(mutex.acquire({.wait = 0ms}));
+  moved.lock();
+  EXPECT_FALSE(mutex.try_lock());
+  mutex.unlock();
+  const auto seen = client.inspect("orders");
+  ASSERT_TRUE(seen);
+}
+
 TEST_P(LeaseTest, ReleaseGivesItsAnswerAgain) {
   const Client client = connect();
   Lease lease = take(client.mutex("orders"));
