@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "src/stores/sqlite/fork_gate.h"
@@ -89,6 +90,7 @@ Database::~Database() {
   const InsideSqlite inside;
   forget_open(this);
   for (Statement& statement : statements_) statement.finalize();
+  file_->leaving();
   // SQLite notices by itself when the file has gone, and leaves the -wal of its successor alone.
   sqlite3_close_v2(db_);
 }
@@ -117,23 +119,25 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
                                          ": needs /proc/sys/kernel/random/boot_id to tell leases "
                                          "of this boot from older ones");
   }
+  const auto until = base::BootClock::now() + tuning.patience;
   bool want_exclusive = false;
   for (int attempt = 0; attempt < 100; ++attempt) {
     auto file = LockFile::attach(*real, boot, want_exclusive, tuning.patience);
     if (!file) return file.error();
     std::unique_ptr<Database> made(new Database(*file, tuning));
-    if (auto connected = made->connect(); !connected) return connected.error();
-    if ((*file)->exclusive()) {
-      const auto ceiling = made->adopt();
-      if (!ceiling) return ceiling.error();
-      if (auto settled = (*file)->settle(*ceiling); !settled) return settled.error();
-      want_exclusive = false;  // Next time round as everybody else.
+    if ((*file)->exclusive() && !made->is_alone()) {
+      if (base::BootClock::now() >= until) return made->used_elsewhere();
+      made.reset();
+      file->reset();
+      std::this_thread::sleep_for(tuning.patience / 50);
       continue;
     }
-    const auto fits = made->matches();
-    if (!fits) return fits.error();
-    if (*fits) return made;
-    want_exclusive = true;
+    if (auto connected = made->connect(); !connected) return connected.error();
+    const auto ready = (*file)->exclusive() ? made->set_up() : made->matches();
+    if (!ready) return ready.error();
+    if (*ready && !made->moved()) return made;
+    // Somebody came between, or what is here is of another boot or file.
+    want_exclusive = !*ready && !(*file)->exclusive();
   }
   return Error(Errc::kUnavailable,
                "sqlite store " + path + ": the file is replaced again and again");
@@ -143,14 +147,59 @@ Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFil
                                                          const SqliteTuning& tuning) {
   const InsideSqlite inside;
   std::unique_ptr<Database> made(new Database(std::move(file), tuning));
-  const Result<void> connected = made->connect();
-  const Result<bool> fits = connected ? made->matches() : Result<bool>(connected.error());
+  // Before SQLite makes a new log at the place of one that was removed.
+  Result<bool> fits = !made->moved();
+  if (*fits) {
+    const Result<void> connected = made->connect();
+    fits = connected ? made->matches() : Result<bool>(connected.error());
+  }
   if (made->moved() || (fits && !*fits)) {
     return Error(Errc::kLost, "sqlite store " + made->path() +
-                                  ": the file was moved or replaced; what was held in it is lost");
+                                  ": the file or its log was moved, removed or replaced; what was "
+                                  "held in it is lost");
   }
   if (!fits) return fits.error();
   return made;
+}
+
+// SQLite keeps a lock on the file itself for as long as a connection lives, by whatever name it was
+// opened: who has FILE.use exclusively still shares the file with those who came to know it by
+// another name, with a log and a FILE.use beside that one.
+bool Database::is_alone() const {
+  if (file_->identity().inode == 0) return true;
+  sqlite3* db = nullptr;
+  const int flags =
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW;
+  const char* vfs = tuning_.vfs.empty() ? nullptr : tuning_.vfs.c_str();
+  int code = sqlite3_open_v2(path().c_str(), &db, flags, vfs);
+  for (const char* text :
+       {"PRAGMA locking_mode = EXCLUSIVE", "SELECT count(*) FROM sqlite_schema"}) {
+    if (code == SQLITE_OK) code = sqlite3_exec(db, text, nullptr, nullptr, nullptr);
+  }
+  sqlite3_close_v2(db);
+  return (code & 0xff) != SQLITE_BUSY;  // Anything else is for connect() to tell.
+}
+
+Error Database::used_elsewhere() const {
+  return {Errc::kStoreInUse,
+          "sqlite store " + path() +
+              ": somebody has this file open who cannot be seen here: under another name that it "
+              "had, or with another program; stop them first (fuser -v " +
+              path() + ")"};
+}
+
+// With the file to ourselves. False: somebody else came between.
+Result<bool> Database::set_up() {
+  const auto ceiling = adopt();
+  if (!ceiling) return ceiling.error();
+  // So that the file has its size from the start: on a full disk it could not grow to take the log.
+  static_cast<void>(
+      sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr));
+  if (auto settled = file_->settle(*ceiling); !settled) return settled.error();
+  if (auto set = execute(kSettings); !set) return set.error();
+  if (!file_->share()) return false;
+  waits_outside_ = true;
+  return true;
 }
 
 // Only while no file is there: SQLite has none open that a close() of ours could unlock.
@@ -185,7 +234,7 @@ Result<void> Database::connect() {
   if (made != SQLITE_OK) return error(made);
   const auto fresh = is_new();
   if (!fresh) return fresh.error();
-  if (*fresh && file_->exclusive()) {
+  if (file_->exclusive()) {
     if (auto set = execute("PRAGMA journal_mode = WAL"); !set) return set;
   }
   auto set = execute(kSettings);
@@ -244,7 +293,7 @@ Result<std::uint64_t> Database::adopt() {
   const auto fits = matches();
   if (!fits) return fits.error();
   const bool same = *fits && identity.inode == file_->identity().inode;
-  if (!same) {
+  if (!same || !file_->log_whole()) {
     const auto noted = static_cast<std::int64_t>(
         std::min<std::uint64_t>(file_->noted_ceiling(), std::numeric_limits<std::int64_t>::max()));
     const std::int64_t used = std::max(tokens_.ceiling, noted);
@@ -252,7 +301,9 @@ Result<std::uint64_t> Database::adopt() {
       return corrupt("the token ceiling is absurd");
     tokens_.floor = std::max(used + 1, wall_microseconds());
     tokens_.ceiling = tokens_.floor + static_cast<std::int64_t>(tuning_.token_block);
-    if (auto done = execute(kVoidLeases); !done) return done.error();
+    if (!same) {
+      if (auto done = execute(kVoidLeases); !done) return done.error();
+    }
     Statement adopt;
     int code = adopt.prepare(db_, kAdoptFile);
     if (code == SQLITE_OK) {
@@ -386,8 +437,13 @@ Error Database::corrupt(const std::string& what) const {
   return {Errc::kCorruptState, "sqlite store " + path() + ": " + what};
 }
 
-bool Database::moved() {
+bool Database::file_moved() {
   if (!moved_ && file_->moved()) moved_ = true;
+  return moved_;
+}
+
+bool Database::moved() {
+  if (!file_moved() && file_->log_moved()) moved_ = true;
   return moved_;
 }
 

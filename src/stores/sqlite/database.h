@@ -122,7 +122,10 @@ class Database {
   // the file since, so that its room is written to again. Once per failure.
   bool found_room();
 
-  bool moved();  // Also remembers.
+  // Something else than what this connection uses is at the path: another file; for moved(), also
+  // another log. Nobody can work with that while this one lives, so a grant need not ask for it.
+  bool file_moved();
+  bool moved();  // Both also remember.
   bool known_as_moved() const { return moved_; }
 
   const std::shared_ptr<LockFile>& file() const { return file_; }
@@ -136,6 +139,9 @@ class Database {
  private:
   Database(std::shared_ptr<LockFile> file, const SqliteTuning& tuning);
   Result<void> connect();
+  Result<bool> set_up();
+  bool is_alone() const;
+  Error used_elsewhere() const;
   Result<void> create_file();
   Result<void> execute(const char* text);
   Result<bool> is_new();

@@ -127,7 +127,8 @@ Result<std::vector<Finding>> examine(Database& database, const std::string& wake
   examine_engine(database, findings);
   examine_clock(findings);
   if (database.moved()) {
-    problem(findings, "file", "another file is at the path now", "connect anew");
+    problem(findings, "file", "another file, or another log of it, is at the path now",
+            "connect anew");
   }
   if (wake_trouble.empty()) {
     ok(findings, "waking", "a socket per client in " + database.path() + ".wake");
@@ -165,8 +166,10 @@ Guarantees sqlite_guarantees() {
        "(holdfast acquire) are void then"},
       {"disk full", Promise::kYes, Promise::kYes, "requests fail with kUnavailable, not applied"},
       {"file deleted, moved or replaced", Promise::kYes, Promise::kYes,
-       "holders learn at their next renewal; a new file is refused (kStoreInUse) until they have "
-       "given up or are past their deadline"},
+       "holders learn at their next renewal; a new file, and the moved one under its new name, are "
+       "refused (kStoreInUse) until they have given up or are past their deadline"},
+      {"-wal or -shm removed or replaced", Promise::kYes, Promise::kYes,
+       "the same; leases kept without a living process (holdfast acquire) may be void then"},
       {"folder moved, or file and FILE.use deleted together", Promise::kDeclared,
        Promise::kDeclared,
        "old holders believe until their next renewal; tokens go on from the wall clock, which must "

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 
 #include "src/stores/sqlite/lock_file.h"
 #include "src/stores/sqlite/store_test_support.h"
@@ -193,6 +194,152 @@ TEST(FileFaultsTest, AnOldCopyWrittenOverTheFileIsFoundOutByItsCeiling) {
   auto client = open_client(folder / "locks.db", tuning);
   ASSERT_TRUE(client);
   EXPECT_GT(client->acquire(request_for("a"))->token.counter, last);
+}
+
+// Everything that was held in a log that somebody removed is lost, and nobody else gets in before
+// those who held it know.
+void expect_holder_first(const TempFolder& folder, const std::vector<std::string>& removed) {
+  auto holder = open_client(folder / "locks.db");
+  const auto request = request_for("a");
+  const auto held = holder->acquire(request);
+  ASSERT_TRUE(held);
+  for (const std::string& name : removed) fs::remove(folder / name);
+  const auto early = TestClient::open(folder / "locks.db", impatient());
+  ASSERT_FALSE(early) << "a second holder beside the first";
+  EXPECT_EQ(early.error().code(), Errc::kStoreInUse) << early.error().message();
+  EXPECT_NE(early.error().message().find("was removed or replaced"), std::string::npos);
+  EXPECT_EQ(holder->renew("a", request.id, 1, 30s, held->token).error().code(), Errc::kLost);
+  // Its owner may not have heard of it yet.
+  EXPECT_EQ(code_of(TestClient::open(folder / "locks.db", impatient())), Errc::kStoreInUse);
+  ASSERT_TRUE(holder->release("a", request.id));
+  auto other = open_client(folder / "locks.db");
+  ASSERT_TRUE(other);
+  const auto next = other->acquire(request_for("a"));
+  ASSERT_TRUE(next) << next.error().message();
+  EXPECT_EQ(next->status, TicketStatus::kHeld);
+  EXPECT_GT(next->token.counter, held->token.counter);
+  EXPECT_EQ(holder->acquire(request_for("a"))->status, TicketStatus::kWaiting)
+      << "of one file again";
+}
+
+TEST(FileFaultsTest, NobodyGetsInBesideTheHoldersOfARemovedLog) {
+  expect_holder_first(TempFolder(), {"locks.db-wal", "locks.db-shm"});
+}
+
+TEST(FileFaultsTest, NobodyGetsInBesideTheHoldersOfARemovedShm) {
+  expect_holder_first(TempFolder(), {"locks.db-shm"});
+}
+
+TEST(FileFaultsTest, NobodyGetsInBesideTheHoldersOfARemovedWal) {
+  expect_holder_first(TempFolder(), {"locks.db-wal"});
+}
+
+TEST(FileFaultsTest, ALogThatSomebodyElsePutThereIsNotTakenForTheOneInUse) {
+  const TempFolder folder;
+  auto holder = open_client(folder / "locks.db");
+  const auto held = holder->acquire(request_for("a"));
+  ASSERT_TRUE(held);
+  for (const char* suffix : {"-wal", "-shm"}) {
+    fs::rename(folder / ("locks.db" + std::string(suffix)), folder / "away");
+    fs::copy_file(folder / "away", folder / ("locks.db" + std::string(suffix)));
+  }
+  EXPECT_EQ(code_of(TestClient::open(folder / "locks.db", impatient())), Errc::kStoreInUse);
+}
+
+TEST(FileFaultsTest, TheConnectionForRenewalsMakesNoLogOfItsOwn) {
+  const TempFolder folder;
+  auto holder = open_client(folder / "locks.db");
+  const auto request = request_for("a");
+  const auto held = holder->acquire(request);
+  fs::remove(folder / "locks.db-wal");
+  EXPECT_EQ(holder->renew("a", request.id, 1, 30s, held->token).error().code(), Errc::kLost);
+  EXPECT_FALSE(fs::exists(folder / "locks.db-wal"));
+}
+
+TEST(FileFaultsTest, TokensGoOnAboveThoseOfALogThatWasLostWithItsUsers) {
+  const TempFolder folder;
+  machine::Token last;
+  open_client(folder / "locks.db");
+  {
+    auto client = open_client(folder / "locks.db");
+    last = client->acquire(request_for("a"))->token;
+    fs::copy_file(folder / "locks.db.use", folder / "killed.db.use");
+    // As after kill -9 and the removal of the log.
+    fs::copy_file(folder / "locks.db", folder / "kept");
+  }
+  std::ifstream from(folder / "kept", std::ios::binary);
+  std::fstream to(folder / "locks.db", std::ios::binary | std::ios::in | std::ios::out);
+  to << from.rdbuf();
+  to.close();
+  std::ifstream note(folder / "killed.db.use", std::ios::binary);
+  std::fstream use(folder / "locks.db.use", std::ios::binary | std::ios::in | std::ios::out);
+  use << note.rdbuf();
+  use.close();
+  auto client = open_client(folder / "locks.db");
+  const auto held = client->acquire(request_for("a"));
+  ASSERT_TRUE(held) << held.error().message();
+  EXPECT_GT(held->token.counter, last.counter);
+}
+
+// A rename keeps inode and birth time, and leaves the log and FILE.use behind.
+TEST(FileFaultsTest, AMovedFileIsRefusedUnderItsNewNameWhileSomebodyHasItOpen) {
+  for (const bool linked : {false, true}) {
+    const TempFolder folder;
+    fs::create_directory(folder / "data");
+    auto holder = open_client(folder / "locks.db");
+    const auto request = request_for("a");
+    const auto held = holder->acquire(request);
+    ASSERT_TRUE(held);
+    fs::rename(folder / "locks.db", folder / "data/locks.db");
+    if (linked) fs::create_symlink(folder / "data/locks.db", folder / "locks.db");
+    const std::string now = folder / (linked ? "locks.db" : "data/locks.db");
+    const auto early = TestClient::open(now, impatient());
+    ASSERT_FALSE(early) << "a second holder beside the first";
+    EXPECT_EQ(early.error().code(), Errc::kStoreInUse) << early.error().message();
+    EXPECT_FALSE(fs::exists(folder / "data/locks.db.use"));
+    EXPECT_EQ(holder->renew("a", request.id, 1, 30s, held->token).error().code(), Errc::kLost);
+    ASSERT_TRUE(holder->release("a", request.id));
+    holder->store->close(soon(100ms));
+    auto other = open_client(now);
+    ASSERT_TRUE(other);
+    const auto next = other->acquire(request_for("a"));
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->status, TicketStatus::kHeld);
+    EXPECT_GT(next->token.counter, held->token.counter);
+  }
+}
+
+TEST(FileFaultsTest, AMovedFileStartsANewFloorAndKeepsItsLeases) {
+  const TempFolder folder;
+  std::uint64_t last = 0;
+  const auto kept = request_for("kept");
+  {
+    auto client = open_client(folder / "locks.db");
+    ASSERT_TRUE(client->acquire(kept));
+    const auto request = request_for("a");
+    last = client->acquire(request)->token.counter;
+    ASSERT_TRUE(client->release("a", request.id));
+  }
+  fs::rename(folder / "locks.db", folder / "moved.db");
+  auto client = open_client(folder / "moved.db");
+  EXPECT_GT(client->acquire(request_for("a"))->token.counter, last + 1000);
+  EXPECT_EQ(client->acquire(request_for("kept"))->status, TicketStatus::kWaiting);
+}
+
+TEST(FileFaultsTest, ARefusedStoreLeavesNothingBehind) {
+  const TempFolder folder;
+  fs::create_directory(folder / "folder");
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  std::ofstream(folder / "text") << std::string(20'000, 'x');
+  execute(folder / "foreign", "CREATE TABLE mine(x)");
+  for (const char* name : {"folder", "fifo", "text", "foreign"}) {
+    EXPECT_FALSE(TestClient::open(folder / name, impatient())) << name;
+  }
+  std::set<std::string> left;
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
+    left.insert(entry.path().filename());
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"folder", "fifo", "text", "foreign"}));
 }
 
 TEST(FileFaultsTest, AHardLinkIsRefused) {

@@ -8,11 +8,11 @@
 //
 // Guarantee: after forget_inherited() SQLite knows nothing of the parent's connections. fork()
 // waits for the statements that run just then, and for no others: for the disk, not for another
-// process that keeps the database locked. (Only where a file of another boot is opened it may wait
-// for SqliteTuning::patience.) Not guaranteed: anything for a child that raw clone(2) made while a
-// thread was inside; for other users of SQLite in this process. Thread-safety: safe. Whoever is
-// inside must not wait for a thread that waits to get inside: a mutex that is locked in both states
-// is locked before entering.
+// process that keeps the database locked. (Only where a file is opened whose users have another
+// boot, name or log it may wait for SqliteTuning::patience.) Not guaranteed: anything for a child
+// that raw clone(2) made while a thread was inside; for other users of SQLite in this process.
+// Thread-safety: safe. Whoever is inside must not wait for a thread that waits to get inside: a
+// mutex that is locked in both states is locked before entering.
 #pragma once
 
 namespace holdfast::stores::sqlite {

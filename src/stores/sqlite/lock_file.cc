@@ -20,7 +20,10 @@
 namespace holdfast::stores::sqlite {
 namespace {
 
-constexpr off_t kCeilingAt = 256;  // In FILE.use, behind the line that names boot and file.
+// In FILE.use, behind the line that names boot and file.
+constexpr off_t kCeilingAt = 256;
+constexpr off_t kLogAt = 320;
+constexpr int kLogSize = 51;
 
 Error unavailable(const std::string& path, const std::string& what) {
   if (errno == EACCES || errno == EPERM || errno == EROFS) {
@@ -112,6 +115,8 @@ Result<std::shared_ptr<LockFile>> LockFile::attach(const std::string& path, cons
                                                    bool want_exclusive,
                                                    std::chrono::milliseconds patience) {
   std::shared_ptr<LockFile> file(new LockFile(path, boot));
+  // Before FILE.use is made beside something that is no lock file.
+  if (auto alone = check_alone(path, file->identity_); !alone) return alone.error();
   const auto until = base::BootClock::now() + patience;
   for (;;) {
     auto attached = file->try_attach(want_exclusive);
@@ -120,6 +125,14 @@ Result<std::shared_ptr<LockFile>> LockFile::attach(const std::string& path, cons
     if (base::BootClock::now() >= until) break;
     // At random, so that those who start together do not stay in step.
     std::this_thread::sleep_for(std::chrono::microseconds(500 + base::random_128().low % 8000));
+  }
+  if (file->log_in_the_way_) {
+    return Error(Errc::kStoreInUse,
+                 "sqlite store " + path +
+                     ": its -wal or -shm file was removed or replaced while processes use it, and "
+                     "what they hold cannot be seen any more; they find out at their next renewal "
+                     "and let go of it, so try again then, or stop them (fuser -v " +
+                     use_path(path) + ")");
   }
   return Error(Errc::kStoreInUse,
                "sqlite store " + path +
@@ -135,6 +148,7 @@ Result<void> LockFile::open_use() {
   if (use_ < 0 && errno == ENOENT) {
     use_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (use_ < 0 && errno == EEXIST) return open_use();
+    made_use_ = use_ >= 0;
     FileIdentity database;
     if (use_ >= 0 && identify(path_, database)) {
       // Whoever may write the database may write this.
@@ -160,6 +174,38 @@ std::string LockFile::expected() const {
   return text;
 }
 
+bool LockFile::names_this_file() const {
+  char text[200] = {};
+  const ssize_t size = ::pread(use_, text, sizeof text - 1, 0);
+  const std::string line = expected();
+  return identity_.inode != 0 && size >= static_cast<ssize_t>(line.size()) &&
+         line.compare(0, line.size(), text, line.size()) == 0;
+}
+
+LockFile::Log LockFile::log_at_path() const {
+  struct stat wal {};
+  struct stat shm {};
+  Log found;
+  if (::lstat((path_ + "-wal").c_str(), &wal) == 0) found.wal = wal.st_ino;
+  if (::lstat((path_ + "-shm").c_str(), &shm) == 0) found.shm = shm.st_ino;
+  return found;
+}
+
+std::optional<LockFile::Log> LockFile::noted_log() const {
+  char text[kLogSize + 1] = {};
+  Log log;
+  if (::pread(use_, text, kLogSize, kLogAt) != kLogSize) return std::nullopt;
+  if (std::sscanf(text, "wal=%" SCNu64 " shm=%" SCNu64, &log.wal, &log.shm) != 2)
+    return std::nullopt;
+  return log;
+}
+
+bool LockFile::note_log(const Log& log) const {
+  char text[kLogSize + 1];
+  std::snprintf(text, sizeof text, "wal=%020" PRIu64 " shm=%020" PRIu64 "\n", log.wal, log.shm);
+  return ::pwrite(use_, text, kLogSize, kLogAt) == kLogSize;
+}
+
 // One try; false: somebody is in the way.
 Result<bool> LockFile::try_attach(bool want_exclusive) {
   if (use_ < 0) {
@@ -168,42 +214,60 @@ Result<bool> LockFile::try_attach(bool want_exclusive) {
   if (!want_exclusive) {
     if (::flock(use_, LOCK_SH | LOCK_NB) != 0) return false;
     if (use_replaced()) return open_use() ? Result<bool>(false) : unavailable(path_, "cannot open");
-    FileIdentity found;
-    if (auto alone = check_alone(path_, found); !alone) return alone.error();
-    exists_ = found.inode != 0;
-    identity_ = found;
-    char text[200] = {};
-    const ssize_t size = ::pread(use_, text, sizeof text - 1, 0);
-    const std::string line = expected();
-    if (exists_ && size >= static_cast<ssize_t>(line.size()) &&
-        line.compare(0, line.size(), text, line.size()) == 0) {
+    identity_ = {};
+    if (auto alone = check_alone(path_, identity_); !alone) return alone.error();
+    const bool known = names_this_file();
+    log_ = log_at_path();
+    if (known && log_.wal != 0 && log_.shm != 0 && noted_log() == log_) {
       exclusive_ = false;
+      settled_ = true;
       return true;
     }
+    log_in_the_way_ = known;
     ::flock(use_, LOCK_UN);
   }
   if (::flock(use_, LOCK_EX | LOCK_NB) != 0) return false;
   if (use_replaced()) return open_use() ? Result<bool>(false) : unavailable(path_, "cannot open");
-  FileIdentity found;
-  if (auto alone = check_alone(path_, found); !alone) return alone.error();
-  identity_ = found;
+  identity_ = {};
+  if (auto alone = check_alone(path_, identity_); !alone) return alone.error();
+  const auto noted = noted_log();
+  const bool removed_in_order = noted && noted->wal == 0;
+  log_whole_ = names_this_file() && noted && (removed_in_order || noted->wal == log_at_path().wal);
   exclusive_ = true;
   return true;
 }
 
 Result<void> LockFile::settle(std::uint64_t ceiling) {
+  identity_ = {};
   if (auto alone = check_alone(path_, identity_); !alone) return alone.error();
+  log_ = log_at_path();
+  if (log_.wal == 0 || log_.shm == 0) {
+    return Error(Errc::kUnavailable, "sqlite store " + path_ +
+                                         ": its -wal or -shm file was removed the moment it was "
+                                         "made");
+  }
   std::string line = expected();
   line.resize(200, '\n');
-  if (::pwrite(use_, line.data(), line.size(), 0) != static_cast<ssize_t>(line.size())) {
-    return unavailable(path_, "cannot write " + use_path(path_));
-  }
   char text[24];
   const int size = std::snprintf(text, sizeof text, "%020" PRIu64 "\n", ceiling);
-  if (::pwrite(use_, text, static_cast<std::size_t>(size), kCeilingAt) != size) {
+  if (::pwrite(use_, line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()) ||
+      ::pwrite(use_, text, static_cast<std::size_t>(size), kCeilingAt) != size || !note_log(log_)) {
     return unavailable(path_, "cannot write " + use_path(path_));
   }
+  settled_ = true;
   return {};
+}
+
+bool LockFile::share() {
+  // Not in one step: whoever wants it exclusively may get it between.
+  if (::flock(use_, LOCK_SH | LOCK_NB) != 0) return false;
+  exclusive_ = false;
+  return true;
+}
+
+void LockFile::leaving() {
+  connected_ = true;
+  if (log_moved()) log_lost_ = true;
 }
 
 std::uint64_t LockFile::noted_ceiling() const {
@@ -227,6 +291,15 @@ bool LockFile::moved() const {
   return now.inode != identity_.inode || now.device != identity_.device;
 }
 
+bool LockFile::log_moved() const { return log_at_path() != log_; }
+
+// Made here, for a file that could not be used after all.
+void LockFile::remove_unused_note() {
+  struct stat status {};
+  if (::flock(use_, LOCK_EX | LOCK_NB) != 0 || use_replaced()) return;
+  if (::fstat(use_, &status) == 0 && status.st_size == 0) ::unlink(use_path(path_).c_str());
+}
+
 void LockFile::abandon() noexcept {
   // The parent's lock lives on in the parent's descriptor.
   if (use_ >= 0) ::close(use_);
@@ -234,7 +307,12 @@ void LockFile::abandon() noexcept {
 }
 
 LockFile::~LockFile() {
-  if (use_ >= 0) ::close(use_);
+  if (use_ < 0) return;
+  const bool in_order = settled_ && connected_ && !log_lost_ && log_at_path().wal == 0;
+  // Whoever still has an old one open is in the way.
+  if (in_order && ::flock(use_, LOCK_EX | LOCK_NB) == 0) note_log({});
+  if (made_use_ && !settled_) remove_unused_note();
+  ::close(use_);
 }
 
 }  // namespace holdfast::stores::sqlite

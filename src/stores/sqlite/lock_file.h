@@ -6,17 +6,24 @@
 // exclusively before anything is voided; that proves that no user of the old state is left, where a
 // different boot id alone proves nothing (containers have their own).
 //
-// Guarantee: while one process holds a LockFile shared, no other voids leases or makes a new file
-// at that path; moved() tells when the path shows another file.
+// What was committed last stands in FILE-wal, which SQLite finds by name: users of different logs
+// would not see each other. So FILE.use also names FILE-wal and FILE-shm as they are used, noted by
+// a user who was alone; others come in only where they find exactly these.
+//
+// Guarantee: while one process holds a LockFile shared, no other voids leases, makes a new file
+// at that path or works with another log; moved() tells when the path shows another file,
+// log_moved() when it shows another log.
 // Not guaranteed: anything when FILE.use is removed by hand together with FILE.
 //
-// Thread-safety: moved() from any thread; the rest from one.
+// Thread-safety: moved(), log_moved() and leaving() from any thread; the rest from one.
 // Errors: kUnsupported (file system, links, mounts), kPermissionDenied, kStoreInUse, kUnavailable.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "holdfast/result.h"
@@ -32,8 +39,9 @@ class LockFile {
   // The path after symbolic links, its folder made if it was missing.
   static Result<std::string> resolve(const std::string& path);
 
-  // Takes FILE.use: shared when it names `boot` and the file as it is, otherwise exclusively (then
-  // the caller adopts the file, calls settle() and attaches anew). `want_exclusive`: in any case.
+  // Takes FILE.use: shared when it names `boot`, the file and its log as they are, otherwise
+  // exclusively (then the caller adopts the file, calls settle() and share()). `want_exclusive`: in
+  // any case.
   static Result<std::shared_ptr<LockFile>> attach(const std::string& path, const std::string& boot,
                                                   bool want_exclusive,
                                                   std::chrono::milliseconds patience);
@@ -47,9 +55,19 @@ class LockFile {
 
   // Another file, or none, is at the path now.
   bool moved() const;
+  // Another FILE-wal or FILE-shm, or none.
+  bool log_moved() const;
 
-  // Exclusive only: FILE.use names the file as it is now.
+  // Exclusive only: nothing that was committed has gone with a log that somebody removed. False
+  // also when FILE.use does not tell.
+  bool log_whole() const { return log_whole_; }
+  // Exclusive only, with a connection open: FILE.use names the file and its log as they are now.
   Result<void> settle(std::uint64_t ceiling);
+  // Goes on as one user among others; false: somebody came between, the caller attaches anew.
+  bool share();
+  // Before a connection is closed. When the last one of all users has folded the log into the file
+  // and removed it, that is noted.
+  void leaving();
 
   // The highest token ceiling that was noted: a database below it was overwritten by an old copy.
   std::uint64_t noted_ceiling() const;
@@ -68,11 +86,29 @@ class LockFile {
   Result<void> open_use();
   bool use_replaced() const;
   std::string expected() const;
+  bool names_this_file() const;
+  void remove_unused_note();
+
+  // Inodes; zero: there is none.
+  struct Log {
+    std::uint64_t wal = 0;
+    std::uint64_t shm = 0;
+    bool operator==(const Log&) const = default;
+  };
+  Log log_at_path() const;
+  std::optional<Log> noted_log() const;
+  bool note_log(const Log& log) const;
 
   std::string path_;
   std::string boot_;
   FileIdentity identity_;
-  bool exists_ = false;
+  Log log_;
+  bool log_whole_ = false;
+  bool log_in_the_way_ = false;
+  bool settled_ = false;  // FILE.use names what is used here.
+  bool made_use_ = false;
+  std::atomic<bool> connected_{false};  // Somebody has left.
+  std::atomic<bool> log_lost_{false};   // And saw that the log had moved.
   bool exclusive_ = false;
   int use_ = -1;
 };

@@ -214,7 +214,7 @@ Result<TicketState> Operations::acquire(const port::AcquireRequest& request, Not
 // file which is here now was here then.
 Result<TicketState> Operations::still_here(const port::AcquireRequest& request,
                                            Result<TicketState> result) {
-  if (!result || !database_.moved()) return result;
+  if (!result || !database_.file_moved()) return result;
   Notices nobody;
   const auto undone = release({request.name, request.id, request.deadline}, nobody);
   if (!undone) {
@@ -275,7 +275,8 @@ Result<TicketState> lost_with_file(const port::RenewItem& item, const std::strin
   // A waiter has lost nothing but its place, and may queue again.
   if (item.token == machine::Token{}) return TicketState{port::TicketStatus::kGone};
   return Error(Errc::kLost, "sqlite store " + path +
-                                ": the file was moved or replaced; what was held in it is lost");
+                                ": the file or its log was moved, removed or replaced; what was "
+                                "held in it is lost");
 }
 
 Result<TicketState> Operations::renew_one(const port::RenewItem& item, Notices& notices) {

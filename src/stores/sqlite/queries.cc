@@ -68,7 +68,7 @@ std::optional<port::TicketState> Operations::look(std::string_view name,
                                                   machine::AcquisitionId id) {
   Statement& held = database_.get(Sql::kLookHeld);
   const ResetAtEnd reset(held);
-  if (held.bind(1, name).bind(2, id).step() != SQLITE_ROW || database_.moved()) {
+  if (held.bind(1, name).bind(2, id).step() != SQLITE_ROW || database_.file_moved()) {
     return std::nullopt;
   }
   port::TicketState state;

@@ -94,11 +94,13 @@ void Site::let_go() {
 Result<void> Site::open_main() {
   if (const auto left = counted_on()) {
     hint_all();
-    return Error(Errc::kUnavailable,
-                 "sqlite store " + path_ +
-                     ": the file was moved, replaced or deleted while locks were held in it; "
-                     "nothing can be had until they are given up or over, within " +
-                     std::to_string(left->count() / 1000 + 1) + " ms");
+    return Error(
+        Errc::kUnavailable,
+        "sqlite store " + path_ +
+            ": the file or its log was moved, replaced or deleted while locks were held in "
+            "it; "
+            "nothing can be had until they are given up or over, within " +
+            std::to_string(left->count() / 1000 + 1) + " ms");
   }
   let_go();
   auto database = Database::open(path_, tuning_);

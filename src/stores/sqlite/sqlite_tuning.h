@@ -18,7 +18,7 @@ struct SqliteTuning {
   std::size_t reach = 4;  // Waiters of a queue that are loaded at first (lock_rows.h).
   // Tokens reserved with one synced commit.
   std::uint64_t token_block = 1U << 20;
-  // How long others may keep a file of another boot before that is kStoreInUse.
+  // How long others may keep a file of another boot, name or log before that is kStoreInUse.
   std::chrono::milliseconds patience{2000};
   std::size_t ended_kept = 4096;     // Ids of released acquisitions that stay refused.
   std::size_t queue_limit = 65'536;  // Requests that may wait for the store's thread.
