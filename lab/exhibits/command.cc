@@ -117,6 +117,7 @@ class Show {
 
   void show(const Exhibit& exhibit) {
     const Performance mistake = played(exhibit, /*beside=*/false);
+    if (interrupted_()) return;  // There may be no verdict.
     double seconds = mistake.seconds;
     std::string beside = "-";
     std::string wrong = mistake.as_expected ? "" : " MISSED";
@@ -124,6 +125,7 @@ class Show {
     Performance ours;
     if (exhibit.beside) {
       ours = played(exhibit, /*beside=*/true);
+      if (interrupted_()) return;
       seconds += ours.seconds;
       beside = words_of(ours.verdict);
       if (ours.as_expected && !ours.verdict.clean()) beside += " (declared)";
@@ -202,7 +204,8 @@ int run_exhibits(const ExhibitsOrders& orders, std::ostream& out, std::ostream& 
       for (const Exhibit& one : exhibits()) {
         out << std::left << std::setw(kName) << one.name << one.wrong << "\n";
       }
-      return 0;
+      out.flush();
+      return out ? 0 : 125;
     }
     if (const auto why_not = support::RedisServer::unavailable()) {
       throw std::runtime_error("no Redis: " + *why_not);
@@ -210,7 +213,10 @@ int run_exhibits(const ExhibitsOrders& orders, std::ostream& out, std::ostream& 
     if (chosen.empty()) {
       for (const Exhibit& one : exhibits()) chosen.push_back(&one);
     }
-    return Show(orders, std::move(chosen), out, interrupted).run() ? 0 : 1;
+    const bool fine = Show(orders, std::move(chosen), out, interrupted).run();
+    out.flush();
+    if (!out) throw std::runtime_error("standard output cannot be written");
+    return fine ? 0 : 1;
   } catch (const std::exception& problem) {
     err << "holdfast-lab: " << problem.what() << "\n";
     return 125;

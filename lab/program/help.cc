@@ -58,7 +58,9 @@ declares unsafe must be seen to violate there, at least once.
                     else
   --topology FILE   another kind of store, with servers of the lab's own: how they are started and
                     reached (docs/guide/lab.md explains the file)
-  --minutes N       how long (default 5); the round that has begun is not finished
+  --minutes N       how long (otherwise one round: 2 minutes for memory and sqlite, 7 for redis;
+                    --list tells); the round that has begun is not finished, and what was not run
+                    is not as expected. Cells that are declared unsafe come first
   --rounds N        that many rounds of all cells instead
   --seed N          of the first round (default 1)
   --out DIR         as of 'run'; a folder takes some megabytes
@@ -66,7 +68,7 @@ declares unsafe must be seen to violate there, at least once.
   --list            name the cells and end
   -q, --quiet       no progress
 
-Exit status: as of 'run'.
+Exit status: as of 'run'; 1 also when a cell was not run, 125 when one failed.
 
 Example
   holdfast-lab matrix --topology my.toml --minutes 10

@@ -1,5 +1,6 @@
 // The program `holdfast-lab`.
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -100,6 +101,14 @@ void keep_mounts_private() {
   ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
 }
 
+// A socket that gets the number of a closed stream would be written to as if it were that.
+void keep_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // The lowest number that is free is taken. What is written there fails.
+    if (::fcntl(fd, F_GETFD) < 0) static_cast<void>(::open("/dev/null", O_RDONLY));
+  }
+}
+
 void catch_signals() {
   struct sigaction action {};
   action.sa_handler = keep_signal;
@@ -133,6 +142,7 @@ int signal_seen() { return the_signal; }
 
 int main(int argc, char** argv) {
   using namespace holdfast::lab;
+  keep_standard_streams();
   const Arguments arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   if (arguments.empty()) {
     return bad_input("", "say what to do, for example: holdfast-lab run SCENARIO");

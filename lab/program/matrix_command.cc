@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iostream>
 #include <map>
 
+#include "src/cli/duration.h"
 #include "src/cli/text.h"
 #include "src/cli/values.h"
 
@@ -21,6 +24,8 @@ struct Row {
   std::size_t faults = 0;
   std::size_t stuck_processes = 0;
   std::size_t failed_servers = 0;
+  std::size_t missed_points = 0;
+  std::string failed{};  // Why one of its runs had no verdict; empty: all had.
   std::array<std::size_t, kClasses> counts{};
 
   void add(const RunResult& result) {
@@ -28,6 +33,7 @@ struct Row {
     acquisitions += result.verdict.acquisitions;
     faults += result.faults;
     stuck_processes += result.stuck_processes;
+    missed_points += result.missed_a_point() ? 1 : 0;
     failed_servers += result.failed_server.empty() ? 0 : 1;
     for (std::size_t i = 0; i < kClasses; ++i) counts[i] += result.verdict.counts[i];
   }
@@ -40,8 +46,9 @@ std::string padded(std::string text, std::size_t width) {
 
 // Over all rounds: what had to be seen, was seen in some of them.
 bool fits(const Scenario& cell, const Row& row) {
-  if (row.runs == 0) return true;
-  bool fine = row.stuck_processes == 0 && row.failed_servers == 0;
+  if (!row.failed.empty()) return false;
+  if (row.runs == 0) return true;  // Told below the table.
+  bool fine = row.stuck_processes == 0 && row.failed_servers == 0 && row.missed_points == 0;
   for (std::size_t i = 0; i < kClasses; ++i) fine &= as_expected(cell.expect[i], row.counts[i]);
   return fine;
 }
@@ -56,7 +63,21 @@ std::string violations_of(const Scenario& cell, const Row& row) {
   }
   if (row.stuck_processes > 0) text += " hanging clients " + std::to_string(row.stuck_processes);
   if (row.failed_servers > 0) text += " failed servers " + std::to_string(row.failed_servers);
+  if (row.missed_points > 0) text += " points nobody passed";
+  if (!row.failed.empty()) return text + (text.empty() ? "" : ", ") + "failed: " + row.failed;
+  if (row.runs == 0) return "not run";
   return text.empty() ? "none" : text;
+}
+
+// Of one round; a run needs some time for itself.
+std::string length_of(const std::vector<Scenario>& cells) {
+  milliseconds length{0};
+  for (const Scenario& cell : cells) length += cell.duration + 500ms;
+  return cli::format_duration(std::chrono::ceil<std::chrono::seconds>(length));
+}
+
+bool must_show_something(const Scenario& cell) {
+  return std::find(cell.expect.begin(), cell.expect.end(), Expected::kMust) != cell.expect.end();
 }
 
 int print_table(const std::vector<Scenario>& cells, const std::vector<Row>& rows) {
@@ -72,8 +93,17 @@ int print_table(const std::vector<Scenario>& cells, const std::vector<Row>& rows
               << padded(std::to_string(rows[i].faults), 8) << violations_of(cells[i], rows[i])
               << (ok ? "" : "   NOT OK") << "\n";
   }
+  const auto failed =
+      std::count_if(rows.begin(), rows.end(), [](const Row& row) { return !row.failed.empty(); });
+  const auto left = std::count_if(
+      rows.begin(), rows.end(), [](const Row& row) { return row.runs == 0 && row.failed.empty(); });
+  if (left > 0) {
+    std::cout << "not run: " << left << " of " << cells.size() << " cells (a round takes "
+              << length_of(cells) << ")\n";
+  }
   std::cout.flush();
-  return fine ? kAsExpected : kNotAsExpected;
+  if (failed > 0 || !std::cout) return kOwnFailure;
+  return fine && left == 0 ? kAsExpected : kNotAsExpected;
 }
 
 struct MatrixOrders {
@@ -124,22 +154,34 @@ Result<Scenario> store_of(const MatrixOrders& orders) {
 int run_rounds(const std::vector<Scenario>& cells, const MatrixOrders& orders) {
   const std::string out = orders.out.value_or("");
   const std::int64_t until_ns =
-      now_ns() + static_cast<std::int64_t>(orders.minutes.value_or(5)) * 60'000'000'000;
+      now_ns() + static_cast<std::int64_t>(orders.minutes.value_or(0)) * 60'000'000'000;
   std::vector<Row> rows(cells.size());
-  for (std::uint64_t round = 0; !orders.rounds || round < *orders.rounds; ++round) {
+  bool kept = true;
+  const auto finish = [&] {
+    const int status = print_table(cells, rows);
+    return status == kAsExpected && !kept ? kOwnFailure : status;
+  };
+  const std::uint64_t rounds = orders.rounds.value_or(orders.minutes ? UINT64_MAX : 1);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (!orders.rounds && now_ns() >= until_ns) return print_table(cells, rows);
+      if (orders.minutes && now_ns() >= until_ns) return finish();
       Scenario cell = cells[i];
       cell.seed += round;
       try {
-        rows[i].add(run_and_tell(cell, orders.quiet, out));
+        const Told told = run_and_tell(cell, orders.quiet, out);
+        rows[i].add(told.result);
+        kept &= told.kept;
       } catch (const Interrupted&) {
         print_table(cells, rows);
         throw;
+      } catch (const std::exception& error) {
+        const std::string why = error.what();
+        complain(cell.name + ": " + why);
+        rows[i].failed = cli::shortened(why.substr(0, why.find('\n')), 100);
       }
     }
   }
-  return print_table(cells, rows);
+  return finish();
 }
 
 }  // namespace
@@ -160,13 +202,20 @@ int matrix_command(const Arguments& arguments) {
   }
   if (orders.list) {
     for (const Scenario& cell : cells) std::cout << cell.name << "\n";
-    return kAsExpected;
+    std::cout.flush();
+    std::cerr << "a round takes " << length_of(cells) << std::endl;
+    return std::cout ? kAsExpected : kOwnFailure;
   }
   if (const auto usable = try_store(cells.front()); !usable) {
     return unusable_store("matrix", usable.error());
   }
   if (const auto usable = try_folder(orders.out); !usable) {
     return bad_input("matrix", usable.error().message());
+  }
+  // Where the time is short, what has to be seen is looked for.
+  std::stable_partition(cells.begin(), cells.end(), must_show_something);
+  if (!orders.quiet) {
+    std::cerr << cells.size() << " cells, a round takes " << length_of(cells) << std::endl;
   }
   return run_rounds(cells, orders);
 }

@@ -98,6 +98,49 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("history: lab-found/calm-1\n", said)
         self.assertIn("timeline.svg", os.listdir(os.path.join(self.folder.name, "lab-found/calm-1")))
 
+    def test_what_was_kept_is_not_overwritten(self):
+        path = self.file(CALM)
+        out = os.path.join(self.folder.name, "out")
+        runs = [subprocess.Popen([PROGRAM, "run", "-q", "--out", out, path],
+                                 stdout=subprocess.DEVNULL) for _ in range(3)]
+        for run in runs:
+            self.assertEqual(run.wait(timeout=60), 0)
+        self.assertEqual(sorted(os.listdir(out)), ["calm-1", "calm-1-2", "calm-1-3"])
+        for kept in os.listdir(out):
+            self.assertEqual(call("check", os.path.join(out, kept, "history.txt"))[0], 0)
+
+    def test_a_verdict_is_told_where_it_cannot_be_kept(self):
+        path = self.file(CALM + "[expect]\nV1 = \"must\"\n")
+        self.file("", "lab-found")
+        status, said, told = call("run", "-q", path, cwd=self.folder.name)
+        self.assertEqual(status, 1)
+        self.assertIn("V1: had to be seen, and was not", said)
+        self.assertIn("calm could not be kept: ", told)
+
+    def test_what_cannot_be_told_is_no_success(self):
+        with open("/dev/full", "wb") as full:
+            for arguments in (["run", "-q", self.file(CALM)], ["exhibits", "--list"],
+                              ["matrix", "--store", "memory", "--list"]):
+                done = subprocess.run([PROGRAM, *arguments], stdout=full, timeout=60, check=False)
+                self.assertEqual(done.returncode, 125, arguments)
+
+    @unittest.skipUnless(shutil.which("redis-server"), "SKIPPED: no redis-server")
+    def test_exhibits_without_an_output_end_as_a_failure(self):
+        done = subprocess.run(["sh", "-c", 'exec "$0" exhibits thread-id >&-', PROGRAM], timeout=60,
+                              stderr=subprocess.DEVNULL, check=False)
+        self.assertEqual(done.returncode, 125)
+
+    @unittest.skipUnless(shutil.which("redis-server"), "SKIPPED: no redis-server")
+    def test_an_exhibit_that_was_not_finished_is_not_judged(self):
+        if call("exhibits", "--list")[0] != 0:
+            self.skipTest("SKIPPED: built without the exhibits")
+        show = subprocess.Popen([PROGRAM, "exhibits"], stdout=subprocess.PIPE, text=True)
+        rows = [show.stdout.readline(), show.stdout.readline()]
+        show.send_signal(signal.SIGTERM)
+        rows += show.communicate(timeout=60)[0].splitlines()
+        self.assertEqual(show.returncode, 128 + signal.SIGTERM, rows)
+        self.assertNotRegex("\n".join(rows), "MISSED|HOLDFAST")
+
     def test_check_finds_what_is_wrong_in_a_history(self):
         grant = ("{0}00 acquire invoke p={1} call=1 ttl=1000000\n"
                  "{0}50 acquire return p={1} call=1 ttl=1000000 outcome=granted id={1:032x} "
@@ -249,9 +292,13 @@ class ProgramTest(unittest.TestCase):
 
     def test_what_a_topology_needs_and_is_not_there_is_told(self):
         path = self.topology(of_the_guide().replace("redis-server", "rediss-server"))
-        status, _, told = call("matrix", "-q", "--topology", path, "--rounds", "1")
+        status, said, told = call("matrix", "-q", "--topology", path, "--rounds", "1")
         self.assertEqual(status, 125)
-        self.assertIn("rediss-server of the topology 'my-redis' is not installed", told)
+        missing = "rediss-server of the topology 'my-redis' is not installed"
+        self.assertIn(missing, told)
+        # A cell that fails is a row, and the others are run.
+        self.assertRegex(said, "my-redis-calm .* failed: " + missing)
+        self.assertRegex(said, "my-redis-wiped .* failed: " + missing)
 
     def test_help_has_a_page_for_every_command(self):
         for command in ("run", "matrix", "check", "exhibits"):
@@ -272,6 +319,16 @@ class ProgramTest(unittest.TestCase):
         status, _, complaint = call("exhibits", "get-then-dell")
         self.assertEqual(status, 2)
         self.assertIn("there is no exhibit 'get-then-dell'", complaint)
+
+    def test_the_matrix_tells_what_it_did_not_run(self):
+        matrix = subprocess.Popen([PROGRAM, "matrix", "--store", "memory"], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertRegex(matrix.stderr.readline(), r"5 cells, a round takes 1m\d\ds")
+        matrix.send_signal(signal.SIGTERM)
+        said, _ = matrix.communicate(timeout=60)
+        self.assertEqual(matrix.returncode, 128 + signal.SIGTERM)
+        self.assertRegex(said, r"memory-kill +0 .* not run")
+        self.assertRegex(said, r"not run: 5 of 5 cells \(a round takes 1m\d\ds\)")
 
     def test_a_signal_ends_a_run_and_leaves_nothing_behind(self):
         long = self.file(CALM.replace("1500ms", "60s"))

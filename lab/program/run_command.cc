@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iostream>
 
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
@@ -70,11 +71,15 @@ int run_command(const Arguments& arguments) {
     return bad_input("run", usable.error().message());
   }
   bool fine = true;
+  bool kept = true;
   for (const Scenario& scenario : scenarios) {
-    const RunResult result = run_and_tell(scenario, orders.quiet, orders.out.value_or(""));
-    fine &= result.as_expected();
+    const Told told = run_and_tell(scenario, orders.quiet, orders.out.value_or(""));
+    fine &= told.result.as_expected();
+    kept &= told.kept;
   }
-  return fine ? kAsExpected : kNotAsExpected;
+  if (!std::cout) return kOwnFailure;
+  if (!fine) return kNotAsExpected;
+  return kept ? kAsExpected : kOwnFailure;
 }
 
 }  // namespace holdfast::lab

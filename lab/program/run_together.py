@@ -5,8 +5,10 @@ HOLDFAST_REQUIRE_REDIS is set).
 Usage: run_together.py PROGRAM OUT SCENARIO=DURATION...
 """
 
+import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -16,6 +18,12 @@ SKIPPED = 77
 
 
 def main(program, out, *wanted):
+    # What earlier calls kept would stay for ever beside what this one keeps.
+    for scenario in wanted:
+        with open(scenario.partition("=")[0], encoding="utf-8") as file:
+            name = re.search(r'^name *= *"([\w.-]+)"', file.read(), re.MULTILINE)[1]
+        for old in glob.glob(os.path.join(glob.escape(out), name + "-[0-9]*")):
+            shutil.rmtree(old)
     runs = []
     for scenario, _, duration in (each.partition("=") for each in wanted):
         command = [program, "run", "--quiet", "--duration", duration, "--out", out, scenario]

@@ -105,10 +105,23 @@ Result<void> try_folder(const std::optional<std::string>& out) {
                                            ": nothing can be kept there: " + problem.message());
 }
 
+namespace {
+
+// `name`, or where there is one already (the only history of a violation, perhaps) name-2 ...
+std::string new_folder(const std::string& out, const std::string& name) {
+  std::filesystem::create_directories(out);
+  std::string folder = out + "/" + name;
+  for (int number = 2; !std::filesystem::create_directory(folder); ++number) {
+    folder = out + "/" + name + "-" + std::to_string(number);
+  }
+  return folder;
+}
+
+}  // namespace
+
 std::string keep(const RunResult& result, const std::string& out) {
   const Scenario& scenario = result.scenario;
-  std::string folder = out + "/" + scenario.name + "-" + std::to_string(scenario.seed);
-  std::filesystem::create_directories(folder);
+  const std::string folder = new_folder(out, scenario.name + "-" + std::to_string(scenario.seed));
   Scenario shown = scenario;
   if (cli::holds_secret(shown.store.url)) shown.store.url = cli::without_secret(shown.store.url);
   save_scenario(shown, folder);
@@ -155,7 +168,7 @@ void tell(const RunResult& result) {
   std::cout.flush();
 }
 
-RunResult run_and_tell(const Scenario& scenario, bool quiet, const std::string& out) {
+Told run_and_tell(const Scenario& scenario, bool quiet, const std::string& out) {
   ProgressLine line(!quiet, scenario.name);
   RunResult result =
       run(scenario, {own_path(), [&](const Progress& progress) { line.show(progress); },
@@ -163,10 +176,18 @@ RunResult run_and_tell(const Scenario& scenario, bool quiet, const std::string& 
   line.clear();
   // What nobody expected is not to be lost.
   const std::string where = out.empty() && !result.as_expected() ? "lab-found" : out;
-  const std::string kept = where.empty() ? "" : keep(result, where);
   tell(result);
-  if (!result.as_expected()) std::cout << "  report, timeline and history: " << kept << std::endl;
-  return result;
+  if (where.empty()) return {std::move(result), true};
+  try {
+    const std::string folder = keep(result, where);
+    if (!result.as_expected()) {
+      std::cout << "  report, timeline and history: " << folder << std::endl;
+    }
+  } catch (const std::exception& error) {
+    complain(scenario.name + " could not be kept: " + error.what());
+    return {std::move(result), false};
+  }
+  return {std::move(result), true};
 }
 
 }  // namespace holdfast::lab

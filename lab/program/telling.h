@@ -35,12 +35,17 @@ Result<void> try_store(const Scenario& scenario);
 // Whether runs can be kept there, before there is one to lose. None named: they can.
 Result<void> try_folder(const std::optional<std::string>& out);
 
-// The scenario and the report, in a folder of the run's own inside `out`: its path. A password in
-// the store's URL is left out. Throws.
+// The scenario and the report, in a new folder of the run's own inside `out`: its path. A password
+// in the store's URL is left out. Throws.
 std::string keep(const RunResult& result, const std::string& out);
 
+struct Told {
+  RunResult result;
+  bool kept = true;  // Or nothing was to be kept.
+};
+
 // Runs it, with progress unless `quiet`, tells of it, and keeps it: in `out`, or if that is empty
-// in ./lab-found when it was not as expected.
-RunResult run_and_tell(const Scenario& scenario, bool quiet, const std::string& out);
+// in ./lab-found when it was not as expected. What cannot be kept is complained of.
+Told run_and_tell(const Scenario& scenario, bool quiet, const std::string& out);
 
 }  // namespace holdfast::lab

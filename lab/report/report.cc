@@ -1,6 +1,7 @@
 // report.json, and the folder that all forms go to.
 #include "lab/report/report.h"
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <ostream>
@@ -49,11 +50,16 @@ Json violation_of(const JudgedRun& run, const Violation& violation) {
 }
 
 Result<void> write_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  // Whole or not at all: half a history looks like one.
+  const std::string torn = path + ".part";
+  std::ofstream out(torn, std::ios::binary | std::ios::trunc);
   if (out) write(out);
   out.close();
-  if (!out) return Error{Errc::kUnavailable, "cannot write '" + path + "'"};
-  return {};
+  std::error_code problem;
+  if (out) std::filesystem::rename(torn, path, problem);
+  if (out && !problem) return {};
+  std::filesystem::remove(torn, problem);
+  return Error{Errc::kUnavailable, "cannot write '" + path + "'"};
 }
 
 }  // namespace

@@ -267,6 +267,11 @@ TEST_F(ReportTest, TheFolderHoldsAllFormsAndTheHistoryThatWasJudged) {
   for (const char* name : {"report.md", "report.json", "timeline.svg"}) {
     EXPECT_GT(std::filesystem::file_size(folder + "/" + name), 100u) << name;
   }
+  // Half a history would look like one.
+  std::filesystem::remove(folder + "/history.txt");
+  std::filesystem::create_directories(folder + "/history.txt/in-the-way");
+  EXPECT_FALSE(write_report(folder, {facts_, history, verdict}).has_value());
+  EXPECT_FALSE(std::filesystem::exists(folder + "/history.txt.part"));
   place.reset();
   const Result<void> nowhere = write_report(folder, run_);
   ASSERT_FALSE(nowhere.has_value());

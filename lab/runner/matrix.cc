@@ -15,7 +15,9 @@ using Nemeses = std::vector<NemesisSpec>;
 // Some of everything: short holds, readers, permits, several locks, careless writers, leaders.
 std::vector<WorkloadSpec> mixed(bool one_process) {
   const std::int64_t owners = one_process ? 3 : 1;
-  return {{.kind = "contend", .owners = owners, .locks = 2, .cancels_percent = 30},
+  // Two of one process share a session: they may be told of each other's grants.
+  const std::int64_t several = one_process ? 3 : 2;
+  return {{.kind = "contend", .owners = several, .locks = 2, .cancels_percent = 30},
           {.kind = "contend", .owners = owners, .locks = 1, .hold = 1ms, .think = 1ms},
           {.kind = "long-hold", .owners = owners, .locks = owners == 1 ? 3 : 2, .hold = 600ms},
           {.kind = "readers-writers", .owners = owners, .locks = 1},

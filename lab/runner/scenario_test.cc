@@ -203,6 +203,18 @@ Scenario cell_named(const std::vector<Scenario>& cells, const std::string& name)
   return found.at(0);
 }
 
+TEST(MatrixTest, TwoThreadsOfOneClientContendInEveryMixedCell) {
+  for (const std::string store : {"memory", "sqlite", "redis"}) {
+    for (const Scenario& cell : cells_of(store, 1)) {
+      const bool several =
+          std::any_of(cell.workloads.begin(), cell.workloads.end(), [](const WorkloadSpec& work) {
+            return work.owners > 1 && (work.kind == "contend" || work.kind == "long-hold");
+          });
+      EXPECT_TRUE(several) << cell.name;
+    }
+  }
+}
+
 TEST(MatrixTest, HasCellsOfEverySizeAndATopologysOwnInThePlaceOfOthers) {
   const std::vector<Scenario> cells = matrix_cells(on_a_cluster());
   EXPECT_EQ(nodes_of(cell_named(cells, "x-restart")), 1);
