@@ -56,15 +56,17 @@ std::string own_path() {
   return name.empty() || name.ends_with(" (deleted)") ? "/proc/self/exe" : name;
 }
 
-// worker FOLDER NUMBER SLOT UNTIL PREFIX, with the URLs in the environment.
+// worker FOLDER NUMBER SLOT BEGIN UNTIL RECORDED PREFIX, with the URLs in the environment.
 int worker_command(const Arguments& arguments) {
-  if (arguments.size() != 5) return bad_input("", "worker: only a run starts it");
+  if (arguments.size() != 7) return bad_input("", "worker: only a run starts it");
   WorkerOrders orders;
   orders.folder = arguments[0];
   orders.process = static_cast<std::uint32_t>(std::stoul(arguments[1]));
   orders.slot = static_cast<std::uint32_t>(std::stoul(arguments[2]));
-  orders.until_ns = std::stoll(arguments[3]);
-  orders.prefix = arguments[4];
+  orders.begin_ns = std::stoll(arguments[3]);
+  orders.until_ns = std::stoll(arguments[4]);
+  orders.recorded = std::stoull(arguments[5]);
+  orders.prefix = arguments[6];
   const char* urls = std::getenv("HOLDFAST_LAB_URLS");
   std::istringstream lines(urls == nullptr ? "" : urls);
   for (std::string line; std::getline(lines, line);) orders.urls.push_back(line);

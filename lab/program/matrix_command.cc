@@ -166,7 +166,8 @@ int run_rounds(const std::vector<Scenario>& cells, const MatrixOrders& orders) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (orders.minutes && now_ns() >= until_ns) return finish();
       Scenario cell = cells[i];
-      cell.seed += round;
+      // As large as one in a file may be.
+      cell.seed = (cell.seed + round) % (1ULL << 63U);
       try {
         const Told told = run_and_tell(cell, orders.quiet, out);
         rows[i].add(told.result);

@@ -30,6 +30,9 @@ Result<Scenario> prepared(const std::string& path, const RunOrders& orders) {
                                              cli::format_duration(scenario->calm));
   }
   scenario->duration = orders.duration.value_or(scenario->duration);
+  if (const Result<void> fine = check_again(*scenario); !fine) {
+    return Error(Errc::kInvalidArgument, path + ": " + fine.error().message());
+  }
   if (const auto wrong = never_strikes(*scenario)) {
     return Error(Errc::kInvalidArgument, path + ": " + *wrong);
   }

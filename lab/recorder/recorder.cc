@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -68,6 +69,32 @@ Recorder& Recorder::operator=(Recorder&& other) noexcept {
 
 Recorder::~Recorder() {
   if (memory_ != nullptr) ::munmap(memory_, size_);
+}
+
+std::uint64_t trim_region(const std::string& folder, std::uint32_t process) {
+  const std::string path = folder + "/" + std::to_string(process) + ".events";
+  const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return 0;
+  void* memory = ::mmap(nullptr, kRegionHeaderSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  std::uint64_t recorded = 0;
+  struct stat info {};
+  const bool whole = memory != MAP_FAILED && ::fstat(fd, &info) == 0 &&
+                     static_cast<std::size_t>(info.st_size) >= kRegionHeaderSize;
+  if (whole) {
+    auto& header = *static_cast<RegionHeader*>(memory);
+    recorded = header.reserved.load(std::memory_order_acquire);
+    const std::size_t used = kRegionHeaderSize + recorded * sizeof(RegionSlot);
+    // One that has overflowed keeps its capacity, by which that is seen.
+    if (header.magic == kRegionMagic && recorded < header.capacity) {
+      if (::ftruncate(fd, static_cast<off_t>(used)) == 0) header.capacity = recorded;
+    } else if (header.magic == 0 && recorded == 0) {
+      // It died in create(), and the rest of the file was reserved.
+      [[maybe_unused]] const int kept = ::ftruncate(fd, 0);
+    }
+  }
+  if (memory != MAP_FAILED) ::munmap(memory, kRegionHeaderSize);
+  ::close(fd);
+  return recorded;
 }
 
 RegionHeader& Recorder::header() const { return *static_cast<RegionHeader*>(memory_); }

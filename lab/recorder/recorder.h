@@ -53,4 +53,8 @@ class Recorder {
   std::atomic<std::uint64_t> calls_{0};
 };
 
+// Gives back what a process that is dead has reserved and not used. How many events it had
+// recorded; 0 where there is nothing of it.
+std::uint64_t trim_region(const std::string& folder, std::uint32_t process);
+
 }  // namespace holdfast::lab

@@ -169,6 +169,26 @@ TEST_F(RecorderTest, ForeignAndCutFilesAreRefused) {
   EXPECT_EQ(collect(folder_ + "/absent").error().code(), Errc::kUnavailable);
 }
 
+TEST_F(RecorderTest, WhatADeadProcessDidNotUseIsGivenBack) {
+  {
+    Recorder first = recorder(1, 100'000);
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(first.record(Event{}));
+    Recorder full = recorder(2, 1);
+    for (int i = 0; i < 2; ++i) full.record(Event{});
+    const Recorder none = recorder(3, 100'000);
+  }
+  EXPECT_EQ(trim_region(folder_, 1), 3U);
+  EXPECT_EQ(trim_region(folder_, 3), 0U);
+  EXPECT_EQ(trim_region(folder_, 4), 0U);
+  EXPECT_LT(std::filesystem::file_size(folder_ + "/1.events"), 10'000U);
+  EXPECT_LT(std::filesystem::file_size(folder_ + "/3.events"), 10'000U);
+  // A hole is a hole all the same.
+  trim_region(folder_, 2);
+  EXPECT_EQ(collect(folder_).error().code(), Errc::kQueueFull);
+  std::filesystem::remove(folder_ + "/2.events");
+  EXPECT_EQ(collect(folder_).value().events.size(), 3U);
+}
+
 TEST_F(RecorderTest, AProcessNumberIsNotUsedTwice) {
   const Recorder first = recorder(1, 10);
   EXPECT_EQ(Recorder::create(folder_, 1, 10).error().code(), Errc::kInvalidArgument);

@@ -24,6 +24,7 @@ std::string joined(const std::vector<std::string>& lines) {
 Crew::Crew(const Scenario& scenario, const Rig& rig, Recorder& recorder, CrewOrders orders)
     : scenario_(scenario), rig_(rig), recorder_(recorder), orders_(std::move(orders)) {
   members_.resize(static_cast<std::size_t>(scenario.clients.processes) + 1);
+  recorded_.resize(members_.size());
 }
 
 std::string Crew::log_of(std::uint32_t number) const {
@@ -44,9 +45,14 @@ void Crew::start(std::uint32_t slot) {
   }
   member.number = ++last_number_;
   support::Command command;
-  command.arguments = {orders_.program,      "worker",
-                       orders_.folder,       std::to_string(member.number),
-                       std::to_string(slot), std::to_string(orders_.until_ns),
+  command.arguments = {orders_.program,
+                       "worker",
+                       orders_.folder,
+                       std::to_string(member.number),
+                       std::to_string(slot),
+                       std::to_string(orders_.begin_ns),
+                       std::to_string(orders_.until_ns),
+                       std::to_string(recorded_[slot]),
                        orders_.prefix};
   command.environment = rig_.client_environment();
   // Not among the arguments, which everybody may read: a URL may hold a password.
@@ -65,6 +71,11 @@ void Crew::kill(std::uint32_t slot) {
   death.at_ns = now_ns();
   recorder_.record_as_stamped(death);
   member.process->kill9();
+  give_back_memory(slot);
+}
+
+void Crew::give_back_memory(std::uint32_t slot) {
+  recorded_[slot] += trim_region(orders_.folder, members_[slot].number);
 }
 
 void Crew::pause(std::uint32_t slot) {
@@ -97,6 +108,7 @@ void Crew::look_at(std::uint32_t slot) {
   }
   if (status == -SIGKILL && dies_at_points) {
     member.back_at_ns = now_ns() + kBackAfter;
+    give_back_memory(slot);
     ++died_at_points_;
     return;
   }

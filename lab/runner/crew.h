@@ -25,6 +25,7 @@ struct CrewOrders {
   std::string program;  // holdfast-lab itself.
   std::string folder;
   std::string prefix;
+  std::int64_t begin_ns = 0;
   std::int64_t until_ns = 0;
 };
 
@@ -58,12 +59,14 @@ class Crew {
 
   std::string log_of(std::uint32_t number) const;
   void look_at(std::uint32_t slot);
+  void give_back_memory(std::uint32_t slot);
 
   const Scenario& scenario_;
   const Rig& rig_;
   Recorder& recorder_;
   const CrewOrders orders_;
   std::vector<Member> members_;
+  std::vector<std::uint64_t> recorded_;  // By slot: by those that are dead.
   std::uint32_t last_number_ = 0;
   std::size_t died_at_points_ = 0;
 };

@@ -83,7 +83,8 @@ class Run {
       const StallWatch stalls(recorder_);
       const std::int64_t begin = now_ns();
       const std::int64_t until = begin + std::chrono::nanoseconds(scenario_.duration).count();
-      Crew crew(scenario_, rig, recorder_, {options_.program, folder_.path(), prefix_, until});
+      Crew crew(scenario_, rig, recorder_,
+                {options_.program, folder_.path(), prefix_, begin, until});
       for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
         crew.start(static_cast<std::uint32_t>(slot));
       }

@@ -116,6 +116,42 @@ TEST(ScenarioTest, WhatDoesNotFitTogetherIsRefused) {
   }
 }
 
+TEST(ScenarioTest, AKeyOfAThousandPartsIsRefusedBeforeItIsParsed) {
+  std::string key = "a";
+  for (int i = 0; i < 200'000; ++i) key += ".a";
+  EXPECT_EQ(complaint_of(key + "=1"), "x.toml: a key with too many parts");
+  EXPECT_EQ(complaint_of("[" + key + "]"), "x.toml: a key with too many parts");
+  const std::string many_values(400'000, '[');
+  EXPECT_NE(complaint_of("a=" + many_values).find("not TOML"), std::string::npos);
+}
+
+TEST(ScenarioTest, ADayOfStrikesEveryMomentIsRefused) {
+  const std::string day = "duration = \"24h\"\n" + kOnMemory + kWork;
+  const std::string often = "[[nemesis]]\nkind = \"kill\"\nevery = \"10ms\"\n";
+  EXPECT_NE(complaint_of(day + often).find("the nemeses would strike 8639301 times"),
+            std::string::npos)
+      << complaint_of(day + often);
+  EXPECT_EQ(complaint_of(day + often + "times = 1000\n"), "it was taken");
+}
+
+TEST(ScenarioTest, WhoHasNoStoreToUseIsToldSo) {
+  const auto with = [](const std::string& store, int processes) {
+    return complaint_of("name = \"a\"\n[store]\n" + store +
+                        "\n[clients]\nprocesses = " + std::to_string(processes) + "\n" + kWork);
+  };
+  EXPECT_NE(with("kind = \"none\"", 1).find("brings its own"), std::string::npos);
+  const std::string memory = "kind = \"url\"\nurl = \"memory:\"";
+  EXPECT_NE(with(memory, 2).find("every process has a store of its own"), std::string::npos);
+  EXPECT_EQ(with(memory, 1), "it was taken");
+}
+
+TEST(ScenarioTest, WhatIsChangedSinceMustFitToo) {
+  Scenario cell = cells_of("memory", 1).front();
+  EXPECT_TRUE(check_again(cell));
+  cell.duration = 25h;
+  EXPECT_EQ(check_again(cell).error().message(), "duration must be from 100ms to 1d00h");
+}
+
 TEST(ScenarioTest, AFaultHitsSomebodyWhoIsThere) {
   const auto with = [](const std::string& target) {
     return complaint_of(kOnMemory + kWork + "[[nemesis]]\nkind = \"pause\"\ntarget = \"" + target +
@@ -254,6 +290,10 @@ TEST(PaceTest, ReservesWhatALongRunMayUseAndNoMore) {
     const Pace day = Pace::of(cell, 0, 86'400 * kSecond);
     EXPECT_LT(brief.room, day.room) << cell.name;
     EXPECT_LT(day.room, 700'000U) << cell.name;
+    // Who takes the place of one that was killed goes on where that was.
+    EXPECT_LE(day.after(500'000).capacity() + 450'000, day.capacity()) << cell.name;
+    EXPECT_TRUE(day.after(500'000).is_ahead(0, 43'200 * kSecond)) << cell.name;
+    EXPECT_GT(day.after(800'000).capacity(), 1000U) << cell.name;
     EXPECT_FALSE(brief.is_ahead(brief.room / 11, 0));
     EXPECT_TRUE(brief.is_ahead(brief.room / 9, 0));
     EXPECT_TRUE(brief.is_ahead(brief.room * 10 / 11, 14 * kSecond));

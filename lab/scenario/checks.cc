@@ -9,6 +9,7 @@
 
 #include "lab/scenario/fields.h"
 #include "lab/scenario/placeholders.h"
+#include "lab/scenario/topology_files.h"
 #include "lab/scenario/words.h"
 
 namespace holdfast::lab {
@@ -127,6 +128,23 @@ void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const To
            std::to_string(most));
 }
 
+// All that is done to a run is planned, and marked, beforehand.
+void check_strikes(const Scenario& scenario, const Complain& complain) {
+  constexpr std::int64_t kMost = 200'000;
+  std::int64_t strikes = 0;
+  for (const NemesisSpec& nemesis : scenario.nemeses) {
+    if (!nemesis.at.empty()) continue;
+    std::int64_t times =
+        (scenario.duration - scenario.calm) / std::max<milliseconds>(nemesis.every, 1ms) + 1;
+    if (nemesis.times > 0) times = std::min(times, nemesis.times);
+    strikes += times * (nemesis.target == "all" ? scenario.clients.processes : 1);
+  }
+  if (strikes <= kMost) return;
+  complain("the nemeses would strike " + std::to_string(strikes) +
+           " times, and a run has at most " + std::to_string(kMost) +
+           " of that: say a longer every, times, or a shorter duration");
+}
+
 void check_on(const Scenario& scenario, const Topology* topology, const Complain& complain) {
   check_store(scenario, topology, complain);
   if (topology != nullptr && topology->one_process && scenario.clients.processes != 1) {
@@ -135,6 +153,7 @@ void check_on(const Scenario& scenario, const Topology* topology, const Complain
   }
   if (scenario.clients.subject.empty()) complain("subject in [clients] is empty");
   if (scenario.calm >= scenario.duration) complain("calm must be shorter than duration");
+  check_strikes(scenario, complain);
   for (const WorkloadSpec& work : scenario.workloads) {
     if ((work.kind == "nested" || work.kind == "multi") && work.depth > work.locks) {
       complain("depth in [[workload]] must not be more than its locks");
@@ -203,6 +222,16 @@ void check_scenario(const Scenario& scenario, const Complain& complain) {
   check_name(scenario.name, complain);
   if (scenario.workloads.empty()) complain("there is no [[workload]]: say what the clients do");
   check_on(scenario, scenario.topology.get(), complain);
+  const StoreSpec& store = scenario.store;
+  if (store.kind == "none" && scenario.clients.subject == ClientSpec{}.subject) {
+    complain("kind = \"none\" in [store] is for a subject that brings its own, which " +
+             cli::in_quotes(scenario.clients.subject) + " does not");
+  }
+  if (store.kind != "url") return;
+  const TopologyPointer like = shipped_topology(store.url.substr(0, store.url.find(':')));
+  if (like == nullptr || !like->one_process || scenario.clients.processes == 1) return;
+  complain("every process has a store of its own at " + cli::in_quotes(like->name + ":") +
+           ": processes = 1 in [clients], and owners in [[workload]]");
 }
 
 void check_topology(const Topology& topology, const Complain& complain) {

@@ -89,13 +89,15 @@ void fields(Visitor& visit, NemesisSpec& nemesis) {
   visit("one_in", nemesis.one_in, Range{1, 1'000'000});
 }
 
+inline constexpr Span kDurations{100ms, 24h};
+
 // The keys outside of any table.
 template <typename Visitor>
 void fields(Visitor& visit, Scenario& scenario) {
   visit("name", scenario.name, Any{});
   visit("about", scenario.about, Any{});
   visit("seed", scenario.seed, Any{});
-  visit("duration", scenario.duration, Span{100ms, 24h});
+  visit("duration", scenario.duration, kDurations);
   visit("calm", scenario.calm, Span{});
 }
 
@@ -150,7 +152,7 @@ template <typename Visitor>
 void fields(Visitor& visit, Cell& cell) {
   visit("name", cell.what.name, Any{});
   visit("about", cell.what.about, Any{});
-  visit("duration", cell.what.duration, Span{100ms, 24h});
+  visit("duration", cell.what.duration, kDurations);
   visit("calm", cell.what.calm, Span{});
   visit("work", cell.work, OneOf{"mixed believers keepers"});
 }

@@ -24,6 +24,9 @@ Result<Scenario> read_scenario(const std::string& text, const std::string& file,
                                const OpenTopology& open = read_topology_file);
 Result<Scenario> read_scenario_file(const std::string& path);
 
+// What a file must not say must not be said otherwise either: for one that was changed since.
+Result<void> check_again(const Scenario& scenario);
+
 void write_scenario(const Scenario& scenario, std::ostream& out);
 
 // scenario.toml in `folder`, which needs no other file: with a topology of the user's own it is

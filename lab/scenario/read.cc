@@ -83,6 +83,9 @@ Result<toml::table> parse_toml(const std::string& text, const std::string& file)
   if (text.size() > kLongestFile) {
     return Error(Errc::kInvalidArgument, file + ": longer than such a file can be (1 MiB)");
   }
+  if (cli::has_endless_key(text)) {
+    return Error(Errc::kInvalidArgument, file + ": a key with too many parts");
+  }
   try {
     return toml::table(toml::parse(text, file));
   } catch (const toml::parse_error& error) {
@@ -128,6 +131,20 @@ Result<Scenario> read_scenario(const std::string& text, const std::string& file,
   check_scenario(scenario, [&](const std::string& what) { complaints.add(*root, what); });
   if (complaints.first()) return *complaints.first();
   return scenario;
+}
+
+Result<void> check_again(const Scenario& scenario) {
+  const milliseconds duration = scenario.duration;
+  std::optional<std::string> wrong;
+  if (duration < kDurations.least || duration > kDurations.most) {
+    wrong = "duration must be from " + cli::format_duration(kDurations.least) + " to " +
+            cli::format_duration(kDurations.most);
+  }
+  check_scenario(scenario, [&](const std::string& what) {
+    if (!wrong) wrong = what;
+  });
+  if (wrong) return Error(Errc::kInvalidArgument, *wrong);
+  return {};
 }
 
 Result<Scenario> read_scenario_file(const std::string& path) {

@@ -112,8 +112,8 @@ void run_worker(const WorkerOrders& orders, const std::vector<SubjectKind>& subj
     return each.name == scenario.clients.subject;
   });
   if (kind == subjects.end()) throw std::runtime_error("no such subject");
-  const Pace pace = Pace::of(scenario, now_ns(), orders.until_ns);
-  Recorder recorder = taken(Recorder::create(orders.folder, orders.process, pace.room));
+  const Pace pace = Pace::of(scenario, orders.begin_ns, orders.until_ns).after(orders.recorded);
+  Recorder recorder = taken(Recorder::create(orders.folder, orders.process, pace.capacity()));
   Resource resource = taken(Resource::open(resource_file(orders.folder)));
   Dice dice(scenario.seed * 1'000'003 + orders.process);
   Points points(scenario, recorder, dice.draw(), orders.slot);

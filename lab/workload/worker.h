@@ -14,8 +14,10 @@ struct WorkerOrders {
   std::string folder;         // Of the run.
   std::uint32_t process = 0;  // Its number.
   std::uint32_t slot = 0;     // Which client it is: 1, 2, ...
+  std::int64_t begin_ns = 0;  // Of the run.
   std::int64_t until_ns = 0;
-  std::string prefix;  // Of the lock names.
+  std::uint64_t recorded = 0;  // By those whose place it takes.
+  std::string prefix;          // Of the lock names.
   std::vector<std::string> urls;
 };
 

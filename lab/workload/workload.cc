@@ -158,22 +158,32 @@ class Worker {
 Pace Pace::of(const Scenario& scenario, std::int64_t begin_ns, std::int64_t until_ns) {
   constexpr std::uint64_t kPerSecond = 24'000;  // Of all clients.
   constexpr std::uint64_t kMost = 600'000;      // A hundred megabytes.
+  constexpr std::uint64_t kMostOfAll = 2'400'000;
   const auto ms =
       static_cast<std::uint64_t>(std::max<std::int64_t>(until_ns - begin_ns, 0)) / 1'000'000;
-  // What all owners may do between two looks at the pace.
   std::uint64_t at_once = 1000;
   for (const WorkloadSpec& spec : scenario.workloads) {
     at_once += static_cast<std::uint64_t>(spec.owners * spec.depth * (50 + 4 * spec.writes));
   }
   const auto clients = static_cast<std::uint64_t>(scenario.clients.processes);
-  return {std::min(kMost, ms * kPerSecond / 1000 / clients) + 2 * at_once, begin_ns, until_ns};
+  const std::uint64_t all = std::min(kMostOfAll, ms * kPerSecond / 1000);
+  return {.room = std::min(kMost, all / clients) + 2 * at_once,
+          .spare = at_once,
+          .begin_ns = begin_ns,
+          .until_ns = until_ns};
+}
+
+Pace Pace::after(std::uint64_t recorded) const {
+  Pace pace = *this;
+  pace.used += recorded;
+  return pace;
 }
 
 bool Pace::is_ahead(std::uint64_t recorded, std::int64_t at_ns) const {
   if (room == 0) return false;
   const double part = static_cast<double>(at_ns - begin_ns) /
                       static_cast<double>(std::max<std::int64_t>(until_ns - begin_ns, 1));
-  return static_cast<double>(recorded) > static_cast<double>(room) * (0.1 + 0.8 * part);
+  return static_cast<double>(used + recorded) > static_cast<double>(room) * (0.1 + 0.8 * part);
 }
 
 std::vector<std::string> lock_names(const Scenario& scenario, const std::string& prefix) {

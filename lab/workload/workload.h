@@ -4,6 +4,7 @@
 // or is forgotten on purpose, when work() returns.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,14 +17,19 @@ namespace holdfast::lab {
 // The names of the locks of a run, in the order of History::locks.
 std::vector<std::string> lock_names(const Scenario& scenario, const std::string& prefix);
 
-// How many events the process may record by when: its recorder has room for so many, and memory is
-// reserved for all of it.
+// How many events a client may record by when, with those whose place it has taken: so a long run
+// needs no more memory however often its clients are killed. The recorder has room for the rest.
 struct Pace {
-  std::uint64_t room = 0;
+  std::uint64_t room = 0;   // Of all who are this client, from the run's beginning to its end.
+  std::uint64_t used = 0;   // By those before.
+  std::uint64_t spare = 0;  // What its owners may record between two looks at the pace.
   std::int64_t begin_ns = 0;
   std::int64_t until_ns = 0;
 
+  // From the beginning of the run.
   static Pace of(const Scenario& scenario, std::int64_t begin_ns, std::int64_t until_ns);
+  Pace after(std::uint64_t recorded) const;
+  std::uint64_t capacity() const { return room - std::min(used, room) + 2 * spare; }
   bool is_ahead(std::uint64_t recorded, std::int64_t at_ns) const;
 };
 

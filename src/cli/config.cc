@@ -140,6 +140,9 @@ Result<void> read_file(const std::string& file, bool must_exist, Config& into) {
     return Error(Errc::kInvalidArgument, "cannot read the configuration file " + in_quotes(file) +
                                              ": " + std::strerror(why));
   }
+  if (has_endless_key(text)) {
+    return Error(Errc::kInvalidArgument, printable(file) + ": a key with too many parts");
+  }
   try {
     return read_table(toml::parse(text), printable(file), into);
   } catch (const toml::parse_error& error) {

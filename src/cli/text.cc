@@ -106,6 +106,47 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   return best;
 }
 
+namespace {
+
+// Behind the text in quotes that begins at `at`.
+std::size_t behind_quotes(std::string_view toml, std::size_t at) {
+  const char quote = toml[at];
+  const std::string three(3, quote);
+  const bool many_lines = toml.substr(at, 3) == three;
+  for (at += many_lines ? 3 : 1; at < toml.size(); ++at) {
+    if (toml[at] == '\\' && quote == '"') {
+      ++at;
+    } else if (many_lines && toml.substr(at, 3) == three) {
+      return at + 3;
+    } else if (!many_lines && (toml[at] == quote || toml[at] == '\n')) {
+      return at + 1;
+    }
+  }
+  return toml.size();
+}
+
+}  // namespace
+
+bool has_endless_key(std::string_view toml) {
+  constexpr std::size_t kMost = 32;
+  std::size_t dots = 0;
+  for (std::size_t at = 0; at < toml.size();) {
+    const char letter = toml[at];
+    if (letter == '"' || letter == '\'') {
+      at = behind_quotes(toml, at);
+      continue;
+    }
+    if (letter == '#') {
+      at = std::min(toml.find('\n', at), toml.size());
+      continue;
+    }
+    if (letter == '.' && ++dots >= kMost) return true;
+    if (std::string_view("=,[]{}\n").find(letter) != std::string_view::npos) dots = 0;
+    ++at;
+  }
+  return false;
+}
+
 std::string iso_time(std::chrono::system_clock::time_point at) {
   using std::chrono::milliseconds;
   const auto ms = std::chrono::floor<milliseconds>(at.time_since_epoch()).count();

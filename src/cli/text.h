@@ -25,6 +25,10 @@ std::size_t columns(std::string_view text);
 // The candidate that a typing error may have meant; empty: none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+// Whether a key of this TOML text has more parts ("a.b.c" has three) than any sensible one: its
+// parser would recurse for each. Values are bounded by the parser itself.
+bool has_endless_key(std::string_view toml);
+
 // "2026-11-21T05:00:03.123Z"
 std::string iso_time(std::chrono::system_clock::time_point at);
 

@@ -37,6 +37,22 @@ TEST(TextTest, TheNearestIsFoundOnlyWhenItIsNear) {
   EXPECT_EQ(nearest("--completely-different", options), "");
 }
 
+TEST(TextTest, AnEndlessKeyIsSeenAndNothingElse) {
+  std::string dots;
+  for (int i = 0; i < 40; ++i) dots += ".a";
+  for (const std::string before :
+       {"a", "x = 1\n[a", "x = { b", "s = \"\\\"\"\na", "s = '''\n''\n'''\na"}) {
+    EXPECT_TRUE(has_endless_key(before + dots)) << before;
+  }
+  std::string numbers = "a = [1.5";
+  for (int i = 0; i < 100; ++i) numbers += ", 1.5";
+  for (const std::string& text :
+       {"a = \"" + dots, "a = '" + dots + "'", "a = \"\"\"\n" + dots + "\n\"\"\"", "# a" + dots,
+        "\"a" + dots + "\" = 1", numbers + "]"}) {
+    EXPECT_FALSE(has_endless_key(text)) << text;
+  }
+}
+
 TEST(TextTest, TimesAreUtcWithMilliseconds) {
   using namespace std::chrono;
   EXPECT_EQ(iso_time(system_clock::time_point(milliseconds(1'795'239'648'983))),
