@@ -6,8 +6,8 @@ import re
 import select
 import signal
 import subprocess
-import unittest
 
+import harness
 from harness import PATIENCE, PROGRAM, CliCase
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
@@ -469,4 +469,4 @@ class ShapeTest(CliCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    harness.main()

@@ -5,8 +5,8 @@ import shutil
 import signal
 import struct
 import subprocess
-import unittest
 
+import harness
 from harness import CliCase
 
 # Argument 1: a file in which each of so many (2) processes that do nothing else notes the time, over
@@ -68,4 +68,4 @@ class CrowdTest(CliCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    harness.main()

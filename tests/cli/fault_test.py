@@ -2,10 +2,9 @@
 
 import os
 import signal
-import subprocess
 import time
-import unittest
 
+import harness
 from harness import NOBODY_LEFT, STUBBORN, CliCase, alive, boottime, parent_of, state_of
 
 
@@ -253,23 +252,6 @@ class StoppedTest(FaultCase):
         self.assertEqual(running.status(), 5)
 
 
-class VanishedProcTest(FaultCase):
-    def test_the_command_and_its_group_are_killed_without_proc(self):
-        before = ["unshare", "-m"]
-        if os.geteuid() != 0 or subprocess.run([*before, "true"], check=False).returncode:
-            self.skipTest("needs the right to mount")
-        running = self.run_locked(
-            "--ttl", "1s", "job", "--", "sh", "-c",
-            "trap '' TERM; echo $$ > pids; (sleep 20; :) & echo $! >> pids;"
-            " mount -t tmpfs none /proc; echo ready; sleep 20; :", before=before, cwd=self.dir)
-        self.assertEqual(running.line(), "ready")
-        running.signal(signal.SIGSTOP)
-        for pid in self.read_pids(self.pids_file, 2):
-            self.until(lambda pid=pid: not alive(pid), f"{pid} ends")
-        running.signal(signal.SIGCONT)
-        self.assertEqual(running.status(), 123)
-
-
 class LostTest(FaultCase):
     def break_lock(self):
         info = self.inspect()
@@ -364,4 +346,4 @@ class LeftoverTest(FaultCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    harness.main()

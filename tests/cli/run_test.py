@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
+import harness
 from harness import PROGRAM, CliCase
 
 
@@ -90,18 +90,6 @@ class ExitStatusTest(CliCase):
                 if done.returncode:
                     self.assertIn("holdfast: ", done.stderr)
                     self.assertNotIn("internal error", done.stderr)
-
-    def test_a_proc_of_another_pid_namespace_or_none_gives_125(self):
-        for before in (["unshare", "-pf", "--kill-child"],
-                       ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc; exec "$@"', "sh"]):
-            if os.geteuid() != 0 or subprocess.run([*before, "true"], check=False).returncode:
-                self.skipTest("needs the right to make a namespace")
-            with self.subTest(before=before):
-                done = subprocess.run([*before, os.path.abspath(PROGRAM), "run", "job", "--", "echo",
-                                       "ran"], env=self.env, timeout=20, capture_output=True,
-                                      text=True, check=False)
-                self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
-                self.assertIn("mount -t proc", done.stderr)
 
     def test_a_system_without_memory_gives_125(self):
         if self.limited("-v", 60_000, "version").returncode:
@@ -471,4 +459,4 @@ class EventsTest(CliCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    harness.main()

@@ -10,6 +10,7 @@ import sys
 import time
 import unittest
 
+import harness
 from harness import PATIENCE, PROGRAM, CliCase
 
 PROMPT = "READY> "
@@ -326,4 +327,4 @@ class OrphanTest(CliCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    harness.main()
