@@ -171,10 +171,13 @@ class Handoff : public std::enable_shared_from_this<Handoff> {
 };
 
 Result<Sample> measure_handoff(const Client& client, const BenchOptions& options,
-                               const std::string& url, const std::string& run) {
+                               const std::string& url, const std::string& run,
+                               const Alarms& alarms) {
   // Another client of `memory:` would have locks of its own.
   const bool in_process = url.compare(0, 7, "memory:") == 0;
-  auto rival = in_process ? Result<Client>(client) : Client::connect(url);
+  ClientOptions how;
+  how.log = alarms.sink();
+  auto rival = in_process ? Result<Client>(client) : Client::connect(url, std::move(how));
   if (!rival) return rival.error();
   const auto handoff = std::make_shared<Handoff>(lock_name(run, 0) + "/handoff", options);
   Sample other;
@@ -221,7 +224,8 @@ int bench_command(const std::vector<std::string>& arguments) {
   const auto parsed = parse_bench(arguments, options);
   if (options.common.help) return print_help("bench");
   if (!parsed) return usage_error("bench", parsed.error());
-  return with_client(options.common, [&](Client& client, const Settings& settings) {
+  const Alarms alarms = alarms_for(options.common);
+  return with_client(options.common, alarms, [&](Client& client, const Settings& settings) {
     if (url_option(settings.store.url, "password_fd")) {
       return usage_error("bench", Error(Errc::kInvalidArgument,
                                         "two clients need the password, and password_fd gives it"
@@ -230,7 +234,7 @@ int bench_command(const std::vector<std::string>& arguments) {
     const std::string run = std::to_string(Clock::now().time_since_epoch().count());
     double seconds = 1;
     const Sample pairs = measure_pairs(client, options, run, seconds);
-    const auto handoff = measure_handoff(client, options, settings.store.url, run);
+    const auto handoff = measure_handoff(client, options, settings.store.url, run, alarms);
     if (!handoff) return fail(handoff.error(), settings.shown_store);
     const Json out = report(options, settings.shown_store, pairs, seconds, *handoff);
     print(options.common.json ? to_line(out) : text_of(out));

@@ -143,7 +143,8 @@ somebody else may have held the lock meanwhile. Never frees somebody else's lock
 
 constexpr std::string_view kLs = R"(holdfast ls [options] [PREFIX]
 
-Lists the locks that are held or waited for and whose names begin with PREFIX.
+Lists the locks that are held or waited for and whose names begin with PREFIX. Exit status 1: there
+are more, which stderr names (damaged, or written by a later version) or counts (above a million).
 
   --json            an array of the objects that 'holdfast inspect --json' prints
 )";

@@ -9,7 +9,9 @@
 #include <system_error>
 #include <thread>
 
+#include "src/cli/alarms.h"
 #include "src/cli/guard.h"
+#include "src/cli/output.h"
 #include "src/cli/self_lock.h"
 #include "src/cli/text.h"
 
@@ -38,8 +40,10 @@ LockAttempt::LockAttempt(const Signals& signals, const Narrator& narrator, LockR
 Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
                                std::stop_token cancel) const {
   ClientOptions options;
-  options.owner = narrator_.setup().who.owner;
   options.program = request_.program;
+  const Narrator::Setup& setup = narrator_.setup();
+  options.owner = setup.who.owner;
+  options.log = Alarms(setup.people && !setup.quiet ? complain : Alarms::Tell()).sink();
   auto client = Client::connect(request_.store.url, std::move(options));
   if (!client) return client.error();
   shared->client = *client;

@@ -128,28 +128,46 @@ int watch_events(const Client& client, const LookOptions& options, const Setting
 
 }  // namespace
 
+constexpr std::size_t kMostListed = 1'000'000;
+
 int ls_command(const std::vector<std::string>& arguments) {
   LookOptions options;
   const auto parsed = parse_look("ls", arguments, options);
   if (options.common.help) return print_help("ls");
   if (!parsed) return usage_error("ls", parsed.error());
-  return with_client(options.common, [&](Client& client, const Settings& settings) {
-    const auto locks = client.list(options.name);
-    if (!locks) return fail(locks.error(), settings.shown_store);
-    if (options.common.json) {
-      Json all = Json::array();
-      for (const LockInfo& lock : *locks) all.push_back(to_json(lock));
-      print(to_line(all));
-    } else if (!locks->empty()) {
-      print(ls_text(*locks));
-    } else if (!options.common.quiet) {
-      complain("nobody holds a lock" +
-               (options.name.empty() ? std::string()
-                                     : " whose name begins with " + in_quotes(options.name)) +
-               " in " + printable(shortened(settings.shown_store)));
-    }
-    return flush_output() ? 0 : kExitError;
-  });
+  // Also with -q: what is missing from the list is a failure.
+  const Alarms alarms(complain);
+  std::string none;
+  const int status =
+      with_client(options.common, alarms, [&](Client& client, const Settings& settings) {
+        // One more tells that there are more.
+        auto locks = client.list(options.name, kMostListed + 1);
+        if (!locks) return fail(locks.error(), settings.shown_store);
+        const bool all = locks->size() <= kMostListed;
+        if (!all) locks->pop_back();
+        if (options.common.json) {
+          Json list = Json::array();
+          for (const LockInfo& lock : *locks) list.push_back(to_json(lock));
+          print(to_line(list));
+        } else if (!locks->empty()) {
+          print(ls_text(*locks));
+        } else {
+          none = "nobody holds a lock" +
+                 (options.name.empty() ? std::string()
+                                       : " whose name begins with " + in_quotes(options.name)) +
+                 " in " + printable(shortened(settings.shown_store));
+        }
+        if (!flush_output()) return kExitError;
+        if (!all) complain("... and more: these are the first " + std::to_string(kMostListed));
+        return all ? 0 : kExitUnhealthy;
+      });
+  if (status != 0) return status;
+  if (alarms.count() == 0) {
+    if (!none.empty() && !options.common.quiet) complain(none);
+    return 0;
+  }
+  complain("the list is not whole: what is named above is left out");
+  return kExitUnhealthy;
 }
 
 int inspect_command(const std::vector<std::string>& arguments) {

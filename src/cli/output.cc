@@ -25,8 +25,7 @@ std::string_view next_step(Errc code) {
     case Errc::kUnsupported: return "'holdfast doctor' lists what this store can do.";
     case Errc::kQueueFull: return "Try later.";
     case Errc::kStoreInUse: return "Stop those who use it first.";
-    case Errc::kCorruptState:
-      return "Look at it before you use it further; 'holdfast doctor' may tell more.";
+    case Errc::kCorruptState: return "Look at it before you use it further.";
     case Errc::kVersionMismatch: return "Upgrade this holdfast.";
     case Errc::kLost:
     case Errc::kBroken:

@@ -31,6 +31,10 @@ Duration effective_ttl(const std::optional<Duration>& option, const Settings& se
   return std::chrono::seconds(30);
 }
 
+Alarms alarms_for(const CommonOptions& common) {
+  return Alarms(common.quiet ? Alarms::Tell() : complain);
+}
+
 int fail(const Error& error, const std::string& store) {
   complain(explain(error, store));
   switch (error.code()) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/client.h"
+#include "src/cli/alarms.h"
 #include "src/cli/config.h"
 #include "src/cli/options.h"
 
@@ -23,9 +25,13 @@ Result<void> resolve(const CommonOptions& common, Settings& into);
 // The length of the lease that a lock will get: option, configuration, URL, 30 s.
 Duration effective_ttl(const std::optional<Duration>& option, const Settings& settings);
 
-// Runs `use` with a client, and closes it. Returns the exit status; complains about failures.
+// Says what the library tells of the store; with -q nothing.
+Alarms alarms_for(const CommonOptions& common);
+
+// Runs `use` with a client, and closes it. Returns the exit status; complains about failures. When
+// it returns, `alarms` has heard all that the library had to tell.
 template <typename Use>
-int with_client(const CommonOptions& common, Use use);
+int with_client(const CommonOptions& common, const Alarms& alarms, Use use);
 
 // complain() and the exit status that fits the error (lost, timeout, own failure).
 int fail(const Error& error, const std::string& store);
@@ -34,14 +40,21 @@ int fail(const Error& error, const std::string& store);
 int usage_error(const std::string& command, const Error& error);
 
 template <typename Use>
-int with_client(const CommonOptions& common, Use use) {
+int with_client(const CommonOptions& common, const Alarms& alarms, Use use) {
   Settings settings;
   if (auto resolved = resolve(common, settings); !resolved) return fail(resolved.error(), "");
-  auto client = Client::connect(settings.store.url);
+  ClientOptions options;
+  options.log = alarms.sink();
+  auto client = Client::connect(settings.store.url, std::move(options));
   if (!client) return fail(client.error(), settings.shown_store);
   const int status = use(*client, settings);
   (void)client->close(std::chrono::seconds(2));
   return status;
+}
+
+template <typename Use>
+int with_client(const CommonOptions& common, Use use) {
+  return with_client(common, alarms_for(common), std::move(use));
 }
 
 }  // namespace holdfast::cli

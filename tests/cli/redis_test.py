@@ -433,7 +433,7 @@ class FaultTest(RedisCase):
         self.assertEqual(waiter.status(), 0)
         holder.event("lost")  # Its lease is forgotten, as the store's page declares.
         self.assertEqual(holder.status(), 123)
-        self.assertEqual(holder.errors().count("\n"), 1)
+        self.assertEqual(holder.errors().count("lost the lock"), 1)
 
     def test_a_wait_ends_in_time_when_the_server_is_away(self):
         self.holder("job", ttl="30s")

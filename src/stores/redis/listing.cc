@@ -29,7 +29,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
         done_(std::move(done)) {}
 
   void scan() {
-    access_.read({"SCAN", cursor_, "MATCH", pattern_, "COUNT", "1000", "TYPE", "string"}, deadline_,
+    access_.read({"SCAN", cursor_, "MATCH", pattern_, "COUNT", "1000"}, deadline_,
                  [self = shared_from_this()](const Result<Reply>& reply) { self->on_scan(reply); });
   }
 
@@ -55,7 +55,8 @@ class Listing : public std::enable_shared_from_this<Listing> {
     for (std::size_t i = 0; i < keys_.size() && i < records->items.size(); ++i) {
       const std::string& record = records->items[i].text;
       const auto name = name_of_key(keys_[i]);
-      if (!name || !name->starts_with(prefix_) || record.empty() || is_free(record)) continue;
+      // Nothing: an empty record, one that is no text, or it went meanwhile. A look will tell.
+      if (!name || !name->starts_with(prefix_) || is_free(record)) continue;
       names_.insert(*name);
     }
     next();
@@ -84,7 +85,9 @@ class Listing : public std::enable_shared_from_this<Listing> {
   void on_lock(std::size_t i, Result<std::optional<LockInfo>> lock) {
     if (!lock && is_damaged(lock.error())) {
       // The others are listed all the same.
-      access_.alarm(lock.error().message());
+      const std::string& why = lock.error().message();
+      const bool named = why.starts_with("lock '");
+      access_.alarm(named ? why : "lock '" + batch_[i].first + "': " + why);
     } else if (!lock) {
       if (!failure_) failure_ = lock.error();
     } else {

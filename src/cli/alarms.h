@@ -1,0 +1,40 @@
+// What the library tells of the store while a command runs: said on stderr, a line for each.
+//
+// Thread-safety: the sink is called by the library's thread, count() by any.
+// Ownership: the sink may outlive this object.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace holdfast::cli {
+
+class Alarms {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Tell = std::function<void(const std::string& sentence)>;
+
+  // A line that goes on coming, at least every so often, is told once.
+  static constexpr auto kSame = std::chrono::seconds(3);
+
+  // `tell`: complain(); empty: nothing is said, but counted.
+  explicit Alarms(Tell tell);
+
+  // For ClientOptions::log.
+  std::function<void(const std::string& line)> sink() const;
+
+  // Says it, unless it is said elsewhere or was said just now. Safe for a terminal.
+  void hear(const std::string& line, Clock::time_point now) const;
+
+  // Lines that differ from those before them.
+  std::size_t count() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast::cli

@@ -1,0 +1,126 @@
+"""What people are told who look at a Redis store in which, or with which, something is wrong."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from harness import PATIENCE, PROGRAM
+from redis_server import server_program
+from redis_test import RedisCase
+
+
+class Watcher:
+    """A command that stays connected; its lines on stdout and stderr can be awaited."""
+
+    def __init__(self, case, *arguments):
+        self.case = case
+        self.text = ""
+        self.process = subprocess.Popen([PROGRAM, *arguments], env=case.env, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        case.addCleanup(self.process.wait)
+        case.addCleanup(self.process.kill)
+        case.addCleanup(self.process.stdout.close)
+        case.addCleanup(self.process.stdin.close)
+
+    def read(self, seconds):
+        if select.select([self.process.stdout], [], [], seconds)[0]:
+            self.text += os.read(self.process.stdout.fileno(), 65536).decode(errors="replace")
+
+    def until(self, *words):
+        end = time.monotonic() + PATIENCE
+        while not any(word in self.text for word in words):
+            if time.monotonic() > end:
+                self.case.fail(f"none of {words} in: {self.text}")
+            self.read(0.2)
+
+
+class DamageTest(RedisCase):
+    DAMAGE = {"empty": ["SET", "hf1:{empty}", ""], "garbage": ["SET", "hf1:{garbage}", "nonsense"],
+              "later": ["SET", "hf1:{later}", "2 held 1"], "list": ["RPUSH", "hf1:{list}", "x"]}
+
+    def test_ls_names_what_it_cannot_read_and_does_not_end_with_0(self):
+        self.ok("acquire", "--ttl", "60s", "good")
+        for name, command in self.DAMAGE.items():
+            with self.subTest(damage=name):
+                self.server.ask(*command)
+                done = self.holdfast("ls", "-q", name)
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn(f"lock '{name}'", done.stderr)
+                self.assertNotIn("nobody holds", done.stderr)
+                for command in ("inspect", "acquire"):
+                    done = self.holdfast(command, name)
+                    self.assertEqual(done.returncode, 125, done.stdout)
+                    self.assertNotIn("doctor", done.stderr)  # It says nothing of single locks.
+        done = self.holdfast("ls", "--json")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([lock["name"] for lock in json.loads(done.stdout)], ["good"])
+        self.assertEqual(done.stderr.count("lock '"), len(self.DAMAGE), done.stderr)
+        self.assertIn("the list is not whole", done.stderr)
+        self.ok("ls", "go")
+
+    def test_a_watch_names_it_once(self):
+        self.server.ask(*self.DAMAGE["garbage"])
+        watch = Watcher(self, "watch")
+        watch.until("lock 'garbage'")
+        for _ in range(10):
+            watch.read(0.2)
+        self.assertEqual(watch.text.count("\n"), 1, watch.text)
+
+
+class CrowdTest(RedisCase):
+    def test_ls_lists_more_than_ten_thousand_locks(self):
+        count = 10_050
+        owner = '{"owner":"o","host":"h","pid":1,"program":"p","reason":"","since":0}'
+        fill = f"""local now = tonumber(redis.call('TIME')[1])
+            for i = 1, {count} do
+              redis.call('SET', 'hf1:{{many/' .. i .. '}}', string.format(
+                '1 held %d000000 %016x 1 %032x %d000000 0 3600000000 %s', now, 1, i, now, ARGV[1]))
+            end
+            return 1"""
+        self.assertEqual(self.server.ask("EVAL", fill, "0", owner), ":1\r\n")
+        listed = self.json_of("ls", "--json", "--store", self.server.url("?request_timeout=60s"),
+                              timeout=PATIENCE)
+        self.assertEqual(len(listed), count)
+
+
+class AwayTest(RedisCase):
+    def test_who_stays_connected_tells_that_the_server_is_away_and_back(self):
+        for command in (["watch"], ["hold", "--ttl", "60s", "job"]):
+            with self.subTest(command=command):
+                loud = Watcher(self, *command)
+                quiet = Watcher(self, command[0], "-q", *command[1:-1], command[-1] + "2")
+                if command[0] == "hold":
+                    loud.until("held job ")
+                    quiet.until("held job2")
+                else:
+                    self.until_subscribed(2)
+                self.server.kill()
+                loud.until("the connection is lost")
+                self.server.start()
+                loud.until("connected again")
+                quiet.read(0.2)
+                self.assertNotIn("connect", quiet.text)
+
+    def until_subscribed(self, count):
+        self.until(lambda: self.server.ask("PUBSUB", "CHANNELS", "hf1:*").startswith(f"*{count}"),
+                   "all have subscribed")
+
+    def test_why_a_renewal_failed_is_told(self):
+        hold = Watcher(self, "hold", "--ttl", "3s", "job")
+        hold.until("held job")
+        self.server.ask("SET", "hf1:{job}", "nonsense")
+        hold.until("renewal failed", "lost the lock")
+        self.assertRegex(hold.text, r"renewal failed, will try again: .*not Holdfast's")
+
+
+if __name__ == "__main__":
+    if server_program() is None:
+        print("SKIPPED: no program redis-server (package redis-server, or HOLDFAST_REDIS_SERVER):"
+              " nothing was looked at")
+        sys.exit(77)
+    unittest.main(verbosity=2)
