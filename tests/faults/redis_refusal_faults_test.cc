@@ -53,6 +53,23 @@ TEST_F(RedisRefusalFaultsTest, AServerThatBecomesAReplicaRefusesUntilItIsNoneAny
   EXPECT_FALSE(loss.told());
 }
 
+// --- MASTERDOWN
+
+TEST_F(RedisRefusalFaultsTest, AReplicaThatMayNotServeStaleDataIsWaitedFor) {
+  start();
+  Lease lease = one_->hold("a", 10s);
+  LossWatch loss(lease);
+  server_->config_set("replica-serve-stale-data", "no");
+  server_->must({"REPLICAOF", "127.0.0.1", "1"});
+  expect_refusal(*other_, "MASTERDOWN");
+  expect_refusal(*other_, "retry");
+  EXPECT_FALSE(lease.renew());
+  EXPECT_TRUE(lease.held());
+  server_->must({"REPLICAOF", "NO", "ONE"});
+  expect_all_is_well(lease);
+  EXPECT_FALSE(loss.told());
+}
+
 // --- Room for clients
 
 TEST_F(RedisRefusalFaultsTest, AThousandClientsAreRememberedPerLockAndThenAllAreForgotten) {

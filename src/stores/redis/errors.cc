@@ -14,6 +14,9 @@ struct Row {
   std::string_view advice;
 };
 
+constexpr std::string_view kNoCluster =
+    "the server is a node of a cluster, whose redirections are not followed: use a single server";
+
 // The first row that fits counts: what is special stands before what is general.
 constexpr Row kTable[] = {
     {"NOSCRIPT", Errc::kUnavailable, "the server has forgotten the script: send it with EVAL"},
@@ -33,10 +36,9 @@ constexpr Row kTable[] = {
     {"EXECABORT", Errc::kUnavailable, "the transaction was discarded: retry"},
     {"NOMASTERLINK", Errc::kUnavailable, "the replica has no link to its primary: retry"},
     {"FAILOVER", Errc::kUnavailable, "the server is handing over to a replica: retry"},
-    {"MOVED", Errc::kUnsupported, "the server is part of a cluster: use redis+cluster://"},
-    {"ASK", Errc::kUnsupported, "the server is part of a cluster: use redis+cluster://"},
-    {"CROSSSLOT", Errc::kUnsupported,
-     "the keys lie in different slots of a cluster: use redis+cluster://"},
+    {"MOVED", Errc::kUnsupported, kNoCluster},
+    {"ASK", Errc::kUnsupported, kNoCluster},
+    {"CROSSSLOT", Errc::kUnsupported, kNoCluster},
     {"NOAUTH", Errc::kPermissionDenied, "the server wants a password: name one in the URL"},
     {"WRONGPASS", Errc::kPermissionDenied, "the server does not know this user and password"},
     {"NOPERM", Errc::kPermissionDenied,
