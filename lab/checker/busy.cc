@@ -4,6 +4,7 @@
 // Of each sample the search gets what may have held or queued during the call. What is left out
 // could not have made the answer right, so an illegal verdict stands; a legal one may be too kind.
 #include <algorithm>
+#include <unordered_map>
 
 #include "lab/checker/linearize.h"
 #include "lab/checker/possible_end.h"
@@ -77,6 +78,13 @@ class BusyRule {
     }
   }
 
+  // Many samples may meet one acquisition of many renewals.
+  std::int64_t sure_end_once(const Acquisition& one) {
+    const auto [known, fresh] = sure_ends_.try_emplace(&one);
+    if (fresh) known->second = sure_end(ledger_, one);
+    return known->second;
+  }
+
   std::uint32_t add_ticket(const Event& begun, Token token) {
     tickets_.push_back({begun.mode, begun.count, begun.capacity, token});
     return static_cast<std::uint32_t>(tickets_.size() - 1);
@@ -94,7 +102,7 @@ class BusyRule {
     steps_.push_back({Step::Kind::kGrant, ticket, call.invoked, call.returned, granted});
     Step end{Step::Kind::kEnd, ticket, call.invoked, kNever, false};
     if (granted) {
-      end.from = std::max(end.from, sure_end(ledger_, *one.acquisition));
+      end.from = std::max(end.from, sure_end_once(*one.acquisition));
       end.to = one.to;
       end.must = end.to != kNever;
     }
@@ -155,6 +163,7 @@ class BusyRule {
   std::vector<std::vector<Presence>> presences_;
   std::vector<std::vector<Presence>> endless_;  // Those whose end nobody knows.
   std::vector<const Attempt*> busy_;
+  std::unordered_map<const Acquisition*, std::int64_t> sure_ends_;
   std::vector<Ticket> tickets_;
   std::vector<Step> steps_;
 };

@@ -39,11 +39,42 @@ bool Verdict::clean() const {
   return std::all_of(counts.begin(), counts.end(), [](std::size_t count) { return count == 0; });
 }
 
+CheckOptions options_of(const History& history) {
+  CheckOptions options;
+  if (!history.limits) return options;
+  options.wake_ns = history.limits->wake_ns;
+  options.grace_ns = history.limits->grace_ns;
+  if (!history.limits->busy) options.busy_samples = 0;
+  return options;
+}
+
+namespace {
+
+// Sums and differences of times must have room. No clock has run for 70 years.
+bool on_the_axis(const History& history, Findings& findings) {
+  constexpr std::int64_t kEdge = std::int64_t{1} << 61U;
+  const auto beyond = [](std::int64_t time) { return time < -kEdge || time > kEdge; };
+  bool fine = true;
+  for (std::size_t i = 0; i < history.events.size(); ++i) {
+    const Event& event = history.events[i];
+    if (!beyond(event.at_ns) && !beyond(event.deadline_ns) && !beyond(event.ttl_ns)) continue;
+    fine = false;
+    findings.add(Class::kMalformed, "malformed", i, i, 0, 0, [&] {
+      return "history: a time that no clock can have shown, so nothing is judged, event " +
+             std::to_string(i);
+    });
+  }
+  return fine;
+}
+
+}  // namespace
+
 Verdict check(const History& history, const CheckOptions& options) {
   Verdict verdict;
   verdict.events = history.events.size();
   if (history.events.empty()) return verdict;
   Findings findings(options, verdict);
+  if (!on_the_axis(history, findings)) return verdict;
   const Ledger ledger = take_apart(history);
   verdict.acquisitions = ledger.acquisitions.size();
   verdict.refused_writes = ledger.refused.size();

@@ -1,11 +1,11 @@
 // Judges a history: V0 to V3, and whether the locks kept moving.
 //
-// Guarantee: what is reported did happen, under the definitions of docs/design/0007-lab-checker.md:
-// stamps that leave a doubt are read in favour of the lock. For exclusive and shared locks with
-// tokens the verdict on V0 is exact: it is what an exhaustive search would say of the granted
-// calls. V1, V2 and V3 are exact by definition.
-// Not guaranteed: to see every illegal busy answer (they are judged on samples), what happened
-// between a change of incarnation's two stamps, or a lease that no two owners contended for.
+// Guarantee: what is reported did happen (or the history contradicts itself), under the definitions
+// of docs/design/0007-lab-checker.md: stamps that leave a doubt are read in favour of the lock. For
+// exclusive and shared locks with tokens the verdict on V0 is exact: it is what an exhaustive
+// search would say of the granted calls. V1, V2 and V3 are exact by definition. Not guaranteed: to
+// see every illegal busy answer (they are judged on samples), what happened between a change of
+// incarnation's two stamps, or a lease that no two owners contended for.
 //
 // Thread-safety: check() is a pure function. Time: as in the history.
 // Complexity: O(n log n) for n events, and the locks times the faults; the samples have a limit of
@@ -49,6 +49,9 @@ struct Verdict {
   std::size_t count(Class kind) const { return counts[static_cast<std::size_t>(kind)]; }
   bool clean() const;
 };
+
+// With the limits that the history says it is to be judged by; those of CheckOptions otherwise.
+CheckOptions options_of(const History& history);
 
 Verdict check(const History& history, const CheckOptions& options = {});
 

@@ -1,6 +1,8 @@
 // Histories written by hand: good ones pass, each bad one is refused for its own reason.
 #include "lab/checker/checker.h"
 
+#include <chrono>
+#include <limits>
 #include <sstream>
 #include <string>
 
@@ -387,6 +389,37 @@ TEST(CheckerTest, AStoreThatRefusesLongAfterItHealedIsStuck) {
   EXPECT_TRUE(judge(answered).clean());
 }
 
+TEST(CheckerTest, ManyRefusalsBesideManyFaultsAreJudgedInTime) {
+  constexpr std::size_t kMany = 100'000;
+  History history{{"a"}, {"host"}, {}};
+  std::int64_t at = 0;
+  const auto call = [&](Event event, Outcome outcome) {
+    event.phase = Phase::kInvoke;
+    event.at_ns = ++at;
+    history.events.push_back(event);
+    event.phase = Phase::kReturn;
+    event.at_ns = ++at;
+    event.outcome = outcome;
+    history.events.push_back(event);
+  };
+  for (std::size_t i = 1; i <= kMany; ++i) {
+    Event event;
+    event.kind = Kind::kFault;
+    event.fault = FaultKind::kDelay;
+    call(event, Outcome::kNone);
+    event.kind = Kind::kAcquire;
+    event.fault = FaultKind::kNone;
+    event.process = 1;
+    event.call = i;
+    event.ttl_ns = event.wait_ns = kSecond;
+    at += 20 * kSecond;
+    call(event, Outcome::kUnavailable);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(check(history).count(Class::kStuck), kMany);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+}
+
 TEST(CheckerTest, ALeaseThatDoesNotEndIsOrphaned) {
   Story story;
   story.acquire(1, 0, 10, {.token = 1, .deadline = kSecond, .ttl = kSecond});
@@ -401,6 +434,51 @@ TEST(CheckerTest, ALeaseThatDoesNotEndIsOrphaned) {
   const Verdict verdict = judge(story);
   EXPECT_EQ(verdict.count(Class::kOrphaned), 1U);
   EXPECT_EQ(verdict.count(Class::kStuck) + verdict.count(Class::kLostWakeUp), 0U);
+}
+
+TEST(CheckerTest, AnAnswerThatBelongsToAnotherCallIsMalformed) {
+  for (const auto& [kind, outcome] : {std::pair(Kind::kRelease, Outcome::kGranted),
+                                      {Kind::kRelease, Outcome::kAccepted},
+                                      {Kind::kHeld, Outcome::kRenewed},
+                                      {Kind::kRenew, Outcome::kReleased},
+                                      {Kind::kWrite, Outcome::kHeld}}) {
+    Story story;
+    story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+    story.call(kind, 1, 20, 30, outcome, {.token = 1});
+    expect_only(judge(story), Class::kMalformed, "malformed");
+  }
+}
+
+TEST(CheckerTest, ATimeFromTheEdgeOfTheAxisIsMalformedAndNothingIsComputedWithIt) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  for (const std::int64_t edge : {kLeast, std::numeric_limits<std::int64_t>::max()}) {
+    for (const auto member : {&Event::deadline_ns, &Event::ttl_ns, &Event::at_ns}) {
+      Story story = one_holder();
+      story.call(Kind::kHeld, 1, 20, 30, Outcome::kHeld, {});
+      History history = story.history();
+      for (Event& event : history.events) event.*member = edge;
+      const Verdict verdict = check(history);
+      EXPECT_EQ(verdict.count(Class::kMalformed), history.events.size());
+    }
+  }
+}
+
+TEST(CheckerTest, NamesAreWrittenOut) {
+  Story story({"a\x1b[2J'b"});
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  story.acquire(2, 20, 30, {.token = 2, .deadline = 100});
+  const Verdict verdict = judge(story);
+  ASSERT_FALSE(verdict.violations.empty());
+  EXPECT_THAT(verdict.violations[0].message, HasSubstr("lock 'a\\x1b[2J\\'b'"));
+}
+
+TEST(CheckerTest, AHistorySaysWhatItIsToBeJudgedBy) {
+  History history;
+  EXPECT_EQ(options_of(history).wake_ns, CheckOptions().wake_ns);
+  history.limits = {3, 5, false};
+  EXPECT_EQ(options_of(history).wake_ns, 3);
+  EXPECT_EQ(options_of(history).grace_ns, 5);
+  EXPECT_EQ(options_of(history).busy_samples, 0U);
 }
 
 TEST(CheckerTest, WhatDoesNotFitTogetherIsMalformed) {

@@ -15,6 +15,37 @@ struct IdHash {
   std::size_t operator()(const Id& id) const { return id.low * 0x9E3779B97F4A7C15ULL ^ id.high; }
 };
 
+// Some answers belong to one kind of call alone.
+bool may_answer(Kind kind, Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kGranted:
+    case Outcome::kBusy: return kind == Kind::kAcquire;
+    case Outcome::kRenewed: return kind == Kind::kRenew;
+    case Outcome::kReleased: return kind == Kind::kRelease;
+    case Outcome::kHeld: return kind == Kind::kHeld;
+    case Outcome::kAccepted:
+    case Outcome::kRefused: return kind == Kind::kWrite;
+    default: return true;
+  }
+}
+
+// With control characters, quotes and backslashes written out: names may come from anywhere.
+std::string escaped(std::string_view name) {
+  std::string text;
+  for (const char each : name) {
+    const auto byte = static_cast<unsigned char>(each);
+    if (byte < 0x20 || byte == 0x7f) {
+      std::array<char, 5> code{};
+      std::snprintf(code.data(), code.size(), "\\x%02x", static_cast<unsigned>(byte));
+      text += code.data();
+    } else {
+      if (each == '\'' || each == '\\') text += '\\';
+      text += each;
+    }
+  }
+  return text;
+}
+
 class Builder {
  public:
   explicit Builder(const History& history) {
@@ -133,6 +164,10 @@ class Builder {
     if (begun.kind != Kind::kRenew) busy_owner_.erase(owner_of(begun));
     if (begun.kind != e.kind || begun.lock != e.lock || owner_of(begun) != owner_of(e)) {
       return malformed(index, "a call returns as another one than it began");
+    }
+    if (!may_answer(e.kind, e.outcome)) {
+      return malformed(index, std::string(name_of(e.kind)) + " was answered with '" +
+                                  std::string(name_of(e.outcome)) + "'");
     }
     switch (e.kind) {
       case Kind::kAcquire: return acquired(call);
@@ -350,7 +385,7 @@ std::string token_text(Token token) {
 }
 
 std::string lock_text(const History& history, std::uint32_t lock) {
-  return "lock '" + history.locks[lock] + "'";
+  return "lock '" + escaped(history.locks[lock]) + "'";
 }
 
 std::string time_text(const History& history, std::int64_t at) {

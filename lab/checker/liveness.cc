@@ -30,6 +30,12 @@ struct Gap {
   bool closed = true;  // By a grant or a fault, not by the end of the history.
 };
 
+// Of the faults in the order of their beginnings.
+struct Healing {
+  std::int64_t begun = 0;
+  std::int64_t all_ended = 0;  // This one and those before it.
+};
+
 struct Waiter {
   std::int64_t from = 0;
   std::int64_t to = 0;
@@ -48,6 +54,13 @@ class Liveness {
     refused_.resize(ledger.by_lock.size());
     answered_.resize(ledger.by_lock.size());
     waiters_.resize(ledger.by_lock.size());
+    for (const std::vector<Call>* calls : {&ledger_.faults, &ledger_.incarnations}) {
+      for (const Call& call : *calls) healings_.push_back({call.invoked, call.returned});
+    }
+    std::sort(healings_.begin(), healings_.end(),
+              [](const Healing& a, const Healing& b) { return a.begun < b.begun; });
+    std::int64_t ended = ledger_.history->events.front().at_ns;
+    for (Healing& each : healings_) each.all_ended = ended = std::max(ended, each.all_ended);
     for (const Acquisition& one : ledger.acquisitions) add(one);
     for (const Attempt& attempt : ledger.attempts) add(attempt);
   }
@@ -96,15 +109,12 @@ class Liveness {
 
   // When the last fault ended before `from`; kNever: one lasts at some time from then to `to`.
   std::int64_t healed(std::int64_t from, std::int64_t to) const {
-    std::int64_t last = ledger_.history->events.front().at_ns;
-    for (const std::vector<Call>* calls : {&ledger_.faults, &ledger_.incarnations}) {
-      for (const Call& call : *calls) {
-        if (call.invoked > to) break;
-        if (call.returned >= from) return kNever;
-        last = std::max(last, call.returned);
-      }
-    }
-    return last;
+    const auto after = std::upper_bound(
+        healings_.begin(), healings_.end(), to,
+        [](std::int64_t at, const Healing& healing) { return at < healing.begun; });
+    if (after == healings_.begin()) return ledger_.history->events.front().at_ns;
+    const std::int64_t last = std::prev(after)->all_ended;
+    return last >= from ? kNever : last;
   }
 
   // Nothing is broken, nothing was answered for long, and one more is refused.
@@ -208,6 +218,7 @@ class Liveness {
   std::int64_t end_;
   std::vector<std::vector<Cover>> covers_;
   std::vector<std::vector<Waiter>> waiters_;
+  std::vector<Healing> healings_;
   std::vector<std::vector<Call>> refused_;  // In the order of their returns: unavailable, unknown.
   std::vector<std::vector<std::int64_t>> answered_;  // When others were told something.
 };

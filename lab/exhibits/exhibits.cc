@@ -233,6 +233,8 @@ Performance perform(const Exhibit& exhibit, House& house, bool beside) {
     exhibit.script(play);
     result.history = play.history();
     result.names = play.names();
+    result.history.limits = {exhibit.check.wake_ns, exhibit.check.grace_ns,
+                             exhibit.check.busy_samples > 0};
     result.verdict = check(result.history, exhibit.check);
     result.as_expected =
         beside ? as_expected(exhibit.beside.value(), result.verdict)

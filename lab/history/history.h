@@ -1,6 +1,8 @@
 // What happened in one run: the names and all events in the order of their stamps.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,10 +10,20 @@
 
 namespace holdfast::lab {
 
+// What the run was to be judged by, as far as scenarios may say it.
+struct Limits {
+  std::int64_t wake_ns = 0;   // How long a lock may be free while somebody waits ...
+  std::int64_t grace_ns = 0;  // ... after faults and ended leases.
+  bool busy = true;           // Whether refused tries are judged.
+
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+
 struct History {
   std::vector<std::string> locks;
   std::vector<std::string> targets;  // Of faults and incarnations: "redis-1", "client 3".
   std::vector<Event> events;         // Never earlier than the one before.
+  std::optional<Limits> limits{};
 
   friend bool operator==(const History&, const History&) = default;
 };

@@ -134,6 +134,10 @@ std::string to_line(const Event& event) {
 
 void write(const History& history, std::ostream& out) {
   out << "holdfast-history " << kTextVersion << '\n';
+  if (const auto& limits = history.limits) {
+    out << "limits " << limits->wake_ns << ' ' << limits->grace_ns << ' '
+        << (limits->busy ? "yes" : "no") << '\n';
+  }
   for (const std::string& name : history.locks) out << "lock " << name << '\n';
   for (const std::string& name : history.targets) out << "target " << name << '\n';
   for (const Event& event : history.events) out << to_line(event) << '\n';
@@ -142,6 +146,19 @@ void write(const History& history, std::ostream& out) {
 
 Error TextReader::malformed(const std::string& why) const {
   return {Errc::kInvalidArgument, "history, line " + std::to_string(line_) + ": " + why};
+}
+
+Result<void> TextReader::take_limits(std::string_view line) {
+  next_word(line);
+  Limits limits;
+  const bool read = parse(next_word(line), limits.wake_ns) && limits.wake_ns >= 0 &&
+                    parse(next_word(line), limits.grace_ns) && limits.grace_ns >= 0;
+  if (!read || (line != "yes" && line != "no")) return malformed("not 'limits WAKE GRACE yes|no'");
+  if (history_.limits) return malformed("limits twice");
+  if (!history_.events.empty()) return malformed("limits after the first event");
+  limits.busy = line == "yes";
+  history_.limits = limits;
+  return {};
 }
 
 Result<void> TextReader::take_name(std::string_view line) {
@@ -204,6 +221,7 @@ Result<void> TextReader::take(std::string_view line) {
   }
   if (ended_) return malformed("more after the end");
   if (line.substr(0, 4) == "end ") return take_end(line);
+  if (line.substr(0, 7) == "limits ") return take_limits(line);
   if (line.substr(0, 5) == "lock " || line.substr(0, 7) == "target ") return take_name(line);
   return take_event(line);
 }

@@ -21,9 +21,6 @@ int check_command(const Arguments& arguments) {
   table.words(paths);
   if (const auto status = parse_options(table, "check", arguments)) return *status;
   if (paths.empty()) return bad_input("check", "name the file of a history");
-  CheckOptions options;
-  if (wake) options.wake_ns = std::chrono::nanoseconds(*wake).count();
-  if (grace) options.grace_ns = std::chrono::nanoseconds(*grace).count();
   bool clean = true;
   for (const std::string& path : paths) {
     std::error_code unknown;
@@ -36,6 +33,9 @@ int check_command(const Arguments& arguments) {
     if (!history) {
       return bad_input("check", cli::in_quotes(path) + ": " + history.error().message());
     }
+    CheckOptions options = options_of(*history);
+    if (wake) options.wake_ns = std::chrono::nanoseconds(*wake).count();
+    if (grace) options.grace_ns = std::chrono::nanoseconds(*grace).count();
     const Verdict verdict = check(*history, options);
     if (paths.size() > 1) std::cout << path << ": ";
     print(verdict, std::cout);

@@ -80,8 +80,9 @@ Judges histories, as 'run --out' keeps them. V0: the store's grants are no legal
 owners believed to hold at once; V2: the resource accepted a stale token; V3: a call said "held"
 after the deadline; stuck, orphaned, lost wake-up: nothing moved.
 
-  --wake D          how long a lock may be free while somebody waits (default 2s)
-  --grace D         the same after faults and ended leases (default 10s)
+  --wake D          how long a lock may be free while somebody waits (otherwise as the history
+                    says that the run was judged, or 2s)
+  --grace D         the same after faults and ended leases (as the history says, or 10s)
 
 Exit status: 0 nothing found; 1 violations; 2 not a history; 125 own failure.
 )";

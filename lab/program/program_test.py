@@ -150,6 +150,19 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("cut off", said)
         text += "end 4\n"
+        # Another waits for three seconds after the release.
+        waited = ("holdfast-history 1\nlock a\ntarget t\n" + grant.format(1, 1) +
+                  "250 release invoke p=1 call=2 id={0:032x}\n"
+                  "260 release return p=1 call=2 outcome=released id={0:032x}\n"
+                  "270 acquire invoke p=3 call=1 ttl=1000000 wait=9000000000\n"
+                  "3000000270 acquire return p=3 call=1 outcome=granted ttl=1000000 "
+                  "wait=9000000000 id={1:032x} token=0.3 deadline=3000000300\nend 6\n"
+                  ).format(1, 3)
+        late = waited.replace("lock a", "limits 4000000000 5000000000 yes\nlock a")
+        for history, flags, found in ((waited, [], "lost wake-up 1"), (late, [], "lost wake-up 0"),
+                                      (late, ["--wake", "1s"], "lost wake-up 1")):
+            said = call("check", *flags, self.file(history, "waited.txt"))[1]
+            self.assertIn(found, said)
         status, said, _ = call("check", self.file(text, "history.txt"))
         self.assertEqual(status, 1, said)
         self.assertIn("V1 two-beliefs: lock 'a'", said)

@@ -166,6 +166,8 @@ class Run {
     result.history.events = std::move(collected.events);
     result.history.locks = lock_names(scenario_, prefix_);
     result.history.targets = target_names(scenario_);
+    const CheckOptions options = check_options(scenario_);
+    result.history.limits = {options.wake_ns, options.grace_ns, options.busy_samples > 0};
   }
 
   const Scenario& scenario_;
