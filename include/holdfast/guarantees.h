@@ -1,4 +1,6 @@
 // What a store promises under which fault, as data; and what the doctor found about a running one.
+//
+// Thread-safety: plain data. Not guaranteed: that a field or a row is never added; ask by name.
 #pragma once
 
 #include <chrono>
@@ -13,6 +15,7 @@ enum class Promise {
   kNo,
 };
 
+// One fault and what is left of the promises under it. The texts are for people, not for parsing.
 struct FaultRow {
   std::string fault;    // "holder killed", "wall clock of the host jumps" ...
   Promise exclusion{};  // At most one belief to hold the lock.
@@ -20,6 +23,9 @@ struct FaultRow {
   std::string note;
 };
 
+// What a kind of store gives when it is set up as its page says. Guarantee: what it cannot do is
+// `false` here, and refused with kUnsupported. Not guaranteed: that the store at hand is set up
+// like that; see DoctorReport.
 struct Guarantees {
   std::string store;  // "sqlite"
   std::string scope;  // "processes of one host", "one process"
@@ -39,8 +45,11 @@ struct Guarantees {
   std::vector<FaultRow> faults;
 };
 
+// kProblem: something that the store promises does not hold as it is. kWarning: it holds, but
+// something is lost or at risk.
 enum class Severity { kOk, kWarning, kProblem };
 
+// Not guaranteed: topics and texts stay as they are; decide by the severity.
 struct Finding {
   Severity severity{};
   std::string topic;   // "journal", "file system", "permissions" ...
@@ -48,6 +57,9 @@ struct Finding {
   std::string advice;  // What to change; empty when there is nothing to do.
 };
 
+// What was found at the moment of the asking. `guarantees` are those of the kind of store; where
+// one of them does not hold here, a finding is a kProblem. Not guaranteed: what could not be looked
+// at (a finding says so), and that it is still so afterwards.
 struct DoctorReport {
   std::string store;  // The URL without credentials.
   Guarantees guarantees;

@@ -1,6 +1,7 @@
 // Who holds a lock, who waits, and what happens to it: for people and monitoring.
 //
 // Not guaranteed: that it is still so when you read it. Never decide by it whether you hold a lock.
+// Thread-safety: plain data. Texts come from other processes: escape them before a terminal.
 #pragma once
 
 #include <chrono>
@@ -18,6 +19,7 @@
 
 namespace holdfast {
 
+// What an owner says of itself. Not guaranteed: that it is true; nothing is checked.
 struct OwnerInfo {
   std::string owner;
   std::string host;
@@ -27,6 +29,8 @@ struct OwnerInfo {
   std::chrono::system_clock::time_point since{};  // By the owner's wall clock; of its request.
 };
 
+// Whose lease ran when the store looked. Not guaranteed: that the holder still believes to hold;
+// its own deadline is earlier.
 struct HolderInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
@@ -34,6 +38,7 @@ struct HolderInfo {
   std::chrono::milliseconds time_left{};  // Of the lease, by the store's clock.
 };
 
+// Who stood in the queue. Not guaranteed: that it is alive; a dead one leaves when its ticket ends.
 struct WaiterInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
@@ -46,6 +51,7 @@ struct BreakInfo {
   OwnerInfo by;
 };
 
+// One lock. Guarantee: holders and waiters are of one instant of the store.
 struct LockInfo {
   std::string name;
   Token last_token;
@@ -59,6 +65,8 @@ struct LockInfo {
 
 enum class LockEventKind { kGranted, kQueued, kReleased, kExpired, kCancelled, kBroken };
 
+// Something that happened. Guarantee: it did. Not guaranteed: that all is told, where
+// Guarantees::watch_every_change is false.
 struct LockEvent {
   LockEventKind kind{};
   std::string name;

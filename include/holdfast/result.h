@@ -25,6 +25,8 @@ inline void check_side(bool ok, const char* what) {
 }
 }  // namespace detail
 
+// Guarantee: exactly one of value and error is there, also after a move (then it is moved from).
+// Not guaranteed: that it is cheap to copy; it copies its value.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -73,7 +75,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// Nothing or an Error.
+// Nothing or an Error. Guarantee: made by default it is a success.
 template <>
 class [[nodiscard]] Result<void> {
  public:

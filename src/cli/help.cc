@@ -71,6 +71,7 @@ Output and exit status
   --json            events as JSON lines on stderr, instead of sentences
   --json-fd N       the same on descriptor N
   --exit-lost N, --exit-timeout N, --exit-error N   instead of 123, 124, 125
+  --store URL, --config FILE                        as with every command: see 'holdfast help'
 
   The command's own status, or 128+n if signal n ended it (also while waiting); 123: the lock was
   lost; 124: not acquired in time; 125: Holdfast's own failure; 126, 127: COMMAND cannot be run,

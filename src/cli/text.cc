@@ -32,8 +32,8 @@ CodePoint decode(std::string_view text) {
 
 bool is_unsafe(std::uint32_t c) {
   const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
-  const bool direction =
-      (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0x200e || c == 0x200f;
+  const bool direction = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+                         c == 0x200e || c == 0x200f || c == 0x61c;
   return control || direction || c == 0x2028 || c == 0x2029;
 }
 

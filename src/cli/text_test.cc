@@ -10,6 +10,7 @@ TEST(TextTest, ControlCharactersAreShownNotSent) {
   EXPECT_EQ(printable("a\x1b[31mb\n\x7f"), "a\\x1b[31mb\\x0a\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"), "\\u{9b}");        // C1: an escape sequence in one character.
   EXPECT_EQ(printable("\xe2\x80\xae"), "\\u{202e}");  // Right-to-left override.
+  EXPECT_EQ(printable("\xd8\x9c"), "\\u{61c}");       // A mark of direction.
   EXPECT_EQ(printable("\xc3\xbc\xe2\x84\xb5"), "\xc3\xbc\xe2\x84\xb5");
 }
 

@@ -41,6 +41,12 @@ bool is_control(std::uint32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x2028 || point == 0x2029;
 }
 
+// Allowed in names, and yet what follows is not shown where it stands.
+bool changes_direction(std::uint32_t point) {
+  return point == 0x61C || point == 0x200E || point == 0x200F ||
+         (point >= 0x202A && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
+}
+
 bool has_dot_dot_segment(std::string_view name) {
   while (true) {
     const auto slash = name.find('/');
@@ -76,7 +82,7 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     std::uint32_t point = 0;
     std::size_t length = utf8_sequence(text, point);
-    if (length == 0 || is_control(point)) {
+    if (length == 0 || is_control(point) || changes_direction(point)) {
       length = length == 0 ? 1 : length;
       for (std::size_t i = 0; i < length; ++i) {
         char escaped[5];

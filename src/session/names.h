@@ -12,7 +12,8 @@ namespace holdfast::session {
 // what is wrong and at which byte.
 Result<void> check_name(std::string_view name);
 
-// `text` with everything unprintable escaped, for messages.
+// `text` with everything unprintable, and what changes the direction of writing, escaped: for
+// messages.
 std::string printable(std::string_view text);
 
 }  // namespace holdfast::session

@@ -46,5 +46,14 @@ TEST(NamesTest, MessagesShowNoRawBytes) {
   EXPECT_EQ(checked.error().message().find('\xff'), std::string::npos);
 }
 
+TEST(NamesTest, WhatTurnsTheDirectionOfWritingIsAllowedAndShownEscaped) {
+  for (const std::string mark : {"\xd8\x9c", "\xe2\x80\x8e", "\xe2\x80\xae", "\xe2\x81\xa9"}) {
+    EXPECT_TRUE(check_name(mark));
+    EXPECT_EQ(printable("a" + mark + "b").find(mark), std::string::npos);
+  }
+  EXPECT_EQ(printable("\xe2\x80\xae"), "\\xe2\\x80\\xae");
+  EXPECT_EQ(printable("\xd8\x9b\xe2\x80\x90"), "\xd8\x9b\xe2\x80\x90");
+}
+
 }  // namespace
 }  // namespace holdfast::session
