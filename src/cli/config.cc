@@ -189,10 +189,15 @@ Result<std::string> default_store() {
   return "sqlite://" + percent_encoded(*base + "/holdfast/locks.db");
 }
 
-bool is_secret_key(std::string_view written) {
-  std::string key(written);
-  std::transform(key.begin(), key.end(), key.begin(),
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+bool is_secret_key(std::string_view written) {
+  const std::string key = lower(written);
   return key == "password" || key == "pass" || key == "passwd" || key == "secret" ||
          key == "token" || key == "auth" || key == "key";
 }
@@ -233,6 +238,72 @@ void each_option(std::string_view url, Visit visit) {
     const std::size_t equals = std::min(one.find('='), one.size());
     visit(one.substr(0, equals), one.substr(std::min(equals + 1, one.size())), one);
   }
+}
+
+bool all_of(std::string_view text, std::string_view besides) {
+  return std::all_of(text.begin(), text.end(), [besides](unsigned char c) {
+    return std::isalnum(c) != 0 || besides.find(static_cast<char>(c)) != besides.npos;
+  });
+}
+
+bool is_number(std::string_view text) { return text.find_first_not_of("0123456789") == text.npos; }
+
+// "host", "host:6379", "[::1]:6379", or several with commas between them.
+bool names_hosts(std::string_view text) {
+  for (;;) {
+    std::string_view one = text.substr(0, text.find(','));
+    const bool last = one.size() == text.size();
+    text.remove_prefix(one.size() + (last ? 0 : 1));
+    if (one.starts_with('[')) {
+      const std::size_t end = std::min(one.find(']'), one.size());
+      if (!all_of(one.substr(1, end - 1), ".:%-_")) return false;
+      one.remove_prefix(end);
+      if (one.starts_with(']')) one.remove_prefix(1);
+    }
+    const std::size_t colon = std::min(one.find(':'), one.size());
+    if (!all_of(one.substr(0, colon), ".-_")) return false;
+    if (colon < one.size() && !is_number(one.substr(colon + 1))) return false;
+    if (last) return true;
+  }
+}
+
+// What stands before the '?' is written as some store has it, with a login or without.
+bool is_plain_front(std::string_view front) {
+  const std::size_t colon = std::min(front.find(':'), front.size());
+  const std::string scheme = lower(front.substr(0, colon));
+  if (scheme == "sqlite" || scheme == "memory") return true;  // They have no logins.
+  std::string_view rest = front.substr(colon);
+  if (!rest.starts_with("://") || !all_of(scheme, "+-.")) {
+    return front.find_first_of("@=&;") == front.npos;
+  }
+  const std::string_view whole = authority(front);
+  rest.remove_prefix(3 + whole.size());
+  const std::size_t at = whole.rfind('@');
+  if (!names_hosts(at == whole.npos ? whole : whole.substr(at + 1))) return false;
+  if (scheme == "redis" || scheme == "rediss") return rest.empty() || is_number(rest.substr(1));
+  return rest.find_first_of("@=&;") == rest.npos;
+}
+
+// All options that a store has and that are no secrets: a password may hide in any other.
+constexpr std::string_view kOpenOptions[] = {
+    "ns",       "ttl",          "request_timeout", "chain",  "db",       "connect_timeout",
+    "user",     "password_env", "password_file",   "tls_ca", "tls_cert", "tls_key",
+    "tls_name", "password_fd"};
+
+bool is_open_option(std::string_view key, std::string_view value) {
+  if (std::find(std::begin(kOpenOptions), std::end(kOpenOptions), key) == std::end(kOpenOptions)) {
+    return false;
+  }
+  return key == "chain" || value.find_first_of(";=?") == value.npos;
+}
+
+// As some store understands it, so that it is known which part may be shown.
+bool is_plain(std::string_view url) {
+  bool plain = is_plain_front(url.substr(0, url.find('?')));
+  each_option(url, [&](std::string_view key, std::string_view value, std::string_view) {
+    plain = plain && is_open_option(key, value);
+  });
+  return plain;
 }
 
 // `depth`: how often it was decoded, or stood as an option in another one.
@@ -291,7 +362,7 @@ Result<StoreChoice> choose_store(const CommonOptions& common, const Config& conf
   return StoreChoice{*url, "the default", false};
 }
 
-bool holds_secret(const std::string& url) { return may_hold_secret(url, 0); }
+bool holds_secret(const std::string& url) { return may_hold_secret(url, 0) || !is_plain(url); }
 
 std::string without_secret(const std::string& url) {
   if (!holds_secret(url)) return url;
@@ -302,7 +373,9 @@ std::string without_secret(const std::string& url) {
   if (!user.empty() && in_front) out.replace(slashes + 3, user.size() + 1, "");
   // Written in a way that no store understands: say nothing of it.
   if (holds_secret(out) || may_hold_split_secret(url)) {
-    return in_front ? url.substr(0, slashes) + "://(not shown)" : "(not shown)";
+    return in_front && all_of(url.substr(0, slashes), "+-.")
+               ? url.substr(0, slashes) + "://(not shown)"
+               : "(not shown)";
   }
   return out;
 }

@@ -44,7 +44,8 @@ struct StoreChoice {
 // Errors: kInvalidArgument when there is no home to put the default store into; says what to do.
 Result<StoreChoice> choose_store(const CommonOptions& common, const Config& config);
 
-// A password or the like in the URL, also in URLs nested in it.
+// A password or the like in the URL, also in URLs nested in it; or text that no store understands,
+// in which one may stand.
 bool holds_secret(const std::string& url);
 
 // The URL without passwords and the like, for messages before a client exists.

@@ -21,7 +21,9 @@ TEST(ConfigTest, SecretsInUrlsAreFound) {
 TEST(ConfigTest, UrlsWithoutSecretsStayAsTheyAre) {
   for (const char* url : {"sqlite:///var/lib/a@b:c/locks.db", "memory:x", "redis://me@host:1/0",
                           "redis://host?password_file=/etc/pw&ttl=30s", "redis://host:1/0?ns=a@b",
-                          "redis://[::1]:1"}) {
+                          "redis://[::1]:1", "redis+unix:///run/redis.sock?db=3&user=me",
+                          "REDIS://Host:6379/12?tls_name=a.b&connect_timeout=1s", "locks.db",
+                          "redis://h_1:1,h-2:2,[fe80::1%25eth0]:3", "sqlite:/a@b;c=d", "memory:"}) {
     EXPECT_FALSE(holds_secret(url)) << url;
     EXPECT_EQ(without_secret(url), url);
   }
@@ -30,6 +32,35 @@ TEST(ConfigTest, UrlsWithoutSecretsStayAsTheyAre) {
 TEST(ConfigTest, WhatIsShownOfAUrlWithASecretTellsItsHost) {
   EXPECT_EQ(without_secret("redis://me:s3cret@host:1/0?ns=a"), "redis://host:1/0");
   EXPECT_EQ(without_secret("redis://:p/w@host"), "redis://(not shown)");
+}
+
+TEST(ConfigTest, OfAMistypedUrlNothingIsShownInWhichAPasswordMayStand) {
+  for (const auto& [url, shown] : {
+           std::pair{"redis:/u:PW@h", "(not shown)"},
+           {"redis:u:PW@h", "(not shown)"},
+           {"redis//u:PW@h", "(not shown)"},
+           {"redis//:PW@h:6379", "(not shown)"},
+           {"//u:PW@h", "(not shown)"},
+           {"u:PW@h:6379", "(not shown)"},
+           {"u:PW@x://h", "(not shown)"},
+           {"password=PW", "(not shown)"},
+           {"redis:///u:PW@h", "redis://(not shown)"},
+           {"redis://u:PW:h", "redis://(not shown)"},
+           {"redis://h:PW", "redis://(not shown)"},
+           {"redis://h/PW", "redis://(not shown)"},
+           {"redis://h;password=PW", "redis://(not shown)"},
+           {"rediss://h&password=PW", "rediss://(not shown)"},
+           {"redis://h/0&password=PW", "redis://(not shown)"},
+           {"redis+unix:///s.sock&password=PW", "redis+unix://(not shown)"},
+           {"redis://h?pasword=PW", "redis://h"},
+           {"redis://h?PW", "redis://h"},
+           {"redis://h?db=0;password=PW", "redis://h"},
+           {"redis://me@h/0?x=PW&ttl=30s", "redis://h/0"},
+           {"sqlite:///tmp/x?PW=1", "sqlite:///tmp/x"},
+       }) {
+    EXPECT_TRUE(holds_secret(url)) << url;
+    EXPECT_EQ(without_secret(url), shown) << url;
+  }
 }
 
 TEST(ConfigTest, UrlOptionsAreDecoded) {

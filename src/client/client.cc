@@ -27,7 +27,8 @@ Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& opti
     const auto parsed = port::parse_duration(*timeout);
     if (!parsed || *parsed <= std::chrono::milliseconds::zero()) {
       return Error(Errc::kInvalidArgument,
-                   "store URL: request_timeout: '" + *timeout + "' is not a duration above zero");
+                   "store URL: request_timeout: " +
+                       (parsed ? "it is above zero" : parsed.error().message()));
     }
     options.client.request_timeout = *parsed;
   }

@@ -189,7 +189,9 @@ std::string StoreUrl::redacted() const {
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  std::string shown(text.substr(0, 40));
+  // Not what follows a slip of the pen for a '&': it may be a password.
+  std::string shown(text.substr(0, std::min<std::size_t>(40, text.find_first_of(";&=@?"))));
+  if (shown.size() < text.size()) shown += "...";
   std::replace_if(
       shown.begin(), shown.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   std::int64_t total = 0;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import unittest
 
 from harness import PATIENCE, PROGRAM
 from redis_server import server_program
-from redis_test import RedisCase
+from redis_test import ROOT, RedisCase
 
 
 class Watcher:
@@ -70,6 +71,33 @@ class DamageTest(RedisCase):
         for _ in range(10):
             watch.read(0.2)
         self.assertEqual(watch.text.count("\n"), 1, watch.text)
+
+
+class MistypedUrlTest(RedisCase):
+    URLS = ("redis:/u:{}@h", "redis:u:{}@h", "redis//u:{}@h", "redis//:{}@h:6379", "//u:{}@h",
+            "u:{}@h:6379", "redis://h?pasword={}", "redis://h;password={}", "redis://h/{}",
+            "redis://h/0&password={}", "redis://h?db=0;password={}", "redis://h?ttl=3s;password={}",
+            "redis://h?request_timeout=3s;password={}", "redis+unix:///s.sock&password={}",
+            "redis://u:{}:h", "redis://h:{}", "redis://h?{}", "rediss://h&password={}")
+
+    def test_its_password_is_not_shown(self):
+        for url in self.URLS:
+            for command in (["ls", "-v"], ["run", "--json", "-v"], ["doctor", "--json"]):
+                with self.subTest(url=url, command=command):
+                    done = self.holdfast(*command, "--store", url.format("s3cret"),
+                                         *(["job", "--", "true"] if command[0] == "run" else []))
+                    self.assertEqual(done.returncode, 125, done.stderr)
+                    self.assertNotIn("s3cret", done.stdout + done.stderr)
+
+    def test_options_that_are_no_secret_are_shown(self):
+        with open(os.path.join(ROOT, "docs/stores/redis.md"), encoding="utf-8") as file:
+            page = file.read()
+        table = page[page.index("## Options"):page.index("## Rights")]
+        options = set(re.findall(r"`(\w+)=(?:N|)`", table)) - {"password"}
+        self.assertGreater(len(options), 8)
+        for option in options:
+            done = self.holdfast("ls", "-v", "--store", f"redis://127.0.0.1:1?{option}=1")
+            self.assertIn(f"{option}=1 (from", done.stderr)
 
 
 class CrowdTest(RedisCase):

@@ -82,7 +82,8 @@ Result<void> take_host(std::string_view text, RedisAddress& address) {
   }
   if (host.find(',') != std::string_view::npos) return bad("names one server, not a list");
   if (host.size() > 255 || std::any_of(host.begin(), host.end(), [](unsigned char c) {
-        return c <= ' ' || c == 0x7f || c == '\'' || c == '"';
+        return c <= ' ' || c == 0x7f ||
+               std::string_view("'\";&=").find(static_cast<char>(c)) != std::string_view::npos;
       })) {
     return bad("that is no host name");
   }
@@ -120,6 +121,10 @@ Result<void> take_path(port::StoreUrl& url, RedisAddress& address) {
   if (url.scheme == "redis+unix") {
     if (!path.starts_with('/') || path.size() < 2) {
       return bad("write redis+unix:///path/to/redis.sock");
+    }
+    // It is shown in messages.
+    if (path.find_first_of("&;") != std::string::npos && path.find('=') != std::string::npos) {
+      return bad("options stand behind a '?', not in the socket's path");
     }
     if (path.size() > kLongestSocketPath) return bad("a socket's path has at most 107 bytes");
     address.socket_path = std::move(path);
