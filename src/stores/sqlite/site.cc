@@ -13,6 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kIdleMilliseconds = 5000;  // How often an idle store looks whether its file is there.
+constexpr int kLeavingMilliseconds = 100;  // Whether it may let go of one that is not.
 
 }  // namespace
 
@@ -244,20 +245,26 @@ void Site::on_hint(machine::AcquisitionId id) {
 }
 
 // What is at the path now is opened by the next request, not before: a folder that somebody removes
-// is not made again by clients that are idle.
-void Site::look_after_file() {
+// is not made again by clients that are idle. True: it has moved, but is counted on yet.
+bool Site::look_after_file(bool again) {
   const base::LocalLock lock(main_mutex_);
-  if (main_ == nullptr || !main_->moved()) return;
-  if (counted_on()) return hint_all();
+  if (main_ == nullptr || !main_->moved()) return false;
+  if (counted_on()) {
+    if (!again) hint_all();
+    return true;
+  }
   let_go();
+  return false;
 }
 
 void Site::serve() {
   auto looked = base::BootClock::now();
+  bool leaving = false;
   for (;;) {
     pollfd ready[2] = {{queue_.descriptor(), POLLIN, 0}, {-1, POLLIN, 0}};
     if (wake_) ready[1].fd = wake_->descriptor();
-    const int count = ::poll(ready, 2, kIdleMilliseconds);
+    const int pause = leaving ? kLeavingMilliseconds : kIdleMilliseconds;
+    const int count = ::poll(ready, 2, pause);
     const auto now = base::BootClock::now();
     const bool asked = count > 0 && ready[0].revents != 0;
     if (asked) queue_.consume_wake();
@@ -276,8 +283,8 @@ void Site::serve() {
       }
     }
     if (queue_.closed()) return;
-    if ((asked && !worked) || now - looked > 5s) {
-      look_after_file();
+    if ((asked && !worked) || now - looked >= std::chrono::milliseconds(pause)) {
+      leaving = look_after_file(leaving);
       looked = now;
     }
   }

@@ -122,7 +122,7 @@ class Site {
   void hint_all();
   void serve();
   void on_hint(machine::AcquisitionId id);
-  void look_after_file();
+  bool look_after_file(bool again);
   void deliver(const Notices& notices);
   void push(const port::Push& told);
   bool is_mine(const Notice& notice);
