@@ -52,10 +52,11 @@ std::uint32_t number_in(const std::string& text, std::uint32_t most) {
 // later in the file takes the room that is left between what is there already.
 class Taken {
  public:
-  // From `from` on, when there is room for so long.
-  milliseconds room(milliseconds from, milliseconds lasts) const {
-    for (auto next = until_.upper_bound(from); next != until_.end(); ++next) {
+  // When there is room for so long, from `from` on and after at most `most` others.
+  std::optional<milliseconds> room(milliseconds from, milliseconds lasts, int most) const {
+    for (auto next = until_.upper_bound(from); next != until_.end(); ++next, --most) {
       if (next->second >= from + lasts + kApart) break;
+      if (most == 0) return std::nullopt;
       from = next->first;
     }
     return from;
@@ -94,11 +95,11 @@ class Planner {
       if (at + lasts > end) continue;
       for (const Aim& aim : aims(spec, dice)) {
         Taken& taken = busy_[key_of(spec.kind, aim)];
-        const milliseconds from = taken.room(at, lasts);
         // Only the first strike of each waits for its turn: more would leave no gaps at all.
-        if (from != at && (done > 0 || from + lasts > end)) continue;
-        taken.take(from, lasts);
-        strikes_.push_back({from, lasts, index, aim.slot, aim.node});
+        const auto from = taken.room(at, lasts, done > 0 ? 0 : 100);
+        if (!from || *from + lasts > end) continue;
+        taken.take(*from, lasts);
+        strikes_.push_back({*from, lasts, index, aim.slot, aim.node});
         ++done;
       }
     }
