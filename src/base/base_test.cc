@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -11,6 +13,7 @@
 #include "holdfast/errc.h"
 #include "holdfast/result.h"
 #include "holdfast/token.h"
+#include "src/base/chrony.h"
 #include "src/base/clock.h"
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
@@ -139,6 +142,46 @@ TEST(ThreadTest, OursTakeNoSignals) {
   sigset_t mine;
   pthread_sigmask(SIG_SETMASK, nullptr, &mine);
   EXPECT_EQ(sigismember(&mine, SIGTERM), 0);
+}
+
+class ChronyTest : public testing::Test {
+ protected:
+  ChronyTest() {
+    std::string path = testing::TempDir() + "holdfast-chrony-XXXXXX";
+    folder_ = ::mkdtemp(path.data());
+  }
+  ~ChronyTest() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& name, const std::string& text) const {
+    const std::filesystem::path path = folder_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  std::optional<double> slew() const { return base::chrony_max_slew_ppm(folder_.string()); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ChronyTest, WithoutAConfigurationNothingIsSaid) { EXPECT_FALSE(slew()); }
+
+TEST_F(ChronyTest, ChronysDefaultHoldsUntilALineSaysOtherwise) {
+  write("chrony.conf", "pool x iburst\n# maxslewrate 1\nmakestep 1 3\n");
+  EXPECT_NEAR(slew().value_or(0), 83'333.3, 1);
+  write("chrony.conf", "  MaxSlewRate 500.5\n");
+  EXPECT_EQ(slew(), 500.5);
+}
+
+TEST_F(ChronyTest, AFileOfTheFolderSaysItLast) {
+  write("chrony.conf", "maxslewrate 500\n");
+  write("conf.d/20-b.conf", "maxslewrate 700\n");
+  write("conf.d/10-a.conf", "maxslewrate 600\n");
+  write("conf.d/30-c.conf.off", "maxslewrate 800\n");
+  EXPECT_EQ(slew(), 700);
+}
+
+TEST_F(ChronyTest, WhatMakesNoSenseIsLeftOut) {
+  write("chrony.conf", "maxslewrate\nmaxslewrate fast\nmaxslewrate -3\n" + std::string(5000, 'x'));
+  EXPECT_NEAR(slew().value_or(0), 83'333.3, 1);
 }
 
 }  // namespace

@@ -2,11 +2,15 @@
 
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+
+#include "holdfast/options.h"
+#include "src/base/chrony.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -32,6 +36,12 @@ long number_in(std::string_view text) {
   long value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
+}
+
+std::string percent(double ppm) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %%", ppm / 10'000);
+  return text;
 }
 
 // For want of a right, or of the command.
@@ -175,6 +185,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
   void judge_persistence();
   void judge_replicas();
   void judge_clock();
+  void judge_slew();
   void judge_access();
 
   const DoctorAccess access_;
@@ -268,7 +279,21 @@ void Examination::judge_replicas() {
   }
 }
 
+// Times are the server's, deadlines ours: both may slew, in opposite directions.
+void Examination::judge_slew() {
+  const auto slew = base::chrony_max_slew_ppm();
+  const double bearable = ClientOptions().clock_rate_error_ppm / 2.0;
+  if (!slew || *slew <= bearable) return;
+  add(Severity::kWarning, "clock rate",
+      "chrony may let this host's clock run wrong by " + percent(*slew) +
+          " while it corrects it (maxslewrate); leases allow two hosts to differ by " +
+          percent(2 * bearable),
+      "set 'maxslewrate " + std::to_string(static_cast<long>(bearable)) +
+          "' in chrony's configuration on all hosts, or a larger clock_rate_error_ppm");
+}
+
 void Examination::judge_clock() {
+  judge_slew();
   if (!clock_ahead_) return;
   const auto off = clock_ahead_->count() < 0 ? -*clock_ahead_ : *clock_ahead_;
   if (off < std::chrono::seconds(2)) {
