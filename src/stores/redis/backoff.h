@@ -13,6 +13,9 @@ namespace holdfast::stores::redis {
 
 class Backoff {
  public:
+  // A connection that has lasted so long was a good one.
+  static constexpr std::chrono::seconds kGoodLife{1};
+
   // `random`: any 64 bits.
   std::chrono::nanoseconds next(std::uint64_t random) noexcept {
     const auto ceiling = std::min<std::chrono::nanoseconds>(kFirst * (1 << step_), kLongest);
@@ -20,7 +23,18 @@ class Backoff {
     return std::chrono::nanoseconds(
         static_cast<std::int64_t>(random % (static_cast<std::uint64_t>(ceiling.count()) + 1)));
   }
-  void reset() noexcept { step_ = 0; }
+  // After the loss of a connection, or a failed attempt. `was_good`: it had lasted. The first pause
+  // is drawn then, too: a server that comes back has lost all its clients at once.
+  std::chrono::nanoseconds after_loss(bool was_good, std::uint64_t random) noexcept {
+    if (was_good) step_ = 0;
+    return next(random);
+  }
+  // What a request that has `left` waits of a pause: it keeps the time to be answered and, where it
+  // renews a lease, for its next tries.
+  static std::chrono::nanoseconds within(std::chrono::nanoseconds left,
+                                         std::chrono::nanoseconds pause) noexcept {
+    return std::min(pause, std::max(left, left.zero()) / 8);
+  }
 
  private:
   static constexpr std::chrono::milliseconds kFirst{50};

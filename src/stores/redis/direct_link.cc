@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "src/base/local_mutex.h"
+#include "src/base/random.h"
+#include "src/stores/redis/backoff.h"
 #include "src/stores/redis/errors.h"
 #include "src/stores/redis/handshake.h"
 #include "src/stores/redis/wire.h"
@@ -26,21 +28,25 @@ constexpr std::chrono::milliseconds kNear{300};
 // poll() counts monotonic time, which suspend stops: the clock is looked at now and then.
 constexpr std::chrono::milliseconds kLongestPoll{250};
 constexpr std::chrono::milliseconds kLoadingPause{20};
+// So long at most close() waits for one who pauses.
+constexpr std::chrono::milliseconds kPauseSlice{20};
 // After so long without use a look at the socket is worth its price.
 constexpr std::chrono::milliseconds kIdle{5};
 
 }  // namespace
 
 struct DirectLink::Impl {
-  Impl(RemotePtr server, ReplyLimits wanted)
+  Impl(RemotePtr server, ReplyLimits wanted, std::function<std::uint64_t()> random)
       : remote(std::move(server)),
         where(remote->address.display()),
         limits(wanted),
+        dice(std::move(random)),
         buffer(kReadSize) {}
 
   Result<std::vector<Reply>> call(std::string_view wire_bytes, std::size_t replies,
                                   BootInstant deadline, bool reads_only);
   Result<void> connect(BootInstant deadline);
+  Result<void> pause(BootInstant deadline);
   Result<void> dial(const Endpoint& endpoint, BootInstant deadline);
   Result<void> greet(BootInstant deadline);
   Result<void> send_all(std::string_view bytes, std::size_t& sent, BootInstant deadline);
@@ -62,6 +68,13 @@ struct DirectLink::Impl {
     close_wire();
     remote->resolver->refresh([](const Result<Endpoints>&) {});
   }
+  void close_after_failure() {
+    const BootInstant now = BootClock::now();
+    const bool was_good =
+        connected.load(std::memory_order_relaxed) && now - up_since >= Backoff::kGoodLife;
+    close_wire();
+    next_attempt = now + backoff.after_loss(was_good, dice ? dice() : base::random_128().low);
+  }
   void close_wire() {
     base::LocalLock lock(descriptor_mutex);
     wire.close();
@@ -71,6 +84,7 @@ struct DirectLink::Impl {
   const RemotePtr remote;
   const std::string where;
   const ReplyLimits limits;
+  const std::function<std::uint64_t()> dice;
   std::atomic<bool> taken{false};
   std::atomic<bool> closed{false};
   std::atomic<bool> connected{false};
@@ -82,6 +96,9 @@ struct DirectLink::Impl {
   std::unique_ptr<ReplyReader> reader;
   std::vector<char> buffer;
   BootInstant used{};
+  BootInstant up_since{};
+  Backoff backoff;
+  BootInstant next_attempt{};
 };
 
 Result<void> DirectLink::Impl::wait(Wire::Io what, BootInstant deadline) {
@@ -177,7 +194,20 @@ Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant deadli
   return greet(deadline);
 }
 
+Result<void> DirectLink::Impl::pause(BootInstant deadline) {
+  BootInstant now = BootClock::now();
+  const BootInstant until = now + Backoff::within(deadline - now, next_attempt - now);
+  for (; now < until; now = BootClock::now()) {
+    if (closed.load(std::memory_order_acquire)) return closed_error();
+    const auto slice = std::min<std::chrono::nanoseconds>(until - now, kPauseSlice);
+    const timespec time{0, static_cast<long>(slice.count())};
+    ::ppoll(nullptr, 0, &time, nullptr);
+  }
+  return {};
+}
+
 Result<void> DirectLink::Impl::connect(BootInstant deadline) {
+  if (auto paused = pause(deadline); !paused) return paused.error();
   Endpoints endpoints = remote->resolver->cached();
   if (endpoints.empty()) {
     auto found = remote->resolver->resolve(
@@ -192,6 +222,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
     if (dialled) {
       wire.let_reads_wait();
       connected.store(true, std::memory_order_relaxed);
+      up_since = BootClock::now();
       return {};
     }
     why = dialled.error();
@@ -211,7 +242,7 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
   if (connected.load(std::memory_order_relaxed) && now - used > kIdle && wire.stale()) close_wire();
   if (!connected.load(std::memory_order_relaxed)) {
     if (auto made = connect(deadline); !made) {
-      close_wire();
+      close_after_failure();
       return made.error();
     }
   }
@@ -233,7 +264,7 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
     if (std::any_of(answers.begin(), answers.end(), is_demotion)) leave();
     return answers;
   }
-  close_wire();
+  close_after_failure();
   // Requests that left whole may be applied, also those before one that did not: with one request
   // only, nothing is applied before its last byte.
   const bool may_be_applied = replies == 1 ? sent == wire_bytes.size() : sent > 0;
@@ -246,8 +277,8 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
                failure->message() + "; a request was sent and may have been applied"};
 }
 
-DirectLink::DirectLink(RemotePtr remote, ReplyLimits limits)
-    : impl_(std::make_unique<Impl>(std::move(remote), limits)) {}
+DirectLink::DirectLink(RemotePtr remote, ReplyLimits limits, std::function<std::uint64_t()> dice)
+    : impl_(std::make_unique<Impl>(std::move(remote), limits, std::move(dice))) {}
 
 DirectLink::~DirectLink() {
   if (!impl_->abandoned) close();

@@ -5,6 +5,8 @@
 //
 // Guarantee: a failure of any kind closes the connection, so that no reply is ever taken for
 // another's. kUnavailable: surely none of the requests left whole; kOutcomeUnknown otherwise.
+// After a failure the next call pauses before it connects: as of Backoff, an eighth of its time at
+// most.
 // A name is never looked up on the calling thread: the resolver's last answer serves.
 // Thread-safety: try_take() from any thread; a Turn belongs to one thread.
 // Time: boot time. Blocking: call() until its deadline, connecting included (at most
@@ -14,6 +16,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -28,7 +32,9 @@ namespace holdfast::stores::redis {
 
 class DirectLink {
  public:
-  explicit DirectLink(RemotePtr remote, ReplyLimits limits = {});
+  // `dice`: any 64 bits, for the pauses.
+  explicit DirectLink(RemotePtr remote, ReplyLimits limits = {},
+                      std::function<std::uint64_t()> dice = {});
   ~DirectLink();
   DirectLink(const DirectLink&) = delete;
   DirectLink& operator=(const DirectLink&) = delete;

@@ -102,6 +102,24 @@ TEST_F(DirectLinkLiveTest, WithoutAServerNothingIsApplied) {
   EXPECT_EQ(said(ask(link, {"INCR", "n"})), "1");
 }
 
+TEST_F(DirectLinkLiveTest, AnAttemptThatFailedIsRepeatedAfterAPause) {
+  RedisServer server;
+  // 50 ms, of every ceiling.
+  DirectLink link(remote_of(server.url()), {}, [] { return std::uint64_t{50'000'000}; });
+  ASSERT_EQ(said(ask(link, {"PING"})), "PONG");
+  server.kill9();
+  ASSERT_TRUE(eventually([&] { return code_of(ask(link, {"PING"})) == "kUnavailable"; }));
+  const auto begin = BootClock::now();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(code_of(ask(link, {"PING"})), "kUnavailable");
+  EXPECT_GE(BootClock::now() - begin, 199ms);
+  server.start();
+  EXPECT_EQ(said(ask(link, {"PING"})), "PONG");
+  // Not while it is well.
+  const auto well = BootClock::now();
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(said(ask(link, {"PING"})), "PONG");
+  EXPECT_LT(BootClock::now() - well, 1000 * 50ms);
+}
+
 TEST_F(DirectLinkLiveTest, AConnectionThatTheServerClosedInBetweenIsMadeAnew) {
   RedisServer server;
   DirectLink link(remote_of(server.url()));

@@ -110,8 +110,23 @@ TEST(BackoffTest, PausesGrowToTwoSecondsAndAreDrawnFromTheWholeRange) {
     EXPECT_EQ(backoff.next(static_cast<std::uint64_t>(std::chrono::nanoseconds(ceiling).count())),
               ceiling);
   }
-  backoff.reset();
-  EXPECT_LE(backoff.next(~std::uint64_t{0}), 50ms);
+}
+
+TEST(BackoffTest, TheLossOfAGoodConnectionIsFollowedByAShortPauseToo) {
+  using namespace std::chrono_literals;
+  constexpr std::uint64_t kHalf = 25'000'000;
+  Backoff backoff;
+  for (int i = 0; i < 8; ++i) backoff.after_loss(false, 0);
+  EXPECT_EQ(Backoff(backoff).after_loss(false, 2'000'000'000), 2s);
+  EXPECT_EQ(Backoff(backoff).after_loss(true, kHalf), 25ms);
+  EXPECT_LE(backoff.after_loss(true, ~std::uint64_t{0}), 50ms);
+}
+
+TEST(BackoffTest, ARequestKeepsMostOfItsTime) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(Backoff::within(10s, 50ms), 50ms);
+  EXPECT_EQ(Backoff::within(80ms, 2s), 10ms);
+  EXPECT_EQ(Backoff::within(-1s, 2s), 0ms);
 }
 
 }  // namespace

@@ -24,8 +24,6 @@ using base::BootInstant;
 
 // One write's worth; what is behind it gathers meanwhile.
 constexpr std::size_t kWriteSize = 256 * 1024;
-// A connection that lived as long as this was good: the next attempt is made at once.
-constexpr std::chrono::seconds kGoodLife{1};
 // Deadlines closer together than this share one sweep.
 constexpr std::chrono::milliseconds kSweepGrain{1};
 
@@ -203,9 +201,8 @@ void Pipeline::Impl::on_down(Error why) {
   if (shut_) return;
   const bool was_up = connected_.exchange(false);
   const BootInstant now = BootClock::now();
-  const bool was_good = was_up && now - up_since_ >= kGoodLife;
-  if (was_good) backoff_.reset();
-  next_attempt_ = was_good ? now : now + backoff_.next(base::random_128().low);
+  const bool was_good = was_up && now - up_since_ >= Backoff::kGoodLife;
+  next_attempt_ = now + backoff_.after_loss(was_good, base::random_128().low);
   last_failure_ = why;
 
   OperationList answered_never;

@@ -27,8 +27,6 @@ namespace {
 using base::BootClock;
 using base::BootInstant;
 
-constexpr std::chrono::seconds kGoodLife{1};
-
 }  // namespace
 
 // Everything but ensure(), close(), confirmed() and the ear runs on the loop.
@@ -265,9 +263,8 @@ void Subscriber::Impl::on_down(Error why) {
   const bool was_confirmed = confirmed_.exchange(false);
   end_loan();
   const BootInstant now = BootClock::now();
-  const bool was_good = was_confirmed && now - up_since_ >= kGoodLife;
-  if (was_good) backoff_.reset();
-  next_attempt_ = was_good ? now : now + backoff_.next(base::random_128().low);
+  const bool was_good = was_confirmed && now - up_since_ >= Backoff::kGoodLife;
+  next_attempt_ = now + backoff_.after_loss(was_good, base::random_128().low);
   next_ping_ = BootInstant::max();
   if (was_confirmed && events_.on_lost) events_.on_lost(why);
   // After a loss the next attempt is theirs; an attempt that failed, and a refusal, is told.
