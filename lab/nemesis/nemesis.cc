@@ -41,6 +41,10 @@ FaultKind fault_of(const std::string& kind) {
   throw std::runtime_error("no such nemesis: " + kind);
 }
 
+bool is_of_servers(const std::string& kind) {
+  return kind == "server-pause" || kind == "restart" || kind == "restart-empty" ||
+         kind == "failover" || kind == "disk-full";
+}
 bool is_process(const std::string& kind) { return kind == "kill" || kind == "pause"; }
 
 // All threads of a process give way to everybody, or not any more. Best effort: without rights
@@ -167,7 +171,7 @@ void Nemesis::begin(Active& active) {
     crew_.pause(strike.slot);
   } else if (kind == "starve") {
     starve(active);
-  } else if (strike.slot == 0) {
+  } else if (is_of_servers(kind)) {
     begin_on_server(active);
   } else {
     begin_on_link(active);
@@ -187,23 +191,35 @@ void Nemesis::heal(Active& active) {
     for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
       give_way(crew_.pid(static_cast<std::uint32_t>(slot)), false);
     }
-  } else if (strike.slot == 0) {
+  } else if (is_of_servers(kind)) {
     heal_server(active);
   } else {
     for (const auto& [link, fault] : active.proxy_faults) link->remove(fault);
     // What has lost bytes stays silent: no TCP goes on with a gap.
     if (kind == "blackhole" || kind == "drop-replies") {
-      for (const auto& link : rig_.links(strike.slot)) link->reset_all();
+      for (support::FaultProxy* link : links_of(strike)) link->reset_all();
     }
   }
   mark(strike, Phase::kReturn);
 }
 
+std::vector<support::FaultProxy*> Nemesis::links_of(const Strike& strike) const {
+  std::vector<support::FaultProxy*> found;
+  if (strike.slot > 0) {
+    for (const auto& link : rig_.links(strike.slot)) found.push_back(link.get());
+    return found;
+  }
+  for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
+    found.push_back(rig_.links(static_cast<std::uint32_t>(slot)).at(strike.node - 1).get());
+  }
+  return found;
+}
+
 void Nemesis::begin_on_link(Active& active) {
   const NemesisSpec& what = spec(active.strike);
   const auto add = [&](const Fault& fault) {
-    for (const auto& link : rig_.links(active.strike.slot)) {
-      active.proxy_faults.emplace_back(link.get(), link->add(fault));
+    for (support::FaultProxy* link : links_of(active.strike)) {
+      active.proxy_faults.emplace_back(link, link->add(fault));
     }
   };
   const auto both = [&](Fault fault) {

@@ -48,6 +48,8 @@ class Nemesis {
   std::uint32_t target_of(const Strike& strike) const;
   void begin(Active& active);
   void heal(Active& active);
+  // The ways that a fault of the network is on.
+  std::vector<support::FaultProxy*> links_of(const Strike& strike) const;
   void begin_on_link(Active& active);
   void begin_on_server(Active& active);
   void heal_server(Active& active);

@@ -111,7 +111,16 @@ class Planner {
   }
 
   std::vector<Aim> aims(const NemesisSpec& spec, Dice& dice) const {
+    constexpr std::string_view kNode = "node ";
+    if (spec.target.starts_with(kNode)) {
+      // All clients' ways to it.
+      const auto nodes = static_cast<std::uint32_t>(nodes_of(scenario_));
+      const std::uint32_t node = number_in(spec.target.substr(kNode.size()), nodes);
+      return {
+          {.slot = 0, .node = node > 0 ? node : 1 + static_cast<std::uint32_t>(dice.below(nodes))}};
+    }
     const bool server = hits_server(spec.kind);
+    if (!server && spec.target == "leader") return {{.slot = 0, .node = kLeader}};
     // Of what there is one, there is nothing to choose.
     if (server && !(hits_node(spec.kind) && nodes_of(scenario_) > 1)) return {{}};
     const auto most =

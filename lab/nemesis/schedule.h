@@ -20,7 +20,7 @@ struct Strike {
   milliseconds at{};  // After the start of the run.
   milliseconds lasts{};
   std::size_t nemesis = 0;  // Index into Scenario::nemeses.
-  std::uint32_t slot = 0;   // The client; 0: a server, or the host.
+  std::uint32_t slot = 0;   // The client; 0: a server, all ways to one, or the host.
   std::uint32_t node = 1;   // Which server; kLeader: the one that leads when it is done.
 
   friend bool operator==(const Strike&, const Strike&) = default;

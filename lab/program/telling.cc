@@ -17,6 +17,7 @@
 #include "lab/program/commands.h"
 #include "lab/report/report.h"
 #include "lab/scenario/files.h"
+#include "lab/scenario/secrets.h"
 
 namespace holdfast::lab {
 namespace {
@@ -122,12 +123,11 @@ std::string new_folder(const std::string& out, const std::string& name) {
 std::string keep(const RunResult& result, const std::string& out) {
   const Scenario& scenario = result.scenario;
   const std::string folder = new_folder(out, scenario.name + "-" + std::to_string(scenario.seed));
-  Scenario shown = scenario;
-  if (cli::holds_secret(shown.store.url)) shown.store.url = cli::without_secret(shown.store.url);
-  save_scenario(shown, folder);
+  save_scenario(without_secrets(scenario), folder);
   const RunFacts facts = facts_of(result, "holdfast-lab run " + folder + "/scenario.toml");
   if (!result.server_log_name.empty()) {
-    std::ofstream(folder + "/" + result.server_log_name) << result.server_log;
+    std::ofstream(folder + "/" + result.server_log_name)
+        << without(secrets_of(scenario), result.server_log);
   }
   const Result<void> done = write_report(folder, {facts, result.history, result.verdict});
   if (!done) throw std::runtime_error(done.error().message());
@@ -161,8 +161,8 @@ void tell(const RunResult& result) {
               << "\n";
   }
   if (!result.failed_server.empty()) {
-    std::cout << "  " << result.failed_server << "\n  (" << result.server_log_name
-              << " is kept; the run ended with it)\n";
+    std::cout << "  " << without(secrets_of(result.scenario), result.failed_server) << "\n  ("
+              << result.server_log_name << " is kept; the run ended with it)\n";
   }
   for (std::size_t i = 0; i < kClasses; ++i) tell_violations(result, static_cast<Class>(i));
   std::cout.flush();

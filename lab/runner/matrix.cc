@@ -177,6 +177,12 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
     leader.target = "leader";
     with(cells.add(prefix + "leader-pause", {leader}), false);
   }
+  if (size > 1) {
+    // Each node in its turn cannot be reached, by nobody.
+    NemesisSpec node = often("partition", 1500ms, 1200ms);
+    node.target = "node any";
+    with(cells.add(prefix + "partition-node", {node}), false);
+  }
   Nemeses all = {often("kill", 1500ms, 200ms),   often("pause", 1s, 1300ms),
                  often("partition", 2s, 1200ms), often("hold", 1500ms, 1s),
                  often("duplicate", 1s, 400ms),  often("drop-replies", 2s, 500ms),

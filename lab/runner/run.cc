@@ -21,6 +21,7 @@
 #include "lab/runner/crew.h"
 #include "lab/runner/stall_watch.h"
 #include "lab/scenario/files.h"
+#include "lab/scenario/secrets.h"
 #include "lab/workload/worker.h"
 #include "lab/workload/workload.h"
 
@@ -69,7 +70,8 @@ class Run {
         resource_(taken(
             Resource::create(resource_file(folder_.path()),
                              static_cast<std::uint32_t>(lock_names(scenario, prefix_).size())))) {
-    save_scenario(scenario, folder_.path());
+    // Clients are told by other means where the store is.
+    save_scenario(without_secrets(scenario), folder_.path());
   }
 
   RunResult go() {

@@ -11,6 +11,7 @@
 #include "lab/runner/matrix.h"
 #include "lab/scenario/fields.h"
 #include "lab/scenario/files.h"
+#include "lab/scenario/secrets.h"
 #include "lab/scenario/topology_files.h"
 #include "lab/workload/workload.h"
 
@@ -281,6 +282,51 @@ TEST(ScheduleTest, HitsEveryNodeOfAClusterOrTheOneThatIsNamed) {
   const std::vector<Strike> all = schedule(cell);
   ASSERT_GE(all.size(), 3U);
   EXPECT_EQ(all[0].at, all[2].at);
+}
+
+TEST(ScheduleTest, AllWaysToOneNodeOfAClusterAreCut) {
+  Scenario cell = cell_named(matrix_cells(on_a_cluster()), "x-3-nodes-partition-node");
+  std::set<std::uint32_t> nodes;
+  for (const Strike& strike : schedule(cell)) {
+    EXPECT_EQ(strike.slot, 0U);
+    nodes.insert(strike.node);
+  }
+  EXPECT_GE(nodes.size(), 2U);
+  cell.nemeses[0].target = "node 2";
+  for (const Strike& strike : schedule(cell)) EXPECT_EQ(strike.node, 2U);
+  EXPECT_TRUE(check_again(cell));
+  cell.nemeses[0].target = "leader";
+  for (const Strike& strike : schedule(cell)) EXPECT_EQ(strike.node, kLeader);
+  EXPECT_TRUE(check_again(cell));
+  for (const std::string target : {"node 4", "node 0", "node", "node x"}) {
+    cell.nemeses[0].target = target;
+    const auto fine = check_again(cell);
+    ASSERT_FALSE(fine) << target;
+    EXPECT_EQ(fine.error().message(),
+              "target in [[nemesis]] is '" + target +
+                  "'; it may be: any, all, leader, node any, node 1 to node 3, or a number from 1 "
+                  "to 4");
+  }
+}
+
+TEST(ScenarioTest, WhatIsKeptShowsNoPassword) {
+  const auto topology = read_topology(
+      "name = \"x\"\nurl = \"redis://:s3cr%40t@127.0.0.1:{port}\"\n[server]\n"
+      "command = [\"s\", \"-a\", \"s3cr@t\"]\n[server.files]\n"
+      "conf = \"\"\"\nport {port}\nrequirepass s3cr@t\n\"\"\"\n",
+      "t.toml");
+  ASSERT_TRUE(topology) << topology.error().message();
+  Scenario scenario;
+  scenario.topology = *topology;
+  scenario.store.options = "ttl=3s&password=geheim99&ns=a";
+  scenario.store.url = "redis://me:other5@h/0";
+  const Scenario shown = without_secrets(scenario);
+  EXPECT_EQ(shown.store.options, "ttl=3s&ns=a");
+  EXPECT_EQ(shown.store.url, "redis://h/0");
+  EXPECT_EQ(shown.topology->text.find("s3cr"), std::string::npos) << shown.topology->text;
+  EXPECT_TRUE(read_topology(shown.topology->text, "t.toml"));
+  EXPECT_EQ(without(secrets_of(scenario), "-a s3cr@t said geheim99 or other5."),
+            "-a (not shown) said (not shown) or (not shown).");
 }
 
 TEST(PaceTest, ReservesWhatALongRunMayUseAndNoMore) {

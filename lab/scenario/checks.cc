@@ -112,20 +112,31 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
   }
 }
 
+std::int64_t nodes_in(const StoreSpec& store, const Topology* topology) {
+  return store.nodes > 0 || topology == nullptr ? store.nodes : topology->usual_nodes();
+}
+
 void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const Topology* topology,
                   const Complain& complain) {
   const StoreSpec& store = scenario.store;
   const bool of_servers = is_among(nemesis.kind, kOfServers) && topology != nullptr;
-  const std::int64_t most = !of_servers       ? scenario.clients.processes
-                            : store.nodes > 0 ? store.nodes
-                                              : topology->usual_nodes();
+  const std::int64_t most = of_servers ? nodes_in(store, topology) : scenario.clients.processes;
   const std::string& target = nemesis.target;
-  const bool leads = of_servers && topology->server && !topology->server->leader.empty();
+  const bool of_links = is_among(nemesis.kind, kOfLinks) && topology != nullptr;
+  const bool leads =
+      (of_servers || of_links) && topology->server && !topology->server->leader.empty();
   if (target == "any" || target == "all" || (target == "leader" && leads)) return;
   if (is_number(target, most)) return;
+  constexpr std::string_view kNode = "node ";
+  const std::int64_t nodes = nodes_in(store, topology);
+  if (of_links && target.starts_with(kNode) &&
+      (target == "node any" || is_number(target.substr(kNode.size()), nodes))) {
+    return;
+  }
   complain("target in [[nemesis]] is " + cli::in_quotes(cli::shortened(target)) +
-           "; it may be: any, all, " + (leads ? "leader, " : "") + "or a number from 1 to " +
-           std::to_string(most));
+           "; it may be: any, all, " + (leads ? "leader, " : "") +
+           (of_links ? "node any, node 1 to node " + std::to_string(nodes) + ", " : "") +
+           "or a number from 1 to " + std::to_string(most));
 }
 
 // All that is done to a run is planned, and marked, beforehand.

@@ -364,6 +364,25 @@ Result<StoreChoice> choose_store(const CommonOptions& common, const Config& conf
 
 bool holds_secret(const std::string& url) { return may_hold_secret(url, 0) || !is_plain(url); }
 
+std::vector<std::string> secrets_of(const std::string& url) {
+  std::vector<std::string> found;
+  const auto add = [&](std::string_view secret) {
+    for (const std::string& each : {std::string(secret), url_decoded(secret)}) {
+      if (!each.empty()) found.push_back(each);
+    }
+  };
+  std::string_view login = userinfo(url);
+  if (may_hold_split_secret(url)) {
+    login = std::string_view(url).substr(url.find("://") + 3);
+    login = login.substr(0, login.rfind('@'));
+  }
+  if (const std::size_t colon = login.find(':'); colon != login.npos) add(login.substr(colon + 1));
+  each_option(url, [&](std::string_view key, std::string_view value, std::string_view) {
+    if (is_secret_key(key)) add(value);
+  });
+  return found;
+}
+
 std::string without_secret(const std::string& url) {
   if (!holds_secret(url)) return url;
   const std::size_t slashes = url.find("://");

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "holdfast/result.h"
 #include "src/cli/options.h"
@@ -50,6 +51,9 @@ bool holds_secret(const std::string& url);
 
 // The URL without passwords and the like, for messages before a client exists.
 std::string without_secret(const std::string& url);
+
+// The passwords and the like in it, each as it is written and decoded.
+std::vector<std::string> secrets_of(const std::string& url);
 
 // The value of an option in the URL's query ("ttl"); nullopt: not there.
 std::optional<std::string> url_option(const std::string& url, const std::string& key);

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -18,6 +19,7 @@ while [[ $# -gt 0 ]]; do
 done
 echo "$scenario $seed" >>"$STATE/calls"
 if [[ -e $STATE/stop ]]; then kill -INT "$PPID"; fi
+if [[ -e $STATE/hang ]]; then echo $$ >"$STATE/pid"; mkdir -p "$out/x-0"; exec sleep 1000; fi
 if [[ -e $STATE/broken ]]; then echo "no server"; exit 125; fi
 mkdir -p "$out/x-$seed"
 sed "s/SEED/$seed/; s|SCENARIO|$scenario|" "$STATE/report" >"$out/x-$seed/report.json"
@@ -94,6 +96,31 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(len(self.lines()), 3)
         # When it is done, the next one begins anew.
         self.assertNotIn("goes on", self.run_times(3).stdout)
+
+    def test_a_soak_that_is_killed_takes_its_lab_along_and_the_next_is_not_in_its_way(self):
+        (self.folder / "hang").touch()
+        soak = subprocess.Popen(
+            [ROOT / "scripts/soak", "run", "--runs", "2", "--lab", self.lab, "--state",
+             self.folder / "state", "--record", self.record, "--page", self.page, "a.toml"],
+            env={"PATH": "/usr/bin:/bin", "STATE": str(self.folder)},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        written = self.folder / "pid"
+        self.until(lambda: written.exists() and written.read_text().strip())
+        soak.kill()
+        soak.wait()
+        lab = Path("/proc") / written.read_text().strip() / "stat"
+        self.until(lambda: not lab.exists() or lab.read_text().split()[2] == "Z")
+        (self.folder / "hang").unlink()
+        again = self.run_times(2)
+        self.assertEqual(again.returncode, 0, again.stdout)
+        self.assertNotIn("FAILED", again.stdout)
+        self.assertEqual(list((self.folder / "state").glob("run-*")), [])
+
+    def until(self, fact):
+        deadline = time.monotonic() + 60
+        while not fact():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_hours_end_and_belong_to_another_soak_than_runs(self):
         (self.folder / "stop").touch()
