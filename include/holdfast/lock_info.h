@@ -63,7 +63,18 @@ struct LockInfo {
   std::optional<BreakInfo> last_break;
 };
 
-enum class LockEventKind { kGranted, kQueued, kReleased, kExpired, kCancelled, kBroken };
+// kExpired: where a watch samples, also of a lease that was given back in the time between two
+// looks in which it would have run out. kForgotten: the store lost what it knew of the lock (a
+// restart without memory); its holder may still believe.
+enum class LockEventKind {
+  kGranted,
+  kQueued,
+  kReleased,
+  kExpired,
+  kCancelled,
+  kBroken,
+  kForgotten
+};
 
 // Something that happened. Guarantee: it did. Not guaranteed: that all is told, where
 // Guarantees::watch_every_change is false.

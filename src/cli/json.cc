@@ -152,6 +152,7 @@ std::string event_word(LockEventKind kind) {
     case LockEventKind::kExpired: return "expired";
     case LockEventKind::kCancelled: return "cancelled";
     case LockEventKind::kBroken: return "broken";
+    case LockEventKind::kForgotten: return "forgotten";
   }
   return "?";
 }

@@ -21,14 +21,22 @@ WaiterKey waiter_key(const LockInfo& lock, const WaiterInfo& waiter) {
           waiter.who.owner + '\n' + std::to_string(waiter.who.since.time_since_epoch().count())};
 }
 
-bool was_broken(const LockInfo* lock, const Token& token) {
-  return lock != nullptr && lock->last_break && lock->last_break->token == token;
+// `now`: what is known of the lock; nullptr: nothing. `longest`: so long ago it was held at most.
+LockEventKind how_it_ended(const HolderInfo& holder, const LockInfo* now,
+                           std::chrono::milliseconds longest) {
+  const bool broken = now != nullptr && now->last_break && now->last_break->token == holder.token;
+  if (broken) return LockEventKind::kBroken;
+  if (holder.time_left <= longest) return LockEventKind::kExpired;
+  // A release leaves the token behind.
+  const bool forgotten = now == nullptr || now->last_token < holder.token;
+  return forgotten ? LockEventKind::kForgotten : LockEventKind::kReleased;
 }
 
 }  // namespace
 
 std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
-                                   const std::vector<LockInfo>& after) {
+                                   const std::vector<LockInfo>& after,
+                                   std::chrono::milliseconds longest) {
   std::set<HolderKey> holders_after;
   std::set<WaiterKey> waiters_before;
   std::set<HolderKey> holders_before;
@@ -45,11 +53,8 @@ std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
       if (holders_after.contains({lock.name, holder.token})) continue;
       const auto now = locks_after.find(lock.name);
       const LockInfo* present = now == locks_after.end() ? nullptr : now->second;
-      const bool expired = holder.time_left <= std::chrono::milliseconds(kPeriod);
-      const LockEventKind kind = was_broken(present, holder.token) ? LockEventKind::kBroken
-                                 : expired                         ? LockEventKind::kExpired
-                                                                   : LockEventKind::kReleased;
-      events.push_back({kind, lock.name, holder.who, holder.token, {}});
+      events.push_back(
+          {how_it_ended(holder, present, longest), lock.name, holder.who, holder.token, {}});
     }
   }
   for (const LockInfo& lock : after) {
@@ -95,7 +100,7 @@ BootInstant WatchSampler::on_tick(BootInstant now) {
   if (asking_) return next_;
   asking_ = true;
   core_.store_->list(prefix_, kMostLocks, core_.request_deadline(),
-                     [weak = weak_from_this()](const Result<std::vector<LockInfo>>& found) {
+                     [weak = weak_from_this(), now](const Result<std::vector<LockInfo>>& found) {
                        const auto self = weak.lock();
                        if (!self) return;
                        // A list that was cut short says nothing of what is missing.
@@ -104,8 +109,9 @@ BootInstant WatchSampler::on_tick(BootInstant now) {
                          if (!found) self->tell_failure(found.error());
                          return;
                        }
-                       self->failing_ = false;
+                       self->tell_recovery();
                        const auto sample = std::make_shared<Sample>();
+                       sample->asked_at = now;
                        sample->listed = *found;
                        sample->vanished = without_trace(self->seen_, *found);
                        self->go_on(sample);
@@ -117,6 +123,12 @@ BootInstant WatchSampler::on_tick(BootInstant now) {
 void WatchSampler::tell_failure(const Error& why) {
   if (why.code() == Errc::kClosed || std::exchange(failing_, true)) return;
   core_.log("a watch" + core_.at_store() + " sees nothing at present: " + why.message());
+}
+
+void WatchSampler::tell_recovery() {
+  if (!std::exchange(failing_, false)) return;
+  core_.log("a watch" + core_.at_store() +
+            " sees again; of what came and went meanwhile it tells nothing");
 }
 
 void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {
@@ -145,8 +157,11 @@ void WatchSampler::tell(Sample& sample) {
     trace.waiters.clear();
     now.push_back(std::move(trace));
   }
-  for (const LockEvent& event : differences(seen_, now)) sink_(event);
+  const auto longest =
+      std::chrono::ceil<std::chrono::milliseconds>(base::BootClock::now() - seen_at_);
+  for (const LockEvent& event : differences(seen_, now, longest)) sink_(event);
   seen_ = std::move(sample.listed);
+  seen_at_ = sample.asked_at;
 }
 
 }  // namespace holdfast::session

@@ -7,6 +7,7 @@
 // replies run on the core's loop.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -23,9 +24,11 @@ namespace holdfast::session {
 class Core;
 
 // What changed from `before` to `after`, in the order: ends, then grants, then new waiters. How a
-// lock ended that is not in `after` cannot be told from these: see without_trace().
+// lock ended that is not in `after` cannot be told from these: see without_trace(). `longest`: the
+// time since `before` was asked for. A lease that may have run out in it is told to have expired.
 std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
-                                   const std::vector<LockInfo>& after);
+                                   const std::vector<LockInfo>& after,
+                                   std::chrono::milliseconds longest);
 
 // The locks that had holders and are in no list any more. Whether they were broken stands in their
 // trace, which only inspect() gives.
@@ -49,9 +52,11 @@ class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
       : core_(core),
         prefix_(std::move(prefix)),
         sink_(std::move(sink)),
-        seen_(std::move(present)) {}
+        seen_(std::move(present)),
+        seen_at_(base::BootClock::now()) {}
 
   struct Sample {
+    BootInstant asked_at{};
     std::vector<LockInfo> listed;
     std::vector<std::string> vanished;
     std::vector<LockInfo> traces;  // Of those that vanished, as far as they have been asked for.
@@ -61,11 +66,13 @@ class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
   void go_on(const std::shared_ptr<Sample>& sample);
   void tell(Sample& sample);
   void tell_failure(const Error& why);
+  void tell_recovery();
 
   Core& core_;
   const std::string prefix_;
   const Sink sink_;
   std::vector<LockInfo> seen_;
+  BootInstant seen_at_;  // When it was asked for.
   bool asking_ = false;
   bool failing_ = false;  // And that has been told.
   BootInstant next_{};

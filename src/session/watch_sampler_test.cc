@@ -1,5 +1,7 @@
 #include "src/session/watch_sampler.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace holdfast::session {
@@ -25,6 +27,7 @@ WaiterInfo waiter(const std::string& owner) {
 LockInfo lock(std::vector<HolderInfo> holders, std::vector<WaiterInfo> waiters = {}) {
   LockInfo out;
   out.name = "n";
+  for (const HolderInfo& one : holders) out.last_token = std::max(out.last_token, one.token);
   out.holders = std::move(holders);
   out.waiters = std::move(waiters);
   return out;
@@ -32,12 +35,12 @@ LockInfo lock(std::vector<HolderInfo> holders, std::vector<WaiterInfo> waiters =
 
 TEST(WatchDifferencesTest, NothingChangedIsNothingTold) {
   const std::vector<LockInfo> same = {lock({holder("a", 1)}, {waiter("b")})};
-  EXPECT_TRUE(differences(same, same).empty());
+  EXPECT_TRUE(differences(same, same, 200ms).empty());
 }
 
 TEST(WatchDifferencesTest, AHandOffIsAReleaseThenAGrant) {
   const auto events =
-      differences({lock({holder("a", 1)}, {waiter("b")})}, {lock({holder("b", 2)})});
+      differences({lock({holder("a", 1)}, {waiter("b")})}, {lock({holder("b", 2)})}, 200ms);
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(events[0].kind, LockEventKind::kReleased);
   EXPECT_EQ(events[0].token, (Token{0, 1}));
@@ -46,21 +49,43 @@ TEST(WatchDifferencesTest, AHandOffIsAReleaseThenAGrant) {
 }
 
 TEST(WatchDifferencesTest, TheSameOwnerAgainIsANewGrant) {
-  const auto events = differences({lock({holder("a", 1)})}, {lock({holder("a", 5)})});
+  const auto events = differences({lock({holder("a", 1)})}, {lock({holder("a", 5)})}, 200ms);
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(events[1].token, (Token{0, 5}));
 }
 
 TEST(WatchDifferencesTest, ALeaseThatWasAboutToEndExpired) {
-  const auto events = differences({lock({holder("a", 1, 100ms)})}, {});
+  const auto events = differences({lock({holder("a", 1, 100ms)})}, {}, 200ms);
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].kind, LockEventKind::kExpired);
+}
+
+TEST(WatchDifferencesTest, ALeaseThatEndedWhileNobodyCouldLookExpired) {
+  const std::vector<LockInfo> before = {lock({holder("a", 1, 2s)})};
+  LockInfo after = lock({});
+  after.last_token = {0, 1};
+  const auto kind = [&](std::chrono::milliseconds since) {
+    return differences(before, {after}, since).at(0).kind;
+  };
+  EXPECT_EQ(kind(3500ms), LockEventKind::kExpired);
+  EXPECT_EQ(kind(1s), LockEventKind::kReleased);
+}
+
+TEST(WatchDifferencesTest, WhatTheStoreForgotWasNotReleased) {
+  const std::vector<LockInfo> before = {lock({holder("a", 7)})};
+  LockInfo anew = lock({});
+  anew.last_token = {0, 3};
+  for (const std::vector<LockInfo>& after : {std::vector<LockInfo>(), {anew}}) {
+    const auto events = differences(before, after, 200ms);
+    ASSERT_EQ(events.size(), 1U);
+    EXPECT_EQ(events[0].kind, LockEventKind::kForgotten);
+  }
 }
 
 TEST(WatchDifferencesTest, ABreakIsKnownByItsTrace) {
   LockInfo after = lock({});
   after.last_break = BreakInfo{{0, 1}, {}};
-  const auto events = differences({lock({holder("a", 1)})}, {after});
+  const auto events = differences({lock({holder("a", 1)})}, {after}, 200ms);
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].kind, LockEventKind::kBroken);
 }
@@ -76,7 +101,7 @@ TEST(WatchDifferencesTest, OnlyHoldersThatVanishedWithTheirLockNeedItsTrace) {
 
 TEST(WatchDifferencesTest, ANewWaiterIsTold) {
   const auto events =
-      differences({lock({holder("a", 1)})}, {lock({holder("a", 1)}, {waiter("b")})});
+      differences({lock({holder("a", 1)})}, {lock({holder("a", 1)}, {waiter("b")})}, 200ms);
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].kind, LockEventKind::kQueued);
 }

@@ -138,6 +138,31 @@ class AwayTest(RedisCase):
         self.until(lambda: self.server.ask("PUBSUB", "CHANNELS", "hf1:*").startswith(f"*{count}"),
                    "all have subscribed")
 
+    def test_a_lease_that_ended_while_the_watch_could_not_look_has_expired(self):
+        watch = self.watch_of(["acquire", "--ttl", "2s", "job"])
+        self.server.process.send_signal(signal.SIGSTOP)
+        time.sleep(3)  # Longer than the lease: nothing tells that it has ended.
+        self.server.process.send_signal(signal.SIGCONT)
+        watch.until("expired", "released", "forgotten")
+        self.assertIn("expired", watch.text)
+
+    def test_what_the_server_forgot_was_not_released(self):
+        watch = self.watch_of(["acquire", "--ttl", "60s", "job"])
+        self.server.restart()
+        watch.until("forgotten", "released", "expired")
+        self.assertIn("forgotten", watch.text)
+
+    def watch_of(self, command):
+        watch = Watcher(self, "watch", "job")
+        self.until_subscribed(1)
+        for _ in range(100):  # Until it has begun to look there is nothing to await.
+            lease = self.ok(*command).stdout.strip()
+            watch.read(1)
+            if "granted" in watch.text:
+                return watch
+            self.ok("release", lease)
+        return self.fail(watch.text)
+
     def test_why_a_renewal_failed_is_told(self):
         hold = Watcher(self, "hold", "--ttl", "3s", "job")
         hold.until("held job")
