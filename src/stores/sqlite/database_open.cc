@@ -1,0 +1,263 @@
+// How a connection comes to be: alone with the file at first, which adopts it, or as one among
+// others.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "src/stores/sqlite/database.h"
+#include "src/stores/sqlite/fork_gate.h"
+#include "src/stores/sqlite/schema.h"
+
+namespace holdfast::stores::sqlite {
+namespace {
+
+// SQLite's own default of 1,000 pages syncs twice every thousand commits or so. On a small disk the
+// log must be folded earlier: one that has taken all room leaves none for the file to grow, and can
+// never be folded again.
+constexpr std::int64_t kLogPages = 4000;
+constexpr std::int64_t kFewestLogPages = 16;
+constexpr std::int64_t kPageSize = 4096;
+constexpr std::int64_t kLogShareOfDisk = 8;
+
+std::int64_t log_pages_for(std::int64_t disk_size) {
+  if (disk_size <= 0) return kLogPages;
+  return std::clamp(disk_size / kLogShareOfDisk / kPageSize, kFewestLogPages, kLogPages);
+}
+
+constexpr const char* kSettings = R"sql(
+PRAGMA synchronous = NORMAL;
+PRAGMA journal_size_limit = 67108864;
+PRAGMA temp_store = MEMORY;
+PRAGMA secure_delete = OFF;
+PRAGMA cell_size_check = ON;
+)sql";
+
+std::int64_t wall_microseconds() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(base::wall_now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> Database::open(const std::string& path,
+                                                 const SqliteTuning& tuning) {
+  const InsideSqlite inside;
+  forget_inherited();
+  const auto real = LockFile::resolve(path);
+  if (!real) return real.error();
+  const std::string boot = tuning.boot_id.empty() ? read_boot_id() : tuning.boot_id;
+  if (boot.empty()) {
+    return Error(Errc::kUnsupported, "sqlite store " + path +
+                                         ": needs /proc/sys/kernel/random/boot_id to tell leases "
+                                         "of this boot from older ones");
+  }
+  const auto until = base::BootClock::now() + tuning.patience;
+  bool want_exclusive = false;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    auto file = LockFile::attach(*real, boot, want_exclusive, tuning.patience);
+    if (!file) return file.error();
+    std::unique_ptr<Database> made(new Database(*file, tuning));
+    if ((*file)->exclusive() && !made->is_alone()) {
+      if (base::BootClock::now() >= until) return made->used_elsewhere();
+      made.reset();
+      file->reset();
+      std::this_thread::sleep_for(tuning.patience / 50);
+      continue;
+    }
+    if (auto connected = made->connect(); !connected) return connected.error();
+    const auto ready = (*file)->exclusive() ? made->set_up() : made->matches();
+    if (!ready) return ready.error();
+    if (*ready && !made->moved()) return made;
+    // Somebody came between, or what is here is of another boot or file.
+    want_exclusive = !*ready && !(*file)->exclusive();
+  }
+  return Error(Errc::kUnavailable,
+               "sqlite store " + path + ": the file is replaced again and again");
+}
+
+Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFile> file,
+                                                         const SqliteTuning& tuning) {
+  const InsideSqlite inside;
+  std::unique_ptr<Database> made(new Database(std::move(file), tuning));
+  // Before SQLite makes a new log at the place of one that was removed.
+  Result<bool> fits = !made->moved();
+  if (*fits) {
+    const Result<void> connected = made->connect();
+    fits = connected ? made->matches() : Result<bool>(connected.error());
+  }
+  if (made->moved() || (fits && !*fits)) {
+    return Error(Errc::kLost, "sqlite store " + made->path() +
+                                  ": the file or its log was moved, removed or replaced; what was "
+                                  "held in it is lost");
+  }
+  if (!fits) return fits.error();
+  return made;
+}
+
+// SQLite keeps a lock on the file itself for as long as a connection lives, by whatever name it was
+// opened: who has FILE.use exclusively still shares the file with those who came to know it by
+// another name, with a log and a FILE.use beside that one.
+bool Database::is_alone() const {
+  if (file_->identity().inode == 0) return true;
+  sqlite3* db = nullptr;
+  const int flags =
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW;
+  const char* vfs = tuning_.vfs.empty() ? nullptr : tuning_.vfs.c_str();
+  int code = sqlite3_open_v2(path().c_str(), &db, flags, vfs);
+  for (const char* text :
+       {"PRAGMA locking_mode = EXCLUSIVE", "SELECT count(*) FROM sqlite_schema"}) {
+    if (code == SQLITE_OK) code = sqlite3_exec(db, text, nullptr, nullptr, nullptr);
+  }
+  sqlite3_close_v2(db);
+  return (code & 0xff) != SQLITE_BUSY;  // Anything else is for connect() to tell.
+}
+
+Error Database::used_elsewhere() const {
+  return {Errc::kStoreInUse,
+          "sqlite store " + path() +
+              ": somebody has this file open who cannot be seen here: under another name that it "
+              "had, or with another program; stop them first (fuser -v " +
+              path() + ")"};
+}
+
+// With the file to ourselves. False: somebody else came between.
+Result<bool> Database::set_up() {
+  const auto ceiling = adopt();
+  if (!ceiling) return ceiling.error();
+  // So that the file has its size from the start: on a full disk it could not grow to take the log.
+  static_cast<void>(
+      sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr));
+  if (auto settled = file_->settle(*ceiling); !settled) return settled.error();
+  if (auto set = execute(kSettings); !set) return set.error();
+  if (!file_->share()) return false;
+  waits_outside_ = true;
+  return true;
+}
+
+// Only while no file is there: SQLite has none open that a close() of ours could unlock.
+Result<void> Database::create_file() {
+  const int fd = ::open(path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0 && errno == EEXIST) return {};
+  if (fd >= 0) {
+    ::close(fd);
+    return {};
+  }
+  if (errno == EACCES || errno == EPERM || errno == EROFS) {
+    return permission_error(path(), std::string("cannot create it: ") + std::strerror(errno));
+  }
+  return Error(Errc::kUnavailable,
+               "sqlite store " + path() + ": cannot create it: " + std::strerror(errno));
+}
+
+Result<void> Database::connect() {
+  if (file_->exclusive()) {
+    if (auto created = create_file(); !created) return created;
+  }
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
+                    SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
+  const char* vfs = tuning_.vfs.empty() ? nullptr : tuning_.vfs.c_str();
+  remember_open(this);
+  if (const int code = sqlite3_open_v2(path().c_str(), &db_, flags, vfs); code != SQLITE_OK) {
+    return error(code);
+  }
+  sqlite3_busy_handler(db_, &Database::on_busy, this);
+  const int made = sqlite3_create_function_v2(db_, "told", 1, SQLITE_UTF8 | SQLITE_DIRECTONLY, this,
+                                              &Database::on_told, nullptr, nullptr, nullptr);
+  if (made != SQLITE_OK) return error(made);
+  const auto fresh = is_new();
+  if (!fresh) return fresh.error();
+  if (file_->exclusive()) {
+    if (auto set = execute("PRAGMA journal_mode = WAL"); !set) return set;
+  }
+  auto set = execute(kSettings);
+  sqlite3_wal_autocheckpoint(db_, static_cast<int>(log_pages_for(disk_size_at(folder_of(path())))));
+  waits_outside_ = set && !file_->exclusive();
+  return set;
+}
+
+// Empty, or Holdfast's in a format that is known.
+Result<bool> Database::is_new() {
+  const auto application = ask("PRAGMA application_id");
+  if (!application) return application.error();
+  const auto format = ask("PRAGMA user_version");
+  if (!format) return format.error();
+  if (*application == std::to_string(kApplicationId)) {
+    if (*format == std::to_string(kFormat)) return false;
+    return Error(Errc::kVersionMismatch, "sqlite store " + path() + ": was written in format " +
+                                             *format + ", and this version knows " +
+                                             std::to_string(kFormat) + ": upgrade Holdfast");
+  }
+  const auto tables = ask("SELECT count(*) FROM sqlite_schema");
+  if (!tables) return tables.error();
+  if (*application == "0" && *format == "0" && *tables == "0") return true;
+  return corrupt("is an SQLite database, but not Holdfast's; choose another file");
+}
+
+Result<bool> Database::matches() {
+  const auto fresh = is_new();
+  if (!fresh) return fresh.error();
+  if (*fresh) return false;
+  Statement& load = get(Sql::kLoadMeta);
+  const ResetAtEnd reset(load);
+  const int code = load.step();
+  if (code == SQLITE_DONE) return corrupt("its meta table is empty");
+  if (code != SQLITE_ROW) return error(code);
+  tokens_ = {load.integer(0), load.integer(1)};
+  return static_cast<std::uint64_t>(load.integer(2)) == file_->identity().inode &&
+         load.integer(3) == file_->identity().birth && load.text(4) == boot_ &&
+         static_cast<std::uint64_t>(tokens_.ceiling) >= file_->noted_ceiling();
+}
+
+// With the file to ourselves: makes the tables, or voids what counts no longer, in a synced commit.
+Result<std::uint64_t> Database::adopt() {
+  const auto fresh = is_new();
+  if (!fresh) return fresh.error();
+  if (auto set = execute("PRAGMA synchronous = FULL; BEGIN EXCLUSIVE"); !set) return set.error();
+  if (*fresh) {
+    const std::string head = "PRAGMA application_id = " + std::to_string(kApplicationId) +
+                             "; PRAGMA user_version = " + std::to_string(kFormat) +
+                             "; INSERT INTO meta VALUES(1, 0, 0, '', 0, 0)";
+    if (auto made = execute(kCreateTables); !made) return made.error();
+    if (auto made = execute(head.c_str()); !made) return made.error();
+  }
+  FileIdentity identity;
+  if (auto alone = LockFile::check_alone(path(), identity); !alone) return alone.error();
+  const auto fits = matches();
+  if (!fits) return fits.error();
+  const bool same = *fits && identity.inode == file_->identity().inode;
+  if (!same || !file_->log_whole()) {
+    const auto noted = static_cast<std::int64_t>(
+        std::min<std::uint64_t>(file_->noted_ceiling(), std::numeric_limits<std::int64_t>::max()));
+    const std::int64_t used = std::max(tokens_.ceiling, noted);
+    if (used > std::numeric_limits<std::int64_t>::max() / 2)
+      return corrupt("the token ceiling is absurd");
+    tokens_.floor = std::max(used + 1, wall_microseconds());
+    tokens_.ceiling = tokens_.floor + static_cast<std::int64_t>(tuning_.token_block);
+    if (!same) {
+      if (auto done = execute(kVoidLeases); !done) return done.error();
+    }
+    Statement adopt;
+    int code = adopt.prepare(db_, kAdoptFile);
+    if (code == SQLITE_OK) {
+      code = adopt.bind(1, static_cast<std::int64_t>(identity.inode))
+                 .bind(2, identity.birth)
+                 .bind_text(3, boot_)
+                 .bind(4, tokens_.floor)
+                 .bind(5, tokens_.ceiling)
+                 .run();
+    }
+    if (code != SQLITE_OK) return error(code);
+  }
+  if (auto done = execute("COMMIT"); !done) return done.error();
+  return static_cast<std::uint64_t>(tokens_.ceiling);
+}
+
+}  // namespace holdfast::stores::sqlite
