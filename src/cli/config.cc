@@ -396,6 +396,8 @@ std::string without_secret(const std::string& url) {
                ? url.substr(0, slashes) + "://(not shown)"
                : "(not shown)";
   }
+  const auto db = url_option(url, "db");
+  if (db && !db->empty() && is_number(*db)) out += "?db=" + *db;
   return out;
 }
 

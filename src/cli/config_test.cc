@@ -31,6 +31,7 @@ TEST(ConfigTest, UrlsWithoutSecretsStayAsTheyAre) {
 
 TEST(ConfigTest, WhatIsShownOfAUrlWithASecretTellsItsHost) {
   EXPECT_EQ(without_secret("redis://me:s3cret@host:1/0?ns=a"), "redis://host:1/0");
+  EXPECT_EQ(without_secret("redis://me:s3cret@host?ns=a&db=3"), "redis://host?db=3");
   EXPECT_EQ(without_secret("redis://:p/w@host"), "redis://(not shown)");
 }
 

@@ -89,6 +89,11 @@ class MistypedUrlTest(RedisCase):
                     self.assertEqual(done.returncode, 125, done.stderr)
                     self.assertNotIn("s3cret", done.stdout + done.stderr)
 
+    def test_a_port_without_tls_is_a_guess_that_is_told(self):
+        done = self.holdfast("ls", "--store", "rediss" + self.store.removeprefix("redis"))
+        self.assertEqual(done.returncode, 125)
+        self.assertRegex(done.stderr, "speak (it|TLS) on this port")
+
     def test_options_that_are_no_secret_are_shown(self):
         with open(os.path.join(ROOT, "docs/stores/redis.md"), encoding="utf-8") as file:
             page = file.read()

@@ -107,7 +107,12 @@ Result<void> DirectLink::Impl::wait(Wire::Io what, BootInstant deadline) {
   while (true) {
     if (closed.load(std::memory_order_acquire)) return closed_error();
     const auto left = deadline - BootClock::now();
-    if (left <= left.zero()) return late("waiting for the server");
+    if (left <= left.zero()) {
+      // A server without TLS waits for the rest of a command that never comes.
+      const bool greeting = remote->address.tls && !connected.load(std::memory_order_relaxed);
+      return late(greeting ? "agreeing on TLS (does the server speak it on this port?)"
+                           : "waiting for the server");
+    }
     const auto slice = std::min<std::chrono::nanoseconds>(left, kLongestPoll);
     const timespec time{0, static_cast<long>(slice.count())};
     const int ready = ::ppoll(&entry, 1, &time, nullptr);
