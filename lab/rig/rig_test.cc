@@ -176,7 +176,9 @@ std::string wrapped(const std::string& server) {
          "ready = [\"test\", \"-s\", \"{folder}/told\"]\n";
 }
 
-constexpr char kBehindAShell[] = "sh -c 'echo $$ >{folder}/told; sleep 1000'; true";
+// A shell that has just made a process by vfork(2) does not count as stopped before that one goes
+// on.
+constexpr char kBehindAShell[] = "sh -c 'echo $$ >{folder}/told; exec sleep 1000'; true";
 
 // 'T': stopped; 'Z', or 0 when there is none: gone.
 char state_of(pid_t pid) {
