@@ -237,45 +237,44 @@ decltype(auto) async_connect(std::string url, ClientOptions options, CompletionT
 
 // Mutex::acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
-decltype(auto) async_acquire(Mutex mutex, AcquireOptions options, CompletionToken&& token) {
+decltype(auto) async_acquire(const Mutex& mutex, AcquireOptions options, CompletionToken&& token) {
   return detail::initiate<Lease, CompletionToken>(
       detail::OnSignal::kEndWait,
-      [mutex = std::move(mutex), options = std::move(options)](auto to) mutable {
+      [mutex, options = std::move(options)](auto to) mutable {
         return detail::Async::acquire(mutex, std::move(options), std::move(to));
       },
       token);
 }
 
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
-decltype(auto) async_acquire(Mutex mutex, CompletionToken&& token) {
-  return async_acquire(std::move(mutex), AcquireOptions(), std::forward<CompletionToken>(token));
+decltype(auto) async_acquire(const Mutex& mutex, CompletionToken&& token) {
+  return async_acquire(mutex, AcquireOptions(), std::forward<CompletionToken>(token));
 }
 
 // Mutex::try_acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
-decltype(auto) async_try_acquire(Mutex mutex, AcquireOptions options, CompletionToken&& token) {
+decltype(auto) async_try_acquire(const Mutex& mutex, AcquireOptions options,
+                                 CompletionToken&& token) {
   return detail::initiate<std::optional<Lease>, CompletionToken>(
       detail::OnSignal::kEndWait,
-      [mutex = std::move(mutex), options = std::move(options)](auto to) mutable {
+      [mutex, options = std::move(options)](auto to) mutable {
         return detail::Async::try_acquire(mutex, std::move(options), std::move(to));
       },
       token);
 }
 
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
-decltype(auto) async_try_acquire(Mutex mutex, CompletionToken&& token) {
-  return async_try_acquire(std::move(mutex), AcquireOptions(),
-                           std::forward<CompletionToken>(token));
+decltype(auto) async_try_acquire(const Mutex& mutex, CompletionToken&& token) {
+  return async_try_acquire(mutex, AcquireOptions(), std::forward<CompletionToken>(token));
 }
 
 // Client::acquire(): any mode.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
-decltype(auto) async_acquire(Client client, std::string name, Mode mode, AcquireOptions options,
-                             CompletionToken&& token) {
+decltype(auto) async_acquire(const Client& client, std::string name, Mode mode,
+                             AcquireOptions options, CompletionToken&& token) {
   return detail::initiate<Lease, CompletionToken>(
       detail::OnSignal::kEndWait,
-      [client = std::move(client), name = std::move(name), mode,
-       options = std::move(options)](auto to) mutable {
+      [client, name = std::move(name), mode, options = std::move(options)](auto to) mutable {
         return detail::Async::acquire(client, std::move(name), mode, std::move(options),
                                       std::move(to));
       },
@@ -284,12 +283,11 @@ decltype(auto) async_acquire(Client client, std::string name, Mode mode, Acquire
 
 // Client::try_acquire(): any mode.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
-decltype(auto) async_try_acquire(Client client, std::string name, Mode mode, AcquireOptions options,
-                                 CompletionToken&& token) {
+decltype(auto) async_try_acquire(const Client& client, std::string name, Mode mode,
+                                 AcquireOptions options, CompletionToken&& token) {
   return detail::initiate<std::optional<Lease>, CompletionToken>(
       detail::OnSignal::kEndWait,
-      [client = std::move(client), name = std::move(name), mode,
-       options = std::move(options)](auto to) mutable {
+      [client, name = std::move(name), mode, options = std::move(options)](auto to) mutable {
         return detail::Async::try_acquire(client, std::move(name), mode, std::move(options),
                                           std::move(to));
       },
@@ -320,21 +318,22 @@ decltype(auto) async_renew(Lease& lease, CompletionToken&& token) {
 
 // Client::adopt().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
-decltype(auto) async_adopt(Client client, std::string lease_id, AcquireOptions options,
+decltype(auto) async_adopt(const Client& client, std::string lease_id, AcquireOptions options,
                            CompletionToken&& token) {
   return detail::initiate<Lease, CompletionToken>(
       detail::OnSignal::kStopRead,
-      [client = std::move(client), id = std::move(lease_id), options = std::move(options)](
-          auto to) mutable { detail::Async::adopt(client, id, std::move(options), std::move(to)); },
+      [client, id = std::move(lease_id), options = std::move(options)](auto to) mutable {
+        detail::Async::adopt(client, id, std::move(options), std::move(to));
+      },
       token);
 }
 
 // Client::inspect().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LockInfo>>)) CompletionToken>
-decltype(auto) async_inspect(Client client, std::string name, CompletionToken&& token) {
+decltype(auto) async_inspect(const Client& client, std::string name, CompletionToken&& token) {
   return detail::initiate<std::optional<LockInfo>, CompletionToken>(
       detail::OnSignal::kStopRead,
-      [client = std::move(client), name = std::move(name)](auto to) mutable {
+      [client, name = std::move(name)](auto to) mutable {
         detail::Async::inspect(client, std::move(name), std::move(to));
       },
       token);
@@ -342,11 +341,11 @@ decltype(auto) async_inspect(Client client, std::string name, CompletionToken&& 
 
 // Client::list().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::vector<LockInfo>>)) CompletionToken>
-decltype(auto) async_list(Client client, std::string prefix, std::size_t limit,
+decltype(auto) async_list(const Client& client, std::string prefix, std::size_t limit,
                           CompletionToken&& token) {
   return detail::initiate<std::vector<LockInfo>, CompletionToken>(
       detail::OnSignal::kStopRead,
-      [client = std::move(client), prefix = std::move(prefix), limit](auto to) mutable {
+      [client, prefix = std::move(prefix), limit](auto to) mutable {
         detail::Async::list(client, std::move(prefix), limit, std::move(to));
       },
       token);
@@ -354,13 +353,12 @@ decltype(auto) async_list(Client client, std::string prefix, std::size_t limit,
 
 // Client::watch(). The events come to `callback` on the client's notifier thread, as they do there.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Watch>)) CompletionToken>
-decltype(auto) async_watch(Client client, std::string prefix,
+decltype(auto) async_watch(const Client& client, std::string prefix,
                            std::function<void(const LockEvent&)> callback,
                            CompletionToken&& token) {
   return detail::initiate<Watch, CompletionToken>(
       detail::OnSignal::kStopRead,
-      [client = std::move(client), prefix = std::move(prefix),
-       callback = std::move(callback)](auto to) mutable {
+      [client, prefix = std::move(prefix), callback = std::move(callback)](auto to) mutable {
         detail::Async::watch(client, std::move(prefix), std::move(callback), std::move(to));
       },
       token);
@@ -368,12 +366,11 @@ decltype(auto) async_watch(Client client, std::string prefix,
 
 // Client::break_lock().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
-decltype(auto) async_break_lock(Client client, std::string name, Token token, std::string reason,
-                                CompletionToken&& completion) {
+decltype(auto) async_break_lock(const Client& client, std::string name, Token token,
+                                std::string reason, CompletionToken&& completion) {
   return detail::initiate<void, CompletionToken>(
       detail::OnSignal::kStopWrite,
-      [client = std::move(client), name = std::move(name), token,
-       reason = std::move(reason)](auto to) mutable {
+      [client, name = std::move(name), token, reason = std::move(reason)](auto to) mutable {
         detail::Async::break_lock(client, std::move(name), token, std::move(reason), std::move(to));
       },
       completion);
@@ -381,22 +378,19 @@ decltype(auto) async_break_lock(Client client, std::string name, Token token, st
 
 // Client::doctor().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<DoctorReport>)) CompletionToken>
-decltype(auto) async_doctor(Client client, CompletionToken&& token) {
+decltype(auto) async_doctor(const Client& client, CompletionToken&& token) {
   return detail::initiate<DoctorReport, CompletionToken>(
       detail::OnSignal::kStopRead,
-      [client = std::move(client)](auto to) { detail::Async::doctor(client, std::move(to)); },
-      token);
+      [client](auto to) { detail::Async::doctor(client, std::move(to)); }, token);
 }
 
 // Client::close(), on a thread of its own.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
-decltype(auto) async_close(Client client, std::chrono::milliseconds deadline,
+decltype(auto) async_close(const Client& client, std::chrono::milliseconds deadline,
                            CompletionToken&& token) {
   return detail::initiate<void, CompletionToken>(
       detail::OnSignal::kNothing,
-      [client = std::move(client), deadline](auto to) {
-        detail::Async::close(client, deadline, std::move(to));
-      },
+      [client, deadline](auto to) { detail::Async::close(client, deadline, std::move(to)); },
       token);
 }
 

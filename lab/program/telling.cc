@@ -113,7 +113,8 @@ std::string new_folder(const std::string& out, const std::string& name) {
   std::filesystem::create_directories(out);
   std::string folder = out + "/" + name;
   for (int number = 2; !std::filesystem::create_directory(folder); ++number) {
-    folder = out + "/" + name + "-" + std::to_string(number);
+    folder = out;
+    folder.append("/").append(name).append("-").append(std::to_string(number));
   }
   return folder;
 }
@@ -122,7 +123,7 @@ std::string new_folder(const std::string& out, const std::string& name) {
 
 std::string keep(const RunResult& result, const std::string& out) {
   const Scenario& scenario = result.scenario;
-  const std::string folder = new_folder(out, scenario.name + "-" + std::to_string(scenario.seed));
+  std::string folder = new_folder(out, scenario.name + "-" + std::to_string(scenario.seed));
   save_scenario(without_secrets(scenario), folder);
   const RunFacts facts = facts_of(result, "holdfast-lab run " + folder + "/scenario.toml");
   if (!result.server_log_name.empty()) {

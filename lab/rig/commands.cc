@@ -39,7 +39,7 @@ std::string first_version(const std::string& said) {
             (said[end] == '.' && end + 1 < said.size() && is_digit(said[end + 1])))) {
       ++end;
     }
-    const std::string version = said.substr(at, end - at);
+    std::string version = said.substr(at, end - at);
     if (version.find('.') != version.npos) return version;
     at = end;
   }

@@ -109,11 +109,11 @@ TEST(ScenarioTest, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_NE(complaint_of(kOnMemory).find("there is no [[workload]]"), std::string::npos);
   EXPECT_NE(with("[store]\nkind = \"memory\"\n").find("processes = 1"), std::string::npos);
   EXPECT_NE(with("[store]\nkind = \"url\"\n").find("url in [store] is missing"), std::string::npos);
-  const std::string redis = "[store]\nkind = \"redis\"\n";
+  const auto needs = [&](const std::string& kind) {
+    return with("[store]\nkind = \"redis\"\n[[nemesis]]\nkind = \"" + kind + "\"\n");
+  };
   for (const std::string kind : {"partition", "failover", "clock-jump", "disk-full"}) {
-    EXPECT_NE(with(redis + "[[nemesis]]\nkind = \"" + kind + "\"\n").find("needs "),
-              std::string::npos)
-        << kind;
+    EXPECT_NE(needs(kind).find("needs "), std::string::npos) << kind;
   }
 }
 

@@ -101,6 +101,25 @@ class Trouble {
   std::exception_ptr first_;
 };
 
+// A thread for each; returns when all are over.
+void work_all(Stage& stage, const std::vector<Shift>& shifts) {
+  Trouble trouble;
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(shifts.size());
+    std::uint32_t owner = 0;
+    for (const Shift& shift : shifts) {
+      threads.emplace_back([&, number = ++owner] {
+        trouble.watch([&] {
+          Actor actor(stage, number);
+          work(actor, shift);
+        });
+      });
+    }
+  }
+  trouble.rethrow();
+}
+
 }  // namespace
 
 std::string scenario_file(const std::string& folder) { return folder + "/scenario.toml"; }
@@ -121,25 +140,15 @@ void run_worker(const WorkerOrders& orders, const std::vector<SubjectKind>& subj
       kind->make({orders.urls, "client " + std::to_string(orders.slot), dice.draw(),
                   [&](std::string_view point) { points.pass(point); }});
   Stage stage{*subject, recorder, resource, orders.process, lock_names(scenario, orders.prefix)};
-  Trouble trouble;
-  {
-    std::vector<std::jthread> threads;
-    std::uint32_t owner = 0;
-    std::uint32_t first_lock = 0;
-    for (const WorkloadSpec& spec : scenario.workloads) {
-      for (std::int64_t i = 0; i < spec.owners; ++i) {
-        const Shift shift{spec, first_lock, dice.draw(), orders.until_ns, pace};
-        threads.emplace_back([&, shift, number = ++owner] {
-          trouble.watch([&] {
-            Actor actor(stage, number);
-            work(actor, shift);
-          });
-        });
-      }
-      first_lock += static_cast<std::uint32_t>(spec.locks);
+  std::vector<Shift> shifts;
+  std::uint32_t first_lock = 0;
+  for (const WorkloadSpec& spec : scenario.workloads) {
+    for (std::int64_t i = 0; i < spec.owners; ++i) {
+      shifts.push_back({spec, first_lock, dice.draw(), orders.until_ns, pace});
     }
+    first_lock += static_cast<std::uint32_t>(spec.locks);
   }
-  trouble.rethrow();
+  work_all(stage, shifts);
 }
 
 }  // namespace holdfast::lab

@@ -169,7 +169,7 @@ class RedisStore final : public port::Store {
          [this](std::string name, base::BootInstant until, Done<std::optional<LockInfo>> then) {
            inspect(std::move(name), until, std::move(then));
          },
-         [this](std::string line) { listener_->on_alarm(std::move(line)); }},
+         [this](const std::string& line) { listener_->on_alarm(line); }},
         std::move(prefix), limit, deadline, std::move(done));
   }
 
@@ -431,7 +431,7 @@ class RedisStore final : public port::Store {
   using Steps = std::vector<std::function<void(const Done<void>&)>>;
 
   // One after the other, until one fails.
-  static void in_order(Steps steps, Done<void> done) {
+  static void in_order(Steps steps, const Done<void>& done) {
     go_on(std::make_shared<const Steps>(std::move(steps)), 0, done);
   }
   static void go_on(const std::shared_ptr<const Steps>& steps, std::size_t at,
