@@ -32,8 +32,9 @@
 #     [DISCOVER]         # one CTest entry per case, so that skipped cases are reported one by one
 #     [SERIAL])          # runs alone: it measures time
 #
-# Labels: `fast`      no processes, no servers, seconds: also under the thread sanitizer;
+# Labels: `fast`      threads, no processes, no servers, seconds: also under the thread sanitizer;
 #         `hermetic`  needs nothing outside the build: also under address+undefined (fast implies it);
+#                     alone for what has one thread only;
 #         `process`   starts processes or needs the host's facilities: only in the plain build;
 #         `root`      needs root, skips loudly without it; `live` needs a server; `slow` long runs.
 # Tests are not part of `all`: targets tests_fast, tests_hermetic and tests_all build just what a
