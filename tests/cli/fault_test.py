@@ -88,6 +88,7 @@ class KilledTest(FaultCase):
                                       "setsid sleep 60 & echo $!; wait")
             left = int(running.line())
             guard, keeper = running.guard(), running.keeper()
+            os.kill(guard, signal.SIGSTOP)  # It would kill the tree as soon as it heard.
             os.kill(keeper, signal.SIGKILL)
             os.kill(guard, signal.SIGKILL)
             self.assertEqual(running.status(), 125)
@@ -156,13 +157,13 @@ class StoppedTest(FaultCase):
             with self.subTest(leases=leases):
                 if os.path.exists(self.pids_file):
                     os.remove(self.pids_file)
-                running, pids = self.stubborn(ttl="1s")
+                running, pids = self.stubborn(ttl="2s")
                 token = self.inspect()["token"]
                 running.signal(signal.SIGSTOP)
                 stopped_at = boottime()
                 self.assert_successor_is_alone(self.successor(), token)
                 self.assert_all_gone(pids)
-                self.until(lambda: boottime() >= stopped_at + leases, f"{leases} leases")
+                self.until(lambda: boottime() >= stopped_at + 2 * leases, f"{leases} leases")
                 running.signal(signal.SIGCONT)
                 self.assertEqual(running.status(), 123)
                 running.event("lost")
@@ -197,7 +198,7 @@ class StoppedTest(FaultCase):
         self.assertEqual(running.status(), 5)
 
     def test_program_and_guard_stopped_do_not_let_the_tree_outlive_the_lease(self):
-        running, pids = self.stubborn(ttl="1s")
+        running, pids = self.stubborn(ttl="2s")
         guard = running.guard()
         token = self.inspect()["token"]
         running.signal(signal.SIGSTOP)
