@@ -193,6 +193,13 @@ TEST_F(SubscriberFaultsTest, AKilledSubscriptionIsMadeAnewAndTheNextHandOffIsPus
 }
 
 // The push of a break goes to nobody then. No renewal is due for minutes.
+void expect_told_of_break(const Lease& lease, LossWatch& loss) {
+  EXPECT_NE(loss.await(60s), 0);
+  ASSERT_TRUE(lease.loss());
+  EXPECT_EQ(lease.loss()->code(), Errc::kBroken);
+  EXPECT_NE(lease.loss()->message().find("stuck since noon"), std::string::npos);
+}
+
 TEST_F(SubscriberFaultsTest, ABreakBeforeTheSubscriptionStandsIsTold) {
   const int hold = proxy_->add({.kind = Fault::Kind::kHold, .containing = "SUBSCRIBE"});
   Peer late(server_->url({.port = proxy_->port()}));
@@ -202,10 +209,7 @@ TEST_F(SubscriberFaultsTest, ABreakBeforeTheSubscriptionStandsIsTold) {
   ASSERT_TRUE(other_->client().break_lock("a", lease.token(), "stuck since noon"));
   EXPECT_FALSE(loss.told());
   proxy_->remove(hold);
-  EXPECT_NE(loss.await(60s), 0);
-  ASSERT_TRUE(lease.loss());
-  EXPECT_EQ(lease.loss()->code(), Errc::kBroken);
-  EXPECT_NE(lease.loss()->message().find("stuck since noon"), std::string::npos);
+  expect_told_of_break(lease, loss);
 }
 
 TEST_F(SubscriberFaultsTest, ABreakWhileTheSubscriptionIsMadeAnewIsTold) {
@@ -218,9 +222,7 @@ TEST_F(SubscriberFaultsTest, ABreakWhileTheSubscriptionIsMadeAnewIsTold) {
   ASSERT_TRUE(other_->client().break_lock("a", lease.token(), "stuck since noon"));
   EXPECT_FALSE(loss.told());
   proxy_->remove(hold);
-  EXPECT_NE(loss.await(60s), 0);
-  ASSERT_TRUE(lease.loss());
-  EXPECT_EQ(lease.loss()->code(), Errc::kBroken);
+  expect_told_of_break(lease, loss);
 }
 
 // Whatever falls between the hand-off and the new subscription is asked for.

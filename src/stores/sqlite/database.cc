@@ -133,11 +133,16 @@ Error Database::want_tokens() {
 Result<TokenRange> Database::load_tokens() {
   Statement& load = get(Sql::kLoadMeta);
   const ResetAtEnd reset(load);
+  if (const Result<void> found = step_to_meta(load); !found) return found.error();
+  return tokens_;
+}
+
+Result<void> Database::step_to_meta(Statement& load) {
   const int code = load.step();
   if (code == SQLITE_DONE) return corrupt("its meta table is empty");
   if (code != SQLITE_ROW) return error(code);
   tokens_ = {load.integer(0), load.integer(1)};
-  return tokens_;
+  return {};
 }
 
 Result<void> Database::reserve_tokens() {

@@ -146,6 +146,8 @@ class Database {
   Result<void> execute(const char* text);
   Result<bool> is_new();
   Result<bool> matches();
+  // To the one row of meta, whose range of tokens it keeps.
+  Result<void> step_to_meta(Statement& load);
   Result<std::uint64_t> adopt();
   Result<void> begin();
   Result<void> commit();

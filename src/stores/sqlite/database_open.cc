@@ -207,10 +207,7 @@ Result<bool> Database::matches() {
   if (*fresh) return false;
   Statement& load = get(Sql::kLoadMeta);
   const ResetAtEnd reset(load);
-  const int code = load.step();
-  if (code == SQLITE_DONE) return corrupt("its meta table is empty");
-  if (code != SQLITE_ROW) return error(code);
-  tokens_ = {load.integer(0), load.integer(1)};
+  if (const Result<void> found = step_to_meta(load); !found) return found.error();
   return static_cast<std::uint64_t>(load.integer(2)) == file_->identity().inode &&
          load.integer(3) == file_->identity().birth && load.text(4) == boot_ &&
          static_cast<std::uint64_t>(tokens_.ceiling) >= file_->noted_ceiling();
