@@ -32,10 +32,9 @@
 //
 // Cancellation, by the handler's associated cancellation slot:
 //   async_acquire, async_try_acquire    total, partial or terminal: kCancelled. No ticket is left
-//   in
-//                                       the queue and a grant that crossed it on the way is given
-//                                       back; it completes when the store has confirmed that (or
-//                                       kOutcomeUnknown: it may be held for one ttl).
+//                                       in the queue and a grant that crossed it on the way is
+//                                       given back; it completes when the store has confirmed that
+//                                       (or kOutcomeUnknown: it may be held for one ttl).
 //   async_connect, async_adopt, async_inspect, async_list, async_watch, async_doctor
 //                                       total, partial or terminal: kCancelled at once; an answer
 //                                       that comes later is dropped (a lease is released).
@@ -49,7 +48,9 @@
 // slot.
 // Ownership: an operation keeps what it needs of the client; Client, Mutex and Lease objects may go
 // before it completes. A Lease takes one release or renewal at a time. The executor's context
-// must outlive the client, or all operations that were started on it.
+// must outlive the client, or all operations that were started on it. One that lives until the end
+// of the program, like Asio's pool, does if it was made before the client: the end waits for
+// completions that are being posted, and then none is posted any more.
 // Time, fairness, errors: as the blocking call's.
 #pragma once
 
@@ -190,9 +191,10 @@ struct Signalled {
   }
 };
 
-template <typename T, typename Start>
+// One type per kind of result, not per operation: a program with many is compiled sooner.
+template <typename T>
 struct Initiation {
-  Start start;
+  Start<T> start;
   OnSignal on_signal;
 
   template <typename H>
@@ -202,24 +204,22 @@ struct Initiation {
     const auto allocator = asio::get_associated_allocator(handler);
     auto slot = asio::get_associated_cancellation_slot(handler);
     auto operation = std::allocate_shared<Op>(allocator, std::forward<H>(handler));
+    std::shared_ptr<Ending> ending;
     if (slot.is_connected()) {
-      auto ending = std::make_shared<Ending>();
+      if (on_signal == OnSignal::kEndWait) ending = std::make_shared<Ending>();
       slot.assign(Signalled<T, Op>{operation, ending, on_signal});
-      if constexpr (std::is_same_v<std::invoke_result_t<Start&, ReceiverPtr<T>>, Handle>) {
-        ending->started(start(std::move(operation)));
-        return;
-      }
     }
-    static_cast<void>(start(std::move(operation)));
+    Handle wait = start(std::move(operation));
+    if (ending) ending->started(std::move(wait));
   }
 };
 
 // `start` is called with the receiver, at once or when the token says so.
-template <typename T, typename CompletionToken, typename Start>
-decltype(auto) initiate(OnSignal on_signal, Start start,
+template <typename T, typename CompletionToken>
+decltype(auto) initiate(OnSignal on_signal, Start<T> start,
                         std::remove_reference_t<CompletionToken>& token) {
   return asio::async_initiate<CompletionToken, void(Result<T>)>(
-      Initiation<T, Start>{std::move(start), on_signal}, token);
+      Initiation<T>{std::move(start), on_signal}, token);
 }
 
 }  // namespace detail
@@ -228,10 +228,7 @@ decltype(auto) initiate(OnSignal on_signal, Start start,
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Client>)) CompletionToken>
 decltype(auto) async_connect(std::string url, ClientOptions options, CompletionToken&& token) {
   return detail::initiate<Client, CompletionToken>(
-      detail::OnSignal::kStopRead,
-      [url = std::move(url), options = std::move(options)](auto to) mutable {
-        detail::Async::connect(std::move(url), std::move(options), std::move(to));
-      },
+      detail::OnSignal::kStopRead, detail::Async::connect(std::move(url), std::move(options)),
       token);
 }
 
@@ -239,11 +236,7 @@ decltype(auto) async_connect(std::string url, ClientOptions options, CompletionT
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire(const Mutex& mutex, AcquireOptions options, CompletionToken&& token) {
   return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait,
-      [mutex, options = std::move(options)](auto to) mutable {
-        return detail::Async::acquire(mutex, std::move(options), std::move(to));
-      },
-      token);
+      detail::OnSignal::kEndWait, detail::Async::acquire(mutex, std::move(options)), token);
 }
 
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
@@ -256,11 +249,7 @@ template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) Completi
 decltype(auto) async_try_acquire(const Mutex& mutex, AcquireOptions options,
                                  CompletionToken&& token) {
   return detail::initiate<std::optional<Lease>, CompletionToken>(
-      detail::OnSignal::kEndWait,
-      [mutex, options = std::move(options)](auto to) mutable {
-        return detail::Async::try_acquire(mutex, std::move(options), std::move(to));
-      },
-      token);
+      detail::OnSignal::kEndWait, detail::Async::try_acquire(mutex, std::move(options)), token);
 }
 
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
@@ -274,11 +263,7 @@ decltype(auto) async_acquire(const Client& client, std::string name, Mode mode,
                              AcquireOptions options, CompletionToken&& token) {
   return detail::initiate<Lease, CompletionToken>(
       detail::OnSignal::kEndWait,
-      [client, name = std::move(name), mode, options = std::move(options)](auto to) mutable {
-        return detail::Async::acquire(client, std::move(name), mode, std::move(options),
-                                      std::move(to));
-      },
-      token);
+      detail::Async::acquire(client, std::move(name), mode, std::move(options)), token);
 }
 
 // Client::try_acquire(): any mode.
@@ -287,33 +272,21 @@ decltype(auto) async_try_acquire(const Client& client, std::string name, Mode mo
                                  AcquireOptions options, CompletionToken&& token) {
   return detail::initiate<std::optional<Lease>, CompletionToken>(
       detail::OnSignal::kEndWait,
-      [client, name = std::move(name), mode, options = std::move(options)](auto to) mutable {
-        return detail::Async::try_acquire(client, std::move(name), mode, std::move(options),
-                                          std::move(to));
-      },
-      token);
+      detail::Async::try_acquire(client, std::move(name), mode, std::move(options)), token);
 }
 
 // Lease::release(). From the moment it is started the lease holds nothing any more.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_release(Lease& lease, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(
-      detail::OnSignal::kStopWrite,
-      [lease = detail::Async::handle(lease)](auto to) {
-        detail::Async::release(lease, std::move(to));
-      },
-      token);
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::release(lease), token);
 }
 
 // Lease::renew().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_renew(Lease& lease, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(
-      detail::OnSignal::kStopWrite,
-      [lease = detail::Async::handle(lease)](auto to) {
-        detail::Async::renew(lease, std::move(to));
-      },
-      token);
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::renew(lease), token);
 }
 
 // Client::adopt().
@@ -322,21 +295,14 @@ decltype(auto) async_adopt(const Client& client, std::string lease_id, AcquireOp
                            CompletionToken&& token) {
   return detail::initiate<Lease, CompletionToken>(
       detail::OnSignal::kStopRead,
-      [client, id = std::move(lease_id), options = std::move(options)](auto to) mutable {
-        detail::Async::adopt(client, id, std::move(options), std::move(to));
-      },
-      token);
+      detail::Async::adopt(client, std::move(lease_id), std::move(options)), token);
 }
 
 // Client::inspect().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LockInfo>>)) CompletionToken>
 decltype(auto) async_inspect(const Client& client, std::string name, CompletionToken&& token) {
   return detail::initiate<std::optional<LockInfo>, CompletionToken>(
-      detail::OnSignal::kStopRead,
-      [client, name = std::move(name)](auto to) mutable {
-        detail::Async::inspect(client, std::move(name), std::move(to));
-      },
-      token);
+      detail::OnSignal::kStopRead, detail::Async::inspect(client, std::move(name)), token);
 }
 
 // Client::list().
@@ -344,11 +310,7 @@ template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::vector<LockInfo>>)) Complet
 decltype(auto) async_list(const Client& client, std::string prefix, std::size_t limit,
                           CompletionToken&& token) {
   return detail::initiate<std::vector<LockInfo>, CompletionToken>(
-      detail::OnSignal::kStopRead,
-      [client, prefix = std::move(prefix), limit](auto to) mutable {
-        detail::Async::list(client, std::move(prefix), limit, std::move(to));
-      },
-      token);
+      detail::OnSignal::kStopRead, detail::Async::list(client, std::move(prefix), limit), token);
 }
 
 // Client::watch(). The events come to `callback` on the client's notifier thread, as they do there.
@@ -358,10 +320,7 @@ decltype(auto) async_watch(const Client& client, std::string prefix,
                            CompletionToken&& token) {
   return detail::initiate<Watch, CompletionToken>(
       detail::OnSignal::kStopRead,
-      [client, prefix = std::move(prefix), callback = std::move(callback)](auto to) mutable {
-        detail::Async::watch(client, std::move(prefix), std::move(callback), std::move(to));
-      },
-      token);
+      detail::Async::watch(client, std::move(prefix), std::move(callback)), token);
 }
 
 // Client::break_lock().
@@ -370,28 +329,22 @@ decltype(auto) async_break_lock(const Client& client, std::string name, Token to
                                 std::string reason, CompletionToken&& completion) {
   return detail::initiate<void, CompletionToken>(
       detail::OnSignal::kStopWrite,
-      [client, name = std::move(name), token, reason = std::move(reason)](auto to) mutable {
-        detail::Async::break_lock(client, std::move(name), token, std::move(reason), std::move(to));
-      },
-      completion);
+      detail::Async::break_lock(client, std::move(name), token, std::move(reason)), completion);
 }
 
 // Client::doctor().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<DoctorReport>)) CompletionToken>
 decltype(auto) async_doctor(const Client& client, CompletionToken&& token) {
-  return detail::initiate<DoctorReport, CompletionToken>(
-      detail::OnSignal::kStopRead,
-      [client](auto to) { detail::Async::doctor(client, std::move(to)); }, token);
+  return detail::initiate<DoctorReport, CompletionToken>(detail::OnSignal::kStopRead,
+                                                         detail::Async::doctor(client), token);
 }
 
 // Client::close(), on a thread of its own.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_close(const Client& client, std::chrono::milliseconds deadline,
                            CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(
-      detail::OnSignal::kNothing,
-      [client, deadline](auto to) { detail::Async::close(client, deadline, std::move(to)); },
-      token);
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kNothing,
+                                                 detail::Async::close(client, deadline), token);
 }
 
 }  // namespace holdfast

@@ -3,10 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -15,6 +19,7 @@
 #include "holdfast/token.h"
 #include "src/base/chrony.h"
 #include "src/base/clock.h"
+#include "src/base/exit_gate.h"
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
 #include "src/base/thread.h"
@@ -123,6 +128,71 @@ TEST(ForkGuardTest, SoDoesAGrandchild) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(base::process_generation(), mine);
+}
+
+// How a child that runs `body` and then ends like a program's main() has exited.
+int exit_status_after(void (*body)()) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    body();
+    std::exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// Of a forked child: what its handlers at exit, which have no arguments, look at.
+std::atomic<bool> passage_begun = false;
+std::atomic<bool> program_ends = false;
+std::atomic<bool> passage_over = false;
+base::BootInstant end_begun;
+
+TEST(ExitGateTest, TheEndOfTheProgramWaitsForAPassage) {
+  const int status = exit_status_after([] {
+    // Handlers run in the order opposite to this.
+    std::atexit([] { ::_exit(passage_over ? 0 : 1); });
+    base::arm_exit_gate();
+    std::atexit([] { program_ends = true; });
+    std::thread([] {
+      const base::ExitPassage passage;
+      passage_begun = true;
+      while (!program_ends) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Time for a wrong end.
+      passage_over = true;
+    }).detach();
+    while (!passage_begun) std::this_thread::yield();
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ExitGateTest, NoPassageBeginsWhenTheProgramHasBegunToEnd) {
+  const int status = exit_status_after([] {
+    std::atexit([] { ::_exit(base::ExitPassage() ? 1 : 0); });
+    base::arm_exit_gate();
+    if (!base::ExitPassage()) ::_exit(2);
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ExitGateTest, AForkedChildDoesNotWaitForItsParentsPassages) {
+  const base::ExitPassage of_the_parent;
+  const int status = exit_status_after([] {
+    std::atexit(
+        [] { ::_exit(base::BootClock::now() - end_begun < std::chrono::seconds(1) ? 0 : 1); });
+    base::arm_exit_gate();
+    end_begun = base::BootClock::now();
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ExitGateTest, APassageWithoutAnEndHoldsTheProgramUpForASecondAtMost) {
+  const int status = exit_status_after([] {
+    base::arm_exit_gate();
+    new base::ExitPassage();
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST(ThreadTest, OursTakeNoSignals) {

@@ -3,35 +3,29 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
 #include "src/base/random.h"
 
 namespace holdfast::base {
-namespace {
 
-using Page = std::atomic<std::uint64_t>;
-
-Page* make_page() {
+WipedOnFork& make_wiped_on_fork() {
   const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED || ::madvise(page, size, MADV_WIPEONFORK) != 0) {
     std::fprintf(stderr, "holdfast: no memory that is wiped on fork (Linux 4.14 has it)\n");
     std::abort();
   }
-  return new (page) Page(0);
+  return *new (page) WipedOnFork(0);
 }
 
-}  // namespace
-
 std::uint64_t process_generation() noexcept {
-  static Page* const page = make_page();
-  std::uint64_t now = page->load(std::memory_order_relaxed);
+  static WipedOnFork& generation = make_wiped_on_fork();
+  std::uint64_t now = generation.load(std::memory_order_relaxed);
   if (now != 0) return now;
   const std::uint64_t fresh = random_128().low | 1U;
-  return page->compare_exchange_strong(now, fresh) ? fresh : now;
+  return generation.compare_exchange_strong(now, fresh) ? fresh : now;
 }
 
 }  // namespace holdfast::base

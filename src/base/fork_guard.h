@@ -4,11 +4,17 @@
 // that pthread_atfork does not see.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace holdfast::base {
 
 // A number for this process that none of its ancestors or children by fork has had; never zero.
 std::uint64_t process_generation() noexcept;
+
+using WipedOnFork = std::atomic<std::uint64_t>;
+
+// A word that is zero now and in every forked child; never freed. One page each.
+WipedOnFork& make_wiped_on_fork();
 
 }  // namespace holdfast::base

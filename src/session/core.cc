@@ -7,6 +7,7 @@
 #include <system_error>
 #include <thread>
 
+#include "src/base/exit_gate.h"
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
 #include "src/base/thread.h"
@@ -52,6 +53,7 @@ Core::Core(CoreOptions options)
 
 Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::StoreUrl url,
                                          CoreOptions options) {
+  base::arm_exit_gate();
   std::shared_ptr<Core> core(new Core(std::move(options)), &Core::dispose);
   auto store =
       factory(std::move(url), port::StoreContext{&core->loop_, core.get(), core->owner_.owner,

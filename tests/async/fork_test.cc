@@ -2,7 +2,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
 #include <asio/bind_executor.hpp>
+#include <asio/execution/blocking.hpp>
 #include <asio/io_context.hpp>
 
 #include "holdfast/asio.h"
@@ -54,6 +59,48 @@ TEST_P(AsyncForkTest, AChildIsRefusedAndTheParentGoesOn) {
   lease.reset();
   io.run();
   EXPECT_EQ(granted, 1);
+}
+
+// Like Asio's pool of threads: not to be used after the end of main() has destroyed it.
+struct Pool {
+  ~Pool() {
+    if (inside) ::_exit(1);
+  }
+  std::atomic<bool> inside{false};
+  std::atomic<bool> ends{false};
+};
+Pool pool;
+
+// Takes a completion in, and is still inside when the program ends.
+struct PoolExecutor {
+  static constexpr asio::execution::blocking_t::never_t query(asio::execution::blocking_t) {
+    return asio::execution::blocking.never;
+  }
+  template <typename F>
+  void execute(F&& completion) const {
+    pool.inside = true;
+    while (!pool.ends) std::this_thread::yield();
+    std::this_thread::sleep_for(20ms);  // Time for a wrong end.
+    std::forward<F>(completion)();
+    pool.inside = false;
+  }
+  bool operator==(const PoolExecutor&) const = default;
+};
+
+TEST_P(AsyncForkTest, TheEndOfTheProgramDoesNotOvertakeACompletion) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    static const Client& client = *new Client(connect());  // Nobody waits for its threads.
+    std::atexit([] { pool.ends = true; });
+    async_inspect(client, "a", asio::bind_executor(PoolExecutor(), [](const auto&) {}));
+    while (!pool.inside) std::this_thread::yield();
+    std::exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // library does not depend on the Asio that a program uses. Not for programs: it may change with any
 // version.
 //
-// Every call returns at once and completes its receiver exactly once, also when the client is
+// Starting a call returns at once; it completes its receiver exactly once, also when the client is
 // closed (kClosed) or this is a forked child.
 #pragma once
 
@@ -45,39 +45,43 @@ struct Handle {
   std::shared_ptr<session::Contender> contender{};
 };
 
-struct HOLDFAST_EXPORT Async {
-  static void connect(std::string url, ClientOptions options, ReceiverPtr<Client> to);
+// Starts a call for the receiver. Gives the wait that Async::cancel() can end; an empty handle
+// where there is none.
+template <typename T>
+using Start = std::function<Handle(ReceiverPtr<T>)>;
 
-  static Handle acquire(const Mutex& mutex, AcquireOptions options, ReceiverPtr<Lease> to);
-  static Handle acquire(const Client& client, std::string name, Mode mode, AcquireOptions options,
-                        ReceiverPtr<Lease> to);
-  static Handle try_acquire(const Mutex& mutex, AcquireOptions options,
-                            ReceiverPtr<std::optional<Lease>> to);
-  static Handle try_acquire(const Client& client, std::string name, Mode mode,
-                            AcquireOptions options, ReceiverPtr<std::optional<Lease>> to);
+// The calls, each to be started once. None of these functions does anything yet; but what belongs
+// to a lease is taken from it here.
+struct HOLDFAST_EXPORT Async {
+  static Start<Client> connect(std::string url, ClientOptions options);
+
+  static Start<Lease> acquire(const Mutex& mutex, AcquireOptions options);
+  static Start<Lease> acquire(const Client& client, std::string name, Mode mode,
+                              AcquireOptions options);
+  static Start<std::optional<Lease>> try_acquire(const Mutex& mutex, AcquireOptions options);
+  static Start<std::optional<Lease>> try_acquire(const Client& client, std::string name, Mode mode,
+                                                 AcquireOptions options);
   // The wait ends with kCancelled, or with what came before. Any time, from any thread.
   static void cancel(const Handle& wait);
 
-  static Handle handle(const Lease& lease);
-  static void release(const Handle& lease, ReceiverPtr<void> to);
-  static void renew(const Handle& lease, ReceiverPtr<void> to);
+  static Start<void> release(const Lease& lease);
+  static Start<void> renew(const Lease& lease);
 
-  static void adopt(const Client& client, const std::string& lease_id, AcquireOptions options,
-                    ReceiverPtr<Lease> to);
-  static void inspect(const Client& client, std::string name,
-                      ReceiverPtr<std::optional<LockInfo>> to);
-  static void list(const Client& client, std::string prefix, std::size_t limit,
-                   ReceiverPtr<std::vector<LockInfo>> to);
-  static void watch(const Client& client, std::string prefix,
-                    std::function<void(const LockEvent&)> callback, ReceiverPtr<Watch> to);
-  static void break_lock(const Client& client, std::string name, Token token, std::string reason,
-                         ReceiverPtr<void> to);
-  static void doctor(const Client& client, ReceiverPtr<DoctorReport> to);
-  static void close(const Client& client, std::chrono::milliseconds deadline, ReceiverPtr<void> to);
+  static Start<Lease> adopt(const Client& client, std::string lease_id, AcquireOptions options);
+  static Start<std::optional<LockInfo>> inspect(const Client& client, std::string name);
+  static Start<std::vector<LockInfo>> list(const Client& client, std::string prefix,
+                                           std::size_t limit);
+  static Start<Watch> watch(const Client& client, std::string prefix,
+                            std::function<void(const LockEvent&)> callback);
+  static Start<void> break_lock(const Client& client, std::string name, Token token,
+                                std::string reason);
+  static Start<DoctorReport> doctor(const Client& client);
+  static Start<void> close(const Client& client, std::chrono::milliseconds deadline);
 
  private:
   friend struct Leases;
   static Lease lease(std::shared_ptr<session::Contender> contender);
+  static Handle handle(const Lease& lease);
 };
 
 }  // namespace holdfast::detail
