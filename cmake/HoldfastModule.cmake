@@ -30,7 +30,8 @@
 #                        # variable with its path
 #     [NO_MAIN]          # brings its own main(); otherwise gtest_main (gmock inside)
 #     [DISCOVER]         # one CTest entry per case, so that skipped cases are reported one by one
-#     [SERIAL])          # runs alone: it measures time
+#     [SERIAL]           # runs alone: it measures time
+#     [BUSY 1])          # keeps so many processors busy for seconds; the others wait most of the time
 #
 # Labels: `fast`      threads, no processes, no servers, seconds: also under the thread sanitizer;
 #         `hermetic`  needs nothing outside the build: also under address+undefined (fast implies it);
@@ -162,7 +163,7 @@ function(holdfast_use_source_pch target)
 endfunction()
 
 function(holdfast_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NEEDS_PROGRAM;NO_MAIN;DISCOVER;SERIAL" "TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NEEDS_PROGRAM;NO_MAIN;DISCOVER;SERIAL" "TIMEOUT;BUSY"
     "SOURCES;DEPENDS;LINK;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "holdfast_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -216,11 +217,12 @@ function(holdfast_test name)
   if(NOT arg_SERIAL)
     set(arg_SERIAL OFF)
   endif()
+  holdfast_share_of_processors(share "${arg_BUSY}")
   if(arg_DISCOVER)
     include(GoogleTest)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 30
       TEST_PREFIX "${name}:" NO_PRETTY_VALUES TEST_LIST discovered_tests
-      PROPERTIES TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL})
+      PROPERTIES TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL} PROCESSORS ${share})
     # gtest_discover_tests flattens lists, so the properties that are lists are set afterwards.
     set(script "${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake")
     file(CONFIGURE OUTPUT "${script}" @ONLY CONTENT [=[
@@ -238,13 +240,25 @@ set(discovered_tests)
   endif()
 endfunction()
 
-# Reads the caller's arg_LABELS, arg_TIMEOUT, arg_SERIAL and environment. What may take longest
+# scripts/test runs four plain tests per processor at once, since most of them wait for leases and
+# processes: one that keeps a processor busy takes the place of four. A sanitizer keeps all busy.
+function(holdfast_share_of_processors share busy)
+  set(places 1)
+  if(busy AND NOT HOLDFAST_SANITIZE)
+    math(EXPR places "4 * ${busy}")
+  endif()
+  set(${share} ${places} PARENT_SCOPE)
+endfunction()
+
+# Reads the caller's arg_LABELS, arg_TIMEOUT, arg_SERIAL, arg_BUSY and environment. What may take longest
 # begins first: then nothing waits for it at the end.
 macro(holdfast_set_test_properties name)
   set_property(TEST ${name} PROPERTY LABELS ${arg_LABELS})
   set_property(TEST ${name} PROPERTY TIMEOUT ${arg_TIMEOUT})
   set_property(TEST ${name} PROPERTY COST ${arg_TIMEOUT})
   set_property(TEST ${name} PROPERTY RUN_SERIAL ${arg_SERIAL})
+  holdfast_share_of_processors(share "${arg_BUSY}")
+  set_property(TEST ${name} PROPERTY PROCESSORS ${share})
   set_property(TEST ${name} PROPERTY SKIP_RETURN_CODE 77)
   set_property(TEST ${name} PROPERTY ENVIRONMENT ${environment})
 endmacro()
@@ -257,7 +271,7 @@ endfunction()
 
 # A test that is a script: `holdfast_script_test(tidy COMMAND python3 x.py LABELS fast)`.
 function(holdfast_script_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT" "COMMAND;LABELS;ENV;BUILDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "TIMEOUT;BUSY" "COMMAND;LABELS;ENV;BUILDS")
   # The sources are the same in a sanitized build.
   if(NOT HOLDFAST_BUILD_TESTS OR HOLDFAST_SANITIZE)
     return()
