@@ -6,12 +6,11 @@ import re
 import select
 import signal
 import subprocess
-import sys
 import time
 import unittest
 
+import redis_server
 from harness import PATIENCE, PROGRAM
-from redis_server import server_program
 from redis_test import ROOT, RedisCase
 
 
@@ -178,8 +177,4 @@ class AwayTest(RedisCase):
 
 
 if __name__ == "__main__":
-    if server_program() is None:
-        print("SKIPPED: no program redis-server (package redis-server, or HOLDFAST_REDIS_SERVER):"
-              " nothing was looked at")
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    redis_server.main()

@@ -18,8 +18,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.append(os.path.join(ROOT, "tests/docs"))
 
 import check_console
+import redis_server
 from harness import NOBODY_LEFT, PATIENCE, PROGRAM, STUBBORN, CliCase, alive, boottime
-from redis_server import RedisServer, free_port, server_program
+from redis_server import RedisServer, free_port
 
 SECRET = "s3cret-Pw"
 USER = f"user alice on >{SECRET} ~* &* +@all"
@@ -473,8 +474,4 @@ class FaultTest(RedisCase):
 
 
 if __name__ == "__main__":
-    if server_program() is None:
-        print("SKIPPED: no program redis-server (package redis-server, or HOLDFAST_REDIS_SERVER):"
-              " nothing of the program was tested on Redis")
-        sys.exit(77)
-    unittest.main(verbosity=2)
+    redis_server.main()
