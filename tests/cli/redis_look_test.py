@@ -121,23 +121,22 @@ class CrowdTest(RedisCase):
 
 
 class AwayTest(RedisCase):
-    def test_who_stays_connected_tells_that_the_server_is_away_and_back(self):
-        for command in (["watch"], ["hold", "--ttl", "60s", "job"]):
-            with self.subTest(command=command):
-                loud = Watcher(self, *command)
-                quiet = Watcher(self, command[0], "-q", *command[1:-1], command[-1] + "2")
-                if command[0] == "hold":
-                    loud.until("held job ")
-                    quiet.until("held job2")
-                else:
-                    self.until_subscribed(2)
-                self.server.kill()
-                loud.until("the connection is lost")
-                self.server.start()
-                # Who holds may hear first that the server has forgotten the lock, and then ends.
-                loud.until("connected again", "was lost")
-                quiet.read(0.2)
-                self.assertNotIn("connect", quiet.text)
+    def test_a_watch_tells_that_the_server_is_away_and_back(self):
+        self.see_away_and_back(Watcher(self, "watch"), Watcher(self, "watch", "-q"))
+
+    def test_a_holder_tells_that_the_server_is_away_and_back(self):
+        self.see_away_and_back(Watcher(self, "hold", "--ttl", "60s", "job"),
+                               Watcher(self, "hold", "-q", "--ttl", "60s", "job2"))
+
+    def see_away_and_back(self, loud, quiet):
+        self.until_subscribed(2)
+        self.server.kill()
+        loud.until("the connection is lost")
+        self.server.start()
+        # Who holds may hear first that the server has forgotten the lock, and then ends.
+        loud.until("connected again", "was lost")
+        quiet.read(0.2)
+        self.assertNotIn("connect", quiet.text)
 
     def until_subscribed(self, count):
         self.until(lambda: self.server.ask("PUBSUB", "CHANNELS", "hf1:*").startswith(f"*{count}"),

@@ -215,7 +215,7 @@ void Examination::judge_server() {
   } else {
     add(Severity::kOk, "version", kind + version);
   }
-  if (fact("redis_mode") == "cluster") {
+  if (fact("cluster_enabled") == "1") {  // The mode has another name with Valkey.
     add(Severity::kProblem, "cluster", "the server is a node of a cluster",
         "use a single server; this store does not follow redirections");
   }
