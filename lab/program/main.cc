@@ -111,11 +111,14 @@ void keep_standard_streams() {
   }
 }
 
+// SIGHUP: the terminal is gone, unless nohup has seen to it. SIGPIPE: the reader is (`| head`).
 void catch_signals() {
   struct sigaction action {};
   action.sa_handler = keep_signal;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM, SIGPIPE}) ::sigaction(number, &action, nullptr);
+  struct sigaction before {};
+  ::sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
 }
 
 int dispatch(const std::string& command, const Arguments& arguments) {

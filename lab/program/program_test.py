@@ -344,22 +344,43 @@ class ProgramTest(unittest.TestCase):
         self.assertRegex(said, r"not run: 5 of 5 cells \(a round takes 1m\d\ds\)")
 
     def test_a_signal_ends_a_run_and_leaves_nothing_behind(self):
+        for number in (signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number):
+                self.end_by(number)
+
+    def end_by(self, number):
         long = self.file(CALM.replace("1500ms", "60s"))
         run = subprocess.Popen([PROGRAM, "run", "-q", long])
         children = f"/proc/{run.pid}/task"
         deadline = time.monotonic() + 60
-        clients = []
-        while not clients and time.monotonic() < deadline:
-            clients = []
+        folders = {}
+        while not folders and time.monotonic() < deadline:
             for task in os.listdir(children):
                 with open(f"{children}/{task}/children", encoding="ascii") as file:
-                    clients += file.read().split()
+                    for pid in file.read().split():
+                        with open(f"/proc/{pid}/cmdline", encoding="ascii") as words:
+                            order = words.read().split("\0")
+                        if order[1:2] == ["worker"]:
+                            folders[pid] = order[2]
             time.sleep(0.01)
-        self.assertTrue(clients)
-        run.send_signal(signal.SIGINT)
-        self.assertEqual(run.wait(timeout=60), 128 + signal.SIGINT)
-        for pid in clients:
+        self.assertTrue(folders)
+        run.send_signal(number)
+        self.assertEqual(run.wait(timeout=60), 128 + number)
+        for pid, folder in folders.items():
             self.assertFalse(os.path.exists(f"/proc/{pid}"))
+            self.assertFalse(os.path.exists(folder))
+
+    def test_a_run_whose_reader_has_gone_is_kept_and_is_the_last(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        calm, out = self.file(CALM), os.path.join(self.folder.name, "unread")
+        try:
+            done = subprocess.run([PROGRAM, "run", "-q", "--out", out, calm, calm], stdout=writer,
+                                  timeout=120, check=False)
+        finally:
+            os.close(writer)
+        self.assertEqual(done.returncode, 128 + signal.SIGPIPE)
+        self.assertEqual(len(os.listdir(out)), 1)
 
 
 if __name__ == "__main__":
