@@ -45,10 +45,24 @@ struct OptionTable::Impl {
     return names;
   }
 
+  std::vector<std::string> with_empty_values(std::vector<std::string> arguments) const;
   Result<void> check_extras() const;
   Result<void> fill_places(const std::vector<std::string>& given);
   Result<void> read_values() const;
 };
+
+// `--reason=` to `--reason` and an empty word: CLI11 would take the next argument for the value,
+// the name of the lock where a script says --reason="$WHY".
+std::vector<std::string> OptionTable::Impl::with_empty_values(
+    std::vector<std::string> arguments) const {
+  for (auto at = arguments.begin(); at != arguments.end(); ++at) {
+    const auto ends_here = [&](const Raw& raw) { return raw.option->get_name() + "=" == *at; };
+    if (std::none_of(raws.begin(), raws.end(), ends_here)) continue;
+    at->pop_back();
+    at = arguments.insert(at + 1, std::string());
+  }
+  return arguments;
+}
 
 Result<void> OptionTable::Impl::check_extras() const {
   const std::vector<std::string> extras = app.remaining();
@@ -146,6 +160,7 @@ Result<void> OptionTable::parse(std::vector<std::string> arguments) {
   const std::vector<std::string> words(dashes == arguments.end() ? dashes : dashes + 1,
                                        arguments.end());
   arguments.erase(dashes, arguments.end());
+  arguments = impl_->with_empty_values(std::move(arguments));
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back.
   try {
     impl_->app.parse(std::move(arguments));

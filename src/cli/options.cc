@@ -65,18 +65,6 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// What is ours, and the command. CLI11 has its own idea of "[a]" and "--" inside a list, so the
-// command never passes it. `-- -NAME -- COMMAND`: a name that would be taken for an option.
-std::pair<Arguments, Arguments> split_at_command(const Arguments& arguments) {
-  auto dashes = std::find(arguments.begin(), arguments.end(), "--");
-  const auto words = arguments.end() - dashes;
-  // Where nothing stands before the dashes, no name does.
-  const bool first = dashes == arguments.begin();
-  if (words > 2 && (first || dashes[1].substr(0, 1) == "-") && dashes[2] == "--") dashes += 2;
-  const auto command = dashes == arguments.end() ? dashes : dashes + 1;
-  return {{arguments.begin(), dashes}, {command, arguments.end()}};
-}
-
 // It must be honoured even when the other options cannot be read to their end.
 std::optional<int> exit_error_among(const Arguments& arguments) {
   const std::string name = "--exit-error";
@@ -90,12 +78,13 @@ std::optional<int> exit_error_among(const Arguments& arguments) {
   return found;
 }
 
-}  // namespace
-
-Result<void> parse_run(const Arguments& arguments, RunOptions& into) {
-  auto [own, command] = split_at_command(arguments);
+// `dashes`: where the command begins. CLI11 has its own idea of "[a]" and "--" inside a list, so
+// the command never passes it.
+Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator dashes,
+                         RunOptions& into) {
+  Arguments own(arguments.begin(), dashes);
   into.exit_error = exit_error_among(own);
-  into.command = std::move(command);
+  if (dashes != arguments.end()) into.command.assign(dashes + 1, arguments.end());
   OptionTable table("run");
   LockDraft draft;
   std::optional<Leftover> leftover;
@@ -119,6 +108,18 @@ Result<void> parse_run(const Arguments& arguments, RunOptions& into) {
   }
   into.leftover = leftover.value_or(into.leftover);
   return finish_lock(into.lock, draft);
+}
+
+}  // namespace
+
+Result<void> parse_run(const Arguments& arguments, RunOptions& into) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  auto parsed = parse_split(arguments, dashes, into);
+  // `-- NAME -- COMMAND`: where no name stands before the dashes it stands behind them.
+  const bool dashed = arguments.end() - dashes > 2 && dashes[2] == "--";
+  if (parsed || into.common.help || !into.lock.name.empty() || !dashed) return parsed;
+  into = {};
+  return parse_split(arguments, dashes + 2, into);
 }
 
 Result<void> parse_hold(const std::string& command, const Arguments& arguments, HoldOptions& into) {

@@ -48,6 +48,15 @@ class HelpTest(CliCase):
         self.assertIn("did you mean --no-wait?", done.stderr)
         self.assertIn("holdfast help run", done.stderr)
 
+    def test_an_empty_value_does_not_take_the_next_argument(self):
+        done = self.holdfast("run", "--reason=", "job", "--", "printenv", "HOLDFAST_NAME")
+        self.assertEqual((done.returncode, done.stdout), (0, "job\n"), done.stderr)
+        done = self.holdfast("run", "--wait=", "job", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("'' is not a duration", done.stderr)
+        done = self.holdfast("ls", "--store=", self.store)
+        self.assertEqual(done.returncode, 125, "an empty URL")
+
     def test_help_and_version_know_their_arguments(self):
         for arguments in (["version", "--jsn"], ["version", "x"], ["help", "run", "x"],
                           ["help", "--foo"], ["--version", "x"], [""], ["help", ""]):

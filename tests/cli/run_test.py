@@ -273,8 +273,13 @@ class NestingTest(CliCase):
     def test_any_name_may_stand_between_dashes(self):
         for name in ("job", "--", "-", "a b"):
             with self.subTest(name=name):
-                done = self.holdfast("run", "--", name, "--", "printenv", "HOLDFAST_NAME")
-                self.assertEqual((done.returncode, done.stdout), (0, name + "\n"), done.stderr)
+                for options in ([], ["--ttl", "5s"], ["--no-wait"]):
+                    done = self.holdfast("run", *options, "--", name, "--", "printenv",
+                                         "HOLDFAST_NAME")
+                    self.assertEqual((done.returncode, done.stdout), (0, name + "\n"),
+                                     done.stderr)
+        done = self.holdfast("run", "job", "--", "echo", "--", "a")
+        self.assertEqual((done.returncode, done.stdout), (0, "-- a\n"), done.stderr)
 
     def test_impossible_names_are_refused(self):
         for name in ["", "n" * 257, "a\x01b", "a/../b", b"\xff\xfe"]:
