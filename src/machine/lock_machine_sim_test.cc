@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/machine/testing/replay_note.h"
 #include "src/machine/testing/world.h"
 
 namespace holdfast::machine::testing {
@@ -15,8 +16,10 @@ namespace {
 constexpr int kSteps = 120;
 
 void run(std::uint64_t seed) {
-  EXPECT_EQ(World(seed).run(kSteps), "")
-      << "replay: HOLDFAST_SIM_SEED=" << seed << " ctest -R lock_machine_sim";
+  const std::string replay =
+      "replay: HOLDFAST_SIM_SEED=" + std::to_string(seed) + " ctest -R lock_machine_sim";
+  const ReplayNote note(replay);
+  EXPECT_EQ(World(seed).run(kSteps), "") << replay;
 }
 
 TEST(LockMachineSim, EveryWorldKeepsEveryPromise) {

@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "src/machine/lock_machine.h"
+#include "src/machine/testing/replay_note.h"
 #include "src/session/acquire_fsm.h"
 #include "src/session/renewal_fsm.h"
 
@@ -435,8 +436,10 @@ TEST(SessionSim, BeliefsNeverOverlapAndEverybodyGetsDone) {
   const std::uint64_t last = only != 0 ? only : seeds;
   std::size_t holds = 0;
   for (std::uint64_t seed = first; seed <= last && !HasFailure(); ++seed) {
-    SCOPED_TRACE("replay: HOLDFAST_SIM_SEED=" + std::to_string(seed) +
-                 " ctest -R session_session_sim_test");
+    const std::string replay =
+        "replay: HOLDFAST_SIM_SEED=" + std::to_string(seed) + " ctest -R session_test";
+    SCOPED_TRACE(replay);
+    const machine::testing::ReplayNote note(replay);
     holds += run(seed);
   }
   // A simulation in which nobody ever held would prove nothing.

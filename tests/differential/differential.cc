@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "src/machine/testing/replay_note.h"
+
 namespace holdfast::testing {
 namespace {
 
@@ -363,7 +365,9 @@ class Run {
 
 void run_differential(Site& site, std::vector<Client*> clients, DifferentialTraits traits,
                       machine::Instant now, std::uint64_t seed, int steps, Coverage& coverage) {
-  SCOPED_TRACE("replay: HOLDFAST_DIFF_SEED=" + std::to_string(seed));
+  const std::string replay = "replay: HOLDFAST_DIFF_SEED=" + std::to_string(seed);
+  SCOPED_TRACE(replay);
+  const machine::testing::ReplayNote note(replay);
   Run run(site, std::move(clients), traits, now, seed, coverage);
   for (int number = 1; number <= steps && !::testing::Test::HasFailure(); ++number) {
     run.step(number);

@@ -1,9 +1,11 @@
 """Runs the machine's tests once for each mistake of mutants.txt: each must make one of them fail.
+The simulation must name the seed also when it dies of one.
 
 Usage: run_mutants.py PROGRAM SOURCES [NUMBER]     NUMBER: only this one, with what the tests say
 """
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -27,6 +29,26 @@ def passes(program, number, output=subprocess.DEVNULL):
                           stdout=output, stderr=output, preexec_fn=limit).returncode == 0
 
 
+def simulate(program, seeds):
+    """What the simulation says of the first mistake: two hold, so an invariant aborts."""
+    return subprocess.run([program, "--gtest_filter=LockMachineSim.*"], preexec_fn=limit, text=True,
+                          env={**os.environ, "HOLDFAST_MUTANT": "1", **seeds}, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+
+
+def names_its_seed(program):
+    said = simulate(program, {"HOLDFAST_SIM_SEEDS": "60"})
+    seed = re.search(r"replay: HOLDFAST_SIM_SEED=(\d+) ", said)
+    broken = re.search(r"broken invariant: .*", said)
+    if not seed or not broken:
+        print(f"no seed to replay, or no broken invariant, in:\n{said}")
+        return False
+    again = simulate(program, {"HOLDFAST_SIM_SEED": seed[1]})
+    if broken[0] not in again:
+        print(f"seed {seed[1]} does not replay '{broken[0]}':\n{again}")
+    return broken[0] in again
+
+
 def main():
     program, sources = sys.argv[1], Path(sys.argv[2])
     if len(sys.argv) > 3:
@@ -41,7 +63,7 @@ def main():
         if alive:
             print(f"not caught: {mutant[0]} {mutant[1]}: {mutant[2]}")
     print(f"{survived.count(False)} of {len(mutants)} mutants caught")
-    return 1 if any(survived) else 0
+    return 1 if not names_its_seed(program) or any(survived) else 0
 
 
 if __name__ == "__main__":
