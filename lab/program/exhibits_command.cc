@@ -4,6 +4,7 @@
 
 #include "lab/exhibits/command.h"
 #include "lab/program/options.h"
+#include "lab/program/telling.h"
 
 namespace holdfast::lab {
 
@@ -17,6 +18,9 @@ int exhibits_command(const Arguments& arguments) {
   table.value<std::string>("--out", out, cli::read_text);
   table.words(orders.names);
   if (const auto status = parse_options(table, "exhibits", arguments)) return *status;
+  if (const auto usable = try_folder(out); !usable) {
+    return bad_input("exhibits", usable.error().message());
+  }
   orders.out = out.value_or("");
   const int status = run_exhibits(orders, std::cout, std::cerr, [] { return signal_seen() != 0; });
   return signal_seen() != 0 ? 128 + signal_seen() : status;

@@ -56,6 +56,21 @@ every = "600ms"
 lasts = "100ms"
 """
 
+AT_A_POINT = """name = "point"
+duration = "3s"
+calm = "1s"
+[store]
+kind = "redis"
+[clients]
+subject = "get-then-del"
+[[workload]]
+kind = "contend"
+[[nemesis]]
+kind = "pause"
+at = "between GET and DEL"
+lasts = "50ms"
+"""
+
 
 def call(*arguments, cwd=None):
     done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd)
@@ -206,6 +221,7 @@ class ProgramTest(unittest.TestCase):
                 (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),
                 (["matrix", "--store", "memory", "--rounds", "0"], "--rounds: must be from 1"),
                 (["matrix", "--store", "memory", "x"], "'x' is one argument too many"),
+                (["exhibits", "--out", "/dev/null/x"], "nothing can be kept there"),
                 (["exhibits", "--lst"], "did you mean --list?"),
                 (["check"], "name the file of a history"),
                 (["check", "/dev/zero"], "a line of more than 64 KiB"),
@@ -226,6 +242,18 @@ class ProgramTest(unittest.TestCase):
         status, said, _ = call("run", "-q", misspelt, cwd=self.folder.name)
         self.assertEqual(status, 1)
         self.assertIn("the nemesis kill did nothing: nobody passed 'betwen'", said)
+
+    @unittest.skipUnless(shutil.which("redis-server"), "SKIPPED: no redis-server")
+    def test_what_happens_at_a_point_counts_as_a_fault(self):
+        if call("exhibits", "--list")[0] != 0:
+            self.skipTest("SKIPPED: built without the exhibits")
+        out = os.path.join(self.folder.name, "out")
+        scenario = self.file(AT_A_POINT)
+        said = call("run", "-q", "--out", out, scenario)[1]
+        with open(os.path.join(out, "point-1/report.json"), encoding="utf-8") as file:
+            pauses = json.load(file)["faults"]["pause"]
+        self.assertGreater(pauses, 0)
+        self.assertIn(f" {pauses} faults", said)
 
     def test_a_store_that_is_not_there_is_told_before_anything_runs(self):
         status, out, said = call("matrix", "--store", "redis://127.0.0.1:1/")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -144,36 +145,61 @@ class Painter {
             std::min(std::max({first, second, violation.end_ns}), whole_.end)};
   }
 
-  // All of it where it fits. Else what is around the first violation; else the beginning.
+  // All of it where it fits. Else what is around the first violation, else the first fault; else
+  // the beginning.
   void choose_window() {
     Window window = whole_;
     const std::size_t all = bars_in(window);
-    if (all > limits_.bars && !verdict_.violations.empty()) {
-      const auto earlier = [](const Violation& a, const Violation& b) {
-        return a.begin_ns < b.begin_ns;
-      };
-      const auto first =
-          std::min_element(verdict_.violations.begin(), verdict_.violations.end(), earlier);
-      window = around(extent(*first));
-      picture_.notes.push_back("a part: around the first violation; the run has " +
-                               std::to_string(all) + " spans, over " +
-                               seconds_text(whole_.end - whole_.begin));
-    } else if (all > limits_.bars) {
-      std::vector<std::int64_t> begins;
-      for (const auto& [key, of_row] : rows_) {
-        for (const Bar& bar : of_row.bars) begins.push_back(bar.begin);
+    if (all > limits_.bars) {
+      const std::string of_all = std::to_string(all) + " spans";
+      const std::string lasted = seconds_text(whole_.end - whole_.begin);
+      if (const auto what = first_of_interest()) {
+        window = around(what->second);
+        picture_.notes.push_back("a part: around the first " + what->first + "; the run has " +
+                                 of_all + ", over " + lasted);
+      } else {
+        window.end = end_of_beginning();
+        picture_.notes.push_back("a part: the first " + std::to_string(limits_.bars) + " of " +
+                                 of_all + "; the run lasted " + lasted);
       }
-      std::nth_element(begins.begin(), begins.begin() + static_cast<std::ptrdiff_t>(limits_.bars),
-                       begins.end());
-      window.end = std::max(begins[limits_.bars], window.begin + 1);
-      picture_.notes.push_back("a part: the first " + std::to_string(limits_.bars) + " of " +
-                               std::to_string(all) + " spans; the run lasted " +
-                               seconds_text(whole_.end - whole_.begin));
     }
     const std::int64_t room = std::max<std::int64_t>((window.end - window.begin) / 50, 1000);
     picture_.begin = window.begin;
     picture_.end = window.end + room;
     shown_ = {picture_.begin, picture_.end};
+  }
+
+  // What to call it, and when it is.
+  std::optional<std::pair<std::string, Window>> first_of_interest() const {
+    const auto& violations = verdict_.violations;
+    if (!violations.empty()) {
+      const auto earlier = [](const Violation& a, const Violation& b) {
+        return a.begin_ns < b.begin_ns;
+      };
+      return {
+          {"violation", extent(*std::min_element(violations.begin(), violations.end(), earlier))}};
+    }
+    // That the host stood still is nobody's doing.
+    const auto done = [&](const Call& fault) {
+      return ledger_.event(fault.invoke).fault != FaultKind::kStall;
+    };
+    const auto first = std::find_if(ledger_.faults.begin(), ledger_.faults.end(), done);
+    if (first == ledger_.faults.end()) return std::nullopt;
+    const Window whole{first->invoked, std::min(first->returned, whole_.end)};
+    // Where all of it is too much, how it began.
+    if (bars_in(whole) > limits_.bars) return {{"fault", {whole.begin, whole.begin}}};
+    return {{"fault", whole}};
+  }
+
+  // Until there are as many bars as fit.
+  std::int64_t end_of_beginning() const {
+    std::vector<std::int64_t> begins;
+    for (const auto& [key, of_row] : rows_) {
+      for (const Bar& bar : of_row.bars) begins.push_back(bar.begin);
+    }
+    const auto last = begins.begin() + static_cast<std::ptrdiff_t>(limits_.bars);
+    std::nth_element(begins.begin(), last, begins.end());
+    return std::max(*last, whole_.begin + 1);
   }
 
   Window around(const Window& core) const {

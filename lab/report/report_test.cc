@@ -18,7 +18,6 @@
 #include "lab/report/picture.h"
 #include "lab/report/timeline.h"
 #include "lab/report/utf8.h"
-#include "lab/testing/legal_run.h"
 #include "lab/testing/story.h"
 
 namespace holdfast::lab {
@@ -230,8 +229,40 @@ TEST_F(ReportTest, ALongRunShowsThePartAroundItsFirstViolation) {
   EXPECT_EQ(xml_problem(svg(picture)), "");
 }
 
+// One short hold every 10 ms.
+testing::Story steady_work(std::int64_t holds) {
+  testing::Story story;
+  for (std::int64_t i = 0; i < holds; ++i) {
+    const std::int64_t at = i * 10 * kMs;
+    const auto process = static_cast<std::uint32_t>(i + 1);
+    story.acquire(process, at, at + kMs,
+                  {.token = process, .deadline = at + 200 * kMs, .ttl = 200 * kMs});
+    story.call(Kind::kRelease, process, at + 5 * kMs, at + 6 * kMs, Outcome::kReleased);
+  }
+  return story;
+}
+
+TEST_F(ReportTest, ALongRunWithoutViolationShowsThePartAroundItsFirstFault) {
+  testing::Story story = steady_work(1000);
+  story.fault(FaultKind::kStall, 20 * kMs, 30 * kMs);          // Nobody's doing.
+  story.fault(FaultKind::kPartition, 7000 * kMs, 9500 * kMs);  // Longer than fits.
+  story.fault(FaultKind::kDelay, 9600 * kMs, 9650 * kMs);
+  const History history = story.history();
+  const Verdict verdict = check(history);
+  ASSERT_TRUE(verdict.clean());
+  const Picture picture = make_picture(history, verdict, {});
+  EXPECT_GT(picture.begin, 5000 * kMs);
+  EXPECT_LT(picture.begin, 7000 * kMs);
+  EXPECT_GT(picture.end, 7000 * kMs);
+  ASSERT_THAT(picture.bands, SizeIs(1));
+  EXPECT_THAT(picture.bands[0].label, HasSubstr("partition"));
+  EXPECT_THAT(picture.notes, ::testing::Contains(HasSubstr("around the first fault")));
+}
+
 TEST_F(ReportTest, ALongCleanRunShowsItsBeginning) {
-  const History history = testing::legal_run(3);
+  testing::Story story = steady_work(50);
+  story.fault(FaultKind::kStall, 300 * kMs, 310 * kMs);
+  const History history = story.history();
   const Verdict verdict = check(history);
   ASSERT_TRUE(verdict.clean());
   const Picture picture = make_picture(history, verdict, {}, {.bars = 12, .rows = 5});

@@ -103,12 +103,14 @@ class Run {
         result.server_log = tail_of(failure.log(), kMostOfALog);
       }
       result.processes = crew.started();
-      result.faults = nemesis.struck();
       result.stalls = stalls.seen();
       struck = {nemesis.struck_by(), crew.died_at_points()};
+      result.faults = nemesis.struck() + struck.died_at_points;
     }
     collect_into(result);
-    if (result.failed_server.empty()) result.idle = idle_of(struck, result.history);
+    struck.stood_at_points = stood_at_points(result.history);
+    result.faults += struck.stood_at_points;
+    if (result.failed_server.empty()) result.idle = idle_of(struck);
     result.verdict = check(result.history, check_options(scenario_));
     return result;
   }
@@ -117,21 +119,29 @@ class Run {
   struct Struck {
     std::vector<std::size_t> by_clock{};
     std::size_t died_at_points = 0;
+    std::size_t stood_at_points = 0;
   };
 
   void heed_interruption() const {
     if (options_.interrupted && options_.interrupted()) throw Interrupted();
   }
 
-  // What stands still at a point is recorded by the client that passed it.
-  std::vector<std::size_t> idle_of(const Struck& struck, const History& history) const {
-    const bool stood = std::any_of(
-        history.events.begin(), history.events.end(),
-        [](const Event& event) { return event.kind == Kind::kFault && event.process != kParent; });
+  // That is recorded by the client that passed it.
+  static std::size_t stood_at_points(const History& history) {
+    const auto count =
+        std::count_if(history.events.begin(), history.events.end(), [](const Event& event) {
+          return event.kind == Kind::kFault && event.phase == Phase::kInvoke &&
+                 event.process != kParent;
+        });
+    return static_cast<std::size_t>(count);
+  }
+
+  std::vector<std::size_t> idle_of(const Struck& struck) const {
     std::vector<std::size_t> idle;
     for (std::size_t i = 0; i < struck.by_clock.size(); ++i) {
       const NemesisSpec& spec = scenario_.nemeses[i];
-      const bool passed = spec.kind == "kill" ? struck.died_at_points > 0 : stood;
+      const bool passed =
+          (spec.kind == "kill" ? struck.died_at_points : struck.stood_at_points) > 0;
       if (spec.at.empty() ? struck.by_clock[i] == 0 : !passed) idle.push_back(i);
     }
     return idle;
