@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <ctime>
 #include <string>
 #include <utility>
@@ -47,7 +48,7 @@ struct DirectLink::Impl {
                                   BootInstant deadline, bool reads_only);
   Result<void> connect(BootInstant deadline);
   Result<void> pause(BootInstant deadline);
-  Result<void> dial(const Endpoint& endpoint, BootInstant deadline);
+  Result<void> dial(const Endpoint& endpoint, BootInstant until, BootInstant deadline);
   Result<void> greet(BootInstant deadline);
   Result<void> send_all(std::string_view bytes, std::size_t& sent, BootInstant deadline);
   Result<Reply> receive(BootInstant deadline);
@@ -183,8 +184,8 @@ Result<void> DirectLink::Impl::greet(BootInstant deadline) {
   }
 }
 
-Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant deadline) {
-  const BootInstant until = std::min(deadline, BootClock::now() + remote->address.connect_timeout);
+Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant until,
+                                    BootInstant deadline) {
   bool opened = false;
   open_wire(endpoint, opened);
   if (!opened) return wire.why();
@@ -221,10 +222,16 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
     endpoints = *std::move(found);
   }
   Error why = late("connecting");
+  auto untried = static_cast<std::int64_t>(endpoints.size());
   for (const Endpoint& endpoint : endpoints) {
     if (closed.load(std::memory_order_acquire)) return closed_error();
-    auto dialled = dial(endpoint, deadline);
+    // An address that swallows all leaves the others their share of a renewal's time.
+    const BootInstant now = BootClock::now();
+    const BootClock::duration share = (deadline - now) / untried--;
+    const auto most = std::min<BootClock::duration>(remote->address.connect_timeout, share);
+    auto dialled = dial(endpoint, now + most, deadline);
     if (dialled) {
+      remote->resolver->prefer(endpoint);
       wire.let_reads_wait();
       connected.store(true, std::memory_order_relaxed);
       up_since = BootClock::now();

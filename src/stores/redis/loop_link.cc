@@ -177,6 +177,7 @@ void LoopLink::on_greeting(const Reply& reply) {
   }
   timer_.arm(base::BootInstant::max());
   handshake_.reset();
+  remote_->resolver->prefer(endpoints_[next_endpoint_ - 1]);
   state_ = State::kUp;
   handed_over_ = 0;
   if (owner_ != nullptr) owner_->on_up();

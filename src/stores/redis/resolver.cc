@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -85,6 +86,20 @@ std::string Endpoint::display() const {
   return std::string(text) + ":" + std::to_string(ntohs(v4->sin_port));
 }
 
+namespace {
+
+bool same(const Endpoint& one, const Endpoint& other) {
+  return one.length == other.length && std::memcmp(&one.address, &other.address, one.length) == 0;
+}
+
+void put_first(const Endpoint& endpoint, Endpoints& endpoints) {
+  const auto place = std::find_if(endpoints.begin(), endpoints.end(),
+                                  [&](const Endpoint& each) { return same(each, endpoint); });
+  if (place != endpoints.end()) std::rotate(endpoints.begin(), place, place + 1);
+}
+
+}  // namespace
+
 // Shared with the helper thread, which may outlive the resolver: getaddrinfo() cannot be cancelled.
 struct Resolver::State {
   using Waiter = std::function<void(Result<Endpoints>)>;
@@ -95,6 +110,7 @@ struct Resolver::State {
 
   mutable base::LocalMutex mutex;
   Endpoints last_good HOLDFAST_GUARDED_BY(mutex);
+  Endpoint preferred HOLDFAST_GUARDED_BY(mutex);
   bool busy HOLDFAST_GUARDED_BY(mutex) = false;
   std::vector<Waiter> waiters HOLDFAST_GUARDED_BY(mutex);
 
@@ -106,6 +122,7 @@ struct Resolver::State {
     std::vector<Waiter> told;
     {
       base::LocalLock lock(mutex);
+      if (answer) put_first(preferred, *answer);
       if (answer)
         last_good = *answer;
       else if (!last_good.empty())
@@ -133,6 +150,12 @@ Resolver::~Resolver() = default;
 Endpoints Resolver::cached() const {
   base::LocalLock lock(state_->mutex);
   return state_->last_good;
+}
+
+void Resolver::prefer(const Endpoint& endpoint) {
+  base::LocalLock lock(state_->mutex);
+  state_->preferred = endpoint;
+  put_first(endpoint, state_->last_good);
 }
 
 void Resolver::refresh(std::function<void(Result<Endpoints>)> done) {

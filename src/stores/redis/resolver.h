@@ -1,7 +1,8 @@
 // The addresses of one host, looked up beside the threads that must not wait.
 //
 // Guarantee: getaddrinfo() runs on a helper thread only, one lookup at a time; the last good answer
-// is kept and serves when a lookup fails or is late. Numeric hosts and sockets need no lookup.
+// is kept and serves when a lookup fails or is late. Numeric hosts and sockets need no lookup. The
+// address that answered last comes first.
 // Thread-safety: safe. Ownership: a lookup under way keeps what it needs; the resolver may go.
 // Time: boot time. Blocking: resolve() until its deadline; the others never.
 // Errors: kUnavailable, with the host and what the system's resolver said.
@@ -45,6 +46,8 @@ class Resolver {
   void refresh(std::function<void(Result<Endpoints>)> done);
   // The last good answer; empty before the first.
   Endpoints cached() const;
+  // A server has answered at this address.
+  void prefer(const Endpoint& endpoint);
 
  private:
   struct State;
