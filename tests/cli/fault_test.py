@@ -48,8 +48,9 @@ class KilledTest(FaultCase):
         self.assert_all_gone(pids)
 
     def test_a_well_behaved_command_is_asked_to_end_when_the_program_is_killed(self):
+        # Not only when the lease ends.
         running = self.run_locked(
-            "--ttl", "5s", "job", "--", "sh", "-c",
+            "--ttl", "10m", "job", "--", "sh", "-c",
             "trap 'echo asked > said; exit' TERM; echo ready; while :; do sleep 0.05; done",
             cwd=self.dir)
         self.assertEqual(running.line(), "ready")
