@@ -110,6 +110,10 @@ void LockAttempt::ask_aside(const std::shared_ptr<Shared>& shared, std::stop_tok
 }
 
 AttemptOutcome LockAttempt::take(int guard_fd) {
+  if (request_.store.url.starts_with("memory:")) {
+    narrator_.note("a lock in " + printable(request_.store.url) +
+                   " keeps nobody else out: it is in this process' own memory. Name another store");
+  }
   std::stop_source cancel;
   std::thread worker;
   try {

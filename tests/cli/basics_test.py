@@ -227,6 +227,15 @@ class StoreChoiceTest(CliCase):
         self.assertIn("missing.toml", done.stderr)
         self.assertNotIn("retrying", done.stderr)
 
+    def test_a_lock_in_memory_is_said_to_keep_nobody_out(self):
+        for arguments in (["run", "job", "--", "true"], ["hold", "job"], ["acquire", "job"]):
+            with self.subTest(arguments=arguments):
+                done = self.holdfast(arguments[0], "--store", "memory:", *arguments[1:])
+                self.assertEqual(done.returncode, 0)
+                self.assertIn("keeps nobody else out", done.stderr)
+        self.assertEqual(self.holdfast("run", "-q", "--store", "memory:", "job", "--",
+                                       "true").stderr, "")
+
     def test_a_very_long_url_is_shortened_in_messages(self):
         for url in ("sqlite://" + self.dir + "/x" * 3000, "sqlite:///" + "x" * 5000):
             done = self.holdfast("ls", "--store", url)
