@@ -131,6 +131,13 @@ class SoakTest(unittest.TestCase):
         self.assertNotIn("goes on", result.stdout)
         self.assertEqual(result.returncode, 0, result.stdout)
 
+    def test_hours_are_a_positive_number(self):
+        for hours in ("nan", "inf", "-1", "0", "x"):
+            result = self.soak("run", f"--hours={hours}", "--lab", "/bin/false", "--state",
+                               self.folder / "state")
+            self.assertEqual(result.returncode, 2, hours)
+            self.assertIn(f"invalid number of hours value: '{hours}'", result.stdout)
+
     def test_a_record_names_the_commit_where_the_report_does(self):
         self.run_times(1)
         self.lab_runs(report(commit="0123456789ab-dirty"))
