@@ -91,6 +91,30 @@ TEST(ClockTest, HostBootTimeLeavesTheNamespaceOffsetOut) {
   EXPECT_GE(base::host_boot_now(), host);
 }
 
+// The wall clock is not set meanwhile: whatever differs is time in which the process was stopped.
+TEST(ClockTest, APauseBetweenItsReadingsIsNotTakenForAClockThatWasSet) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr std::chrono::milliseconds kMost{15};
+    const auto first = base::wall_minus_boot();
+    const auto until = base::BootClock::now() + std::chrono::milliseconds(800);
+    while (base::BootClock::now() < until) {
+      for (int i = 0; i < 1000; ++i) {
+        if (base::wall_minus_boot() - first > kMost) ::_exit(1);
+      }
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    ::kill(child, SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ::kill(child, SIGCONT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_EQ(status, 0);
+}
+
 TEST(RandomTest, IdsDiffer) {
   std::set<std::string> seen;
   for (int i = 0; i < 1000; ++i) {

@@ -57,7 +57,21 @@ std::chrono::system_clock::time_point wall_now() noexcept {
 }
 
 std::chrono::nanoseconds wall_minus_boot() noexcept {
-  return read_clock(CLOCK_REALTIME) - read_clock(CLOCK_BOOTTIME);
+  // Who is put aside between two readings would see clocks that differ by that time: so the wall's
+  // is taken between two of the other, and again where these lie far apart.
+  constexpr int kTries = 5;
+  constexpr std::chrono::nanoseconds kClose = std::chrono::microseconds(100);
+  auto closest = std::chrono::nanoseconds::max();
+  std::chrono::nanoseconds difference{};
+  for (int i = 0; i < kTries && closest > kClose; ++i) {
+    const auto before = read_clock(CLOCK_BOOTTIME);
+    const auto wall = read_clock(CLOCK_REALTIME);
+    const auto after = read_clock(CLOCK_BOOTTIME);
+    if (after - before >= closest) continue;
+    closest = after - before;
+    difference = wall - after;
+  }
+  return difference;
 }
 
 }  // namespace holdfast::base
