@@ -50,7 +50,9 @@
 // before it completes. A Lease takes one release or renewal at a time. The executor's context
 // must outlive the client, or all operations that were started on it. One that lives until the end
 // of the program, like Asio's pool, does if it was made before the client: the end waits for
-// completions that are being posted, and then none is posted any more.
+// completions that are being posted, and then none is posted any more. A program that ends with
+// waits under way should close() the client before: else their tickets, and a lease that nobody
+// has taken yet, may stay at the store until they run out.
 // Time, fairness, errors: as the blocking call's.
 #pragma once
 
