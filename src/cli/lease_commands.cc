@@ -93,7 +93,7 @@ int hold_until_told(Asking& asking, const Lease& lease) {
   auto bell = std::make_shared<Bell>();
   const std::stop_callback on_loss(lease.lost(), [bell] { bell->ring(); });
   Input input = Input::kGoesOn;
-  while (lease.held()) {
+  while (may_be_held(lease)) {
     // What is typed at a terminal while we are in the background is not for us, but stays to be
     // read: to be told of it at once, again and again, would keep a processor busy.
     const int input_fd = input == Input::kCannotBeRead ? -1 : STDIN_FILENO;

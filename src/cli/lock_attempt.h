@@ -86,4 +86,11 @@ std::string describe_holders(const LockInfo& info);
 // Flushes what is queued; short, and silent: the lease frees the lock anyway.
 void close_client(std::optional<Client>& client);
 
+// Also while it is in doubt, because the wall clock was set: the question asks the store, too, and
+// the deadline on the boot clock holds meanwhile.
+inline bool may_be_held(const Lease& lease) {
+  const LeaseState state = lease.state();
+  return state == LeaseState::kHeld || state == LeaseState::kInDoubt;
+}
+
 }  // namespace holdfast::cli

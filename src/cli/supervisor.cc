@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/cli/duration.h"
+#include "src/cli/lock_attempt.h"
 #include "src/cli/process_tree.h"
 #include "src/cli/text.h"
 
@@ -58,7 +59,7 @@ void Supervisor::wait_for_something() const {
 
 void Supervisor::look_at_lease() {
   if (end_.lost) return;
-  if (!lease_.held()) {
+  if (!may_be_held(lease_)) {
     const auto why = lease_.loss();
     return on_lost(why ? printable(why->message()) : "the lease ran out");
   }
@@ -254,8 +255,8 @@ void Supervisor::back_up_guard() {
 }
 
 bool Supervisor::stay_until(Nanos until) const {
-  if (signal_after_end_) return lease_.held();
-  while (lease_.held() && boottime_now() < until) {
+  if (signal_after_end_) return may_be_held(lease_);
+  while (may_be_held(lease_) && boottime_now() < until) {
     std::array<pollfd, 2> watched{
         {{parts_.signals.fd(), POLLIN, 0}, {lost_bell_->fd(), POLLIN, 0}}};
     const auto left = std::chrono::ceil<Duration>(until - boottime_now());
@@ -265,7 +266,7 @@ bool Supervisor::stay_until(Nanos until) const {
       if (default_of(*signal) == SignalDefault::kEnds) return true;
     }
   }
-  return lease_.held();
+  return may_be_held(lease_);
 }
 
 }  // namespace holdfast::cli

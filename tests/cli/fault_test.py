@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import unittest
 
 import harness
 from harness import NOBODY_LEFT, STUBBORN, CliCase, alive, boottime, parent_of, state_of
@@ -36,6 +37,23 @@ class FaultCase(CliCase):
 
     def assert_all_gone(self, pids):
         self.assertEqual([pid for pid in pids if alive(pid)], [])
+
+
+SHIM = os.path.join(os.path.dirname(harness.PROGRAM), "../tests/libtest_clock_shim.so")
+
+
+class WallClockTest(CliCase):
+    @unittest.skipUnless(os.path.exists(SHIM), "needs the shim of the clock")
+    def test_a_wall_clock_that_is_set_forward_ends_no_command(self):
+        clock = self.path("clock")
+        with open(clock, "wb") as file:
+            file.write(bytes(8))
+        self.env.update(LD_PRELOAD=os.path.abspath(SHIM), HOLDFAST_TEST_CLOCK_FILE=clock)
+        running = self.run_locked("--ttl", "6s", "job", "--", "sh", "-c", "echo up; sleep 2.5; exit 4")
+        self.assertEqual(running.line(), "up")
+        with open(clock, "r+b") as file:
+            file.write((3600 * 10**9).to_bytes(8, "little"))
+        self.assertEqual(running.status(), 4)
 
 
 class KilledTest(FaultCase):
