@@ -280,7 +280,8 @@ class LostTest(FaultCase):
         return info
 
     def test_a_broken_lock_ends_the_tree_with_123_within_the_lease(self):
-        running, pids = self.stubborn()
+        # It is told at its next renewal, and has a seventh of the lease to spare.
+        running, pids = self.stubborn(ttl="6s")
         lease_end = boottime() + self.break_lock()["time_left_ms"] / 1000
         running.event("lost")
         self.assertEqual(running.status(), 123)
