@@ -121,8 +121,10 @@ class Swallower {
       throw std::runtime_error("no port to listen on");
     }
     port_ = ntohs(where.sin_port);
-    // They fill its queue.
-    for (std::size_t i = 1; i < sockets_.size(); ++i) ::connect(sockets_[i], address, length);
+    // They fill its queue; most stay under way.
+    for (std::size_t i = 1; i < sockets_.size(); ++i) {
+      static_cast<void>(::connect(sockets_[i], address, length));
+    }
   }
   ~Swallower() {
     for (const int each : sockets_) ::close(each);
