@@ -10,6 +10,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -56,10 +57,11 @@ class Site {
   // On the calling thread; nullopt when the connection or the queue is not free.
   template <typename T, typename Work>
   std::optional<Result<T>> run_inline(base::BootInstant deadline, Work work) HOLDFAST_NO_TSA {
-    if (!queue_.idle() || queue_.closed() || !main_mutex_.try_lock()) return std::nullopt;
-    auto result = on_main<T>(deadline, work);
-    main_mutex_.unlock();
-    return result;
+    if (!queue_.idle() || queue_.closed()) return std::nullopt;
+    // Let go of also when there is no memory for the work.
+    const std::unique_lock lock(main_mutex_, std::try_to_lock);
+    if (!lock) return std::nullopt;
+    return on_main<T>(deadline, work);
   }
 
   Result<port::TicketState> acquire(Operations& operations, const port::AcquireRequest& request,
