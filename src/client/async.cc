@@ -38,8 +38,13 @@ Core::Done<T> to_receiver(ReceiverPtr<T> to) {
       [to = std::move(to)](Result<T> result) mutable { deliver(std::move(to), std::move(result)); };
 }
 
-void refuse_moved(ReceiverPtr<void> to) {
-  to_receiver(std::move(to))(primitives::moved_lease_error());
+// Of a call that Async::cancel() cannot end: it is given what tells the receiver.
+template <typename T, typename Call>
+Start<T> start(Call call) {
+  return [call = std::move(call)](ReceiverPtr<T> to) mutable -> Handle {
+    call(to_receiver(std::move(to)));
+    return {};
+  };
 }
 
 }  // namespace
@@ -64,6 +69,25 @@ struct Leases {
       std::optional<Lease> lease;
       if (*got != nullptr) lease.emplace(Async::lease(*std::move(got)));
       deliver<std::optional<Lease>>(std::move(to), std::move(lease));
+    };
+  }
+
+  static Start<Lease> acquire(std::shared_ptr<Core> core, std::string name, Mode mode,
+                              AcquireOptions options) {
+    return [core = std::move(core), name = std::move(name), mode,
+            options = std::move(options)](ReceiverPtr<Lease> to) mutable -> Handle {
+      auto done = waited(name, std::move(to));
+      return {core, core->acquire(std::move(name), mode, std::move(options), /*may_wait=*/true,
+                                  std::move(done))};
+    };
+  }
+
+  static Start<std::optional<Lease>> try_acquire(std::shared_ptr<Core> core, std::string name,
+                                                 Mode mode, AcquireOptions options) {
+    return [core = std::move(core), name = std::move(name), mode,
+            options = std::move(options)](ReceiverPtr<std::optional<Lease>> to) mutable -> Handle {
+      return {core, core->acquire(std::move(name), mode, std::move(options), /*may_wait=*/false,
+                                  tried(std::move(to)))};
     };
   }
 };
@@ -94,39 +118,23 @@ Start<Client> Async::connect(std::string url, ClientOptions options) {
 }
 
 Start<Lease> Async::acquire(const Mutex& mutex, AcquireOptions options) {
-  return [state = mutex.state_,
-          options = std::move(options)](ReceiverPtr<Lease> to) mutable -> Handle {
-    return {state->core,
-            state->core->acquire(state->name, Mode::exclusive(), std::move(options),
-                                 /*may_wait=*/true, Leases::waited(state->name, std::move(to)))};
-  };
+  return Leases::acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
+                         std::move(options));
 }
 
 Start<Lease> Async::acquire(const Client& client, std::string name, Mode mode,
                             AcquireOptions options) {
-  return [core = client.core_, name = std::move(name), mode,
-          options = std::move(options)](ReceiverPtr<Lease> to) mutable -> Handle {
-    auto done = Leases::waited(name, std::move(to));
-    return {core, core->acquire(std::move(name), mode, std::move(options), /*may_wait=*/true,
-                                std::move(done))};
-  };
+  return Leases::acquire(client.core_, std::move(name), mode, std::move(options));
 }
 
 Start<std::optional<Lease>> Async::try_acquire(const Mutex& mutex, AcquireOptions options) {
-  return [state = mutex.state_,
-          options = std::move(options)](ReceiverPtr<std::optional<Lease>> to) mutable -> Handle {
-    return {state->core, state->core->acquire(state->name, Mode::exclusive(), std::move(options),
-                                              /*may_wait=*/false, Leases::tried(std::move(to)))};
-  };
+  return Leases::try_acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
+                             std::move(options));
 }
 
 Start<std::optional<Lease>> Async::try_acquire(const Client& client, std::string name, Mode mode,
                                                AcquireOptions options) {
-  return [core = client.core_, name = std::move(name), mode,
-          options = std::move(options)](ReceiverPtr<std::optional<Lease>> to) mutable -> Handle {
-    return {core, core->acquire(std::move(name), mode, std::move(options), /*may_wait=*/false,
-                                Leases::tried(std::move(to)))};
-  };
+  return Leases::try_acquire(client.core_, std::move(name), mode, std::move(options));
 }
 
 void Async::cancel(const Handle& wait) {
@@ -134,25 +142,17 @@ void Async::cancel(const Handle& wait) {
 }
 
 Start<void> Async::release(const Lease& lease) {
-  return [held = handle(lease)](ReceiverPtr<void> to) -> Handle {
-    if (!held.core) {
-      refuse_moved(std::move(to));
-    } else {
-      held.core->release(held.contender, to_receiver(std::move(to)));
-    }
-    return {};
-  };
+  return start<void>([held = handle(lease)](const Core::Done<void>& done) {
+    if (!held.core) return done(primitives::moved_lease_error());
+    held.core->release(held.contender, done);
+  });
 }
 
 Start<void> Async::renew(const Lease& lease) {
-  return [held = handle(lease)](ReceiverPtr<void> to) -> Handle {
-    if (!held.core) {
-      refuse_moved(std::move(to));
-    } else {
-      held.core->renew(held.contender, to_receiver(std::move(to)));
-    }
-    return {};
-  };
+  return start<void>([held = handle(lease)](const Core::Done<void>& done) {
+    if (!held.core) return done(primitives::moved_lease_error());
+    held.core->renew(held.contender, done);
+  });
 }
 
 Start<Lease> Async::adopt(const Client& client, std::string lease_id, AcquireOptions options) {
@@ -171,54 +171,46 @@ Start<Lease> Async::adopt(const Client& client, std::string lease_id, AcquireOpt
 }
 
 Start<std::optional<LockInfo>> Async::inspect(const Client& client, std::string name) {
-  return [core = client.core_,
-          name = std::move(name)](ReceiverPtr<std::optional<LockInfo>> to) mutable -> Handle {
-    core->inspect(std::move(name), to_receiver(std::move(to)));
-    return {};
-  };
+  return start<std::optional<LockInfo>>([core = client.core_, name = std::move(name)](
+                                            Core::Done<std::optional<LockInfo>> done) mutable {
+    core->inspect(std::move(name), std::move(done));
+  });
 }
 
 Start<std::vector<LockInfo>> Async::list(const Client& client, std::string prefix,
                                          std::size_t limit) {
-  return [core = client.core_, prefix = std::move(prefix),
-          limit](ReceiverPtr<std::vector<LockInfo>> to) mutable -> Handle {
-    core->list(std::move(prefix), limit, to_receiver(std::move(to)));
-    return {};
-  };
+  return start<std::vector<LockInfo>>([core = client.core_, prefix = std::move(prefix),
+                                       limit](Core::Done<std::vector<LockInfo>> done) mutable {
+    core->list(std::move(prefix), limit, std::move(done));
+  });
 }
 
 Start<Watch> Async::watch(const Client& client, std::string prefix,
                           std::function<void(const LockEvent&)> callback) {
-  return [core = client.core_, prefix = std::move(prefix),
-          callback = std::move(callback)](ReceiverPtr<Watch> to) mutable -> Handle {
-    core->watch(std::move(prefix), std::move(callback), to_receiver(std::move(to)));
-    return {};
-  };
+  return start<Watch>([core = client.core_, prefix = std::move(prefix),
+                       callback = std::move(callback)](Core::Done<Watch> done) mutable {
+    core->watch(std::move(prefix), std::move(callback), std::move(done));
+  });
 }
 
 Start<void> Async::break_lock(const Client& client, std::string name, Token token,
                               std::string reason) {
-  return [core = client.core_, name = std::move(name), token,
-          reason = std::move(reason)](ReceiverPtr<void> to) mutable -> Handle {
+  return start<void>([core = client.core_, name = std::move(name), token,
+                      reason = std::move(reason)](Core::Done<void> done) mutable {
     core->break_lock(std::move(name), {token.epoch, token.counter}, std::move(reason),
-                     to_receiver(std::move(to)));
-    return {};
-  };
+                     std::move(done));
+  });
 }
 
 Start<DoctorReport> Async::doctor(const Client& client) {
-  return [core = client.core_](ReceiverPtr<DoctorReport> to) -> Handle {
-    core->doctor(to_receiver(std::move(to)));
-    return {};
-  };
+  return start<DoctorReport>(
+      [core = client.core_](Core::Done<DoctorReport> done) { core->doctor(std::move(done)); });
 }
 
 Start<void> Async::close(const Client& client, std::chrono::milliseconds deadline) {
-  return [core = client.core_, deadline](ReceiverPtr<void> to) -> Handle {
-    core->close(std::min<std::chrono::milliseconds>(deadline, Core::kLongestRequest),
-                to_receiver(std::move(to)));
-    return {};
-  };
+  return start<void>([core = client.core_, deadline](const Core::Done<void>& done) {
+    core->close(std::min<std::chrono::milliseconds>(deadline, Core::kLongestRequest), done);
+  });
 }
 
 }  // namespace holdfast::detail
