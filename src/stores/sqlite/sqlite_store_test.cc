@@ -325,6 +325,24 @@ TEST(SqliteStoreTest, CloseEndsInTimeThoughAnotherProcessKeepsTheDatabaseLocked)
   hog.let_go();
 }
 
+TEST(SqliteStoreTest, AnInlineCallThatFindsNoMemoryLeavesTheStoreToOthers) {
+  const TempFolder folder;
+  std::atomic<bool> no_memory{false};
+  SqliteTuning tuning;
+  tuning.now = [&] {
+    if (no_memory.exchange(false)) throw std::bad_alloc();
+    return machine::Instant(
+        std::chrono::duration_cast<machine::Duration>(base::host_boot_now().time_since_epoch()));
+  };
+  auto client = open_client(folder / "locks.db", tuning);
+  ASSERT_NE(client, nullptr);
+  ASSERT_TRUE(client->acquire(request_for("a")));
+  no_memory = true;
+  EXPECT_THROW(static_cast<void>(client->store->acquire_inline(request_for("b"))), std::bad_alloc);
+  EXPECT_FALSE(no_memory);
+  EXPECT_TRUE(client->acquire(request_for("c")));
+}
+
 TEST(SqliteStoreTest, ARequestWhoseDeadlineHasPassedIsNotApplied) {
   const TempFolder folder;
   auto client = open_client(folder / "locks.db");
