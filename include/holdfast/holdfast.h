@@ -9,5 +9,6 @@
 #include "holdfast/mode.h"
 #include "holdfast/mutex.h"
 #include "holdfast/options.h"
+#include "holdfast/owner.h"
 #include "holdfast/result.h"
 #include "holdfast/token.h"

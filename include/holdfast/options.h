@@ -11,6 +11,8 @@
 #include <stop_token>
 #include <string>
 
+#include "holdfast/owner.h"
+
 namespace holdfast {
 
 // Of one request for a lock. Durations are rounded up to milliseconds.
@@ -39,6 +41,8 @@ struct AcquireOptions {
   // Called once, on the notifier thread, when the request must wait; with how many wait before it.
   // Not after the wait is over: its answer waits for a call that has begun.
   std::function<void(std::uint32_t ahead)> on_queued{};
+  // Who asks, where that matters: shown to people in place of ClientOptions::owner.
+  std::optional<Owner> owner{};
 };
 
 struct ClientOptions {

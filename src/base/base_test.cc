@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/errc.h"
+#include "holdfast/owner.h"
 #include "holdfast/result.h"
 #include "holdfast/token.h"
 #include "src/base/chrony.h"
@@ -237,6 +238,19 @@ TEST(ThreadTest, OursTakeNoSignals) {
   sigset_t mine;
   pthread_sigmask(SIG_SETMASK, nullptr, &mine);
   EXPECT_EQ(sigismember(&mine, SIGTERM), 0);
+}
+
+TEST(OwnerTest, EachIsOnlyEqualToItsCopies) {
+  const Owner one("order 42");
+  const Owner other("order 42");
+  Owner copy = one;
+  EXPECT_EQ(copy, one);
+  EXPECT_FALSE(other == one);
+  const Owner moved = std::move(copy);
+  EXPECT_EQ(copy, moved);  // NOLINT(bugprone-use-after-move): a move copies.
+  EXPECT_EQ(one.id().size(), std::string("order 42#").size() + 32);
+  EXPECT_TRUE(one.id().starts_with("order 42#"));
+  EXPECT_TRUE(Owner().id().starts_with("owner#"));
 }
 
 class ChronyTest : public testing::Test {

@@ -47,6 +47,9 @@ Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& opt
     return bad("min_remaining is at most half of the ttl");
   }
   if (options.reason.size() > 1024) return bad("a reason has at most 1024 bytes");
+  if (options.owner && options.owner->label().size() > 128) {
+    return bad("an owner's label has at most 128 bytes");
+  }
   if (mode.kind() == holdfast::Mode::Kind::kPermits &&
       (mode.count() == 0 || mode.count() > mode.capacity())) {
     return bad(std::to_string(mode.count()) + " of " + std::to_string(mode.capacity()) +
@@ -101,7 +104,7 @@ port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait
   request.ttl = contender.ttl;
   request.waiter_ttl = waiter_lease(contender.ttl);
   request.max_waiters = contender.options.max_waiters;
-  request.owner = owner_info(contender.options.reason);
+  request.owner = owner_info(contender.options.reason, contender.options.owner);
   request.deadline = request_deadline();
   return request;
 }

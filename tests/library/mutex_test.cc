@@ -21,6 +21,20 @@ TEST_P(MutexTest, TwoClientsExcludeEachOther) {
   EXPECT_TRUE(is_free(bob.mutex("orders/42")));
 }
 
+TEST_P(MutexTest, AnOwnerThatIsNamedIsWhatPeopleSee) {
+  const Client client = connect();
+  const Owner me("order 42");
+  const Lease held = take(client.mutex("orders"), {.owner = me});
+  const auto seen = client.inspect("orders");
+  ASSERT_TRUE(seen && *seen);
+  ASSERT_EQ((*seen)->holders.size(), 1U);
+  EXPECT_EQ((*seen)->holders.front().who.owner, me.id());
+  EXPECT_EQ((*seen)->holders.front().who.pid, ::getpid());
+  const Owner too_long(std::string(129, 'x'));
+  EXPECT_TRUE(fails_with(client.mutex("other").acquire({.owner = too_long}),
+                         Errc::kInvalidArgument));
+}
+
 TEST_P(MutexTest, TokensGrowFromHolderToHolder) {
   const Client alice = connect();
   const Client bob = connect();

@@ -1,0 +1,47 @@
+// Who asks for locks, as an object that the program passes along: not a thread, not a client.
+//
+//   const holdfast::Owner me("order 42");
+//   auto a = client.mutex("stock/7").acquire({.owner = me});
+//   auto b = client.mutex("account/3").acquire({.owner = me});
+//
+// An owner is what re-enters a recursive mutex, and what closes a cycle of waits: two owners who
+// each wait for what the other one holds would wait for ever. A wait that names its owner is looked
+// after for that, and one of the cycle is told kWouldDeadlock (AcquireOptions::owner).
+//
+// Guarantee: two owners that were made are never equal, on whatever hosts: 128 random bits from the
+// kernel. Copies are the same owner.
+// Not guaranteed: that it is who it says it is; nothing is checked. After fork() both processes
+// have the same owners: make new ones in the child.
+// Thread-safety: a value; share it or copy it, also across threads and coroutines. A move copies.
+// Errors: none. A label of more than 128 bytes is refused with kInvalidArgument by the request that
+// names the owner.
+#pragma once
+
+#include <string>
+
+#include "holdfast/export.h"
+
+namespace holdfast {
+
+class HOLDFAST_EXPORT Owner {
+ public:
+  // A new one. The label is for people.
+  explicit Owner(std::string label = {});
+  Owner(const Owner&) = default;
+  Owner& operator=(const Owner&) = default;
+  ~Owner() = default;
+
+  const std::string& label() const { return label_; }
+
+  // "order 42#6f1c...": the label, and 32 hexadecimal digits. This is what people see who look
+  // who holds a lock or waits for it (OwnerInfo::owner).
+  const std::string& id() const { return id_; }
+
+  friend bool operator==(const Owner& a, const Owner& b) { return a.id_ == b.id_; }
+
+ private:
+  std::string label_;
+  std::string id_;
+};
+
+}  // namespace holdfast
