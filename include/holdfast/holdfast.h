@@ -8,6 +8,7 @@
 #include "holdfast/lock_info.h"
 #include "holdfast/mode.h"
 #include "holdfast/mutex.h"
+#include "holdfast/observer.h"
 #include "holdfast/options.h"
 #include "holdfast/owner.h"
 #include "holdfast/result.h"

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -14,6 +15,8 @@
 #include "holdfast/owner.h"
 
 namespace holdfast {
+
+class Observer;
 
 // Of one request for a lock. Durations are rounded up to milliseconds.
 struct AcquireOptions {
@@ -58,6 +61,8 @@ struct ClientOptions {
   std::uint32_t clock_rate_error_ppm = 10'000;
   // Told of renewals that come late, losses and store failures; called on the notifier thread.
   std::function<void(const std::string& line)> log{};
+  // Told how long waits and holds took, of renewals and losses (holdfast/observer.h).
+  std::shared_ptr<Observer> observer{};
 };
 
 }  // namespace holdfast

@@ -24,6 +24,7 @@
 #include "src/base/local_mutex.h"
 #include "src/port/store.h"
 #include "src/session/acquire_fsm.h"
+#include "src/session/observer_feed.h"
 #include "src/session/queued_news.h"
 #include "src/session/renewal_fsm.h"
 
@@ -77,6 +78,7 @@ class Contender {
     std::function<void(Result<void>)> done;
   };
   std::vector<RenewWait> renew_waits;
+  std::unique_ptr<ObservedSpan> span;    // Where there is an observer.
   bool releasing = false;                // A release without a handle is under way.
   std::optional<Result<void>> released;  // The answer that release() repeats.
   base::LocalCondition changed;          // With the core's mutex.

@@ -45,6 +45,8 @@ CoreOptions bounded(CoreOptions options) {
 
 Core::Core(CoreOptions options)
     : options_(bounded(std::move(options))),
+      feed_(options_.client.observer ? std::make_shared<ObserverFeed>(options_.client.observer)
+                                     : nullptr),
       generation_(base::process_generation()),
       owner_(describe_owner(options_.client)),
       loop_([this] { on_timer(); }) {

@@ -116,6 +116,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
     ContenderPtr contender;
     port::RenewItem item;
     bool waiting = false;
+    BootInstant planned{};
+    BootInstant sent_at{};
   };
 
   // A call under way: close() lets it end before it stops the threads that answer it.
@@ -149,7 +151,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void start_waiting(const ContenderPtr& contender, bool may_wait) HOLDFAST_REQUIRES(mutex_);
   bool fail_if_closed(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void heed_stop(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  Result<ContenderPtr> settle(const ContenderPtr& contender, Result<ContenderPtr> answer) const;
+  Result<ContenderPtr> settle(const ContenderPtr& contender, Result<ContenderPtr> answer);
   void execute(const ContenderPtr& contender, const AcquireFsm::Action& action)
       HOLDFAST_REQUIRES(mutex_);
   void send_acquire(const ContenderPtr& contender, bool fresh_id) HOLDFAST_REQUIRES(mutex_);
@@ -218,7 +220,19 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   BootInstant request_deadline() const;
   std::string at_store() const;  // " (sqlite:///...)"
 
+  // core_observe.cc: only where there is a feed_.
+  SeenLock seen(const Contender& contender) const;
+  void tell_observer(ObserverFeed::News news);
+  void see_asked(Contender& contender);
+  void see_queue(Contender& contender) HOLDFAST_REQUIRES(mutex_);
+  void see_granted(Contender& contender, BootInstant now) HOLDFAST_REQUIRES(mutex_);
+  void see_answer(const Contender& contender, const Result<ContenderPtr>& answer);
+  void see_lost(Contender& contender, const Error& why) HOLDFAST_REQUIRES(mutex_);
+  void see_ended(Contender& contender, HoldEnd how) HOLDFAST_REQUIRES(mutex_);
+  void see_renewed(const Outgoing& sent, BootInstant now, const Result<port::TicketState>& reply);
+
   const CoreOptions options_;
+  const std::shared_ptr<ObserverFeed> feed_;  // nullptr: nobody observes.
   const std::uint64_t generation_;
   ClockBound bound_;
   machine::OwnerInfo owner_;

@@ -140,6 +140,7 @@ Result<Core::ContenderPtr> Core::prepare(std::string name, const holdfast::Mode&
   }
   // The core stays until the lease, or this call, is over.
   contender.core = shared_from_this();
+  if (feed_) see_asked(contender);
   return made;
 }
 
@@ -181,7 +182,8 @@ Core::ContenderPtr Core::acquire(std::string name, const holdfast::Mode& mode,
 
 // What goes for every answer, given on whichever thread.
 Result<Core::ContenderPtr> Core::settle(const ContenderPtr& contender,
-                                        Result<ContenderPtr> answer) const {
+                                        Result<ContenderPtr> answer) {
+  if (feed_) see_answer(*contender, answer);
   // What they captured may hold this very client: nothing of it outlives the wait.
   contender->options.on_queued = nullptr;
   contender->queued_news = nullptr;
@@ -387,6 +389,7 @@ void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& acti
   }
   if (!contender->acquire) return;
   contender->queued = contender->queued || contender->acquire->queued();
+  if (feed_) see_queue(*contender);
   tell_queued(contender);
   schedule(contender, contender->acquire->wake_at());
 }
@@ -470,6 +473,7 @@ void Core::start_lease(const ContenderPtr& contender, const port::TicketState& s
   contender->renewal.emplace(now, terms, state, log);
   contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
   contender->state = LeaseState::kHeld;
+  if (feed_) see_granted(*contender, now);
   apply(contender, contender->pushes_missed_at_send == pushes_missed_
                        ? contender->renewal->on_tick(now)
                        : contender->renewal->on_push_missed(now));

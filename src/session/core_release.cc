@@ -18,6 +18,7 @@ void Core::detach(const ContenderPtr& contender) {
   if (contender->renewal && contender->renewal->inherited()) {
     apply(contender, contender->renewal->on_renew_asked(base::BootClock::now()));
   }
+  if (feed_) see_ended(*contender, HoldEnd::kDetached);
   end_locally(contender);
   contender->released =
       Result<void>(Error(Errc::kInvalidArgument, "lock '" + printable(contender->name) +
@@ -70,6 +71,10 @@ Result<void> Core::end_release(const ContenderPtr& contender, const std::optiona
                                     ": the store had taken it back before it was released");
   }
   const base::LocalLock lock(mutex_);
+  if (feed_) {
+    const bool gone = ended && *ended == port::EndStatus::kGone;
+    see_ended(*contender, gone ? HoldEnd::kGone : HoldEnd::kReleased);
+  }
   contender->released = answer;
   if (!ended && !closed_) send_release(contender);  // Goes on trying while the lease lasts.
   return answer;
@@ -134,6 +139,7 @@ void Core::release_later(const ContenderPtr& contender) {
   if (!check_alive()) return;
   const Turn turn(*this);
   if (closed_ || contender->released || contender->releasing) return;
+  if (feed_) see_ended(*contender, HoldEnd::kReleased);
   end_locally(contender);
   if (!contender->renewal->taken_over()) send_release(contender);
 }

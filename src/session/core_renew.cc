@@ -107,6 +107,7 @@ void Core::lose(const ContenderPtr& contender, const Error& why) {
     if (contender->loss) return;
     contender->loss = Error(why.code(), text);
   }
+  if (feed_) see_lost(*contender, why);
   contender->changed.notify_all();
   answer_renewals(*contender);
   log(std::move(text));
@@ -139,7 +140,9 @@ void Core::send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiti
   outbox_.push_back({contender,
                      {contender->stored_name, contender->id, seq, contender->ttl,
                       waiter_lease(contender->ttl), waiting ? port::Token{} : contender->token},
-                     waiting});
+                     waiting,
+                     waiting ? BootInstant{} : contender->renewal->planned_at(),
+                     {}});
 }
 
 // Hands what is due to the renewal thread, which takes all that has gathered when it gets to it.
@@ -152,7 +155,8 @@ void Core::send_outbox() {
       const base::LocalLock lock(mutex_);
       batch.swap(outbox_);
       const BootInstant now = base::BootClock::now();
-      for (const Outgoing& outgoing : batch) {
+      for (Outgoing& outgoing : batch) {
+        outgoing.sent_at = now;
         items.push_back(outgoing.item);
         // A request that hangs for one must leave time to try again for the shortest lease.
         deadline = std::min(deadline, now + Nanos(outgoing.item.ttl) / 3);
@@ -181,6 +185,7 @@ void Core::on_renewed(const std::vector<Outgoing>& batch,
     } else if (batch[i].waiting && (!reply || reply->status != port::TicketStatus::kHeld)) {
       // A heartbeat's answer that the push of the grant has overtaken: it is about the time before.
     } else if (contender->renewal && !contender->releasing && !contender->released) {
+      if (feed_) see_renewed(batch[i], now, reply);
       if (reply.has_value()) {
         contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
       } else {

@@ -70,7 +70,7 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::Tick
   if (reply.has_value() && reply->status == port::TicketStatus::kHeld &&
       reply->seq >= log_.next()) {
     taken_over_ = true;
-    return lose(Errc::kLost, "another process has taken the lease over");
+    return lose(LossCause::kTakenOver, "another process has taken the lease over");
   }
   if (reply.has_value() && reply->status == port::TicketStatus::kHeld) {
     const BootInstant before = renew_at_;
@@ -79,9 +79,10 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::Tick
     if (renew_at_ == before) renew_at_ = now + Nanos(terms_.ttl) / kRetriesPerLease;
     state_ = State::kHeld;
   } else if (reply.has_value()) {
-    return lose(Errc::kLost, "the store has no such lease any more");
+    return lose(LossCause::kStore, "the store has no such lease any more");
   } else if (reply.error().code() == Errc::kLost || reply.error().code() == Errc::kBroken) {
     state_ = State::kLost;
+    loss_cause_ = LossCause::kStore;
     loss_ = reply.error();
     return {Step::kLost, 0};
   } else {
@@ -97,10 +98,11 @@ RenewalFsm::Action RenewalFsm::next(BootInstant now) {
   if (state_ == State::kLost) return {};
   if (now >= deadline_) {
     if (terms_.hold_until && now >= *terms_.hold_until) {
-      return lose(Errc::kLost, "it was held for as long as max_hold allows");
+      return lose(LossCause::kMaxHold, "it was held for as long as max_hold allows");
     }
-    return lose(Errc::kLost, terms_.renew ? "it could not be renewed before its lease ended"
-                                          : "its lease ended, and renewal was not asked for");
+    return lose(LossCause::kExpired, terms_.renew
+                                         ? "it could not be renewed before its lease ended"
+                                         : "its lease ended, and renewal was not asked for");
   }
   if (!may_renew() || in_flight_ || now < renew_at_) return {};
   in_flight_ = true;
@@ -108,9 +110,10 @@ RenewalFsm::Action RenewalFsm::next(BootInstant now) {
   return {Step::kSend, log_.add(now)};
 }
 
-RenewalFsm::Action RenewalFsm::lose(Errc code, const char* why) {
+RenewalFsm::Action RenewalFsm::lose(LossCause cause, const char* why) {
   state_ = State::kLost;
-  loss_ = Error(code, why);
+  loss_cause_ = cause;
+  loss_ = Error(Errc::kLost, why);
   return {Step::kLost, 0};
 }
 

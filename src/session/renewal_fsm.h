@@ -69,6 +69,10 @@ class RenewalFsm {
   BootInstant wake_at() const;
   // Lost to somebody who adopted it and renews it now: it must not be released from here.
   bool taken_over() const { return taken_over_; }
+  enum class LossCause : std::uint8_t { kNone, kStore, kExpired, kMaxHold, kTakenOver };
+  LossCause loss_cause() const { return loss_cause_; }
+  // When the renewal that was sent last should have been sent.
+  BootInstant planned_at() const { return renew_at_; }
   // Why it is lost; only then.
   const std::optional<Error>& loss() const { return loss_; }
 
@@ -76,7 +80,7 @@ class RenewalFsm {
   Action next(BootInstant now);
   Action ask_by(BootInstant at, BootInstant now);
   bool may_renew() const;
-  Action lose(Errc code, const char* why);
+  Action lose(LossCause cause, const char* why);
   void extend(const port::TicketState& state);
 
   Terms terms_;
@@ -90,6 +94,7 @@ class RenewalFsm {
   bool asked_ = false;
   bool inherited_ = false;
   bool taken_over_ = false;
+  LossCause loss_cause_ = LossCause::kNone;
   std::uint64_t replies_ = 0;
   std::optional<Error> loss_;
 };

@@ -291,5 +291,32 @@ TEST(RenewalFsmTest, AnySequenceKeepsTheDeadlineWithinTheNewestSend) {
   }
 }
 
+TEST(RenewalFsmTest, ALateRenewalKnowsWhenItWasPlanned) {
+  RenewalFsm renewal = granted();
+  ASSERT_EQ(renewal.on_tick(at(13s)).step, Step::kSend);
+  EXPECT_EQ(renewal.planned_at(), at(10s));
+}
+
+TEST(RenewalFsmTest, EveryLossHasItsCause) {
+  using Cause = RenewalFsm::LossCause;
+  RenewalFsm expired = granted();
+  EXPECT_EQ(expired.loss_cause(), Cause::kNone);
+  ASSERT_EQ(expired.on_tick(at(30s)).step, Step::kLost);
+  EXPECT_EQ(expired.loss_cause(), Cause::kExpired);
+  RenewalFsm forgotten = granted();
+  forgotten.on_tick(at(10s));
+  ASSERT_EQ(forgotten.on_reply(at(11s), gone()).step, Step::kLost);
+  EXPECT_EQ(forgotten.loss_cause(), Cause::kStore);
+  RenewalFsm adopted = granted();
+  adopted.on_tick(at(10s));
+  ASSERT_EQ(adopted.on_reply(at(11s), held(1'000'000, 30s)).step, Step::kLost);
+  EXPECT_EQ(adopted.loss_cause(), Cause::kTakenOver);
+  RenewalFsm::Terms bounded = terms();
+  bounded.hold_until = at(5s);
+  RenewalFsm too_long = granted(bounded);
+  ASSERT_EQ(too_long.on_tick(at(5s)).step, Step::kLost);
+  EXPECT_EQ(too_long.loss_cause(), Cause::kMaxHold);
+}
+
 }  // namespace
 }  // namespace holdfast::session

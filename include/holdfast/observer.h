@@ -1,0 +1,127 @@
+// What a client's locks cost and how they end, told as it happens: for metrics and tracing.
+//
+//   struct Slow final : holdfast::Observer {
+//     void acquire_ended(const holdfast::AcquireSeen& seen) override {
+//       if (seen.wait > 1s) std::fprintf(stderr, "%s: waited\n", seen.lock.name.c_str());
+//     }
+//   };
+//   holdfast::ClientOptions options;
+//   options.observer = std::make_shared<Slow>();
+//   auto client = holdfast::Client::connect("sqlite:///var/lib/app/locks.db", options);
+//
+// holdfast/prometheus.h has one that feeds a Prometheus registry (docs/guide/observability.md).
+//
+// Guarantee: all that is said below is told once, in the order in which it happened to a lock, by
+// one thread at a time (the client's notifier thread, on which no deadline and no renewal runs).
+// What happened before the last handle of the client went is told before its destructor returns.
+// Not guaranteed: that it is told at once. Behind a slow callback the news wait; beyond kMostKept
+// of them the further ones are dropped, and missed() says how many. Never decide by it whether a
+// lock is held: that is Lease::held().
+//
+// Cardinality: names of locks may be many and never come back (`orders/42`). An exporter should
+// label by the mode and the store, and by a name only after it was mapped to one of few labels.
+//
+// Thread-safety: the client calls one at a time; an observer that several clients share is called
+// by several threads.
+// Ownership: the client keeps the observer. One that keeps the client keeps it for ever.
+// Time: lengths on boot time, which counts suspend.
+// Errors: a call must not throw (std::terminate).
+// Cost: without an observer one branch per event; with one, an allocation for the name.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "holdfast/errc.h"
+#include "holdfast/mode.h"
+#include "holdfast/token.h"
+
+namespace holdfast {
+
+// Which lock it is about. `store` is the scheme of the client's URL ("redis"); the name is the
+// user's, without the client's namespace.
+struct SeenLock {
+  std::string name;
+  Mode mode = Mode::exclusive();
+  std::string store;
+};
+
+// kBusy: it was not to wait, and somebody else held it. kFailed: `error` says how.
+enum class AcquireOutcome { kGranted, kBusy, kTimedOut, kCancelled, kFailed };
+
+// A request for a lock has its answer. Not told: what is refused before the store is asked
+// (kInvalidArgument, kClosed), and adoptions.
+struct AcquireSeen {
+  SeenLock lock;
+  AcquireOutcome outcome{};
+  std::optional<Errc> error;        // Not set for kGranted and kBusy.
+  std::chrono::nanoseconds wait{};  // From the call to the answer.
+  // It stood in the queue. With kGranted: the lock was handed on to it.
+  bool queued = false;
+  std::uint32_t ahead = 0;  // How many stood before it when it came; 0 when it did not queue.
+  Token token;              // Of the grant.
+};
+
+// How a hold ended. All but the first two are losses: lost() of the lease has fired, but for kGone
+// when it is the answer to release().
+enum class HoldEnd {
+  kReleased,
+  kDetached,   // Lease::detach(): somebody else renews or releases it.
+  kExpired,    // It could not be renewed before its deadline, or was not to be.
+  kMaxHold,    // AcquireOptions::max_hold was over.
+  kGone,       // The store knew no such lease any more.
+  kBroken,     // An operator freed it.
+  kTakenOver,  // Another process adopted it.
+  kClosed      // The client was closed while it was held.
+};
+
+// A lease of this client ended.
+struct HoldSeen {
+  SeenLock lock;
+  HoldEnd how{};
+  std::chrono::nanoseconds held{};  // From the grant to the loss, or to the answer of release().
+  Token token;
+};
+
+// A renewal was answered.
+struct RenewalSeen {
+  SeenLock lock;
+  // How long after the planned instant it was sent. A third of the lease lies between two of them:
+  // late ones say that this process or machine is short of time.
+  std::chrono::nanoseconds lateness{};
+  std::chrono::nanoseconds round_trip{};
+  std::optional<Errc> error;  // Not set: the lease was extended.
+};
+
+// A waiter of this client learned its place in the queue, or that it changed.
+struct QueueSeen {
+  SeenLock lock;
+  std::uint32_t ahead = 0;
+};
+
+// Whether the lease ended against its owner's will.
+constexpr bool is_loss(HoldEnd how) {
+  return how != HoldEnd::kReleased && how != HoldEnd::kDetached;
+}
+
+class Observer {
+ public:
+  static constexpr std::size_t kMostKept = 16'384;
+
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer() = default;
+
+  virtual void acquire_ended(const AcquireSeen&) {}
+  virtual void hold_ended(const HoldSeen&) {}
+  virtual void renewal_done(const RenewalSeen&) {}
+  virtual void queue_seen(const QueueSeen&) {}
+  // So many of the calls above were dropped, because the earlier ones took too long.
+  virtual void missed(std::size_t) {}
+};
+
+}  // namespace holdfast
