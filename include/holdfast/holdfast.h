@@ -3,6 +3,7 @@
 
 #include "holdfast/client.h"
 #include "holdfast/errc.h"
+#include "holdfast/fence/fence.h"
 #include "holdfast/guarantees.h"
 #include "holdfast/lease.h"
 #include "holdfast/lock_info.h"

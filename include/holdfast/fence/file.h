@@ -1,0 +1,57 @@
+// The fence of a resource as a small file, for scripts and for resources that are files themselves.
+//
+//   auto guard = holdfast::fence::FileGuard::enter("/srv/stock.fence", "stock", lease->token());
+//   if (!guard) return guard.error();  // kLost: a newer holder has been here; stop
+//   write_stock();                     // nobody else is let in meanwhile
+//
+// Guarantee: while the object lives, no other holder, older or newer, enters (shared ones enter
+// together): the check and what you do then are one step. The token is on the disk before enter()
+// returns; a crash leaves the old record or the new one, never half of one.
+// Not guaranteed: anything on a network file system, or when the file is deleted (it must live as
+// long as what it protects). A record that is damaged, or not of this resource, accepts nobody.
+//
+// Thread-safety: an object belongs to one thread at a time; enter() may be called by any number.
+// Ownership: the file, and PATH.lock beside it, which is locked with flock(2) and never removed.
+// Time: waits for the other holders' objects, `wait` at most (steady clock), else without limit.
+// Errors: kLost (refused: stop), kTimedOut (others were in there; nothing was checked),
+// kUnsupported (permits), kInvalidArgument (no token, no resource name, the file is another
+// resource's), kPermissionDenied, kUnavailable (the disk: retry), kCorruptState (not such a file,
+// or damaged: look at it; delete it only when no old holder can be left), kVersionMismatch
+// (upgrade).
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "holdfast/export.h"
+#include "holdfast/mode.h"
+#include "holdfast/result.h"
+#include "holdfast/token.h"
+
+namespace holdfast::fence {
+
+class HOLDFAST_EXPORT FileGuard {
+ public:
+  static Result<FileGuard> enter(const std::string& path, const std::string& resource,
+                                 const Token& token, const Mode& mode = Mode::exclusive(),
+                                 std::optional<std::chrono::milliseconds> wait = std::nullopt);
+
+  // The highest exclusive token in the file; nullopt: there is no file yet. May be old news.
+  static Result<std::optional<Token>> recorded(const std::string& path,
+                                               const std::string& resource);
+
+  FileGuard(FileGuard&& other) noexcept;
+  FileGuard& operator=(FileGuard&& other) noexcept;
+  ~FileGuard();
+
+  // The locked descriptor. Whoever inherits it keeps others out, too.
+  int descriptor() const { return lock_; }
+
+ private:
+  explicit FileGuard(int lock) : lock_(lock) {}
+
+  int lock_ = -1;
+};
+
+}  // namespace holdfast::fence

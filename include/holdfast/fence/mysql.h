@@ -1,0 +1,49 @@
+// Refuses an old token inside a MySQL or MariaDB transaction (libmariadb), together with the write.
+//
+//   mysql_query(db, "START TRANSACTION");
+//   auto guarded = holdfast::fence::mysql::guard(db, "stock", lease->token());
+//   if (!guarded) return mysql_rollback(db), guarded.error();  // kLost: stop
+//   mysql_query(db, "UPDATE stock SET items = items - 1");
+//   mysql_commit(db);
+//
+// Guarantee: after a success no other holder of the lock, older or newer, gets past a guard of the
+// same resource before this transaction ends; what it commits was written by the newest holder so
+// far. At every isolation level: the guard reads what is committed, not a snapshot.
+// Not guaranteed: a write that is made in another transaction or on another connection; a guard
+// that was undone by ROLLBACK TO a savepoint before it; tables without transactions (MyISAM). A
+// plain SELECT in REPEATABLE READ shows what was there at the first one: make the guard the first
+// statement.
+//
+// Thread-safety: as the connection's: one thread at a time.
+// Ownership: keeps nothing; the table is yours. Guard several resources in one order everywhere.
+// Blocking: two or three statements; waits for the transaction of another holder, as long as
+// innodb_lock_wait_timeout lets it.
+// Errors: after any of them roll back: a deadlock has ended the transaction already, and what you
+// write next would commit by itself. kLost (refused: stop), kUnavailable (connection, deadlock,
+// timeout: retry the transaction while you hold the lock), kInvalidArgument (no open transaction,
+// no table, no such token or resource), kUnsupported (permits), kPermissionDenied, kCorruptState
+// (the record is not a token; create_table: a table of that name that is not such a one).
+//
+// Link with the component fence_mysql (pkg-config holdfast-fence-mysql); libholdfast itself does
+// not need libmariadb. It was built with libmariadb's MYSQL: do not give it one of libmysqlclient.
+#pragma once
+
+#include <string>
+
+#include "holdfast/mode.h"
+#include "holdfast/result.h"
+#include "holdfast/token.h"
+
+struct st_mysql;  // MYSQL of mysql.h.
+
+namespace holdfast::fence::mysql {
+
+// Makes the table holdfast_fence in the current database unless it is there, and looks that its
+// engine has transactions. Not in an open transaction, which this would commit: kInvalidArgument.
+Result<void> create_table(st_mysql* connection);
+
+// To be called inside an open transaction (or with autocommit off), before the writes.
+Result<void> guard(st_mysql* connection, const std::string& resource, const Token& token,
+                   const Mode& mode = Mode::exclusive());
+
+}  // namespace holdfast::fence::mysql

@@ -1,0 +1,62 @@
+// Refuses an old token inside a Redis script, together with the write. Sends nothing: it makes the
+// words of a command, for whichever client library you use.
+//
+//   auto words = holdfast::fence::redis::guarded_set("stock", "9", lease->token());
+//   if (!words) return words.error();
+//   auto reply = connection.command(*words);            // hiredis, redis-plus-plus, Boost.Redis
+//   ... if (reply.is_error()) return holdfast::fence::redis::refusal(reply.text);  // kLost: stop
+//
+// The record of the data key `stock` is the key `holdfast-fence:{stock}`: the same slot of a
+// cluster, by its hash tag. Refused is an error reply that begins with FENCED, which no client
+// takes for a success. Tokens are compared as text of a fixed width: a Lua number merges
+// neighbours.
+//
+// Guarantee: check and write are one step of the server; the recorded token never falls.
+// Not guaranteed: that record and data survive what the server loses (a fail-over, a restart
+// without persistence, an eviction: use noeviction). Writes that do not go through the script are
+// not seen. The record has no expiry: it must live as long as the data. Delete both, or neither.
+//
+// Thread-safety: pure functions. Redis 3.2 or later, Valkey; also behind EVALSHA or as part of
+// your own MULTI. An ACL needs +eval and the commands in use, on both keys.
+// Errors: kInvalidArgument (an empty key; keys of several slots; a key with "}" but no hash tag,
+// for which no other key of the same slot can be named), kUnsupported (permits).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/export.h"
+#include "holdfast/mode.h"
+#include "holdfast/result.h"
+#include "holdfast/token.h"
+
+namespace holdfast::fence::redis {
+
+// The key of the record that guards a data key, in the same slot.
+HOLDFAST_EXPORT Result<std::string> record_key(std::string_view key);
+
+// Lua that refuses or records, to be put in front of a script of your own. It uses KEYS[1] (the
+// record), ARGV[1] (the token) and ARGV[2] (its mode: "exclusive" or "shared"), and returns from
+// the script when it refuses: what stands below it runs for the newest holder only.
+HOLDFAST_EXPORT std::string_view check_script();
+
+// EVAL of check_script() and then `body`, which sees `keys` as KEYS[2] and so on, `arguments` as
+// ARGV[3] and so on. The record is that of keys.front(). Nothing may be written before the check.
+HOLDFAST_EXPORT Result<std::vector<std::string>> guarded_eval(
+    std::string_view body, const std::vector<std::string>& keys,
+    const std::vector<std::string>& arguments, const Token& token,
+    const Mode& mode = Mode::exclusive());
+
+// SET key value, if the token is not an old one. Its reply is that of SET.
+HOLDFAST_EXPORT Result<std::vector<std::string>> guarded_set(const std::string& key,
+                                                             const std::string& value,
+                                                             const Token& token,
+                                                             const Mode& mode = Mode::exclusive());
+
+// What an error reply to such a command means: kLost (FENCED: a newer holder has been here, stop),
+// kCorruptState (the record is not a token), kInvalidArgument (the script was called wrongly), else
+// kOutcomeUnknown with its text.
+HOLDFAST_EXPORT Error refusal(std::string_view error_reply);
+
+}  // namespace holdfast::fence::redis

@@ -1,0 +1,63 @@
+// The fence as SQL, for any client library and language.
+//
+// A guard table has one row per resource with the highest exclusive token. In the transaction of
+// your write, before it, run guard(dialect) with the resource and your token as parameters:
+//
+//   the recorded token that comes back is      then
+//   yours                                      you are the newest holder: write, commit
+//   another one (it is higher)                 you have lost the lock: roll back, stop
+//
+// The statement locks the resource's row until the transaction ends, so nobody gets between the
+// check and the commit. postgres.h, mysql.h and sqlite.h do all this, and tell what went wrong.
+//
+// Where the protected thing is one row, its own column will do instead of the table:
+//
+//   ALTER TABLE orders ADD COLUMN <column(dialect, "fence_token")>
+//   UPDATE orders SET state = ?, fence_token = :token WHERE id = ? AND fence_token <= :token
+//   -- no row was updated: refused (or there is no such row): roll back
+//
+// (MySQL counts rows that were changed: connect with CLIENT_FOUND_ROWS, or the second of two equal
+// writes looks refused. A shared holder's condition is `fence_token < :token`, and it sets
+// nothing.)
+//
+// Guarantee: the rule of fence.h for exclusive tokens at every isolation level; the recorded token
+// never falls. Not guaranteed: anything outside of a transaction (autocommit), on a table engine
+// without transactions, or when the statement's answer is not looked at.
+// Tokens are text of a fixed width (Token::to_string) in a column that compares bytes: never
+// numbers, which a 96-bit token does not fit.
+//
+//   auto recorded = db.query_value(sql::guard(Dialect::kPostgres), resource, token.to_string());
+//   if (recorded != token.to_string()) return db.rollback();  // a newer holder has been here
+//
+// Thread-safety: pure functions. Errors: none.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "holdfast/export.h"
+
+namespace holdfast::fence::sql {
+
+enum class Dialect { kPostgres, kMySql, kSqlite };  // kMySql: MariaDB, too. SQLite from 3.35 on.
+
+// What a row holds before the first exclusive token: below every token.
+inline constexpr std::string_view kNoToken = "0000000000.00000000000000000000";
+
+// CREATE TABLE IF NOT EXISTS holdfast_fence ...: once, by whoever makes your schema.
+HOLDFAST_EXPORT std::string create_table(Dialect dialect);
+
+// Records the token if it is not below the recorded one, and locks the row; parameters: resource,
+// token ($1 and $2 in PostgreSQL, ? and ? elsewhere). Answers with the recorded token; in MySQL
+// that answer is read_recorded()'s, to be run next in the same transaction.
+HOLDFAST_EXPORT std::string guard(Dialect dialect);
+
+// The recorded token, and its row locked against being raised until the transaction ends (SQLite:
+// the transaction's snapshot does that); parameter: resource. A shared holder is admitted when it
+// is below the own token, or when there is no row: then insert one with kNoToken, to have a lock.
+HOLDFAST_EXPORT std::string read_recorded(Dialect dialect);
+
+// A column for tokens in a table of yours: name, type, default kNoToken.
+HOLDFAST_EXPORT std::string column(Dialect dialect, std::string_view name);
+
+}  // namespace holdfast::fence::sql

@@ -1,0 +1,45 @@
+// Refuses an old token inside an SQLite transaction, together with the write.
+//
+//   sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
+//   auto guarded = holdfast::fence::sqlite::guard(db, "stock", lease->token());
+//   if (!guarded) return rollback(db), guarded.error();  // kLost: stop
+//   sqlite3_exec(db, "UPDATE stock SET items = items - 1", nullptr, nullptr, nullptr);
+//   sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr);
+//
+// Guarantee: after a success no other holder of the lock, older or newer, gets past a guard in the
+// same database before this transaction ends; what it commits was written by the newest holder so
+// far. A shared holder's transaction reads what was there when its check was made.
+// Not guaranteed: a write that is made in another transaction or on another connection; a guard
+// that was undone by ROLLBACK TO a savepoint before it; a database that is copied back from a
+// backup.
+//
+// Thread-safety: as the connection's.
+// Ownership: keeps nothing; the table, in the database "main", is yours.
+// Blocking: one statement; waits for another writer as long as the busy timeout lets it. BEGIN
+// IMMEDIATE waits there, too; a plain BEGIN that has read may have to be retried (kUnavailable).
+// Errors: after any of them roll back. kLost (refused: stop), kUnavailable (busy, a full disk:
+// retry the transaction while you hold the lock), kInvalidArgument (no open transaction, no table,
+// no such token or resource), kUnsupported (permits), kPermissionDenied (read-only), kCorruptState
+// (the record is not a token, or the database is damaged).
+//
+// Link with the component fence_sqlite (pkg-config holdfast-fence-sqlite). SQLite from 3.35 on.
+#pragma once
+
+#include <string>
+
+#include "holdfast/mode.h"
+#include "holdfast/result.h"
+#include "holdfast/token.h"
+
+struct sqlite3;
+
+namespace holdfast::fence::sqlite {
+
+// Makes the table holdfast_fence unless it is there. In a transaction or outside of one.
+Result<void> create_table(sqlite3* connection);
+
+// To be called inside an open transaction, before the writes.
+Result<void> guard(sqlite3* connection, const std::string& resource, const Token& token,
+                   const Mode& mode = Mode::exclusive());
+
+}  // namespace holdfast::fence::sqlite
