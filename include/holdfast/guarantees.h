@@ -38,6 +38,7 @@ struct Guarantees {
   bool list = false;
   bool watch_every_change = false;  // false: a watch samples, and may miss short holds.
   bool values = false;
+  bool multi = false;  // Several locks in one step: all that are free, or none.
   bool survives_restart = false;
   bool survives_failover = false;  // A fail-over of the store's servers forgets no grant.
   std::chrono::milliseconds min_ttl{};

@@ -55,6 +55,23 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
   return enter(acquire, own_or_add(acquire.name), /*granted=*/true);
 }
 
+Outcome LockMachine::Impl::foresee(const Acquire& acquire) const {
+  if (!well_formed(acquire)) return Outcome::kInvalid;
+  const LockIndex index = book.find_lock(acquire.name);
+  if (index != kNone) {
+    const TicketIndex known = book.find_ticket(index, acquire.id);
+    if (known != kNone) {
+      if (book.ticket(known).system) return Outcome::kInvalid;
+      return book.ticket(known).held || may_barge(known) ? Outcome::kHeld : Outcome::kWaiting;
+    }
+    if (book.find_tombstone(index, acquire.id) != kNone) return Outcome::kGone;
+  }
+  if (const auto outcome = refusal(acquire, index)) return *outcome;
+  if (!admits_newcomer(acquire, index)) return Outcome::kBusy;
+  return next_token(index == kNone ? Token{} : book.lock(index).last_token) ? Outcome::kHeld
+                                                                            : Outcome::kExhausted;
+}
+
 Reply LockMachine::Impl::acquire_again(const Acquire& acquire, TicketIndex index) {
   if (book.ticket(index).system) return {.outcome = Outcome::kInvalid};
   // The client counts from its first send of request 0, which is no later than this one.
@@ -134,14 +151,18 @@ Reply LockMachine::Impl::on(const Renew& renew) {
   return reply_for(found);
 }
 
-void LockMachine::Impl::try_barging(TicketIndex index, Duration ttl, std::uint64_t seq) {
+bool LockMachine::Impl::may_barge(TicketIndex index) const {
   const Ticket& ticket = book.ticket(index);
   const Lock& lock = book.lock(ticket.lock);
-  if (ticket.held || lock.policy != Policy::kBarging || ttl <= Duration::zero()) return;
+  if (ticket.held || lock.policy != Policy::kBarging) return false;
   const bool admitted = ticket.base != kNone
                             ? lock.held.admits_upgrade()
                             : lock.held.admits(book.mode_of(ticket), lock.capacity);
-  if (!admitted || !next_token(lock.last_token)) return;
+  return admitted && next_token(lock.last_token).has_value();
+}
+
+void LockMachine::Impl::try_barging(TicketIndex index, Duration ttl, std::uint64_t seq) {
+  if (ttl <= Duration::zero() || !may_barge(index)) return;
   extend(index, ttl, seq);
   grant(index);
 }

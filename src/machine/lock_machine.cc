@@ -24,6 +24,8 @@ Reply LockMachine::apply(const Command& command, Effects& effects) {
   return impl_->apply(command, effects);
 }
 
+Outcome LockMachine::foresee(const Acquire& acquire) const { return impl_->foresee(acquire); }
+
 std::optional<Instant> LockMachine::next_event() const {
   const Book& book = impl_->book;
   if (!book.pending().empty()) return impl_->now;

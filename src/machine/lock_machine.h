@@ -76,6 +76,11 @@ class LockMachine {
   // (not cleared), in the order in which it happened.
   Reply apply(const Command& command, Effects& effects);
 
+  // What apply() would answer now() to this Acquire if it came without `may_wait`: kHeld, or why
+  // not. So that several locks can be looked at before one of them is taken. Exact while nothing is
+  // left over from the last step: next_event() is later than now().
+  Outcome foresee(const Acquire& acquire) const;
+
   // The earliest instant at which a Tick would change something; nullopt if none ever would.
   // Never before now().
   std::optional<Instant> next_event() const;

@@ -111,6 +111,27 @@ RC_GTEST_PROP(LockMachineProperty, RepliesAndStatesAreThoseOfTheModel, (const Wo
   }
 }
 
+RC_GTEST_PROP(LockMachineProperty, WhatIsForeseenIsWhatAnAcquireAnswers, (const Words& words)) {
+  LockMachine machine(Token{});
+  Instant now{};
+  Effects effects;
+  for (const Word& word : words) {
+    now += Duration{word.pause};
+    Action next = action(word);
+    auto* const acquire = std::get_if<Acquire>(&next);
+    if (acquire != nullptr) {
+      acquire->may_wait = false;
+      machine.apply({now, Tick{}}, effects);
+      const MachineImage before = machine.snapshot();
+      const Outcome foreseen = machine.foresee(*acquire);
+      RC_ASSERT(machine.snapshot() == before);
+      RC_ASSERT(machine.apply({now, next}, effects).outcome == foreseen);
+      continue;
+    }
+    machine.apply({now, next}, effects);
+  }
+}
+
 RC_GTEST_PROP(LockMachineProperty, EffectsTellTheState, (const Words& words)) {
   LockMachine machine(Token{});
   EffectObserver observer(Token{});

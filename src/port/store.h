@@ -110,6 +110,10 @@ enum class EndStatus : std::uint8_t {
   kGone,       // It had ended before (or never was, and never will be granted).
 };
 
+// So many locks are asked for or given back in one step at most: each step runs while all other
+// clients wait.
+inline constexpr std::size_t kMostAtOnce = 64;
+
 struct BreakRequest {
   std::string name;
   Token token;
@@ -194,12 +198,35 @@ class Store {
   // shrinking (false: it waits for its turn; cancel() withdraws it). kLost: the lock is not in use.
   virtual void resize(TicketRequest request, std::uint32_t capacity, Done<bool> done) = 0;
 
+  // Takes all of these locks or none, in one step, as of one instant. Never waits for a holder, and
+  // leaves no ticket unless all of them hold. Idempotent by the ids, as acquire() is. nullopt: one
+  // was not free, or its acquisition has ended; nothing was taken. Of the requests `may_wait` is
+  // not looked at; the first one's deadline is that of all.
+  // Errors: kInvalidArgument (none, more than kMostAtOnce, a name twice, an upgrade), else what
+  // acquire() says of the first lock that cannot be had. Nothing was taken then.
+  // kUnsupported: nothing was sent. What guarantees().multi denies answers so at once, on the
+  // caller's thread.
+  using Grants = std::optional<std::vector<TicketState>>;
+  virtual void try_acquire_all(std::vector<AcquireRequest> requests, Done<Grants> done);
+  // As release(), one result each, in their order; in one step where the store can. A failure of
+  // all is told as the result; at most kMostAtOnce.
+  virtual void release_all(std::vector<TicketRequest> requests,
+                           Done<std::vector<Result<EndStatus>>> done);
+
   // The same on the calling thread, where the store can do it without waiting for another thread;
   // nullopt: it cannot now, and nothing was done: use the operation above.
   virtual std::optional<Result<TicketState>> acquire_inline(const AcquireRequest&) {
     return std::nullopt;
   }
   virtual std::optional<Result<EndStatus>> release_inline(const TicketRequest&) {
+    return std::nullopt;
+  }
+
+  virtual std::optional<Result<Grants>> try_acquire_all_inline(const std::vector<AcquireRequest>&) {
+    return std::nullopt;
+  }
+  virtual std::optional<Result<std::vector<Result<EndStatus>>>> release_all_inline(
+      const std::vector<TicketRequest>&) {
     return std::nullopt;
   }
 

@@ -110,7 +110,8 @@ std::uint64_t Client::issue_of(AcquisitionId id) {
   return issues_.try_emplace(id, issues_.size() + 1).first->second;
 }
 
-std::future<Result<TicketState>> Client::start_acquire(Request request) {
+// What a caller leaves out.
+void Client::complete(Request& request) {
   if (request.issue == 0) request.issue = issue_of(request.id);
   if (!request.owner) {
     machine::OwnerInfo owner;
@@ -122,6 +123,42 @@ std::future<Result<TicketState>> Client::start_acquire(Request request) {
     owner.since_unix_ms = 1'700'000'000'000;
     request.owner = std::make_shared<const machine::OwnerInfo>(owner);
   }
+}
+
+std::vector<port::AcquireRequest> Client::completed(std::vector<Request> requests) {
+  std::vector<port::AcquireRequest> made;
+  for (Request& request : requests) {
+    complete(request);
+    made.push_back(std::move(request));
+  }
+  return made;
+}
+
+Result<port::Store::Grants> Client::acquire_all(std::vector<Request> requests) {
+  auto [done, answer] = expect_one<port::Store::Grants>();
+  store_->try_acquire_all(completed(std::move(requests)), std::move(done));
+  return wait_for(std::move(answer));
+}
+
+std::optional<Result<port::Store::Grants>> Client::acquire_all_inline(
+    std::vector<Request> requests) {
+  const auto made = completed(std::move(requests));
+  if (auto done = store_->try_acquire_all_inline(made)) return done;
+  static_cast<void>(inspect(made.front().name));  // Comes back when its turn came.
+  return store_->try_acquire_all_inline(made);
+}
+
+Result<std::vector<Result<EndStatus>>> Client::release_all(
+    std::vector<std::pair<std::string, AcquisitionId>> tickets) {
+  std::vector<port::TicketRequest> requests;
+  for (const auto& [name, id] : tickets) requests.push_back({name, id, soon(), issue_of(id)});
+  auto [done, answer] = expect_one<std::vector<Result<EndStatus>>>();
+  store_->release_all(std::move(requests), std::move(done));
+  return wait_for(std::move(answer));
+}
+
+std::future<Result<TicketState>> Client::start_acquire(Request request) {
+  complete(request);
   auto [done, answer] = expect_one<TicketState>();
   store_->acquire(std::move(request), std::move(done));
   return std::move(answer);

@@ -127,6 +127,9 @@ class Client {
 
   // --- One call each, waited for.
   Result<TicketState> acquire(Request request);
+  Result<port::Store::Grants> acquire_all(std::vector<Request> requests);
+  Result<std::vector<Result<EndStatus>>> release_all(
+      std::vector<std::pair<std::string, AcquisitionId>> tickets);
   Result<TicketState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
                             Duration ttl = kTtl, Duration waiter_ttl = kWaiterTtl);
   Result<std::vector<Result<TicketState>>> renew(std::vector<port::RenewItem> items);
@@ -144,6 +147,7 @@ class Client {
   // On this thread; nullopt: the store has no such form. One that is busy with something of its own
   // at this moment may decline, and is asked again when it is done.
   std::optional<Result<TicketState>> acquire_inline(const Request& request);
+  std::optional<Result<port::Store::Grants>> acquire_all_inline(std::vector<Request> requests);
   std::optional<Result<EndStatus>> release_inline(const std::string& name, AcquisitionId id);
 
   // Sends, and gives the answer later.
@@ -159,6 +163,8 @@ class Client {
   Inbox& inbox() { return inbox_; }
 
  private:
+  void complete(Request& request);
+  std::vector<port::AcquireRequest> completed(std::vector<Request> requests);
   template <typename T>
   std::pair<port::Done<T>, std::future<Result<T>>> expect_one();
   template <typename T>
@@ -217,6 +223,7 @@ class IdempotenceConformance : public StoreConformance {};
 class QueueConformance : public StoreConformance {};
 class LeaseConformance : public StoreConformance {};
 class ModesConformance : public StoreConformance {};
+class MultiConformance : public StoreConformance {};
 class TokenConformance : public StoreConformance {};
 class AdminConformance : public StoreConformance {};
 class NamesConformance : public StoreConformance {};
@@ -238,6 +245,7 @@ class LiveConformance : public StoreConformance {
   HOLDFAST_INSTANTIATE_ONE(Name, QueueConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, LeaseConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, ModesConformance, under_test);       \
+  HOLDFAST_INSTANTIATE_ONE(Name, MultiConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, TokenConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, AdminConformance, under_test);       \
   HOLDFAST_INSTANTIATE_ONE(Name, NamesConformance, under_test);       \

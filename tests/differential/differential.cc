@@ -43,6 +43,11 @@ std::string text(const Result<TicketState>& result) {
   return out.str();
 }
 
+std::string text(const Result<port::Store::Grants>& result) {
+  if (!result) return std::string(errc_name(result.error().code()));
+  return *result ? std::to_string((*result)->size()) + " held" : "none";
+}
+
 template <typename T>
 std::string plain_text(const Result<T>& result) {
   if (!result) return std::string(errc_name(result.error().code()));
@@ -75,7 +80,7 @@ class Run {
 
   void step(int number) {
     number_ = number;
-    switch (dice_.below(20)) {
+    switch (dice_.below(23)) {
       case 0:
       case 1:
       case 2:
@@ -94,6 +99,9 @@ class Run {
       case 15: return values();
       case 16: return resize();
       case 17: return upgrade();
+      case 18:
+      case 19: return acquire_all();
+      case 20: return release_all();
       default: return pass();
     }
   }
@@ -169,6 +177,74 @@ class Run {
   }
 
   void acquire_again() { ask(Known(some())); }
+
+  // Several names, all asked for by one client.
+  std::vector<port::AcquireRequest> some_set() {
+    if (!sets_.empty() && dice_.one_in(4)) return dice_.pick(sets_);
+    std::vector<std::string> names = names_;
+    const std::size_t count = 1 + dice_.below(names.size());
+    const std::size_t client = dice_.below(clients_.size());
+    std::vector<port::AcquireRequest> set;
+    while (set.size() < count) {
+      const std::size_t at = dice_.below(names.size());
+      Known made = request(names[at]);
+      while (client_number(made.request.id) != client) made.request.id = fresh();
+      names.erase(names.begin() + static_cast<std::ptrdiff_t>(at));
+      known_.push_back(made);
+      set.push_back(made.request);
+    }
+    sets_.push_back(set);
+    return set;
+  }
+
+  void acquire_all() {
+    std::vector<port::AcquireRequest> set = some_set();
+    Client& client = client_of(set.front().id);
+    if (!client.store().guarantees().multi) return;
+    for (port::AcquireRequest& one : set) {
+      one.deadline = soon();
+      one.issue = client.issue_of(one.id);
+    }
+    const auto expected = model_.acquire_all(set, client_number(set.front().id));
+    std::optional<Result<port::Store::Grants>> got;
+    if (dice_.one_in(2)) got = client.store().try_acquire_all_inline(set);
+    if (!got) {
+      std::vector<Request> requests;
+      for (const port::AcquireRequest& one : set) {
+        requests.emplace_back(one.name, one.id);
+        static_cast<port::AcquireRequest&>(requests.back()) = one;
+      }
+      got = client.acquire_all(std::move(requests));
+    }
+    const std::string place = where("acquire_all", set.front().name, set.front().id);
+    ASSERT_EQ(text(expected), text(*got)) << place << " and " << set.size() - 1;
+    ++coverage_["acquire_all " + (expected ? (*expected ? "held" : "none") : text(expected))];
+    if (!expected || !*expected) return;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      compare("acquire of all", set[i].name, set[i].id, (**expected)[i], (***got)[i]);
+    }
+  }
+
+  void release_all() {
+    std::vector<std::pair<std::string, AcquisitionId>> tickets;
+    std::vector<Result<EndStatus>> expected;
+    const std::size_t client = dice_.below(clients_.size());
+    for (std::uint64_t tries = 1 + dice_.below(6); tries > 0; --tries) {
+      const Known& one = some();
+      if (client_number(one.request.id) != client) continue;
+      tickets.emplace_back(one.request.name, one.request.id);
+    }
+    if (tickets.empty()) return;
+    for (const auto& [name, id] : tickets) {
+      expected.push_back(model_.release(name, id, client, clients_[client]->issue_of(id)));
+    }
+    const auto got = clients_[client]->release_all(tickets);
+    ASSERT_TRUE(got) << where("release_all", "", {});
+    ASSERT_EQ(got->size(), tickets.size());
+    for (std::size_t i = 0; i < tickets.size(); ++i) {
+      compare_plain("release of all", tickets[i].first, tickets[i].second, expected[i], (*got)[i]);
+    }
+  }
 
   void upgrade() {
     Known base = some();
@@ -354,6 +430,7 @@ class Run {
   std::uint64_t seed_;
   std::vector<std::string> names_;
   std::vector<Known> known_;
+  std::vector<std::vector<port::AcquireRequest>> sets_;
   Known stranger_;
   std::map<std::string, std::map<Token, Token>> tokens_;  // By name: the model's, the store's.
   std::uint64_t last_id_ = 0;
@@ -402,6 +479,11 @@ void expect_all_kinds_of_answers(const Coverage& coverage) {
                            "break kLost",
                            "set_value 1",
                            "set_value kLost",
+                           "acquire_all held",
+                           "acquire_all none",
+                           "acquire_all kInvalidArgument",
+                           "release of all 0",
+                           "release of all 2",
                            "resize 0",
                            "resize 1",
                            "resize kLost",

@@ -31,6 +31,8 @@ struct DifferentialTraits {
   // The store refuses an acquire whose number is not above the highest that made a ticket, or was
   // ended, for that client and lock, unless the ticket is there.
   bool numbers_are_remembered = false;
+  // A request for several locks that gets none lets time pass for those it looked at.
+  bool looking_passes_time = true;
   // A single plain holder whose lease is over releases like one in time, if nobody came meanwhile.
   bool late_release_counts = false;
 };
@@ -46,6 +48,9 @@ class Model {
   Result<TicketState> renew(const port::RenewItem& item);
   // `client` and `issue`: who asks, and with which number.
   Result<TicketState> acquire(const port::AcquireRequest& request, std::size_t client);
+  // All or none: the first that cannot be had decides.
+  Result<port::Store::Grants> acquire_all(const std::vector<port::AcquireRequest>& requests,
+                                          std::size_t client);
   Result<EndStatus> release(const std::string& name, AcquisitionId id, std::size_t client,
                             std::uint64_t issue);
   Result<EndStatus> cancel(const std::string& name, AcquisitionId id, std::size_t client,
@@ -58,6 +63,7 @@ class Model {
   std::optional<LockInfo> inspect(const std::string& name);
 
  private:
+  machine::Reply foresee(const port::AcquireRequest& request, std::size_t client);
   Result<EndStatus> end(const std::string& name, AcquisitionId id, machine::Action action,
                         std::size_t client, std::uint64_t issue);
   bool ends_late(const std::string& name, AcquisitionId id);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "src/port/outcome.h"
 #include "tests/differential/differential.h"
@@ -32,6 +34,44 @@ Result<TicketState> Model::acquire(const port::AcquireRequest& request, std::siz
   if (stands(request.name, request.id)) highest = std::max(highest, request.issue);
   const auto image = machine_of(request.name).inspect(request.name);
   return port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
+}
+
+// What an acquire that does not wait would be answered, found out on a copy.
+machine::Reply Model::foresee(const port::AcquireRequest& request, std::size_t client) {
+  using machine::Outcome;
+  if (ended_.contains(request.id)) return {.outcome = Outcome::kGone};
+  if (traits_.looking_passes_time) apply(request.name, machine::Tick{});
+  auto copy = machine::LockMachine::restore(machine_of(request.name).snapshot());
+  machine::Effects effects;
+  machine::Acquire command = port::to_command(request);
+  command.may_wait = false;
+  const machine::Reply reply = copy->apply({now_, command}, effects);
+  const bool old = traits_.numbers_are_remembered &&
+                   request.issue <= numbers_[{request.name, client}] &&
+                   !stands(request.name, request.id);
+  return old ? machine::Reply{.outcome = Outcome::kGone} : reply;
+}
+
+Result<port::Store::Grants> Model::acquire_all(const std::vector<port::AcquireRequest>& requests,
+                                               std::size_t client) {
+  for (const port::AcquireRequest& request : requests) {
+    const machine::Reply reply = foresee(request, client);
+    if (reply.outcome == machine::Outcome::kHeld) continue;
+    const auto image = machine_of(request.name).inspect(request.name);
+    const auto answer =
+        port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
+    if (!answer) return answer.error();
+    return port::Store::Grants();
+  }
+  std::vector<TicketState> held;
+  for (port::AcquireRequest request : requests) {
+    request.may_wait = false;
+    const auto state = acquire(request, client);
+    EXPECT_TRUE(state && state->status == TicketStatus::kHeld) << "foreseen, and did not come";
+    if (!state) return state.error();
+    held.push_back(*state);
+  }
+  return port::Store::Grants(std::move(held));
 }
 
 Result<TicketState> Model::renew(const port::RenewItem& item) {

@@ -8,7 +8,8 @@ namespace {
 constexpr DifferentialTraits kTraits{.one_machine = false,
                                      .inspect_passes_time = false,
                                      .tombstone = Duration(0),
-                                     .client_remembers_ends = true};
+                                     .client_remembers_ends = true,
+                                     .looking_passes_time = false};
 
 void compare_with_the_machine(bool fast_path, std::size_t reach, std::uint64_t seeds) {
   SqliteSite site(fast_path, reach);

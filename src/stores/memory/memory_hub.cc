@@ -9,7 +9,9 @@
 
 #include "src/base/clock.h"
 #include "src/base/fork_guard.h"
+#include "src/machine/require.h"
 #include "src/port/outcome.h"
+#include "src/port/together.h"
 
 namespace holdfast::stores {
 namespace {
@@ -71,8 +73,13 @@ MemoryHub::MemoryHub(MemoryTuning tuning)
     : tuning_(std::move(tuning)), machine_(tuning_.floor, tuning_.limits) {}
 
 machine::Reply MemoryHub::step(machine::Action action, const port::AcquisitionId& own) {
+  return step_at(tuning_.now(), std::move(action), own);
+}
+
+machine::Reply MemoryHub::step_at(machine::Instant at, machine::Action action,
+                                  const port::AcquisitionId& own) {
   effects_.clear();
-  const machine::Reply reply = machine_.apply({tuning_.now(), std::move(action)}, effects_);
+  const machine::Reply reply = machine_.apply({at, std::move(action)}, effects_);
   // A step admits a bounded number. Nobody else would go on with the rest.
   for (auto next = machine_.next_event(); next && *next <= machine_.now();
        next = machine_.next_event()) {
@@ -132,6 +139,54 @@ Result<TicketState> MemoryHub::acquire(const MailboxPtr& from, const port::Acqui
       port::to_acquire_result(reply, request, current ? &*current : nullptr, machine_.now());
   if (then) then(result);
   return result;
+}
+
+// All are looked at before one is taken, at one instant.
+Result<port::Store::Grants> MemoryHub::take_all(const MailboxPtr& from,
+                                                const std::vector<port::AcquireRequest>& requests) {
+  if (auto good = port::check_together(requests); !good) return good.error();
+  step(machine::Tick{}, {});
+  for (const port::AcquireRequest& request : requests) {
+    const machine::Outcome foreseen = machine_.foresee(port::to_command(request));
+    if (foreseen == machine::Outcome::kHeld) continue;
+    const auto current = machine_.inspect(request.name);
+    auto answer = port::to_acquire_result({.outcome = foreseen}, request,
+                                          current ? &*current : nullptr, machine_.now());
+    if (!answer) return answer.error();
+    return port::Store::Grants();
+  }
+  std::vector<TicketState> held;
+  for (const port::AcquireRequest& request : requests) {
+    const machine::Reply reply = step_at(machine_.now(), port::to_command(request), request.id);
+    HOLDFAST_REQUIRE(reply.outcome == machine::Outcome::kHeld, "what was foreseen came");
+    routes_.insert_or_assign(request.id, from);
+    auto state = port::to_ticket_state(reply, request.name, machine_.now());
+    held.push_back(*std::move(state));
+  }
+  return port::Store::Grants(std::move(held));
+}
+
+Result<port::Store::Grants> MemoryHub::try_acquire_all(
+    const MailboxPtr& from, const std::vector<port::AcquireRequest>& requests,
+    const Then<port::Store::Grants>& then) {
+  const base::LocalLock lock(mutex_);
+  auto result = take_all(from, requests);
+  if (then) then(result);
+  return result;
+}
+
+std::vector<Result<port::EndStatus>> MemoryHub::release_all(
+    const std::vector<port::TicketRequest>& requests,
+    const Then<std::vector<Result<port::EndStatus>>>& then) {
+  const base::LocalLock lock(mutex_);
+  std::vector<Result<port::EndStatus>> results;
+  results.reserve(requests.size());
+  for (const port::TicketRequest& request : requests) {
+    machine::Release command{request.name, request.id, tuning_.tombstone};
+    results.push_back(port::to_end_status(step(command, request.id), request.name));
+  }
+  if (then) then(results);
+  return results;
 }
 
 void MemoryHub::renew(const MailboxPtr& from, const std::vector<port::RenewItem>& items,

@@ -44,6 +44,12 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
 
   Result<port::TicketState> acquire(const MailboxPtr& from, const port::AcquireRequest& request,
                                     const Then<port::TicketState>& then = {});
+  Result<port::Store::Grants> try_acquire_all(const MailboxPtr& from,
+                                              const std::vector<port::AcquireRequest>& requests,
+                                              const Then<port::Store::Grants>& then = {});
+  std::vector<Result<port::EndStatus>> release_all(
+      const std::vector<port::TicketRequest>& requests,
+      const Then<std::vector<Result<port::EndStatus>>>& then = {});
   void renew(const MailboxPtr& from, const std::vector<port::RenewItem>& items,
              const Then<std::vector<Result<port::TicketState>>>& then);
   Result<port::EndStatus> release(const port::TicketRequest& request,
@@ -79,6 +85,11 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
   };
 
   machine::Reply step(machine::Action action, const port::AcquisitionId& own)
+      HOLDFAST_REQUIRES(mutex_);
+  machine::Reply step_at(machine::Instant at, machine::Action action,
+                         const port::AcquisitionId& own) HOLDFAST_REQUIRES(mutex_);
+  Result<port::Store::Grants> take_all(const MailboxPtr& from,
+                                       const std::vector<port::AcquireRequest>& requests)
       HOLDFAST_REQUIRES(mutex_);
   void deliver(const machine::Effect& effect, const port::AcquisitionId& own)
       HOLDFAST_REQUIRES(mutex_);

@@ -23,6 +23,7 @@ Guarantees memory_guarantees() {
   promise.scope = "one process";
   promise.fenced = promise.fair = promise.shared = promise.permits = true;
   promise.upgrade = promise.barging = promise.list = promise.values = true;
+  promise.multi = true;
   promise.watch_every_change = true;
   promise.survives_restart = promise.survives_failover = false;
   promise.min_ttl = std::chrono::milliseconds(1);
@@ -74,6 +75,17 @@ class MemoryStore final : public port::Store {
   void cancel(port::TicketRequest request, Done<EndStatus> done) override {
     if (refuse(done)) return;
     static_cast<void>(hub_->cancel(request, to_loop(std::move(done))));
+  }
+
+  void try_acquire_all(std::vector<port::AcquireRequest> requests, Done<Grants> done) override {
+    if (refuse(done)) return;
+    static_cast<void>(hub_->try_acquire_all(mailbox_, requests, to_loop(std::move(done))));
+  }
+
+  void release_all(std::vector<port::TicketRequest> requests,
+                   Done<std::vector<Result<EndStatus>>> done) override {
+    if (refuse(done)) return;
+    static_cast<void>(hub_->release_all(requests, to_loop(std::move(done))));
   }
 
   void downgrade(port::TicketRequest request, Done<TicketState> done) override {
@@ -131,6 +143,18 @@ class MemoryStore final : public port::Store {
   std::optional<Result<EndStatus>> release_inline(const port::TicketRequest& request) override {
     if (mailbox_->closed) return Result<EndStatus>(closed_error());
     return hub_->release(request);
+  }
+
+  std::optional<Result<Grants>> try_acquire_all_inline(
+      const std::vector<port::AcquireRequest>& requests) override {
+    if (mailbox_->closed) return Result<Grants>(closed_error());
+    return hub_->try_acquire_all(mailbox_, requests);
+  }
+
+  std::optional<Result<std::vector<Result<EndStatus>>>> release_all_inline(
+      const std::vector<port::TicketRequest>& requests) override {
+    if (mailbox_->closed) return Result<std::vector<Result<EndStatus>>>(closed_error());
+    return hub_->release_all(requests);
   }
 
   bool answers_at_once() const override { return true; }
