@@ -159,8 +159,8 @@ TEST_P(MultiConformance, LeasesThatAreOverStandInNobodysWay) {
 TEST_P(MultiConformance, WhatIsUsedInAnotherWayIsToldAndNothingTaken) {
   HOLDFAST_NEEDS(promised().multi && promised().permits, "one lock at a time, or no permits");
   ASSERT_TRUE(holds(client("bob").acquire({"pool", fresh(), Mode::of_permits(1, 4)})));
-  EXPECT_TRUE(fails(client().acquire_all({{"a", fresh()}, {"pool", fresh()}}),
-                    Errc::kInvalidArgument));
+  EXPECT_TRUE(
+      fails(client().acquire_all({{"a", fresh()}, {"pool", fresh()}}), Errc::kInvalidArgument));
   EXPECT_TRUE(holds(client("bob").acquire(Request("a", fresh()).no_wait())));
 }
 
@@ -171,9 +171,9 @@ TEST_P(MultiConformance, MalformedRequestsAreRefusedWhole) {
                     Errc::kInvalidArgument));
   EXPECT_TRUE(fails(client().acquire_all({{"a", fresh()}, {"b", AcquisitionId{}}}),
                     Errc::kInvalidArgument));
-  EXPECT_TRUE(fails(client().acquire_all(
-                        {{"a", fresh()}, Request("b", fresh()).leases(Duration(0), kWaiterTtl)}),
-                    Errc::kInvalidArgument));
+  EXPECT_TRUE(fails(
+      client().acquire_all({{"a", fresh()}, Request("b", fresh()).leases(Duration(0), kWaiterTtl)}),
+      Errc::kInvalidArgument));
   std::vector<Request> many;
   for (std::size_t i = 0; i <= port::kMostAtOnce; ++i) {
     many.emplace_back("n" + std::to_string(i), fresh());

@@ -58,8 +58,7 @@ Result<port::Store::Grants> Model::acquire_all(const std::vector<port::AcquireRe
     const machine::Reply reply = foresee(request, client);
     if (reply.outcome == machine::Outcome::kHeld) continue;
     const auto image = machine_of(request.name).inspect(request.name);
-    const auto answer =
-        port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
+    const auto answer = port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
     if (!answer) return answer.error();
     return port::Store::Grants();
   }

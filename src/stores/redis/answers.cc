@@ -16,11 +16,6 @@ using machine::Instant;
 using machine::Outcome;
 using machine::Reply;
 
-Error no_answer(std::string_view text) {
-  return {Errc::kCorruptState, "the server gave an answer that is none of Holdfast's scripts: '" +
-                                   std::string(text.substr(0, 80)) + "'"};
-}
-
 struct Word {
   std::string_view text;
   Outcome outcome;
@@ -53,6 +48,11 @@ machine::LockImage in_use(std::string_view text) {
 }
 
 }  // namespace
+
+Error no_answer(std::string_view text) {
+  return {Errc::kCorruptState, "the server gave an answer that is none of Holdfast's scripts: '" +
+                                   std::string(text.substr(0, 80)) + "'"};
+}
 
 Result<Reply> parse_answer(std::string_view text) {
   Fields fields(text);
@@ -104,11 +104,7 @@ Result<port::TicketState> renew_answer(std::string_view text, const port::RenewI
     if (ours) return port::broken_error(item.name, trace);
     return port::TicketState{.status = port::TicketStatus::kGone};
   }
-  if (text.starts_with("error ")) {
-    const std::string what = "lock '" + item.name + "'";
-    if (auto known = script_error(text, what)) return *std::move(known);
-    return Error(Errc::kOutcomeUnknown, what + ": the server said " + std::string(text.substr(6)));
-  }
+  if (text.starts_with("error ")) return failed_answer(text, item.name);
   const auto reply = parse_answer(text);
   if (!reply) return reply.error();
   return port::to_ticket_state(*reply, item.name, Instant());
@@ -130,6 +126,12 @@ Result<bool> done_answer(std::string_view text, const std::string& name) {
   const auto reply = parse_answer(text);
   if (!reply) return reply.error();
   return port::to_done(*reply, name);
+}
+
+Error failed_answer(std::string_view text, const std::string& name) {
+  const std::string what = "lock '" + name + "'";
+  if (auto known = script_error(text, what)) return *std::move(known);
+  return {Errc::kOutcomeUnknown, what + ": the server said " + std::string(text.substr(6))};
 }
 
 std::optional<Error> script_error(std::string_view message, std::string_view what) {

@@ -25,6 +25,11 @@ Result<port::TicketState> downgrade_answer(std::string_view text, const std::str
 Result<port::EndStatus> end_answer(std::string_view text, const std::string& name);
 Result<bool> done_answer(std::string_view text, const std::string& name);
 
+// "error <message>": what one lock of several came to.
+Error failed_answer(std::string_view text, const std::string& name);
+// Of what no script of ours says.
+Error no_answer(std::string_view text);
+
 // What a script raised: kVersionMismatch and kCorruptState by its own words; empty otherwise.
 std::optional<Error> script_error(std::string_view message, std::string_view what);
 

@@ -9,7 +9,9 @@
 
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
+#include "src/port/together.h"
 #include "src/stores/redis/answers.h"
+#include "src/stores/redis/batch_answers.h"
 #include "src/stores/redis/direct_link.h"
 #include "src/stores/redis/doctor.h"
 #include "src/stores/redis/handshake.h"
@@ -143,6 +145,40 @@ class RedisStore final : public port::Store {
     end("cancel", std::move(request), std::move(done));
   }
 
+  void try_acquire_all(std::vector<port::AcquireRequest> requests, Done<Grants> done) override {
+    if (auto refused = refuse_all(requests)) {
+      loop_->post([refused = *std::move(refused), done = std::move(done)] { done(refused); });
+      return;
+    }
+    if (!may_write_) {
+      with_rights<Grants>(requests.front().name, requests.front().deadline, std::move(done),
+                          [this, requests](Done<Grants> then) mutable {
+                            try_acquire_all(std::move(requests), std::move(then));
+                          });
+      return;
+    }
+    ScriptCall script = requests_.acquire_all(requests);
+    const auto deadline = requests.front().deadline;
+    run(std::move(script), deadline,
+        [requests = std::move(requests), done = std::move(done)](const Result<Reply>& reply) {
+          if (!reply) return done(reply.error());
+          done(redis::acquire_all_answer(*reply, requests));
+        });
+  }
+
+  void release_all(std::vector<port::TicketRequest> requests,
+                   Done<std::vector<Result<EndStatus>>> done) override {
+    ++ends_under_way_;
+    ScriptCall script = requests_.end_all(requests);
+    const auto deadline = requests.front().deadline;
+    run(std::move(script), deadline,
+        [this, requests = std::move(requests), done = std::move(done)](const Result<Reply>& reply) {
+          ended_one();
+          if (!reply) return done(reply.error());
+          done(redis::end_all_answer(*reply, requests));
+        });
+  }
+
   void downgrade(port::TicketRequest request, Done<TicketState> done) override {
     run(requests_.call(ScriptName::kDowngrade, request.name, {redis::id_text(request.id)}),
         request.deadline,
@@ -252,6 +288,27 @@ class RedisStore final : public port::Store {
     return redis::end_answer((*reply)->text, request.name);
   }
 
+  std::optional<Result<Grants>> try_acquire_all_inline(
+      const std::vector<port::AcquireRequest>& requests) override {
+    if (auto refused = refuse_all(requests)) return Result<Grants>(*std::move(refused));
+    if (!may_write_) return std::nullopt;
+    const auto reply = run_here(requests_.acquire_all(requests), requests.front().deadline);
+    if (!reply) return std::nullopt;
+    if (!*reply) return Result<Grants>(reply->error());
+    return redis::acquire_all_answer(**reply, requests);
+  }
+
+  std::optional<Result<std::vector<Result<EndStatus>>>> release_all_inline(
+      const std::vector<port::TicketRequest>& requests) override {
+    const bool others_wait = std::any_of(requests.begin(), requests.end(),
+                                         [](const auto& one) { return one.others_wait; });
+    const auto reply =
+        run_here(requests_.end_all(requests), requests.front().deadline, others_wait);
+    if (!reply) return std::nullopt;
+    if (!*reply) return Result<std::vector<Result<EndStatus>>>(reply->error());
+    return redis::end_all_answer(**reply, requests);
+  }
+
   port::Ear* ear() override { return &subscriber_.ear(); }
 
   void close(base::BootInstant deadline) override {
@@ -278,19 +335,34 @@ class RedisStore final : public port::Store {
 
  private:
   // Before the first script that writes: one that is refused half-way leaves what it has written.
-  template <typename Request, typename Answer>
-  void ask_for_rights(void (RedisStore::*then)(Request, Done<Answer>), Request request,
-                      Done<Answer> done) {
-    ScriptCall script = requests_.call(ScriptName::kRights, request.name, {});
-    const auto deadline = request.deadline;
-    run(std::move(script), deadline,
-        [this, then, request = std::move(request),
-         done = std::move(done)](const Result<Reply>& reply) mutable {
+  template <typename Answer, typename Then>
+  void with_rights(const std::string& name, base::BootInstant deadline, Done<Answer> done,
+                   Then then) {
+    run(requests_.call(ScriptName::kRights, name, {}), deadline,
+        [this, then = std::move(then), done = std::move(done)](const Result<Reply>& reply) mutable {
           if (!reply) return done(reply.error());
           if (auto may = redis::rights_answer(*reply, address_); !may) return done(may.error());
           may_write_ = true;
-          (this->*then)(std::move(request), std::move(done));
+          then(std::move(done));
         });
+  }
+
+  template <typename Request, typename Answer>
+  void ask_for_rights(void (RedisStore::*then)(Request, Done<Answer>), Request request,
+                      Done<Answer> done) {
+    const std::string name = request.name;
+    with_rights<Answer>(name, request.deadline, std::move(done),
+                        [this, then, request = std::move(request)](Done<Answer> next) mutable {
+                          (this->*then)(std::move(request), std::move(next));
+                        });
+  }
+
+  static std::optional<Error> refuse_all(const std::vector<port::AcquireRequest>& requests) {
+    if (auto good = port::check_together(requests); !good) return good.error();
+    for (const port::AcquireRequest& request : requests) {
+      if (redis::malformed(request)) return refusal(request).error();
+    }
+    return std::nullopt;
   }
 
   // By its hash, and whole where the server does not know it (after a restart or a fail-over).
@@ -382,16 +454,19 @@ class RedisStore final : public port::Store {
         });
   }
 
+  void ended_one() {
+    if (--ends_under_way_ > 0 || !closing_) return;
+    const base::LocalLock lock(mutex_);
+    ended_.notify_all();
+  }
+
   void end(const char* how, port::TicketRequest request, Done<EndStatus> done) {
     ++ends_under_way_;
     ScriptCall script = requests_.end(how, request);
     const auto deadline = request.deadline;
     run(std::move(script), deadline,
         [this, request = std::move(request), done = std::move(done)](const Result<Reply>& reply) {
-          if (--ends_under_way_ == 0 && closing_) {
-            const base::LocalLock lock(mutex_);
-            ended_.notify_all();
-          }
+          ended_one();
           if (!reply) return done(reply.error());
           done(redis::end_answer(reply->text, request.name));
         });

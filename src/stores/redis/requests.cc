@@ -64,6 +64,33 @@ ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
                std::to_string(request.ttl.count()), to_json(request.owner), terms_of(request)});
 }
 
+ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& requests) const {
+  ScriptCall made(ScriptName::kAcquireAll, clock());
+  for (const port::AcquireRequest& request : requests) made.add_key(record_key(request.name));
+  made.add(client_);
+  for (const port::AcquireRequest& request : requests) {
+    made.add(id_text(request.id));
+    made.add(padded(request.issue));
+    made.add(request.ttl.count());
+    made.add(to_json(request.owner));
+    made.add(terms_of(request));
+  }
+  add_test_clock(made);
+  return made;
+}
+
+ScriptCall Requests::end_all(const std::vector<port::TicketRequest>& requests) const {
+  ScriptCall made(ScriptName::kEndAll, clock());
+  for (const port::TicketRequest& request : requests) made.add_key(record_key(request.name));
+  made.add(client_);
+  for (const port::TicketRequest& request : requests) {
+    made.add(id_text(request.id));
+    made.add(padded(request.issue));
+  }
+  add_test_clock(made);
+  return made;
+}
+
 ScriptCall Requests::end(std::string_view how, const port::TicketRequest& request) const {
   return call(ScriptName::kEnd, request.name,
               {id_text(request.id), client_, padded(request.issue), how});

@@ -32,6 +32,9 @@ class Requests {
   ScriptCall call(ScriptName name, std::string_view lock,
                   std::initializer_list<std::string_view> args) const;
   ScriptCall acquire(const port::AcquireRequest& request) const;
+  // Of one client's store, all of them in one step.
+  ScriptCall acquire_all(const std::vector<port::AcquireRequest>& requests) const;
+  ScriptCall end_all(const std::vector<port::TicketRequest>& requests) const;
   // `how`: "release" or "cancel".
   ScriptCall end(std::string_view how, const port::TicketRequest& request) const;
   // Of items[from] to items[to - 1].

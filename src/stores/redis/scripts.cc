@@ -39,6 +39,7 @@ Script assemble(std::string_view source, ScriptClock clock) {
   Script script;
   script.text = source;
   replace_all(script.text, "--@lock\n", script_texts::kLock);
+  replace_all(script.text, "--@entry\n", script_texts::kEntry);
   if (clock == ScriptClock::kArgument) {
     replace_all(script.text, "redis.call('TIME')",
                 "{string.sub(ARGV[#ARGV], 1, 10), string.sub(ARGV[#ARGV], 11, 16)}");
@@ -54,7 +55,8 @@ Scripts assemble_all(ScriptClock clock) {
           assemble(script_texts::kRenew, clock),    assemble(script_texts::kDowngrade, clock),
           assemble(script_texts::kBreak, clock),    assemble(script_texts::kResize, clock),
           assemble(script_texts::kSetValue, clock), assemble(script_texts::kInspect, clock),
-          assemble(script_texts::kRights, clock)};
+          assemble(script_texts::kRights, clock),   assemble(script_texts::kAcquireAll, clock),
+          assemble(script_texts::kEndAll, clock)};
 }
 
 // No local static: a child forked while another thread is making that would wait for it for ever.

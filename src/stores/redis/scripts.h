@@ -1,5 +1,5 @@
 // The store's scripts, one per operation: src/stores/redis/scripts/*.lua, each with lock.lua in
-// place of its line `--@lock`.
+// place of its line `--@lock`, and entry.lua in place of `--@entry`.
 //
 // Thread-safety: constants.
 #pragma once
@@ -21,8 +21,10 @@ enum class ScriptName : std::uint8_t {
   kSetValue,
   kInspect,
   kRights,
+  kAcquireAll,
+  kEndAll,
 };
-inline constexpr std::size_t kScripts = 9;
+inline constexpr std::size_t kScripts = 11;
 
 // Whose time a script reads.
 enum class ScriptClock : std::uint8_t {

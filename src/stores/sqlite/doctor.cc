@@ -145,7 +145,7 @@ Guarantees sqlite_guarantees() {
   all.store = "sqlite";
   all.scope = "processes of one host";
   all.fenced = all.fair = all.shared = all.permits = all.upgrade = all.barging = true;
-  all.list = all.values = all.survives_restart = true;
+  all.list = all.values = all.multi = all.survives_restart = true;
   all.watch_every_change = false;
   all.survives_failover = false;  // The file stays on its host.
   all.min_ttl = 100ms;

@@ -59,7 +59,8 @@ TicketState held(std::int64_t token, std::uint64_t seq, machine::Duration lease)
 
 }  // namespace
 
-std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireRequest& request) {
+std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireRequest& request,
+                                                            bool alone) {
   if (!fast_path_ || !usual(request)) return std::nullopt;
   const bool permits = request.mode.kind == ModeKind::kPermits;
   const std::int64_t now = database_.now();
@@ -82,14 +83,15 @@ std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireR
   const int code = acquire.run();
   if (code != SQLITE_OK) {
     const Error failed = database_.error(code);
-    if (database_.found_room()) return std::nullopt;
+    if (alone && database_.found_room()) return std::nullopt;
     return failed;
   }
   if (database_.changes() == 0) return std::nullopt;
   return held(database_.told(), 0, request.ttl);
 }
 
-std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequest& request) {
+std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequest& request,
+                                                          bool alone) {
   if (!fast_path_ || !request.id) return std::nullopt;
   const int code = database_.get(Sql::kFastRelease)
                        .bind(1, std::string_view(request.name))
@@ -98,7 +100,7 @@ std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequ
                        .run();
   if (code != SQLITE_OK) {
     const Error failed = database_.error(code);
-    if (database_.found_room()) return std::nullopt;
+    if (alone && database_.found_room()) return std::nullopt;
     return failed;
   }
   if (database_.changes() == 0) return std::nullopt;

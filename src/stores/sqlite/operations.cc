@@ -225,6 +225,80 @@ Result<TicketState> Operations::still_here(const port::AcquireRequest& request,
                "sqlite store " + database_.path() + ": the file was moved or replaced");
 }
 
+Result<TicketState> Operations::acquire_inside(const port::AcquireRequest& request,
+                                               Notices& notices) {
+  if (auto fast = fast_acquire(request, /*alone=*/false)) return std::move(*fast);
+  machine::Acquire command = port::to_command(request);
+  command.may_wait = false;
+  command.owner = with_wake(request.owner);
+  const auto applied = apply(request.name, command, notices);
+  if (!applied) return applied.error();
+  const LockImage* current = applied->after ? &*applied->after : nullptr;
+  return port::to_acquire_result(applied->reply, request, current, applied->at);
+}
+
+Result<port::Store::Grants> Operations::acquire_all(
+    const std::vector<port::AcquireRequest>& requests, const EndedIds& ended, Notices& notices) {
+  const std::size_t told_before = notices.size();
+  std::vector<TicketState> held;
+  bool all_free = true;
+  auto done = database_.transaction([&]() -> Result<void> {
+    notices.resize(told_before);
+    held.clear();
+    all_free = true;
+    for (const port::AcquireRequest& request : requests) {
+      auto state = ended.contains(request.id) ? TicketState{port::TicketStatus::kGone}
+                                              : acquire_inside(request, notices);
+      if (!state) return state.error();
+      all_free = state->status == port::TicketStatus::kHeld;
+      if (!all_free) return Error(Errc::kTimedOut, "rolled back: one is not free");
+      held.push_back(*std::move(state));
+    }
+    return {};
+  });
+  if (!done) notices.resize(told_before);
+  if (!all_free) return port::Store::Grants();
+  if (!done) return done.error();
+  for (std::size_t at = 0; at < requests.size(); ++at) {
+    if (auto still = still_here(requests[at], held[at]); !still) {
+      Notices nobody;
+      for (++at; at < requests.size(); ++at) {
+        static_cast<void>(
+            release({requests[at].name, requests[at].id, requests[at].deadline}, nobody));
+      }
+      return still.error();
+    }
+  }
+  return port::Store::Grants(std::move(held));
+}
+
+Result<EndStatus> Operations::release_inside(const TicketRequest& request, Notices& notices) {
+  if (auto fast = fast_release(request, /*alone=*/false)) return std::move(*fast);
+  const auto applied = apply(request.name, machine::Release{request.name, request.id, {}}, notices);
+  if (!applied) return applied.error();
+  return port::to_end_status(applied->reply, request.name);
+}
+
+Result<std::vector<Result<EndStatus>>> Operations::release_all(
+    const std::vector<TicketRequest>& requests, Notices& notices) {
+  const std::size_t told_before = notices.size();
+  std::vector<Result<EndStatus>> ends;
+  auto done = database_.transaction([&]() -> Result<void> {
+    notices.resize(told_before);
+    ends.clear();
+    for (const TicketRequest& request : requests) {
+      ends.push_back(release_inside(request, notices));
+      if (sqlite3_get_autocommit(database_.handle()) != 0 || database_.tokens_wanted()) {
+        return ends.back().error();  // The transaction is over, or must start again.
+      }
+    }
+    return {};
+  });
+  if (done) return ends;
+  notices.resize(told_before);
+  return done.error();
+}
+
 Result<EndStatus> Operations::release(const TicketRequest& request, Notices& notices) {
   if (auto fast = fast_release(request)) return std::move(*fast);
   const auto applied =

@@ -19,6 +19,7 @@
 #include "src/machine/image.h"
 #include "src/port/store.h"
 #include "src/stores/sqlite/database.h"
+#include "src/stores/sqlite/ended_ids.h"
 #include "src/stores/sqlite/lock_rows.h"
 
 namespace holdfast::stores::sqlite {
@@ -47,6 +48,11 @@ class Operations {
 
   // `notices` gets what is to be told once these return.
   Result<port::TicketState> acquire(const port::AcquireRequest& request, Notices& notices);
+  // In one transaction, which is rolled back unless all of them hold. `ended`: what cannot be had.
+  Result<port::Store::Grants> acquire_all(const std::vector<port::AcquireRequest>& requests,
+                                          const EndedIds& ended, Notices& notices);
+  Result<std::vector<Result<port::EndStatus>>> release_all(
+      const std::vector<port::TicketRequest>& requests, Notices& notices);
   Result<port::EndStatus> release(const port::TicketRequest& request, Notices& notices);
   Result<port::EndStatus> cancel(const port::TicketRequest& request, Notices& notices);
   Result<port::TicketState> downgrade(const port::TicketRequest& request, Notices& notices);
@@ -88,9 +94,14 @@ class Operations {
   void collect(const StoredLock& before, const machine::Effects& effects,
                machine::AcquisitionId own, Notices& notices) const;
 
-  // nullopt: not a case for it.
-  std::optional<Result<port::TicketState>> fast_acquire(const port::AcquireRequest& request);
-  std::optional<Result<port::EndStatus>> fast_release(const port::TicketRequest& request);
+  Result<port::TicketState> acquire_inside(const port::AcquireRequest& request, Notices& notices);
+  Result<port::EndStatus> release_inside(const port::TicketRequest& request, Notices& notices);
+
+  // nullopt: not a case for it. `alone`: not inside a transaction.
+  std::optional<Result<port::TicketState>> fast_acquire(const port::AcquireRequest& request,
+                                                        bool alone = true);
+  std::optional<Result<port::EndStatus>> fast_release(const port::TicketRequest& request,
+                                                      bool alone = true);
   std::optional<Result<port::TicketState>> fast_renew(const port::RenewItem& item);
   std::optional<Result<port::TicketState>> beat(const port::RenewItem& item);
   Result<std::uint32_t> ahead_of(std::string_view name, std::int64_t order);

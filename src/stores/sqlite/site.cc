@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "src/base/thread.h"
+#include "src/port/together.h"
 
 namespace holdfast::stores::sqlite {
 namespace {
@@ -133,6 +134,29 @@ Result<port::TicketState> Site::acquire(Operations& operations, const port::Acqu
     waiting_[request.id] = request.name;
   }
   return result;
+}
+
+Result<port::Store::Grants> Site::acquire_all(Operations& operations,
+                                              const std::vector<port::AcquireRequest>& requests,
+                                              Notices& notices) {
+  if (auto good = port::check_together(requests); !good) return good.error();
+  auto result = operations.acquire_all(requests, ended_, notices);
+  if (!result || !*result) return result;
+  for (std::size_t at = 0; at < requests.size(); ++at) count_on(requests[at].id, (**result)[at]);
+  return result;
+}
+
+Result<std::vector<Result<port::EndStatus>>> Site::end_all(
+    Operations& operations, const std::vector<port::TicketRequest>& requests, Notices& notices) {
+  auto results = operations.release_all(requests, notices);
+  if (!results) return results;
+  const base::LocalLock lock(waiting_mutex_);
+  for (std::size_t at = 0; at < requests.size(); ++at) {
+    if (!(*results)[at]) continue;
+    ended_.add(requests[at].id);
+    waiting_.erase(requests[at].id);
+  }
+  return results;
 }
 
 Result<port::EndStatus> Site::end(Operations& operations, const port::TicketRequest& request,

@@ -66,6 +66,12 @@ class Site {
 
   Result<port::TicketState> acquire(Operations& operations, const port::AcquireRequest& request,
                                     Notices& notices) HOLDFAST_REQUIRES(main_mutex_);
+  Result<port::Store::Grants> acquire_all(Operations& operations,
+                                          const std::vector<port::AcquireRequest>& requests,
+                                          Notices& notices) HOLDFAST_REQUIRES(main_mutex_);
+  Result<std::vector<Result<port::EndStatus>>> end_all(
+      Operations& operations, const std::vector<port::TicketRequest>& requests, Notices& notices)
+      HOLDFAST_REQUIRES(main_mutex_);
   Result<port::EndStatus> end(Operations& operations, const port::TicketRequest& request,
                               bool release, Notices& notices) HOLDFAST_REQUIRES(main_mutex_);
   std::vector<Result<port::TicketState>> renew(const std::vector<port::RenewItem>& items,

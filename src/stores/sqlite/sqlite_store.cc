@@ -9,6 +9,7 @@ namespace holdfast::stores {
 namespace {
 
 using base::BootInstant;
+using Ends = std::vector<Result<port::EndStatus>>;
 using port::Done;
 using sqlite::Notices;
 using sqlite::Operations;
@@ -49,6 +50,40 @@ class SqliteStore final : public port::Store {
         request.deadline, [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
           return site_->end(operations, request, /*release=*/true, notices);
         });
+  }
+
+  void try_acquire_all(std::vector<port::AcquireRequest> requests, Done<Grants> done) override {
+    const BootInstant deadline = requests.empty() ? BootInstant::max() : requests.front().deadline;
+    site_->submit(deadline, std::move(done),
+                  [site = site_.get(), requests = std::move(requests)](Operations& operations,
+                                                                       Notices& notices)
+                      HOLDFAST_NO_TSA { return site->acquire_all(operations, requests, notices); });
+  }
+  std::optional<Result<Grants>> try_acquire_all_inline(
+      const std::vector<port::AcquireRequest>& requests) override {
+    const BootInstant deadline = requests.empty() ? BootInstant::max() : requests.front().deadline;
+    return site_->run_inline<Grants>(deadline,
+                                     [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
+                                       return site_->acquire_all(operations, requests, notices);
+                                     });
+  }
+  void release_all(std::vector<port::TicketRequest> requests, Done<Ends> done) override {
+    const BootInstant deadline = requests.front().deadline;
+    for (const port::TicketRequest& request : requests) site_->given_up(request.id);
+    site_->submit(
+        deadline, std::move(done),
+        [site = site_.get(), requests = std::move(requests)](Operations& operations,
+                                                             Notices& notices)
+            HOLDFAST_NO_TSA { return site->end_all(operations, requests, notices); },
+        /*gives_back=*/true);
+  }
+  std::optional<Result<Ends>> release_all_inline(
+      const std::vector<port::TicketRequest>& requests) override {
+    for (const port::TicketRequest& request : requests) site_->given_up(request.id);
+    return site_->run_inline<Ends>(requests.front().deadline,
+                                   [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
+                                     return site_->end_all(operations, requests, notices);
+                                   });
   }
 
   void renew(std::vector<port::RenewItem> items, BootInstant deadline,

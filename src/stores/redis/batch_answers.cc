@@ -1,0 +1,48 @@
+#include "src/stores/redis/batch_answers.h"
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "src/stores/redis/answers.h"
+#include "src/stores/redis/fields.h"
+
+namespace holdfast::stores::redis {
+
+Result<port::Store::Grants> acquire_all_answer(const Reply& reply,
+                                               const std::vector<port::AcquireRequest>& requests) {
+  if (reply.kind != Reply::Kind::kArray) {
+    Fields fields(reply.text);
+    const auto number = fields.number<std::size_t>();
+    if (!fields.good() || number == 0 || number > requests.size()) return no_answer(reply.text);
+    const auto state = acquire_answer(fields.rest(), requests[number - 1]);
+    if (!state) return state.error();
+    // It waits or is gone, or somebody else's.
+    if (state->status == port::TicketStatus::kHeld) return no_answer(reply.text);
+    return port::Store::Grants();
+  }
+  if (reply.items.size() != requests.size()) return no_answer("not one grant for each lock");
+  std::vector<port::TicketState> held;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    auto state = acquire_answer(reply.items[i].text, requests[i]);
+    if (!state) return state.error();
+    if (state->status != port::TicketStatus::kHeld) return no_answer(reply.items[i].text);
+    held.push_back(*std::move(state));
+  }
+  return port::Store::Grants(std::move(held));
+}
+
+Result<std::vector<Result<port::EndStatus>>> end_all_answer(
+    const Reply& reply, const std::vector<port::TicketRequest>& requests) {
+  if (reply.items.size() != requests.size()) return no_answer("not one answer for each lock");
+  std::vector<Result<port::EndStatus>> ends;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::string& text = reply.items[i].text;
+    ends.push_back(text.starts_with("error ")
+                       ? Result<port::EndStatus>(failed_answer(text, requests[i].name))
+                       : end_answer(text, requests[i].name));
+  }
+  return ends;
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,117 @@
+-- Takes all of these locks, or none of them.
+--
+-- KEYS the locks' records, at most 64. ARGV: 1 client, then per lock: id, issue, ttl, owner, terms,
+-- as acquire.lua has them. Answers what acquire.lua would, one answer for each; or, in place of
+-- that, which lock cannot be had, and why: "<number> <answer>".
+local clock = redis.call('TIME')
+local now = clock[1] .. string.sub('00000' .. clock[2], -6)
+
+--@lock
+--@entry
+
+local records = {}  -- Of plain locks that are free or ours: take_here() needs no more.
+
+local function turn_to(i)
+  local first = 5 * i - 3
+  ask(ARGV[first], ARGV[1], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3], ARGV[first + 4])
+  own_id, budget, grown = id, MOST_PER_STEP, {}
+end
+
+-- The short way of a lock without a queue: an answer; nil when lock.lua has to look.
+local function look_here(i, key, record)
+  local form = record and sub(record, 1, 7)
+  local plain = kind == 'e' and policy == 'f'
+  if not record or form == '1 free ' and #record == 57 then
+    if record then
+      if sub(record, 8, 23) >= '9007199254740980' then return nil end
+      local ours = sub(record, 25, 40) == client
+      local seen = ours and sub(record, 42, 57) or not ours and call('HGET', key .. ':m', client)
+      if seen and seen >= issue then return 'gone' end
+      plain = plain and ours
+    end
+    if permits > capacity then return 'toolarge' end
+    records[i] = plain and (record or '')
+    return 'held'
+  end
+  if form ~= '1 held ' or policy ~= 'f' or kind == 'p' then return nil end
+  local start, lease = match(record, '^(%d+) %d+ (%d+) ', 92)
+  if not start or start + lease <= at then return nil end
+  if sub(record, 59, 90) ~= id then return 'busy 0' end
+  records[i] = record
+  return 'held'
+end
+
+-- Whether it can be had. Lets time pass for the lock, as every step does, and takes nothing.
+local function look(key)
+  open(key)
+  expire()
+  settle()
+  local known = read(id)
+  local answer
+  if known then
+    local admitted = known.held
+    if not admitted and lock.policy == 'b' and can_mint() then
+      if known.base ~= '-' then
+        admitted = admits_upgrade()
+      else
+        admitted = admits(known.kind, known.permits)
+      end
+    end
+    answer = known.kind == 'x' and 'invalid' or admitted and 'held' or 'busy 0'
+  elseif is_old(client, issue) then
+    answer = 'gone'
+  else
+    answer = refusal()
+    if not answer then
+      answer = admits_newcomer() and (can_mint() and 'held' or 'exhausted') or 'busy 0'
+    end
+  end
+  close()
+  return answer
+end
+
+-- What look_here() found to be free or ours.
+local function take_here(key, record)
+  if sub(record, 1, 7) == '1 held ' then
+    local seq, lease = match(record, '^%d+ (%d+) (%d+) ', 92)
+    return 'held ' .. sub(record, 8, 24) .. seq .. ' ' .. lease
+  end
+  local token, last = now, record ~= '' and sub(record, 8, 23) or ZERO
+  if last >= now then token = padded(last + 1) end
+  local held = '1 held ' .. token .. ' ' .. client .. ' ' .. issue .. ' ' .. id .. ' ' .. now ..
+    ' 0 ' .. number(ttl) .. ' ' .. owner
+  -- Within a thousand seconds of the last grant its week need not begin anew.
+  if last < now and sub(last, 1, 7) == sub(now, 1, 7) then
+    call('SET', key, held, 'KEEPTTL')
+  else
+    call('SET', key, held, 'PX', WEEK)
+  end
+  return 'held ' .. token .. ' 0 ' .. number(ttl)
+end
+
+local function take(key)
+  open(key)
+  local known = read(id)
+  if known then
+    try_barging(known, ttl, '0')
+  else
+    enter(true)
+  end
+  settle()
+  local answer = describe(id)
+  close()
+  return answer
+end
+
+-- Nothing that can fail is left for the second round.
+for i, key in ipairs(KEYS) do
+  turn_to(i)
+  local answer = look_here(i, key, call('GET', key)) or look(key)
+  if answer ~= 'held' then return number(i) .. ' ' .. answer end
+end
+local answers = {}
+for i, key in ipairs(KEYS) do
+  turn_to(i)
+  answers[i] = records[i] and take_here(key, records[i]) or take(key)
+end
+return answers

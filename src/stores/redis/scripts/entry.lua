@@ -1,0 +1,50 @@
+-- How an acquisition comes to a ticket. Included behind lock.lua by the scripts that acquire.
+local id, client, issue, ttl, owner  -- Of the request that is looked at.
+local kind, permits, capacity, policy, may_wait, waiter_ttl, most, base, family
+
+local function ask(...)
+  local terms
+  id, client, issue, ttl, owner, terms = ...
+  kind, permits, capacity, policy, may_wait, waiter_ttl, most, base =
+    match(terms, '^%a(%a) (%d+) (%d+) (%a) (%d) (%d+) (%d+) (%S+)$')
+  ttl, permits, capacity, waiter_ttl, most =
+    tonumber(ttl), tonumber(permits), tonumber(capacity), tonumber(waiter_ttl), tonumber(most)
+  family = kind == 'p' and 'p' or 'e'
+end
+
+-- Why there can be no ticket for it, now or later; nil when there can.
+local function refusal()
+  if lock.tickets > 0 and (lock.family ~= family or lock.policy ~= policy or
+      lock.capacity ~= capacity) then
+    return 'mismatch ' .. lock.family .. ' ' .. lock.policy .. ' ' .. number(lock.capacity)
+  end
+  if permits > capacity then return 'toolarge' end
+  if base == '-' then return nil end
+  local shared = read(base)
+  if not shared or not shared.held then return 'ended' end
+  if shared.kind ~= 's' then return 'invalid' end
+  if lock.upgrade ~= '-' then return 'deadlock' end  -- Each would wait for the other's share.
+  return nil
+end
+
+local function admits_newcomer()
+  if lock.tickets == 0 then return true end
+  if base ~= '-' then return admits_upgrade() end
+  return (lock.policy == 'b' or lock.waiters == 0) and admits(kind, permits)
+end
+
+local function enter(granted)
+  if lock.tickets == 0 then
+    lock.family, lock.policy, lock.capacity = family, policy, capacity
+  end
+  mark(client, issue)
+  local ticket = {
+    id = id, held = false, kind = kind, permits = permits, order = lock.next, seq = '0',
+    lease = granted and ttl or waiter_ttl, token = ZERO, client = client, base = base,
+    owner = owner,
+  }
+  lock.next = lock.next + 1
+  add(ticket, at + ticket.lease)
+  if base ~= '-' then lock.upgrade, lock.base = id, base end
+  if granted then grant(ticket) else write(ticket) end
+end
