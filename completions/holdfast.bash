@@ -4,7 +4,7 @@ _holdfast() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
   local command="${COMP_WORDS[1]}" i
   local common="--store --config --json -v --verbose -q --quiet -h --help"
-  local lock="--wait --no-wait --ttl --shared --permits --reason"
+  local lock="--wait --no-wait --ttl --shared --permits --reason --trace-id"
   COMPREPLY=()
 
   if [ "$COMP_CWORD" -eq 1 ]; then

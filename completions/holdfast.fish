@@ -40,6 +40,7 @@ complete -c holdfast -n '__holdfast_in run hold acquire' -l shared -d 'together 
 complete -c holdfast -n '__holdfast_in run hold acquire' -l permits -x -d 'n/N permits'
 complete -c holdfast -n '__holdfast_in run hold' -l max-hold -x -d 'hold at most so long'
 complete -c holdfast -n '__holdfast_in run hold acquire break' -l reason -x -d 'shown to those who look'
+complete -c holdfast -n '__holdfast_in run hold acquire' -l trace-id -x -d 'for your tracing'
 complete -c holdfast -n '__holdfast_in run' -l min-hold -x -d 'hold at least so long'
 complete -c holdfast -n '__holdfast_in run' -l on-lost -x -a 'term kill ignore' -d 'when the lock is lost'
 complete -c holdfast -n '__holdfast_in run' -l kill-after -x -d 'time between SIGTERM and SIGKILL'

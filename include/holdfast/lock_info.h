@@ -27,6 +27,7 @@ struct OwnerInfo {
   std::string program;
   std::string reason;
   std::chrono::system_clock::time_point since{};  // By the owner's wall clock; of its request.
+  std::string trace_id;                           // AcquireOptions::trace_id; empty: none.
 };
 
 // Whose lease ran when the store looked. Not guaranteed: that the holder still believes to hold;

@@ -29,6 +29,10 @@ struct AcquireOptions {
   std::stop_token cancel{};
   // Shown to people who look who holds the lock.
   std::string reason{};
+  // Of the work that asks, in your tracing (a W3C traceparent, say): shown to those who look, so
+  // that they find what holds the lock. 1 to 128 printable ASCII characters, no spaces; empty:
+  // none.
+  std::string trace_id{};
   // A bound on how long the lock is held at all: then lost() fires, renewal stops and the lease
   // runs out. Zero: none.
   std::chrono::milliseconds max_hold{0};

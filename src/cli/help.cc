@@ -55,6 +55,7 @@ The lock
   --shared          together with other --shared holders
   --permits n/N     n of N permits of a semaphore; all users of NAME must say the same N
   --reason TEXT     shown to those who look who holds it
+  --trace-id ID     the same, for your tracing (default: HOLDFAST_TRACE_ID); COMMAND inherits it
   --min-hold D      keep the lock at least so long, even if the command is faster
   --max-hold D      end the command after D
 
@@ -97,7 +98,7 @@ Takes the lock NAME, prints "held NAME token T" and keeps it until the standard 
 signal comes; then gives it back and exits with 0. 123: the lock was lost; 124: not acquired in
 time; 128+n: signal n came while waiting.
 
-  --wait D, --no-wait, --ttl D, --shared, --permits n/N, --max-hold D, --reason TEXT
+  --wait D, --no-wait, --ttl D, --shared, --permits n/N, --max-hold D, --reason TEXT, --trace-id ID
                     as in 'holdfast help run'
   --json            events as JSON lines on stdout
 
@@ -115,7 +116,7 @@ renews it in between: it ends after its ttl unless 'holdfast renew' comes first.
 can release the lock: treat it like a key.
 
   --ttl D           how long it lasts (default 30s)
-  --wait D, --no-wait, --shared, --permits n/N, --reason TEXT
+  --wait D, --no-wait, --shared, --permits n/N, --reason TEXT, --trace-id ID
                     as in 'holdfast help run'
   --json            an object with lease, name, token, time_left_ms ...
 

@@ -14,14 +14,15 @@ void add_who(Json& into, const OwnerInfo& who) {
   into["program"] = who.program;
   into["since"] = iso_time(who.since);
   into["reason"] = who.reason;
+  into["trace_id"] = who.trace_id;
 }
 
 // The fields that every description of a grant, a wait or a break has.
 Json nobody(const std::string& name) {
   Json out;
   out["name"] = name;
-  for (const char* key :
-       {"token", "mode", "owner", "host", "pid", "program", "since", "reason", "time_left_ms"}) {
+  for (const char* key : {"token", "mode", "owner", "host", "pid", "program", "since", "reason",
+                          "trace_id", "time_left_ms"}) {
     out[key] = nullptr;
   }
   return out;

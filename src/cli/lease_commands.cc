@@ -43,6 +43,7 @@ class Asking {
     setup.name = options_.lock.name;
     setup.store = settings_.shown_store;
     setup.reason = options_.lock.reason;
+    setup.trace_id = options_.lock.trace_id;
     setup.who = make_identity();
     setup.quiet = options_.common.quiet;
     setup.verbose = options_.common.verbose;
@@ -154,6 +155,7 @@ Json lease_json(const Lease& lease, const Narrator::Setup& setup) {
   out["pid"] = setup.who.pid;
   out["since"] = iso_time(std::chrono::system_clock::now());
   out["reason"] = setup.reason;
+  out["trace_id"] = setup.trace_id;
   out["time_left_ms"] = lease.remaining().count();
   out["store"] = setup.store;
   return out;

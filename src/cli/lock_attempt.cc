@@ -56,6 +56,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   how.ttl = request_.lock.ttl.value_or(Duration::zero());
   how.cancel = std::move(cancel);
   how.reason = request_.lock.reason;
+  how.trace_id = request_.lock.trace_id;
   how.max_hold = request_.lock.max_hold.value_or(Duration::zero());
   how.auto_renew = request_.auto_renew;
   how.min_remaining = request_.min_remaining;

@@ -26,6 +26,13 @@ std::string owner_text(const OwnerInfo& who) {
   return who.program.empty() ? printable(who.owner) : printable(who.program);
 }
 
+// The reason, and below it the trace id.
+std::string why_text(const OwnerInfo& who) {
+  if (who.trace_id.empty()) return printable(who.reason);
+  return printable(who.reason) + (who.reason.empty() ? "" : "\n") + "trace " +
+         printable(who.trace_id);
+}
+
 std::string ls_text(const std::vector<LockInfo>& locks) {
   Table table({"NAME", "MODE", "HOLDER", "HOST", "PID", "SINCE", "LEFT", "WAITING", "REASON"});
   for (const LockInfo& lock : locks) {
@@ -52,13 +59,13 @@ std::string inspect_text(const LockInfo& info) {
       table.add({"holder", owner_text(holder.who), printable(holder.who.host),
                  std::to_string(holder.who.pid), mode_text(holder.mode),
                  local_time(holder.who.since), format_duration(holder.time_left),
-                 holder.token.to_string(), printable(holder.who.reason)});
+                 holder.token.to_string(), why_text(holder.who)});
     }
     std::size_t place = 0;
     for (const WaiterInfo& waiter : info.waiters) {
       table.add({"waiter " + std::to_string(++place), owner_text(waiter.who),
                  printable(waiter.who.host), std::to_string(waiter.who.pid), mode_text(waiter.mode),
-                 local_time(waiter.who.since), "-", "-", printable(waiter.who.reason)});
+                 local_time(waiter.who.since), "-", "-", why_text(waiter.who)});
     }
     out += table.to_string(colour_wanted(), terminal_width());
   }
@@ -78,6 +85,7 @@ std::string event_text(const LockEvent& event) {
          printable(event.who.host) + " (pid " + std::to_string(event.who.pid) + ")";
   if (event.token != Token{}) out += "  token " + event.token.to_string();
   if (!event.who.reason.empty()) out += "  " + printable(event.who.reason);
+  if (!event.who.trace_id.empty()) out += "  trace " + printable(event.who.trace_id);
   return out + "\n";
 }
 

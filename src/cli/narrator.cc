@@ -48,6 +48,7 @@ bool Narrator::event(const std::string& word, std::optional<std::chrono::millise
   out["pid"] = setup_.who.pid;
   out["since"] = iso_time(since_);
   out["reason"] = setup_.reason;
+  out["trace_id"] = setup_.trace_id;
   out["time_left_ms"] = time_left ? Json(time_left->count()) : Json(nullptr);
   out["store"] = setup_.store;
   out.update(more);

@@ -25,6 +25,7 @@ class Narrator {
     std::string name;
     std::string store;  // Without secrets.
     std::string reason;
+    std::string trace_id;
     Identity who;
     bool quiet = false;
     bool verbose = false;

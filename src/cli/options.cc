@@ -1,6 +1,7 @@
 #include "src/cli/options.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "src/cli/option_table.h"
@@ -28,6 +29,7 @@ struct LockDraft {
   bool shared = false;
   std::optional<Mode> permits;
   std::optional<std::string> reason;
+  std::optional<std::string> trace_id;
 };
 
 void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
@@ -39,6 +41,17 @@ void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.flag("--shared", draft.shared);
   table.value<Mode>("--permits", draft.permits, read_permits);
   table.value<std::string>("--reason", draft.reason, read_text);
+  table.value<std::string>("--trace-id", draft.trace_id, read_trace_id);
+}
+
+// An empty one is none, also where the option says so.
+Result<std::string> trace_id_of(const LockDraft& draft) {
+  if (draft.trace_id) return *draft.trace_id;
+  const char* const inherited = std::getenv("HOLDFAST_TRACE_ID");
+  if (inherited == nullptr) return std::string();
+  auto trace = read_trace_id(inherited);
+  if (!trace) return invalid("HOLDFAST_TRACE_ID: " + trace.error().message());
+  return trace;
 }
 
 Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
@@ -46,6 +59,9 @@ Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
   if (draft.no_wait && lock.wait) return invalid("--wait and --no-wait contradict each other");
   if (draft.no_wait) lock.wait = Duration::zero();
   lock.reason = draft.reason.value_or("");
+  auto trace = trace_id_of(draft);
+  if (!trace) return trace.error();
+  lock.trace_id = *std::move(trace);
   if (draft.shared && draft.permits) {
     return invalid("--shared and --permits contradict each other");
   }

@@ -30,6 +30,7 @@ struct LockOptions {
   std::optional<Duration> ttl;
   std::optional<Duration> max_hold;
   std::string reason;
+  std::string trace_id;
 };
 
 enum class OnLost { kTerm, kKill, kIgnore };

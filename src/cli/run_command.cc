@@ -158,6 +158,8 @@ Environment environment_for(const RunPlan& plan, const Lease& lease, const Ident
                   {"HOLDFAST_OWNER", who.owner},
                   {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
                   {"HOLDFAST_HELD", held_variable(name, who.owner, lease.token())}};
+  const std::string& trace = plan.options.lock.trace_id;
+  if (!trace.empty()) out.emplace_back("HOLDFAST_TRACE_ID", trace);
   if (plan.settings.store.exportable) out.emplace_back("HOLDFAST_STORE", plan.settings.store.url);
   return out;
 }
@@ -167,6 +169,7 @@ Narrator::Setup narrator_setup(const RunPlan& plan) {
   setup.name = plan.options.lock.name;
   setup.store = plan.settings.shown_store;
   setup.reason = plan.options.lock.reason;
+  setup.trace_id = plan.options.lock.trace_id;
   setup.who = make_identity();
   setup.quiet = plan.options.common.quiet;
   setup.verbose = plan.options.common.verbose;

@@ -40,6 +40,14 @@ Result<T> read_word(const std::string& text,
 
 Result<std::string> read_text(const std::string& text) { return text; }
 
+Result<std::string> read_trace_id(const std::string& text) {
+  const auto odd = [](char c) { return c <= ' ' || c > '~'; };
+  if (text.size() > 128 || std::any_of(text.begin(), text.end(), odd)) {
+    return invalid("has at most 128 characters, of printable ASCII without spaces");
+  }
+  return text;
+}
+
 Result<Duration> read_duration(const std::string& text) { return parse_duration(text); }
 
 Result<Duration> read_period(const std::string& text) {

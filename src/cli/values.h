@@ -18,6 +18,7 @@ namespace holdfast::cli {
 Error invalid(std::string message);
 
 Result<std::string> read_text(const std::string& text);
+Result<std::string> read_trace_id(const std::string& text);
 Result<Duration> read_duration(const std::string& text);
 // A length of time that must not be zero.
 Result<Duration> read_period(const std::string& text);

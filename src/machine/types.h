@@ -73,6 +73,7 @@ struct OwnerInfo {
   std::string reason{};            // Free text from the user ("nightly billing").
   std::int64_t since_unix_ms = 0;  // Wall clock of the client at the request: for display only.
   std::string wake{};              // Where the store finds the waiter's process; empty if it polls.
+  std::string trace_id{};          // Of the work that asks, in the user's tracing.
 
   friend bool operator==(const OwnerInfo&, const OwnerInfo&) = default;
 };

@@ -262,6 +262,7 @@ holdfast::OwnerInfo to_public(const OwnerPtr& owner) {
   who.pid = owner->pid;
   who.program = owner->program;
   who.reason = owner->reason;
+  who.trace_id = owner->trace_id;
   who.since = wall_time(owner->since_unix_ms);
   return who;
 }

@@ -215,7 +215,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Result<T> await(const std::function<void(Done<T>)>& start, int requests = 1) const;
   std::string stored(const std::string& name) const;
   std::string shown(const std::string& stored_name) const;
-  port::OwnerPtr owner_info(const std::string& reason,
+  port::OwnerPtr owner_info(const std::string& reason, const std::string& trace_id = {},
                             const std::optional<Owner>& owner = std::nullopt) const;
   BootInstant request_deadline() const;
   std::string at_store() const;  // " (sqlite:///...)"

@@ -47,6 +47,11 @@ Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& opt
     return bad("min_remaining is at most half of the ttl");
   }
   if (options.reason.size() > 1024) return bad("a reason has at most 1024 bytes");
+  const std::string& trace = options.trace_id;
+  if (trace.size() > 128 ||
+      std::any_of(trace.begin(), trace.end(), [](char c) { return c <= ' ' || c > '~'; })) {
+    return bad("a trace id has at most 128 characters, of printable ASCII without spaces");
+  }
   if (options.owner && options.owner->label().size() > 128) {
     return bad("an owner's label has at most 128 bytes");
   }
@@ -104,7 +109,8 @@ port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait
   request.ttl = contender.ttl;
   request.waiter_ttl = waiter_lease(contender.ttl);
   request.max_waiters = contender.options.max_waiters;
-  request.owner = owner_info(contender.options.reason, contender.options.owner);
+  request.owner =
+      owner_info(contender.options.reason, contender.options.trace_id, contender.options.owner);
   request.deadline = request_deadline();
   return request;
 }

@@ -21,11 +21,12 @@ std::string Core::shown(const std::string& stored_name) const {
   return stored_name.substr(std::min(skip, stored_name.size()));
 }
 
-port::OwnerPtr Core::owner_info(const std::string& reason,
+port::OwnerPtr Core::owner_info(const std::string& reason, const std::string& trace_id,
                                 const std::optional<Owner>& owner) const {
   auto info = std::make_shared<machine::OwnerInfo>(owner_);
   if (owner) info->owner = owner->id();
   info->reason = reason;
+  info->trace_id = trace_id;
   info->since_unix_ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(base::wall_now().time_since_epoch())
           .count();

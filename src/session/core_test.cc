@@ -501,6 +501,10 @@ TEST_F(CoreTest, BadRequestsAreRefusedBeforeTheStoreIsAsked) {
   EXPECT_EQ(code("a", Mode::exclusive(), {.max_hold = -1ms}), Errc::kInvalidArgument);
   EXPECT_EQ(code("a", Mode::permits(0, 3), {}), Errc::kInvalidArgument);
   EXPECT_EQ(code("a", Mode::permits(4, 3), {}), Errc::kInvalidArgument);
+  for (const std::string& trace : {std::string(129, 'x'), std::string("a b"), std::string("a\n"),
+                                   std::string("\x7f"), std::string("\xc3\xbc")}) {
+    EXPECT_EQ(code("a", Mode::exclusive(), {.trace_id = trace}), Errc::kInvalidArgument) << trace;
+  }
   EXPECT_EQ(code("a", Mode::exclusive(), {.reason = std::string(1025, 'x')}),
             Errc::kInvalidArgument);
 }

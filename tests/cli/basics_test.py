@@ -272,9 +272,28 @@ class LookTest(CliCase):
         self.assertIn("nightly", self.holdfast("ls").stdout)
         self.assertIn("waiter 1", self.holdfast("inspect", "job").stdout)
 
+    def test_a_trace_id_is_shown_and_inherited(self):
+        first, second = "00-4bf92f35-01", "other"
+        holder = self.run_locked("--trace-id", first, "job", "--",
+                                 "sh", "-c", "echo $HOLDFAST_TRACE_ID; exec sleep 60")
+        self.assertEqual(holder.line(), first)
+        waiter = self.run_locked("job", "--", "true",
+                                 env={**self.env, "HOLDFAST_TRACE_ID": second})
+        self.assertEqual(waiter.event("waiting")["trace_id"], second)
+        info = self.inspect()
+        self.assertEqual((info["trace_id"], info["waiters"][0]["trace_id"]), (first, second))
+        self.assertIn("trace " + first, self.holdfast("inspect", "job").stdout)
+
+    def test_a_trace_id_that_is_none_is_refused(self):
+        for arguments, env in ((["--trace-id", "a b"], {}), ([], {"HOLDFAST_TRACE_ID": "x" * 129})):
+            done = self.holdfast("acquire", *arguments, "job", env={**self.env, **env})
+            self.assertEqual(done.returncode, 125)
+            self.assertIn("128 characters", done.stderr)
+        self.assertEqual(self.holdfast("acquire", "--trace-id=", "job").returncode, 0)
+
     def test_every_part_of_an_inspection_has_all_fields(self):
         fields = {"name", "token", "mode", "owner", "host", "pid", "program", "since", "reason",
-                  "time_left_ms"}
+                  "trace_id", "time_left_ms"}
         self.assertLessEqual(fields, set(self.inspect("nobody")))
         self.holder("job", ttl="30s")
         self.run_locked("job", "--", "sleep", "60").event("waiting")

@@ -355,7 +355,7 @@ class SignalTest(CliCase):
 
 class EventsTest(CliCase):
     FIELDS = {"event", "time", "name", "token", "owner", "host", "pid", "since", "time_left_ms",
-              "reason", "store"}
+              "reason", "trace_id", "store"}
 
     def test_events_have_their_fields_and_order(self):
         running = self.run_locked("--reason", "nightly", "job", "--", "true")

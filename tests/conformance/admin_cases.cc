@@ -100,6 +100,7 @@ TEST_P(AdminConformance, InspectShowsWhoHoldsAndWhoWaitsInOrder) {
   EXPECT_EQ(lock.holders[0].who.pid, 42);
   EXPECT_EQ(lock.holders[0].who.program, "conformance");
   EXPECT_EQ(lock.holders[0].who.reason, "because");
+  EXPECT_EQ(lock.holders[0].who.trace_id, "00-4bf92f35-01");
   EXPECT_EQ(std::chrono::system_clock::to_time_t(lock.holders[0].who.since), 1'700'000'000);
   EXPECT_EQ(lock.holders[0].token, shown(grant->token));
   EXPECT_EQ(lock.holders[0].mode, holdfast::Mode::exclusive());

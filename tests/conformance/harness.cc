@@ -120,6 +120,7 @@ void Client::complete(Request& request) {
     owner.pid = 42;
     owner.program = "conformance";
     owner.reason = "because";
+    owner.trace_id = "00-4bf92f35-01";
     owner.since_unix_ms = 1'700'000'000'000;
     request.owner = std::make_shared<const machine::OwnerInfo>(owner);
   }

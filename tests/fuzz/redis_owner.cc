@@ -9,7 +9,7 @@ namespace {
 
 bool has_broken_text(const machine::OwnerInfo& owner) {
   return owner.owner.size() > 2048 || owner.host.size() > 2048 || owner.program.size() > 2048 ||
-         owner.reason.size() > 2048;
+         owner.reason.size() > 2048 || owner.trace_id.size() > 2048;
 }
 
 }  // namespace
@@ -36,9 +36,12 @@ void run(std::string_view input) {
   // Whatever a user writes as a reason comes back; replaced is only what is not UTF-8.
   auto mine = std::make_shared<machine::OwnerInfo>();
   mine->reason = std::string(input.substr(0, 2048));
+  mine->trace_id = mine->reason;
   const std::string json = stores::redis::to_json(mine);
   demand(stores::redis::owner_from_json(json)->reason.empty() == mine->reason.empty(),
          "a reason stays one");
+  demand(stores::redis::owner_from_json(json)->trace_id.empty() == mine->reason.empty(),
+         "a trace id stays one");
   demand(json.find('\n') == std::string::npos && json.find('\0') == std::string::npos,
          "a document is one line");
 }

@@ -141,6 +141,7 @@ TEST(RedisOwnerJsonTest, AnOwnerComesBackAndCarriesWhateverText) {
   owner.program = "billing";
   owner.reason = "nightly\nrun ü";
   owner.since_unix_ms = 1'700'000'000'000;
+  owner.trace_id = "00-4bf92f3577b34da6a3ce929d0e0e4736-01";
   const std::string json = to_json(std::make_shared<machine::OwnerInfo>(owner));
   EXPECT_EQ(json.find('\n'), std::string::npos);
   EXPECT_EQ(*owner_from_json(json), owner);
@@ -159,6 +160,11 @@ TEST(RedisOwnerJsonTest, PlainTextIsWrittenAsTheLibraryWritesIt) {
     const auto shared = std::make_shared<machine::OwnerInfo>(owner);
     EXPECT_EQ(trace_to_json({0, 5}, shared), R"({"token":"5","by":)" + to_json(shared) + "}");
   }
+  owner.trace_id = "trace-1";
+  owner.reason = "plain";
+  const auto traced = std::make_shared<machine::OwnerInfo>(owner);
+  EXPECT_EQ(trace_to_json({0, 5}, traced), R"({"token":"5","by":)" + to_json(traced) + "}");
+  EXPECT_EQ(*owner_from_json(to_json(traced)), owner);
   owner.reason = std::string(3000, 'r');
   EXPECT_EQ(owner_from_json(to_json(std::make_shared<machine::OwnerInfo>(owner)))->reason.size(),
             2048U);

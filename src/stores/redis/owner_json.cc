@@ -28,6 +28,7 @@ Json object_of(const machine::OwnerPtr& owner) {
               {"program", shortened(owner->program)},
               {"since_unix_ms", owner->since_unix_ms}};
   if (!owner->reason.empty()) object["reason"] = shortened(owner->reason);
+  if (!owner->trace_id.empty()) object["trace_id"] = shortened(owner->trace_id);
   return object;
 }
 
@@ -67,6 +68,7 @@ machine::OwnerPtr owner_of(const Json& object) {
   owner->pid = number_in(object, "pid");
   owner->program = string_in(object, "program");
   owner->reason = string_in(object, "reason");
+  owner->trace_id = string_in(object, "trace_id");
   owner->since_unix_ms = number_in(object, "since_unix_ms");
   return owner;
 }
@@ -75,17 +77,21 @@ machine::OwnerPtr owner_of(const Json& object) {
 
 std::string to_json(const machine::OwnerPtr& owner) {
   const bool plain = owner && is_plain(owner->owner) && is_plain(owner->host) &&
-                     is_plain(owner->program) && is_plain(owner->reason);
+                     is_plain(owner->program) && is_plain(owner->reason) &&
+                     is_plain(owner->trace_id);
   if (!plain) return text_of(object_of(owner));
   std::string json;
-  json.reserve(112 + owner->owner.size() + owner->host.size() + owner->program.size() +
-               owner->reason.size());
+  json.reserve(128 + owner->owner.size() + owner->host.size() + owner->program.size() +
+               owner->reason.size() + owner->trace_id.size());
   json.append(R"({"owner":")").append(owner->owner);
   json.append(R"(","host":")").append(owner->host);
   json.append(R"(","pid":)").append(std::to_string(owner->pid));
   json.append(R"(,"program":")").append(owner->program);
   json.append(R"(","since_unix_ms":)").append(std::to_string(owner->since_unix_ms));
   if (!owner->reason.empty()) json.append(R"(,"reason":")").append(owner->reason).append("\"");
+  if (!owner->trace_id.empty()) {
+    json.append(R"(,"trace_id":")").append(owner->trace_id).append("\"");
+  }
   json += '}';
   return json;
 }

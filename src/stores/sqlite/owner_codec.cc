@@ -10,6 +10,15 @@ namespace {
 
 constexpr char kVersion = 1;
 constexpr std::size_t kMaxText = 2048;
+constexpr std::size_t kMostTrace = 256;  // With the mark.
+// Behind the reason, in the same text, stands the trace id: a field of its own would make the
+// owner unreadable to versions that do not know it. They show it as the end of the reason.
+constexpr char kBeforeTrace = '\x1f';
+
+// A reason that holds the mark is always followed by one, so that the last one counts.
+bool has_mark(const machine::OwnerInfo& info) {
+  return !info.trace_id.empty() || info.reason.find(kBeforeTrace) != std::string::npos;
+}
 
 void put_text(std::string& out, std::string_view text) {
   const auto size = static_cast<std::uint16_t>(std::min(text.size(), kMaxText));
@@ -54,7 +63,12 @@ void encode_owner(const machine::OwnerPtr& owner, std::string_view wake, std::st
   put_text(out, info.owner);
   put_text(out, info.host);
   put_text(out, info.program);
-  put_text(out, info.reason);
+  if (has_mark(info)) {
+    put_text(out, info.reason.substr(0, kMaxText - kMostTrace) + kBeforeTrace +
+                      info.trace_id.substr(0, kMostTrace - 1));
+  } else {
+    put_text(out, info.reason);
+  }
 }
 
 std::string_view wake_of(std::string_view bytes) {
@@ -79,7 +93,9 @@ std::optional<machine::OwnerPtr> decode_owner(std::string_view bytes) {
   info.owner = owner;
   info.host = host;
   info.program = program;
-  info.reason = reason;
+  const std::size_t mark = reason.rfind(kBeforeTrace);
+  if (mark != reason.npos) info.trace_id = reason.substr(mark + 1);
+  info.reason = reason.substr(0, mark);
   return std::make_shared<const machine::OwnerInfo>(std::move(info));
 }
 

@@ -132,6 +132,49 @@ TEST(OwnerCodecTest, EveryCutAndEveryChangedByteIsRefusedOrHarmless) {
   }
 }
 
+// The owner that a version wrote which knew of no trace ids.
+TEST(OwnerCodecTest, AnOwnerWithoutTraceIdIsReadAndWrittenAsBefore) {
+  const std::string old = std::string("\x01\x00\x00", 3) + std::string("\x07\0\0\0\0\0\0\0", 8) +
+                          std::string(8, '\0') + std::string("\x01\0o", 3) +
+                          std::string("\x01\0h", 3) + std::string("\x01\0p", 3) +
+                          std::string("\x03\0why", 5);
+  const auto owner = decode_owner(old);
+  ASSERT_TRUE(owner && *owner);
+  EXPECT_EQ((*owner)->reason, "why");
+  EXPECT_EQ((*owner)->trace_id, "");
+  std::string again;
+  encode_owner(*owner, "", again);
+  EXPECT_EQ(again, old);
+}
+
+TEST(OwnerCodecTest, ATraceIdComesBackAndAnOlderVersionReadsItAsTheEndOfTheReason) {
+  for (const std::string reason : {"", "nightly", "with \x1f the mark", "\x1f"}) {
+    for (const std::string trace : {"", "00-4bf92f3577b34da6a3ce929d0e0e4736-01"}) {
+      machine::OwnerInfo info;
+      info.reason = reason;
+      info.trace_id = trace;
+      std::string bytes;
+      encode_owner(std::make_shared<const machine::OwnerInfo>(info), "", bytes);
+      EXPECT_EQ(**decode_owner(bytes), info) << reason;
+      // The last text, of so many bytes, ends the owner: nothing that it would refuse.
+      const bool marked = !trace.empty() || reason.find('\x1f') != reason.npos;
+      const std::string last = marked ? reason + "\x1f" + trace : reason;
+      EXPECT_TRUE(bytes.ends_with(std::string(1, static_cast<char>(last.size())) +
+                                  std::string(1, '\0') + last));
+    }
+  }
+}
+
+TEST(OwnerCodecTest, ALongReasonLeavesTheTraceIdWhole) {
+  machine::OwnerInfo info;
+  info.reason.assign(10'000, 'r');
+  info.trace_id.assign(128, 't');
+  std::string bytes;
+  encode_owner(std::make_shared<const machine::OwnerInfo>(info), "", bytes);
+  EXPECT_EQ(decode_owner(bytes).value()->trace_id, info.trace_id);
+  EXPECT_EQ(decode_owner(bytes).value()->reason, std::string(1792, 'r'));
+}
+
 TEST(OwnerCodecTest, LongTextsAreCut) {
   machine::OwnerInfo info;
   info.reason.assign(10'000, 'r');
