@@ -9,10 +9,14 @@ _holdfast() {
 
   if [ "$COMP_CWORD" -eq 1 ]; then
     mapfile -t COMPREPLY < <(compgen -W "run hold acquire renew release ls inspect watch break \
-      doctor bench help version" -- "$current")
+      doctor bench fence help version" -- "$current")
     return
   fi
-  if [ "$command" = run ]; then
+  if [ "$command" = fence ] && [ "$COMP_CWORD" -eq 2 ]; then
+    mapfile -t COMPREPLY < <(compgen -W "check --help" -- "$current")
+    return
+  fi
+  if [ "$command" = run ] || [ "$command" = fence ]; then
     for ((i = 2; i < COMP_CWORD; i++)); do
       if [ "${COMP_WORDS[i]}" = -- ]; then
         # What follows is a command line of its own.
@@ -29,7 +33,9 @@ _holdfast() {
   case "$previous" in
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill ignore" -- "$current"); return ;;
     --leftover) mapfile -t COMPREPLY < <(compgen -W "end wait" -- "$current"); return ;;
-    --config) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
+    --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+    --config | --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// redis:// memory:" -- "$current"); return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade barging \
       list watch-every-change values survives-restart survives-failover" -- "$current"); return ;;
@@ -47,7 +53,8 @@ _holdfast() {
     break) common="$common --token --reason" ;;
     doctor) common="$common --require" ;;
     bench) common="$common --in-flight --names --duration --ttl" ;;
-    help) common="run hold acquire renew release ls inspect watch break doctor bench version" ;;
+    fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
+    help) common="run hold acquire renew release ls inspect watch break doctor bench fence version" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$common" -- "$current")
 }

@@ -20,6 +20,7 @@ for pair in 'run:run a command while holding a lock' \
         'break:free a lock by force' \
         'doctor:look whether the store keeps its promises' \
         'bench:measure the store' \
+        'fence:let only the newest holder of a lock go on' \
         'help:explain a command' \
         'version:print the version'
     set -l parts (string split -m 1 : $pair)
@@ -55,3 +56,11 @@ complete -c holdfast -n '__holdfast_in doctor' -l require -x -a 'fenced fair sha
 complete -c holdfast -n '__holdfast_in bench' -l in-flight -x -d 'at a time'
 complete -c holdfast -n '__holdfast_in bench' -l names -x -d 'over so many names'
 complete -c holdfast -n '__holdfast_in bench' -l duration -x -d 'of each part'
+complete -c holdfast -n '__holdfast_in fence' -a check -d 'show a token to a resource'
+complete -c holdfast -n '__holdfast_in fence' -l token -x -d 'the token'
+complete -c holdfast -n '__holdfast_in fence' -l mode -x -a 'exclusive shared' -d 'how the lock is held'
+complete -c holdfast -n '__holdfast_in fence' -l file -r -F -d 'the record of this resource'
+complete -c holdfast -n '__holdfast_in fence' -l state -r -F -d 'a folder of records'
+complete -c holdfast -n '__holdfast_in fence' -l wait -x -d 'wait at most so long'
+complete -c holdfast -n '__holdfast_in fence' -l json -d 'print JSON'
+complete -c holdfast -n '__holdfast_in fence' -s q -l quiet -d 'say less'

@@ -17,5 +17,6 @@ int watch_command(const std::vector<std::string>& arguments);
 int break_command(const std::vector<std::string>& arguments);
 int doctor_command(const std::vector<std::string>& arguments);
 int bench_command(const std::vector<std::string>& arguments);
+int fence_command(const std::vector<std::string>& arguments);
 
 }  // namespace holdfast::cli

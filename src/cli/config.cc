@@ -362,6 +362,14 @@ Result<StoreChoice> choose_store(const CommonOptions& common, const Config& conf
   return StoreChoice{*url, "the default", false};
 }
 
+Result<std::string> default_fence_folder() {
+  if (::geteuid() == 0) return std::string("/var/lib/holdfast/fence");
+  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
+  if (base) return *base + "/holdfast/fence";
+  return Error(Errc::kInvalidArgument,
+               "there is no home directory to keep records in: name a --file or a --state folder");
+}
+
 bool holds_secret(const std::string& url) { return may_hold_secret(url, 0) || !is_plain(url); }
 
 std::vector<std::string> secrets_of(const std::string& url) {

@@ -45,6 +45,9 @@ struct StoreChoice {
 // Errors: kInvalidArgument when there is no home to put the default store into; says what to do.
 Result<StoreChoice> choose_store(const CommonOptions& common, const Config& config);
 
+// The folder of `holdfast fence`, beside the default store. Errors: kInvalidArgument: no home.
+Result<std::string> default_fence_folder();
+
 // A password or the like in the URL, also in URLs nested in it; or text that no store understands,
 // in which one may stand.
 bool holds_secret(const std::string& url);

@@ -5,7 +5,7 @@ namespace holdfast::cli {
 
 inline constexpr int kExitUnhealthy = 1;     // doctor: a problem, or a promise that is not kept;
                                              // ls: locks are missing from the list.
-inline constexpr int kExitLost = 123;        // The lock was lost.
+inline constexpr int kExitLost = 123;        // The lock was lost; fence: its token is an old one.
 inline constexpr int kExitTimeout = 124;     // The lock was not acquired in time.
 inline constexpr int kExitError = 125;       // Holdfast's own failure.
 inline constexpr int kExitCannotRun = 126;   // The command was found but could not be run.

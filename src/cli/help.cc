@@ -27,6 +27,7 @@ constexpr std::string_view kFront =
   holdfast inspect NAME                   holders, waiters in order, token, since when, why
   holdfast watch [PREFIX]                 what happens, as it happens
   holdfast break NAME --token T           free a lock by force
+  holdfast fence check RESOURCE           let only the newest holder of a lock go on
   holdfast doctor                         is this store set up to keep its promises?
   holdfast bench                          how fast is it?
   holdfast help COMMAND                   more about one of them; 'holdfast version'
@@ -214,6 +215,35 @@ gives it back to the one who waits for it (two clients, two threads, one process
   --json            pairs_per_s, acquire_us and handoff_us (each with p50 and p99), errors
 )";
 
+constexpr std::string_view kFence =
+    R"(holdfast fence check [options] RESOURCE [-- COMMAND [ARG...]]
+
+Looks whether the token is the newest one that RESOURCE was shown, and remembers it in a file: exit
+status 0. An older one is refused with 123: another holder has had the lock since, so stop. Put it
+in front of what must not be done late, by a script that was paused beyond its lease.
+
+With COMMAND, runs it after the check, and lets nobody with another token in before it ends, so that
+check and write are one step; the exit status is COMMAND's own. What COMMAND leaves running keeps
+the others out, too.
+
+  --token T         the token (default: HOLDFAST_TOKEN, which 'holdfast run' gives its command)
+  --mode M          exclusive (default), or shared: must be above the exclusive ones, and is not
+                    remembered. Permits cannot be fenced
+  --file PATH       the record of this resource; PATH.lock beside it is made, too
+  --state DIR       a folder with a record for each resource; it must exist. Default: the folder
+                    fence beside the default store
+  --wait D          wait at most D for the commands of others, then exit with 124
+  --json            an object: resource, token, mode, accepted, newest, file
+  -q, --quiet       say nothing when it is accepted
+
+A file that is damaged or another resource's admits nobody (125). Keep it as long as what it
+protects, on a local disk.
+
+Examples
+  holdfast run stock -- sh -c 'slow-sum >new && holdfast fence check stock -- mv new sum'
+  holdfast fence check stock --file /srv/stock.fence --token "$token" || exit
+)";
+
 constexpr std::string_view kVersion = R"(holdfast version
 
 Prints the version of the program.
@@ -224,7 +254,7 @@ constexpr std::string_view kHelp = R"(holdfast help [COMMAND]
 Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' does the same.
 )";
 
-constexpr std::array<Page, 13> kPages{{{"run", kRun},
+constexpr std::array<Page, 14> kPages{{{"run", kRun},
                                        {"hold", kHold},
                                        {"acquire", kAcquire},
                                        {"renew", kRenew},
@@ -235,6 +265,7 @@ constexpr std::array<Page, 13> kPages{{{"run", kRun},
                                        {"break", kBreak},
                                        {"doctor", kDoctor},
                                        {"bench", kBench},
+                                       {"fence", kFence},
                                        {"help", kHelp},
                                        {"version", kVersion}}};
 

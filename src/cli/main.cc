@@ -90,6 +90,7 @@ int dispatch(const std::string& command, const std::vector<std::string>& argumen
   if (command == "break") return break_command(arguments);
   if (command == "doctor") return doctor_command(arguments);
   if (command == "bench") return bench_command(arguments);
+  if (command == "fence") return fence_command(arguments);
   if (command == "version" || command == "--version" || command == "-V") {
     return version_command(arguments);
   }

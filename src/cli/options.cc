@@ -229,4 +229,50 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   return parsed;
 }
 
+Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  Arguments own(arguments.begin(), dashes);
+  const std::string verb = own.empty() ? "" : own.front();
+  into.common.help = verb == "--help" || verb == "-h";
+  if (into.common.help) return {};
+  if (verb != "check") {
+    return invalid(verb.empty() ? "say what to do: holdfast fence check RESOURCE"
+                                : "there is no " + in_quotes(verb) +
+                                      ", only: holdfast fence check RESOURCE");
+  }
+  own.erase(own.begin());
+  OptionTable table("fence");
+  std::optional<Mode> mode;
+  table.positional("RESOURCE", into.resource, false);
+  table.value<std::string>("--token", into.token, read_text);
+  table.value<Mode>("--mode", mode, read_mode);
+  table.value<std::string>("--file", into.file, read_text);
+  table.value<std::string>("--state", into.state, read_text);
+  table.value<Duration>("--wait", into.wait, read_duration);
+  table.flag("--json", into.common.json);
+  table.flag("-q,--quiet", into.common.quiet);
+  auto parsed = table.parse(std::move(own));
+  into.common.help = table.help();
+  if (!parsed || table.help()) return parsed;
+  Arguments rest(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
+  // A name that begins with '-' stands behind dashes, here as everywhere.
+  if (into.resource.empty() && !rest.empty()) {
+    into.resource = rest.front();
+    rest.erase(rest.begin());
+    if (!rest.empty() && rest.front() != "--") {
+      return invalid("what is " + in_quotes(rest.front()) +
+                     "? A command stands behind dashes of its own");
+    }
+    if (!rest.empty()) rest.erase(rest.begin());
+  }
+  if (into.resource.empty()) return invalid("RESOURCE is missing");
+  into.command = std::move(rest);
+  into.mode = mode.value_or(into.mode);
+  if (into.file && into.state) return invalid("--file and --state contradict each other");
+  if (into.common.json && !into.command.empty()) {
+    return invalid("--json would be mixed with what the command prints");
+  }
+  return {};
+}
+
 }  // namespace holdfast::cli

@@ -87,6 +87,17 @@ struct BenchOptions {
   std::optional<Duration> ttl;
 };
 
+struct FenceOptions {
+  CommonOptions common;  // Of these: json, quiet, help.
+  std::string resource;
+  std::optional<std::string> token;
+  Mode mode = Mode::exclusive();
+  std::optional<std::string> file;
+  std::optional<std::string> state;
+  std::optional<Duration> wait;
+  std::vector<std::string> command;
+};
+
 // Errors: kInvalidArgument with a sentence for people. With `common.help` the rest is not checked.
 // `into` holds what could be read also after an error (for --exit-error).
 using Arguments = std::vector<std::string>;
@@ -98,5 +109,6 @@ Result<void> parse_look(const std::string& command, const Arguments& arguments, 
 Result<void> parse_break(const Arguments& arguments, BreakOptions& into);
 Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
+Result<void> parse_fence(const Arguments& arguments, FenceOptions& into);
 
 }  // namespace holdfast::cli

@@ -74,6 +74,13 @@ Result<Leftover> read_leftover(const std::string& text) {
   return read_word<Leftover>(text, {{"end", Leftover::kEnd}, {"wait", Leftover::kWait}});
 }
 
+Result<Mode> read_mode(const std::string& text) {
+  if (text == "permits") {
+    return invalid("permits cannot be fenced: several of their holders are right at once");
+  }
+  return read_word<Mode>(text, {{"exclusive", Mode::exclusive()}, {"shared", Mode::shared()}});
+}
+
 Result<Mode> read_permits(const std::string& text) {
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string_view all = text;

@@ -29,6 +29,8 @@ Result<int> read_exit_code(const std::string& text);
 Result<OnLost> read_on_lost(const std::string& text);
 // "end" or "wait".
 Result<Leftover> read_leftover(const std::string& text);
+// "exclusive" or "shared".
+Result<Mode> read_mode(const std::string& text);
 // "n/N".
 Result<Mode> read_permits(const std::string& text);
 

@@ -224,6 +224,14 @@ Result<std::optional<Token>> FileGuard::recorded(const std::string& path,
   return read_record(path, resource);
 }
 
+std::string FileGuard::path_in(const std::string& folder, const std::string& resource) {
+  constexpr std::size_t kLongest = 200;  // With what is put behind it, below 255 of a file's name.
+  std::string name = percent_encode(resource, "/~");
+  if (!name.empty() && name.front() == '.') name.replace(0, 1, "%2E");
+  if (name.size() > kLongest) name = name.substr(0, kLongest - 20) + "~" + sum_of(name);
+  return folder + "/" + name + ".fence";
+}
+
 FileGuard::FileGuard(FileGuard&& other) noexcept : lock_(std::exchange(other.lock_, -1)) {}
 
 FileGuard& FileGuard::operator=(FileGuard&& other) noexcept {

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -117,6 +119,20 @@ TEST_F(FenceFileTest, NamesOfAnyBytesComeBack) {
   const std::string name = "a b%\xff/\xc3\xa4{}";
   ASSERT_TRUE(enter(5, Mode::exclusive(), name).has_value());
   EXPECT_EQ(*FileGuard::recorded(path_, name), (Token{0, 5}));
+}
+
+TEST_F(FenceFileTest, EachResourceHasItsOwnFileInAFolder) {
+  const std::string base(255, 'x');
+  const std::vector<std::string> names = {"a",   "A", "a/b",  "a%2Fb", "..",       ".",
+                                          "a b", "~", "\xff", base,    base + "x", base + "y"};
+  std::set<std::string> paths;
+  for (const std::string& name : names) {
+    const std::string path = FileGuard::path_in(folder_.path(), name);
+    paths.insert(path);
+    EXPECT_EQ(path.find('/', folder_.path().size() + 1), path.npos) << path;
+    EXPECT_TRUE(FileGuard::enter(path, name, Token{0, 5}).has_value()) << path;
+  }
+  EXPECT_EQ(paths.size(), names.size());
 }
 
 TEST_F(FenceFileTest, NobodyEntersWhileAHolderIsInThere) {

@@ -12,7 +12,7 @@ from harness import PATIENCE, PROGRAM, CliCase
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 COMMANDS = ["run", "hold", "acquire", "renew", "release", "ls", "inspect", "watch", "break",
-            "doctor", "bench", "help", "version"]
+            "doctor", "bench", "fence", "help", "version"]
 
 
 def shape(value):

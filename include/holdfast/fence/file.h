@@ -41,6 +41,10 @@ class HOLDFAST_EXPORT FileGuard {
   static Result<std::optional<Token>> recorded(const std::string& path,
                                                const std::string& resource);
 
+  // The file of a resource in a folder of such files: different for different names, whatever bytes
+  // are in them.
+  static std::string path_in(const std::string& folder, const std::string& resource);
+
   FileGuard(FileGuard&& other) noexcept;
   FileGuard& operator=(FileGuard&& other) noexcept;
   ~FileGuard();

@@ -1,0 +1,101 @@
+// `fence check`: the token of a script, shown to a record in a file.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "holdfast/fence/file.h"
+#include "src/cli/commands.h"
+#include "src/cli/config.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/help.h"
+#include "src/cli/json.h"
+#include "src/cli/output.h"
+#include "src/cli/settings.h"
+#include "src/cli/text.h"
+#include "src/cli/values.h"
+
+namespace holdfast::cli {
+namespace {
+
+using fence::FileGuard;
+
+Result<Token> token_of(const FenceOptions& options) {
+  const char* inherited = std::getenv("HOLDFAST_TOKEN");
+  if (!options.token && (inherited == nullptr || *inherited == '\0')) {
+    return invalid(
+        "there is no token: give it as --token T or in HOLDFAST_TOKEN, as 'holdfast run' does");
+  }
+  const std::string text = options.token.value_or(inherited == nullptr ? "" : inherited);
+  if (const auto token = Token::parse(text)) return *token;
+  return invalid((options.token ? "--token: " : "HOLDFAST_TOKEN: ") + in_quotes(text) +
+                 " is not a token");
+}
+
+// A folder that was named must be there: with one made by a typing error everybody would be new.
+Result<std::string> file_of(const FenceOptions& options) {
+  if (options.file) return *options.file;
+  if (options.state) return FileGuard::path_in(*options.state, options.resource);
+  auto folder = default_fence_folder();
+  if (!folder) return folder.error();
+  std::error_code problem;
+  std::filesystem::create_directories(*folder, problem);
+  return FileGuard::path_in(*folder, options.resource);
+}
+
+// The command in place of us; the lock's descriptor goes with it. Returns when that fails.
+int become(std::vector<std::string> command, const FileGuard& guard) {
+  ::fcntl(guard.descriptor(), F_SETFD, 0);
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  ::execvp(words.front(), words.data());
+  const int why = errno;
+  complain("cannot run " + in_quotes(command.front()) + ": " + std::strerror(why));
+  return why == ENOENT ? kExitNotFound : kExitCannotRun;
+}
+
+bool report(const FenceOptions& options, const Token& token, const std::string& file,
+            bool accepted) {
+  if (options.common.json) {
+    const auto newest = FileGuard::recorded(file, options.resource);
+    Json out;
+    out["resource"] = options.resource;
+    out["token"] = token.to_string();
+    out["mode"] = mode_text(options.mode);
+    out["accepted"] = accepted;
+    out["newest"] = newest && *newest ? Json((*newest)->to_string()) : Json(nullptr);
+    out["file"] = file;
+    print(to_line(out));
+  } else if (accepted && !options.common.quiet) {
+    print("accepted " + printable(options.resource) + " token " + token.to_string() + "\n");
+  }
+  return flush_output();
+}
+
+}  // namespace
+
+int fence_command(const std::vector<std::string>& arguments) {
+  FenceOptions options;
+  const auto parsed = parse_fence(arguments, options);
+  if (options.common.help) return print_help("fence");
+  if (!parsed) return usage_error("fence", parsed.error());
+  const auto token = token_of(options);
+  if (!token) return usage_error("fence", token.error());
+  const auto file = file_of(options);
+  if (!file) return usage_error("fence", file.error());
+  const auto guard = FileGuard::enter(*file, options.resource, *token, options.mode, options.wait);
+  if (!guard) {
+    const bool refused = guard.error().code() == Errc::kLost;
+    if (refused && !report(options, *token, *file, false)) return kExitError;
+    return fail(guard.error(), "");
+  }
+  if (!options.command.empty()) return become(options.command, *guard);
+  return report(options, *token, *file, true) ? 0 : kExitError;
+}
+
+}  // namespace holdfast::cli
