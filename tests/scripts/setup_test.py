@@ -43,6 +43,7 @@ if [[ -e $STATE/kill_setup ]]; then kill -KILL "$PPID"; fi
 printf '%s\\n' "${names[@]}" >>"$STATE/installed"''',
     "id": 'cat "$STATE/id"',
     "sudo": "exit 1",
+    "systemctl": 'echo "$*" >>"$STATE/disabled"',
 }
 
 
@@ -51,7 +52,7 @@ class SetupTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.state = Path(folder.name)
-        for name in ("installed", "knows", "later", "broken", "calls"):
+        for name in ("installed", "knows", "later", "broken", "calls", "disabled"):
             self.write(name)
         self.write("id", "0")
         programs = self.state / "bin"
@@ -60,7 +61,8 @@ class SetupTest(unittest.TestCase):
             (programs / name).write_text("#!/bin/bash\n" + body + "\n")
             (programs / name).chmod(0o755)
         self.environment = os.environ | {
-            "STATE": folder.name, "HOLDFAST_POLICY_RC_D": str(self.state / "policy-rc.d"), "PATH": f"{programs}:{os.environ['PATH']}"}
+            "STATE": folder.name, "HOLDFAST_POLICY_RC_D": str(self.state / "policy-rc.d"),
+            "HOLDFAST_SYSTEMD": folder.name, "PATH": f"{programs}:{os.environ['PATH']}"}
 
     def write(self, name, *packages):
         (self.state / name).write_text("".join(p + "\n" for p in packages))
@@ -123,6 +125,16 @@ class SetupTest(unittest.TestCase):
         policy = self.state / "policy_while_installing"
         self.assertEqual(subprocess.run([policy], check=False).returncode, 101)
         self.assertFalse((self.state / "policy-rc.d").exists())
+
+    def test_no_server_is_left_to_start_with_the_system(self):
+        self.write("knows", *self.all_names("test"))
+        self.assertEqual(self.run_setup("test").returncode, 0)
+        self.assertEqual(sorted((self.state / "disabled").read_text().splitlines()),
+                         ["disable --quiet " + service
+                          for service in ("mariadb", "postgresql", "redis-server")])
+        self.write("disabled")
+        self.assertEqual(self.run_setup("test").returncode, 0)
+        self.assertEqual(self.read("disabled"), [], "a server that was there before stays as it is")
 
     def test_the_policy_is_left_alone_where_no_server_is_installed(self):
         self.write("knows", *self.all_names("build"))
