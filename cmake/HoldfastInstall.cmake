@@ -18,6 +18,39 @@ foreach(store IN LISTS HOLDFAST_STORES)
 endforeach()
 
 set(holdfast_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
+
+# From lib/x86_64-linux-gnu/pkgconfig back to the prefix, so that an installed tree can be moved.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
+  BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+  OUTPUT_VARIABLE HOLDFAST_PC_PREFIX)
+
+# The guards in databases: a library each, exported by itself, so that only who asks for the
+# component needs the database's client library.
+set(libraries_postgres PkgConfig::LIBPQ)
+set(libraries_mysql PkgConfig::LIBMARIADB)
+set(libraries_sqlite SQLite::SQLite3)
+set(packages_postgres libpq)
+set(packages_mysql libmariadb)
+set(packages_sqlite sqlite3)
+foreach(fence IN LISTS HOLDFAST_FENCES)
+  set(target holdfast_component_fence_${fence})
+  add_library(${target} STATIC $<TARGET_OBJECTS:holdfast_fence_${fence}_objects>)
+  set_target_properties(${target} PROPERTIES
+    LINKER_LANGUAGE CXX OUTPUT_NAME holdfast_fence_${fence} EXPORT_NAME fence_${fence}
+    # Apart from the module's own, which has this name, too.
+    ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/components")
+  target_link_libraries(${target} INTERFACE holdfast PRIVATE ${libraries_${fence}})
+  install(TARGETS ${target} EXPORT holdfastFence_${fence}
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT holdfastFence_${fence} NAMESPACE holdfast::
+    DESTINATION "${holdfast_package_dir}")
+  set(HOLDFAST_PC_FENCE ${fence})
+  set(HOLDFAST_PC_FENCE_REQUIRES ${packages_${fence}})
+  configure_file(cmake/holdfast-fence.pc.in
+    "${CMAKE_CURRENT_BINARY_DIR}/holdfast-fence-${fence}.pc" @ONLY)
+  install(FILES "${CMAKE_CURRENT_BINARY_DIR}/holdfast-fence-${fence}.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
 install(DIRECTORY include/holdfast DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h")
 install(TARGETS holdfast holdfast_static ${holdfast_components} EXPORT holdfastTargets
@@ -44,10 +77,6 @@ if(HOLDFAST_HAVE_REDIS)
   list(APPEND HOLDFAST_PC_REQUIRES_PRIVATE hiredis libssl libcrypto)
 endif()
 list(JOIN HOLDFAST_PC_REQUIRES_PRIVATE ", " HOLDFAST_PC_REQUIRES_PRIVATE)
-# From lib/x86_64-linux-gnu/pkgconfig back to the prefix, so that an installed tree can be moved.
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
-  BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig"
-  OUTPUT_VARIABLE HOLDFAST_PC_PREFIX)
 configure_file(cmake/holdfast.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast.pc" @ONLY)
 configure_file(cmake/holdfast-asio.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast-asio.pc" @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/holdfast.pc"

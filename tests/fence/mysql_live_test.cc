@@ -1,0 +1,159 @@
+// The guard on a real MariaDB: the suite's database, and what is MySQL's alone.
+#include <mysql.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/fence/mysql.h"
+#include "tests/fence/database.h"
+#include "tests/support/mariadb_server.h"
+
+namespace holdfast::fence {
+namespace {
+
+const support::MariadbServer& server() {
+  static const support::MariadbServer instance;
+  return instance;
+}
+
+class MysqlSession : public Session {
+ public:
+  MysqlSession() : connection_(::mysql_init(nullptr)) {
+    const std::string socket = server().socket_path();
+    if (::mysql_real_connect(connection_, nullptr, "root", "", "test", 0, socket.c_str(),
+                             CLIENT_FOUND_ROWS) == nullptr) {
+      throw std::runtime_error(::mysql_error(connection_));
+    }
+  }
+  ~MysqlSession() override { ::mysql_close(connection_); }
+  MysqlSession(const MysqlSession&) = delete;
+  MysqlSession& operator=(const MysqlSession&) = delete;
+
+  void run(const std::string& sql) override { (void)answer(sql); }
+  std::string ask(const std::string& sql) override { return answer(sql).first; }
+  std::size_t change(const std::string& sql) override { return answer(sql).second; }
+  void be_impatient() override { run("SET innodb_lock_wait_timeout = 1"); }
+  Result<void> create_table() override { return mysql::create_table(connection_); }
+  Result<void> guard(const std::string& resource, const Token& token, const Mode& mode) override {
+    return mysql::guard(connection_, resource, token, mode);
+  }
+  MYSQL* connection() { return connection_; }
+
+ private:
+  std::pair<std::string, std::size_t> answer(const std::string& sql) {
+    if (::mysql_query(connection_, sql.c_str()) != 0) {
+      throw std::runtime_error(sql + ": " + ::mysql_error(connection_));
+    }
+    std::pair<std::string, std::size_t> out;
+    if (MYSQL_RES* result = ::mysql_store_result(connection_)) {
+      const MYSQL_ROW row = ::mysql_fetch_row(result);
+      if (row != nullptr && row[0] != nullptr) out.first = row[0];
+      ::mysql_free_result(result);
+    } else {
+      out.second = ::mysql_affected_rows(connection_);
+    }
+    return out;
+  }
+
+  MYSQL* connection_;
+};
+
+class Mysql : public Database {
+ public:
+  std::unique_ptr<Session> connect() override { return std::make_unique<MysqlSession>(); }
+  sql::Dialect dialect() const override { return sql::Dialect::kMySql; }
+  std::vector<std::vector<std::string>> beginnings() const override {
+    std::vector<std::vector<std::string>> all;
+    for (const char* level : {"REPEATABLE READ", "READ COMMITTED", "READ UNCOMMITTED"}) {
+      all.push_back({std::string("SET TRANSACTION ISOLATION LEVEL ") + level, "START TRANSACTION"});
+    }
+    return all;
+  }
+  std::vector<std::string> without_check() const override {
+    return {
+        "ALTER TABLE holdfast_fence MODIFY token char(31) CHARACTER SET ascii"
+        " COLLATE ascii_bin NOT NULL"};
+  }
+};
+
+class MysqlFenceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    session_.run("DROP TABLE IF EXISTS holdfast_fence");
+    ASSERT_TRUE(session_.create_table().has_value());
+  }
+  Errc code(MysqlSession& session, std::uint64_t counter = 5) {
+    const auto answer = session.guard("stock", Token{0, counter}, Mode::exclusive());
+    return answer ? Errc{} : answer.error().code();
+  }
+
+  MysqlSession session_;
+};
+
+TEST_F(MysqlFenceTest, WithAutocommitOffTheGuardBeginsTheTransaction) {
+  session_.run("SET autocommit = 0");
+  EXPECT_EQ(code(session_), Errc{});
+  MysqlSession other;
+  other.be_impatient();
+  other.run("START TRANSACTION");
+  EXPECT_EQ(code(other, 6), Errc::kUnavailable) << "the row is locked";
+  session_.run("ROLLBACK");
+}
+
+TEST_F(MysqlFenceTest, ATableWithoutTransactionsIsRefusedWhenItIsMade) {
+  session_.run("DROP TABLE holdfast_fence");
+  session_.run(
+      "CREATE TABLE holdfast_fence (resource varbinary(256) PRIMARY KEY, token char(31))"
+      " ENGINE = MEMORY");
+  const auto made = session_.create_table();
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Errc::kCorruptState);
+  EXPECT_NE(made.error().message().find("InnoDB"), std::string::npos) << made.error().message();
+}
+
+TEST_F(MysqlFenceTest, TheTableIsNotMadeInAnOpenTransaction) {
+  session_.run("START TRANSACTION");
+  const auto made = session_.create_table();
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), Errc::kInvalidArgument);
+}
+
+TEST_F(MysqlFenceTest, ALostConnectionHasTakenEverythingBack) {
+  MysqlSession victim;
+  victim.run("START TRANSACTION");
+  session_.run("KILL " + std::to_string(::mysql_thread_id(victim.connection())));
+  EXPECT_EQ(code(victim), Errc::kUnavailable);
+}
+
+TEST_F(MysqlFenceTest, AReadOnlyTransactionIsNamed) {
+  session_.run("START TRANSACTION READ ONLY");
+  EXPECT_EQ(code(session_), Errc::kPermissionDenied);
+}
+
+TEST_F(MysqlFenceTest, AResultThatWasNotReadIsToldApart) {
+  session_.run("START TRANSACTION");
+  ASSERT_EQ(::mysql_query(session_.connection(), "SELECT 1"), 0);
+  EXPECT_EQ(code(session_), Errc::kInvalidArgument);
+}
+
+}  // namespace
+
+Database& database() {
+  static Mysql instance;
+  return instance;
+}
+
+}  // namespace holdfast::fence
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (const auto why = holdfast::support::MariadbServer::unavailable()) {
+    const bool required = std::getenv("HOLDFAST_REQUIRE_MARIADB") != nullptr;
+    std::printf("%s: no MariaDB: %s\n", required ? "FAILED" : "SKIPPED", why->c_str());
+    return required ? 1 : 77;
+  }
+  return RUN_ALL_TESTS();
+}

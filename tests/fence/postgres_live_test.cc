@@ -1,0 +1,154 @@
+// The guard on a real PostgreSQL: the suite's database, and what is PostgreSQL's alone.
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+#include <libpq-fe.h>
+
+#include "holdfast/fence/postgres.h"
+#include "tests/fence/database.h"
+#include "tests/support/postgres_server.h"
+
+namespace holdfast::fence {
+namespace {
+
+const support::PostgresServer& server() {
+  static const support::PostgresServer instance;
+  return instance;
+}
+
+class PostgresSession : public Session {
+ public:
+  explicit PostgresSession(const std::string& user = "postgres")
+      : connection_(::PQconnectdb(server().connection_string(user).c_str())) {
+    if (::PQstatus(connection_) != CONNECTION_OK) {
+      throw std::runtime_error(::PQerrorMessage(connection_));
+    }
+    run("SET client_min_messages = error");
+  }
+  ~PostgresSession() override { ::PQfinish(connection_); }
+  PostgresSession(const PostgresSession&) = delete;
+  PostgresSession& operator=(const PostgresSession&) = delete;
+
+  void run(const std::string& sql) override { (void)answer(sql); }
+  std::string ask(const std::string& sql) override { return answer(sql).first; }
+  std::size_t change(const std::string& sql) override {
+    const std::string rows = answer(sql).second;
+    return rows.empty() ? 0 : std::stoul(rows);
+  }
+  void be_impatient() override { run("SET lock_timeout = '50ms'"); }
+  Result<void> create_table() override { return postgres::create_table(connection_); }
+  Result<void> guard(const std::string& resource, const Token& token, const Mode& mode) override {
+    return postgres::guard(connection_, resource, token, mode);
+  }
+  PGconn* connection() { return connection_; }
+
+ private:
+  std::pair<std::string, std::string> answer(const std::string& sql) {
+    PGresult* result = ::PQexec(connection_, sql.c_str());
+    const auto status = ::PQresultStatus(result);
+    const bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    std::pair<std::string, std::string> out;
+    if (fine && ::PQntuples(result) > 0) out.first = ::PQgetvalue(result, 0, 0);
+    if (fine) out.second = ::PQcmdTuples(result);
+    ::PQclear(result);
+    if (!fine) throw std::runtime_error(sql + ": " + ::PQerrorMessage(connection_));
+    return out;
+  }
+
+  PGconn* connection_;
+};
+
+class Postgres : public Database {
+ public:
+  std::unique_ptr<Session> connect() override { return std::make_unique<PostgresSession>(); }
+  sql::Dialect dialect() const override { return sql::Dialect::kPostgres; }
+  std::vector<std::vector<std::string>> beginnings() const override {
+    return {{"BEGIN ISOLATION LEVEL READ COMMITTED"},
+            {"BEGIN ISOLATION LEVEL REPEATABLE READ"},
+            {"BEGIN ISOLATION LEVEL SERIALIZABLE"}};
+  }
+  std::vector<std::string> without_check() const override {
+    return {"ALTER TABLE holdfast_fence DROP CONSTRAINT holdfast_fence_token_check"};
+  }
+};
+
+class PostgresFenceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    session_.run("DROP TABLE IF EXISTS holdfast_fence");
+    ASSERT_TRUE(session_.create_table().has_value());
+  }
+  Errc code(Session& session, const Mode& mode = Mode::exclusive()) {
+    const auto answer = session.guard("stock", Token{0, 5}, mode);
+    return answer ? Errc{} : answer.error().code();
+  }
+
+  PostgresSession session_;
+};
+
+TEST_F(PostgresFenceTest, ATransactionThatHasFailedIsToldApart) {
+  session_.run("BEGIN");
+  EXPECT_THROW(session_.run("SELECT 1 / 0"), std::runtime_error);
+  const auto answer = session_.guard("stock", Token{0, 5}, Mode::exclusive());
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code(), Errc::kInvalidArgument);
+  EXPECT_NE(answer.error().message().find("roll back"), std::string::npos);
+}
+
+TEST_F(PostgresFenceTest, ALostConnectionHasTakenEverythingBack) {
+  PostgresSession victim;
+  victim.run("BEGIN");
+  session_.run("SELECT pg_terminate_backend(" +
+               std::to_string(::PQbackendPID(victim.connection())) + ")");
+  EXPECT_EQ(code(victim), Errc::kUnavailable);
+  EXPECT_EQ(code(victim), Errc::kUnavailable) << "also once it is known to be down";
+}
+
+TEST_F(PostgresFenceTest, MissingRightsAndReadOnlyTransactionsAreNamed) {
+  session_.run("DROP ROLE IF EXISTS stranger");
+  session_.run("CREATE ROLE stranger LOGIN");
+  {
+    PostgresSession stranger("stranger");
+    stranger.run("BEGIN");
+    EXPECT_EQ(code(stranger), Errc::kPermissionDenied);
+  }
+  session_.run("BEGIN READ ONLY");
+  EXPECT_EQ(code(session_), Errc::kPermissionDenied);
+  session_.run("ROLLBACK");
+}
+
+TEST_F(PostgresFenceTest, AResourceThatIsNotUtf8IsTheCallersMistake) {
+  session_.run("BEGIN");
+  const auto answer = session_.guard("a\xff", Token{0, 5}, Mode::exclusive());
+  ASSERT_FALSE(answer.has_value());
+  EXPECT_EQ(answer.error().code(), Errc::kInvalidArgument) << answer.error().message();
+}
+
+TEST_F(PostgresFenceTest, AStatementUnderWayIsToldApart) {
+  session_.run("BEGIN");
+  ASSERT_EQ(::PQsendQuery(session_.connection(), "SELECT 1"), 1);
+  EXPECT_EQ(code(session_), Errc::kInvalidArgument);
+  while (PGresult* rest = ::PQgetResult(session_.connection())) ::PQclear(rest);
+  EXPECT_EQ(code(session_), Errc{});
+}
+
+}  // namespace
+
+Database& database() {
+  static Postgres instance;
+  return instance;
+}
+
+}  // namespace holdfast::fence
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (const auto why = holdfast::support::PostgresServer::unavailable()) {
+    const bool required = std::getenv("HOLDFAST_REQUIRE_POSTGRES") != nullptr;
+    std::printf("%s: no PostgreSQL: %s\n", required ? "FAILED" : "SKIPPED", why->c_str());
+    return required ? 1 : 77;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,131 @@
+#include "tests/support/postgres_server.h"
+
+#include <pwd.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace holdfast::support {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder_of_programs() {
+  const char* chosen = std::getenv("HOLDFAST_POSTGRES_BIN");
+  if (chosen != nullptr && *chosen != '\0') return std::string(chosen) + "/";
+  int newest = 0;
+  std::error_code none;
+  for (const auto& version : fs::directory_iterator("/usr/lib/postgresql", none)) {
+    const int number = std::atoi(version.path().filename().c_str());
+    if (number > newest && fs::exists(version.path() / "bin/postgres")) newest = number;
+  }
+  if (newest == 0) return "";
+  return "/usr/lib/postgresql/" + std::to_string(newest) + "/bin/";
+}
+
+const passwd* server_user() {
+  for (const char* name : {"postgres", "nobody"}) {
+    if (const passwd* user = ::getpwnam(name)) return user;
+  }
+  return nullptr;
+}
+
+// setpriv becomes the program: its process is the server. The parent-death signal is set anew,
+// because the kernel forgets it when a process changes its user; SIGINT lets the server clean up.
+std::vector<std::string> as_server_user(std::vector<std::string> command) {
+  if (::geteuid() != 0) return command;
+  const passwd* user = server_user();
+  if (user == nullptr) throw std::runtime_error("no user postgres or nobody to run PostgreSQL as");
+  std::vector<std::string> all = {"setpriv", "--reuid=" + std::to_string(user->pw_uid),
+                                  "--regid=" + std::to_string(user->pw_gid), "--clear-groups",
+                                  "--pdeathsig=INT"};
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+std::string tail_of(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::size_t kEnough = 3000;
+  return text.size() > kEnough ? text.substr(text.size() - kEnough) : text;
+}
+
+}  // namespace
+
+std::optional<std::string> PostgresServer::unavailable() {
+  for (const char* program : {"postgres", "initdb"}) {
+    if (!find_program(folder_of_programs() + program)) {
+      return std::string("no program '") + program +
+             "' (package postgresql, or its folder in HOLDFAST_POSTGRES_BIN)";
+    }
+  }
+  if (::geteuid() == 0 && !find_program("setpriv")) {
+    return "no program 'setpriv' (package util-linux): PostgreSQL refuses to run as root";
+  }
+  return std::nullopt;
+}
+
+PostgresServer::PostgresServer() {
+  if (const auto why = unavailable()) throw std::runtime_error(*why);
+  if (::geteuid() == 0) {
+    const passwd* user = server_user();
+    if (user == nullptr || ::chown(folder_.path().c_str(), user->pw_uid, user->pw_gid) != 0) {
+      throw std::runtime_error("cannot give PostgreSQL its folder");
+    }
+  }
+  const std::string data = folder_.file("data");
+  const std::string programs = folder_of_programs();
+  ChildProcess initdb(
+      {.arguments = as_server_user({programs + "initdb", "-D", data, "-U", "postgres", "-A",
+                                    "trust", "-E", "UTF8", "--locale=C", "--no-sync"}),
+       .environment = {},
+       .output = folder_.file("initdb.log")});
+  if (initdb.wait(kStart) != 0) {
+    throw std::runtime_error("initdb failed: " + tail_of(folder_.file("initdb.log")));
+  }
+  std::vector<std::string> command = {programs + "postgres", "-D", data, "-k", folder_.path()};
+  for (const char* setting : {"listen_addresses=", "fsync=off", "synchronous_commit=off",
+                              "full_page_writes=off", "autovacuum=off", "shared_buffers=8MB",
+                              "max_connections=40", "dynamic_shared_memory_type=mmap"}) {
+    command.insert(command.end(), {"-c", setting});
+  }
+  process_ = std::make_unique<ChildProcess>(Command{
+      .arguments = as_server_user(command), .environment = {}, .output = folder_.file("log")});
+  const auto until = std::chrono::steady_clock::now() + kStart;
+  while (!ready()) {
+    if (!process_->running() || std::chrono::steady_clock::now() > until) {
+      throw std::runtime_error("PostgreSQL does not start: " + tail_of(folder_.file("log")));
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+// SIGINT ends its sessions and frees what the kernel keeps for it, which SIGKILL would leave.
+PostgresServer::~PostgresServer() {
+  if (!process_ || !process_->running()) return;
+  process_->signal(SIGINT);
+  process_->wait();
+}
+
+// The eighth line of its pid file tells.
+bool PostgresServer::ready() const {
+  std::ifstream file(folder_.file("data/postmaster.pid"));
+  std::string line;
+  for (int i = 0; i < 8; ++i) {
+    if (!std::getline(file, line)) return false;
+  }
+  return line.rfind("ready", 0) == 0;
+}
+
+std::string PostgresServer::connection_string(const std::string& user) const {
+  return "host=" + folder_.path() + " user=" + user + " dbname=postgres connect_timeout=60";
+}
+
+}  // namespace holdfast::support
