@@ -48,7 +48,11 @@ struct AcquireOptions {
   // Called once, on the notifier thread, when the request must wait; with how many wait before it.
   // Not after the wait is over: its answer waits for a call that has begun.
   std::function<void(std::uint32_t ahead)> on_queued{};
-  // Who asks, where that matters: shown to people in place of ClientOptions::owner.
+  // Who asks: shown to people in place of ClientOptions::owner. A wait that names its owner is
+  // looked after, once a second: when owners wait for each other in a circle, the one whose wait is
+  // the youngest (by the clocks of those who wait; then by id) is told kWouldDeadlock, with the
+  // circle in the message, after two to four seconds. Where the store lists its queues; one client
+  // looks at up to 10,000 locks of its namespace.
   std::optional<Owner> owner{};
 };
 

@@ -165,6 +165,12 @@ AcquireFsm::Action AcquireFsm::on_cancel(BootInstant now, Errc why) {
   return leave(now, why);
 }
 
+AcquireFsm::Action AcquireFsm::on_deadlock(BootInstant now, Error why) {
+  if (phase_ != Phase::kQueued) return {};
+  leaving_error_ = std::move(why);
+  return leave(now, leaving_error_->code());
+}
+
 AcquireFsm::Action AcquireFsm::leave(BootInstant now, Errc why) {
   phase_ = Phase::kLeaving;
   leaving_why_ = why;

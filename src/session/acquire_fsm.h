@@ -67,6 +67,7 @@ class AcquireFsm {
   Action on_push(BootInstant now, const port::Push& push);
   Action on_timer(BootInstant now);
   Action on_cancel(BootInstant now, Errc why);  // kCancelled, kClosed.
+  Action on_deadlock(BootInstant now, Error why);
 
   BootInstant wake_at() const { return wake_at_; }
   bool queued() const { return phase_ == Phase::kQueued; }

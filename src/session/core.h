@@ -35,6 +35,7 @@
 
 namespace holdfast::session {
 
+class DeadlockWatch;
 class WatchSampler;
 
 struct CoreOptions {
@@ -111,6 +112,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void on_alarm(const std::string& line) override { log(line); }
 
  private:
+  friend class DeadlockWatch;
   friend class WatchSampler;
   struct Outgoing {
     ContenderPtr contender;
@@ -151,6 +153,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void start_waiting(const ContenderPtr& contender, bool may_wait) HOLDFAST_REQUIRES(mutex_);
   bool fail_if_closed(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void heed_stop(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void heed_deadlocks(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   Result<ContenderPtr> settle(const ContenderPtr& contender, Result<ContenderPtr> answer);
   void execute(const ContenderPtr& contender, const AcquireFsm::Action& action)
       HOLDFAST_REQUIRES(mutex_);
@@ -258,6 +261,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   bool ear_is_left_ HOLDFAST_GUARDED_BY(mutex_) = false;
   std::vector<std::function<void()>> late_answers_;  // On the loop only.
   std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);
+  std::shared_ptr<DeadlockWatch> deadlocks_ HOLDFAST_GUARDED_BY(mutex_);  // Once a wait is named.
   std::size_t releases_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::size_t calls_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::optional<Result<void>> close_outcome_ HOLDFAST_GUARDED_BY(mutex_);

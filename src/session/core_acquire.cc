@@ -6,6 +6,7 @@
 #include "src/base/random.h"
 #include "src/session/core.h"
 #include "src/session/core_call.h"
+#include "src/session/deadlock_watch.h"
 #include "src/session/names.h"
 
 namespace holdfast::session {
@@ -355,6 +356,15 @@ void Core::heed_stop(const ContenderPtr& contender) {
   contender->on_stop.emplace(contender->options.cancel, [this, contender] { cancel(contender); });
 }
 
+void Core::heed_deadlocks(const ContenderPtr& contender) {
+  if (!contender->options.owner) return;
+  if (!deadlocks_) {
+    if (!store_->guarantees().list) return;
+    deadlocks_ = std::make_shared<DeadlockWatch>(*this);
+  }
+  arm(deadlocks_->begin(contender, base::BootClock::now()));
+}
+
 void Core::cancel(const ContenderPtr& contender) {
   if (forked()) return;
   loop_.post([this, contender] {
@@ -394,7 +404,10 @@ void Core::execute(const ContenderPtr& contender, const AcquireFsm::Action& acti
       return;
   }
   if (!contender->acquire) return;
-  contender->queued = contender->queued || contender->acquire->queued();
+  if (!contender->queued && contender->acquire->queued()) {
+    contender->queued = true;
+    heed_deadlocks(contender);
+  }
   if (feed_) see_queue(*contender);
   tell_queued(contender);
   schedule(contender, contender->acquire->wake_at());

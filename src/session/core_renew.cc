@@ -4,6 +4,7 @@
 #include "src/base/fork_guard.h"
 #include "src/session/core.h"
 #include "src/session/core_call.h"
+#include "src/session/deadlock_watch.h"
 #include "src/session/names.h"
 #include "src/session/watch_sampler.h"
 
@@ -52,6 +53,7 @@ void Core::on_timer() {
   for (const auto& weak : samplers_) {
     if (const auto sampler = weak.lock()) arm(sampler->on_tick(now));
   }
+  if (deadlocks_ && !closed_) arm(deadlocks_->on_tick(now));
   if (!schedule_.empty()) arm(std::max(schedule_.begin()->first, now + kTick));
 }
 

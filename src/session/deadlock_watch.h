@@ -1,0 +1,56 @@
+// Looks after the waits of one client that name their owner: whether they can ever end.
+//
+// It reads the queues once a second while such a wait lasts, less often where reading them takes
+// long (a twentieth of the time at most), and not before the first has lasted a second. What two
+// readings in a row say alike is told to the wait (deadlock.h).
+//
+// Thread-safety: on_tick() and begin() under the core's mutex; answers come on the loop.
+// Ownership: the core owns it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/lock_info.h"
+#include "holdfast/result.h"
+#include "src/session/contender.h"
+#include "src/session/deadline.h"
+
+namespace holdfast::session {
+
+class Core;
+
+class DeadlockWatch : public std::enable_shared_from_this<DeadlockWatch> {
+ public:
+  // Of a list that is longer nothing is known: what is left out might be what unties it.
+  static constexpr std::size_t kMostLocks = 10'000;
+
+  explicit DeadlockWatch(Core& core) : core_(core) {}
+
+  // A wait begins. Says when it wants to be called.
+  BootInstant begin(const std::shared_ptr<Contender>& contender, BootInstant now);
+  BootInstant on_tick(BootInstant now);
+
+ private:
+  struct Wait {
+    std::weak_ptr<Contender> contender;
+    BootInstant since;
+    std::vector<std::string> edges;  // Of the last reading.
+  };
+  struct Question {
+    std::shared_ptr<Contender> contender;
+    std::string owner;
+  };
+
+  void on_list(BootInstant asked_at, Result<std::vector<LockInfo>> found);
+  std::vector<Question> questions();
+  void answer(const Question& question, std::vector<std::string> edges, const std::string& cycle);
+
+  Core& core_;
+  std::vector<Wait> waits_;  // Guarded by the core's mutex, like the rest.
+  bool asking_ = false;
+  BootInstant next_ = BootInstant::max();
+};
+
+}  // namespace holdfast::session
