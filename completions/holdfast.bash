@@ -8,7 +8,7 @@ _holdfast() {
   COMPREPLY=()
 
   if [ "$COMP_CWORD" -eq 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run hold acquire renew release ls inspect watch break \
+    mapfile -t COMPREPLY < <(compgen -W "run hold acquire renew release ls inspect watch top break \
       doctor bench fence help version" -- "$current")
     return
   fi
@@ -32,6 +32,7 @@ _holdfast() {
 
   case "$previous" in
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill ignore" -- "$current"); return ;;
+    --sort) mapfile -t COMPREPLY < <(compgen -W "name queue age left" -- "$current"); return ;;
     --leftover) mapfile -t COMPREPLY < <(compgen -W "end wait" -- "$current"); return ;;
     --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
     --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
@@ -39,7 +40,7 @@ _holdfast() {
     --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// redis:// memory:" -- "$current"); return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade barging \
       list watch-every-change values survives-restart survives-failover" -- "$current"); return ;;
-    --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration)
+    --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)
       mapfile -t COMPREPLY < <(compgen -W "1s 10s 30s 1m 5m 1h" -- "$current"); return ;;
   esac
 
@@ -50,11 +51,12 @@ _holdfast() {
     acquire) common="$common $lock" ;;
     renew) common="$common --ttl" ;;
     watch) common="$common --count" ;;
+    top) common="$common --interval --sort --once --plain" ;;
     break) common="$common --token --reason" ;;
     doctor) common="$common --require" ;;
     bench) common="$common --in-flight --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
-    help) common="run hold acquire renew release ls inspect watch break doctor bench fence version" ;;
+    help) common="run hold acquire renew release ls inspect watch top break doctor bench fence version" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$common" -- "$current")
 }

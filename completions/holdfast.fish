@@ -17,6 +17,7 @@ for pair in 'run:run a command while holding a lock' \
         'ls:who holds what' \
         'inspect:who holds a lock, and who waits' \
         'watch:what happens, as it happens' \
+        'top:a live view of who holds and who waits' \
         'break:free a lock by force' \
         'doctor:look whether the store keeps its promises' \
         'bench:measure the store' \
@@ -27,7 +28,7 @@ for pair in 'run:run a command while holding a lock' \
     complete -c holdfast -n __holdfast_first -a $parts[1] -d $parts[2]
 end
 
-set -l all run hold acquire renew release ls inspect watch break doctor bench
+set -l all run hold acquire renew release ls inspect watch top break doctor bench
 complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// redis:// memory:' -d 'the store'
 complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
 complete -c holdfast -n "__holdfast_in $all" -l json -d 'print JSON'
@@ -51,6 +52,10 @@ complete -c holdfast -n '__holdfast_in run' -l exit-lost -x -d 'instead of 123'
 complete -c holdfast -n '__holdfast_in run' -l exit-timeout -x -d 'instead of 124'
 complete -c holdfast -n '__holdfast_in run' -l exit-error -x -d 'instead of 125'
 complete -c holdfast -n '__holdfast_in watch' -l count -x -d 'end after so many events'
+complete -c holdfast -n '__holdfast_in top' -l interval -x -d 'look so often'
+complete -c holdfast -n '__holdfast_in top' -l sort -x -a 'name queue age left' -d 'order'
+complete -c holdfast -n '__holdfast_in top' -l once -d 'print what there is, and end'
+complete -c holdfast -n '__holdfast_in top' -l plain -d 'tables instead of a screen'
 complete -c holdfast -n '__holdfast_in break' -l token -x -d 'the grant to break'
 complete -c holdfast -n '__holdfast_in doctor' -l require -x -a 'fenced fair shared permits upgrade barging list watch-every-change values survives-restart survives-failover' -d 'promises it must make'
 complete -c holdfast -n '__holdfast_in bench' -l in-flight -x -d 'at a time'

@@ -14,6 +14,7 @@ int release_command(const std::vector<std::string>& arguments);
 int ls_command(const std::vector<std::string>& arguments);
 int inspect_command(const std::vector<std::string>& arguments);
 int watch_command(const std::vector<std::string>& arguments);
+int top_command(const std::vector<std::string>& arguments);
 int break_command(const std::vector<std::string>& arguments);
 int doctor_command(const std::vector<std::string>& arguments);
 int bench_command(const std::vector<std::string>& arguments);

@@ -26,6 +26,7 @@ constexpr std::string_view kFront =
   holdfast ls [PREFIX]                    who holds what
   holdfast inspect NAME                   holders, waiters in order, token, since when, why
   holdfast watch [PREFIX]                 what happens, as it happens
+  holdfast top [PREFIX]                   a live view: who holds, who waits, for how long
   holdfast break NAME --token T           free a lock by force
   holdfast fence check RESOURCE           let only the newest holder of a lock go on
   holdfast doctor                         is this store set up to keep its promises?
@@ -173,6 +174,25 @@ Prints what happens to the locks whose names begin with PREFIX, until a signal c
 Some stores sample: 'holdfast doctor' lists watch-every-change where nothing is missed.
 )";
 
+constexpr std::string_view kTop = R"(holdfast top [options] [PREFIX]
+
+Who holds the locks whose names begin with PREFIX, since when and for how long still, and who waits
+for how long in which queue; looked at anew every second. On a terminal it is a screen of its own:
+
+  q quit   s next order   r look now   arrows, PgUp, PgDn, Home, End scroll
+
+  --interval D      look so often (default 1s, at least 100ms)
+  --sort WHAT       name (default), queue (the longest first), age (who asked first), left (whose
+                    lease ends next)
+  --once            print what there is, and end
+  --plain           print one table after the other; so it is without a terminal, with TERM=dumb
+                    and in a build without curses
+  --json            one object per line: time, store, locks (each as 'holdfast inspect --json')
+
+FOR counts from the request, by the asker's own clock: a holder's wait is part of it. LEFT is what is
+left of the lease. TOKEN is as 'holdfast break' takes it. On a narrow terminal columns are left out.
+)";
+
 constexpr std::string_view kBreak = R"(holdfast break [options] NAME --token T
 
 Frees the lock NAME by force from the holder whose grant has token T ('holdfast inspect' shows it),
@@ -262,6 +282,7 @@ constexpr std::array<Page, 14> kPages{{{"run", kRun},
                                        {"ls", kLs},
                                        {"inspect", kInspect},
                                        {"watch", kWatch},
+                                       {"top", kTop},
                                        {"break", kBreak},
                                        {"doctor", kDoctor},
                                        {"bench", kBench},

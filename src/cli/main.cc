@@ -87,6 +87,7 @@ int dispatch(const std::string& command, const std::vector<std::string>& argumen
   if (command == "ls") return ls_command(arguments);
   if (command == "inspect") return inspect_command(arguments);
   if (command == "watch") return watch_command(arguments);
+  if (command == "top") return top_command(arguments);
   if (command == "break") return break_command(arguments);
   if (command == "doctor") return doctor_command(arguments);
   if (command == "bench") return bench_command(arguments);

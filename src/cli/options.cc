@@ -176,6 +176,23 @@ Result<void> parse_look(const std::string& command, const Arguments& arguments, 
   return parsed;
 }
 
+Result<void> parse_top(const Arguments& arguments, TopOptions& into) {
+  OptionTable table("top");
+  std::optional<Duration> interval;
+  std::optional<TopSort> sort;
+  add_common(table, into.common);
+  table.positional("PREFIX", into.prefix, /*required=*/false);
+  table.value<Duration>("--interval", interval, read_interval);
+  table.value<TopSort>("--sort", sort, read_top_sort);
+  table.flag("--once", into.once);
+  table.flag("--plain", into.plain);
+  auto parsed = table.parse(arguments);
+  into.common.help = table.help();
+  into.interval = interval.value_or(into.interval);
+  into.sort = sort.value_or(into.sort);
+  return parsed;
+}
+
 Result<void> parse_break(const Arguments& arguments, BreakOptions& into) {
   OptionTable table("break");
   std::optional<std::string> token;

@@ -67,6 +67,17 @@ struct LookOptions {  // `ls`, `inspect`, `watch`: a prefix or a name.
   std::optional<int> count;
 };
 
+enum class TopSort { kName, kQueue, kAge, kLeft };
+
+struct TopOptions {
+  CommonOptions common;
+  std::string prefix;
+  Duration interval{1'000};
+  TopSort sort = TopSort::kName;
+  bool once = false;
+  bool plain = false;
+};
+
 struct BreakOptions {
   CommonOptions common;
   std::string name;
@@ -106,6 +117,7 @@ Result<void> parse_hold(const std::string& command, const Arguments& arguments, 
 Result<void> parse_lease(const std::string& command, const Arguments& arguments,
                          LeaseOptions& into);
 Result<void> parse_look(const std::string& command, const Arguments& arguments, LookOptions& into);
+Result<void> parse_top(const Arguments& arguments, TopOptions& into);
 Result<void> parse_break(const Arguments& arguments, BreakOptions& into);
 Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);

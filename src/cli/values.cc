@@ -81,6 +81,21 @@ Result<Mode> read_mode(const std::string& text) {
   return read_word<Mode>(text, {{"exclusive", Mode::exclusive()}, {"shared", Mode::shared()}});
 }
 
+Result<TopSort> read_top_sort(const std::string& text) {
+  return read_word<TopSort>(text, {{"name", TopSort::kName},
+                                   {"queue", TopSort::kQueue},
+                                   {"age", TopSort::kAge},
+                                   {"left", TopSort::kLeft}});
+}
+
+Result<Duration> read_interval(const std::string& text) {
+  auto duration = parse_duration(text);
+  if (duration && (*duration < Duration(100) || *duration > std::chrono::hours(1))) {
+    return invalid("must be between 100ms and 1h");
+  }
+  return duration;
+}
+
 Result<Mode> read_permits(const std::string& text) {
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string_view all = text;

@@ -22,6 +22,10 @@ Result<std::string> read_trace_id(const std::string& text);
 Result<Duration> read_duration(const std::string& text);
 // A length of time that must not be zero.
 Result<Duration> read_period(const std::string& text);
+// How often to look: from 100 ms to an hour.
+Result<Duration> read_interval(const std::string& text);
+// "name", "queue", "age" or "left".
+Result<TopSort> read_top_sort(const std::string& text);
 Result<int> read_number(const std::string& text, int least, int most);
 // What `exit_...` may be set to: 1 to 255.
 Result<int> read_exit_code(const std::string& text);
