@@ -189,8 +189,8 @@ for how long in which queue; looked at anew every second. On a terminal it is a 
                     and in a build without curses
   --json            one object per line: time, store, locks (each as 'holdfast inspect --json')
 
-FOR counts from the request, by the asker's own clock: a holder's wait is part of it. LEFT is what is
-left of the lease. TOKEN is as 'holdfast break' takes it. On a narrow terminal columns are left out.
+FOR counts from the request, by the asker's own clock: a holder's wait is part of it. LEFT is what
+is left of the lease. TOKEN is as 'holdfast break' takes it. A narrow terminal has fewer columns.
 )";
 
 constexpr std::string_view kBreak = R"(holdfast break [options] NAME --token T

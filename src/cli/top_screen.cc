@@ -1,6 +1,6 @@
 #include "src/cli/top_screen.h"
 
-#if defined(HOLDFAST_HAVE_CURSES)
+#ifdef HOLDFAST_HAVE_CURSES
 
 #define NCURSES_NOMACROS
 #define NCURSES_WIDECHAR 1

@@ -55,7 +55,14 @@ void run(std::string_view input) {
     }
     case 4: {
       cli::LookOptions look;
-      return check(cli::parse_look("watch", arguments, look));
+      check(cli::parse_look("watch", arguments, look));
+      cli::TopOptions top;
+      const auto parsed = cli::parse_top(arguments, top);
+      check(parsed);
+      if (parsed && !top.common.help) {
+        demand(top.interval >= cli::Duration(100), "it does not look all the time");
+      }
+      return;
     }
     case 5: {
       cli::BreakOptions options;
