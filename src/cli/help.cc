@@ -274,21 +274,21 @@ constexpr std::string_view kHelp = R"(holdfast help [COMMAND]
 Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' does the same.
 )";
 
-constexpr std::array<Page, 14> kPages{{{"run", kRun},
-                                       {"hold", kHold},
-                                       {"acquire", kAcquire},
-                                       {"renew", kRenew},
-                                       {"release", kRelease},
-                                       {"ls", kLs},
-                                       {"inspect", kInspect},
-                                       {"watch", kWatch},
-                                       {"top", kTop},
-                                       {"break", kBreak},
-                                       {"doctor", kDoctor},
-                                       {"bench", kBench},
-                                       {"fence", kFence},
-                                       {"help", kHelp},
-                                       {"version", kVersion}}};
+constexpr auto kPages = std::to_array<Page>({{"run", kRun},
+                                             {"hold", kHold},
+                                             {"acquire", kAcquire},
+                                             {"renew", kRenew},
+                                             {"release", kRelease},
+                                             {"ls", kLs},
+                                             {"inspect", kInspect},
+                                             {"watch", kWatch},
+                                             {"top", kTop},
+                                             {"break", kBreak},
+                                             {"doctor", kDoctor},
+                                             {"bench", kBench},
+                                             {"fence", kFence},
+                                             {"help", kHelp},
+                                             {"version", kVersion}});
 
 }  // namespace
 
