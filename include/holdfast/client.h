@@ -40,6 +40,7 @@
 #include "holdfast/mutex.h"
 #include "holdfast/options.h"
 #include "holdfast/result.h"
+#include "holdfast/shared_mutex.h"
 
 namespace holdfast {
 
@@ -65,6 +66,9 @@ class HOLDFAST_EXPORT Client {
   // A handle, no I/O. `defaults` serve lock() and its kin; acquire() brings its own.
   // (Not `= {}`: gcc 12 frees such an argument twice in a statement with a co_await.)
   Mutex mutex(std::string name, AcquireOptions defaults = AcquireOptions()) const;
+
+  // Readers and writers.
+  SharedMutex shared_mutex(std::string name, AcquireOptions defaults = AcquireOptions()) const;
 
   // The general form: any mode. Errors as Mutex's; kUnsupported for a mode the store lacks.
   Result<Lease> acquire(std::string name, Mode mode, AcquireOptions options = {}) const;

@@ -16,6 +16,8 @@
 // a notification from another thread, held() is the measure.
 //
 // Thread-safety: const calls from any thread; release(), renew() and detach() one at a time.
+// An upgraded lease (SharedMutex::upgrade()) is held while the shared one under it is, too, and its
+// deadline is the earlier of both.
 // Ownership: shares the client's core; Client and Mutex objects may go first. The destructor
 // queues the release and does not wait for it; Client::close() waits, and so does, for a second at
 // most, whoever is the last to let go of the client.
@@ -41,7 +43,7 @@ namespace session {
 class Contender;
 }
 namespace detail {
-struct Async;
+struct LeaseAccess;
 }
 
 enum class LeaseState { kHeld, kInDoubt, kLost, kReleased };
@@ -55,6 +57,7 @@ class HOLDFAST_EXPORT Lease {
   ~Lease();
 
   const std::string& name() const;
+  // As it is now: a downgrade makes an exclusive lease a shared one.
   Mode mode() const;
 
   // The token of this grant: never a newer holder's, also after the loss.
@@ -96,9 +99,7 @@ class HOLDFAST_EXPORT Lease {
   void detach();
 
  private:
-  friend class Client;
-  friend class Mutex;
-  friend struct detail::Async;
+  friend struct detail::LeaseAccess;
   explicit Lease(std::shared_ptr<session::Contender> contender);
 
   std::shared_ptr<session::Contender> contender_;

@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 
+#include "holdfast/detail/wait.h"
 #include "holdfast/export.h"
 #include "holdfast/lease.h"
 #include "holdfast/options.h"
@@ -64,7 +65,7 @@ class HOLDFAST_EXPORT Mutex {
   bool try_lock();
   template <typename Rep, typename Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& wait) {
-    return try_lock_within(bounded(wait));
+    return try_lock_within(detail::bounded_wait(wait));
   }
   template <typename Clock, typename Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& until) {
@@ -84,16 +85,6 @@ class HOLDFAST_EXPORT Mutex {
   struct State;
   explicit Mutex(std::shared_ptr<State> state);
   bool try_lock_within(std::chrono::milliseconds wait);
-
-  // In milliseconds, rounded up; what would not fit is as long as without end.
-  template <typename Rep, typename Period>
-  static std::chrono::milliseconds bounded(const std::chrono::duration<Rep, Period>& wait) {
-    using Seconds = std::chrono::duration<double>;
-    constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 36'500;
-    if (Seconds(wait) <= Seconds::zero()) return std::chrono::milliseconds::zero();
-    if (!(Seconds(wait) < Seconds(kForever))) return kForever;
-    return std::chrono::ceil<std::chrono::milliseconds>(wait);
-  }
 
   std::shared_ptr<State> state_;
 };

@@ -9,97 +9,48 @@
 #include "src/base/thread.h"
 #include "src/primitives/lease_id.h"
 #include "src/primitives/moved_lease.h"
-#include "src/primitives/mutex_state.h"
-#include "src/session/core.h"
-#include "src/session/names.h"
+#include "src/primitives/lock_state.h"
+#include "src/primitives/start.h"
 
 namespace holdfast::detail {
 namespace {
 
 using session::Core;
 
-// To the program, unless that has begun to end: then what the receiver refers to may be gone, so it
-// is not even let go of.
-template <typename T>
-void deliver(ReceiverPtr<T> to, Result<T> result) {
-  const base::ExitPassage passage;
-  if (!passage) {
-    static_cast<void>(new ReceiverPtr<T>(std::move(to)));
-    return;
-  }
-  Receiver<T>& receiver = *to;
-  receiver.complete(std::move(to), std::move(result));
-}
-
-// The receiver is let go of with the answer, whatever copies of the function are left.
-template <typename T>
-Core::Done<T> to_receiver(ReceiverPtr<T> to) {
-  return
-      [to = std::move(to)](Result<T> result) mutable { deliver(std::move(to), std::move(result)); };
-}
-
-// Of a call that Async::cancel() cannot end: it is given what tells the receiver.
-template <typename T, typename Call>
-Start<T> start(Call call) {
-  return [call = std::move(call)](ReceiverPtr<T> to) mutable -> Handle {
-    call(to_receiver(std::move(to)));
-    return {};
+Start<Lease> start_acquire(std::shared_ptr<Core> core, std::string name, Mode mode,
+                           AcquireOptions options) {
+  auto ask = [name, mode, options = std::move(options)](
+                 Core& at, Core::Done<Core::ContenderPtr> done) mutable {
+    return at.acquire(std::move(name), mode, std::move(options), /*may_wait=*/true,
+                      std::move(done));
   };
+  return start_lease(std::move(core), std::move(name), std::move(ask));
+}
+
+Start<std::optional<Lease>> start_try_acquire(std::shared_ptr<Core> core, std::string name,
+                                              Mode mode, AcquireOptions options) {
+  return start_try(std::move(core),
+                   [name = std::move(name), mode, options = std::move(options)](
+                       Core& at, Core::Done<Core::ContenderPtr> done) mutable {
+                     return at.acquire(std::move(name), mode, std::move(options),
+                                       /*may_wait=*/false, std::move(done));
+                   });
+}
+
+// Of a call that is about a lease: the contender is taken from it here.
+Start<void> start_on_lease(
+    const Lease& lease,
+    std::function<void(Core&, const Core::ContenderPtr&, const Core::Done<void>&)> call) {
+  auto held = LeaseAccess::of(lease);
+  auto core = held ? held->core : nullptr;
+  return start<void>([core = std::move(core), held = std::move(held),
+                      call = std::move(call)](const Core::Done<void>& done) {
+    if (!core) return done(primitives::moved_lease_error());
+    call(*core, held, done);
+  });
 }
 
 }  // namespace
-
-// The makers of leases, which only this file and the blocking calls have.
-struct Leases {
-  static Core::Done<Core::ContenderPtr> waited(const std::string& name, ReceiverPtr<Lease> to) {
-    return [to = std::move(to), name](Result<Core::ContenderPtr> got) mutable {
-      if (!got) return deliver<Lease>(std::move(to), std::move(got).error());
-      if (*got == nullptr) {
-        return deliver<Lease>(
-            std::move(to),
-            Error(Errc::kTimedOut, "lock '" + session::printable(name) + "' is held elsewhere"));
-      }
-      deliver<Lease>(std::move(to), Async::lease(*std::move(got)));
-    };
-  }
-
-  static Core::Done<Core::ContenderPtr> tried(ReceiverPtr<std::optional<Lease>> to) {
-    return [to = std::move(to)](Result<Core::ContenderPtr> got) mutable {
-      if (!got) return deliver<std::optional<Lease>>(std::move(to), std::move(got).error());
-      std::optional<Lease> lease;
-      if (*got != nullptr) lease.emplace(Async::lease(*std::move(got)));
-      deliver<std::optional<Lease>>(std::move(to), std::move(lease));
-    };
-  }
-
-  static Start<Lease> acquire(std::shared_ptr<Core> core, std::string name, Mode mode,
-                              AcquireOptions options) {
-    return [core = std::move(core), name = std::move(name), mode,
-            options = std::move(options)](ReceiverPtr<Lease> to) mutable -> Handle {
-      auto done = waited(name, std::move(to));
-      return {core, core->acquire(std::move(name), mode, std::move(options), /*may_wait=*/true,
-                                  std::move(done))};
-    };
-  }
-
-  static Start<std::optional<Lease>> try_acquire(std::shared_ptr<Core> core, std::string name,
-                                                 Mode mode, AcquireOptions options) {
-    return [core = std::move(core), name = std::move(name), mode,
-            options = std::move(options)](ReceiverPtr<std::optional<Lease>> to) mutable -> Handle {
-      return {core, core->acquire(std::move(name), mode, std::move(options), /*may_wait=*/false,
-                                  tried(std::move(to)))};
-    };
-  }
-};
-
-Lease Async::lease(std::shared_ptr<session::Contender> contender) {
-  return Lease(std::move(contender));
-}
-
-Handle Async::handle(const Lease& lease) {
-  if (!lease.contender_) return {};
-  return {lease.contender_->core, lease.contender_};
-}
 
 Start<Client> Async::connect(std::string url, ClientOptions options) {
   base::arm_exit_gate();
@@ -118,41 +69,38 @@ Start<Client> Async::connect(std::string url, ClientOptions options) {
 }
 
 Start<Lease> Async::acquire(const Mutex& mutex, AcquireOptions options) {
-  return Leases::acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
+  return start_acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
                          std::move(options));
 }
 
 Start<Lease> Async::acquire(const Client& client, std::string name, Mode mode,
                             AcquireOptions options) {
-  return Leases::acquire(client.core_, std::move(name), mode, std::move(options));
+  return start_acquire(client.core_, std::move(name), mode, std::move(options));
 }
 
 Start<std::optional<Lease>> Async::try_acquire(const Mutex& mutex, AcquireOptions options) {
-  return Leases::try_acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
+  return start_try_acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
                              std::move(options));
 }
 
 Start<std::optional<Lease>> Async::try_acquire(const Client& client, std::string name, Mode mode,
                                                AcquireOptions options) {
-  return Leases::try_acquire(client.core_, std::move(name), mode, std::move(options));
+  return start_try_acquire(client.core_, std::move(name), mode, std::move(options));
 }
 
 void Async::cancel(const Handle& wait) {
+  if (wait.flow) wait.flow->cancel();
   if (wait.contender) wait.core->cancel(wait.contender);
 }
 
 Start<void> Async::release(const Lease& lease) {
-  return start<void>([held = handle(lease)](const Core::Done<void>& done) {
-    if (!held.core) return done(primitives::moved_lease_error());
-    held.core->release(held.contender, done);
-  });
+  return start_on_lease(lease, [](Core& core, const Core::ContenderPtr& held,
+                                 const Core::Done<void>& done) { core.release(held, done); });
 }
 
 Start<void> Async::renew(const Lease& lease) {
-  return start<void>([held = handle(lease)](const Core::Done<void>& done) {
-    if (!held.core) return done(primitives::moved_lease_error());
-    held.core->renew(held.contender, done);
-  });
+  return start_on_lease(lease, [](Core& core, const Core::ContenderPtr& held,
+                                 const Core::Done<void>& done) { core.renew(held, done); });
 }
 
 Start<Lease> Async::adopt(const Client& client, std::string lease_id, AcquireOptions options) {
@@ -164,8 +112,10 @@ Start<Lease> Async::adopt(const Client& client, std::string lease_id, AcquireOpt
       return {};
     }
     if (options.ttl == std::chrono::milliseconds::zero()) options.ttl = id->ttl;
-    auto done = Leases::waited(id->name, std::move(to));
-    core->adopt(std::move(id->name), id->mode, id->id, std::move(options), std::move(done));
+    core->adopt(id->name, id->mode, id->id, std::move(options),
+                [to = std::move(to), name = id->name](Result<Core::ContenderPtr> got) mutable {
+                  deliver(std::move(to), as_lease(std::move(got), name));
+                });
     return {};
   };
 }

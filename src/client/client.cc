@@ -5,7 +5,8 @@
 
 #include "src/client/registry.h"
 #include "src/primitives/lease_id.h"
-#include "src/primitives/mutex_state.h"
+#include "src/primitives/lock_state.h"
+#include "src/primitives/start.h"
 #include "src/session/core.h"
 #include "src/session/names.h"
 
@@ -75,29 +76,28 @@ Mutex Client::mutex(std::string name, AcquireOptions defaults) const {
   return Mutex(std::make_shared<Mutex::State>(core_, std::move(name), std::move(defaults)));
 }
 
+SharedMutex Client::shared_mutex(std::string name, AcquireOptions defaults) const {
+  return SharedMutex(
+      std::make_shared<SharedMutex::State>(core_, std::move(name), std::move(defaults)));
+}
+
 Result<Lease> Client::acquire(std::string name, Mode mode, AcquireOptions options) const {
-  const std::string shown = session::printable(name);
-  auto got = core_->acquire(std::move(name), mode, std::move(options), /*may_wait=*/true);
-  if (!got) return got.error();
-  if (*got == nullptr) return Error(Errc::kTimedOut, "lock '" + shown + "' is held elsewhere");
-  return Lease(*std::move(got));
+  const std::string asked = name;
+  return detail::as_lease(core_->acquire(std::move(name), mode, std::move(options), /*may_wait=*/true),
+                          asked);
 }
 
 Result<std::optional<Lease>> Client::try_acquire(std::string name, Mode mode,
                                                  AcquireOptions options) const {
-  auto got = core_->acquire(std::move(name), mode, std::move(options), /*may_wait=*/false);
-  if (!got) return got.error();
-  if (*got == nullptr) return std::optional<Lease>();
-  return std::optional<Lease>(Lease(*std::move(got)));
+  return detail::as_tried(
+      core_->acquire(std::move(name), mode, std::move(options), /*may_wait=*/false));
 }
 
 Result<Lease> Client::adopt(std::string_view lease_id, AcquireOptions options) const {
   auto id = primitives::parse_lease_id(lease_id);
   if (!id) return id.error();
   if (options.ttl == std::chrono::milliseconds::zero()) options.ttl = id->ttl;
-  auto got = core_->adopt(std::move(id->name), id->mode, id->id, std::move(options));
-  if (!got) return got.error();
-  return Lease(*std::move(got));
+  return detail::as_lease(core_->adopt(id->name, id->mode, id->id, std::move(options)), id->name);
 }
 
 Result<std::optional<LockInfo>> Client::inspect(std::string name) const {

@@ -22,6 +22,23 @@ bool clocks_disagree(const session::Contender& contender) {
   return outran > contender.slack_ns.load();
 }
 
+LeaseState state_of(const std::shared_ptr<session::Contender>& contender, session::Core& core) {
+  const LeaseState state = contender->state.load(std::memory_order_acquire);
+  if (state == LeaseState::kReleased || state == LeaseState::kLost) return state;
+  if (core.forked()) return LeaseState::kLost;
+  const auto now = base::BootClock::now().time_since_epoch().count();
+  if (now >= contender->deadline_ns.load(std::memory_order_acquire)) return LeaseState::kLost;
+  if (!clocks_disagree(*contender)) return state;
+  core.doubt(contender);
+  return LeaseState::kInDoubt;
+}
+
+bool is_held(const std::shared_ptr<session::Contender>& contender, session::Core& core) {
+  const LeaseState state = state_of(contender, core);
+  if (state == LeaseState::kHeld) return true;
+  return state == LeaseState::kInDoubt && !clocks_disagree(*contender);
+}
+
 }  // namespace
 
 Lease::Lease(std::shared_ptr<session::Contender> contender) : contender_(std::move(contender)) {}
@@ -47,7 +64,7 @@ const std::string& Lease::name() const {
   return contender_ ? contender_->name : none;
 }
 
-Mode Lease::mode() const { return contender_ ? contender_->mode : Mode::exclusive(); }
+Mode Lease::mode() const { return contender_ ? contender_->mode_now() : Mode::exclusive(); }
 
 Token Lease::token() const {
   if (!contender_) return {};
@@ -56,27 +73,27 @@ Token Lease::token() const {
 
 std::string Lease::id() const {
   if (!contender_) return {};
-  return primitives::format_lease_id({contender_->name, contender_->mode,
+  return primitives::format_lease_id({contender_->name, contender_->mode_now(),
                                       std::chrono::ceil<std::chrono::milliseconds>(contender_->ttl),
                                       contender_->id});
 }
 
 LeaseState Lease::state() const {
   if (!contender_) return LeaseState::kReleased;
-  const LeaseState state = contender_->state.load(std::memory_order_acquire);
-  if (state == LeaseState::kReleased || state == LeaseState::kLost) return state;
-  if (contender_->core->forked()) return LeaseState::kLost;
-  const auto now = base::BootClock::now().time_since_epoch().count();
-  if (now >= contender_->deadline_ns.load(std::memory_order_acquire)) return LeaseState::kLost;
-  if (!clocks_disagree(*contender_)) return state;
-  contender_->core->doubt(contender_);
-  return LeaseState::kInDoubt;
+  const LeaseState own = state_of(contender_, *contender_->core);
+  if (!contender_->base || own == LeaseState::kReleased || own == LeaseState::kLost) return own;
+  switch (state_of(contender_->base, *contender_->core)) {
+    case LeaseState::kHeld: return own;
+    case LeaseState::kInDoubt: return LeaseState::kInDoubt;
+    case LeaseState::kLost:
+    case LeaseState::kReleased: break;
+  }
+  return LeaseState::kLost;
 }
 
 bool Lease::held() const {
-  const LeaseState state = this->state();
-  if (state == LeaseState::kHeld) return true;
-  return state == LeaseState::kInDoubt && !clocks_disagree(*contender_);
+  if (!contender_ || !is_held(contender_, *contender_->core)) return false;
+  return !contender_->base || is_held(contender_->base, *contender_->core);
 }
 
 std::chrono::milliseconds Lease::remaining() const {
@@ -86,7 +103,10 @@ std::chrono::milliseconds Lease::remaining() const {
 }
 
 nanoseconds Lease::deadline_boottime() const {
-  return nanoseconds(contender_ ? contender_->deadline_ns.load() : 0);
+  if (!contender_) return {};
+  const nanoseconds own(contender_->deadline_ns.load());
+  if (!contender_->base) return own;
+  return std::min(own, nanoseconds(contender_->base->deadline_ns.load()));
 }
 
 std::stop_token Lease::lost() const {

@@ -45,8 +45,12 @@ class Contender {
 
   const std::string name;
   const std::string stored_name;  // With the namespace in front.
-  const holdfast::Mode mode;
+  const holdfast::Mode mode;       // As it was asked for.
   const std::uint64_t generation;  // Of the process that made it: a forked child differs.
+
+  // The shared lease that this one upgrades, which ends together with it: whoever asks about this
+  // one asks about both. Set before the request.
+  std::shared_ptr<Contender> base;
   std::shared_ptr<Core> core;      // While a handle needs it.
 
   // What a lease answers without a lock.
@@ -54,6 +58,9 @@ class Contender {
   std::atomic<std::int64_t> wall_minus_boot_ns{0};  // At the send that was last confirmed.
   std::atomic<std::int64_t> slack_ns{0};
   std::atomic<LeaseState> state{LeaseState::kReleased};
+  std::atomic<bool> downgraded{false};  // Exclusive it was, shared it is.
+
+  holdfast::Mode mode_now() const { return downgraded ? holdfast::Mode::shared() : mode; }
 
   // Guarded by the core's mutex.
   port::AcquisitionId id;
@@ -67,6 +74,7 @@ class Contender {
   std::optional<AcquireFsm> acquire;
   std::optional<RenewalFsm> renewal;
   std::optional<Schedule::iterator> slot;
+  std::weak_ptr<Contender> upgrade;         // The lease whose base this is.
   std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
   bool finished = false;                    // The acquire has an answer.
   bool queued = false;                      // It has waited for its turn: others may do so now.

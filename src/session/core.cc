@@ -223,6 +223,7 @@ void Core::end_all() {
   for (const auto& contender : waiting) {
     execute(contender, contender->acquire->on_cancel(now, Errc::kClosed));
   }
+  while (!sleepers_.empty()) rouse(sleepers_.begin()->second, closed_error());
   std::vector<ContenderPtr> held;
   for (const auto& [at, contender] : schedule_) {
     if (contender->renewal && !contender->releasing) held.push_back(contender);

@@ -66,6 +66,11 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // For cancel(); nullptr: it has its answer.
   ContenderPtr acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
                        bool may_wait, Done<ContenderPtr> done);
+  // An exclusive lease beside the shared one, for as long as both last. Without a ttl in the options
+  // it has that of the shared one.
+  Result<ContenderPtr> upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait);
+  ContenderPtr upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait,
+                       Done<ContenderPtr> done);
   // The wait ends with kCancelled, unless it has ended already.
   void cancel(const ContenderPtr& contender);
   Result<ContenderPtr> adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
@@ -77,9 +82,29 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void release_later(const ContenderPtr& contender);
   Result<void> renew(const ContenderPtr& contender);
   void renew(const ContenderPtr& contender, Done<void> done);
+  // Exclusive becomes shared; an upgrade is given back.
+  Result<void> downgrade(const ContenderPtr& contender);
+  void downgrade(const ContenderPtr& contender, Done<void> done);
   void detach(const ContenderPtr& contender);
   // The wall clock disagrees with boot time: renew now.
   void doubt(const ContenderPtr& contender);
+
+  // Lets go of a lease without releasing it: the store keeps the lock for so long from now on, or
+  // for what is left of the lease, whichever is longer. Held as before where that fails.
+  void keep(const ContenderPtr& contender, std::chrono::milliseconds time, Done<void> done);
+
+  // The value beside a lock: at most 4 KiB, written by a holder.
+  void set_value(const ContenderPtr& holder, std::string value, Done<void> done);
+  void get_value(std::string name, Done<std::string> done);
+  // Changes N of a permits lock: true: it is in force; false: it will be when permits come back.
+  void resize(std::string name, std::uint32_t capacity, Done<bool> done);
+
+  // Something to be done later: `done` is called at `at`, or when it is woken; with kClosed when the
+  // client is closed.
+  struct Sleeper;
+  using SleeperPtr = std::shared_ptr<Sleeper>;
+  SleeperPtr sleep(BootInstant at, Done<void> done);
+  void wake(const SleeperPtr& sleeper);
 
   Result<std::optional<LockInfo>> inspect(std::string name);
   void inspect(std::string name, Done<std::optional<LockInfo>> done);
@@ -144,6 +169,9 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   AcquireFsm::Terms terms_for(const Contender& contender, bool may_wait) const;
   Result<ContenderPtr> prepare(std::string name, const holdfast::Mode& mode,
                                AcquireOptions options);
+  Result<ContenderPtr> prepare_upgrade(const ContenderPtr& reader, AcquireOptions options);
+  Result<ContenderPtr> take(Result<ContenderPtr> made, bool may_wait);
+  ContenderPtr take(Result<ContenderPtr> made, bool may_wait, Done<ContenderPtr> done);
   std::optional<Result<ContenderPtr>> acquire_inline(const ContenderPtr& contender, bool may_wait);
   Result<ContenderPtr> acquire_waiting(const ContenderPtr& contender, bool may_wait);
   Result<ContenderPtr> await_answer(const ContenderPtr& contender);
@@ -209,6 +237,12 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // is woken once for all of them, and asks for all of them before the loop is woken.
   void answer_later(std::function<void()> answer);
 
+  // core_ticket.cc
+  Result<void> on_downgraded(const ContenderPtr& contender,
+                             const Result<port::TicketState>& reply);
+  void wake_sleepers(BootInstant now) HOLDFAST_REQUIRES(mutex_);
+  void rouse(const SleeperPtr& sleeper, Result<void> why) HOLDFAST_REQUIRES(mutex_);
+
   // core_queries.cc
   // Asks the store; `done` is called on the loop. The core lives until then.
   template <typename T, typename Send>
@@ -253,6 +287,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::unordered_map<port::AcquisitionId, ContenderPtr, IdHash> waiting_
       HOLDFAST_GUARDED_BY(mutex_);
   Schedule schedule_ HOLDFAST_GUARDED_BY(mutex_);
+  std::multimap<BootInstant, SleeperPtr> sleepers_ HOLDFAST_GUARDED_BY(mutex_);
   BootInstant armed_at_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);

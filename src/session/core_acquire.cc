@@ -110,6 +110,7 @@ port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait
   request.ttl = contender.ttl;
   request.waiter_ttl = waiter_lease(contender.ttl);
   request.max_waiters = contender.options.max_waiters;
+  if (contender.base) request.upgrade_of = contender.base->id;
   request.owner =
       owner_info(contender.options.reason, contender.options.trace_id, contender.options.owner);
   request.deadline = request_deadline();
@@ -155,9 +156,48 @@ Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode&
                                          AcquireOptions options, bool may_wait) {
   const Call call(*this);
   if (!call.alive()) return call.alive().error();
-  if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
-  auto made = prepare(std::move(name), mode, std::move(options));
+  return take(prepare(std::move(name), mode, std::move(options)), may_wait);
+}
+
+Core::ContenderPtr Core::acquire(std::string name, const holdfast::Mode& mode,
+                                 AcquireOptions options, bool may_wait, Done<ContenderPtr> done) {
+  const Call call(*this);
+  if (!call.alive()) return done(call.alive().error()), nullptr;
+  return take(prepare(std::move(name), mode, std::move(options)), may_wait, std::move(done));
+}
+
+Result<Core::ContenderPtr> Core::prepare_upgrade(const ContenderPtr& reader,
+                                                 AcquireOptions options) {
+  if (reader->mode_now() != holdfast::Mode::shared()) {
+    return Error(Errc::kInvalidArgument,
+                 "lock '" + printable(reader->name) + "': only a shared lease can be upgraded");
+  }
+  if (options.ttl == milliseconds::zero()) {
+    options.ttl = std::chrono::ceil<milliseconds>(reader->ttl);
+  }
+  options.barging = reader->options.barging;
+  auto made = prepare(reader->name, holdfast::Mode::exclusive(), std::move(options));
+  if (made) (*made)->base = reader;
+  return made;
+}
+
+Result<Core::ContenderPtr> Core::upgrade(const ContenderPtr& reader, AcquireOptions options,
+                                         bool may_wait) {
+  const Call call(*this);
+  if (!call.alive()) return call.alive().error();
+  return take(prepare_upgrade(reader, std::move(options)), may_wait);
+}
+
+Core::ContenderPtr Core::upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait,
+                                 Done<ContenderPtr> done) {
+  const Call call(*this);
+  if (!call.alive()) return done(call.alive().error()), nullptr;
+  return take(prepare_upgrade(reader, std::move(options)), may_wait, std::move(done));
+}
+
+Result<Core::ContenderPtr> Core::take(Result<ContenderPtr> made, bool may_wait) {
   if (!made) return made;
+  if ((*made)->options.wait == milliseconds::zero()) may_wait = false;
   if (may_wait && !store_->answers_at_once()) {
     start_here(*made);
     return settle(*made, await_answer(*made));
@@ -167,14 +207,10 @@ Result<Core::ContenderPtr> Core::acquire(std::string name, const holdfast::Mode&
   return settle(*made, *std::move(answer));
 }
 
-Core::ContenderPtr Core::acquire(std::string name, const holdfast::Mode& mode,
-                                 AcquireOptions options, bool may_wait, Done<ContenderPtr> done) {
-  const Call call(*this);
-  if (!call.alive()) return done(call.alive().error()), nullptr;
-  if (options.wait && *options.wait == milliseconds::zero()) may_wait = false;
-  auto made = prepare(std::move(name), mode, std::move(options));
+Core::ContenderPtr Core::take(Result<ContenderPtr> made, bool may_wait, Done<ContenderPtr> done) {
   if (!made) return done(std::move(made)), nullptr;
   ContenderPtr contender = *std::move(made);
+  if (contender->options.wait == milliseconds::zero()) may_wait = false;
   if (store_->answers_at_once()) {
     if (auto answer = acquire_inline(contender, may_wait)) {
       return done(settle(contender, *std::move(answer))), nullptr;
@@ -493,6 +529,10 @@ void Core::start_lease(const ContenderPtr& contender, const port::TicketState& s
   contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
   contender->state = LeaseState::kHeld;
   if (feed_) see_granted(*contender, now);
+  if (contender->base) contender->base->upgrade = contender;
+  if (contender->base && (contender->base->released || contender->base->state == LeaseState::kLost)) {
+    return lose(contender, Error(Errc::kLost, "the shared lease under it has ended"));
+  }
   apply(contender, contender->pushes_missed_at_send == pushes_missed_
                        ? contender->renewal->on_tick(now)
                        : contender->renewal->on_push_missed(now));

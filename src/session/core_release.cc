@@ -36,6 +36,10 @@ void Core::end_locally(const ContenderPtr& contender) {
   }
   answer_renewals(*contender);
   contender->changed.notify_all();
+  // At the store it ends with the lease under it.
+  if (const auto upgrade = contender->upgrade.lock(); upgrade && !upgrade->released) {
+    end_locally(upgrade);
+  }
 }
 
 // An answer, when the store need not be asked. `loss`: how the lease ended before.

@@ -54,6 +54,7 @@ void Core::on_timer() {
     if (const auto sampler = weak.lock()) arm(sampler->on_tick(now));
   }
   if (deadlocks_ && !closed_) arm(deadlocks_->on_tick(now));
+  wake_sleepers(now);
   if (!schedule_.empty()) arm(std::max(schedule_.begin()->first, now + kTick));
 }
 
@@ -113,6 +114,9 @@ void Core::lose(const ContenderPtr& contender, const Error& why) {
   contender->changed.notify_all();
   answer_renewals(*contender);
   log(std::move(text));
+  if (const auto upgrade = contender->upgrade.lock(); upgrade && !upgrade->released) {
+    lose(upgrade, Error(why.code(), "the shared lease under it was lost: " + why.message()));
+  }
   notifier_.post([contender] {
     std::optional<std::stop_source> source;
     {

@@ -22,6 +22,7 @@
 #include "holdfast/mutex.h"
 #include "holdfast/options.h"
 #include "holdfast/result.h"
+#include "holdfast/shared_mutex.h"
 #include "holdfast/token.h"
 
 namespace holdfast::detail {
@@ -39,10 +40,20 @@ class Receiver {
 template <typename T>
 using ReceiverPtr = std::shared_ptr<Receiver<T>>;
 
-// A wait for a lock, or a lease; keeps the client's core.
+// A call of several requests that is under way.
+class HOLDFAST_EXPORT Flowing {
+ public:
+  virtual ~Flowing() = default;
+  // Ends it with kCancelled, or with what came before. Any time, from any thread.
+  virtual void cancel() = 0;
+};
+
+// What Async::cancel() can end: a wait for a lock, or a call of several requests. Keeps the client's
+// core.
 struct Handle {
   std::shared_ptr<session::Core> core{};
   std::shared_ptr<session::Contender> contender{};
+  std::shared_ptr<Flowing> flow{};
 };
 
 // Starts a call for the receiver. Gives the wait that Async::cancel() can end; an empty handle
@@ -61,6 +72,11 @@ struct HOLDFAST_EXPORT Async {
   static Start<std::optional<Lease>> try_acquire(const Mutex& mutex, AcquireOptions options);
   static Start<std::optional<Lease>> try_acquire(const Client& client, std::string name, Mode mode,
                                                  AcquireOptions options);
+  static Start<Lease> acquire(const SharedMutex& mutex, AcquireOptions options);
+  static Start<Lease> acquire_shared(const SharedMutex& mutex, AcquireOptions options);
+  static Start<Lease> upgrade(const SharedMutex& mutex, const Lease& reader,
+                              AcquireOptions options);
+  static Start<void> downgrade(const SharedMutex& mutex, const Lease& writer);
   // The wait ends with kCancelled, or with what came before. Any time, from any thread.
   static void cancel(const Handle& wait);
 
@@ -77,11 +93,6 @@ struct HOLDFAST_EXPORT Async {
                                 std::string reason);
   static Start<DoctorReport> doctor(const Client& client);
   static Start<void> close(const Client& client, std::chrono::milliseconds deadline);
-
- private:
-  friend struct Leases;
-  static Lease lease(std::shared_ptr<session::Contender> contender);
-  static Handle handle(const Lease& lease);
 };
 
 }  // namespace holdfast::detail

@@ -1,0 +1,78 @@
+// N permits that processes share; a request takes some of them, as one lease.
+//
+//   State              acquire(n)                          release of a lease of n
+//   n or more free     held, unless others wait (behind)   n more are free; those who wait are let in,
+//   fewer free         waits                               in order
+//
+// Guarantee: at most N permits are held in unexpired leases. A lease is renewed like a mutex's, and
+// belongs to its owner: nobody else can give its permits back, and those of a crashed holder come
+// back at the end of its lease. A large request is not overtaken by small ones, so it does not starve.
+// Not guaranteed: fencing. Tokens grow, but a resource cannot tell from one token which others may
+// still write. What must not be written twice needs a mutex.
+//
+// N: all users of a name must name the same. While it is in use another N is refused with
+// kInvalidArgument. resize() changes it: a larger N at once, a smaller one in queue order, when so
+// many permits have come back; from then on requests must name the new N. When nobody holds or waits,
+// the next request brings its N along.
+//
+// Thread-safety: as Mutex's; copies share N. Ownership, time: as Mutex's. Fairness: first come, first
+// served, unless AcquireOptions::barging.
+// Errors: as Mutex's. kInvalidArgument: no permit asked for, more than N, or another N is in use;
+// kUnsupported (Guarantees::permits).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "holdfast/export.h"
+#include "holdfast/lease.h"
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+
+namespace holdfast {
+
+namespace detail {
+struct Async;
+}
+
+// Of one instant of the store; it may have changed since.
+struct SemaphoreCount {
+  std::uint32_t capacity = 0;  // N.
+  std::uint32_t taken = 0;
+  std::uint32_t waiting = 0;  // Requests, not permits.
+  std::uint32_t available() const { return capacity > taken ? capacity - taken : 0; }
+};
+
+class HOLDFAST_EXPORT Semaphore {
+ public:
+  Semaphore(const Semaphore&) = default;
+  Semaphore& operator=(const Semaphore&) = default;
+  ~Semaphore() = default;
+
+  const std::string& name() const;
+  std::uint32_t capacity() const;  // As this handle has it.
+
+  // Waits for `permits` at once; the lease is for all of them.
+  Result<Lease> acquire(std::uint32_t permits = 1, AcquireOptions options = {});
+  // nullopt: not so many are free, or others wait.
+  Result<std::optional<Lease>> try_acquire(std::uint32_t permits = 1, AcquireOptions options = {});
+
+  // Changes N for everybody, and for this handle. True: it is in force. False: it will be as soon as
+  // enough permits have come back; requests that are larger than the new N are refused then.
+  // Errors: kLost: nobody uses the semaphore, so there is nothing to change.
+  Result<bool> resize(std::uint32_t capacity);
+
+  Result<SemaphoreCount> count() const;
+
+ private:
+  friend class Client;
+  friend struct detail::Async;
+  struct State;
+  explicit Semaphore(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,121 @@
+// A mutex that many readers or one writer hold, whichever processes they are in.
+//
+//   State     acquire            acquire_shared      upgrade                    downgrade
+//   free      held by a writer   held by a reader    -                          -
+//   readers   waits              held by one more    by the only one: writer;   -
+//                                (behind a writer     others: waits until it
+//                                that waits: waits)   is the only one
+//   a writer  waits              waits               -                          held by a reader
+//
+// Guarantee: as Mutex's for writers; a reader's lease excludes writers while it is held. Every reader
+// has a lease of its own: one that crashes frees its share at the end of its own lease. First come,
+// first served, in one queue, so that neither readers nor writers starve.
+// Not guaranteed: that a resource can tell two readers apart. It records the tokens of writers only;
+// a reader's token must be above the last one that it has recorded (docs/guide/fencing.md).
+//
+// Upgrade: a second, exclusive lease with a token of its own, linked to the reader's. It waits until
+// all other readers have left and passes the writers that wait (they wait for this reader, too).
+// Between reading and writing nobody else writes. It is held while both are; giving it back goes
+// back to reading, and so does downgrade(); giving the reader's lease back ends both. Of two
+// readers that upgrade the second is told kWouldDeadlock at once: each would wait for the other's
+// shared lease; it should release() its own and start again.
+// Downgrade: a writer becomes a reader in place, with its token, without a moment in between in
+// which another writer could come; readers that wait in front are let in by the same step.
+//
+// Thread-safety, ownership, time: as Mutex's. Fairness: first come, first served, unless
+// AcquireOptions::barging.
+// Errors: as Mutex's, and kWouldDeadlock (above), kUnsupported (Guarantees::shared, ::upgrade).
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "holdfast/detail/wait.h"
+#include "holdfast/export.h"
+#include "holdfast/lease.h"
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+
+namespace holdfast {
+
+namespace session {
+class Core;
+}
+namespace detail {
+struct Async;
+}
+
+class HOLDFAST_EXPORT SharedMutex {
+ public:
+  SharedMutex(const SharedMutex&) = default;
+  SharedMutex& operator=(const SharedMutex&) = default;
+  ~SharedMutex() = default;
+
+  const std::string& name() const;
+
+  // For writing.
+  Result<Lease> acquire(AcquireOptions options = {});
+  // Takes it if it is free; nullopt: it is not. Never waits for other holders.
+  Result<std::optional<Lease>> try_acquire(AcquireOptions options = {});
+
+  // For reading.
+  Result<Lease> acquire_shared(AcquireOptions options = {});
+  // nullopt: a writer holds it, or waits for it.
+  Result<std::optional<Lease>> try_acquire_shared(AcquireOptions options = {});
+
+  // A writer's lease beside `reader`, a shared lease of this lock. Without a ttl in the options it
+  // has that of the reader. Errors besides those of acquire(): kWouldDeadlock (another reader
+  // upgrades already), kLost (the reader's lease has ended), kInvalidArgument (`reader` is not a
+  // shared lease of this lock).
+  Result<Lease> upgrade(const Lease& reader, AcquireOptions options = {});
+  // nullopt: `reader` is not the only one. It is held as before.
+  Result<std::optional<Lease>> try_upgrade(const Lease& reader, AcquireOptions options = {});
+
+  // `writer` becomes a shared lease; an upgraded one is given back. Calling it again does nothing.
+  // Errors: kLost; kUnavailable (it is exclusive as before), kOutcomeUnknown (either: ask again).
+  Result<void> downgrade(Lease& writer);
+
+  // --- The standard's vocabulary: SharedLockable and SharedTimedLockable, for std::unique_lock and
+  // std::shared_lock. All that is said of Mutex::lock() and its kin holds; one thread holds the lock
+  // once, for reading or for writing.
+  void lock();
+  bool try_lock();
+  template <typename Rep, typename Period>
+  bool try_lock_for(const std::chrono::duration<Rep, Period>& wait) {
+    return lock_within(Access::kWrite, detail::bounded_wait(wait));
+  }
+  template <typename Clock, typename Duration>
+  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& until) {
+    return try_lock_for(until - Clock::now());
+  }
+  void unlock() noexcept;
+
+  void lock_shared();
+  bool try_lock_shared();
+  template <typename Rep, typename Period>
+  bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& wait) {
+    return lock_within(Access::kRead, detail::bounded_wait(wait));
+  }
+  template <typename Clock, typename Duration>
+  bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& until) {
+    return try_lock_shared_for(until - Clock::now());
+  }
+  void unlock_shared() noexcept;
+
+  // The lease that this thread holds through these; nullptr: none. Valid until it unlocks.
+  Lease* lease();
+
+ private:
+  friend class Client;
+  friend struct detail::Async;
+  struct State;
+  enum class Access { kRead, kWrite };
+  explicit SharedMutex(std::shared_ptr<State> state);
+  bool lock_within(Access access, std::chrono::milliseconds wait);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast

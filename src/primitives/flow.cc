@@ -1,0 +1,80 @@
+#include "src/primitives/flow.h"
+
+#include <algorithm>
+
+namespace holdfast::primitives {
+
+Scope::Scope(std::shared_ptr<Core> core, const AcquireOptions& options)
+    : core_(std::move(core)), stop_(options.cancel) {
+  // Longer than that is without end, and would overflow when it is added to an instant.
+  constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 36'500;
+  if (options.wait && *options.wait < kForever) {
+    until_ = base::BootClock::now() + std::max(*options.wait, std::chrono::milliseconds::zero());
+  }
+}
+
+Scope::~Scope() = default;
+
+void Scope::begin() {
+  if (!stop_.stop_possible()) return;
+  on_stop_.emplace(stop_, [this] {
+    // The flow may end inside of this.
+    const auto self = shared_from_this();
+    cancel();
+  });
+}
+
+void Scope::end() {
+  on_stop_.reset();
+  stop_ = {};
+}
+
+void Scope::cancel() {
+  Wait wait;
+  {
+    const base::LocalLock lock(mutex_);
+    if (std::exchange(cancelled_, true)) return;
+    wait = std::exchange(wait_, {});
+  }
+  end_wait(wait);
+}
+
+bool Scope::cancelled() const {
+  const base::LocalLock lock(mutex_);
+  return cancelled_;
+}
+
+AcquireOptions Scope::within(AcquireOptions options) const {
+  options.cancel = {};
+  options.wait.reset();
+  if (until_ != BootInstant::max()) {
+    const auto left = std::max(until_ - base::BootClock::now(), session::Nanos::zero());
+    options.wait = std::chrono::ceil<std::chrono::milliseconds>(left);
+  }
+  return options;
+}
+
+std::uint64_t Scope::next_step() {
+  const base::LocalLock lock(mutex_);
+  wait_ = {};
+  return ++step_;
+}
+
+void Scope::enter(std::uint64_t step, Wait wait) {
+  {
+    const base::LocalLock lock(mutex_);
+    if (step != step_) return;
+    if (!cancelled_) {
+      wait_ = std::move(wait);
+      return;
+    }
+  }
+  end_wait(wait);
+}
+
+void Scope::end_wait(const Wait& wait) {
+  if (wait.contender) core_->cancel(wait.contender);
+  if (wait.sleeper) core_->wake(wait.sleeper);
+}
+
+}  // namespace holdfast::primitives

@@ -1,0 +1,265 @@
+// Calls that take several requests, as coroutines on the core's asynchronous calls.
+//
+// A flow is written once and serves both forms: start_flow() makes a Start of it, and the blocking
+// call waits for that (detail::wait_for()). It runs on whichever thread brings the next answer, so it must neither block nor run
+// code of the user. One co_await per statement, and nothing but a plain expression beside it: gcc
+// 12 frees temporaries twice otherwise.
+//
+// Guarantee: a flow ends exactly once. Cancelled, it is told kCancelled by the wait under way, or by
+// the next one that it begins; what it does to clean up is not cancelled. Leases that it holds
+// in variables are given back when it ends without them.
+//
+// Thread-safety: one thread at a time runs a flow; Scope::cancel() may be called on any.
+// Ownership: the coroutine owns its scope; the scope keeps the core.
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "holdfast/detail/async.h"
+#include "src/base/local_mutex.h"
+#include "src/primitives/start.h"
+#include "src/session/core.h"
+
+namespace holdfast::primitives {
+
+using session::BootInstant;
+using session::Core;
+
+// What a callback brings, to be awaited. `start` is called once, with the callback.
+template <typename T, typename StartCall>
+class Asked {
+ public:
+  explicit Asked(StartCall start) : start_(std::move(start)) {}
+
+  bool await_ready() const { return false; }
+  bool await_suspend(std::coroutine_handle<> flow) {
+    flow_ = flow;
+    start_([this](Result<T> answer) {
+      answer_.emplace(std::move(answer));
+      if (met_.exchange(true)) flow_.resume();
+    });
+    // The answer may be here: then the flow goes on without having slept.
+    return !met_.exchange(true);
+  }
+  Result<T> await_resume() { return *std::move(answer_); }
+
+ private:
+  StartCall start_;
+  std::coroutine_handle<> flow_;
+  std::optional<Result<T>> answer_;
+  std::atomic<bool> met_{false};  // Set by whoever comes first: the sleeper or the answer.
+};
+
+template <typename T, typename StartCall>
+Asked<T, StartCall> asked(StartCall start) {
+  return Asked<T, StartCall>(std::move(start));
+}
+
+template <typename T>
+class [[nodiscard]] Flow {
+ public:
+  struct promise_type;
+  using Frame = std::coroutine_handle<promise_type>;
+
+  struct promise_type {
+    Core::Done<T> done;
+    std::optional<Result<T>> result;
+
+    Flow get_return_object() { return Flow(Frame::from_promise(*this)); }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    struct End {
+      bool await_ready() noexcept { return false; }
+      void await_suspend(Frame frame) noexcept {
+        auto done = std::move(frame.promise().done);
+        auto result = *std::move(frame.promise().result);
+        frame.destroy();  // What it held is given back before anybody is told.
+        done(std::move(result));
+      }
+      void await_resume() noexcept {}
+    };
+    End final_suspend() noexcept { return {}; }
+    void return_value(Result<T> value) { result.emplace(std::move(value)); }
+    void unhandled_exception() noexcept { std::terminate(); }  // Out of memory.
+  };
+
+  Flow(Flow&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+  Flow& operator=(Flow&&) = delete;
+  ~Flow() {
+    if (frame_) frame_.destroy();
+  }
+
+  // Runs it; `done` may be called before this returns.
+  void start(Core::Done<T> done) && {
+    const Frame frame = std::exchange(frame_, nullptr);
+    frame.promise().done = std::move(done);
+    frame.resume();
+  }
+
+  // A flow inside of a flow.
+  auto operator co_await() && {
+    return asked<T>([flow = std::move(*this)](Core::Done<T> done) mutable {
+      std::move(flow).start(std::move(done));
+    });
+  }
+
+ private:
+  explicit Flow(Frame frame) : frame_(frame) {}
+  Frame frame_;
+};
+
+// The frame of one call of the user: its deadline, its cancellation, and the steps of its flow.
+class Scope final : public detail::Flowing, public std::enable_shared_from_this<Scope> {
+ public:
+  // Of the options `wait` and `cancel` are the call's own.
+  Scope(std::shared_ptr<Core> core, const AcquireOptions& options);
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope() override;
+
+  void begin();  // Heeds `cancel` from here on.
+  void end();    // And not any more.
+  void cancel() override;
+  bool cancelled() const;
+
+  Core& core() const { return *core_; }
+  // When the call's time is over; BootInstant::max(): never.
+  BootInstant until() const { return until_; }
+  bool is_over() const { return base::BootClock::now() >= until_; }
+  Error cancelled_error() const { return {Errc::kCancelled, "the call was cancelled"}; }
+
+  // --- Steps. Those that wait end with kCancelled, and with kTimedOut when the time is over.
+
+  // The lease of a lock; the options' wait and cancel are replaced by the call's own.
+  auto acquire(std::string name, Mode mode, AcquireOptions options) {
+    return asked<Lease>([this, name, mode, options](Core::Done<Lease> done) {
+      const std::uint64_t step = next_step();
+      if (cancelled()) return done(cancelled_error());
+      enter(step, {core_->acquire(name, mode, within(options), /*may_wait=*/true,
+                                  [name, done](Result<Core::ContenderPtr> got) {
+                                    done(detail::as_lease(std::move(got), name));
+                                  }),
+                   nullptr});
+    });
+  }
+
+  // Not later than `at` and the call's end.
+  auto sleep(BootInstant at) {
+    return asked<void>([this, at](Core::Done<void> done) {
+      const std::uint64_t step = next_step();
+      if (cancelled()) return done(cancelled_error());
+      enter(step, {nullptr, core_->sleep(std::min(at, until_), [this, done](Result<void> slept) {
+                     if (slept && cancelled()) slept = cancelled_error();
+                     done(std::move(slept));
+                   })});
+    });
+  }
+
+  // --- Steps that do not wait for others, and are not cancelled.
+
+  auto try_acquire(std::string name, Mode mode, AcquireOptions options) {
+    return asked<std::optional<Lease>>(
+        [this, name, mode, options](Core::Done<std::optional<Lease>> done) {
+          core_->acquire(name, mode, within(options), /*may_wait=*/false,
+                         [done](Result<Core::ContenderPtr> got) {
+                           done(detail::as_tried(std::move(got)));
+                         });
+        });
+  }
+
+  auto release(const Lease& lease) {
+    return asked<void>([this, held = detail::LeaseAccess::of(lease)](Core::Done<void> done) {
+      core_->release(held, std::move(done));
+    });
+  }
+
+  auto renew(const Lease& lease) {
+    return asked<void>([this, held = detail::LeaseAccess::of(lease)](Core::Done<void> done) {
+      core_->renew(held, std::move(done));
+    });
+  }
+
+  auto set_value(const Lease& lease, std::string value) {
+    return asked<void>([this, held = detail::LeaseAccess::of(lease),
+                        value = std::move(value)](Core::Done<void> done) {
+      core_->set_value(held, value, std::move(done));
+    });
+  }
+
+  auto get_value(std::string name) {
+    return asked<std::string>([this, name = std::move(name)](Core::Done<std::string> done) {
+      core_->get_value(name, std::move(done));
+    });
+  }
+
+  auto resize(std::string name, std::uint32_t capacity) {
+    return asked<bool>([this, name = std::move(name), capacity](Core::Done<bool> done) {
+      core_->resize(name, capacity, std::move(done));
+    });
+  }
+
+  // Lets go of a lease that the store keeps for so long from now on.
+  auto keep(const Lease& lease, std::chrono::milliseconds time) {
+    return asked<void>([this, held = detail::LeaseAccess::of(lease), time](Core::Done<void> done) {
+      core_->keep(held, time, std::move(done));
+    });
+  }
+
+  auto inspect(std::string name) {
+    return asked<std::optional<LockInfo>>(
+        [this, name = std::move(name)](Core::Done<std::optional<LockInfo>> done) {
+          core_->inspect(name, std::move(done));
+        });
+  }
+
+ private:
+  struct Wait {
+    Core::ContenderPtr contender;
+    Core::SleeperPtr sleeper;
+  };
+  AcquireOptions within(AcquireOptions options) const;
+  std::uint64_t next_step();
+  // The wait that belongs to that step, unless the flow is past it already.
+  void enter(std::uint64_t step, Wait wait);
+  void end_wait(const Wait& wait);
+
+  const std::shared_ptr<Core> core_;
+  BootInstant until_ = BootInstant::max();
+  std::stop_token stop_;
+  mutable base::LocalMutex mutex_;
+  bool cancelled_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  std::uint64_t step_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  Wait wait_ HOLDFAST_GUARDED_BY(mutex_);
+  std::optional<std::stop_callback<std::function<void()>>> on_stop_;
+};
+using ScopePtr = std::shared_ptr<Scope>;
+
+// How it is started: `make` is given the scope, and gives the flow.
+template <typename T, typename Make>
+detail::Start<T> start_flow(std::shared_ptr<Core> core, AcquireOptions options, Make make) {
+  return [core = std::move(core), options = std::move(options),
+          make = std::move(make)](detail::ReceiverPtr<T> to) mutable -> detail::Handle {
+    if (core->forked()) {
+      detail::deliver<T>(std::move(to), core->forked_error());
+      return {};
+    }
+    auto scope = std::make_shared<Scope>(core, options);
+    Flow<T> flow = make(scope);
+    scope->begin();
+    std::move(flow).start([to = std::move(to), scope](Result<T> result) mutable {
+      scope->end();
+      detail::deliver(std::move(to), std::move(result));
+    });
+    return {core, nullptr, std::move(scope)};
+  };
+}
+
+}  // namespace holdfast::primitives

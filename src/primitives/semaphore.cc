@@ -1,0 +1,92 @@
+#include "holdfast/semaphore.h"
+
+#include <utility>
+
+#include "src/primitives/flow.h"
+#include "src/primitives/semaphore_state.h"
+
+namespace holdfast {
+namespace {
+
+using primitives::Flow;
+using primitives::ScopePtr;
+using session::Core;
+
+SemaphoreCount to_count(const std::optional<LockInfo>& info, std::uint32_t capacity) {
+  SemaphoreCount count{.capacity = capacity};
+  if (!info) return count;
+  if (info->permits && !info->holders.empty()) count.capacity = info->capacity;
+  for (const HolderInfo& holder : info->holders) count.taken += holder.mode.count();
+  count.waiting = static_cast<std::uint32_t>(info->waiters.size());
+  return count;
+}
+
+template <typename State>
+Flow<bool> resize(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t capacity) {
+  const Result<bool> done = co_await scope->resize(state->name, capacity);
+  if (done) state->capacity = capacity;
+  co_return done;
+}
+
+template <typename State>
+Flow<SemaphoreCount> look(ScopePtr scope, std::shared_ptr<State> state) {
+  const Result<std::optional<LockInfo>> info = co_await scope->inspect(state->name);
+  if (!info) co_return info.error();
+  co_return to_count(*info, state->capacity);
+}
+
+}  // namespace
+
+Semaphore::Semaphore(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+const std::string& Semaphore::name() const { return state_->name; }
+
+std::uint32_t Semaphore::capacity() const { return state_->capacity; }
+
+Result<Lease> Semaphore::acquire(std::uint32_t permits, AcquireOptions options) {
+  return detail::as_lease(state_->core->acquire(state_->name, state_->mode(permits),
+                                                std::move(options), /*may_wait=*/true),
+                          state_->name);
+}
+
+Result<std::optional<Lease>> Semaphore::try_acquire(std::uint32_t permits, AcquireOptions options) {
+  return detail::as_tried(state_->core->acquire(state_->name, state_->mode(permits),
+                                                std::move(options), /*may_wait=*/false));
+}
+
+Result<bool> Semaphore::resize(std::uint32_t capacity) {
+  return detail::wait_for(detail::Async::resize(*this, capacity));
+}
+
+Result<SemaphoreCount> Semaphore::count() const {
+  return detail::wait_for(detail::Async::count(*this));
+}
+
+namespace detail {
+
+Start<Lease> Async::acquire(const Semaphore& semaphore, std::uint32_t permits,
+                            AcquireOptions options) {
+  return start_lease(semaphore.state_->core, semaphore.state_->name,
+                     [name = semaphore.state_->name, mode = semaphore.state_->mode(permits),
+                      options = std::move(options)](
+                         Core& core, Core::Done<Core::ContenderPtr> done) mutable {
+                       return core.acquire(std::move(name), mode, std::move(options),
+                                           /*may_wait=*/true, std::move(done));
+                     });
+}
+
+Start<bool> Async::resize(const Semaphore& semaphore, std::uint32_t capacity) {
+  return primitives::start_flow<bool>(semaphore.state_->core, {},
+                                      [state = semaphore.state_, capacity](ScopePtr scope) {
+                                        return resize(std::move(scope), state, capacity);
+                                      });
+}
+
+Start<SemaphoreCount> Async::count(const Semaphore& semaphore) {
+  return primitives::start_flow<SemaphoreCount>(
+      semaphore.state_->core, {},
+      [state = semaphore.state_](ScopePtr scope) { return look(std::move(scope), state); });
+}
+
+}  // namespace detail
+}  // namespace holdfast

@@ -1,0 +1,107 @@
+// How asynchronous calls are started: what makes a Start (holdfast/detail/async.h) of a call of the
+// core, or of a flow.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "holdfast/detail/async.h"
+#include "src/base/exit_gate.h"
+#include "src/primitives/lease_access.h"
+#include "src/session/core.h"
+#include "src/session/names.h"
+
+namespace holdfast::detail {
+
+// To the program, unless that has begun to end: then what the receiver refers to may be gone, so it
+// is not even let go of.
+template <typename T>
+void deliver(ReceiverPtr<T> to, Result<T> result) {
+  const base::ExitPassage passage;
+  if (!passage) {
+    static_cast<void>(new ReceiverPtr<T>(std::move(to)));
+    return;
+  }
+  Receiver<T>& receiver = *to;
+  receiver.complete(std::move(to), std::move(result));
+}
+
+// The receiver is let go of with the answer, whatever copies of the function are left.
+template <typename T>
+session::Core::Done<T> to_receiver(ReceiverPtr<T> to) {
+  return
+      [to = std::move(to)](Result<T> result) mutable { deliver(std::move(to), std::move(result)); };
+}
+
+// Of a call that Async::cancel() cannot end: it is given what tells the receiver.
+template <typename T, typename Call>
+Start<T> start(Call call) {
+  return [call = std::move(call)](ReceiverPtr<T> to) mutable -> Handle {
+    call(to_receiver(std::move(to)));
+    return {};
+  };
+}
+
+// --- Blocking calls that are asynchronous ones, waited for.
+
+template <typename T>
+class Waiter final : public Receiver<T> {
+ public:
+  std::future<Result<T>> answer() { return answer_.get_future(); }
+  void complete(ReceiverPtr<T>, Result<T> result) override { answer_.set_value(std::move(result)); }
+
+ private:
+  std::promise<Result<T>> answer_;
+};
+
+template <typename T>
+Result<T> wait_for(Start<T> start) {
+  auto waiter = std::make_shared<Waiter<T>>();
+  auto answer = waiter->answer();
+  start(waiter);
+  return answer.get();
+}
+
+// --- Grants of the core as leases.
+
+inline Result<Lease> as_lease(Result<session::Core::ContenderPtr> got, const std::string& name) {
+  if (!got) return std::move(got).error();
+  if (*got != nullptr) return LeaseAccess::make(*std::move(got));
+  return Error(Errc::kTimedOut, "lock '" + session::printable(name) + "' is held elsewhere");
+}
+
+inline Result<std::optional<Lease>> as_tried(Result<session::Core::ContenderPtr> got) {
+  if (!got) return std::move(got).error();
+  if (*got == nullptr) return std::optional<Lease>();
+  return std::optional<Lease>(LeaseAccess::make(*std::move(got)));
+}
+
+// Of a wait for a lock: `ask` is given what takes the core's answer, and gives the wait.
+template <typename Ask>
+Start<Lease> start_lease(std::shared_ptr<session::Core> core, std::string name, Ask ask) {
+  return [core = std::move(core), name = std::move(name),
+          ask = std::move(ask)](ReceiverPtr<Lease> to) mutable -> Handle {
+    auto wait = ask(*core, [to = std::move(to), name = std::move(name)](
+                               Result<session::Core::ContenderPtr> got) mutable {
+      deliver(std::move(to), as_lease(std::move(got), name));
+    });
+    return {core, std::move(wait)};
+  };
+}
+
+template <typename Ask>
+Start<std::optional<Lease>> start_try(std::shared_ptr<session::Core> core, Ask ask) {
+  return [core = std::move(core),
+          ask = std::move(ask)](ReceiverPtr<std::optional<Lease>> to) mutable -> Handle {
+    auto wait =
+        ask(*core, [to = std::move(to)](Result<session::Core::ContenderPtr> got) mutable {
+          deliver(std::move(to), as_tried(std::move(got)));
+        });
+    return {core, std::move(wait)};
+  };
+}
+
+}  // namespace holdfast::detail

@@ -1,0 +1,155 @@
+// What is done with a lease besides renewing and releasing it; the values beside locks; and waiting
+// for something that no ticket stands for.
+#include <utility>
+
+#include "src/base/random.h"
+#include "src/session/core.h"
+#include "src/session/core_call.h"
+#include "src/session/names.h"
+
+namespace holdfast::session {
+namespace {
+
+Result<void> without_answer(const Result<bool>& done) {
+  return done ? Result<void>() : Result<void>(done.error());
+}
+
+}  // namespace
+
+struct Core::Sleeper {
+  std::multimap<BootInstant, SleeperPtr>::iterator slot;
+  Done<void> done;  // Empty: it has been called, or is about to be.
+};
+
+// --- Downgrade.
+
+Result<void> Core::downgrade(const ContenderPtr& contender) {
+  return await<void>([&](Done<void> done) { downgrade(contender, std::move(done)); });
+}
+
+void Core::downgrade(const ContenderPtr& contender, Done<void> done) {
+  if (contender->base) return release(contender, std::move(done));
+  if (contender->mode.kind() == holdfast::Mode::Kind::kPermits) {
+    return done(Error(Errc::kInvalidArgument, "lock '" + printable(contender->name) +
+                                                  "': permits cannot be downgraded"));
+  }
+  ask<port::TicketState>(
+      [&](BootInstant deadline, port::Done<port::TicketState> answered) {
+        port::TicketRequest request = end_of(*contender);
+        request.deadline = deadline;
+        store_->downgrade(std::move(request), std::move(answered));
+      },
+      [this, contender, done = std::move(done)](const Result<port::TicketState>& reply) {
+        done(on_downgraded(contender, reply));
+      });
+}
+
+Result<void> Core::on_downgraded(const ContenderPtr& contender,
+                                 const Result<port::TicketState>& reply) {
+  const auto at = [&] { return "lock '" + printable(contender->name) + "'" + at_store() + ": "; };
+  if (!reply) {
+    return Error(reply.error().code(), at() + "the downgrade failed: " + reply.error().message());
+  }
+  if (reply->status != port::TicketStatus::kHeld) {
+    doubt(contender);  // The renewal finds out why.
+    return Error(Errc::kLost, at() + "the lease had ended before it was downgraded");
+  }
+  contender->downgraded = true;
+  return {};
+}
+
+// --- Keeping.
+
+void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time, Done<void> done) {
+  if (forked()) return done(forked_error());
+  {
+    const base::LocalLock lock(mutex_);
+    contender->ttl = time;
+  }
+  renew(contender, [this, contender, done = std::move(done)](const Result<void>& renewed) {
+    if (renewed) {
+      const Turn turn(*this);
+      if (!contender->released) end_locally(contender);
+    }
+    done(renewed);
+  });
+}
+
+// --- Values and capacity.
+
+void Core::set_value(const ContenderPtr& holder, std::string value, Done<void> done) {
+  ask<bool>(
+      [&](BootInstant deadline, port::Done<bool> answered) {
+        port::TicketRequest request = end_of(*holder);
+        request.deadline = deadline;
+        store_->set_value(std::move(request), std::move(value), std::move(answered));
+      },
+      [done = std::move(done)](const Result<bool>& set) { done(without_answer(set)); });
+}
+
+void Core::get_value(std::string name, Done<std::string> done) {
+  if (auto good = check_name(name); !good) return done(good.error());
+  ask<std::string>(
+      [&](BootInstant deadline, port::Done<std::string> answered) {
+        store_->get_value(stored(name), deadline, std::move(answered));
+      },
+      std::move(done));
+}
+
+void Core::resize(std::string name, std::uint32_t capacity, Done<bool> done) {
+  if (auto good = check_name(name); !good) return done(good.error());
+  if (capacity == 0) {
+    return done(Error(Errc::kInvalidArgument, "lock '" + printable(name) +
+                                                  "': a semaphore has at least one permit"));
+  }
+  ask<bool>(
+      [&](BootInstant deadline, port::Done<bool> answered) {
+        const base::Random128 random = base::random_128();
+        store_->resize({stored(name), {random.high, random.low}, deadline, ++last_issue_}, capacity,
+                       std::move(answered));
+      },
+      std::move(done));
+}
+
+// --- Sleepers.
+
+Core::SleeperPtr Core::sleep(BootInstant at, Done<void> done) {
+  if (auto alive = check_alive(); !alive) return done(alive), nullptr;
+  auto sleeper = std::make_shared<Sleeper>();
+  const Turn turn(*this);
+  if (closed_) {
+    answers_.emplace_back([done = std::move(done), error = closed_error()] { done(error); });
+    return nullptr;
+  }
+  ++calls_under_way_;
+  sleeper->done = std::move(done);
+  sleeper->slot = sleepers_.emplace(at, sleeper);
+  arm(at);
+  return sleeper;
+}
+
+void Core::wake(const SleeperPtr& sleeper) {
+  if (forked()) return;
+  const Turn turn(*this);
+  rouse(sleeper, {});
+}
+
+void Core::wake_sleepers(BootInstant now) {
+  while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
+    rouse(sleepers_.begin()->second, {});
+  }
+  if (!sleepers_.empty()) arm(sleepers_.begin()->first);
+}
+
+// Once; the core lives until it has been told.
+void Core::rouse(const SleeperPtr& sleeper, Result<void> why) {
+  if (!sleeper->done) return;
+  answers_.emplace_back(
+      [self = shared_from_this(), done = std::exchange(sleeper->done, nullptr), why] {
+        done(why);
+        self->end_call();
+      });
+  sleepers_.erase(sleeper->slot);
+}
+
+}  // namespace holdfast::session
