@@ -25,6 +25,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,15 +33,22 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/election.h"
 #include "holdfast/export.h"
 #include "holdfast/guarantees.h"
+#include "holdfast/job_lock.h"
+#include "holdfast/latch.h"
 #include "holdfast/lease.h"
 #include "holdfast/lock_info.h"
 #include "holdfast/mode.h"
 #include "holdfast/mutex.h"
+#include "holdfast/once.h"
 #include "holdfast/options.h"
+#include "holdfast/recursive_mutex.h"
 #include "holdfast/result.h"
+#include "holdfast/semaphore.h"
 #include "holdfast/shared_mutex.h"
+#include "holdfast/striped_mutex.h"
 
 namespace holdfast {
 
@@ -69,6 +77,19 @@ class HOLDFAST_EXPORT Client {
 
   // Readers and writers.
   SharedMutex shared_mutex(std::string name, AcquireOptions defaults = AcquireOptions()) const;
+
+  // `capacity` permits, which all users of the name must agree on.
+  Semaphore semaphore(std::string name, std::uint32_t capacity) const;
+  // Re-entered by its Owner, at most `max_depth` deep.
+  RecursiveMutex recursive_mutex(std::string name, std::uint32_t max_depth = 1000) const;
+  // `stripes` mutexes under one name: at most 4096.
+  StripedMutex striped_mutex(std::string name, std::uint32_t stripes) const;
+  // Opens when `count` has been counted down.
+  Latch latch(std::string name, std::uint64_t count) const;
+  Election election(std::string name) const;
+  // The outcome of the first caller is kept for `retention`: 24 h at most.
+  Once once(std::string key, std::chrono::milliseconds retention = std::chrono::hours(24)) const;
+  JobLock job_lock(std::string name, JobTimes times = JobTimes()) const;
 
   // The general form: any mode. Errors as Mutex's; kUnsupported for a mode the store lacks.
   Result<Lease> acquire(std::string name, Mode mode, AcquireOptions options = {}) const;

@@ -1,24 +1,23 @@
 // N permits that processes share; a request takes some of them, as one lease.
 //
 //   State              acquire(n)                          release of a lease of n
-//   n or more free     held, unless others wait (behind)   n more are free; those who wait are let in,
-//   fewer free         waits                               in order
+//   n or more free     held, unless others wait (behind)   n more are free; those who wait are let
+//   in, fewer free         waits                               in order
 //
 // Guarantee: at most N permits are held in unexpired leases. A lease is renewed like a mutex's, and
 // belongs to its owner: nobody else can give its permits back, and those of a crashed holder come
-// back at the end of its lease. A large request is not overtaken by small ones, so it does not starve.
-// Not guaranteed: fencing. Tokens grow, but a resource cannot tell from one token which others may
-// still write. What must not be written twice needs a mutex.
+// back at the end of its lease. A large request is not overtaken by small ones, so it does not
+// starve. Not guaranteed: fencing. Tokens grow, but a resource cannot tell from one token which
+// others may still write. What must not be written twice needs a mutex.
 //
 // N: all users of a name must name the same. While it is in use another N is refused with
 // kInvalidArgument. resize() changes it: a larger N at once, a smaller one in queue order, when so
-// many permits have come back; from then on requests must name the new N. When nobody holds or waits,
-// the next request brings its N along.
+// many permits have come back; from then on requests must name the new N. When nobody holds or
+// waits, the next request brings its N along.
 //
-// Thread-safety: as Mutex's; copies share N. Ownership, time: as Mutex's. Fairness: first come, first
-// served, unless AcquireOptions::barging.
-// Errors: as Mutex's. kInvalidArgument: no permit asked for, more than N, or another N is in use;
-// kUnsupported (Guarantees::permits).
+// Thread-safety: as Mutex's; copies share N. Ownership, time: as Mutex's. Fairness: first come,
+// first served, unless AcquireOptions::barging. Errors: as Mutex's. kInvalidArgument: no permit
+// asked for, more than N, or another N is in use; kUnsupported (Guarantees::permits).
 #pragma once
 
 #include <cstdint>
@@ -59,8 +58,8 @@ class HOLDFAST_EXPORT Semaphore {
   // nullopt: not so many are free, or others wait.
   Result<std::optional<Lease>> try_acquire(std::uint32_t permits = 1, AcquireOptions options = {});
 
-  // Changes N for everybody, and for this handle. True: it is in force. False: it will be as soon as
-  // enough permits have come back; requests that are larger than the new N are refused then.
+  // Changes N for everybody, and for this handle. True: it is in force. False: it will be as soon
+  // as enough permits have come back; requests that are larger than the new N are refused then.
   // Errors: kLost: nobody uses the semaphore, so there is nothing to change.
   Result<bool> resize(std::uint32_t capacity);
 

@@ -7,16 +7,16 @@
 //                                that waits: waits)   is the only one
 //   a writer  waits              waits               -                          held by a reader
 //
-// Guarantee: as Mutex's for writers; a reader's lease excludes writers while it is held. Every reader
-// has a lease of its own: one that crashes frees its share at the end of its own lease. First come,
-// first served, in one queue, so that neither readers nor writers starve.
-// Not guaranteed: that a resource can tell two readers apart. It records the tokens of writers only;
-// a reader's token must be above the last one that it has recorded (docs/guide/fencing.md).
+// Guarantee: as Mutex's for writers; a reader's lease excludes writers while it is held. Every
+// reader has a lease of its own: one that crashes frees its share at the end of its own lease.
+// First come, first served, in one queue, so that neither readers nor writers starve. Not
+// guaranteed: that a resource can tell two readers apart. It records the tokens of writers only; a
+// reader's token must be above the last one that it has recorded (docs/guide/fencing.md).
 //
-// Upgrade: a second, exclusive lease with a token of its own, linked to the reader's. It waits until
-// all other readers have left and passes the writers that wait (they wait for this reader, too).
-// Between reading and writing nobody else writes. It is held while both are; giving it back goes
-// back to reading, and so does downgrade(); giving the reader's lease back ends both. Of two
+// Upgrade: a second, exclusive lease with a token of its own, linked to the reader's. It waits
+// until all other readers have left and passes the writers that wait (they wait for this reader,
+// too). Between reading and writing nobody else writes. It is held while both are; giving it back
+// goes back to reading, and so does downgrade(); giving the reader's lease back ends both. Of two
 // readers that upgrade the second is told kWouldDeadlock at once: each would wait for the other's
 // shared lease; it should release() its own and start again.
 // Downgrade: a writer becomes a reader in place, with its token, without a moment in between in
@@ -78,8 +78,8 @@ class HOLDFAST_EXPORT SharedMutex {
   Result<void> downgrade(Lease& writer);
 
   // --- The standard's vocabulary: SharedLockable and SharedTimedLockable, for std::unique_lock and
-  // std::shared_lock. All that is said of Mutex::lock() and its kin holds; one thread holds the lock
-  // once, for reading or for writing.
+  // std::shared_lock. All that is said of Mutex::lock() and its kin holds; one thread holds the
+  // lock once, for reading or for writing.
   void lock();
   bool try_lock();
   template <typename Rep, typename Period>

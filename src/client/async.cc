@@ -8,8 +8,8 @@
 #include "src/base/exit_gate.h"
 #include "src/base/thread.h"
 #include "src/primitives/lease_id.h"
-#include "src/primitives/moved_lease.h"
 #include "src/primitives/lock_state.h"
+#include "src/primitives/moved_lease.h"
 #include "src/primitives/start.h"
 
 namespace holdfast::detail {
@@ -29,12 +29,11 @@ Start<Lease> start_acquire(std::shared_ptr<Core> core, std::string name, Mode mo
 
 Start<std::optional<Lease>> start_try_acquire(std::shared_ptr<Core> core, std::string name,
                                               Mode mode, AcquireOptions options) {
-  return start_try(std::move(core),
-                   [name = std::move(name), mode, options = std::move(options)](
-                       Core& at, Core::Done<Core::ContenderPtr> done) mutable {
-                     return at.acquire(std::move(name), mode, std::move(options),
-                                       /*may_wait=*/false, std::move(done));
-                   });
+  return start_try(std::move(core), [name = std::move(name), mode, options = std::move(options)](
+                                        Core& at, Core::Done<Core::ContenderPtr> done) mutable {
+    return at.acquire(std::move(name), mode, std::move(options),
+                      /*may_wait=*/false, std::move(done));
+  });
 }
 
 // Of a call that is about a lease: the contender is taken from it here.
@@ -70,7 +69,7 @@ Start<Client> Async::connect(std::string url, ClientOptions options) {
 
 Start<Lease> Async::acquire(const Mutex& mutex, AcquireOptions options) {
   return start_acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
-                         std::move(options));
+                       std::move(options));
 }
 
 Start<Lease> Async::acquire(const Client& client, std::string name, Mode mode,
@@ -80,7 +79,7 @@ Start<Lease> Async::acquire(const Client& client, std::string name, Mode mode,
 
 Start<std::optional<Lease>> Async::try_acquire(const Mutex& mutex, AcquireOptions options) {
   return start_try_acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
-                             std::move(options));
+                           std::move(options));
 }
 
 Start<std::optional<Lease>> Async::try_acquire(const Client& client, std::string name, Mode mode,
@@ -95,12 +94,12 @@ void Async::cancel(const Handle& wait) {
 
 Start<void> Async::release(const Lease& lease) {
   return start_on_lease(lease, [](Core& core, const Core::ContenderPtr& held,
-                                 const Core::Done<void>& done) { core.release(held, done); });
+                                  const Core::Done<void>& done) { core.release(held, done); });
 }
 
 Start<void> Async::renew(const Lease& lease) {
   return start_on_lease(lease, [](Core& core, const Core::ContenderPtr& held,
-                                 const Core::Done<void>& done) { core.renew(held, done); });
+                                  const Core::Done<void>& done) { core.renew(held, done); });
 }
 
 Start<Lease> Async::adopt(const Client& client, std::string lease_id, AcquireOptions options) {

@@ -83,8 +83,8 @@ SharedMutex Client::shared_mutex(std::string name, AcquireOptions defaults) cons
 
 Result<Lease> Client::acquire(std::string name, Mode mode, AcquireOptions options) const {
   const std::string asked = name;
-  return detail::as_lease(core_->acquire(std::move(name), mode, std::move(options), /*may_wait=*/true),
-                          asked);
+  return detail::as_lease(
+      core_->acquire(std::move(name), mode, std::move(options), /*may_wait=*/true), asked);
 }
 
 Result<std::optional<Lease>> Client::try_acquire(std::string name, Mode mode,

@@ -1,7 +1,5 @@
 #include "src/primitives/flow.h"
 
-#include <algorithm>
-
 namespace holdfast::primitives {
 
 Scope::Scope(std::shared_ptr<Core> core, const AcquireOptions& options)
@@ -51,6 +49,13 @@ AcquireOptions Scope::within(AcquireOptions options) const {
     const auto left = std::max(until_ - base::BootClock::now(), session::Nanos::zero());
     options.wait = std::chrono::ceil<std::chrono::milliseconds>(left);
   }
+  return options;
+}
+
+AcquireOptions Scope::briefly() const {
+  constexpr std::chrono::milliseconds kBrief(5'000);
+  AcquireOptions options;
+  options.ttl = std::max(kBrief, core_->guarantees().min_ttl);
   return options;
 }
 

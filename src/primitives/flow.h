@@ -1,19 +1,21 @@
 // Calls that take several requests, as coroutines on the core's asynchronous calls.
 //
 // A flow is written once and serves both forms: start_flow() makes a Start of it, and the blocking
-// call waits for that (detail::wait_for()). It runs on whichever thread brings the next answer, so it must neither block nor run
-// code of the user. One co_await per statement, and nothing but a plain expression beside it: gcc
-// 12 frees temporaries twice otherwise.
+// call waits for that (detail::wait_for()). It runs on whichever thread brings the next answer, so
+// it must neither block nor run code of the user. One co_await per statement, and nothing but a
+// plain expression beside it: gcc 12 frees temporaries twice otherwise.
 //
-// Guarantee: a flow ends exactly once. Cancelled, it is told kCancelled by the wait under way, or by
-// the next one that it begins; what it does to clean up is not cancelled. Leases that it holds
+// Guarantee: a flow ends exactly once. Cancelled, it is told kCancelled by the wait under way, or
+// by the next one that it begins; what it does to clean up is not cancelled. Leases that it holds
 // in variables are given back when it ends without them.
 //
 // Thread-safety: one thread at a time runs a flow; Scope::cancel() may be called on any.
 // Ownership: the coroutine owns its scope; the scope keeps the core.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <coroutine>
 #include <cstdint>
 #include <exception>
@@ -31,6 +33,7 @@
 
 namespace holdfast::primitives {
 
+using detail::ticket;
 using session::BootInstant;
 using session::Core;
 
@@ -135,6 +138,9 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   BootInstant until() const { return until_; }
   bool is_over() const { return base::BootClock::now() >= until_; }
   Error cancelled_error() const { return {Errc::kCancelled, "the call was cancelled"}; }
+  Error timed_out_error() const { return {Errc::kTimedOut, "the time of the call is over"}; }
+  // For a lock that is held while a value is changed.
+  AcquireOptions briefly() const;
 
   // --- Steps. Those that wait end with kCancelled, and with kTimedOut when the time is over.
 
@@ -151,47 +157,51 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
     });
   }
 
-  // Not later than `at` and the call's end.
-  auto sleep(BootInstant at) {
-    return asked<void>([this, at](Core::Done<void> done) {
+  // Not later than `at` and the call's end. `tell` is given the sleeper, for others to wake it.
+  auto sleep(BootInstant at, std::function<void(const Core::SleeperPtr&)> tell = nullptr) {
+    return asked<void>([this, at, tell = std::move(tell)](Core::Done<void> done) {
       const std::uint64_t step = next_step();
       if (cancelled()) return done(cancelled_error());
-      enter(step, {nullptr, core_->sleep(std::min(at, until_), [this, done](Result<void> slept) {
-                     if (slept && cancelled()) slept = cancelled_error();
-                     done(std::move(slept));
-                   })});
+      if (is_over()) return done(timed_out_error());
+      auto sleeper = core_->sleep(std::min(at, until_), [this, done](Result<void> slept) {
+        if (slept && cancelled()) slept = cancelled_error();
+        done(std::move(slept));
+      });
+      if (!sleeper) return;
+      if (tell) tell(sleeper);
+      enter(step, {nullptr, std::move(sleeper)});
     });
   }
 
-  // --- Steps that do not wait for others, and are not cancelled.
+  // --- Steps that do not wait for others, and are not cancelled. About a lease: by its ticket(),
+  // so that the lease may go meanwhile.
 
   auto try_acquire(std::string name, Mode mode, AcquireOptions options) {
     return asked<std::optional<Lease>>(
         [this, name, mode, options](Core::Done<std::optional<Lease>> done) {
-          core_->acquire(name, mode, within(options), /*may_wait=*/false,
-                         [done](Result<Core::ContenderPtr> got) {
-                           done(detail::as_tried(std::move(got)));
-                         });
+          core_->acquire(
+              name, mode, within(options), /*may_wait=*/false,
+              [done](Result<Core::ContenderPtr> got) { done(detail::as_tried(std::move(got))); });
         });
   }
 
-  auto release(const Lease& lease) {
-    return asked<void>([this, held = detail::LeaseAccess::of(lease)](Core::Done<void> done) {
+  auto release(Core::ContenderPtr held) {
+    return asked<void>([this, held = std::move(held)](Core::Done<void> done) {
       core_->release(held, std::move(done));
     });
   }
 
-  auto renew(const Lease& lease) {
-    return asked<void>([this, held = detail::LeaseAccess::of(lease)](Core::Done<void> done) {
+  auto renew(Core::ContenderPtr held) {
+    return asked<void>([this, held = std::move(held)](Core::Done<void> done) {
       core_->renew(held, std::move(done));
     });
   }
 
-  auto set_value(const Lease& lease, std::string value) {
-    return asked<void>([this, held = detail::LeaseAccess::of(lease),
-                        value = std::move(value)](Core::Done<void> done) {
-      core_->set_value(held, value, std::move(done));
-    });
+  auto set_value(Core::ContenderPtr held, std::string value) {
+    return asked<void>(
+        [this, held = std::move(held), value = std::move(value)](Core::Done<void> done) {
+          core_->set_value(held, value, std::move(done));
+        });
   }
 
   auto get_value(std::string name) {
@@ -207,8 +217,8 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   }
 
   // Lets go of a lease that the store keeps for so long from now on.
-  auto keep(const Lease& lease, std::chrono::milliseconds time) {
-    return asked<void>([this, held = detail::LeaseAccess::of(lease), time](Core::Done<void> done) {
+  auto keep(Core::ContenderPtr held, std::chrono::milliseconds time) {
+    return asked<void>([this, held = std::move(held), time](Core::Done<void> done) {
       core_->keep(held, time, std::move(done));
     });
   }
@@ -241,6 +251,20 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
 using ScopePtr = std::shared_ptr<Scope>;
+
+// How long to wait before a value is looked at again: longer each time.
+class Pauses {
+ public:
+  BootInstant next() {
+    const auto pause = pause_;
+    pause_ = std::min(2 * pause_, kLongest);
+    return base::BootClock::now() + pause;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLongest{500};
+  std::chrono::milliseconds pause_{5};
+};
 
 // How it is started: `make` is given the scope, and gives the flow.
 template <typename T, typename Make>

@@ -19,4 +19,8 @@ struct LeaseAccess {
   }
 };
 
+inline std::shared_ptr<session::Contender> ticket(const Lease& lease) {
+  return LeaseAccess::of(lease);
+}
+
 }  // namespace holdfast::detail

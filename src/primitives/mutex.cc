@@ -23,8 +23,9 @@ Result<std::optional<Lease>> Mutex::try_acquire(AcquireOptions options) {
 }
 
 bool Mutex::try_lock_within(std::chrono::milliseconds wait) {
-  return state_->threads.lock(state_->name, state_->defaults, wait, state_->core->forked(),
-                              [this](AcquireOptions options) { return acquire(std::move(options)); });
+  return state_->threads.lock(
+      state_->name, state_->defaults, wait, state_->core->forked(),
+      [this](AcquireOptions options) { return acquire(std::move(options)); });
 }
 
 void Mutex::lock() {

@@ -1,11 +1,22 @@
 #include "holdfast/semaphore.h"
 
+#include <atomic>
 #include <utility>
 
+#include "holdfast/client.h"
 #include "src/primitives/flow.h"
-#include "src/primitives/semaphore_state.h"
 
 namespace holdfast {
+
+struct Semaphore::State {
+  const std::shared_ptr<session::Core> core;
+  const std::string name;
+  std::atomic<std::uint32_t> capacity;
+
+  Mode mode(std::uint32_t permits) const { return Mode::permits(permits, capacity); }
+};
+
+namespace primitives::counting {
 namespace {
 
 using primitives::Flow;
@@ -36,6 +47,12 @@ Flow<SemaphoreCount> look(ScopePtr scope, std::shared_ptr<State> state) {
 }
 
 }  // namespace
+}  // namespace primitives::counting
+
+Semaphore Client::semaphore(std::string name, std::uint32_t capacity) const {
+  return Semaphore(
+      std::shared_ptr<Semaphore::State>(new Semaphore::State{core_, std::move(name), capacity}));
+}
 
 Semaphore::Semaphore(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -66,26 +83,28 @@ namespace detail {
 
 Start<Lease> Async::acquire(const Semaphore& semaphore, std::uint32_t permits,
                             AcquireOptions options) {
-  return start_lease(semaphore.state_->core, semaphore.state_->name,
-                     [name = semaphore.state_->name, mode = semaphore.state_->mode(permits),
-                      options = std::move(options)](
-                         Core& core, Core::Done<Core::ContenderPtr> done) mutable {
-                       return core.acquire(std::move(name), mode, std::move(options),
-                                           /*may_wait=*/true, std::move(done));
-                     });
+  return start_lease(
+      semaphore.state_->core, semaphore.state_->name,
+      [name = semaphore.state_->name, mode = semaphore.state_->mode(permits),
+       options = std::move(options)](
+          session::Core& core, session::Core::Done<session::Core::ContenderPtr> done) mutable {
+        return core.acquire(std::move(name), mode, std::move(options),
+                            /*may_wait=*/true, std::move(done));
+      });
 }
 
 Start<bool> Async::resize(const Semaphore& semaphore, std::uint32_t capacity) {
-  return primitives::start_flow<bool>(semaphore.state_->core, {},
-                                      [state = semaphore.state_, capacity](ScopePtr scope) {
-                                        return resize(std::move(scope), state, capacity);
-                                      });
+  return primitives::start_flow<bool>(
+      semaphore.state_->core, {}, [state = semaphore.state_, capacity](primitives::ScopePtr scope) {
+        return primitives::counting::resize(std::move(scope), state, capacity);
+      });
 }
 
 Start<SemaphoreCount> Async::count(const Semaphore& semaphore) {
   return primitives::start_flow<SemaphoreCount>(
-      semaphore.state_->core, {},
-      [state = semaphore.state_](ScopePtr scope) { return look(std::move(scope), state); });
+      semaphore.state_->core, {}, [state = semaphore.state_](primitives::ScopePtr scope) {
+        return primitives::counting::look(std::move(scope), state);
+      });
 }
 
 }  // namespace detail

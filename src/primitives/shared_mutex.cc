@@ -20,9 +20,9 @@ Result<void> check_lease(const primitives::LockState& state, const Lease& lease)
   const auto& contender = detail::LeaseAccess::of(lease);
   if (!contender) return primitives::moved_lease_error();
   if (contender->core == state.core && contender->name == state.name) return {};
-  return Error(Errc::kInvalidArgument, "this is not a lease of lock '" +
-                                           session::printable(state.name) + "' by this client, but of '" +
-                                           session::printable(contender->name) + "'");
+  return Error(Errc::kInvalidArgument,
+               "this is not a lease of lock '" + session::printable(state.name) +
+                   "' by this client, but of '" + session::printable(contender->name) + "'");
 }
 
 }  // namespace
@@ -125,8 +125,8 @@ Start<Lease> Async::upgrade(const SharedMutex& mutex, const Lease& reader, Acqui
   return start_lease(
       mutex.state_->core, mutex.state_->name,
       [base = LeaseAccess::of(reader), good = check_lease(*mutex.state_, reader),
-       options = std::move(options)](Core& core, Core::Done<Core::ContenderPtr> done) mutable
-          -> Core::ContenderPtr {
+       options = std::move(options)](
+          Core& core, Core::Done<Core::ContenderPtr> done) mutable -> Core::ContenderPtr {
         if (!good) return done(good.error()), nullptr;
         return core.upgrade(base, std::move(options), /*may_wait=*/true, std::move(done));
       });

@@ -96,10 +96,9 @@ template <typename Ask>
 Start<std::optional<Lease>> start_try(std::shared_ptr<session::Core> core, Ask ask) {
   return [core = std::move(core),
           ask = std::move(ask)](ReceiverPtr<std::optional<Lease>> to) mutable -> Handle {
-    auto wait =
-        ask(*core, [to = std::move(to)](Result<session::Core::ContenderPtr> got) mutable {
-          deliver(std::move(to), as_tried(std::move(got)));
-        });
+    auto wait = ask(*core, [to = std::move(to)](Result<session::Core::ContenderPtr> got) mutable {
+      deliver(std::move(to), as_tried(std::move(got)));
+    });
     return {core, std::move(wait)};
   };
 }

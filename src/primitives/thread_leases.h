@@ -21,8 +21,8 @@ class ThreadLeases {
  public:
   using Take = std::function<Result<Lease>(AcquireOptions)>;
 
-  // For this thread, with `take`. False: not within `wait`. Throws std::system_error where it cannot
-  // answer. `forked`: `take` tells what there is to tell.
+  // For this thread, with `take`. False: not within `wait`. Throws std::system_error where it
+  // cannot answer. `forked`: `take` tells what there is to tell.
   bool lock(const std::string& name, AcquireOptions defaults, std::chrono::milliseconds wait,
             bool forked, const Take& take);
   // What this thread holds, taken out.

@@ -44,14 +44,14 @@ class Contender {
         generation(process) {}
 
   const std::string name;
-  const std::string stored_name;  // With the namespace in front.
+  const std::string stored_name;   // With the namespace in front.
   const holdfast::Mode mode;       // As it was asked for.
   const std::uint64_t generation;  // Of the process that made it: a forked child differs.
 
   // The shared lease that this one upgrades, which ends together with it: whoever asks about this
   // one asks about both. Set before the request.
   std::shared_ptr<Contender> base;
-  std::shared_ptr<Core> core;      // While a handle needs it.
+  std::shared_ptr<Core> core;  // While a handle needs it.
 
   // What a lease answers without a lock.
   std::atomic<std::int64_t> deadline_ns{0};
@@ -87,6 +87,7 @@ class Contender {
   };
   std::vector<RenewWait> renew_waits;
   std::unique_ptr<ObservedSpan> span;    // Where there is an observer.
+  bool keeping = false;                  // It is being left to the store: close() lets it be.
   bool releasing = false;                // A release without a handle is under way.
   std::optional<Result<void>> released;  // The answer that release() repeats.
   base::LocalCondition changed;          // With the core's mutex.

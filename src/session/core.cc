@@ -226,7 +226,8 @@ void Core::end_all() {
   while (!sleepers_.empty()) rouse(sleepers_.begin()->second, closed_error());
   std::vector<ContenderPtr> held;
   for (const auto& [at, contender] : schedule_) {
-    if (contender->renewal && !contender->releasing) held.push_back(contender);
+    if (!contender->renewal || contender->releasing || contender->keeping) continue;
+    held.push_back(contender);
   }
   for (const auto& contender : held) {
     lose(contender, Error(Errc::kClosed, "the client was closed"));

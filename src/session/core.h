@@ -66,8 +66,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // For cancel(); nullptr: it has its answer.
   ContenderPtr acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
                        bool may_wait, Done<ContenderPtr> done);
-  // An exclusive lease beside the shared one, for as long as both last. Without a ttl in the options
-  // it has that of the shared one.
+  // An exclusive lease beside the shared one, for as long as both last. Without a ttl in the
+  // options it has that of the shared one.
   Result<ContenderPtr> upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait);
   ContenderPtr upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait,
                        Done<ContenderPtr> done);
@@ -99,12 +99,15 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // Changes N of a permits lock: true: it is in force; false: it will be when permits come back.
   void resize(std::string name, std::uint32_t capacity, Done<bool> done);
 
-  // Something to be done later: `done` is called at `at`, or when it is woken; with kClosed when the
-  // client is closed.
+  // Something to be done later: `done` is called at `at`, or when it is woken; with kClosed when
+  // the client is closed.
   struct Sleeper;
   using SleeperPtr = std::shared_ptr<Sleeper>;
   SleeperPtr sleep(BootInstant at, Done<void> done);
   void wake(const SleeperPtr& sleeper);
+
+  // On the notifier's thread: for what a program is told.
+  void notify(port::Task task) { notifier_.post(std::move(task)); }
 
   Result<std::optional<LockInfo>> inspect(std::string name);
   void inspect(std::string name, Done<std::optional<LockInfo>> done);
@@ -124,6 +127,12 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // On a thread of its own: close() waits.
   void close(std::chrono::nanoseconds limit, const Done<void>& done);
 
+  // Of a request with these options.
+  std::chrono::milliseconds ttl_of(const AcquireOptions& options) const {
+    return options.ttl > options.ttl.zero() ? options.ttl : options_.client.default_ttl;
+  }
+  // As people see who holds it (OwnerInfo::owner).
+  std::string owner_of(const Contender& contender) const;
   bool forked() const noexcept;
   Error forked_error() const;
   static std::stop_token lost_token(Contender& contender);
@@ -238,8 +247,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void answer_later(std::function<void()> answer);
 
   // core_ticket.cc
-  Result<void> on_downgraded(const ContenderPtr& contender,
-                             const Result<port::TicketState>& reply);
+  Result<void> on_downgraded(const ContenderPtr& contender, const Result<port::TicketState>& reply);
   void wake_sleepers(BootInstant now) HOLDFAST_REQUIRES(mutex_);
   void rouse(const SleeperPtr& sleeper, Result<void> why) HOLDFAST_REQUIRES(mutex_);
 

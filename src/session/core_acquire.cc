@@ -530,7 +530,8 @@ void Core::start_lease(const ContenderPtr& contender, const port::TicketState& s
   contender->state = LeaseState::kHeld;
   if (feed_) see_granted(*contender, now);
   if (contender->base) contender->base->upgrade = contender;
-  if (contender->base && (contender->base->released || contender->base->state == LeaseState::kLost)) {
+  if (contender->base &&
+      (contender->base->released || contender->base->state == LeaseState::kLost)) {
     return lose(contender, Error(Errc::kLost, "the shared lease under it has ended"));
   }
   apply(contender, contender->pushes_missed_at_send == pushes_missed_

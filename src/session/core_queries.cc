@@ -33,6 +33,10 @@ port::OwnerPtr Core::owner_info(const std::string& reason, const std::string& tr
   return info;
 }
 
+std::string Core::owner_of(const Contender& contender) const {
+  return contender.options.owner ? contender.options.owner->id() : owner_.owner;
+}
+
 Result<std::optional<LockInfo>> Core::inspect(std::string name) {
   return await<std::optional<LockInfo>>(
       [&](Done<std::optional<LockInfo>> done) { inspect(std::move(name), std::move(done)); });

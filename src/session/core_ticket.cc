@@ -30,8 +30,8 @@ Result<void> Core::downgrade(const ContenderPtr& contender) {
 void Core::downgrade(const ContenderPtr& contender, Done<void> done) {
   if (contender->base) return release(contender, std::move(done));
   if (contender->mode.kind() == holdfast::Mode::Kind::kPermits) {
-    return done(Error(Errc::kInvalidArgument, "lock '" + printable(contender->name) +
-                                                  "': permits cannot be downgraded"));
+    return done(Error(Errc::kInvalidArgument,
+                      "lock '" + printable(contender->name) + "': permits cannot be downgraded"));
   }
   ask<port::TicketState>(
       [&](BootInstant deadline, port::Done<port::TicketState> answered) {
@@ -61,15 +61,18 @@ Result<void> Core::on_downgraded(const ContenderPtr& contender,
 // --- Keeping.
 
 void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time, Done<void> done) {
-  if (forked()) return done(forked_error());
+  auto call = std::make_shared<Call>(*this);
+  if (!call->alive()) return done(call->alive());
   {
     const base::LocalLock lock(mutex_);
     contender->ttl = time;
+    contender->keeping = true;
   }
-  renew(contender, [this, contender, done = std::move(done)](const Result<void>& renewed) {
-    if (renewed) {
+  renew(contender, [this, call, contender, done = std::move(done)](const Result<void>& renewed) {
+    {
       const Turn turn(*this);
-      if (!contender->released) end_locally(contender);
+      contender->keeping = false;
+      if (renewed && !contender->released) end_locally(contender);
     }
     done(renewed);
   });
@@ -99,8 +102,8 @@ void Core::get_value(std::string name, Done<std::string> done) {
 void Core::resize(std::string name, std::uint32_t capacity, Done<bool> done) {
   if (auto good = check_name(name); !good) return done(good.error());
   if (capacity == 0) {
-    return done(Error(Errc::kInvalidArgument, "lock '" + printable(name) +
-                                                  "': a semaphore has at least one permit"));
+    return done(Error(Errc::kInvalidArgument,
+                      "lock '" + printable(name) + "': a semaphore has at least one permit"));
   }
   ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {

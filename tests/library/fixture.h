@@ -101,6 +101,9 @@ class LibraryTest : public ::testing::TestWithParam<std::string> {
   Client connect(ClientOptions options = {}) const {
     return connect_or_die(url(), std::move(options));
   }
+  // Two clients in the same place, connected when first named.
+  Client& one() { return one_ ? *one_ : one_.emplace(connect()); }
+  Client& two() { return two_ ? *two_ : two_.emplace(connect()); }
   static Lease take(Mutex mutex, AcquireOptions options = {}) {
     auto lease = mutex.acquire(std::move(options));
     if (!lease) {
@@ -112,11 +115,16 @@ class LibraryTest : public ::testing::TestWithParam<std::string> {
   static bool is_free(Mutex mutex) {
     auto tried = mutex.try_acquire();
     EXPECT_TRUE(tried) << tried.error().message();
-    return tried && tried->has_value();
+    if (!tried || !*tried) return false;
+    // Waited for: a later look of the same client must not find this one.
+    EXPECT_TRUE((*tried)->release());
+    return true;
   }
 
  private:
   std::unique_ptr<Place> place_;
+  std::optional<Client> one_;
+  std::optional<Client> two_;
 };
 
 #define HOLDFAST_ON_EVERY_STORE(Suite)                                                    \

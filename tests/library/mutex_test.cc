@@ -31,8 +31,8 @@ TEST_P(MutexTest, AnOwnerThatIsNamedIsWhatPeopleSee) {
   EXPECT_EQ((*seen)->holders.front().who.owner, me.id());
   EXPECT_EQ((*seen)->holders.front().who.pid, ::getpid());
   const Owner too_long(std::string(129, 'x'));
-  EXPECT_TRUE(fails_with(client.mutex("other").acquire({.owner = too_long}),
-                         Errc::kInvalidArgument));
+  EXPECT_TRUE(
+      fails_with(client.mutex("other").acquire({.owner = too_long}), Errc::kInvalidArgument));
 }
 
 TEST_P(MutexTest, TokensGrowFromHolderToHolder) {

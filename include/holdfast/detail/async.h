@@ -8,10 +8,12 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/client.h"
@@ -48,8 +50,8 @@ class HOLDFAST_EXPORT Flowing {
   virtual void cancel() = 0;
 };
 
-// What Async::cancel() can end: a wait for a lock, or a call of several requests. Keeps the client's
-// core.
+// What Async::cancel() can end: a wait for a lock, or a call of several requests. Keeps the
+// client's core.
 struct Handle {
   std::shared_ptr<session::Core> core{};
   std::shared_ptr<session::Contender> contender{};
@@ -77,6 +79,46 @@ struct HOLDFAST_EXPORT Async {
   static Start<Lease> upgrade(const SharedMutex& mutex, const Lease& reader,
                               AcquireOptions options);
   static Start<void> downgrade(const SharedMutex& mutex, const Lease& writer);
+
+  static Start<Lease> acquire(const Semaphore& semaphore, std::uint32_t permits,
+                              AcquireOptions options);
+  static Start<bool> resize(const Semaphore& semaphore, std::uint32_t capacity);
+  static Start<SemaphoreCount> count(const Semaphore& semaphore);
+
+  static Start<RecursiveLease> acquire(const RecursiveMutex& mutex, const Owner& owner,
+                                       AcquireOptions options);
+  static Start<std::optional<RecursiveLease>> try_acquire(const RecursiveMutex& mutex,
+                                                          const Owner& owner,
+                                                          AcquireOptions options);
+  static Start<void> release(RecursiveLease& lease);
+
+  static Start<Lease> acquire(const StripedMutex& mutex, std::string_view key,
+                              AcquireOptions options);
+  static Start<std::optional<Lease>> try_acquire(const StripedMutex& mutex, std::string_view key,
+                                                 AcquireOptions options);
+  static Start<Lease> acquire_any(const StripedMutex& mutex, std::string_view key,
+                                  AcquireOptions options);
+
+  static Start<std::uint64_t> count_down(const Latch& latch, std::uint64_t n);
+  static Start<void> wait(const Latch& latch, AcquireOptions options);
+  static Start<std::uint64_t> arrive_and_wait(const Latch& latch, std::uint64_t n,
+                                              AcquireOptions options);
+  static Start<std::uint64_t> count(const Latch& latch);
+  static Start<std::uint64_t> reset(const Latch& latch, std::uint64_t count);
+
+  static Start<Leadership> campaign(const Election& election, std::string value,
+                                    AcquireOptions options);
+  static Start<std::optional<Leadership>> try_campaign(const Election& election, std::string value,
+                                                       AcquireOptions options);
+  static Start<void> proclaim(Leadership& leadership, std::string value);
+  static Start<std::optional<LeaderInfo>> leader(const Election& election);
+
+  static Start<OnceTurn> begin(const Once& once, AcquireOptions options);
+  static Start<void> complete(OnceTurn& turn, std::string outcome);
+
+  static Start<std::optional<JobLease>> try_acquire(const JobLock& lock, AcquireOptions options);
+  static Start<void> release(JobLease& job);
+
   // The wait ends with kCancelled, or with what came before. Any time, from any thread.
   static void cancel(const Handle& wait);
 

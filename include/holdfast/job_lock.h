@@ -1,0 +1,84 @@
+// A lock for jobs that a clock starts on many machines: one of them runs, the others skip.
+//
+// Guarantee: as Mutex's. A job that ends early keeps the others out until `at_least_for` has passed
+// since it began, also when its machine dies: so a machine whose clock is late does not run it
+// again. A job loses its lock after `at_most_for` (Lease::lost()). Not guaranteed: that a run which
+// was skipped is made up for. That a job which lost its lock has stopped: it must look at lost(),
+// or be fenced.
+//
+// Thread-safety: as Mutex's; JobLease as Lease. Ownership: shares the client's core.
+// Errors: as Mutex's; kInvalidArgument: at_least_for is at most 24 h, and at most at_most_for.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "holdfast/export.h"
+#include "holdfast/lease.h"
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+
+namespace holdfast {
+
+namespace detail {
+struct Async;
+struct JobMaker;
+}  // namespace detail
+
+struct JobTimes {
+  std::chrono::milliseconds at_least_for{0};  // Zero: others may run as soon as it ends.
+  std::chrono::milliseconds at_most_for{0};   // Zero: no bound.
+};
+
+// The right to run. The destructor gives it back as release() does, without waiting.
+class HOLDFAST_EXPORT JobLease {
+ public:
+  JobLease(JobLease&&) noexcept = default;
+  JobLease& operator=(JobLease&& other) noexcept;
+  ~JobLease();
+
+  Token token() const { return lease_.token(); }
+  bool held() const { return lease_.held(); }
+  std::stop_token lost() const { return lease_.lost(); }
+  const Lease& lease() const { return lease_; }
+
+  // The job is done. The store keeps the lock for what is left of `at_least_for`. Errors: as
+  // Lease::release(); kUnavailable, kOutcomeUnknown: it may be free earlier, at the end of its
+  // lease.
+  Result<void> release();
+
+ private:
+  friend struct detail::Async;
+  friend struct detail::JobMaker;
+  JobLease(Lease lease, std::chrono::nanoseconds keep_until_boottime)
+      : lease_(std::move(lease)), keep_until_(keep_until_boottime) {}
+
+  Lease lease_;
+  std::chrono::nanoseconds keep_until_;
+};
+
+class HOLDFAST_EXPORT JobLock {
+ public:
+  JobLock(const JobLock&) = default;
+  JobLock& operator=(const JobLock&) = default;
+  ~JobLock() = default;
+
+  const std::string& name() const;
+
+  // nullopt: the job runs elsewhere, or ran a moment ago: skip it.
+  Result<std::optional<JobLease>> try_acquire(AcquireOptions options = {});
+
+ private:
+  friend class Client;
+  friend struct detail::Async;
+  struct State;
+  explicit JobLock(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,104 @@
+// Idempotence: of all callers with the same key the first one runs, the others get what came of it.
+//
+//   State              begin()
+//   nobody has run     first: it runs, and calls complete()
+//   the first runs     waits for the outcome
+//   completed          the outcome, until the retention time is over; then anew
+//   the first died,    the next caller is first
+//   or gave up
+//
+// Guarantee: at most one caller is first at a time (Lease), and none within the retention time of
+// an outcome that was stored. Callers that come while the first one runs get its outcome. Not
+// guaranteed: that the work is done once only: a caller that dies between its work and complete()
+// is followed by another one, which cannot know how far it got. Do the work and a mark of it in one
+// transaction where that matters, with the token as its fence. That an outcome outlives the loss of
+// the store's data.
+//
+// Thread-safety: as Mutex's; OnceTurn as Lease. Ownership: shares the client's core.
+// Time: the retention is at most 24 h, the longest lease. It counts from complete().
+// Errors: as Mutex's; kInvalidArgument: an outcome of more than 3072 bytes, a retention time that
+// is no lease, or a name in use for something else; kUnsupported (Guarantees::values).
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "holdfast/export.h"
+#include "holdfast/lease.h"
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+
+namespace holdfast {
+
+namespace detail {
+struct Async;
+struct OnceMaker;
+}  // namespace detail
+
+// What begin() gives: the outcome, or the turn to run. The destructor of a turn that was not
+// completed gives it up without waiting: the next caller is first then.
+class HOLDFAST_EXPORT OnceTurn {
+ public:
+  OnceTurn(OnceTurn&&) noexcept = default;
+  OnceTurn& operator=(OnceTurn&&) noexcept = default;
+  ~OnceTurn() = default;
+
+  bool first() const { return lease_.has_value(); }
+  // What the first caller stored; only where this is not the first.
+  const std::string& outcome() const { return outcome_; }
+  // Of the first caller: its token fences the work, lost() tells when another one may run.
+  Lease& lease() { return *lease_; }
+
+  // Stores the outcome for all others. Errors: kLost: another caller may have run meanwhile.
+  // kOutcomeUnknown: the outcome may or may not be stored; the turn is kept: complete() again.
+  Result<void> complete(std::string outcome);
+
+ private:
+  friend struct detail::Async;
+  friend struct detail::OnceMaker;
+  OnceTurn(Lease lease, std::chrono::milliseconds retention)
+      : lease_(std::move(lease)), retention_(retention) {}
+  explicit OnceTurn(std::string outcome) : outcome_(std::move(outcome)) {}
+
+  std::optional<Lease> lease_;
+  std::string outcome_;
+  std::chrono::milliseconds retention_{};
+};
+
+class HOLDFAST_EXPORT Once {
+ public:
+  Once(const Once&) = default;
+  Once& operator=(const Once&) = default;
+  ~Once() = default;
+
+  const std::string& key() const;
+
+  // Waits while the first caller runs.
+  Result<OnceTurn> begin(AcquireOptions options = {});
+
+  // The outcome: of `work(lease)`, a Result<std::string>, where this is the first caller. An error
+  // of `work` is stored for nobody: the next caller is first.
+  template <typename Work>
+  Result<std::string> run(Work&& work, AcquireOptions options = {}) {
+    Result<OnceTurn> turn = begin(std::move(options));
+    if (!turn) return std::move(turn).error();
+    if (!turn->first()) return turn->outcome();
+    Result<std::string> outcome = std::forward<Work>(work)(turn->lease());
+    if (!outcome) return outcome;
+    if (auto stored = turn->complete(*outcome); !stored) return std::move(stored).error();
+    return outcome;
+  }
+
+ private:
+  friend class Client;
+  friend struct detail::Async;
+  struct State;
+  explicit Once(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,92 @@
+// A mutex that its owner may acquire again while holding it.
+//
+//   State             acquire(owner)                     acquire(another owner)
+//   free              held, depth 1                      held, depth 1
+//   held by owner     held, one deeper, the same token   waits
+//   lost by owner     kLost, until all that it took      -
+//                     has been released
+//
+// Reentrancy belongs to an Owner that is passed along, never to a thread: it works across threads,
+// pools and coroutines, and two tasks on one thread stay apart.
+// Guarantee: as Mutex's between owners. Re-entry costs no request, is refused from the deadline on,
+// and has the same token. The lock is free when as much was released as was acquired. Not
+// guaranteed: that re-entry works over two handles: an owner re-enters by copies of one
+// RecursiveMutex, in one process.
+//
+// Thread-safety: as Mutex's; two calls of one owner at the same time are one acquisition and one
+// re-entry. Ownership: shares the client's core. Time, fairness: as Mutex's.
+// Errors: as Mutex's. kLost: the lease under it has ended. kQueueFull: it is as deep as was
+// allowed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "holdfast/export.h"
+#include "holdfast/options.h"
+#include "holdfast/owner.h"
+#include "holdfast/result.h"
+#include "holdfast/token.h"
+
+namespace holdfast {
+
+namespace detail {
+struct Async;
+struct RecursiveMaker;
+}  // namespace detail
+
+class RecursiveMutex;
+
+// One of the times that an owner holds the lock. The destructor releases without waiting.
+class HOLDFAST_EXPORT RecursiveLease {
+ public:
+  RecursiveLease(RecursiveLease&&) noexcept = default;
+  RecursiveLease& operator=(RecursiveLease&& other) noexcept;
+  ~RecursiveLease();
+
+  Token token() const;
+  bool held() const;
+  std::stop_token lost() const;
+  std::uint32_t depth() const;  // How often its owner holds the lock now.
+
+  // The last one gives the lock back, and answers as Lease::release(). Repeating does nothing.
+  Result<void> release();
+
+ private:
+  friend class RecursiveMutex;
+  friend struct detail::Async;
+  friend struct detail::RecursiveMaker;
+  struct Held;
+  explicit RecursiveLease(std::shared_ptr<Held> held);
+  std::shared_ptr<Held> held_;
+};
+
+class HOLDFAST_EXPORT RecursiveMutex {
+ public:
+  RecursiveMutex(const RecursiveMutex&) = default;
+  RecursiveMutex& operator=(const RecursiveMutex&) = default;
+  ~RecursiveMutex() = default;
+
+  const std::string& name() const;
+
+  // `owner` is also AcquireOptions::owner.
+  Result<RecursiveLease> acquire(const Owner& owner, AcquireOptions options = {});
+  // nullopt: another owner holds it.
+  Result<std::optional<RecursiveLease>> try_acquire(const Owner& owner,
+                                                    AcquireOptions options = {});
+
+ private:
+  friend class Client;
+  friend class RecursiveLease;
+  friend struct detail::Async;
+  friend struct detail::RecursiveMaker;
+  struct State;
+  explicit RecursiveMutex(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast

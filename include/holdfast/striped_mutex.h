@@ -1,0 +1,60 @@
+// One hot name spread over N mutexes, so that who works on different parts does not wait for one
+// another.
+//
+// Guarantee: as Mutex's, per stripe. A key belongs to the same stripe on every machine and in every
+// version. The stripes of `name` are the mutexes `name/0` to `name/N-1`.
+// Not guaranteed: that two keys have different stripes. Nested locking of two keys can deadlock:
+// use Client::acquire_all() with stripe_name() of both, or name an Owner. All users of a name must
+// agree on N: nothing checks it.
+//
+// Thread-safety, ownership, time, fairness, errors: as Mutex's. kInvalidArgument: no stripe, or
+// more than 4096.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "holdfast/export.h"
+#include "holdfast/lease.h"
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+
+namespace holdfast {
+
+namespace detail {
+struct Async;
+}
+
+class HOLDFAST_EXPORT StripedMutex {
+ public:
+  StripedMutex(const StripedMutex&) = default;
+  StripedMutex& operator=(const StripedMutex&) = default;
+  ~StripedMutex() = default;
+
+  const std::string& name() const;
+  std::uint32_t stripes() const;
+  // By FNV-1a (64 bit) of the key's bytes.
+  std::uint32_t stripe_of(std::string_view key) const;
+  std::string stripe_name(std::uint32_t stripe) const;
+
+  // The stripe of that key.
+  Result<Lease> acquire(std::string_view key, AcquireOptions options = {});
+  Result<std::optional<Lease>> try_acquire(std::string_view key, AcquireOptions options = {});
+
+  // Any stripe that is free, beginning with that of the key; waits for that one if none is. For
+  // work that may be done on any part, like taking one item of many. Lease::name() tells which.
+  Result<Lease> acquire_any(std::string_view key, AcquireOptions options = {});
+
+ private:
+  friend class Client;
+  friend struct detail::Async;
+  struct State;
+  explicit StripedMutex(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,345 @@
+#include "holdfast/election.h"
+
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "holdfast/client.h"
+#include "src/primitives/document.h"
+#include "src/primitives/flow.h"
+#include "src/primitives/moved_lease.h"
+
+namespace holdfast {
+
+struct Election::State {
+  const std::shared_ptr<session::Core> core;
+  const std::string name;
+};
+
+namespace primitives::electing {
+namespace {
+
+using primitives::Flow;
+using primitives::ScopePtr;
+using primitives::ticket;
+using session::Core;
+
+constexpr std::string_view kKind = "election";
+constexpr std::size_t kMostValue = 1024;
+constexpr std::size_t kMostChanges = 16;
+constexpr std::size_t kMostDocument = 4000;
+constexpr std::chrono::milliseconds kLookAgain(250);
+
+// What was proclaimed lately, the last one behind; `last`: its number.
+struct Record {
+  std::uint64_t last = 0;
+  std::deque<LeaderInfo> changes;
+};
+
+Result<Record> read_record(const std::string& text, const std::string& name) {
+  auto body = primitives::open_document(text, kKind, name);
+  if (!body) return std::move(body).error();
+  Record record;
+  if (!*body) return record;
+  primitives::Fields fields(**body);
+  const auto last = fields.number();
+  while (fields.good() && !fields.at_end()) {
+    const auto token = fields.token();
+    auto leader = fields.text();
+    auto value = fields.text();
+    if (!fields.good()) break;
+    record.changes.push_back({*token, *std::move(leader), *std::move(value)});
+  }
+  if (!fields.good() || record.changes.empty() || record.changes.size() > *last) {
+    return primitives::damaged_document(kKind, name);
+  }
+  record.last = *last;
+  return record;
+}
+
+std::string write_record(const Record& record) {
+  std::string body;
+  primitives::put(body, record.last);
+  for (const LeaderInfo& change : record.changes) {
+    primitives::put(body, change.token);
+    primitives::put_text(body, change.leader);
+    primitives::put_text(body, change.value);
+  }
+  return primitives::make_document(kKind, body);
+}
+
+std::string with(Record record, LeaderInfo change) {
+  ++record.last;
+  record.changes.push_back(std::move(change));
+  std::string text = write_record(record);
+  while (record.changes.size() > 1 &&
+         (record.changes.size() > kMostChanges || text.size() > kMostDocument)) {
+    record.changes.pop_front();
+    text = write_record(record);
+  }
+  return text;
+}
+
+Result<void> check_value(const std::string& value) {
+  if (value.size() <= kMostValue) return {};
+  return Error(Errc::kInvalidArgument,
+               "a value of " + std::to_string(value.size()) + " bytes: 1024 at most");
+}
+
+// --- Leading.
+
+Flow<void> proclaim(ScopePtr scope, Core::ContenderPtr held, std::string value) {
+  const Result<void> good = check_value(value);
+  if (!good) co_return good;
+  const Result<std::string> text = co_await scope->get_value(held->name);
+  if (!text) co_return text.error();
+  Result<Record> record = read_record(*text, held->name);
+  if (!record) co_return record.error();
+  LeaderInfo now{Token{held->token.epoch, held->token.counter}, scope->core().owner_of(*held),
+                 value};
+  const std::string written = with(*std::move(record), std::move(now));
+  co_return co_await scope->set_value(held, written);
+}
+
+Flow<std::optional<Lease>> take(ScopePtr scope, std::string name, std::string value,
+                                AcquireOptions options, bool may_wait) {
+  const Result<void> good = check_value(value);
+  if (!good) co_return good.error();
+  std::optional<Lease> lease;
+  if (may_wait) {
+    Result<Lease> got = co_await scope->acquire(name, Mode::exclusive(), options);
+    if (!got) co_return got.error();
+    lease = *std::move(got);
+  } else {
+    Result<std::optional<Lease>> got =
+        co_await scope->try_acquire(name, Mode::exclusive(), options);
+    if (!got || !*got) co_return got;
+    lease = *std::move(got);
+  }
+  Flow<void> proclaiming = proclaim(scope, ticket(*lease), value);
+  const Result<void> told = co_await std::move(proclaiming);
+  if (!told) co_return told.error();
+  co_return std::move(lease);
+}
+
+// --- Looking.
+
+struct Look {
+  std::optional<LeaderInfo> leader;
+  Record record;
+};
+
+// The value is read first: what it says in the name of whoever holds afterwards is still true.
+Flow<Look> look(ScopePtr scope, std::string name) {
+  const Result<std::string> text = co_await scope->get_value(name);
+  if (!text) co_return text.error();
+  const Result<std::optional<LockInfo>> info = co_await scope->inspect(name);
+  if (!info) co_return info.error();
+  Result<Record> record = read_record(*text, name);
+  if (!record) co_return record.error();
+  Look seen{std::nullopt, *std::move(record)};
+  if (!*info || (*info)->holders.empty()) co_return std::move(seen);
+  const HolderInfo& holder = (*info)->holders.front();
+  seen.leader = LeaderInfo{holder.token, holder.who.owner, {}};
+  const auto& changes = seen.record.changes;
+  if (!changes.empty() && changes.back().token == holder.token) seen.leader = changes.back();
+  co_return std::move(seen);
+}
+
+Flow<std::optional<LeaderInfo>> find_leader(ScopePtr scope, std::string name) {
+  Flow<Look> looking = look(scope, name);
+  Result<Look> seen = co_await std::move(looking);
+  if (!seen) co_return seen.error();
+  co_return std::move(seen->leader);
+}
+
+// --- Observing.
+
+// Keeps a callback from running after its watch went. Recursive, because a callback may drop its
+// own watch.
+struct Observation {
+  std::recursive_mutex mutex;
+  bool ended = false;
+  std::function<void(const LeaderChange&)> callback;
+};
+
+// From what was told and what is seen: what to tell.
+class Teller {
+ public:
+  std::deque<LeaderChange> changes(const Look& seen) {
+    std::deque<LeaderChange> out;
+    const Record& record = seen.record;
+    if (!first_ && record.last > told_) {
+      const std::uint64_t fresh = record.last - told_;
+      const std::uint64_t kept = std::min<std::uint64_t>(fresh, record.changes.size());
+      std::uint64_t missed = fresh - kept;
+      for (std::size_t i = record.changes.size() - kept; i < record.changes.size(); ++i) {
+        out.push_back({record.changes[i], std::exchange(missed, 0)});
+      }
+      now_ = record.changes.back();
+    }
+    told_ = record.last;
+    // Nobody, or somebody who has not proclaimed anything yet.
+    if (first_ || seen.leader != now_) out.push_back({seen.leader, 0});
+    now_ = seen.leader;
+    first_ = false;
+    return out;
+  }
+
+ private:
+  bool first_ = true;
+  std::uint64_t told_ = 0;
+  std::optional<LeaderInfo> now_;
+};
+
+Flow<void> observe(ScopePtr scope, std::string name, std::weak_ptr<Observation> to) {
+  Teller teller;
+  while (true) {
+    Flow<Look> looking = look(scope, name);
+    const Result<Look> seen = co_await std::move(looking);
+    if (!seen && seen.error().code() == Errc::kClosed) co_return seen.error();
+    if (seen) {
+      for (LeaderChange& change : teller.changes(*seen)) {
+        scope->core().notify([to, change = std::move(change)] {
+          const auto observation = to.lock();
+          if (!observation) return;
+          const std::lock_guard lock(observation->mutex);
+          if (!observation->ended) observation->callback(change);
+        });
+      }
+    }
+    const Result<void> slept = co_await scope->sleep(base::BootClock::now() + kLookAgain);
+    if (!slept) co_return slept;
+  }
+}
+
+class ObservationEnder {
+ public:
+  ObservationEnder(ScopePtr scope, std::shared_ptr<Observation> observation)
+      : scope_(std::move(scope)), observation_(std::move(observation)) {}
+  ObservationEnder(const ObservationEnder&) = delete;
+  ObservationEnder& operator=(const ObservationEnder&) = delete;
+  ~ObservationEnder() {
+    if (scope_->core().forked()) return;
+    {
+      const std::lock_guard lock(observation_->mutex);
+      observation_->ended = true;
+    }
+    scope_->cancel();
+  }
+
+ private:
+  const ScopePtr scope_;
+  const std::shared_ptr<Observation> observation_;
+};
+
+}  // namespace
+}  // namespace primitives::electing
+
+// --- Election.
+
+Election Client::election(std::string name) const {
+  return Election(std::shared_ptr<Election::State>(new Election::State{core_, std::move(name)}));
+}
+
+Election::Election(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+const std::string& Election::name() const { return state_->name; }
+
+Result<Leadership> Election::campaign(std::string value, AcquireOptions options) {
+  return detail::wait_for(detail::Async::campaign(*this, std::move(value), std::move(options)));
+}
+
+Result<std::optional<Leadership>> Election::try_campaign(std::string value,
+                                                         AcquireOptions options) {
+  return detail::wait_for(detail::Async::try_campaign(*this, std::move(value), std::move(options)));
+}
+
+Result<std::optional<LeaderInfo>> Election::leader() {
+  return detail::wait_for(detail::Async::leader(*this));
+}
+
+Result<void> Leadership::proclaim(std::string value) {
+  return detail::wait_for(detail::Async::proclaim(*this, std::move(value)));
+}
+
+Result<Watch> Election::observe(std::function<void(const LeaderChange&)> callback) {
+  if (state_->core->forked()) return state_->core->forked_error();
+  // What is wrong with the name is told here.
+  if (auto seen = leader(); !seen) return seen.error();
+  auto observation = std::make_shared<primitives::electing::Observation>();
+  observation->callback = std::move(callback);
+  auto scope = std::make_shared<primitives::Scope>(state_->core, AcquireOptions());
+  primitives::electing::observe(scope, state_->name, observation).start([](const Result<void>&) {});
+  return Watch(std::make_shared<primitives::electing::ObservationEnder>(std::move(scope),
+                                                                        std::move(observation)));
+}
+
+namespace detail {
+
+struct ElectionMaker {
+  static primitives::Flow<Leadership> campaign(primitives::ScopePtr scope, std::string name,
+                                               std::string value, AcquireOptions options) {
+    primitives::Flow<std::optional<Lease>> taking =
+        primitives::electing::take(scope, name, value, options, /*may_wait=*/true);
+    Result<std::optional<Lease>> lease = co_await std::move(taking);
+    if (!lease) co_return lease.error();
+    co_return Leadership(std::move(**lease));
+  }
+
+  static primitives::Flow<std::optional<Leadership>> try_campaign(primitives::ScopePtr scope,
+                                                                  std::string name,
+                                                                  std::string value,
+                                                                  AcquireOptions options) {
+    primitives::Flow<std::optional<Lease>> taking =
+        primitives::electing::take(scope, name, value, options, /*may_wait=*/false);
+    Result<std::optional<Lease>> lease = co_await std::move(taking);
+    if (!lease) co_return lease.error();
+    if (!*lease) co_return std::optional<Leadership>();
+    co_return std::optional<Leadership>(Leadership(std::move(**lease)));
+  }
+};
+
+Start<Leadership> Async::campaign(const Election& election, std::string value,
+                                  AcquireOptions options) {
+  return primitives::start_flow<Leadership>(election.state_->core, options,
+                                            [name = election.state_->name, value = std::move(value),
+                                             options](primitives::ScopePtr scope) {
+                                              return ElectionMaker::campaign(std::move(scope), name,
+                                                                             value, options);
+                                            });
+}
+
+Start<std::optional<Leadership>> Async::try_campaign(const Election& election, std::string value,
+                                                     AcquireOptions options) {
+  return primitives::start_flow<std::optional<Leadership>>(
+      election.state_->core, options,
+      [name = election.state_->name, value = std::move(value),
+       options](primitives::ScopePtr scope) {
+        return ElectionMaker::try_campaign(std::move(scope), name, value, options);
+      });
+}
+
+Start<void> Async::proclaim(Leadership& leadership, std::string value) {
+  auto held = ticket(leadership.lease());
+  if (!held) {
+    return start<void>(
+        [](const session::Core::Done<void>& done) { done(primitives::moved_lease_error()); });
+  }
+  auto core = held->core;
+  return primitives::start_flow<void>(
+      std::move(core), {},
+      [held = std::move(held), value = std::move(value)](primitives::ScopePtr scope) {
+        return primitives::electing::proclaim(std::move(scope), held, value);
+      });
+}
+
+Start<std::optional<LeaderInfo>> Async::leader(const Election& election) {
+  return primitives::start_flow<std::optional<LeaderInfo>>(
+      election.state_->core, {}, [name = election.state_->name](primitives::ScopePtr scope) {
+        return primitives::electing::find_leader(std::move(scope), name);
+      });
+}
+
+}  // namespace detail
+}  // namespace holdfast

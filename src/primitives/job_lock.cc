@@ -1,0 +1,136 @@
+#include "holdfast/job_lock.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "holdfast/client.h"
+#include "src/primitives/flow.h"
+#include "src/primitives/moved_lease.h"
+
+namespace holdfast {
+
+struct JobLock::State {
+  const std::shared_ptr<session::Core> core;
+  const std::string name;
+  const JobTimes times;
+};
+
+namespace primitives::jobs {
+namespace {
+
+using primitives::Flow;
+using primitives::ScopePtr;
+using std::chrono::milliseconds;
+
+Result<void> check_times(const JobTimes& times) {
+  const auto bad = [](const char* what) { return Error(Errc::kInvalidArgument, what); };
+  if (times.at_least_for < milliseconds::zero() || times.at_least_for > std::chrono::hours(24)) {
+    return bad("at_least_for is between zero and 24 h");
+  }
+  if (times.at_most_for < milliseconds::zero()) return bad("at_most_for cannot be negative");
+  if (times.at_most_for > milliseconds::zero() && times.at_least_for > times.at_most_for) {
+    return bad("at_least_for cannot be longer than at_most_for");
+  }
+  return {};
+}
+
+// Zero: the time is over.
+milliseconds left_of(std::chrono::nanoseconds keep_until) {
+  const auto left = keep_until - base::BootClock::now().time_since_epoch();
+  return std::max(std::chrono::ceil<milliseconds>(left), milliseconds::zero());
+}
+
+Flow<std::optional<Lease>> take(ScopePtr scope, std::string name, JobTimes times,
+                                AcquireOptions options) {
+  const Result<void> good = check_times(times);
+  if (!good) co_return good.error();
+  options.max_hold = times.at_most_for;
+  // Whoever dies keeps the others out for as long as whoever ends.
+  const milliseconds ttl = scope->core().ttl_of(options);
+  options.ttl = std::max(ttl, times.at_least_for);
+  co_return co_await scope->try_acquire(name, Mode::exclusive(), options);
+}
+
+Flow<void> give_back(ScopePtr scope, session::Core::ContenderPtr held,
+                     std::chrono::nanoseconds keep_until) {
+  const milliseconds left = left_of(keep_until);
+  if (left == milliseconds::zero()) co_return co_await scope->release(held);
+  co_return co_await scope->keep(held, left);
+}
+
+}  // namespace
+}  // namespace primitives::jobs
+
+JobLock Client::job_lock(std::string name, JobTimes times) const {
+  return JobLock(
+      std::shared_ptr<JobLock::State>(new JobLock::State{core_, std::move(name), times}));
+}
+
+JobLock::JobLock(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+const std::string& JobLock::name() const { return state_->name; }
+
+Result<std::optional<JobLease>> JobLock::try_acquire(AcquireOptions options) {
+  return detail::wait_for(detail::Async::try_acquire(*this, std::move(options)));
+}
+
+JobLease& JobLease::operator=(JobLease&& other) noexcept {
+  if (this == &other) return *this;
+  JobLease old(std::move(*this));
+  lease_ = std::move(other.lease_);
+  keep_until_ = other.keep_until_;
+  return *this;
+}
+
+JobLease::~JobLease() {
+  const auto held = detail::LeaseAccess::of(lease_);
+  const std::chrono::milliseconds left = primitives::jobs::left_of(keep_until_);
+  if (!held || left == std::chrono::milliseconds::zero() || !lease_.held()) return;
+  // The lease goes when the store has answered: before, it would be released.
+  auto keeping = std::make_shared<Lease>(std::move(lease_));
+  held->core->keep(held, left, [keeping](const Result<void>& kept) {
+    if (!kept) keeping->detach();
+  });
+}
+
+Result<void> JobLease::release() { return detail::wait_for(detail::Async::release(*this)); }
+
+namespace detail {
+
+struct JobMaker {
+  static primitives::Flow<std::optional<JobLease>> take(primitives::ScopePtr scope,
+                                                        std::string name, JobTimes times,
+                                                        AcquireOptions options) {
+    primitives::Flow<std::optional<Lease>> taking =
+        primitives::jobs::take(scope, name, times, options);
+    Result<std::optional<Lease>> lease = co_await std::move(taking);
+    if (!lease) co_return lease.error();
+    if (!*lease) co_return std::optional<JobLease>();
+    const auto now = base::BootClock::now().time_since_epoch();
+    co_return std::optional<JobLease>(JobLease(std::move(**lease), now + times.at_least_for));
+  }
+};
+
+Start<std::optional<JobLease>> Async::try_acquire(const JobLock& lock, AcquireOptions options) {
+  return primitives::start_flow<std::optional<JobLease>>(
+      lock.state_->core, options, [state = lock.state_, options](primitives::ScopePtr scope) {
+        return JobMaker::take(std::move(scope), state->name, state->times, options);
+      });
+}
+
+Start<void> Async::release(JobLease& job) {
+  auto held = ticket(job.lease_);
+  if (!held) {
+    return start<void>(
+        [](const session::Core::Done<void>& done) { done(primitives::moved_lease_error()); });
+  }
+  auto core = held->core;
+  return primitives::start_flow<void>(
+      std::move(core), {},
+      [held = std::move(held), until = job.keep_until_](primitives::ScopePtr scope) {
+        return primitives::jobs::give_back(std::move(scope), held, until);
+      });
+}
+
+}  // namespace detail
+}  // namespace holdfast

@@ -1,0 +1,212 @@
+#include "holdfast/latch.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "holdfast/client.h"
+#include "src/primitives/document.h"
+#include "src/primitives/flow.h"
+
+namespace holdfast {
+
+struct Latch::State {
+  const std::shared_ptr<session::Core> core;
+  const std::string name;
+  const std::uint64_t initial;
+};
+
+namespace primitives::latching {
+namespace {
+
+using primitives::Flow;
+using primitives::Pauses;
+using primitives::ScopePtr;
+using primitives::ticket;
+
+constexpr std::string_view kKind = "latch";
+
+struct Count {
+  std::uint64_t initial = 0;
+  std::uint64_t left = 0;
+};
+
+// `initial`: what it begins with where nobody has counted yet.
+Result<Count> read_count(const std::string& text, const std::string& name, std::uint64_t initial) {
+  auto body = primitives::open_document(text, kKind, name);
+  if (!body) return std::move(body).error();
+  if (!*body) return Count{initial, initial};
+  primitives::Fields fields(**body);
+  const auto first = fields.number();
+  const auto left = fields.number();
+  if (!fields.good() || !fields.at_end() || *left > *first) {
+    return primitives::damaged_document(kKind, name);
+  }
+  return Count{*first, *left};
+}
+
+Result<Count> read_same(const std::string& text, const std::string& name, std::uint64_t initial) {
+  auto count = read_count(text, name, initial);
+  if (count && count->initial != initial) {
+    return Error(Errc::kInvalidArgument,
+                 "latch '" + session::printable(name) + "' is in use with a count of " +
+                     std::to_string(count->initial) + ", not " + std::to_string(initial));
+  }
+  return count;
+}
+
+std::string write_count(const Count& count) {
+  std::string body;
+  primitives::put(body, count.initial);
+  primitives::put(body, count.left);
+  return primitives::make_document(kKind, body);
+}
+
+using Change = std::function<Result<Count>(const std::string& text)>;
+
+// Changes the count under the lock of the same name; gives what is left.
+Flow<std::uint64_t> change(ScopePtr scope, std::string name, Change how) {
+  const AcquireOptions options = scope->briefly();
+  Result<Lease> lease = co_await scope->acquire(name, Mode::exclusive(), options);
+  if (!lease) co_return lease.error();
+  const Result<std::string> text = co_await scope->get_value(name);
+  if (!text) co_return text.error();
+  const Result<Count> changed = how(*text);
+  if (!changed) co_return changed.error();
+  const std::string written = write_count(*changed);
+  const Result<void> set = co_await scope->set_value(ticket(*lease), written);
+  if (!set) co_return set.error();
+  // Whatever it answers, the count is stored.
+  static_cast<void>(co_await scope->release(ticket(*lease)));
+  co_return changed->left;
+}
+
+Flow<std::uint64_t> count_down(ScopePtr scope, std::string name, std::uint64_t initial,
+                               std::uint64_t n) {
+  Change how = [name, initial, n](const std::string& text) -> Result<Count> {
+    Result<Count> count = read_same(text, name, initial);
+    if (count) count->left -= std::min(count->left, n);
+    return count;
+  };
+  return change(std::move(scope), std::move(name), std::move(how));
+}
+
+Flow<std::uint64_t> reset(ScopePtr scope, std::string name, std::uint64_t to) {
+  Change how = [name, to](const std::string& text) -> Result<Count> {
+    if (auto count = read_count(text, name, to); !count) return count;
+    return Count{to, to};
+  };
+  return change(std::move(scope), std::move(name), std::move(how));
+}
+
+Flow<std::uint64_t> look(ScopePtr scope, std::string name, std::uint64_t initial) {
+  const Result<std::string> text = co_await scope->get_value(name);
+  if (!text) co_return text.error();
+  const Result<Count> count = read_count(*text, name, initial);
+  if (!count) co_return count.error();
+  co_return count->left;
+}
+
+Flow<void> wait(ScopePtr scope, std::string name, std::uint64_t initial) {
+  Pauses pauses;
+  while (true) {
+    Flow<std::uint64_t> looked = look(scope, name, initial);
+    const Result<std::uint64_t> left = co_await std::move(looked);
+    if (!left) co_return left.error();
+    if (*left == 0) co_return Result<void>();
+    const Result<void> slept = co_await scope->sleep(pauses.next());
+    if (!slept) co_return slept;
+  }
+}
+
+Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, std::string name, std::uint64_t initial,
+                                    std::uint64_t n) {
+  Flow<std::uint64_t> counting = count_down(scope, name, initial, n);
+  const Result<std::uint64_t> left = co_await std::move(counting);
+  if (!left || *left == 0) co_return left;
+  Flow<void> waiting = wait(scope, name, initial);
+  const Result<void> opened = co_await std::move(waiting);
+  if (!opened) co_return opened.error();
+  co_return std::uint64_t{0};
+}
+
+}  // namespace
+}  // namespace primitives::latching
+
+Latch Client::latch(std::string name, std::uint64_t count) const {
+  return Latch(std::shared_ptr<Latch::State>(new Latch::State{core_, std::move(name), count}));
+}
+
+Latch::Latch(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+const std::string& Latch::name() const { return state_->name; }
+
+Result<std::uint64_t> Latch::count_down(std::uint64_t n) {
+  return detail::wait_for(detail::Async::count_down(*this, n));
+}
+
+Result<void> Latch::wait(AcquireOptions options) {
+  return detail::wait_for(detail::Async::wait(*this, std::move(options)));
+}
+
+Result<bool> Latch::try_wait() {
+  const auto left = count();
+  if (!left) return left.error();
+  return *left == 0;
+}
+
+Result<std::uint64_t> Latch::arrive_and_wait(std::uint64_t n, AcquireOptions options) {
+  return detail::wait_for(detail::Async::arrive_and_wait(*this, n, std::move(options)));
+}
+
+Result<std::uint64_t> Latch::count() { return detail::wait_for(detail::Async::count(*this)); }
+
+Result<void> Latch::reset(std::uint64_t count) {
+  const auto left = detail::wait_for(detail::Async::reset(*this, count));
+  return left ? Result<void>() : Result<void>(left.error());
+}
+
+namespace detail {
+
+Start<std::uint64_t> Async::count_down(const Latch& latch, std::uint64_t n) {
+  return primitives::start_flow<std::uint64_t>(
+      latch.state_->core, {},
+      [name = latch.state_->name, initial = latch.state_->initial, n](primitives::ScopePtr scope) {
+        return primitives::latching::count_down(std::move(scope), name, initial, n);
+      });
+}
+
+Start<void> Async::wait(const Latch& latch, AcquireOptions options) {
+  return primitives::start_flow<void>(
+      latch.state_->core, std::move(options),
+      [name = latch.state_->name, initial = latch.state_->initial](primitives::ScopePtr scope) {
+        return primitives::latching::wait(std::move(scope), name, initial);
+      });
+}
+
+Start<std::uint64_t> Async::arrive_and_wait(const Latch& latch, std::uint64_t n,
+                                            AcquireOptions options) {
+  return primitives::start_flow<std::uint64_t>(
+      latch.state_->core, std::move(options),
+      [name = latch.state_->name, initial = latch.state_->initial, n](primitives::ScopePtr scope) {
+        return primitives::latching::arrive_and_wait(std::move(scope), name, initial, n);
+      });
+}
+
+Start<std::uint64_t> Async::count(const Latch& latch) {
+  return primitives::start_flow<std::uint64_t>(
+      latch.state_->core, {},
+      [name = latch.state_->name, initial = latch.state_->initial](primitives::ScopePtr scope) {
+        return primitives::latching::look(std::move(scope), name, initial);
+      });
+}
+
+Start<std::uint64_t> Async::reset(const Latch& latch, std::uint64_t count) {
+  return primitives::start_flow<std::uint64_t>(
+      latch.state_->core, {}, [name = latch.state_->name, count](primitives::ScopePtr scope) {
+        return primitives::latching::reset(std::move(scope), name, count);
+      });
+}
+
+}  // namespace detail
+}  // namespace holdfast

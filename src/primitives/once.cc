@@ -1,0 +1,156 @@
+#include "holdfast/once.h"
+
+#include <utility>
+
+#include "holdfast/client.h"
+#include "src/primitives/document.h"
+#include "src/primitives/flow.h"
+
+namespace holdfast {
+
+struct Once::State {
+  const std::shared_ptr<session::Core> core;
+  const std::string key;
+  const std::chrono::milliseconds retention;
+};
+
+namespace primitives::once_only {
+
+// The turn, or what came of the first one.
+struct Found {
+  std::optional<Lease> lease;
+  std::string outcome;
+};
+
+namespace {
+
+using primitives::Flow;
+using primitives::Pauses;
+using primitives::ScopePtr;
+using session::Core;
+
+constexpr std::string_view kKind = "once";
+constexpr std::size_t kMostOutcome = 3072;
+
+Result<void> check_retention(std::chrono::milliseconds retention) {
+  if (retention >= std::chrono::milliseconds(100) && retention <= std::chrono::hours(24)) return {};
+  return Error(Errc::kInvalidArgument, "a retention time of " + std::to_string(retention.count()) +
+                                           " ms: it is 100 ms at least and 24 h at most");
+}
+
+// What the holder of that token has stored; nullopt: it has not, or somebody else did.
+Result<std::optional<std::string>> read_outcome(const std::string& text, const std::string& name,
+                                                const Token& holder) {
+  auto body = primitives::open_document(text, kKind, name);
+  if (!body || !*body) return body;
+  primitives::Fields fields(**body);
+  const auto token = fields.token();
+  auto outcome = fields.text();
+  if (!fields.good() || !fields.at_end()) return primitives::damaged_document(kKind, name);
+  if (*token != holder) return std::optional<std::string>();
+  return outcome;
+}
+
+// The value is read first: if it names the token of whoever holds afterwards, it is that one's.
+Flow<std::optional<std::string>> look(ScopePtr scope, std::string name) {
+  const Result<std::string> text = co_await scope->get_value(name);
+  if (!text) co_return text.error();
+  const Result<std::optional<LockInfo>> info = co_await scope->inspect(name);
+  if (!info) co_return info.error();
+  const bool held = *info && !(*info)->holders.empty();
+  const Token holder = held ? (*info)->holders.front().token : Token{};
+  co_return read_outcome(*text, name, holder);
+}
+
+Flow<Found> find(ScopePtr scope, std::string name, AcquireOptions options) {
+  Pauses pauses;
+  while (true) {
+    Result<std::optional<Lease>> lease =
+        co_await scope->try_acquire(name, Mode::exclusive(), options);
+    if (!lease) co_return lease.error();
+    if (*lease) co_return Found{std::move(*lease), {}};
+    Flow<std::optional<std::string>> looking = look(scope, name);
+    Result<std::optional<std::string>> outcome = co_await std::move(looking);
+    if (!outcome) co_return outcome.error();
+    if (*outcome) co_return Found{std::nullopt, std::move(**outcome)};
+    const Result<void> slept = co_await scope->sleep(pauses.next());
+    if (!slept) co_return slept.error();
+  }
+}
+
+// The lock is not released: it is the mark that the key was done.
+Flow<void> store(ScopePtr scope, Core::ContenderPtr held, std::string outcome,
+                 std::chrono::milliseconds retention) {
+  std::string body;
+  primitives::put(body, Token{held->token.epoch, held->token.counter});
+  primitives::put_text(body, outcome);
+  const std::string document = primitives::make_document(kKind, body);
+  const Result<void> set = co_await scope->set_value(held, document);
+  if (!set) co_return set;
+  co_return co_await scope->keep(held, retention);
+}
+
+}  // namespace
+}  // namespace primitives::once_only
+
+Once Client::once(std::string key, std::chrono::milliseconds retention) const {
+  return Once(std::shared_ptr<Once::State>(new Once::State{core_, std::move(key), retention}));
+}
+
+Once::Once(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+const std::string& Once::key() const { return state_->key; }
+
+Result<OnceTurn> Once::begin(AcquireOptions options) {
+  return detail::wait_for(detail::Async::begin(*this, std::move(options)));
+}
+
+Result<void> OnceTurn::complete(std::string outcome) {
+  return detail::wait_for(detail::Async::complete(*this, std::move(outcome)));
+}
+
+namespace detail {
+
+struct OnceMaker {
+  static primitives::Flow<OnceTurn> begin(primitives::ScopePtr scope, std::string key,
+                                          std::chrono::milliseconds retention,
+                                          AcquireOptions options) {
+    const Result<void> good = primitives::once_only::check_retention(retention);
+    if (!good) co_return good.error();
+    primitives::Flow<primitives::once_only::Found> finding =
+        primitives::once_only::find(scope, key, options);
+    Result<primitives::once_only::Found> found = co_await std::move(finding);
+    if (!found) co_return found.error();
+    if (found->lease) co_return OnceTurn(std::move(*found->lease), retention);
+    co_return OnceTurn(std::move(found->outcome));
+  }
+};
+
+Start<OnceTurn> Async::begin(const Once& once, AcquireOptions options) {
+  return primitives::start_flow<OnceTurn>(
+      once.state_->core, options, [state = once.state_, options](primitives::ScopePtr scope) {
+        return OnceMaker::begin(std::move(scope), state->key, state->retention, options);
+      });
+}
+
+Start<void> Async::complete(OnceTurn& turn, std::string outcome) {
+  if (!turn.lease_ || outcome.size() > primitives::once_only::kMostOutcome) {
+    Error error(Errc::kInvalidArgument,
+                turn.lease_
+                    ? "an outcome has at most 3072 bytes: store a longer one elsewhere, and "
+                      "where to find it here"
+                    : "another caller was first: there is nothing to complete");
+    return start<void>([error](const session::Core::Done<void>& done) { done(error); });
+  }
+  auto held = ticket(*turn.lease_);
+  auto core = held->core;
+  return primitives::start_flow<void>(std::move(core), {},
+                                      [held = std::move(held), outcome = std::move(outcome),
+                                       retention = turn.retention_](primitives::ScopePtr scope) {
+                                        return primitives::once_only::store(std::move(scope), held,
+                                                                            outcome, retention);
+                                      });
+}
+
+}  // namespace detail
+}  // namespace holdfast

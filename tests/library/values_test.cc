@@ -1,0 +1,315 @@
+// Primitives that keep a value beside a lock: latch, election, once, job.
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/library/fixture.h"
+
+namespace holdfast::testing {
+namespace {
+
+class LatchTest : public LibraryTest {
+ protected:
+  Latch a() { return one().latch("start", 2); }
+  Latch b() { return two().latch("start", 2); }
+};
+
+TEST_P(LatchTest, OpensWhenAllHaveCounted) {
+  EXPECT_FALSE(a().try_wait().value());
+  EXPECT_TRUE(fails_with(a().wait({.wait = 10ms}), Errc::kTimedOut));
+  auto waiting = std::async(std::launch::async, [&] { return b().wait({.wait = kPatience}); });
+  EXPECT_EQ(a().count_down().value(), 1U);
+  EXPECT_FALSE(b().try_wait().value());
+  EXPECT_EQ(b().count_down(5).value(), 0U);
+  EXPECT_TRUE(waiting.get());
+  EXPECT_TRUE(a().wait());
+  EXPECT_EQ(a().count_down().value(), 0U);
+}
+
+TEST_P(LatchTest, ArrivesAndWaits) {
+  auto other =
+      std::async(std::launch::async, [&] { return b().arrive_and_wait(1, {.wait = kPatience}); });
+  EXPECT_EQ(a().arrive_and_wait(1, {.wait = kPatience}).value(), 0U);
+  EXPECT_EQ(other.get().value(), 0U);
+}
+
+TEST_P(LatchTest, AWaitIsCancelled) {
+  std::stop_source stop;
+  auto waiting =
+      std::async(std::launch::async, [&] { return a().wait({.cancel = stop.get_token()}); });
+  stop.request_stop();
+  EXPECT_TRUE(fails_with(waiting.get(), Errc::kCancelled));
+  EXPECT_TRUE(fails_with(a().wait({.cancel = stop.get_token()}), Errc::kCancelled));
+}
+
+TEST_P(LatchTest, EndsItsWaitsWhenTheClientIsClosed) {
+  Client closing = connect();
+  auto waiting = std::async(std::launch::async,
+                            [latch = closing.latch("start", 2)]() mutable { return latch.wait(); });
+  EXPECT_TRUE(closing.close());
+  EXPECT_TRUE(fails_with(waiting.get(), Errc::kClosed));
+}
+
+TEST_P(LatchTest, CountsAllThatCountAtOnce) {
+  Latch many = one().latch("many", 20);
+  std::vector<std::future<Result<std::uint64_t>>> calls;
+  for (int i = 0; i < 4; ++i) {
+    calls.push_back(std::async(std::launch::async, [this]() -> Result<std::uint64_t> {
+      Latch mine = two().latch("many", 20);
+      for (int n = 0; n < 4; ++n) {
+        if (auto left = mine.count_down(); !left) return left;
+      }
+      return mine.count_down();
+    }));
+  }
+  for (auto& call : calls) EXPECT_TRUE(call.get());
+  EXPECT_EQ(many.count().value(), 0U);
+}
+
+TEST_P(LatchTest, CanBeShutAgain) {
+  EXPECT_EQ(a().count_down(2).value(), 0U);
+  EXPECT_TRUE(a().reset(2));
+  EXPECT_EQ(b().count().value(), 2U);
+}
+
+TEST_P(LatchTest, ANameThatIsSomethingElseIsRefused) {
+  EXPECT_TRUE(a().count_down());
+  EXPECT_TRUE(fails_with(two().latch("start", 3).count_down(), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(two().election("start").leader(), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(two().latch("..", 3).count_down(), Errc::kInvalidArgument));
+}
+
+HOLDFAST_ON_EVERY_STORE(LatchTest);
+
+// What an observer was told.
+class Told {
+ public:
+  void operator()(const LeaderChange& change) {
+    const std::lock_guard lock(mutex_);
+    changes_.push_back(change);
+    more_.notify_all();
+  }
+  // The next one; fails the test when none comes.
+  LeaderChange next() {
+    std::unique_lock lock(mutex_);
+    if (!more_.wait_for(lock, kPatience, [&] { return read_ < changes_.size(); })) {
+      ADD_FAILURE() << "nothing more was told";
+      return {};
+    }
+    return changes_[read_++];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<LeaderChange> changes_;
+  std::size_t read_ = 0;
+};
+
+class ElectionTest : public LibraryTest {
+ protected:
+  Election a() { return one().election("leader"); }
+  Election b() { return two().election("leader"); }
+};
+
+TEST_P(ElectionTest, OneLeadsAndTheNextFollows) {
+  EXPECT_FALSE(a().leader().value());
+  Leadership first = a().campaign("10.0.0.1").value();
+  EXPECT_FALSE(b().try_campaign("10.0.0.2").value());
+  const auto seen = b().leader().value();
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->value, "10.0.0.1");
+  EXPECT_EQ(seen->token, first.token());
+  auto next =
+      std::async(std::launch::async, [&] { return b().campaign("10.0.0.2", {.wait = kPatience}); });
+  EXPECT_TRUE(first.resign());
+  const auto second = next.get();
+  ASSERT_TRUE(second) << second.error().message();
+  EXPECT_GT(second->token(), first.token());
+  EXPECT_EQ(a().leader().value()->value, "10.0.0.2");
+  EXPECT_TRUE(fails_with(first.proclaim("late"), Errc::kLost));
+}
+
+TEST_P(ElectionTest, WhatALeaderProclaimedEndsWithItsLease) {
+  { const Leadership leading = a().campaign("here").value(); }
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (b().leader().value() && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  EXPECT_FALSE(b().leader().value());
+  const Lease plain = two().mutex("leader").acquire().value();
+  const auto seen = a().leader().value();
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->value, "");
+}
+
+TEST_P(ElectionTest, AnObserverIsToldEveryChangeInOrder) {
+  Told told;
+  const Watch watch = b().observe([&](const LeaderChange& change) { told(change); }).value();
+  EXPECT_FALSE(told.next().now);
+  Leadership leading = a().campaign("one").value();
+  for (const char* value : {"two", "three", "four"}) EXPECT_TRUE(leading.proclaim(value));
+  for (const char* value : {"one", "two", "three", "four"}) {
+    const LeaderChange change = told.next();
+    ASSERT_TRUE(change.now);
+    EXPECT_EQ(change.now->value, value);
+    EXPECT_EQ(change.now->token, leading.token());
+    EXPECT_EQ(change.missed, 0U);
+  }
+  EXPECT_TRUE(leading.resign());
+  EXPECT_FALSE(told.next().now);
+}
+
+TEST_P(ElectionTest, AnObserverIsToldHowManyChangesItMissed) {
+  Leadership leading = a().campaign("0").value();
+  Told told;
+  std::promise<void> hold_up;
+  auto go_on = hold_up.get_future().share();
+  const Watch watch = b().observe([&](const LeaderChange& change) { told(change); }).value();
+  EXPECT_EQ(told.next().now->value, "0");
+  for (int i = 1; i <= 40; ++i) {
+    ASSERT_TRUE(leading.proclaim(std::string(900, 'x') + std::to_string(i)));
+  }
+  std::uint64_t counted = 0;
+  while (counted < 40 && !HasFailure()) counted += 1 + told.next().missed;
+  EXPECT_EQ(counted, 40U);
+}
+
+TEST_P(ElectionTest, AValueHasItsLimit) {
+  EXPECT_TRUE(fails_with(a().campaign(std::string(1025, 'x')), Errc::kInvalidArgument));
+  const std::string odd("a:b 7\n\0c", 8);
+  Leadership leading = a().campaign(odd).value();
+  EXPECT_EQ(b().leader().value()->value, odd);
+}
+
+TEST_P(ElectionTest, AnEndedWatchIsSilent) {
+  Told told;
+  {
+    const Watch watch = b().observe([&](const LeaderChange& change) { told(change); }).value();
+    EXPECT_FALSE(told.next().now);
+  }
+  const Leadership leading = a().campaign("late").value();
+  EXPECT_TRUE(two().close());
+}
+
+HOLDFAST_ON_EVERY_STORE(ElectionTest);
+
+class OnceTest : public LibraryTest {
+ protected:
+  Once a() { return one().once("order-42", 10s); }
+  Once b() { return two().once("order-42", 10s); }
+};
+
+TEST_P(OnceTest, TheFirstRunsAndTheOthersGetItsOutcome) {
+  OnceTurn first = a().begin().value();
+  ASSERT_TRUE(first.first());
+  EXPECT_TRUE(fails_with(b().begin({.wait = 10ms}), Errc::kTimedOut));
+  auto second = std::async(std::launch::async, [&] { return b().begin({.wait = kPatience}); });
+  EXPECT_TRUE(first.complete("charged 9.99"));
+  const auto got = second.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_FALSE(got->first());
+  EXPECT_EQ(got->outcome(), "charged 9.99");
+  EXPECT_EQ(a().begin()->outcome(), "charged 9.99");
+}
+
+TEST_P(OnceTest, RunsTheWorkOnce) {
+  int runs = 0;
+  const auto work = [&](Lease& lease) -> Result<std::string> {
+    EXPECT_TRUE(lease.held());
+    ++runs;
+    return std::string("done");
+  };
+  EXPECT_EQ(a().run(work).value(), "done");
+  EXPECT_EQ(b().run(work).value(), "done");
+  EXPECT_EQ(runs, 1);
+}
+
+TEST_P(OnceTest, AfterAFailureTheNextOneIsFirst) {
+  EXPECT_TRUE(fails_with(
+      a().run([](Lease&) -> Result<std::string> { return Error(Errc::kUnavailable, "no bank"); }),
+      Errc::kUnavailable));
+  EXPECT_TRUE(b().begin({.wait = kPatience})->first());
+}
+
+TEST_P(OnceTest, AfterACrashTheNextOneIsFirst) {
+  OnceTurn crashed = a().begin({.ttl = 300ms, .auto_renew = false}).value();
+  crashed.lease().detach();
+  const auto next = b().begin({.wait = kPatience});
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(next->first());
+  EXPECT_GT(const_cast<OnceTurn&>(*next).lease().token(), crashed.lease().token());
+}
+
+TEST_P(OnceTest, ItsOutcomeIsForgottenAfterTheRetentionTime) {
+  Once brief = one().once("brief", 300ms);
+  OnceTurn first = brief.begin({.ttl = 300ms}).value();
+  EXPECT_TRUE(first.complete("old"));
+  EXPECT_EQ(brief.begin()->outcome(), "old");
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!brief.begin()->first() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(10ms);
+  }
+  OnceTurn again = brief.begin({.wait = kPatience}).value();
+  EXPECT_TRUE(again.first());
+}
+
+TEST_P(OnceTest, RefusesWhatCannotBe) {
+  EXPECT_TRUE(fails_with(one().once("k", 25h).begin(), Errc::kInvalidArgument));
+  OnceTurn first = a().begin().value();
+  EXPECT_TRUE(fails_with(first.complete(std::string(3073, 'x')), Errc::kInvalidArgument));
+  EXPECT_TRUE(first.complete(std::string(3072, 'x')));
+  OnceTurn second = b().begin().value();
+  EXPECT_TRUE(fails_with(second.complete("mine"), Errc::kInvalidArgument));
+}
+
+HOLDFAST_ON_EVERY_STORE(OnceTest);
+
+class JobLockTest : public LibraryTest {};
+
+TEST_P(JobLockTest, OneRunsAndTheOthersSkip) {
+  JobLock nightly = one().job_lock("nightly");
+  std::optional<JobLease> job = nightly.try_acquire().value();
+  ASSERT_TRUE(job);
+  EXPECT_FALSE(two().job_lock("nightly").try_acquire().value());
+  EXPECT_TRUE(job->release());
+  EXPECT_TRUE(two().job_lock("nightly").try_acquire().value());
+}
+
+TEST_P(JobLockTest, AJobThatEndsEarlyKeepsTheOthersOut) {
+  const JobTimes times{.at_least_for = 1500ms};
+  JobLock here = one().job_lock("nightly", times);
+  JobLock there = two().job_lock("nightly", times);
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_TRUE(here.try_acquire({.ttl = 200ms}).value()->release());
+  while (!there.try_acquire().value()) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begun, kPatience);
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, 1500ms);
+}
+
+TEST_P(JobLockTest, SoDoesItsDestructor) {
+  const JobTimes times{.at_least_for = 30s};
+  { const auto job = one().job_lock("nightly", times).try_acquire({.ttl = 200ms}).value(); }
+  EXPECT_TRUE(one().close());
+  EXPECT_FALSE(two().job_lock("nightly", times).try_acquire().value());
+}
+
+TEST_P(JobLockTest, AJobThatTakesTooLongLosesItsLock) {
+  JobLock bounded = one().job_lock("nightly", {.at_most_for = 200ms});
+  const auto job = bounded.try_acquire().value();
+  EXPECT_TRUE(fires(job->lost()));
+  EXPECT_FALSE(job->held());
+}
+
+TEST_P(JobLockTest, RefusesWhatCannotBe) {
+  EXPECT_TRUE(fails_with(one().job_lock("j", {.at_least_for = 2s, .at_most_for = 1s}).try_acquire(),
+                         Errc::kInvalidArgument));
+  EXPECT_TRUE(
+      fails_with(one().job_lock("j", {.at_least_for = 25h}).try_acquire(), Errc::kInvalidArgument));
+}
+
+HOLDFAST_ON_EVERY_STORE(JobLockTest);
+
+}  // namespace
+}  // namespace holdfast::testing
