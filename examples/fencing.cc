@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <thread>
 
 #include "examples/stock.h"
+#include "holdfast/fence/file.h"
 #include "holdfast/holdfast.h"
 
 namespace {
@@ -17,18 +17,18 @@ namespace {
 using namespace std::chrono_literals;
 
 // [region: resource]
-// The resource remembers the highest token it has seen, together with its data, and refuses less.
-std::optional<int> write_stock(const demo::Stock& stock, int items, holdfast::Token token) {
-  demo::Stock::Content content = stock.read();
-  if (token < content.newest) return std::nullopt;  // an older holder woke up: refuse
-  content.items = items;
-  content.newest = token;
-  stock.write(content);
-  return items;
+// The highest token that was shown is kept in a file beside the data. While the guard lives, nobody
+// else is let in: the check and the write are one step.
+holdfast::Result<void> write_stock(const std::string& path, int items, holdfast::Token token) {
+  auto guard = holdfast::fence::FileGuard::enter(path + ".fence", "stock", token);
+  if (!guard) return guard.error();  // kLost: a newer holder has been here
+  demo::Stock(path).write({.items = items, .newest = token});
+  return {};
 }
 // [end]
 
-int run(const demo::Stock& stock) {
+int run(const std::string& path) {
+  const demo::Stock stock(path);
   stock.fill(10);
   auto client = holdfast::Client::connect("memory:");
   if (!client) demo::give_up(client.error().message());
@@ -41,8 +41,8 @@ int run(const demo::Stock& stock) {
 
   auto next = mutex.acquire({.wait = 10s, .ttl = 5s});
   if (!next) demo::give_up(next.error().message());
-  const bool next_wrote = write_stock(stock, stock.read().items - 1, next->token()).has_value();
-  const bool late_wrote = write_stock(stock, seen_by_paused - 1, paused->token()).has_value();
+  const bool next_wrote = write_stock(path, stock.read().items - 1, next->token()).has_value();
+  const bool late_wrote = write_stock(path, seen_by_paused - 1, paused->token()).has_value();
 
   std::printf("the paused holder: %s; its late write: %s; items left: %d\n",
               paused->held() ? "held" : "lost", late_wrote ? "ACCEPTED" : "refused",
@@ -55,7 +55,8 @@ int run(const demo::Stock& stock) {
 int main() {
   const auto path =
       std::filesystem::temp_directory_path() / ("holdfast-fencing-" + std::to_string(::getpid()));
-  const int result = run(demo::Stock(path));
-  std::filesystem::remove(path);
+  const int result = run(path);
+  for (const char* end : {"", ".fence", ".fence.lock"})
+    std::filesystem::remove(path.string() + end);
   return result;
 }

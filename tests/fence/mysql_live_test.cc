@@ -139,6 +139,13 @@ TEST_F(MysqlFenceTest, AResultThatWasNotReadIsToldApart) {
   EXPECT_EQ(code(session_), Errc::kInvalidArgument);
 }
 
+#ifdef HOLDFAST_EXAMPLE_FENCE
+TEST_F(MysqlFenceTest, TheExampleRefusesTheZombie) {
+  const std::string said = support::run({HOLDFAST_EXAMPLE_FENCE, "mysql", server().socket_path()});
+  EXPECT_NE(said.find("refused"), std::string::npos) << said;
+}
+#endif
+
 }  // namespace
 
 Database& database() {

@@ -134,6 +134,14 @@ TEST_F(PostgresFenceTest, AStatementUnderWayIsToldApart) {
   EXPECT_EQ(code(session_), Errc{});
 }
 
+#ifdef HOLDFAST_EXAMPLE_FENCE
+TEST_F(PostgresFenceTest, TheExampleRefusesTheZombie) {
+  const std::string said =
+      support::run({HOLDFAST_EXAMPLE_FENCE, "postgres", server().connection_string()});
+  EXPECT_NE(said.find("refused"), std::string::npos) << said;
+}
+#endif
+
 }  // namespace
 
 Database& database() {

@@ -104,5 +104,13 @@ TEST_F(FenceRedisLiveTest, AnUnreadableTokenIsTheCallersMistake) {
   EXPECT_EQ(get("stock"), "");
 }
 
+#ifdef HOLDFAST_EXAMPLE_FENCE
+TEST_F(FenceRedisLiveTest, TheExampleRefusesTheZombie) {
+  const std::string said =
+      support::run({HOLDFAST_EXAMPLE_FENCE, "redis", std::to_string(server_->port())});
+  EXPECT_NE(said.find("refused"), std::string::npos) << said;
+}
+#endif
+
 }  // namespace
 }  // namespace holdfast::fence::redis
