@@ -110,6 +110,27 @@ holdfast_decide_fence(postgres "${LIBPQ_FOUND}" "libpq 13 or later (libpq-dev)")
 holdfast_decide_fence(mysql "${LIBMARIADB_FOUND}" "libmariadb 3.1 or later (libmariadb-dev)")
 holdfast_decide_fence(sqlite "${SQLite3_FOUND}" "SQLite 3.35 or later (libsqlite3-dev)")
 
+# The exporter (src/prometheus), a small library of its own, too.
+set(HOLDFAST_HAVE_PROMETHEUS OFF)
+if(HOLDFAST_WITH_PROMETHEUS STREQUAL "OFF")
+  set(holdfast_why "switched off (HOLDFAST_WITH_PROMETHEUS=OFF)")
+else()
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(PROMETHEUS IMPORTED_TARGET prometheus-cpp-core>=1.0)
+  endif()
+  if(TARGET PkgConfig::PROMETHEUS)
+    set(HOLDFAST_HAVE_PROMETHEUS ON)
+    set(holdfast_why "prometheus-cpp 1.0 or later (prometheus-cpp-dev) found")
+  elseif(HOLDFAST_WITH_PROMETHEUS STREQUAL "ON")
+    message(FATAL_ERROR
+      "HOLDFAST_WITH_PROMETHEUS=ON, but prometheus-cpp (prometheus-cpp-dev) was not found")
+  else()
+    set(holdfast_why "prometheus-cpp 1.0 or later (prometheus-cpp-dev) not found")
+  endif()
+endif()
+set_property(GLOBAL APPEND PROPERTY HOLDFAST_SUMMARY
+  "prometheus;${HOLDFAST_HAVE_PROMETHEUS};${holdfast_why}")
+
 function(holdfast_print_summary)
   get_property(rows GLOBAL PROPERTY HOLDFAST_SUMMARY)
   message(STATUS "Holdfast ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "

@@ -51,6 +51,22 @@ foreach(fence IN LISTS HOLDFAST_FENCES)
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/holdfast-fence-${fence}.pc"
     DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
+# The exporter, in the same way.
+if(HOLDFAST_HAVE_PROMETHEUS)
+  add_library(holdfast_component_prometheus STATIC $<TARGET_OBJECTS:holdfast_prometheus_objects>)
+  set_target_properties(holdfast_component_prometheus PROPERTIES
+    LINKER_LANGUAGE CXX OUTPUT_NAME holdfast_prometheus EXPORT_NAME prometheus
+    ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/components")
+  target_link_libraries(holdfast_component_prometheus
+    INTERFACE holdfast PkgConfig::PROMETHEUS)
+  install(TARGETS holdfast_component_prometheus EXPORT holdfastPrometheus
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT holdfastPrometheus NAMESPACE holdfast:: DESTINATION "${holdfast_package_dir}")
+  configure_file(cmake/holdfast-prometheus.pc.in
+    "${CMAKE_CURRENT_BINARY_DIR}/holdfast-prometheus.pc" @ONLY)
+  install(FILES "${CMAKE_CURRENT_BINARY_DIR}/holdfast-prometheus.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endif()
 install(DIRECTORY include/holdfast DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h")
 install(TARGETS holdfast holdfast_static ${holdfast_components} EXPORT holdfastTargets
