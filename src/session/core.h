@@ -71,6 +71,19 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Result<ContenderPtr> upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait);
   ContenderPtr upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait,
                        Done<ContenderPtr> done);
+  // Several locks in one step, at most port::kMostAtOnce; nullopt: not all were free. Never waits
+  // for a holder. kUnsupported: the store cannot, nothing was done: ask for one after the other.
+  struct Wanted {
+    std::string name;
+    holdfast::Mode mode;
+  };
+  using Together = std::optional<std::vector<ContenderPtr>>;
+  Result<Together> try_acquire_all(const std::vector<Wanted>& locks, const AcquireOptions& options);
+  void try_acquire_all(const std::vector<Wanted>& locks, const AcquireOptions& options,
+                       Done<Together> done);
+  // What release() answers of each, in one request where the store can.
+  std::vector<Result<void>> release_all(const std::vector<ContenderPtr>& held);
+  void release_all(const std::vector<ContenderPtr>& held, Done<std::vector<Result<void>>> done);
   // The wait ends with kCancelled, unless it has ended already.
   void cancel(const ContenderPtr& contender);
   Result<ContenderPtr> adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
@@ -201,6 +214,25 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void conclude(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void start_lease(const ContenderPtr& contender, const port::TicketState& state,
                    const SendLog& log) HOLDFAST_REQUIRES(mutex_);
+
+  // core_together.cc
+  struct Taking;
+  struct Giving;
+  std::string names_of(const std::vector<ContenderPtr>& contenders) const;
+  Result<void> prepare_all(const std::vector<Wanted>& locks, const AcquireOptions& options,
+                           Taking& taking);
+  void begin_all(Taking& taking);
+  std::vector<port::AcquireRequest> requests_of(Taking& taking) const;
+  void give_back(Taking& taking) HOLDFAST_EXCLUDES(mutex_);
+  std::optional<Result<Together>> on_no_answer(Taking& taking, const Error& error);
+  std::optional<Result<Together>> on_taken(Taking& taking,
+                                           const Result<port::Store::Grants>& reply);
+  Result<Together> conclude(Taking& taking, Result<Together> answer);
+  void send_all(const std::shared_ptr<Taking>& taking);
+  std::optional<Result<Together>> take_all_here(Taking& taking);
+  Giving begin_release_all(const std::vector<ContenderPtr>& held) HOLDFAST_EXCLUDES(mutex_);
+  std::vector<Result<void>> end_release_all(
+      const Giving& giving, const Result<std::vector<Result<port::EndStatus>>>& ended);
 
   // core_adopt.cc
   struct Adoption;
