@@ -277,6 +277,31 @@ decltype(auto) async_try_acquire(const Client& client, std::string name, Mode mo
       detail::Async::try_acquire(client, std::move(name), mode, std::move(options)), token);
 }
 
+// Client::acquire_all(). A signal ends the wait, and what was taken is given back.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<LeaseSet>)) CompletionToken>
+decltype(auto) async_acquire_all(const Client& client, std::vector<LockRequest> locks,
+                                 AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<LeaseSet, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      detail::Async::acquire_all(client, std::move(locks), std::move(options)), token);
+}
+
+// Client::try_acquire_all().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LeaseSet>>)) CompletionToken>
+decltype(auto) async_try_acquire_all(const Client& client, std::vector<LockRequest> locks,
+                                     AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<std::optional<LeaseSet>, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      detail::Async::try_acquire_all(client, std::move(locks), std::move(options)), token);
+}
+
+// LeaseSet::release().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_release(LeaseSet& set, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::release(set), token);
+}
+
 // Lease::release(). From the moment it is started the lease holds nothing any more.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_release(Lease& lease, CompletionToken&& token) {

@@ -41,6 +41,7 @@
 #include "holdfast/lease.h"
 #include "holdfast/lock_info.h"
 #include "holdfast/mode.h"
+#include "holdfast/multi_lock.h"
 #include "holdfast/mutex.h"
 #include "holdfast/once.h"
 #include "holdfast/options.h"
@@ -95,6 +96,12 @@ class HOLDFAST_EXPORT Client {
   Result<Lease> acquire(std::string name, Mode mode, AcquireOptions options = {}) const;
   Result<std::optional<Lease>> try_acquire(std::string name, Mode mode,
                                            AcquireOptions options = {}) const;
+
+  // All of these locks, or none of them: sorted by name, one deadline for all.
+  Result<LeaseSet> acquire_all(std::vector<LockRequest> locks, AcquireOptions options = {}) const;
+  // nullopt: one of them is not free. Never waits for other holders.
+  Result<std::optional<LeaseSet>> try_acquire_all(std::vector<LockRequest> locks,
+                                                  AcquireOptions options = {}) const;
 
   // Takes over a lease by its id() (from another process, or after detach()): renews it once to
   // learn that it is still held. Without a ttl in the options it keeps the one it had. Whoever held

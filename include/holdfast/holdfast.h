@@ -11,6 +11,7 @@
 #include "holdfast/lease.h"
 #include "holdfast/lock_info.h"
 #include "holdfast/mode.h"
+#include "holdfast/multi_lock.h"
 #include "holdfast/mutex.h"
 #include "holdfast/observer.h"
 #include "holdfast/once.h"

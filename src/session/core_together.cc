@@ -9,7 +9,7 @@
 namespace holdfast::session {
 namespace {
 
-constexpr int kAttempts = 3;
+constexpr int kMostRequests = 3;
 
 }  // namespace
 
@@ -89,7 +89,7 @@ std::optional<Result<Core::Together>> Core::on_no_answer(Taking& taking, const E
   taking.maybe_applied = taking.maybe_applied || unknown;
   if (!taking.maybe_applied) return Result<Together>(error);
   const bool passing = unknown || error.code() == Errc::kUnavailable;
-  if (passing && taking.attempts < kAttempts) return std::nullopt;
+  if (passing && taking.attempts < kMostRequests) return std::nullopt;
   give_back(taking);
   return Result<Together>(
       Error(Errc::kOutcomeUnknown, "they may be held for one ttl: " + error.message()));
@@ -185,7 +185,7 @@ Result<Core::Together> Core::try_acquire_all(const std::vector<Wanted>& locks,
         taking->done = std::move(done);
         send_all(taking);
       },
-      kAttempts);
+      kMostRequests);
 }
 
 void Core::try_acquire_all(const std::vector<Wanted>& locks, const AcquireOptions& options,
@@ -264,16 +264,15 @@ void Core::release_all(const std::vector<ContenderPtr>& held,
       return end_call();
     }
   }
-  store_->release_all(giving->requests,
-                      [self = shared_from_this(), giving,
-                       done = std::move(done)](const Result<Ends>& ended) mutable {
-                        const auto core = std::move(self);
-                        core->answer_later([core, done = std::move(done),
-                                            results = core->end_release_all(*giving, ended)] {
-                          done(results);
-                          core->end_call();
-                        });
-                      });
+  store_->release_all(giving->requests, [self = shared_from_this(), giving, done = std::move(done)](
+                                            const Result<Ends>& ended) mutable {
+    const auto core = std::move(self);
+    core->answer_later(
+        [core, done = std::move(done), results = core->end_release_all(*giving, ended)] {
+          done(results);
+          core->end_call();
+        });
+  });
 }
 
 }  // namespace holdfast::session

@@ -10,6 +10,7 @@
 #include <asio/bind_executor.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/experimental/deferred.hpp>
 #include <asio/io_context.hpp>
 #include <asio/strand.hpp>
@@ -34,6 +35,27 @@ class AsyncTest : public LibraryTest {
   }
 };
 HOLDFAST_ON_EVERY_STORE(AsyncTest);
+
+asio::awaitable<void> use_several_locks(Client client, Client other) {
+  using asio::use_awaitable;
+  AcquireOptions options;
+  options.ttl = 30s;
+  std::vector<LockRequest> locks{{"m/b"}, {"m/a", Mode::shared()}};
+  Result<LeaseSet> set = co_await async_acquire_all(client, locks, options, use_awaitable);
+  EXPECT_TRUE(set) << set.error().message();
+  if (!set) co_return;
+  EXPECT_TRUE(set->held());
+  Result<std::optional<LeaseSet>> none =
+      co_await async_try_acquire_all(other, locks, options, use_awaitable);
+  EXPECT_TRUE(none && !*none);
+
+  // One waits for the set, until it is given back.
+  auto waiting = async_acquire_all(other, locks, options, asio::use_future);
+  Result<void> released = co_await async_release(*set, use_awaitable);
+  EXPECT_TRUE(released) << released.error().message();
+  Result<LeaseSet> next = waiting.get();
+  EXPECT_TRUE(next && next->held());
+}
 
 asio::awaitable<void> use_every_call(Client client, std::string url) {
   using asio::use_awaitable;
@@ -101,6 +123,52 @@ asio::awaitable<void> use_every_call(Client client, std::string url) {
   EXPECT_TRUE(fails_with(late, Errc::kClosed));
   Result<std::optional<LockInfo>> refused = co_await async_inspect(client, "a", use_awaitable);
   EXPECT_TRUE(fails_with(refused, Errc::kClosed));
+}
+
+TEST_P(AsyncTest, SeveralLocksAreTakenTogether) {
+  asio::io_context io;
+  asio::co_spawn(io, use_several_locks(connect(), connect()), asio::detached);
+  EXPECT_TRUE(run(io));
+}
+
+// Whenever the signal comes: all are held, or nothing of them is left.
+TEST_P(AsyncTest, ASignalGivesBackWhatWasTakenOfSeveral) {
+  const Client client = connect();
+  const Client holder = connect();
+  int cancelled = 0;
+  for (int round = 0; round < 30; ++round) {
+    Lease held = take(holder.mutex("m/b"));
+    asio::io_context io;
+    asio::cancellation_signal stop;
+    AcquireOptions options;
+    options.ttl = 30s;
+    std::optional<Result<LeaseSet>> answer;
+    async_acquire_all(client, {{"m/a"}, {"m/b"}, {"m/c"}}, options,
+                      asio::bind_cancellation_slot(
+                          stop.slot(), asio::bind_executor(io, [&](Result<LeaseSet> got) {
+                            answer.emplace(std::move(got));
+                          })));
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+    if (round % 3 == 2) static_cast<void>(held.release());
+    stop.emit(asio::cancellation_type::total);
+    ASSERT_TRUE(run(io));
+    ASSERT_TRUE(answer);
+    if (*answer) {
+      EXPECT_TRUE((*answer)->held());
+      EXPECT_TRUE((*answer)->release());
+    } else {
+      EXPECT_TRUE(fails_with(*answer, Errc::kCancelled));
+      ++cancelled;
+    }
+    static_cast<void>(held.release());
+    for (const char* name : {"m/a", "m/b", "m/c"}) {
+      const auto left = holder.inspect(name);
+      ASSERT_TRUE(left) << left.error().message();
+      EXPECT_TRUE(!*left || ((*left)->holders.empty() && (*left)->waiters.empty()))
+          << name << " in round " << round;
+    }
+  }
+  EXPECT_GE(cancelled, 15);
 }
 
 TEST_P(AsyncTest, CoroutinesAwaitEveryCall) {

@@ -21,6 +21,7 @@
 #include "holdfast/lease.h"
 #include "holdfast/lock_info.h"
 #include "holdfast/mode.h"
+#include "holdfast/multi_lock.h"
 #include "holdfast/mutex.h"
 #include "holdfast/options.h"
 #include "holdfast/result.h"
@@ -118,6 +119,13 @@ struct HOLDFAST_EXPORT Async {
 
   static Start<std::optional<JobLease>> try_acquire(const JobLock& lock, AcquireOptions options);
   static Start<void> release(JobLease& job);
+
+  static Start<LeaseSet> acquire_all(const Client& client, std::vector<LockRequest> locks,
+                                     AcquireOptions options);
+  static Start<std::optional<LeaseSet>> try_acquire_all(const Client& client,
+                                                        std::vector<LockRequest> locks,
+                                                        AcquireOptions options);
+  static Start<void> release(const LeaseSet& set);
 
   // The wait ends with kCancelled, or with what came before. Any time, from any thread.
   static void cancel(const Handle& wait);
