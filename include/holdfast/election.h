@@ -5,12 +5,24 @@
 //   somebody       waits its turn   the value is new  the next candidate leads
 //   leads
 //
+// Example (examples/primitives.cc#election):
+//   holdfast::Election scheduler = client.election("scheduler");
+//   auto leading = scheduler.campaign("10.0.0.7:8080", {.ttl = 10s});  // waits for its turn
+//   if (!leading) return leading.error();
+//   auto leader = scheduler.leader();  // for everybody: who leads, and what it proclaims
+//   if (!leader) return leader.error();
+//   if (*leader) std::printf("ask %s\n", (*leader)->value.c_str());
+//   while (leading->held() && work_is_left()) do_a_portion(leading->token());
+//   return leading->resign();
+//
 // Guarantee: a leadership is a lease with a fencing token: at most one is held at a time (Lease),
 // and each has a larger token than the one before. What a leader proclaims is believed only while
 // its lease lasts. Candidates come to lead in the order in which they asked. Not guaranteed: that a
 // leader which was paused has stopped: have the resource check the token. That an observer learns
 // of a change at once (it is told in order, and how many it missed: see observe()).
 //
+// Name: a lock of its own, so that break_lock() and inspect() work on it; whoever takes it as a
+// mutex leads without a value.
 // Thread-safety: as Mutex's; Leadership as Lease. Ownership: shares the client's core.
 // Errors: as Mutex's; kInvalidArgument: a value of more than 1024 bytes, or a name in use for
 // something else; kUnsupported (Guarantees::values).

@@ -1,5 +1,15 @@
 // A lock for jobs that a clock starts on many machines: one of them runs, the others skip.
 //
+// Example (examples/primitives.cc#job_lock):
+//   using std::chrono::minutes;
+//   const holdfast::JobTimes times{.at_least_for = minutes(10), .at_most_for = minutes(120)};
+//   holdfast::JobLock nightly = client.job_lock("nightly-report", times);
+//   auto job = nightly.try_acquire();
+//   if (!job) return job.error();
+//   if (!*job) return {};  // another machine runs it, or has just run it: skip
+//   while ((*job)->held() && work_is_left()) do_a_portion((*job)->token());
+//   return (*job)->release();  // and nobody else begins it for ten minutes
+//
 // Guarantee: as Mutex's. A job that ends early keeps the others out until `at_least_for` has passed
 // since it began, also when its machine dies: so a machine whose clock is late does not run it
 // again. A job loses its lock after `at_most_for` (Lease::lost()). Not guaranteed: that a run which
@@ -69,7 +79,9 @@ class HOLDFAST_EXPORT JobLock {
 
   const std::string& name() const;
 
-  // nullopt: the job runs elsewhere, or ran a moment ago: skip it.
+  // nullopt: the job runs elsewhere, or ran a moment ago: skip it. Of the options `wait` and
+  // `max_hold` mean nothing here, and a ttl shorter than `at_least_for` is made as long: a machine
+  // that dies keeps the others out for one ttl.
   Result<std::optional<JobLease>> try_acquire(AcquireOptions options = {});
 
  private:

@@ -5,6 +5,14 @@
 //           at zero: open
 //   open    stays open                 returns       shut again
 //
+// Example (examples/primitives.cc#latch):
+//   holdfast::Latch loaded = client.latch("import/may/loaded", 2);
+//   for (const char* part : {"customers", "orders"}) {  // as a rule in two processes
+//     std::printf("loaded: %s\n", part);
+//     if (auto left = loaded.count_down(); !left) return left.error();
+//   }
+//   return loaded.wait({.wait = 60s});  // returns when all have counted; kTimedOut: one did not
+//
 // Guarantee: once open it stays open, for callers that come later, too, until somebody resets it.
 // Counting survives the death of whoever counted.
 // Not guaranteed: that a participant which died before it counted is missed: wait with a limit, or
@@ -14,8 +22,11 @@
 //
 // Thread-safety: as Mutex's. Ownership: shares the client's core.
 // Time: a caller that waits learns of the opening when the store tells, or within a second.
-// Errors: kTimedOut, kCancelled; kInvalidArgument: the name is in use with another count, or for
-// something else; kUnsupported (Guarantees::values); otherwise as Mutex's.
+// Blocking: who counts holds the name as a mutex for that moment. Should it die in it, the others
+// wait for the end of that lease, 5 s.
+// Errors: kTimedOut, kCancelled; kInvalidArgument: count_down() with another count than the one in
+// use, or a name in use for something else; kUnsupported (Guarantees::values); otherwise as
+// Mutex's.
 #pragma once
 
 #include <cstdint>
@@ -46,11 +57,13 @@ class HOLDFAST_EXPORT Latch {
   // Returns when it is open; options: `wait` and `cancel` mean something here.
   Result<void> wait(AcquireOptions options = {});
   Result<bool> try_wait();  // Whether it is open.
+  // kTimedOut, kCancelled: it may have counted.
   Result<std::uint64_t> arrive_and_wait(std::uint64_t n = 1, AcquireOptions options = {});
 
   Result<std::uint64_t> count();
 
   // Shuts it again, with a new count, for everybody. Who waits goes on waiting, for that count.
+  // Another count than that of a handle: who counts takes a new one, Client::latch(name, count).
   Result<void> reset(std::uint64_t count);
 
  private:

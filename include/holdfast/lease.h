@@ -15,9 +15,10 @@
 // can refuse it: send token() along (docs/guide/fencing.md). That lost() has fired already: it is
 // a notification from another thread, held() is the measure.
 //
-// Thread-safety: const calls from any thread; release(), renew() and detach() one at a time.
 // An upgraded lease (SharedMutex::upgrade()) is held while the shared one under it is, too, and its
 // deadline is the earlier of both.
+//
+// Thread-safety: const calls from any thread; release(), renew() and detach() one at a time.
 // Ownership: shares the client's core; Client and Mutex objects may go first. The destructor
 // queues the release and does not wait for it; Client::close() waits, and so does, for a second at
 // most, whoever is the last to let go of the client.

@@ -4,6 +4,13 @@
 //   free      held                        -           -
 //   held      waits; held or an error     free        free, lost() fires first
 //
+// Example (examples/primitives.cc#mutex):
+//   holdfast::Mutex order = client.mutex("orders/42");
+//   auto lease = order.acquire({.wait = 5s, .ttl = 30s, .reason = "charge"});
+//   if (!lease) return lease.error();  // kTimedOut, kUnavailable ...: each names your next step
+//   work_with(lease->token());         // let the resource refuse an older token
+//   return lease->release();           // or let the destructor do it
+//
 // Guarantee: at most one unexpired exclusive lease per name; tokens grow with every grant.
 // Not guaranteed: that a paused holder has stopped. Only the resource can refuse it: pass
 // `lease.token()` along (docs/guide/fencing.md). Reentrancy: asking again for a mutex that the

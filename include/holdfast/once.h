@@ -7,6 +7,13 @@
 //   the first died,    the next caller is first
 //   or gave up
 //
+// Example (examples/primitives.cc#once):
+//   holdfast::Once payment = client.once("payment/" + request, 24h);
+//   const auto pay = [&](Lease& lease) { return charge(request, lease.token()); };
+//   auto receipt = payment.run(pay, {.wait = 10s});  // `pay` runs for the first caller only
+//   if (!receipt) return receipt.error();
+//   std::printf("%s\n", receipt->c_str());  // the same text for all callers
+//
 // Guarantee: at most one caller is first at a time (Lease), and none within the retention time of
 // an outcome that was stored. Callers that come while the first one runs get its outcome. Not
 // guaranteed: that the work is done once only: a caller that dies between its work and complete()
@@ -15,7 +22,9 @@
 // the store's data.
 //
 // Thread-safety: as Mutex's; OnceTurn as Lease. Ownership: shares the client's core.
-// Time: the retention is at most 24 h, the longest lease. It counts from complete().
+// Time: the retention is at most 24 h, the longest lease. It counts from complete(). Who waits
+// learns of the outcome within a second.
+// Fairness: none among those who wait for the first caller to give up.
 // Errors: as Mutex's; kInvalidArgument: an outcome of more than 3072 bytes, a retention time that
 // is no lease, or a name in use for something else; kUnsupported (Guarantees::values).
 #pragma once
@@ -80,7 +89,8 @@ class HOLDFAST_EXPORT Once {
   Result<OnceTurn> begin(AcquireOptions options = {});
 
   // The outcome: of `work(lease)`, a Result<std::string>, where this is the first caller. An error
-  // of `work` is stored for nobody: the next caller is first.
+  // of `work` is stored for nobody: the next caller is first. An error of complete() comes after
+  // `work` has run.
   template <typename Work>
   Result<std::string> run(Work&& work, AcquireOptions options = {}) {
     Result<OnceTurn> turn = begin(std::move(options));

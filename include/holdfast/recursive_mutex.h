@@ -6,12 +6,24 @@
 //   lost by owner     kLost, until all that it took      -
 //                     has been released
 //
+// Example (examples/primitives.cc#recursive_mutex):
+//   holdfast::RecursiveMutex tree = client.recursive_mutex("tree");
+//   const holdfast::Owner me("import of May");  // an object that is passed along, never a thread
+//   auto outer = tree.acquire(me, {.wait = 5s});
+//   if (!outer) return outer.error();
+//   auto inner = tree.acquire(me);  // at once: the same owner, the same token
+//   if (!inner) return inner.error();
+//   work_with(inner->token());
+//   if (auto left = inner->release(); !left) return left;  // still held, by `outer`
+//   return outer->release();
+//
 // Reentrancy belongs to an Owner that is passed along, never to a thread: it works across threads,
 // pools and coroutines, and two tasks on one thread stay apart.
 // Guarantee: as Mutex's between owners. Re-entry costs no request, is refused from the deadline on,
 // and has the same token. The lock is free when as much was released as was acquired. Not
 // guaranteed: that re-entry works over two handles: an owner re-enters by copies of one
-// RecursiveMutex, in one process.
+// RecursiveMutex, in one process. By another handle it waits for itself, and is told
+// kWouldDeadlock.
 //
 // Thread-safety: as Mutex's; two calls of one owner at the same time are one acquisition and one
 // re-entry. Ownership: shares the client's core. Time, fairness: as Mutex's.
@@ -74,7 +86,8 @@ class HOLDFAST_EXPORT RecursiveMutex {
 
   // `owner` is also AcquireOptions::owner.
   Result<RecursiveLease> acquire(const Owner& owner, AcquireOptions options = {});
-  // nullopt: another owner holds it.
+  // nullopt: another owner holds it. It waits for nobody but for another call of `owner` that is
+  // under way: what that one gets is then entered again.
   Result<std::optional<RecursiveLease>> try_acquire(const Owner& owner,
                                                     AcquireOptions options = {});
 

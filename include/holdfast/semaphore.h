@@ -1,8 +1,18 @@
 // N permits that processes share; a request takes some of them, as one lease.
 //
-//   State              acquire(n)                          release of a lease of n
-//   n or more free     held, unless others wait (behind)   n more are free; those who wait are let
-//   in, fewer free         waits                               in order
+//   State             acquire(n)                       release of a lease of n
+//   n or more free    held; behind others that wait:   n more are free: those who wait are let in,
+//                     waits                            in order, as far as there are enough
+//   fewer free        waits                            the same
+//
+// Example (examples/primitives.cc#semaphore):
+//   holdfast::Semaphore slots = client.semaphore("render", 8);  // for all processes together
+//   auto lease = slots.acquire(2, {.wait = 5s});                // two of the eight, as one lease
+//   if (!lease) return lease.error();
+//   auto count = slots.count();
+//   if (!count) return count.error();
+//   std::printf("%u of %u are free\n", count->available(), count->capacity);
+//   return lease->release();  // both; a crash gives them back at the end of the lease
 //
 // Guarantee: at most N permits are held in unexpired leases. A lease is renewed like a mutex's, and
 // belongs to its owner: nobody else can give its permits back, and those of a crashed holder come
@@ -58,9 +68,11 @@ class HOLDFAST_EXPORT Semaphore {
   // nullopt: not so many are free, or others wait.
   Result<std::optional<Lease>> try_acquire(std::uint32_t permits = 1, AcquireOptions options = {});
 
-  // Changes N for everybody, and for this handle. True: it is in force. False: it will be as soon
-  // as enough permits have come back; requests that are larger than the new N are refused then.
-  // Errors: kLost: nobody uses the semaphore, so there is nothing to change.
+  // Changes N for everybody, and for this handle and its copies. True: it is in force. False: it
+  // will be as soon as enough permits have come back. Until then the old N counts: requests through
+  // this handle, which names the new one, are refused with kInvalidArgument, and those of others
+  // are not. Errors: kLost: nobody uses the semaphore, so there is nothing to change: make a handle
+  // with the new N.
   Result<bool> resize(std::uint32_t capacity);
 
   Result<SemaphoreCount> count() const;

@@ -7,6 +7,16 @@
 //                                that waits: waits)   is the only one
 //   a writer  waits              waits               -                          held by a reader
 //
+// Example (examples/primitives.cc#shared_mutex):
+//   holdfast::SharedMutex prices = client.shared_mutex("prices");
+//   auto reader = prices.acquire_shared({.wait = 5s});
+//   if (!reader) return reader.error();
+//   if (!is_stale(*reader)) return reader->release();
+//   auto writer = prices.upgrade(*reader, {.wait = 5s});  // nobody has written since we read
+//   if (!writer) return writer.error();  // kWouldDeadlock: somebody else upgrades; start again
+//   rewrite(*writer);
+//   return prices.downgrade(*writer);  // from here on `reader` reads together with others
+//
 // Guarantee: as Mutex's for writers; a reader's lease excludes writers while it is held. Every
 // reader has a lease of its own: one that crashes frees its share at the end of its own lease.
 // First come, first served, in one queue, so that neither readers nor writers starve. Not
@@ -19,6 +29,7 @@
 // goes back to reading, and so does downgrade(); giving the reader's lease back ends both. Of two
 // readers that upgrade the second is told kWouldDeadlock at once: each would wait for the other's
 // shared lease; it should release() its own and start again.
+//
 // Downgrade: a writer becomes a reader in place, with its token, without a moment in between in
 // which another writer could come; readers that wait in front are let in by the same step.
 //

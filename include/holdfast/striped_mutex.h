@@ -1,6 +1,13 @@
 // One hot name spread over N mutexes, so that who works on different parts does not wait for one
 // another.
 //
+// Example (examples/primitives.cc#striped_mutex):
+//   holdfast::StripedMutex stock = client.striped_mutex("stock", 64);
+//   auto lease = stock.acquire("article 4711", {.wait = 5s});  // most other articles do not wait
+//   if (!lease) return lease.error();
+//   work_with(lease->token());
+//   return lease->release();
+//
 // Guarantee: as Mutex's, per stripe. A key belongs to the same stripe on every machine and in every
 // version. The stripes of `name` are the mutexes `name/0` to `name/N-1`.
 // Not guaranteed: that two keys have different stripes. Nested locking of two keys can deadlock:
@@ -44,8 +51,9 @@ class HOLDFAST_EXPORT StripedMutex {
   Result<Lease> acquire(std::string_view key, AcquireOptions options = {});
   Result<std::optional<Lease>> try_acquire(std::string_view key, AcquireOptions options = {});
 
-  // Any stripe that is free, beginning with that of the key; waits for that one if none is. For
-  // work that may be done on any part, like taking one item of many. Lease::name() tells which.
+  // Any stripe that is free, beginning with that of the key; waits for that one if none is. Asks
+  // the store once per stripe until one is free. For work that may be done on any part, like taking
+  // one item of many. Lease::name() tells which.
   Result<Lease> acquire_any(std::string_view key, AcquireOptions options = {});
 
  private:

@@ -29,6 +29,30 @@ class SnippetsTest(unittest.TestCase):
         self.assertTrue(snippet_problems("Some words.", "int b;"))
 
 
+class HeaderExamplesTest(unittest.TestCase):
+    CLIENT = "class Client {\n  Latch latch(std::string name, int count) const;\n};\n"
+
+    def problems(self, comment, client=CLIENT):
+        headers = {"client.h": client, "latch.h": "// A count.\n//\n" + comment + "#pragma once\n"}
+        return check_snippets.check_headers(headers,
+                                            lambda path: SOURCE if path == "e.cc" else None)
+
+    def test_an_identical_example_passes(self):
+        comment = "// Example (e.cc#two):\n//   int b;\n//     int c;\n//\n// Guarantee: none.\n"
+        self.assertEqual(self.problems(comment), ([], 1))
+
+    def test_a_changed_word_is_caught(self):
+        comment = "// Example (e.cc#two):\n//   int b;\n//     int d;\n//\n// Guarantee: none.\n"
+        self.assertTrue(self.problems(comment)[0])
+
+    def test_a_primitive_without_an_example_is_caught(self):
+        self.assertTrue(self.problems("")[0])
+
+    def test_a_client_without_primitives_is_caught(self):
+        comment = "// Example (e.cc#two):\n//   int b;\n//     int c;\n"
+        self.assertTrue(self.problems(comment, client="")[0])
+
+
 class ConsoleTest(unittest.TestCase):
     def page_problems(self, body):
         return check_console.check_page("x.md", f"# X\n\n```console\n{body}\n```\n",
