@@ -1,0 +1,241 @@
+// docs/stores/matrix.md is made from what the stores say of themselves, so that it cannot say
+// anything else. HOLDFAST_UPDATE_GOLDEN=1 writes it anew.
+#include <stdlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#ifdef HOLDFAST_STORE_REDIS
+#include "src/stores/redis/promises.h"
+#endif
+
+namespace holdfast {
+namespace {
+
+struct Capability {
+  bool Guarantees::*field;
+  const char* name;
+  const char* without;  // What a store without it means for its users.
+};
+
+constexpr Capability kCapabilities[] = {
+    {&Guarantees::fenced, "fencing tokens",
+     "tokens are not promised to grow: for work that may be done twice"},
+    {&Guarantees::fair, "first come, first served", "waiters are served in no order"},
+    {&Guarantees::barging, "barging", "`AcquireOptions::barging` is refused with kUnsupported"},
+    {&Guarantees::shared, "shared locks", "refused with kUnsupported"},
+    {&Guarantees::upgrade, "upgrade of a reader", "refused with kUnsupported"},
+    {&Guarantees::permits, "n of N permits", "refused with kUnsupported"},
+    {&Guarantees::values, "a value beside a lock", "refused with kUnsupported"},
+    {&Guarantees::multi, "several locks in one step", "they are taken in turn, and given back"},
+    {&Guarantees::list, "listing locks and queues",
+     "`list()` is refused with kUnsupported, and waits in a circle are not found out"},
+    {&Guarantees::watch_every_change, "a watch sees every change",
+     "a watch looks several times a second, and may miss short holds"},
+    {&Guarantees::survives_restart, "a restart of the store forgets no grant",
+     "after a restart two may believe that they hold, or nobody does: see its faults below"},
+    {&Guarantees::survives_failover, "a fail-over of the store forgets no grant",
+     "it has no fail-over, or one that may forget grants: see its faults below"},
+};
+
+struct Primitive {
+  const char* name;
+  const char* header;
+  std::vector<bool Guarantees::*> needs;
+};
+
+std::vector<Primitive> primitives() {
+  using G = Guarantees;
+  return {
+      {"Mutex", "mutex", {}},
+      {"RecursiveMutex", "recursive_mutex", {}},
+      {"StripedMutex", "striped_mutex", {}},
+      {"JobLock", "job_lock", {}},
+      {"SharedMutex", "shared_mutex", {&G::shared}},
+      {"SharedMutex::upgrade()", "shared_mutex", {&G::shared, &G::upgrade}},
+      {"Semaphore", "semaphore", {&G::permits}},
+      {"Latch", "latch", {&G::values}},
+      {"Election", "election", {&G::values}},
+      {"Once", "once", {&G::values}},
+  };
+}
+
+const char* name_of(bool Guarantees::*field) {
+  for (const Capability& each : kCapabilities) {
+    if (each.field == field) return each.name;
+  }
+  return "?";
+}
+
+using Stores = std::vector<Guarantees>;
+
+template <typename Cell>
+void row(std::ostream& out, const std::string& title, const Stores& stores, Cell cell) {
+  out << "| " << title << " |";
+  for (const Guarantees& store : stores) out << " " << cell(store) << " |";
+  out << "\n";
+}
+
+void head(std::ostream& out, const std::string& title, const Stores& stores) {
+  row(out, title, stores, [](const Guarantees& store) { return store.store; });
+  out << "|---|" << [&] {
+    std::string rules;
+    for (std::size_t i = 0; i < stores.size(); ++i) rules += "---|";
+    return rules;
+  }() << "\n";
+}
+
+std::string time_of(std::chrono::milliseconds time) {
+  using std::chrono::hours;
+  return time >= hours(1) ? std::to_string(time / hours(1)) + " h"
+                          : std::to_string(time.count()) + " ms";
+}
+
+void write_stores(std::ostream& out, const Stores& stores) {
+  head(out, "", stores);
+  row(out, "for", stores, [](const Guarantees& store) { return store.scope; });
+  row(out, "a lease is", stores, [](const Guarantees& store) {
+    return time_of(store.min_ttl) + " to " + time_of(store.max_ttl);
+  });
+  for (const Capability& each : kCapabilities) {
+    row(out, each.name, stores,
+        [&](const Guarantees& store) { return store.*each.field ? "yes" : "no"; });
+  }
+}
+
+void write_primitives(std::ostream& out, const Stores& stores) {
+  head(out, "primitive", stores);
+  std::string missing;
+  for (const Primitive& each : primitives()) {
+    const std::string title =
+        std::string("[`") + each.name + "`](../../include/holdfast/" + each.header + ".h)";
+    row(out, title, stores, [&](const Guarantees& store) {
+      std::string lacks;
+      for (const auto need : each.needs) {
+        if (!(store.*need)) lacks += (lacks.empty() ? "" : ", ") + std::string(name_of(need));
+      }
+      if (lacks.empty()) return "yes";
+      missing += "- `" + std::string(each.name) + "` on " + store.store +
+                 ": kUnsupported, because the store lacks: " + lacks + ".\n";
+      return "no";
+    });
+  }
+  out << "\n" << (missing.empty() ? "Each of these stores carries every primitive.\n" : missing);
+}
+
+void write_lacks(std::ostream& out, const Stores& stores) {
+  for (const Capability& each : kCapabilities) {
+    std::string without;
+    for (const Guarantees& store : stores) {
+      if (!(store.*each.field)) without += (without.empty() ? "" : ", ") + store.store;
+    }
+    if (!without.empty()) {
+      out << "- " << each.name << " (not on " << without << "): " << each.without << ".\n";
+    }
+  }
+}
+
+const char* said(Promise promise) {
+  switch (promise) {
+    case Promise::kYes: return "yes";
+    case Promise::kDeclared: return "**declared**";
+    case Promise::kNo: return "no";
+  }
+  return "?";
+}
+
+void write_faults(std::ostream& out, const Stores& stores) {
+  for (const Guarantees& store : stores) {
+    out << "### " << store.store << "\n\n"
+        << "| fault | at most one believes to hold | tokens keep growing | note |\n"
+        << "|---|---|---|---|\n";
+    for (const FaultRow& fault : store.faults) {
+      out << "| " << fault.fault << " | " << said(fault.exclusion) << " | " << said(fault.fencing)
+          << " | " << fault.note << " |\n";
+    }
+    out << (&store == &stores.back() ? "" : "\n");
+  }
+}
+
+std::string page_of(const Stores& stores) {
+  std::ostringstream out;
+  out << "# What each store gives\n\n"
+         "Generated from `Client::guarantees()` by `tests/docs/matrix_test.cc`, which fails when "
+         "this page says anything else.\n"
+         "What the words mean and how a store does it is on its own page: [sqlite](sqlite.md), "
+         "[redis](redis.md).\n\n";
+  write_stores(out, stores);
+  out << "\nWhere the table says no:\n\n";
+  write_lacks(out, stores);
+  out << "\n## Primitives\n\n";
+  write_primitives(out, stores);
+  out << "\n## Faults\n\n"
+         "*yes*: holds, and tests under that fault show it. *declared*: may be violated, as the "
+         "note says; rely on [fencing](../guide/fencing.md).\n\n";
+  write_faults(out, stores);
+  return out.str();
+}
+
+// --- The stores of this build.
+
+Guarantees of_sqlite() {
+  std::string folder = (std::filesystem::temp_directory_path() / "holdfast-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) return {};
+  Guarantees all;
+  if (auto client = Client::connect("sqlite://" + folder + "/locks.db")) {
+    all = client->guarantees();
+    EXPECT_TRUE(client->close());
+  }
+  std::filesystem::remove_all(folder);
+  return all;
+}
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(MatrixTest, ThePageSaysWhatTheStoresSay) {
+#ifdef HOLDFAST_STORE_REDIS
+  // Without a server there is no client to ask; this is what one would answer.
+  const Stores stores{Client::connect("memory:").value().guarantees(), of_sqlite(),
+                      stores::redis::promises()};
+  if (stores[1].store.empty()) GTEST_SKIP() << "SKIPPED: there is no sqlite here to ask";
+  const std::filesystem::path page =
+      std::filesystem::path(HOLDFAST_SOURCE_DIR) / "docs/stores/matrix.md";
+  const std::string made = page_of(stores);
+  if (std::getenv("HOLDFAST_UPDATE_GOLDEN") != nullptr) std::ofstream(page) << made;
+  EXPECT_EQ(read(page), made) << "HOLDFAST_UPDATE_GOLDEN=1 writes it anew";
+#else
+  GTEST_SKIP() << "SKIPPED: the redis store is not built in";
+#endif
+}
+
+TEST(MatrixTest, WhatAStoreLacksIsTold) {
+  Guarantees bare;
+  bare.store = "bare";
+  bare.permits = bare.list = true;
+  bare.faults = {{"power fails", Promise::kNo, Promise::kDeclared, "it is bare"}};
+  const std::string page = page_of({bare});
+  for (const char* text :
+       {"- `SharedMutex::upgrade()` on bare: kUnsupported, because the store lacks: shared locks, "
+        "upgrade of a reader.\n",
+        "| power fails | no | **declared** | it is bare |\n",
+        "- first come, first served (not on bare)", "| n of N permits | yes |\n"}) {
+    EXPECT_NE(page.find(text), std::string::npos) << text << "\n" << page;
+  }
+  EXPECT_EQ(page.find("listing locks and queues (not on"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast
