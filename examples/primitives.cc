@@ -116,6 +116,16 @@ Result<void> striped_mutex(const Client& client) {
   // [end]
 }
 
+Result<void> multi_lock(const Client& client) {
+  // [region: multi_lock]
+  auto both = client.acquire_all({{"account/3"}, {"account/7"}}, {.wait = 5s});
+  if (!both) return both.error();       // none of them is held
+  work_with(both->token("account/3"));  // each has a token of its own
+  if (!both->held()) return {};         // one of them was lost: stop
+  return both->release();               // in one request where the store can
+  // [end]
+}
+
 Result<void> latch(const Client& client) {
   // [region: latch]
   holdfast::Latch loaded = client.latch("import/may/loaded", 2);
@@ -192,6 +202,13 @@ void locks(const Client& client) {
   check(!stock.try_acquire("article 4711").value(), "a stripe is the mutex of its name");
 }
 
+void several(const Client& client) {
+  must(multi_lock(client), "several locks");
+  const Lease seven = client.mutex("account/7").try_acquire().value().value();
+  check(!client.try_acquire_all({{"account/3"}, {"account/7"}}).value(), "all of them, or none");
+  check(client.mutex("account/3").try_acquire().value().has_value(), "three was not taken");
+}
+
 void values(const Client& client) {
   must(latch(client), "latch");
   check(client.latch("import/may/loaded", 2).try_wait().value(), "the latch stays open");
@@ -219,6 +236,7 @@ void run_on(const std::string& url) {
   if (!client) std::fprintf(stderr, "%s\n", client.error().message().c_str());
   check(client.has_value(), url.c_str());
   locks(*client);
+  several(*client);
   values(*client);
   must(client->close(), "nothing is left");
   std::printf("all of it on %s\n\n", url.substr(0, url.find(':')).c_str());
