@@ -76,13 +76,14 @@ class Listing : public std::enable_shared_from_this<Listing> {
     unanswered_ = batch_.size();
     for (std::size_t i = 0; i < batch_.size(); ++i) {
       access_.inspect(batch_[i].first, deadline_,
-                      [self = shared_from_this(), i](Result<std::optional<LockInfo>> lock) {
-                        self->on_lock(i, std::move(lock));
+                      [self = shared_from_this(), i](const Result<std::optional<LockInfo>>& lock) {
+                        self->on_lock(i, lock);
                       });
     }
   }
 
-  void on_lock(std::size_t i, Result<std::optional<LockInfo>> lock) {
+  // (Not by value: gcc 12 takes what is moved out of it for uninitialized at -O2.)
+  void on_lock(std::size_t i, const Result<std::optional<LockInfo>>& lock) {
     if (!lock && is_damaged(lock.error())) {
       // The others are listed all the same.
       const std::string& why = lock.error().message();
@@ -91,7 +92,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     } else if (!lock) {
       if (!failure_) failure_ = lock.error();
     } else {
-      batch_[i].second = *std::move(lock);
+      batch_[i].second = *lock;
     }
     if (--unanswered_ > 0) return;
     if (failure_) return done_(*failure_);
