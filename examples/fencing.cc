@@ -15,14 +15,16 @@
 namespace {
 
 using namespace std::chrono_literals;
+using holdfast::Lease;
+using holdfast::Result;
 
 // [region: resource]
-// The highest token that was shown is kept in a file beside the data. While the guard lives, nobody
-// else is let in: the check and the write are one step.
-holdfast::Result<void> write_stock(const std::string& path, int items, holdfast::Token token) {
-  auto guard = holdfast::fence::FileGuard::enter(path + ".fence", "stock", token);
+// The highest token that was shown is kept in a file beside the data. While the guard lives,
+// nobody else is let in: the check and the write are one step.
+Result<void> write_stock(const std::string& path, int items, const Lease& lease) {
+  auto guard = holdfast::fence::FileGuard::enter(path + ".fence", "stock", lease.token());
   if (!guard) return guard.error();  // kLost: a newer holder has been here
-  demo::Stock(path).write({.items = items, .newest = token});
+  demo::Stock(path).write({.items = items, .newest = lease.token()});
   return {};
 }
 // [end]
@@ -41,8 +43,8 @@ int run(const std::string& path) {
 
   auto next = mutex.acquire({.wait = 10s, .ttl = 5s});
   if (!next) demo::give_up(next.error().message());
-  const bool next_wrote = write_stock(path, stock.read().items - 1, next->token()).has_value();
-  const bool late_wrote = write_stock(path, seen_by_paused - 1, paused->token()).has_value();
+  const bool next_wrote = write_stock(path, stock.read().items - 1, *next).has_value();
+  const bool late_wrote = write_stock(path, seen_by_paused - 1, *paused).has_value();
 
   std::printf("the paused holder: %s; its late write: %s; items left: %d\n",
               paused->held() ? "held" : "lost", late_wrote ? "ACCEPTED" : "refused",

@@ -7,6 +7,9 @@
 namespace demo {
 namespace {
 
+using holdfast::Lease;
+using holdfast::Result;
+
 // What a client's library sends and a server's library reads.
 struct Request {
   std::map<std::string, std::string> headers;
@@ -20,7 +23,7 @@ std::optional<std::string> header(const Request& request, const char* name) {
 }
 
 // [region: http-server]
-holdfast::fence::MemoryRecord record;  // or the guard of the database that the server writes to
+holdfast::fence::MemoryRecord record;  // or the guard of the database that is written to
 int stock = 10;
 
 holdfast::fence::HttpAnswer put_stock(const Request& request) {
@@ -28,14 +31,14 @@ holdfast::fence::HttpAnswer put_stock(const Request& request) {
                                              .lock = header(request, "Holdfast-Lock"),
                                              .mode = header(request, "Holdfast-Mode")};
   return holdfast::fence::admit_http(
-      headers, "stock", "stock", [&](const auto& resource, const auto& token, const auto& mode) {
+      headers, "stock", "stock", [&](auto& resource, auto& token, auto& mode) {
         return record.write(resource, token, mode, [&] { stock = request.items; });
       });
 }
 // [end]
 
 // [region: http-client]
-holdfast::Result<void> write_stock(int items, const holdfast::Lease& lease) {
+Result<void> write_stock(int items, const Lease& lease) {
   Request request{.headers = {}, .items = items};
   for (const auto& [name, value] :
        holdfast::fence::http_headers(lease.name(), lease.token(), lease.mode())) {

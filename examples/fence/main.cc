@@ -1,4 +1,4 @@
-// example-fence sqlite PATH | postgres CONNECTION | mysql SOCKET | redis PORT | http
+// example-fence memory | sqlite PATH | postgres CONNECTION | mysql SOCKET | redis PORT | http
 //
 // A holder that comes back late is refused by the resource. Ends with 0 only when it was.
 #include <chrono>
@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "examples/fence/scene.h"
+#include "holdfast/fence/fence.h"
 #include "holdfast/holdfast.h"
 
 namespace demo {
@@ -36,11 +37,32 @@ int play_scene(const GuardedWrite& write, const std::function<int()>& read) {
   return refused && read() == 9 ? 0 : 1;
 }
 
+namespace {
+
+using holdfast::Lease;
+using holdfast::Result;
+
+holdfast::fence::MemoryRecord record;
+int stock = 10;
+
+// [region: memory]
+Result<void> write_stock(int items, const Lease& lease) {
+  return record.write("stock", lease.token(), lease.mode(), [&] { stock = items; });
+}
+// [end]
+
+}  // namespace
+
+int play_memory() {
+  return play_scene(write_stock, [] { return stock; });
+}
+
 }  // namespace demo
 
 int main(int argc, char** argv) {
   const std::string fence = argc > 1 ? argv[1] : "";
   const std::string where = argc > 2 ? argv[2] : "";
+  if (fence == "memory") return demo::play_memory();
   if (fence == "http") return demo::play_http();
 #ifdef EXAMPLE_SQLITE
   if (fence == "sqlite") return demo::play_sqlite(where);

@@ -7,6 +7,9 @@
 namespace demo {
 namespace {
 
+using holdfast::Lease;
+using holdfast::Result;
+
 std::string run(MYSQL* db, const std::string& sql) {
   if (::mysql_query(db, sql.c_str()) != 0) fail(sql + ": " + ::mysql_error(db));
   MYSQL_RES* result = ::mysql_store_result(db);
@@ -18,7 +21,7 @@ std::string run(MYSQL* db, const std::string& sql) {
 }
 
 // [region: mysql]
-holdfast::Result<void> write_stock(MYSQL* db, int items, const holdfast::Lease& lease) {
+Result<void> write_stock(MYSQL* db, int items, const Lease& lease) {
   run(db, "START TRANSACTION");
   auto guarded = holdfast::fence::mysql::guard(db, "stock", lease.token(), lease.mode());
   if (guarded) run(db, "UPDATE stock SET items = " + std::to_string(items));
@@ -36,9 +39,9 @@ int play_mysql(const std::string& socket) {
   }
   if (auto made = holdfast::fence::mysql::create_table(db); !made) fail(made.error().message());
   run(db, "CREATE TEMPORARY TABLE stock AS SELECT 10 AS items");
-  const int status = play_scene(
-      [db](int items, const holdfast::Lease& lease) { return write_stock(db, items, lease); },
-      [db] { return std::stoi(run(db, "SELECT items FROM stock")); });
+  const int status =
+      play_scene([db](int items, const Lease& lease) { return write_stock(db, items, lease); },
+                 [db] { return std::stoi(run(db, "SELECT items FROM stock")); });
   ::mysql_close(db);
   return status;
 }

@@ -7,6 +7,9 @@
 namespace demo {
 namespace {
 
+using holdfast::Lease;
+using holdfast::Result;
+
 std::string run(PGconn* db, const std::string& sql) {
   PGresult* result = ::PQexec(db, sql.c_str());
   const auto status = ::PQresultStatus(result);
@@ -17,7 +20,7 @@ std::string run(PGconn* db, const std::string& sql) {
 }
 
 // [region: postgres]
-holdfast::Result<void> write_stock(PGconn* db, int items, const holdfast::Lease& lease) {
+Result<void> write_stock(PGconn* db, int items, const Lease& lease) {
   run(db, "BEGIN");
   auto guarded = holdfast::fence::postgres::guard(db, "stock", lease.token(), lease.mode());
   if (guarded) run(db, "UPDATE stock SET items = " + std::to_string(items));
@@ -33,9 +36,9 @@ int play_postgres(const std::string& connection) {
   if (::PQstatus(db) != CONNECTION_OK) fail(::PQerrorMessage(db));
   run(db, "CREATE TEMPORARY TABLE stock AS SELECT 10 AS items");
   if (auto made = holdfast::fence::postgres::create_table(db); !made) fail(made.error().message());
-  const int status = play_scene(
-      [db](int items, const holdfast::Lease& lease) { return write_stock(db, items, lease); },
-      [db] { return std::stoi(run(db, "SELECT items FROM stock")); });
+  const int status =
+      play_scene([db](int items, const Lease& lease) { return write_stock(db, items, lease); },
+                 [db] { return std::stoi(run(db, "SELECT items FROM stock")); });
   ::PQfinish(db);
   return status;
 }

@@ -10,6 +10,9 @@
 namespace demo {
 namespace {
 
+using holdfast::Lease;
+using holdfast::Result;
+
 struct Free {
   void operator()(redisReply* reply) const { ::freeReplyObject(reply); }
 };
@@ -29,7 +32,7 @@ Reply send(redisContext* redis, const std::vector<std::string>& words) {
 }
 
 // [region: redis]
-holdfast::Result<void> write_stock(redisContext* redis, int items, const holdfast::Lease& lease) {
+Result<void> write_stock(redisContext* redis, int items, const Lease& lease) {
   const auto words = holdfast::fence::redis::guarded_set("stock", std::to_string(items),
                                                          lease.token(), lease.mode());
   if (!words) return words.error();
@@ -45,7 +48,7 @@ int play_redis(const std::string& port) {
   redisContext* redis = ::redisConnect("127.0.0.1", std::stoi(port));
   if (redis == nullptr || redis->err != 0) fail("cannot connect to port " + port);
   const int status = play_scene(
-      [redis](int items, const holdfast::Lease& lease) { return write_stock(redis, items, lease); },
+      [redis](int items, const Lease& lease) { return write_stock(redis, items, lease); },
       [redis] {
         return std::stoi(send(redis, {"GET", "stock"})->str);
       });

@@ -17,6 +17,7 @@ using GuardedWrite = std::function<holdfast::Result<void>(int items, const holdf
 int play_scene(const GuardedWrite& write, const std::function<int()>& read);
 
 // Each fence: where its server is to be found, as the server's client wants it. The exit status.
+int play_memory();
 int play_sqlite(const std::string& path);
 int play_postgres(const std::string& connection);
 int play_mysql(const std::string& socket);

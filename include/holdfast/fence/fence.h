@@ -8,7 +8,8 @@
 // Only exclusive tokens are recorded. An equal exclusive token is accepted, because a holder writes
 // more than once and every exclusive grant has a token of its own: equal is the same grant. A
 // shared grant comes after the exclusive ones before it, so its token is above theirs; equal can
-// only be an exclusive grant that was downgraded, which goes on showing its token as exclusive.
+// only be an exclusive grant that was downgraded, which goes on showing its token as exclusive (so
+// does a reader that has given back an upgrade, with the upgrade's token).
 //
 // Guarantee: in any order of calls the recorded token never falls, and no exclusive token below the
 // highest one accepted is accepted.
@@ -18,9 +19,10 @@
 // Not guaranteed either: an order between tokens of different lock names. Protect a resource by one
 // name.
 //
-//   holdfast::fence::MemoryRecord record;
-//   auto written = record.write("stock", lease->token(), lease->mode(), [&] { stock -= 1; });
-//   if (!written) return written.error();  // kLost: a newer holder has been here; stop
+// Example (examples/fence/main.cc#memory):
+//   Result<void> write_stock(int items, const Lease& lease) {
+//     return record.write("stock", lease.token(), lease.mode(), [&] { stock = items; });
+//   }
 //
 // Thread-safety: MemoryRecord is safe; the functions are pure.
 // Errors: kLost (refused: stop, as after a lost lock), kUnsupported (permits), kInvalidArgument (no

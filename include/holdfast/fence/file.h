@@ -1,8 +1,14 @@
 // The fence of a resource as a small file, for scripts and for resources that are files themselves.
 //
-//   auto guard = holdfast::fence::FileGuard::enter("/srv/stock.fence", "stock", lease->token());
-//   if (!guard) return guard.error();  // kLost: a newer holder has been here; stop
-//   write_stock();                     // nobody else is let in meanwhile
+// Example (examples/fencing.cc#resource):
+//   // The highest token that was shown is kept in a file beside the data. While the guard lives,
+//   // nobody else is let in: the check and the write are one step.
+//   Result<void> write_stock(const std::string& path, int items, const Lease& lease) {
+//     auto guard = holdfast::fence::FileGuard::enter(path + ".fence", "stock", lease.token());
+//     if (!guard) return guard.error();  // kLost: a newer holder has been here
+//     demo::Stock(path).write({.items = items, .newest = lease.token()});
+//     return {};
+//   }
 //
 // Guarantee: while the object lives, no other holder, older or newer, enters (shared ones enter
 // together): the check and what you do then are one step. The token is on the disk before enter()

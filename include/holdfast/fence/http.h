@@ -16,9 +16,19 @@
 //   501      the lock is one of permits                      fencing cannot help: use a mutex
 //   503      the record cannot be reached                    retry
 //
-//   fence::HttpHeaders headers{.token = request.get("Holdfast-Token")};
-//   auto answer = fence::admit_http(headers, "stock", "", [&](auto&... of) { return
-//   db.guard(of...); }); if (!answer.accepted()) return respond(answer.status, answer.message);
+// Example (examples/fence/http.cc#http-server):
+//   holdfast::fence::MemoryRecord record;  // or the guard of the database that is written to
+//   int stock = 10;
+//
+//   holdfast::fence::HttpAnswer put_stock(const Request& request) {
+//     const holdfast::fence::HttpHeaders headers{.token = header(request, "Holdfast-Token"),
+//                                                .lock = header(request, "Holdfast-Lock"),
+//                                                .mode = header(request, "Holdfast-Mode")};
+//     return holdfast::fence::admit_http(
+//         headers, "stock", "stock", [&](auto& resource, auto& token, auto& mode) {
+//           return record.write(resource, token, mode, [&] { stock = request.items; });
+//         });
+//   }
 //
 // Guarantee: 200 only when `admit` has accepted this very token. `message` is ASCII without line
 // ends. Not guaranteed: who sent it. A token is not a secret; authenticate the caller as ever.

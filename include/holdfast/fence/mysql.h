@@ -1,10 +1,13 @@
 // Refuses an old token inside a MySQL or MariaDB transaction (libmariadb), together with the write.
 //
-//   mysql_query(db, "START TRANSACTION");
-//   auto guarded = holdfast::fence::mysql::guard(db, "stock", lease->token());
-//   if (!guarded) return mysql_rollback(db), guarded.error();  // kLost: stop
-//   mysql_query(db, "UPDATE stock SET items = items - 1");
-//   mysql_commit(db);
+// Example (examples/fence/mysql.cc#mysql):
+//   Result<void> write_stock(MYSQL* db, int items, const Lease& lease) {
+//     run(db, "START TRANSACTION");
+//     auto guarded = holdfast::fence::mysql::guard(db, "stock", lease.token(), lease.mode());
+//     if (guarded) run(db, "UPDATE stock SET items = " + std::to_string(items));
+//     run(db, guarded ? "COMMIT" : "ROLLBACK");
+//     return guarded;
+//   }
 //
 // Guarantee: after a success no other holder of the lock, older or newer, gets past a guard of the
 // same resource before this transaction ends; what it commits was written by the newest holder so

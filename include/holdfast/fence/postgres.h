@@ -1,10 +1,13 @@
 // Refuses an old token inside a PostgreSQL transaction (libpq), together with the write.
 //
-//   PQexec(db, "BEGIN");
-//   auto guarded = holdfast::fence::postgres::guard(db, "stock", lease->token());
-//   if (!guarded) return PQexec(db, "ROLLBACK"), guarded.error();  // kLost: stop
-//   PQexec(db, "UPDATE stock SET items = items - 1");
-//   PQexec(db, "COMMIT");
+// Example (examples/fence/postgres.cc#postgres):
+//   Result<void> write_stock(PGconn* db, int items, const Lease& lease) {
+//     run(db, "BEGIN");
+//     auto guarded = holdfast::fence::postgres::guard(db, "stock", lease.token(), lease.mode());
+//     if (guarded) run(db, "UPDATE stock SET items = " + std::to_string(items));
+//     run(db, guarded ? "COMMIT" : "ROLLBACK");
+//     return guarded;
+//   }
 //
 // Guarantee: after a success no other holder of the lock, older or newer, gets past a guard of the
 // same resource before this transaction ends; what it commits was written by the newest holder so

@@ -1,10 +1,15 @@
 // Refuses an old token inside a Redis script, together with the write. Sends nothing: it makes the
 // words of a command, for whichever client library you use.
 //
-//   auto words = holdfast::fence::redis::guarded_set("stock", "9", lease->token());
-//   if (!words) return words.error();
-//   auto reply = connection.command(*words);            // hiredis, redis-plus-plus, Boost.Redis
-//   ... if (reply.is_error()) return holdfast::fence::redis::refusal(reply.text);  // kLost: stop
+// Example (examples/fence/redis.cc#redis):
+//   Result<void> write_stock(redisContext* redis, int items, const Lease& lease) {
+//     const auto words = holdfast::fence::redis::guarded_set("stock", std::to_string(items),
+//                                                            lease.token(), lease.mode());
+//     if (!words) return words.error();
+//     const auto reply = send(redis, *words);
+//     if (reply->type != REDIS_REPLY_ERROR) return {};
+//     return holdfast::fence::redis::refusal({reply->str, reply->len});
+//   }
 //
 // The record of the data key `stock` is the key `holdfast-fence:{stock}`: the same slot of a
 // cluster, by its hash tag. Refused is an error reply that begins with FENCED, which no client

@@ -26,8 +26,17 @@
 // Tokens are text of a fixed width (Token::to_string) in a column that compares bytes: never
 // numbers, which a 96-bit token does not fit.
 //
-//   auto recorded = db.query_value(sql::guard(Dialect::kPostgres), resource, token.to_string());
-//   if (recorded != token.to_string()) return db.rollback();  // a newer holder has been here
+// Example (examples/fence/sqlite.cc#sql):
+//   Result<void> write_by_hand(sqlite3* db, int items, const Lease& lease) {
+//     const std::string guard = sql::guard(sql::Dialect::kSqlite);
+//     const std::string mine = lease.token().to_string();
+//     run(db, "BEGIN IMMEDIATE");
+//     const std::string recorded = ask(db, guard, {"stock", mine});
+//     if (recorded == mine) run(db, "UPDATE stock SET items = " + std::to_string(items));
+//     run(db, recorded == mine ? "COMMIT" : "ROLLBACK");
+//     if (recorded == mine) return {};
+//     return holdfast::Error(holdfast::Errc::kLost, "refused: " + recorded + " has been here");
+//   }
 //
 // Thread-safety: pure functions. Errors: none.
 #pragma once

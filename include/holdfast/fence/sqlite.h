@@ -1,10 +1,13 @@
 // Refuses an old token inside an SQLite transaction, together with the write.
 //
-//   sqlite3_exec(db, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr);
-//   auto guarded = holdfast::fence::sqlite::guard(db, "stock", lease->token());
-//   if (!guarded) return rollback(db), guarded.error();  // kLost: stop
-//   sqlite3_exec(db, "UPDATE stock SET items = items - 1", nullptr, nullptr, nullptr);
-//   sqlite3_exec(db, "COMMIT", nullptr, nullptr, nullptr);
+// Example (examples/fence/sqlite.cc#sqlite):
+//   Result<void> write_stock(sqlite3* db, int items, const Lease& lease) {
+//     run(db, "BEGIN IMMEDIATE");
+//     auto guarded = holdfast::fence::sqlite::guard(db, "stock", lease.token(), lease.mode());
+//     if (guarded) run(db, "UPDATE stock SET items = " + std::to_string(items));
+//     run(db, guarded ? "COMMIT" : "ROLLBACK");
+//     return guarded;
+//   }
 //
 // Guarantee: after a success no other holder of the lock, older or newer, gets past a guard in the
 // same database before this transaction ends; what it commits was written by the newest holder so
