@@ -3,7 +3,7 @@
 _holdfast() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
   local command="${COMP_WORDS[1]}" i
-  local common="--store --config --json -v --verbose -q --quiet -h --help"
+  local common="--store --config --log-format --json -v --verbose -q --quiet -h --help"
   local lock="--wait --no-wait --ttl --shared --permits --reason --trace-id"
   COMPREPLY=()
 
@@ -33,6 +33,7 @@ _holdfast() {
   case "$previous" in
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill ignore" -- "$current"); return ;;
     --sort) mapfile -t COMPREPLY < <(compgen -W "name queue age left" -- "$current"); return ;;
+    --log-format) mapfile -t COMPREPLY < <(compgen -W "text json logfmt" -- "$current"); return ;;
     --leftover) mapfile -t COMPREPLY < <(compgen -W "end wait" -- "$current"); return ;;
     --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
     --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;

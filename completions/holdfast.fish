@@ -31,6 +31,7 @@ end
 set -l all run hold acquire renew release ls inspect watch top break doctor bench
 complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// redis:// memory:' -d 'the store'
 complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
+complete -c holdfast -n "__holdfast_in $all" -l log-format -x -a 'text json logfmt' -d 'of what is said on stderr'
 complete -c holdfast -n "__holdfast_in $all" -l json -d 'print JSON'
 complete -c holdfast -n "__holdfast_in $all" -s v -l verbose -d 'say more'
 complete -c holdfast -n "__holdfast_in $all" -s q -l quiet -d 'say less'

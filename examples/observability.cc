@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
 #include "holdfast/holdfast.h"
 
@@ -28,6 +29,14 @@ holdfast::Result<holdfast::Client> observed(std::shared_ptr<Losses> losses) {
 }
 // [end]
 
+void log_as_json(holdfast::ClientOptions& options) {
+  // [region: log]
+  options.log_event = [](const holdfast::LogEvent& event) {
+    std::fprintf(stderr, "%s\n", holdfast::json_line(event).c_str());  // or logfmt_line()
+  };
+  // [end]
+}
+
 }  // namespace
 
 int main() {
@@ -42,5 +51,11 @@ int main() {
     if (!lease || !client->break_lock("orders/42", lease->token())) return 1;
     (void)lease->renew();
   }
+  holdfast::ClientOptions options;
+  log_as_json(options);
+  auto logging = holdfast::Client::connect("memory:", std::move(options));
+  if (!logging) return 1;
+  const auto lost = logging->mutex("orders/43").acquire({.ttl = 100ms, .auto_renew = false});
+  while (lost && lost->held()) std::this_thread::sleep_for(5ms);
   return losses->count == 1 ? 0 : 1;
 }

@@ -10,6 +10,7 @@
 #include "holdfast/latch.h"
 #include "holdfast/lease.h"
 #include "holdfast/lock_info.h"
+#include "holdfast/log_event.h"
 #include "holdfast/mode.h"
 #include "holdfast/multi_lock.h"
 #include "holdfast/mutex.h"

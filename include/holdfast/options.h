@@ -16,6 +16,7 @@
 
 namespace holdfast {
 
+struct LogEvent;
 class Observer;
 
 // Of one request for a lock. Durations are rounded up to milliseconds.
@@ -69,6 +70,8 @@ struct ClientOptions {
   std::uint32_t clock_rate_error_ppm = 10'000;
   // Told of renewals that come late, losses and store failures; called on the notifier thread.
   std::function<void(const std::string& line)> log{};
+  // The same as data (holdfast/log_event.h), for a log that machines read.
+  std::function<void(const LogEvent& event)> log_event{};
   // Told how long waits and holds took, of renewals and losses (holdfast/observer.h).
   std::shared_ptr<Observer> observer{};
 };

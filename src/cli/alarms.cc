@@ -7,27 +7,22 @@
 #include "src/cli/text.h"
 
 namespace holdfast::cli {
-namespace {
-
-// The command has a sentence of its own for it, with what follows from it.
-bool is_a_loss(const std::string& line) {
-  return line.starts_with("lock '") && line.find(") was lost: ") != line.npos;
-}
-
-}  // namespace
-
 struct Alarms::State {
   explicit State(Tell to) : tell(std::move(to)) {}
 
-  void hear(const std::string& line, Clock::time_point now) {
-    if (is_a_loss(line)) return;
+  void hear(const LogEvent& event, Clock::time_point now) {
+    // The command has a sentence of its own for it, with what follows from it.
+    if (event.event == "lock_lost") return;
     {
       const std::lock_guard guard(mutex);
       std::erase_if(last, [now](const auto& entry) { return now - entry.second > kSame; });
-      if (!last.insert_or_assign(line, now).second) return;
+      if (!last.insert_or_assign(event.text, now).second) return;
       ++count;
     }
-    if (tell) tell(printable(line));
+    if (!tell) return;
+    LogEvent safe = event;
+    safe.text = printable(event.text);
+    tell(safe);
   }
 
   const Tell tell;
@@ -38,11 +33,11 @@ struct Alarms::State {
 
 Alarms::Alarms(Tell tell) : state_(std::make_shared<State>(std::move(tell))) {}
 
-std::function<void(const std::string& line)> Alarms::sink() const {
-  return [state = state_](const std::string& line) { state->hear(line, Clock::now()); };
+std::function<void(const LogEvent& event)> Alarms::sink() const {
+  return [state = state_](const LogEvent& event) { state->hear(event, Clock::now()); };
 }
 
-void Alarms::hear(const std::string& line, Clock::time_point now) const { state_->hear(line, now); }
+void Alarms::hear(const LogEvent& event, Clock::time_point now) const { state_->hear(event, now); }
 
 std::size_t Alarms::count() const {
   const std::lock_guard guard(state_->mutex);

@@ -10,24 +10,26 @@
 #include <memory>
 #include <string>
 
+#include "holdfast/log_event.h"
+
 namespace holdfast::cli {
 
 class Alarms {
  public:
   using Clock = std::chrono::steady_clock;
-  using Tell = std::function<void(const std::string& sentence)>;
+  using Tell = std::function<void(const LogEvent& event)>;
 
   // A line that goes on coming, at least every so often, is told once.
   static constexpr auto kSame = std::chrono::seconds(3);
 
-  // `tell`: complain(); empty: nothing is said, but counted.
+  // `tell`: relay(), whose text is safe for a terminal; empty: nothing is said, but counted.
   explicit Alarms(Tell tell);
 
-  // For ClientOptions::log.
-  std::function<void(const std::string& line)> sink() const;
+  // For ClientOptions::log_event.
+  std::function<void(const LogEvent& event)> sink() const;
 
-  // Says it, unless it is said elsewhere or was said just now. Safe for a terminal.
-  void hear(const std::string& line, Clock::time_point now) const;
+  // Says it, unless it is said elsewhere or was said just now.
+  void hear(const LogEvent& event, Clock::time_point now) const;
 
   // Lines that differ from those before them.
   std::size_t count() const;

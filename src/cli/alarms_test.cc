@@ -9,14 +9,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
+LogEvent event_of(const std::string& word, const std::string& line) {
+  LogEvent event;
+  event.event = word;
+  event.text = line;
+  return event;
+}
+
 class AlarmsTest : public testing::Test {
  protected:
   void hear(const std::string& line, std::chrono::milliseconds at) {
-    alarms_.hear(line, Alarms::Clock::time_point(at));
+    alarms_.hear(event_of("store", line), Alarms::Clock::time_point(at));
   }
 
   std::vector<std::string> told_;
-  const Alarms alarms_{[this](const std::string& line) { told_.push_back(line); }};
+  const Alarms alarms_{[this](const LogEvent& event) { told_.push_back(event.text); }};
 };
 
 TEST_F(AlarmsTest, ALineThatGoesOnComingIsToldOnce) {
@@ -36,7 +43,7 @@ TEST_F(AlarmsTest, ALineThatComesAgainLaterIsToldAgain) {
 }
 
 TEST_F(AlarmsTest, ALossIsLeftToTheCommand) {
-  hear("lock 'a' (redis://h) was lost: the lease ended", 0s);
+  alarms_.hear(event_of("lock_lost", "lock 'a' (redis://h) was lost"), {});
   EXPECT_EQ(alarms_.count(), 0U);
   hear("lock 'a' (redis://h): renewal failed, will try again: no answer", 0s);
   EXPECT_EQ(told_.size(), 1U);
@@ -51,10 +58,10 @@ TEST_F(AlarmsTest, ForeignTextDoesNothingToTheTerminal) {
 TEST_F(AlarmsTest, TheSinkMayOutliveIt) {
   auto passing = std::make_unique<Alarms>(nullptr);
   const auto sink = passing->sink();
-  sink("one");
+  sink(event_of("store", "one"));
   EXPECT_EQ(passing->count(), 1U);
   passing.reset();
-  sink("two");
+  sink(event_of("store", "two"));
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ Result<Sample> measure_handoff(const Client& client, const BenchOptions& options
   // Another client of `memory:` would have locks of its own.
   const bool in_process = url.compare(0, 7, "memory:") == 0;
   ClientOptions how;
-  how.log = alarms.sink();
+  how.log_event = alarms.sink();
   auto rival = in_process ? Result<Client>(client) : Client::connect(url, std::move(how));
   if (!rival) return rival.error();
   const auto handoff = std::make_shared<Handoff>(lock_name(run, 0) + "/handoff", options);

@@ -40,8 +40,9 @@ Examples
 
 Where the locks are kept: --store URL, else HOLDFAST_STORE, else the configuration file, else an
 SQLite file of your own (no set-up needed; for the processes of this host). 'holdfast ls -v' says
-which. Every command knows --json, --store URL, --config FILE, -v and -q. A name that begins with
-'-' stands behind dashes: holdfast inspect -- -x; holdfast run -- -x -- COMMAND.
+which. Every command knows --json, --store URL, --config FILE, -v, -q and --log-format json|logfmt
+(of what it says on stderr). A name that begins with '-' stands behind dashes:
+holdfast inspect -- -x; holdfast run -- -x -- COMMAND.
 )";
 
 constexpr std::string_view kRun = R"(holdfast run [options] NAME -- COMMAND [ARG...]

@@ -43,7 +43,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   options.program = request_.program;
   const Narrator::Setup& setup = narrator_.setup();
   options.owner = setup.who.owner;
-  options.log = Alarms(setup.people && !setup.quiet ? complain : Alarms::Tell()).sink();
+  options.log_event = Alarms(setup.people && !setup.quiet ? relay : Alarms::Tell()).sink();
   auto client = Client::connect(request_.store.url, std::move(options));
   if (!client) return client.error();
   shared->client = *client;

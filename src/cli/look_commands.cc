@@ -144,7 +144,7 @@ int ls_command(const std::vector<std::string>& arguments) {
   if (options.common.help) return print_help("ls");
   if (!parsed) return usage_error("ls", parsed.error());
   // Also with -q: what is missing from the list is a failure.
-  const Alarms alarms(complain);
+  const Alarms alarms(relay);
   std::string none;
   const int status =
       with_client(options.common, alarms, [&](Client& client, const Settings& settings) {

@@ -18,6 +18,7 @@ std::function<Result<int>(const std::string&)> between(int least, int most) {
 void add_common(OptionTable& table, CommonOptions& common) {
   table.value<std::string>("--store", common.store, read_text);
   table.value<std::string>("--config", common.config, read_text);
+  table.value<LogFormat>("--log-format", common.log_format, read_log_format);
   table.flag("--json", common.json);
   table.flag("-v,--verbose", common.verbose);
   table.flag("-q,--quiet", common.quiet);

@@ -13,9 +13,13 @@ namespace holdfast::cli {
 
 using Duration = std::chrono::milliseconds;
 
+// Of what is said on stderr.
+enum class LogFormat { kText, kJson, kLogfmt };
+
 struct CommonOptions {
   std::optional<std::string> store;
   std::optional<std::string> config;
+  std::optional<LogFormat> log_format;
   bool json = false;
   bool verbose = false;
   bool quiet = false;

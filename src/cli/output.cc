@@ -16,6 +16,8 @@
 namespace holdfast::cli {
 namespace {
 
+LogFormat log_format = LogFormat::kText;
+
 std::string_view next_step(Errc code) {
   switch (code) {
     case Errc::kUnavailable:
@@ -132,7 +134,24 @@ bool write_unless_stuck(int fd, const std::string& line) {
   return write_until_stuck(fd, line) == line.size();
 }
 
-void complain(const std::string& message) { write_unless_stuck(2, "holdfast: " + message + "\n"); }
+void complain(const std::string& message) {
+  LogEvent event;
+  event.time = std::chrono::system_clock::now();
+  event.severity = LogSeverity::kWarning;
+  event.event = "message";
+  event.text = message;
+  relay(event);
+}
+
+void relay(const LogEvent& event) {
+  switch (log_format) {
+    case LogFormat::kText: write_unless_stuck(2, "holdfast: " + event.text + "\n"); return;
+    case LogFormat::kJson: write_unless_stuck(2, json_line(event) + "\n"); return;
+    case LogFormat::kLogfmt: write_unless_stuck(2, logfmt_line(event) + "\n"); return;
+  }
+}
+
+void set_log_format(LogFormat format) { log_format = format; }
 
 std::string explain(const Error& error, const std::string& store) {
   std::string out = printable(error.message());

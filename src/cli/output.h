@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "holdfast/errc.h"
+#include "holdfast/log_event.h"
+#include "src/cli/options.h"
 
 namespace holdfast::cli {
 
@@ -19,6 +21,10 @@ std::size_t write_until_stuck(int fd, std::string_view text);
 
 // "holdfast: ..." on stderr, made safe for a terminal by the caller where text is foreign.
 void complain(const std::string& message);
+// The same of what the library tells.
+void relay(const LogEvent& event);
+// From now on what is said on stderr is said like that. Before any thread is made.
+void set_log_format(LogFormat format);
 
 // The library's sentence, the store it is about, and a next step where the sentence has none.
 std::string explain(const Error& error, const std::string& store);

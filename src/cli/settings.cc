@@ -8,6 +8,7 @@
 namespace holdfast::cli {
 
 Result<void> resolve(const CommonOptions& common, Settings& into) {
+  set_log_format(common.log_format.value_or(LogFormat::kText));
   if (auto read = load_config(common.config, into.config); !read) return read;
   auto store = choose_store(common, into.config);
   if (!store) return store.error();
@@ -32,7 +33,7 @@ Duration effective_ttl(const std::optional<Duration>& option, const Settings& se
 }
 
 Alarms alarms_for(const CommonOptions& common) {
-  return Alarms(common.quiet ? Alarms::Tell() : complain);
+  return Alarms(common.quiet ? Alarms::Tell() : relay);
 }
 
 int fail(const Error& error, const std::string& store) {

@@ -44,7 +44,7 @@ int with_client(const CommonOptions& common, const Alarms& alarms, Use use) {
   Settings settings;
   if (auto resolved = resolve(common, settings); !resolved) return fail(resolved.error(), "");
   ClientOptions options;
-  options.log = alarms.sink();
+  options.log_event = alarms.sink();
   auto client = Client::connect(settings.store.url, std::move(options));
   if (!client) return fail(client.error(), settings.shown_store);
   const int status = use(*client, settings);

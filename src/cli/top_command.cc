@@ -306,7 +306,7 @@ int top_command(const std::vector<std::string>& arguments) {
   const auto alarm = std::make_shared<LastAlarm>();
   const bool screen_wanted = wants_screen(options);
   const Alarms alarms = screen_wanted
-                            ? Alarms([alarm](const std::string& line) { alarm->hear(line); })
+                            ? Alarms([alarm](const LogEvent& event) { alarm->hear(event.text); })
                             : alarms_for(options.common);
   return with_client(options.common, alarms, [&](Client& client, const Settings& settings) {
     // Before the screen covers it: what is wrong with the store.

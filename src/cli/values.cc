@@ -81,6 +81,12 @@ Result<Mode> read_mode(const std::string& text) {
   return read_word<Mode>(text, {{"exclusive", Mode::exclusive()}, {"shared", Mode::shared()}});
 }
 
+Result<LogFormat> read_log_format(const std::string& text) {
+  return read_word<LogFormat>(
+      text,
+      {{"text", LogFormat::kText}, {"json", LogFormat::kJson}, {"logfmt", LogFormat::kLogfmt}});
+}
+
 Result<TopSort> read_top_sort(const std::string& text) {
   return read_word<TopSort>(text, {{"name", TopSort::kName},
                                    {"queue", TopSort::kQueue},

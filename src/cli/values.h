@@ -24,6 +24,8 @@ Result<Duration> read_duration(const std::string& text);
 Result<Duration> read_period(const std::string& text);
 // How often to look: from 100 ms to an hour.
 Result<Duration> read_interval(const std::string& text);
+// "text", "json" or "logfmt".
+Result<LogFormat> read_log_format(const std::string& text);
 // "name", "queue", "age" or "left".
 Result<TopSort> read_top_sort(const std::string& text);
 Result<int> read_number(const std::string& text, int least, int most);

@@ -237,11 +237,6 @@ void Core::end_all() {
 
 std::string Core::at_store() const { return " (" + options_.store_url + ")"; }
 
-void Core::log(std::string line) {
-  if (!options_.client.log) return;
-  notifier_.post([this, line = std::move(line)] { options_.client.log(line); });
-}
-
 void Core::on_push(const port::Push& push) {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();

@@ -23,6 +23,7 @@
 
 #include "holdfast/guarantees.h"
 #include "holdfast/lock_info.h"
+#include "holdfast/log_event.h"
 #include "holdfast/mode.h"
 #include "holdfast/options.h"
 #include "holdfast/result.h"
@@ -156,7 +157,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void on_push(const port::Push& push) override;
   void on_pushes_missed() override;
   void on_pushes_begin() override;
-  void on_alarm(const std::string& line) override { log(line); }
+  void on_alarm(const std::string& line) override;
 
  private:
   friend class DeadlockWatch;
@@ -270,7 +271,10 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void send_release(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void end_locally(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void end_all() HOLDFAST_EXCLUDES(mutex_);
-  void log(std::string line);
+  LogEvent log_event(LogSeverity severity, const char* event, std::string text) const;
+  LogEvent log_event(LogSeverity severity, const char* event, std::string text,
+                     const Contender& contender, Errc error) const;
+  void log(LogEvent event);
 
   void end_call() HOLDFAST_EXCLUDES(mutex_);
 

@@ -1,4 +1,4 @@
-// What the core tells its observer. Nothing here is called without one.
+// What the core tells its log, and its observer: see_... is not called without one.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -31,6 +31,38 @@ HoldEnd end_of_lost(const Contender& contender, const Error& why) {
 }
 
 }  // namespace
+
+LogEvent Core::log_event(LogSeverity severity, const char* event, std::string text) const {
+  LogEvent out;
+  out.time = base::wall_now();
+  out.severity = severity;
+  out.event = event;
+  out.text = std::move(text);
+  out.store = options_.store_url;
+  return out;
+}
+
+LogEvent Core::log_event(LogSeverity severity, const char* event, std::string text,
+                         const Contender& contender, Errc error) const {
+  LogEvent out = log_event(severity, event, std::move(text));
+  out.lock = contender.name;
+  out.token = {contender.token.epoch, contender.token.counter};
+  out.trace_id = contender.options.trace_id;
+  out.error = error;
+  return out;
+}
+
+void Core::log(LogEvent event) {
+  if (!options_.client.log && !options_.client.log_event) return;
+  notifier_.post([this, event = std::move(event)] {
+    if (options_.client.log) options_.client.log(event.text);
+    if (options_.client.log_event) options_.client.log_event(event);
+  });
+}
+
+void Core::on_alarm(const std::string& line) {
+  log(log_event(LogSeverity::kWarning, "store", line));
+}
 
 SeenLock Core::seen(const Contender& contender) const {
   return {contender.name, contender.mode,

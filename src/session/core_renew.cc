@@ -113,7 +113,7 @@ void Core::lose(const ContenderPtr& contender, const Error& why) {
   if (feed_) see_lost(*contender, why);
   contender->changed.notify_all();
   answer_renewals(*contender);
-  log(std::move(text));
+  log(log_event(LogSeverity::kError, "lock_lost", std::move(text), *contender, why.code()));
   if (const auto upgrade = contender->upgrade.lock(); upgrade && !upgrade->released) {
     lose(upgrade, Error(why.code(), "the shared lease under it was lost: " + why.message()));
   }
@@ -195,8 +195,10 @@ void Core::on_renewed(const std::vector<Outgoing>& batch,
       if (reply.has_value()) {
         contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
       } else {
-        log("lock '" + printable(contender->name) + "'" + at_store() +
-            ": renewal failed, will try again: " + reply.error().message());
+        log(log_event(LogSeverity::kWarning, "renewal_failed",
+                      "lock '" + printable(contender->name) + "'" + at_store() +
+                          ": renewal failed, will try again: " + reply.error().message(),
+                      *contender, reply.error().code()));
       }
       apply(contender, contender->renewal->on_reply(now, reply));
       answer_renewals(*contender);

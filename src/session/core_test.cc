@@ -313,6 +313,33 @@ TEST_F(CoreTest, ALeaseIsRenewedBeforeItEnds) {
   });
 }
 
+TEST_F(CoreTest, AFailedRenewalIsLoggedWithItsLock) {
+  struct Logged {
+    std::promise<LogEvent> first;
+    std::once_flag once;
+  };
+  const auto logged = std::make_shared<Logged>();  // Renewals go on failing until the core is gone.
+  CoreOptions options{"scripted:", {}, {}};
+  options.client.log_event = [logged](const LogEvent& event) {
+    std::call_once(logged->once, [&] { logged->first.set_value(event); });
+  };
+  core_ = nullptr;
+  set(&Script::store_gone, false);
+  core_ = Core::make(&make_scripted, {}, options).value();
+  set(&Script::fail_renewals, true);
+  acquire(3000ms);
+  auto future = logged->first.get_future();
+  ASSERT_EQ(future.wait_for(kPatience), std::future_status::ready);
+  const LogEvent event = future.get();
+  EXPECT_EQ(event.event, "renewal_failed");
+  EXPECT_EQ(event.severity, LogSeverity::kWarning);
+  EXPECT_EQ(event.lock, "name");
+  EXPECT_EQ(event.token, (Token{0, 7}));
+  EXPECT_EQ(event.error, Errc::kUnavailable);
+  EXPECT_EQ(event.store, "scripted:");
+  let_go();
+}
+
 TEST_F(CoreTest, AStoreThatHangsDoesNotPutTheLossOff) {
   with_longer_leases([&](std::chrono::milliseconds ttl) {
     set(&Script::hang_renewals, true);

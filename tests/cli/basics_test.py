@@ -236,6 +236,19 @@ class StoreChoiceTest(CliCase):
         self.assertEqual(self.holdfast("run", "-q", "--store", "memory:", "job", "--",
                                        "true").stderr, "")
 
+    def test_what_is_said_can_be_read_by_machines(self):
+        there_is_none = ["ls", "--store", "redis://127.0.0.1:1/?connect_timeout=1s"]
+        done = self.holdfast(*there_is_none, "--log-format", "json")
+        self.assertEqual(done.returncode, 125)
+        lines = [json.loads(line) for line in done.stderr.splitlines()]
+        self.assertGreaterEqual(len(lines), 1)
+        for line in lines:
+            self.assertLessEqual({"time", "severity", "event", "text"}, set(line))
+        self.assertIn("127.0.0.1:1", lines[-1]["text"])
+        done = self.holdfast(*there_is_none, "--log-format=logfmt")
+        self.assertRegex(done.stderr, r"(?m)^time=\S+Z severity=\w+ event=\w+ .*text=\".*\"$")
+        self.assertEqual(self.holdfast("ls", "--log-format", "xml").returncode, 125)
+
     def test_a_very_long_url_is_shortened_in_messages(self):
         for url in ("sqlite://" + self.dir + "/x" * 3000, "sqlite:///" + "x" * 5000):
             done = self.holdfast("ls", "--store", url)

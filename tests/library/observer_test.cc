@@ -183,4 +183,28 @@ TEST_P(ObserverTest, AllIsToldBeforeTheLastHandleIsGone) {
   EXPECT_EQ(notes_->holds_so_far(), 1U);
 }
 
+// What is logged as data says what the sentence does.
+TEST_P(ObserverTest, ALossIsLoggedAsData) {
+  std::promise<LogEvent> logged;
+  std::string sentence;
+  ClientOptions options;
+  options.log = [&](const std::string& line) { sentence = line; };
+  options.log_event = [&](const LogEvent& event) { logged.set_value(event); };
+  const Client client = connect(std::move(options));
+  const Lease lease =
+      take(client.mutex("orders"), {.ttl = 150ms, .trace_id = "00-4b-01", .auto_renew = false});
+  auto future = logged.get_future();
+  ASSERT_EQ(future.wait_for(kNewsPatience), std::future_status::ready);
+  const LogEvent event = future.get();
+  EXPECT_EQ(event.event, "lock_lost");
+  EXPECT_EQ(event.severity, LogSeverity::kError);
+  EXPECT_EQ(event.lock, "orders");
+  EXPECT_EQ(event.token, lease.token());
+  EXPECT_EQ(event.trace_id, "00-4b-01");
+  EXPECT_EQ(event.error, Errc::kLost);
+  EXPECT_EQ(event.store, client.store_url());
+  EXPECT_EQ(event.text, sentence);
+  EXPECT_LT(std::chrono::system_clock::now() - event.time, kNewsPatience);
+}
+
 }  // namespace holdfast::testing

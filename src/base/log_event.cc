@@ -1,0 +1,120 @@
+#include "holdfast/log_event.h"
+
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace holdfast {
+namespace {
+
+std::string utc_text(std::chrono::system_clock::time_point at) {
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count();
+  const auto in_second = ((ms % 1000) + 1000) % 1000;
+  const auto seconds = static_cast<std::time_t>((ms - in_second) / 1000);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  std::array<char, 40> text{};
+  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text.data() + size, text.size() - size, ".%03dZ", static_cast<int>(in_second));
+  return text.data();
+}
+
+const char* severity_text(LogSeverity severity) {
+  switch (severity) {
+    case LogSeverity::kInfo: return "info";
+    case LogSeverity::kWarning: return "warning";
+    case LogSeverity::kError: return "error";
+  }
+  return "error";
+}
+
+// How many bytes of `text` are one code point; 0: it is no UTF-8 here.
+std::size_t length_of_code_point(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+  }
+  // Overlong, a surrogate, beyond the last.
+  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
+      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90)) {
+    return 0;
+  }
+  return length;
+}
+
+// Between quotes, as JSON has it; logfmt is read by the same rules.
+std::string json_text(std::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const std::size_t length = length_of_code_point(text);
+    const auto first = static_cast<unsigned char>(text.front());
+    if (length == 0) {
+      out += "\xef\xbf\xbd";
+    } else if (first == '"' || first == '\\') {
+      out += '\\';
+      out += text.front();
+    } else if (first < 0x20 || first == 0x7f) {
+      std::array<char, 8> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\u%04x", first);
+      out += escape.data();
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out + "\"";
+}
+
+bool is_plain(std::string_view text) {
+  for (const char c : text) {
+    if (c <= ' ' || c > '~' || c == '"' || c == '\\' || c == '=') return false;
+  }
+  return true;
+}
+
+using Fields = std::vector<std::pair<const char*, std::string>>;
+
+Fields fields_of(const LogEvent& event) {
+  Fields fields{{"time", utc_text(event.time)},
+                {"severity", severity_text(event.severity)},
+                {"event", event.event}};
+  const auto add = [&](const char* name, std::string value) {
+    if (!value.empty()) fields.emplace_back(name, std::move(value));
+  };
+  add("lock", event.lock);
+  if (event.token != Token{}) add("token", event.token.to_string());
+  add("trace_id", event.trace_id);
+  if (event.error) add("error", std::string(errc_name(*event.error)));
+  add("store", event.store);
+  add("text", event.text);
+  return fields;
+}
+
+}  // namespace
+
+std::string json_line(const LogEvent& event) {
+  std::string out = "{";
+  for (const auto& [name, value] : fields_of(event)) {
+    if (out.size() > 1) out += ',';
+    out.append("\"").append(name).append("\":").append(json_text(value));
+  }
+  return out + "}";
+}
+
+std::string logfmt_line(const LogEvent& event) {
+  std::string out;
+  for (const auto& [name, value] : fields_of(event)) {
+    if (!out.empty()) out += ' ';
+    out.append(name).append("=").append(is_plain(value) ? value : json_text(value));
+  }
+  return out;
+}
+
+}  // namespace holdfast
