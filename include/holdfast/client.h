@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/barrier.h"
 #include "holdfast/election.h"
 #include "holdfast/export.h"
 #include "holdfast/guarantees.h"
@@ -87,6 +88,9 @@ class HOLDFAST_EXPORT Client {
   StripedMutex striped_mutex(std::string name, std::uint32_t stripes) const;
   // Opens when `count` has been counted down.
   Latch latch(std::string name, std::uint64_t count) const;
+  // Opens each time that `parties` have arrived.
+  Barrier barrier(std::string name, std::uint32_t parties,
+                  BarrierPolicy policy = BarrierPolicy::kBreak) const;
   Election election(std::string name) const;
   // The outcome of the first caller is kept for `retention`: 24 h at most.
   Once once(std::string key, std::chrono::milliseconds retention = std::chrono::hours(24)) const;

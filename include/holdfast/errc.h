@@ -35,7 +35,8 @@ enum class Errc : int {
   kPermissionDenied = 8,
   // Waiting could never end: the caller itself stands in the way. Release first.
   kWouldDeadlock = 9,
-  // An operator freed the lock by force while it was held. Stop touching what it protects.
+  // An operator freed the lock by force while it was held: stop touching what it protects. Or a
+  // participant of a barrier is gone: reset it when all are ready.
   kBroken = 10,
   // As many wait already as were allowed to. Try later.
   kQueueFull = 11,

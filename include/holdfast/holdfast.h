@@ -1,6 +1,7 @@
 // Everything a user of Holdfast needs, in one include.
 #pragma once
 
+#include "holdfast/barrier.h"
 #include "holdfast/client.h"
 #include "holdfast/election.h"
 #include "holdfast/errc.h"

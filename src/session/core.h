@@ -32,6 +32,7 @@
 #include "src/port/store.h"
 #include "src/session/contender.h"
 #include "src/session/event_loop.h"
+#include "src/session/names.h"
 #include "src/session/worker.h"
 
 namespace holdfast::session {
@@ -67,6 +68,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // For cancel(); nullptr: it has its answer.
   ContenderPtr acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
                        bool may_wait, Done<ContenderPtr> done);
+  // Exclusively, waiting; of a primitive.
+  ContenderPtr acquire(const InnerName& name, AcquireOptions options, Done<ContenderPtr> done);
   // An exclusive lease beside the shared one, for as long as both last. Without a ttl in the
   // options it has that of the shared one.
   Result<ContenderPtr> upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait);
@@ -110,6 +113,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // The value beside a lock: at most 4 KiB, written by a holder.
   void set_value(const ContenderPtr& holder, std::string value, Done<void> done);
   void get_value(std::string name, Done<std::string> done);
+  void get_value(const InnerName& name, Done<std::string> done);
   // Changes N of a permits lock: true: it is in force; false: it will be when permits come back.
   void resize(std::string name, std::uint32_t capacity, Done<bool> done);
 
@@ -192,6 +196,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   AcquireFsm::Terms terms_for(const Contender& contender, bool may_wait) const;
   Result<ContenderPtr> prepare(std::string name, const holdfast::Mode& mode,
                                AcquireOptions options);
+  Result<ContenderPtr> prepare_checked(std::string name, const holdfast::Mode& mode,
+                                       AcquireOptions options);
   Result<ContenderPtr> prepare_upgrade(const ContenderPtr& reader, AcquireOptions options);
   Result<ContenderPtr> take(Result<ContenderPtr> made, bool may_wait);
   ContenderPtr take(Result<ContenderPtr> made, bool may_wait, Done<ContenderPtr> done);
@@ -294,6 +300,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // What an asynchronous call answers, waited for; `requests`: that it makes one after the other.
   template <typename T>
   Result<T> await(const std::function<void(Done<T>)>& start, int requests = 1) const;
+  void get_stored_value(std::string stored_name, Done<std::string> done);
   std::string stored(const std::string& name) const;
   std::string shown(const std::string& stored_name) const;
   port::OwnerPtr owner_info(const std::string& reason, const std::string& trace_id = {},

@@ -72,7 +72,6 @@ Nanos heartbeat(Duration ttl) {
 
 Result<Core::ContenderPtr> Core::make_contender(std::string name, const holdfast::Mode& mode,
                                                 AcquireOptions options) {
-  if (auto good = check_name(name); !good) return good.error();
   if (options.ttl == milliseconds::zero()) options.ttl = options_.client.default_ttl;
   if (options.wait && *options.wait >= kForever) options.wait.reset();
   if (options.max_hold >= kForever) options.max_hold = milliseconds::zero();
@@ -140,6 +139,12 @@ AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) con
 
 Result<Core::ContenderPtr> Core::prepare(std::string name, const holdfast::Mode& mode,
                                          AcquireOptions options) {
+  if (auto good = check_name(name); !good) return good.error();
+  return prepare_checked(std::move(name), mode, std::move(options));
+}
+
+Result<Core::ContenderPtr> Core::prepare_checked(std::string name, const holdfast::Mode& mode,
+                                                 AcquireOptions options) {
   auto made = make_contender(std::move(name), mode, std::move(options));
   if (!made) return made;
   Contender& contender = **made;
@@ -164,6 +169,14 @@ Core::ContenderPtr Core::acquire(std::string name, const holdfast::Mode& mode,
   const Call call(*this);
   if (!call.alive()) return done(call.alive().error()), nullptr;
   return take(prepare(std::move(name), mode, std::move(options)), may_wait, std::move(done));
+}
+
+Core::ContenderPtr Core::acquire(const InnerName& name, AcquireOptions options,
+                                 Done<ContenderPtr> done) {
+  const Call call(*this);
+  if (!call.alive()) return done(call.alive().error()), nullptr;
+  return take(prepare_checked(name.text(), holdfast::Mode::exclusive(), std::move(options)),
+              /*may_wait=*/true, std::move(done));
 }
 
 Result<Core::ContenderPtr> Core::prepare_upgrade(const ContenderPtr& reader,

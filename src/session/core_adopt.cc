@@ -48,6 +48,7 @@ Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& m
 void Core::adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
                  AcquireOptions options, Done<ContenderPtr> done) {
   if (auto alive = check_alive(); !alive) return done(alive.error());
+  if (auto good = check_name(name); !good) return done(good.error());
   auto made = make_contender(std::move(name), mode, std::move(options));
   if (!made) return done(std::move(made));
   (*made)->id = id;

@@ -92,9 +92,17 @@ void Core::set_value(const ContenderPtr& holder, std::string value, Done<void> d
 
 void Core::get_value(std::string name, Done<std::string> done) {
   if (auto good = check_name(name); !good) return done(good.error());
+  get_stored_value(stored(name), std::move(done));
+}
+
+void Core::get_value(const InnerName& name, Done<std::string> done) {
+  get_stored_value(stored(name.text()), std::move(done));
+}
+
+void Core::get_stored_value(std::string stored_name, Done<std::string> done) {
   ask<std::string>(
       [&](BootInstant deadline, port::Done<std::string> answered) {
-        store_->get_value(stored(name), deadline, std::move(answered));
+        store_->get_value(std::move(stored_name), deadline, std::move(answered));
       },
       std::move(done));
 }

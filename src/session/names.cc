@@ -77,6 +77,15 @@ Result<void> check_name(std::string_view name) {
   return {};
 }
 
+Result<InnerName> InnerName::make(std::string_view name, std::string_view purpose) {
+  if (auto good = check_name(name); !good) return good.error();
+  std::string text = std::string(name) + "/../" + std::string(purpose);
+  if (text.size() <= kLongestName) return InnerName(std::move(text));
+  return bad_name(name, "it has " + std::to_string(name.size()) + " bytes; the name of a " +
+                            std::string(purpose) + " has at most " +
+                            std::to_string(kLongestName - (text.size() - name.size())));
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {

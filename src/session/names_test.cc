@@ -21,6 +21,16 @@ TEST(NamesTest, EmptyLongAndDotDotAreRefused) {
   }
 }
 
+TEST(NamesTest, AnInnerNameIsNoUsersName) {
+  const auto inner = InnerName::make("a/b", "barrier");
+  ASSERT_TRUE(inner);
+  EXPECT_EQ(inner->text(), "a/b/../barrier");
+  EXPECT_FALSE(check_name(inner->text()));
+  EXPECT_FALSE(InnerName::make("..", "barrier"));
+  EXPECT_EQ(InnerName::make(std::string(245, 'x'), "barrier")->text().size(), 256U);
+  EXPECT_FALSE(InnerName::make(std::string(246, 'x'), "barrier"));
+}
+
 TEST(NamesTest, ControlCharactersAreRefused) {
   for (const std::string& name : {std::string("a\nb"), std::string("a\0b", 3), std::string("\x7f"),
                                   std::string("\x1b[2J"), std::string("\xc2\x85")}) {

@@ -107,6 +107,12 @@ struct HOLDFAST_EXPORT Async {
   static Start<std::uint64_t> count(const Latch& latch);
   static Start<std::uint64_t> reset(const Latch& latch, std::uint64_t count);
 
+  static Start<BarrierSeat> join(const Barrier& barrier, AcquireOptions options);
+  static Start<std::uint64_t> arrive_and_wait(const BarrierSeat& seat, AcquireOptions options);
+  static Start<void> arrive_and_leave(const BarrierSeat& seat);
+  static Start<void> reset(const Barrier& barrier);
+  static Start<BarrierCount> count(const Barrier& barrier);
+
   static Start<Leadership> campaign(const Election& election, std::string value,
                                     AcquireOptions options);
   static Start<std::optional<Leadership>> try_campaign(const Election& election, std::string value,

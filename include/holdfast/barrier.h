@@ -1,0 +1,132 @@
+// A meeting point that a fixed number of participants pass together, again and again.
+//
+//   auto seat = client.barrier("nightly/step", 3).join();
+//   if (!seat) return seat.error();
+//   while (more_work()) {
+//     if (auto passed = seat->arrive_and_wait({.wait = 10min}); !passed) return passed.error();
+//   }
+//
+//   State     arrive_and_wait()              a seat ends                     reset()
+//   open      waits for the others; the      kBreak: broken                  open, the next
+//             last one opens it for all      kLeave: not awaited any more    generation
+//   broken    kBroken at once                stays                           open, the next
+//                                                                            generation
+//
+// Guarantee: nobody passes a generation before all who are awaited have arrived. A participant has
+// a seat, which is a lease: there are at most `parties` of them, and one whose process died ends.
+// Whoever waits then is told kBroken, or does not wait for it any more, as the policy says: within
+// a second after the end of the lease. Not guaranteed: that a participant which was paused for
+// longer than its lease has stopped: it learns kLost.
+//
+// Participants that have not joined yet are awaited, too. When nobody has a seat (and nobody has
+// arrived and left in the generation under way) the barrier begins anew: all parties are awaited,
+// and whoever joins first says how many, at most 100, and by which policy. Numbers of generations
+// grow; they begin anew where a latch's count would (latch.h).
+//
+// Thread-safety: Barrier as Mutex; of a BarrierSeat one call at a time. Ownership: shares the
+// client's core. Time: who waits learns of the opening within half a second.
+// The seats are permits of the lock `name`: `holdfast inspect` shows them. A name has at most 245
+// bytes: its record is kept beside a lock of the library's own, `name/../barrier`.
+// Errors: kTimedOut, kCancelled (of arrive_and_wait(): the arrival was taken back; a call that
+// comes too late for that succeeds); kBroken: reset() when all are ready for it; kLost: the seat
+// ended: join() again; kInvalidArgument: in use with other parties or another policy, or for
+// something else; kUnsupported (Guarantees::values); otherwise as Mutex's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "holdfast/export.h"
+#include "holdfast/lease.h"
+#include "holdfast/options.h"
+#include "holdfast/result.h"
+#include "holdfast/token.h"
+
+namespace holdfast {
+
+namespace detail {
+struct Async;
+struct BarrierMaker;
+}  // namespace detail
+namespace primitives {
+struct BarrierState;
+}
+
+// What the end of a seat means to the others, unless it was by arrive_and_leave(). All users of a
+// name must agree on it.
+enum class BarrierPolicy : std::uint8_t {
+  kBreak,  // They are told kBroken, until somebody calls reset().
+  kLeave,  // They go on without it. Whoever joins later takes its place, and is awaited again.
+};
+
+// Not guaranteed: that it is still so when you read it.
+struct BarrierCount {
+  std::uint32_t parties = 0;     // How many are awaited in this generation.
+  std::uint32_t joined = 0;      // How many have a seat.
+  std::uint32_t arrived = 0;     // Of those who are awaited; those who arrived and left count.
+  std::uint64_t generation = 0;  // How often it has opened or begun anew.
+  bool broken = false;
+};
+
+// To take part, as a value. Its destructor gives the seat back without waiting: to the others that
+// is the end of a participant, as a crash would be.
+class HOLDFAST_EXPORT BarrierSeat {
+ public:
+  BarrierSeat(BarrierSeat&&) noexcept = default;
+  BarrierSeat& operator=(BarrierSeat&&) noexcept = default;
+  ~BarrierSeat() = default;
+
+  Token token() const { return lease_.token(); }
+  bool held() const { return lease_.held(); }
+  std::stop_token lost() const { return lease_.lost(); }
+  Lease& lease() { return lease_; }
+  const Lease& lease() const { return lease_; }
+
+  // Arrives, and returns the number of the generation when all have; options: `wait` and `cancel`
+  // mean something here. Errors: kOutcomeUnknown: the arrival may or may not count; while count()
+  // tells the same generation, calling again does not count twice.
+  Result<std::uint64_t> arrive_and_wait(AcquireOptions options = {});
+
+  // Arrives for the last time, without waiting, and gives the seat back: later generations do not
+  // wait for it. Errors: where it fails the seat is kept.
+  Result<void> arrive_and_leave();
+
+ private:
+  friend struct detail::Async;
+  friend struct detail::BarrierMaker;
+  BarrierSeat(Lease lease, std::shared_ptr<const primitives::BarrierState> barrier)
+      : lease_(std::move(lease)), barrier_(std::move(barrier)) {}
+
+  Lease lease_;
+  std::shared_ptr<const primitives::BarrierState> barrier_;
+};
+
+class HOLDFAST_EXPORT Barrier {
+ public:
+  Barrier(const Barrier&) = default;
+  Barrier& operator=(const Barrier&) = default;
+  ~Barrier() = default;
+
+  const std::string& name() const;
+
+  // Waits while all seats are taken. A broken barrier can be joined.
+  Result<BarrierSeat> join(AcquireOptions options = {});
+
+  // Opens a broken barrier for the next generation, with those who have seats. Where it is not
+  // broken: whoever waits is told kBroken.
+  Result<void> reset();
+
+  Result<BarrierCount> count();
+
+ private:
+  friend class Client;
+  friend struct detail::Async;
+  explicit Barrier(std::shared_ptr<const primitives::BarrierState> state);
+
+  std::shared_ptr<const primitives::BarrierState> state_;
+};
+
+}  // namespace holdfast

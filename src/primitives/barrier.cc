@@ -1,0 +1,389 @@
+#include "holdfast/barrier.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "holdfast/client.h"
+#include "src/primitives/barrier_record.h"
+#include "src/primitives/flow.h"
+#include "src/primitives/moved_lease.h"
+#include "src/session/names.h"
+
+namespace holdfast {
+
+namespace primitives {
+
+struct BarrierState {
+  const std::shared_ptr<session::Core> core;
+  const std::string name;
+  const std::uint32_t parties;
+  const BarrierPolicy policy;
+};
+
+namespace barring {
+namespace {
+
+using primitives::Flow;
+using primitives::Pauses;
+using primitives::ScopePtr;
+using session::Core;
+using session::InnerName;
+using BarrierPtr = std::shared_ptr<const BarrierState>;
+
+// The record is held for a few requests only; this outlasts the lease of one who died over it.
+constexpr std::chrono::milliseconds kLongestTurn(15'000);
+constexpr int kTurns = 3;
+
+Result<InnerName> record_name(const BarrierState& barrier) {
+  if (barrier.parties == 0 || barrier.parties > kMostParties) {
+    return Error(Errc::kInvalidArgument, "a barrier for " + std::to_string(barrier.parties) +
+                                             " parties: there is one at least and " +
+                                             std::to_string(kMostParties) + " at most");
+  }
+  return InnerName::make(barrier.name, "barrier");
+}
+
+std::vector<Token> seats_of(const std::optional<LockInfo>& info) {
+  std::vector<Token> seats;
+  if (!info) return seats;
+  for (const HolderInfo& holder : info->holders) seats.push_back(holder.token);
+  return seats;
+}
+
+// Not the call's own time and cancellation: what has begun is brought to an end.
+auto take_record(const ScopePtr& scope, const InnerName& name) {
+  AcquireOptions options = scope->briefly();
+  options.wait = kLongestTurn;
+  return asked<Lease>([scope, name, options](Core::Done<Lease> done) {
+    scope->core().acquire(name, options, [name, done](Result<Core::ContenderPtr> got) {
+      done(detail::as_lease(std::move(got), name.text()));
+    });
+  });
+}
+
+auto read_text(const ScopePtr& scope, const InnerName& name) {
+  return asked<std::string>([scope, name](Core::Done<std::string> done) {
+    scope->core().get_value(name, std::move(done));
+  });
+}
+
+using Change = std::function<Result<void>(Record& record)>;
+
+// What one turn came to. `outcome`: of the change, whose error does not undo that the members which
+// are gone were dropped.
+struct Turn {
+  Record record;
+  Result<void> outcome;
+};
+
+Flow<Turn> take_turn(ScopePtr scope, BarrierPtr barrier, InnerName at, Change how) {
+  Result<Lease> lease = co_await take_record(scope, at);
+  if (!lease) co_return lease.error();
+  const Result<std::string> text = co_await read_text(scope, at);
+  if (!text) co_return text.error();
+  // After the record: whoever stands there has had its seat before.
+  const Result<std::optional<LockInfo>> info = co_await scope->inspect(barrier->name);
+  if (!info) co_return info.error();
+  Result<Record> record = read_record(*text, barrier->name);
+  if (!record) co_return record.error();
+  drop_gone(*record, seats_of(*info));
+  Turn turn{*record, {}};
+  turn.outcome = how(turn.record);
+  if (!turn.outcome) turn.record = *record;
+  const std::string written = write_record(turn.record);
+  if (turn.record.parties > 0 && written != *text) {
+    const Result<void> set = co_await scope->set_value(ticket(*lease), written);
+    if (!set) co_return set.error();
+  }
+  // Whatever it answers, the record is stored.
+  static_cast<void>(co_await scope->release(ticket(*lease)));
+  co_return std::move(turn);
+}
+
+// Changes the record, and gives what it is then.
+Flow<Record> change(ScopePtr scope, BarrierPtr barrier, Change how) {
+  const Result<InnerName> at = record_name(*barrier);
+  if (!at) co_return at.error();
+  Error error(Errc::kUnavailable, "");
+  for (int turns = 0; turns < kTurns; ++turns) {
+    Flow<Turn> taking = take_turn(scope, barrier, *at, how);
+    Result<Turn> turn = co_await std::move(taking);
+    if (turn && !turn->outcome) co_return turn->outcome.error();
+    if (turn) co_return std::move(turn->record);
+    error = turn.error();
+    // The lock of the record was lost on the way: nothing was written.
+    const bool again = error.code() == Errc::kLost || error.code() == Errc::kBroken;
+    if (!again) break;
+  }
+  const Errc code = error.code();
+  const bool unserved = code == Errc::kLost || code == Errc::kBroken || code == Errc::kTimedOut;
+  if (!unserved) co_return error;
+  co_return Error(Errc::kUnavailable, "barrier '" + session::printable(barrier->name) +
+                                          "': its record could not be had: " + error.message());
+}
+
+Flow<Record> look(ScopePtr scope, BarrierPtr barrier) {
+  const Result<InnerName> at = record_name(*barrier);
+  if (!at) co_return at.error();
+  const Result<std::string> text = co_await read_text(scope, *at);
+  if (!text) co_return text.error();
+  const Result<std::optional<LockInfo>> info = co_await scope->inspect(barrier->name);
+  if (!info) co_return info.error();
+  Result<Record> record = read_record(*text, barrier->name);
+  if (!record) co_return record.error();
+  Record settled = *record;
+  if (!drop_gone(settled, seats_of(*info))) co_return std::move(*record);
+  // Somebody is gone: the others are to know it.
+  Change nothing = [](Record&) { return Result<void>(); };
+  Flow<Record> changing = change(scope, barrier, nothing);
+  co_return co_await std::move(changing);
+}
+
+Flow<Lease> join(ScopePtr scope, BarrierPtr barrier, AcquireOptions options) {
+  const Result<InnerName> good = record_name(*barrier);
+  if (!good) co_return good.error();
+  const Mode mode = Mode::permits(1, barrier->parties);
+  Result<Lease> seat = co_await scope->acquire(barrier->name, mode, options);
+  if (!seat) co_return seat.error();
+  Change how = [barrier, token = seat->token()](Record& record) {
+    return enter(record, token, barrier->parties, barrier->policy, barrier->name);
+  };
+  Flow<Record> changing = change(scope, barrier, how);
+  const Result<Record> joined = co_await std::move(changing);
+  if (!joined) co_return joined.error();
+  co_return std::move(seat);
+}
+
+// --- Of a seat.
+
+Token token_of(const session::Contender& seat) { return {seat.token.epoch, seat.token.counter}; }
+
+BootInstant end_of(const session::Contender& seat) {
+  return BootInstant(std::chrono::nanoseconds(seat.deadline_ns.load()));
+}
+
+bool is_lost(const session::Contender& seat) {
+  const LeaseState state = seat.state.load();
+  return state == LeaseState::kLost || state == LeaseState::kReleased ||
+         base::BootClock::now() >= end_of(seat);
+}
+
+// nullopt: the others have not all arrived yet.
+std::optional<Result<void>> verdict(const Record& record, const Token& seat,
+                                    const std::string& name) {
+  const Member* member = record.find(seat);
+  if (member == nullptr) return lost_error(name);
+  switch (member->step) {
+    case Step::kPassed: return Result<void>();
+    case Step::kBroken: return broken_error(name);
+    case Step::kThere:
+    case Step::kArrived: break;
+  }
+  return std::nullopt;
+}
+
+// Of a call that is over for `why`: unless the generation is complete, or the store does not tell.
+Flow<void> take_back(ScopePtr scope, BarrierPtr barrier, Token seat, Error why) {
+  if (why.code() == Errc::kClosed) co_return why;
+  std::optional<Result<void>> before;
+  Change how = [&before, seat, barrier](Record& record) {
+    before = verdict(record, seat, barrier->name);
+    withdraw(record, seat);
+    return Result<void>();
+  };
+  Flow<Record> changing = change(scope, barrier, how);
+  const Result<Record> changed = co_await std::move(changing);
+  if (changed && before) co_return *before;
+  if (changed) co_return why;
+  if (changed.error().code() == Errc::kClosed) co_return changed.error();
+  co_return Error(Errc::kOutcomeUnknown,
+                  why.message() + "; the arrival at barrier '" + session::printable(barrier->name) +
+                      "' could not be taken back: " + changed.error().message());
+}
+
+// The lease bounds how long a store that does not answer is waited for.
+bool may_pass(const Error& error) {
+  return error.code() == Errc::kUnavailable || error.code() == Errc::kOutcomeUnknown;
+}
+
+Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
+  const Token token = token_of(*seat);
+  Pauses pauses;
+  while (true) {
+    const BootInstant until = std::min(pauses.next(), end_of(*seat));
+    const Result<void> slept = co_await scope->sleep(until);
+    if (!slept) {
+      Flow<void> taking_back = take_back(scope, barrier, token, slept.error());
+      co_return co_await std::move(taking_back);
+    }
+    Flow<Record> looking = look(scope, barrier);
+    const Result<Record> record = co_await std::move(looking);
+    if (!record && !may_pass(record.error())) co_return record.error();
+    if (record) {
+      const std::optional<Result<void>> found = verdict(*record, token, barrier->name);
+      if (found) co_return *found;
+    }
+    if (is_lost(*seat)) co_return lost_error(barrier->name);
+  }
+}
+
+Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
+  if (scope->cancelled()) co_return scope->cancelled_error();
+  if (is_lost(*seat)) co_return lost_error(barrier->name);
+  const Token token = token_of(*seat);
+  std::uint64_t generation = 0;
+  Change how = [&generation, token, barrier](Record& record) {
+    generation = record.generation;
+    return arrive(record, token, barrier->name);
+  };
+  Flow<Record> changing = change(scope, barrier, how);
+  const Result<Record> arrived = co_await std::move(changing);
+  if (!arrived) co_return arrived.error();
+  const std::optional<Result<void>> found = verdict(*arrived, token, barrier->name);
+  Result<void> passed = found ? *found : Result<void>();
+  if (!found) {
+    Flow<void> waiting = await_others(scope, barrier, seat);
+    passed = co_await std::move(waiting);
+  }
+  if (!passed) co_return passed.error();
+  co_return generation;
+}
+
+Flow<void> arrive_and_leave(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
+  if (is_lost(*seat)) co_return lost_error(barrier->name);
+  Change how = [token = token_of(*seat), barrier](Record& record) -> Result<void> {
+    // With a seat, and yet not there: it has left before, in a call that did not learn of it.
+    if (record.find(token) == nullptr) return {};
+    return leave(record, token, barrier->name);
+  };
+  Flow<Record> changing = change(scope, barrier, how);
+  const Result<Record> left = co_await std::move(changing);
+  if (!left) co_return left.error();
+  // Whatever it answers, the others do not wait for this seat any more.
+  static_cast<void>(co_await scope->release(seat));
+  co_return Result<void>();
+}
+
+// --- Of a barrier.
+
+Flow<void> reset(ScopePtr scope, BarrierPtr barrier) {
+  Change how = [](Record& record) {
+    reopen(record);
+    return Result<void>();
+  };
+  Flow<Record> changing = change(scope, barrier, how);
+  const Result<Record> done = co_await std::move(changing);
+  if (!done) co_return done.error();
+  co_return Result<void>();
+}
+
+Flow<BarrierCount> count(ScopePtr scope, BarrierPtr barrier) {
+  Flow<Record> looking = look(scope, barrier);
+  const Result<Record> record = co_await std::move(looking);
+  if (!record) co_return record.error();
+  BarrierCount count;
+  // Those who have arrived and left were awaited, too.
+  count.parties =
+      record->parties == 0 ? barrier->parties : record->awaited() + record->arrived_and_left;
+  count.joined = static_cast<std::uint32_t>(record->members.size());
+  count.arrived = record->waiting() + record->arrived_and_left;
+  count.generation = record->generation;
+  count.broken = record->broken;
+  co_return count;
+}
+
+}  // namespace
+}  // namespace barring
+}  // namespace primitives
+
+Barrier Client::barrier(std::string name, std::uint32_t parties, BarrierPolicy policy) const {
+  return Barrier(std::make_shared<const primitives::BarrierState>(
+      primitives::BarrierState{core_, std::move(name), parties, policy}));
+}
+
+Barrier::Barrier(std::shared_ptr<const primitives::BarrierState> state)
+    : state_(std::move(state)) {}
+
+const std::string& Barrier::name() const { return state_->name; }
+
+Result<BarrierSeat> Barrier::join(AcquireOptions options) {
+  return detail::wait_for(detail::Async::join(*this, std::move(options)));
+}
+
+Result<void> Barrier::reset() { return detail::wait_for(detail::Async::reset(*this)); }
+
+Result<BarrierCount> Barrier::count() { return detail::wait_for(detail::Async::count(*this)); }
+
+Result<std::uint64_t> BarrierSeat::arrive_and_wait(AcquireOptions options) {
+  return detail::wait_for(detail::Async::arrive_and_wait(*this, std::move(options)));
+}
+
+Result<void> BarrierSeat::arrive_and_leave() {
+  return detail::wait_for(detail::Async::arrive_and_leave(*this));
+}
+
+namespace detail {
+
+struct BarrierMaker {
+  static primitives::Flow<BarrierSeat> join(primitives::ScopePtr scope,
+                                            std::shared_ptr<const primitives::BarrierState> barrier,
+                                            AcquireOptions options) {
+    primitives::Flow<Lease> joining = primitives::barring::join(scope, barrier, options);
+    Result<Lease> seat = co_await std::move(joining);
+    if (!seat) co_return seat.error();
+    co_return BarrierSeat(*std::move(seat), barrier);
+  }
+};
+
+Start<BarrierSeat> Async::join(const Barrier& barrier, AcquireOptions options) {
+  return primitives::start_flow<BarrierSeat>(
+      barrier.state_->core, options,
+      [barrier = barrier.state_, options](primitives::ScopePtr scope) {
+        return BarrierMaker::join(std::move(scope), barrier, options);
+      });
+}
+
+Start<std::uint64_t> Async::arrive_and_wait(const BarrierSeat& seat, AcquireOptions options) {
+  auto held = ticket(seat.lease_);
+  if (!held) {
+    return start<std::uint64_t>([](const session::Core::Done<std::uint64_t>& done) {
+      done(primitives::moved_lease_error());
+    });
+  }
+  return primitives::start_flow<std::uint64_t>(
+      seat.barrier_->core, std::move(options),
+      [barrier = seat.barrier_, held = std::move(held)](primitives::ScopePtr scope) {
+        return primitives::barring::arrive_and_wait(std::move(scope), barrier, held);
+      });
+}
+
+Start<void> Async::arrive_and_leave(const BarrierSeat& seat) {
+  auto held = ticket(seat.lease_);
+  if (!held) {
+    return start<void>(
+        [](const session::Core::Done<void>& done) { done(primitives::moved_lease_error()); });
+  }
+  return primitives::start_flow<void>(
+      seat.barrier_->core, {},
+      [barrier = seat.barrier_, held = std::move(held)](primitives::ScopePtr scope) {
+        return primitives::barring::arrive_and_leave(std::move(scope), barrier, held);
+      });
+}
+
+Start<void> Async::reset(const Barrier& barrier) {
+  return primitives::start_flow<void>(
+      barrier.state_->core, {}, [barrier = barrier.state_](primitives::ScopePtr scope) {
+        return primitives::barring::reset(std::move(scope), barrier);
+      });
+}
+
+Start<BarrierCount> Async::count(const Barrier& barrier) {
+  return primitives::start_flow<BarrierCount>(
+      barrier.state_->core, {}, [barrier = barrier.state_](primitives::ScopePtr scope) {
+        return primitives::barring::count(std::move(scope), barrier);
+      });
+}
+
+}  // namespace detail
+}  // namespace holdfast
