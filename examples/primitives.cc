@@ -137,6 +137,20 @@ Result<void> latch(const Client& client) {
   // [end]
 }
 
+Result<void> barrier(const Client& client) {
+  // [region: barrier]
+  holdfast::Barrier step = client.barrier("import/may/step", 2);
+  auto loader = step.join({.ttl = 10s});  // as a rule each in a process of its own
+  auto indexer = step.join({.ttl = 10s});
+  if (!loader || !indexer) return (loader ? indexer : loader).error();
+  if (auto last = indexer->arrive_and_leave(); !last) return last.error();
+  auto passed = loader->arrive_and_wait({.wait = 60s});  // returns when all have arrived
+  if (!passed) return passed.error();  // kBroken: a participant is gone; kTimedOut: one is late
+  std::printf("all parts are ready, generation %d\n", static_cast<int>(*passed));
+  return loader->arrive_and_leave();
+  // [end]
+}
+
 Result<void> election(const Client& client) {
   // [region: election]
   holdfast::Election scheduler = client.election("scheduler");
@@ -212,6 +226,9 @@ void several(const Client& client) {
 void values(const Client& client) {
   must(latch(client), "latch");
   check(client.latch("import/may/loaded", 2).try_wait().value(), "the latch stays open");
+
+  must(barrier(client), "barrier");
+  check(client.barrier("import/may/step", 2).count().value().joined == 0, "all have left");
 
   portions = 3;
   must(election(client), "election");

@@ -1,16 +1,21 @@
 // A meeting point that a fixed number of participants pass together, again and again.
 //
-//   auto seat = client.barrier("nightly/step", 3).join();
-//   if (!seat) return seat.error();
-//   while (more_work()) {
-//     if (auto passed = seat->arrive_and_wait({.wait = 10min}); !passed) return passed.error();
-//   }
-//
 //   State     arrive_and_wait()              a seat ends                     reset()
 //   open      waits for the others; the      kBreak: broken                  open, the next
 //             last one opens it for all      kLeave: not awaited any more    generation
 //   broken    kBroken at once                stays                           open, the next
 //                                                                            generation
+//
+// Example (examples/primitives.cc#barrier):
+//   holdfast::Barrier step = client.barrier("import/may/step", 2);
+//   auto loader = step.join({.ttl = 10s});  // as a rule each in a process of its own
+//   auto indexer = step.join({.ttl = 10s});
+//   if (!loader || !indexer) return (loader ? indexer : loader).error();
+//   if (auto last = indexer->arrive_and_leave(); !last) return last.error();
+//   auto passed = loader->arrive_and_wait({.wait = 60s});  // returns when all have arrived
+//   if (!passed) return passed.error();  // kBroken: a participant is gone; kTimedOut: one is late
+//   std::printf("all parts are ready, generation %d\n", static_cast<int>(*passed));
+//   return loader->arrive_and_leave();
 //
 // Guarantee: nobody passes a generation before all who are awaited have arrived. A participant has
 // a seat, which is a lease: there are at most `parties` of them, and one whose process died ends.

@@ -67,6 +67,7 @@ std::vector<Primitive> primitives() {
       {"SharedMutex::upgrade()", "shared_mutex", {&G::shared, &G::upgrade}},
       {"Semaphore", "semaphore", {&G::permits}},
       {"Latch", "latch", {&G::values}},
+      {"Barrier", "barrier", {&G::values, &G::permits}},
       {"Election", "election", {&G::values}},
       {"Once", "once", {&G::values}},
   };
