@@ -51,6 +51,7 @@ Result<std::string> file_of(const FenceOptions& options) {
 int become(std::vector<std::string> command, const FileGuard& guard) {
   ::fcntl(guard.descriptor(), F_SETFD, 0);
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (std::string& word : command) words.push_back(word.data());
   words.push_back(nullptr);
   ::execvp(words.front(), words.data());

@@ -65,6 +65,7 @@ Error failed(PGconn* connection, const PGresult* result) {
 Result<Answer> execute(PGconn* connection, const std::string& statement,
                        const std::vector<std::string>& parameters = {}) {
   std::vector<const char*> values;
+  values.reserve(parameters.size());
   for (const std::string& each : parameters) values.push_back(each.c_str());
   Answer answer(::PQexecParams(connection, statement.c_str(), static_cast<int>(values.size()),
                                nullptr, values.data(), nullptr, nullptr, 0));
