@@ -25,7 +25,7 @@ struct NamedPromise {
 
 constexpr char kAnotherStore[] = "use another store ('holdfast doctor' of each lists its promises)";
 
-constexpr std::array<NamedPromise, 11> kPromises{{
+constexpr std::array<NamedPromise, 12> kPromises{{
     {"fenced", &Guarantees::fenced, true, "use sqlite:// on one host, or redis://"},
     {"fair", &Guarantees::fair, false, kAnotherStore},
     {"shared", &Guarantees::shared, false, kAnotherStore},
@@ -37,6 +37,7 @@ constexpr std::array<NamedPromise, 11> kPromises{{
      "no store that processes share reports every change in this version: do not rely on seeing"
      " each hold, the tokens tell how many there were at least"},
     {"values", &Guarantees::values, false, kAnotherStore},
+    {"multi", &Guarantees::multi, false, kAnotherStore},
     {"survives-restart", &Guarantees::survives_restart, true,
      "use sqlite:// for the processes of one host; or let what the lock protects refuse old"
      " tokens, and require 'fenced' instead"},

@@ -91,6 +91,7 @@ Json guarantees_json(const Guarantees& all) {
   out["list"] = all.list;
   out["watch_every_change"] = all.watch_every_change;
   out["values"] = all.values;
+  out["multi"] = all.multi;
   out["survives_restart"] = all.survives_restart;
   out["survives_failover"] = all.survives_failover;
   out["min_ttl_ms"] = all.min_ttl.count();

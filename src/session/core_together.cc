@@ -47,6 +47,7 @@ Result<void> Core::prepare_all(const std::vector<Wanted>& locks, const AcquireOp
   if (!store_->guarantees().multi) {
     return Error(Errc::kUnsupported, "this store cannot take several locks in one step");
   }
+  if (locks.empty()) return Error(Errc::kInvalidArgument, "no lock was named");
   for (const Wanted& lock : locks) {
     auto made = prepare(lock.name, lock.mode, options);
     if (!made) {
