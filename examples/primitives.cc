@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "holdfast/holdfast.h"
 
@@ -189,6 +190,22 @@ Result<void> job_lock(const Client& client) {
   // [end]
 }
 
+Result<void> owner(const Client& client) {
+  // [region: owner]
+  const holdfast::Owner me("order 42");
+  auto stock = client.mutex("stock/7").acquire({.owner = me});
+  if (!stock) return stock.error();
+  auto account = client.mutex("account/3").acquire({.wait = 60s, .owner = me});
+  if (!account && account.error().code() == holdfast::Errc::kWouldDeadlock) {
+    std::printf("%s\n", account.error().message().c_str());  // who waits for whom
+    return stock->release();                                 // the others go on; begin anew
+  }
+  // [end]
+  if (!account) return account.error();
+  check(account->held() && stock->held(), "who is not told holds both");
+  return {};
+}
+
 // --- What must be so after an example.
 
 void must(const Result<void>& result, const char* what) {
@@ -223,6 +240,22 @@ void several(const Client& client) {
   check(client.mutex("account/3").try_acquire().value().has_value(), "three was not taken");
 }
 
+// Somebody else takes the two in the other order: one of them is told, and the other goes on.
+void circle(const Client& client) {
+  const holdfast::Owner other("refund 7");
+  Lease account = client.mutex("account/3").acquire({.owner = other}).value();
+  std::thread they([&] {
+    while (!client.inspect("stock/7").value()) std::this_thread::sleep_for(1ms);
+    auto stock = client.mutex("stock/7").acquire({.wait = 60s, .owner = other});
+    const bool told = !stock && stock.error().code() == holdfast::Errc::kWouldDeadlock;
+    check(stock || told, "it holds both, or is told");
+    if (told) std::printf("%s\n", stock.error().message().c_str());
+    must(account.release(), "the account");
+  });
+  must(owner(client), "an owner in a circle");
+  they.join();
+}
+
 void values(const Client& client) {
   must(latch(client), "latch");
   check(client.latch("import/may/loaded", 2).try_wait().value(), "the latch stays open");
@@ -254,6 +287,7 @@ void run_on(const std::string& url) {
   check(client.has_value(), url.c_str());
   locks(*client);
   several(*client);
+  circle(*client);
   values(*client);
   must(client->close(), "nothing is left");
   std::printf("all of it on %s\n\n", url.substr(0, url.find(':')).c_str());

@@ -1,12 +1,23 @@
 // Who asks for locks, as an object that the program passes along: not a thread, not a client.
 //
+// Example (examples/primitives.cc#owner):
 //   const holdfast::Owner me("order 42");
-//   auto a = client.mutex("stock/7").acquire({.owner = me});
-//   auto b = client.mutex("account/3").acquire({.owner = me});
+//   auto stock = client.mutex("stock/7").acquire({.owner = me});
+//   if (!stock) return stock.error();
+//   auto account = client.mutex("account/3").acquire({.wait = 60s, .owner = me});
+//   if (!account && account.error().code() == holdfast::Errc::kWouldDeadlock) {
+//     std::printf("%s\n", account.error().message().c_str());  // who waits for whom
+//     return stock->release();                                 // the others go on; begin anew
+//   }
 //
 // An owner is what re-enters a recursive mutex, and what closes a cycle of waits: two owners who
 // each wait for what the other one holds would wait for ever. A wait that names its owner is looked
 // after for that, and one of the cycle is told kWouldDeadlock (AcquireOptions::owner).
+//
+// Which of them: the one whose wait is the youngest, by the clocks of those who wait. When: after
+// two to four seconds of waiting, where the store lists its queues. Never without a circle that was
+// there in two readings, with the same grants and the same waits. An owner that has several waits
+// at once is in a circle only when all of them are. Permits count when all who hold them are in it.
 //
 // Guarantee: two owners that were made are never equal, on whatever hosts: 128 random bits from the
 // kernel. Copies are the same owner.
