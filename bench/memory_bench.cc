@@ -7,6 +7,7 @@
 #include <benchmark/benchmark.h>
 
 #include "holdfast/client.h"
+#include "holdfast/observer.h"
 #include "src/machine/lock_machine.h"
 #include "src/session/event_loop.h"
 #include "src/stores/memory/memory_store.h"
@@ -64,8 +65,8 @@ void Layer2MemoryStorePort(benchmark::State& state) {
 }
 BENCHMARK(Layer2MemoryStorePort);
 
-void Layer3MutexTryAcquire(benchmark::State& state) {
-  auto client = Client::connect("memory:").value();
+void try_acquire_and_release(benchmark::State& state, ClientOptions options) {
+  auto client = Client::connect("memory:", std::move(options)).value();
   Mutex mutex = client.mutex("bench");
   for (auto _ : state) {
     auto lease = mutex.try_acquire();
@@ -76,7 +77,17 @@ void Layer3MutexTryAcquire(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations());
 }
+
+void Layer3MutexTryAcquire(benchmark::State& state) { try_acquire_and_release(state, {}); }
 BENCHMARK(Layer3MutexTryAcquire);
+
+// What an observer costs who has one: its news go to another thread.
+void Layer4Observed(benchmark::State& state) {
+  ClientOptions options;
+  options.observer = std::make_shared<Observer>();
+  try_acquire_and_release(state, std::move(options));
+}
+BENCHMARK(Layer4Observed);
 
 }  // namespace
 }  // namespace holdfast

@@ -69,7 +69,8 @@ struct AcquireSeen {
 // when it is the answer to release().
 enum class HoldEnd {
   kReleased,
-  kDetached,   // Lease::detach(): somebody else renews or releases it.
+  kDetached,   // Lease::detach(): somebody else renews or releases it; or kept on purpose for a
+               // while yet (job lock, once-guard): the store ends it.
   kExpired,    // It could not be renewed before its deadline, or was not to be.
   kMaxHold,    // AcquireOptions::max_hold was over.
   kGone,       // The store knew no such lease any more.

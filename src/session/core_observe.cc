@@ -65,7 +65,7 @@ void Core::on_alarm(const std::string& line) {
 }
 
 SeenLock Core::seen(const Contender& contender) const {
-  return {contender.name, contender.mode,
+  return {contender.name, contender.downgraded ? holdfast::Mode::shared() : contender.mode,
           options_.store_url.substr(0, options_.store_url.find(':'))};
 }
 

@@ -72,7 +72,10 @@ void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time, D
     {
       const Turn turn(*this);
       contender->keeping = false;
-      if (renewed && !contender->released) end_locally(contender);
+      if (renewed && !contender->released) {
+        if (feed_) see_ended(*contender, HoldEnd::kDetached);
+        end_locally(contender);
+      }
     }
     done(renewed);
   });

@@ -1,5 +1,6 @@
 // What an observer is told of waits, holds, renewals and losses.
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -167,6 +168,37 @@ TEST_P(ObserverTest, HowAHoldEndedIsTold) {
   ASSERT_TRUE(adopted) << adopted.error().message();
   ASSERT_TRUE(adopted->release());
   EXPECT_EQ(notes_->holds(5)[4].how, HoldEnd::kReleased);
+}
+
+TEST_P(ObserverTest, EachLockOfASetHasItsOwnNews) {
+  const Client client = observed();
+  const Lease other = take(connect().mutex("c"));
+  auto both = client.acquire_all({{"a"}, {"b", Mode::shared()}});
+  ASSERT_TRUE(both) << both.error().message();
+  ASSERT_TRUE(both->release());
+  EXPECT_TRUE(fails_with(client.acquire_all({{"a"}, {"c"}}, {.wait = 20ms}), Errc::kTimedOut));
+  std::map<std::string, int> granted;
+  for (const AcquireSeen& seen : notes_->acquires(3)) {
+    if (seen.outcome == AcquireOutcome::kGranted) ++granted[seen.lock.name];
+  }
+  EXPECT_GE(granted["a"], 1);
+  EXPECT_EQ(granted["b"], 1);
+  EXPECT_EQ(granted["c"], 0);
+  std::map<std::string, Mode::Kind> ended;
+  for (const HoldSeen& seen : notes_->holds(2)) {
+    EXPECT_EQ(seen.how, HoldEnd::kReleased);
+    ended[seen.lock.name] = seen.lock.mode.kind();
+  }
+  EXPECT_EQ(ended["b"], Mode::Kind::kShared);
+}
+
+TEST_P(ObserverTest, AJobThatKeepsItsLockHasEndedItsHold) {
+  const Client client = observed();
+  auto job = client.job_lock("job", {.at_least_for = 60s}).try_acquire();
+  ASSERT_TRUE(job && *job) << job.error().message();
+  ASSERT_TRUE((*job)->release());
+  EXPECT_EQ(notes_->holds(1)[0].how, HoldEnd::kDetached);
+  EXPECT_FALSE(is_free(client.mutex("job")));
 }
 
 TEST_P(ObserverTest, WhatIsHeldWhenTheClientIsClosedIsLost) {
