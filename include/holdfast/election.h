@@ -19,7 +19,8 @@
 // and each has a larger token than the one before. What a leader proclaims is believed only while
 // its lease lasts. Candidates come to lead in the order in which they asked. Not guaranteed: that a
 // leader which was paused has stopped: have the resource check the token. That an observer learns
-// of a change at once (it is told in order, and how many it missed: see observe()).
+// of a change at once (it is told in order, and how many it missed: see observe()). That a value
+// is still there a week after it was proclaimed, on Redis: say it again before.
 //
 // Name: a lock of its own, so that break_lock() and inspect() work on it; whoever takes it as a
 // mutex leads without a value.
