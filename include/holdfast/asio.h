@@ -31,14 +31,18 @@
 // safe to use from the client's threads.
 //
 // Cancellation, by the handler's associated cancellation slot:
-//   async_acquire, async_try_acquire    total, partial or terminal: kCancelled. No ticket is left
+//   what waits for others: async_acquire, async_try_acquire and their kin, async_upgrade,
+//   async_wait, async_arrive_and_wait, async_campaign, async_begin
+//                                       total, partial or terminal: kCancelled. No ticket is left
 //                                       in the queue and a grant that crossed it on the way is
 //                                       given back; it completes when the store has confirmed that
 //                                       (or kOutcomeUnknown: it may be held for one ttl).
-//   async_connect, async_adopt, async_inspect, async_list, async_watch, async_doctor
+//   what asks: async_connect, async_adopt, async_inspect, async_list, async_watch, async_doctor,
+//   async_count, async_leader, async_observe
 //                                       total, partial or terminal: kCancelled at once; an answer
 //                                       that comes later is dropped (a lease is released).
-//   async_release, async_renew, async_break_lock
+//   what writes: async_release, async_renew, async_break_lock, async_downgrade, async_resize,
+//   async_count_down, async_reset, async_proclaim, async_complete
 //                                       terminal only: kOutcomeUnknown at once; what was asked for
 //                                       goes on and may take effect.
 //   async_close                         not at all: it has its deadline.
@@ -46,23 +50,25 @@
 //
 // Thread-safety: as the blocking calls'; a signal may be emitted on any thread that may touch its
 // slot.
-// Ownership: an operation keeps what it needs of the client; Client, Mutex and Lease objects may go
-// before it completes. A Lease takes one release or renewal at a time. The executor's context
-// must outlive the client, or all operations that were started on it. One that lives until the end
-// of the program, like Asio's pool, does if it was made before the client: the end waits for
-// completions that are being posted, and then none is posted any more. A program that ends with
-// waits under way should close() the client before: else their tickets, and a lease that nobody
-// has taken yet, may stay at the store until they run out.
-// Time, fairness, errors: as the blocking call's.
+// Ownership: an operation keeps what it needs of the client; Client, Mutex, Lease and all other
+// objects of this library may go before it completes. A Lease takes one release or renewal at a
+// time. The executor's context must outlive the client, or all operations that were started on it.
+// One that lives until the end of the program, like Asio's pool, does if it was made before the
+// client: the end waits for completions that are being posted, and then none is posted any more. A
+// program that ends with waits under way should close() the client before: else their tickets, and
+// a lease that nobody has taken yet, may stay at the store until they run out. Time, fairness,
+// errors: as the blocking call's.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -372,6 +378,256 @@ decltype(auto) async_close(const Client& client, std::chrono::milliseconds deadl
                            CompletionToken&& token) {
   return detail::initiate<void, CompletionToken>(detail::OnSignal::kNothing,
                                                  detail::Async::close(client, deadline), token);
+}
+
+// --- Readers and writers.
+
+// SharedMutex::acquire(), for writing.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_acquire(const SharedMutex& mutex, AcquireOptions options,
+                             CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::acquire(mutex, std::move(options)), token);
+}
+
+// SharedMutex::try_acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
+decltype(auto) async_try_acquire(const SharedMutex& mutex, AcquireOptions options,
+                                 CompletionToken&& token) {
+  return detail::initiate<std::optional<Lease>, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::try_acquire(mutex, std::move(options)), token);
+}
+
+// SharedMutex::acquire_shared(), for reading.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_acquire_shared(const SharedMutex& mutex, AcquireOptions options,
+                                    CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::acquire_shared(mutex, std::move(options)), token);
+}
+
+// SharedMutex::try_acquire_shared().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
+decltype(auto) async_try_acquire_shared(const SharedMutex& mutex, AcquireOptions options,
+                                        CompletionToken&& token) {
+  return detail::initiate<std::optional<Lease>, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::try_acquire_shared(mutex, std::move(options)),
+      token);
+}
+
+// SharedMutex::upgrade(). The reader is held as before when it is cancelled.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_upgrade(const SharedMutex& mutex, const Lease& reader, AcquireOptions options,
+                             CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::upgrade(mutex, reader, std::move(options)), token);
+}
+
+// SharedMutex::downgrade().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_downgrade(const SharedMutex& mutex, Lease& writer, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::downgrade(mutex, writer), token);
+}
+
+// --- Permits.
+
+// Semaphore::acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_acquire(const Semaphore& semaphore, std::uint32_t permits,
+                             AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::acquire(semaphore, permits, std::move(options)),
+      token);
+}
+
+// Semaphore::try_acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
+decltype(auto) async_try_acquire(const Semaphore& semaphore, std::uint32_t permits,
+                                 AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<std::optional<Lease>, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      detail::Async::try_acquire(semaphore, permits, std::move(options)), token);
+}
+
+// Semaphore::resize().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<bool>)) CompletionToken>
+decltype(auto) async_resize(const Semaphore& semaphore, std::uint32_t capacity,
+                            CompletionToken&& token) {
+  return detail::initiate<bool, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::resize(semaphore, capacity), token);
+}
+
+// Semaphore::count().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<SemaphoreCount>)) CompletionToken>
+decltype(auto) async_count(const Semaphore& semaphore, CompletionToken&& token) {
+  return detail::initiate<SemaphoreCount, CompletionToken>(detail::OnSignal::kStopRead,
+                                                           detail::Async::count(semaphore), token);
+}
+
+// --- Reentrancy and stripes.
+
+// RecursiveMutex::acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<RecursiveLease>)) CompletionToken>
+decltype(auto) async_acquire(const RecursiveMutex& mutex, const Owner& owner,
+                             AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<RecursiveLease, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::acquire(mutex, owner, std::move(options)), token);
+}
+
+// RecursiveMutex::try_acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<RecursiveLease>>)) CompletionToken>
+decltype(auto) async_try_acquire(const RecursiveMutex& mutex, const Owner& owner,
+                                 AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<std::optional<RecursiveLease>, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::try_acquire(mutex, owner, std::move(options)),
+      token);
+}
+
+// RecursiveLease::release().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_release(RecursiveLease& lease, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::release(lease), token);
+}
+
+// StripedMutex::acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_acquire(const StripedMutex& mutex, std::string_view key,
+                             AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::acquire(mutex, key, std::move(options)), token);
+}
+
+// StripedMutex::try_acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
+decltype(auto) async_try_acquire(const StripedMutex& mutex, std::string_view key,
+                                 AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<std::optional<Lease>, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::try_acquire(mutex, key, std::move(options)),
+      token);
+}
+
+// StripedMutex::acquire_any().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
+decltype(auto) async_acquire_any(const StripedMutex& mutex, std::string_view key,
+                                 AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<Lease, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::acquire_any(mutex, key, std::move(options)),
+      token);
+}
+
+// --- Latch.
+
+// Latch::count_down().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::uint64_t>)) CompletionToken>
+decltype(auto) async_count_down(const Latch& latch, std::uint64_t n, CompletionToken&& token) {
+  return detail::initiate<std::uint64_t, CompletionToken>(
+      detail::OnSignal::kStopWrite, detail::Async::count_down(latch, n), token);
+}
+
+// Latch::wait().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_wait(const Latch& latch, AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::wait(latch, std::move(options)), token);
+}
+
+// Latch::arrive_and_wait(). Cancelled, it may have counted, or not.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::uint64_t>)) CompletionToken>
+decltype(auto) async_arrive_and_wait(const Latch& latch, std::uint64_t n, AcquireOptions options,
+                                     CompletionToken&& token) {
+  return detail::initiate<std::uint64_t, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::arrive_and_wait(latch, n, std::move(options)),
+      token);
+}
+
+// Latch::count().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::uint64_t>)) CompletionToken>
+decltype(auto) async_count(const Latch& latch, CompletionToken&& token) {
+  return detail::initiate<std::uint64_t, CompletionToken>(detail::OnSignal::kStopRead,
+                                                          detail::Async::count(latch), token);
+}
+
+// Latch::reset().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_reset(const Latch& latch, std::uint64_t count, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::reset(latch, count), token);
+}
+
+// --- Election.
+
+// Election::campaign().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Leadership>)) CompletionToken>
+decltype(auto) async_campaign(const Election& election, std::string value, AcquireOptions options,
+                              CompletionToken&& token) {
+  return detail::initiate<Leadership, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      detail::Async::campaign(election, std::move(value), std::move(options)), token);
+}
+
+// Election::try_campaign().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Leadership>>)) CompletionToken>
+decltype(auto) async_try_campaign(const Election& election, std::string value,
+                                  AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<std::optional<Leadership>, CompletionToken>(
+      detail::OnSignal::kEndWait,
+      detail::Async::try_campaign(election, std::move(value), std::move(options)), token);
+}
+
+// Leadership::proclaim().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_proclaim(Leadership& leadership, std::string value, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(
+      detail::OnSignal::kStopWrite, detail::Async::proclaim(leadership, std::move(value)), token);
+}
+
+// Election::leader().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LeaderInfo>>)) CompletionToken>
+decltype(auto) async_leader(const Election& election, CompletionToken&& token) {
+  return detail::initiate<std::optional<LeaderInfo>, CompletionToken>(
+      detail::OnSignal::kStopRead, detail::Async::leader(election), token);
+}
+
+// Election::observe(). The changes come to `callback` on the client's notifier thread.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Watch>)) CompletionToken>
+decltype(auto) async_observe(const Election& election,
+                             std::function<void(const LeaderChange&)> callback,
+                             CompletionToken&& token) {
+  return detail::initiate<Watch, CompletionToken>(
+      detail::OnSignal::kStopRead, detail::Async::observe(election, std::move(callback)), token);
+}
+
+// --- Once-guard and jobs.
+
+// Once::begin().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<OnceTurn>)) CompletionToken>
+decltype(auto) async_begin(const Once& once, AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<OnceTurn, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::begin(once, std::move(options)), token);
+}
+
+// OnceTurn::complete().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_complete(OnceTurn& turn, std::string outcome, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(
+      detail::OnSignal::kStopWrite, detail::Async::complete(turn, std::move(outcome)), token);
+}
+
+// JobLock::try_acquire().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<JobLease>>)) CompletionToken>
+decltype(auto) async_try_acquire(const JobLock& lock, AcquireOptions options,
+                                 CompletionToken&& token) {
+  return detail::initiate<std::optional<JobLease>, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::try_acquire(lock, std::move(options)), token);
+}
+
+// JobLease::release().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_release(JobLease& job, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::release(job), token);
 }
 
 }  // namespace holdfast

@@ -59,6 +59,7 @@ class Core;
 }
 namespace detail {
 struct Async;
+struct ClientAccess;
 }
 
 class HOLDFAST_EXPORT Client {
@@ -141,6 +142,7 @@ class HOLDFAST_EXPORT Client {
 
  private:
   friend struct detail::Async;
+  friend struct detail::ClientAccess;
   explicit Client(std::shared_ptr<session::Core> core);
 
   std::shared_ptr<session::Core> core_;

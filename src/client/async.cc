@@ -17,25 +17,6 @@ namespace {
 
 using session::Core;
 
-Start<Lease> start_acquire(std::shared_ptr<Core> core, std::string name, Mode mode,
-                           AcquireOptions options) {
-  auto ask = [name, mode, options = std::move(options)](
-                 Core& at, Core::Done<Core::ContenderPtr> done) mutable {
-    return at.acquire(std::move(name), mode, std::move(options), /*may_wait=*/true,
-                      std::move(done));
-  };
-  return start_lease(std::move(core), std::move(name), std::move(ask));
-}
-
-Start<std::optional<Lease>> start_try_acquire(std::shared_ptr<Core> core, std::string name,
-                                              Mode mode, AcquireOptions options) {
-  return start_try(std::move(core), [name = std::move(name), mode, options = std::move(options)](
-                                        Core& at, Core::Done<Core::ContenderPtr> done) mutable {
-    return at.acquire(std::move(name), mode, std::move(options),
-                      /*may_wait=*/false, std::move(done));
-  });
-}
-
 // Of a call that is about a lease: the contender is taken from it here.
 Start<void> start_on_lease(
     const Lease& lease,

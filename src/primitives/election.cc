@@ -20,6 +20,7 @@ namespace primitives::electing {
 namespace {
 
 using primitives::Flow;
+using primitives::Scope;
 using primitives::ScopePtr;
 using primitives::ticket;
 using session::Core;
@@ -233,6 +234,20 @@ class ObservationEnder {
   const std::shared_ptr<Observation> observation_;
 };
 
+// What is wrong with the name is told here; the observation has a scope of its own.
+Flow<Watch> begin_to_observe(ScopePtr scope, std::string name,
+                             std::function<void(const LeaderChange&)> callback) {
+  Flow<Look> looking = look(scope, name);
+  const Result<Look> seen = co_await std::move(looking);
+  if (!seen) co_return seen.error();
+  auto observation = std::make_shared<Observation>();
+  observation->callback = std::move(callback);
+  auto own = std::make_shared<Scope>(scope->shared_core(), AcquireOptions());
+  Flow<void> observing = observe(own, name, observation);
+  std::move(observing).start([](const Result<void>&) {});
+  co_return Watch(std::make_shared<ObservationEnder>(std::move(own), std::move(observation)));
+}
+
 }  // namespace
 }  // namespace primitives::electing
 
@@ -264,15 +279,7 @@ Result<void> Leadership::proclaim(std::string value) {
 }
 
 Result<Watch> Election::observe(std::function<void(const LeaderChange&)> callback) {
-  if (state_->core->forked()) return state_->core->forked_error();
-  // What is wrong with the name is told here.
-  if (auto seen = leader(); !seen) return seen.error();
-  auto observation = std::make_shared<primitives::electing::Observation>();
-  observation->callback = std::move(callback);
-  auto scope = std::make_shared<primitives::Scope>(state_->core, AcquireOptions());
-  primitives::electing::observe(scope, state_->name, observation).start([](const Result<void>&) {});
-  return Watch(std::make_shared<primitives::electing::ObservationEnder>(std::move(scope),
-                                                                        std::move(observation)));
+  return detail::wait_for(detail::Async::observe(*this, std::move(callback)));
 }
 
 namespace detail {
@@ -338,6 +345,15 @@ Start<std::optional<LeaderInfo>> Async::leader(const Election& election) {
   return primitives::start_flow<std::optional<LeaderInfo>>(
       election.state_->core, {}, [name = election.state_->name](primitives::ScopePtr scope) {
         return primitives::electing::find_leader(std::move(scope), name);
+      });
+}
+
+Start<Watch> Async::observe(const Election& election,
+                            std::function<void(const LeaderChange&)> callback) {
+  return primitives::start_flow<Watch>(
+      election.state_->core, {},
+      [name = election.state_->name, callback = std::move(callback)](primitives::ScopePtr scope) {
+        return primitives::electing::begin_to_observe(std::move(scope), name, callback);
       });
 }
 

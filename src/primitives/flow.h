@@ -134,6 +134,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   bool cancelled() const;
 
   Core& core() const { return *core_; }
+  const std::shared_ptr<Core>& shared_core() const { return core_; }
   // When the call's time is over; BootInstant::max(): never.
   BootInstant until() const { return until_; }
   bool is_over() const { return base::BootClock::now() >= until_; }

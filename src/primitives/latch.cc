@@ -91,12 +91,14 @@ Flow<std::uint64_t> count_down(ScopePtr scope, std::string name, std::uint64_t i
   return change(std::move(scope), std::move(name), std::move(how));
 }
 
-Flow<std::uint64_t> reset(ScopePtr scope, std::string name, std::uint64_t to) {
+Flow<void> reset(ScopePtr scope, std::string name, std::uint64_t to) {
   Change how = [name, to](const std::string& text) -> Result<Count> {
     if (auto count = read_count(text, name, to); !count) return count;
     return Count{to, to};
   };
-  return change(std::move(scope), std::move(name), std::move(how));
+  Flow<std::uint64_t> changing = change(scope, name, how);
+  const Result<std::uint64_t> left = co_await std::move(changing);
+  co_return left ? Result<void>() : Result<void>(left.error());
 }
 
 Flow<std::uint64_t> look(ScopePtr scope, std::string name, std::uint64_t initial) {
@@ -162,8 +164,7 @@ Result<std::uint64_t> Latch::arrive_and_wait(std::uint64_t n, AcquireOptions opt
 Result<std::uint64_t> Latch::count() { return detail::wait_for(detail::Async::count(*this)); }
 
 Result<void> Latch::reset(std::uint64_t count) {
-  const auto left = detail::wait_for(detail::Async::reset(*this, count));
-  return left ? Result<void>() : Result<void>(left.error());
+  return detail::wait_for(detail::Async::reset(*this, count));
 }
 
 namespace detail {
@@ -201,8 +202,8 @@ Start<std::uint64_t> Async::count(const Latch& latch) {
       });
 }
 
-Start<std::uint64_t> Async::reset(const Latch& latch, std::uint64_t count) {
-  return primitives::start_flow<std::uint64_t>(
+Start<void> Async::reset(const Latch& latch, std::uint64_t count) {
+  return primitives::start_flow<void>(
       latch.state_->core, {}, [name = latch.state_->name, count](primitives::ScopePtr scope) {
         return primitives::latching::reset(std::move(scope), name, count);
       });

@@ -83,14 +83,14 @@ namespace detail {
 
 Start<Lease> Async::acquire(const Semaphore& semaphore, std::uint32_t permits,
                             AcquireOptions options) {
-  return start_lease(
-      semaphore.state_->core, semaphore.state_->name,
-      [name = semaphore.state_->name, mode = semaphore.state_->mode(permits),
-       options = std::move(options)](
-          session::Core& core, session::Core::Done<session::Core::ContenderPtr> done) mutable {
-        return core.acquire(std::move(name), mode, std::move(options),
-                            /*may_wait=*/true, std::move(done));
-      });
+  return start_acquire(semaphore.state_->core, semaphore.state_->name,
+                       semaphore.state_->mode(permits), std::move(options));
+}
+
+Start<std::optional<Lease>> Async::try_acquire(const Semaphore& semaphore, std::uint32_t permits,
+                                               AcquireOptions options) {
+  return start_try_acquire(semaphore.state_->core, semaphore.state_->name,
+                           semaphore.state_->mode(permits), std::move(options));
 }
 
 Start<bool> Async::resize(const Semaphore& semaphore, std::uint32_t capacity) {

@@ -103,22 +103,24 @@ Lease* SharedMutex::lease() { return state_->core->forked() ? nullptr : state_->
 
 namespace detail {
 
-Start<Lease> Async::acquire_shared(const SharedMutex& mutex, AcquireOptions options) {
-  return start_lease(mutex.state_->core, mutex.state_->name,
-                     [name = mutex.state_->name, options = std::move(options)](
-                         Core& core, Core::Done<Core::ContenderPtr> done) mutable {
-                       return core.acquire(std::move(name), Mode::shared(), std::move(options),
-                                           /*may_wait=*/true, std::move(done));
-                     });
+Start<Lease> Async::acquire(const SharedMutex& mutex, AcquireOptions options) {
+  return start_acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
+                       std::move(options));
 }
 
-Start<Lease> Async::acquire(const SharedMutex& mutex, AcquireOptions options) {
-  return start_lease(mutex.state_->core, mutex.state_->name,
-                     [name = mutex.state_->name, options = std::move(options)](
-                         Core& core, Core::Done<Core::ContenderPtr> done) mutable {
-                       return core.acquire(std::move(name), Mode::exclusive(), std::move(options),
-                                           /*may_wait=*/true, std::move(done));
-                     });
+Start<Lease> Async::acquire_shared(const SharedMutex& mutex, AcquireOptions options) {
+  return start_acquire(mutex.state_->core, mutex.state_->name, Mode::shared(), std::move(options));
+}
+
+Start<std::optional<Lease>> Async::try_acquire(const SharedMutex& mutex, AcquireOptions options) {
+  return start_try_acquire(mutex.state_->core, mutex.state_->name, Mode::exclusive(),
+                           std::move(options));
+}
+
+Start<std::optional<Lease>> Async::try_acquire_shared(const SharedMutex& mutex,
+                                                      AcquireOptions options) {
+  return start_try_acquire(mutex.state_->core, mutex.state_->name, Mode::shared(),
+                           std::move(options));
 }
 
 Start<Lease> Async::upgrade(const SharedMutex& mutex, const Lease& reader, AcquireOptions options) {

@@ -103,4 +103,26 @@ Start<std::optional<Lease>> start_try(std::shared_ptr<session::Core> core, Ask a
   };
 }
 
+inline Start<Lease> start_acquire(std::shared_ptr<session::Core> core, std::string name, Mode mode,
+                                  AcquireOptions options) {
+  auto ask = [name, mode, options = std::move(options)](
+                 session::Core& at, session::Core::Done<session::Core::ContenderPtr> done) mutable {
+    return at.acquire(std::move(name), mode, std::move(options), /*may_wait=*/true,
+                      std::move(done));
+  };
+  return start_lease(std::move(core), std::move(name), std::move(ask));
+}
+
+inline Start<std::optional<Lease>> start_try_acquire(std::shared_ptr<session::Core> core,
+                                                     std::string name, Mode mode,
+                                                     AcquireOptions options) {
+  return start_try(
+      std::move(core),
+      [name = std::move(name), mode, options = std::move(options)](
+          session::Core& at, session::Core::Done<session::Core::ContenderPtr> done) mutable {
+        return at.acquire(std::move(name), mode, std::move(options),
+                          /*may_wait=*/false, std::move(done));
+      });
+}
+
 }  // namespace holdfast::detail

@@ -144,8 +144,10 @@ Core::SleeperPtr Core::sleep(BootInstant at, Done<void> done) {
 
 void Core::wake(const SleeperPtr& sleeper) {
   if (forked()) return;
-  const Turn turn(*this);
-  rouse(sleeper, {});
+  loop_.post([this, sleeper] {
+    const Turn turn(*this);
+    rouse(sleeper, {});
+  });
 }
 
 void Core::wake_sleepers(BootInstant now) {

@@ -13,6 +13,8 @@ HOLDFAST_ON_EVERY_STORE(AsyncScenarios);
 
 TEST_P(AsyncScenarios, ACancelAtAnyStepLeavesNoTicket) { sweep_cancellation(url()); }
 
+TEST_P(AsyncScenarios, ACancelAtAnyStepOfAPrimitiveLeavesNothing) { sweep_primitives(url()); }
+
 TEST_P(AsyncScenarios, ASignalAtAnyInstantLeavesNoTicket) { sweep_signals(url(), 100); }
 
 // Each wait has a heartbeat: a sanitizer's host must keep up with them.

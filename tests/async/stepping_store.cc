@@ -67,11 +67,11 @@ void SteppingStore::cancel(port::TicketRequest request, port::Done<port::EndStat
   store_->cancel(std::move(request), step(std::move(done)));
 }
 void SteppingStore::downgrade(port::TicketRequest request, port::Done<port::TicketState> done) {
-  store_->downgrade(std::move(request), std::move(done));
+  store_->downgrade(std::move(request), step(std::move(done)));
 }
 void SteppingStore::inspect(std::string name, base::BootInstant deadline,
                             port::Done<std::optional<LockInfo>> done) {
-  store_->inspect(std::move(name), deadline, std::move(done));
+  store_->inspect(std::move(name), deadline, step(std::move(done)));
 }
 void SteppingStore::list(std::string prefix, std::size_t limit, base::BootInstant deadline,
                          port::Done<std::vector<LockInfo>> done) {
@@ -88,15 +88,15 @@ void SteppingStore::probe(base::BootInstant deadline, port::Done<std::vector<Fin
 }
 void SteppingStore::set_value(port::TicketRequest holder, std::string value,
                               port::Done<bool> done) {
-  store_->set_value(std::move(holder), std::move(value), std::move(done));
+  store_->set_value(std::move(holder), std::move(value), step(std::move(done)));
 }
 void SteppingStore::get_value(std::string name, base::BootInstant deadline,
                               port::Done<std::string> done) {
-  store_->get_value(std::move(name), deadline, std::move(done));
+  store_->get_value(std::move(name), deadline, step(std::move(done)));
 }
 void SteppingStore::resize(port::TicketRequest request, std::uint32_t capacity,
                            port::Done<bool> done) {
-  store_->resize(std::move(request), capacity, std::move(done));
+  store_->resize(std::move(request), capacity, step(std::move(done)));
 }
 
 }  // namespace holdfast::testing

@@ -77,12 +77,17 @@ struct HOLDFAST_EXPORT Async {
                                                  AcquireOptions options);
   static Start<Lease> acquire(const SharedMutex& mutex, AcquireOptions options);
   static Start<Lease> acquire_shared(const SharedMutex& mutex, AcquireOptions options);
+  static Start<std::optional<Lease>> try_acquire(const SharedMutex& mutex, AcquireOptions options);
+  static Start<std::optional<Lease>> try_acquire_shared(const SharedMutex& mutex,
+                                                        AcquireOptions options);
   static Start<Lease> upgrade(const SharedMutex& mutex, const Lease& reader,
                               AcquireOptions options);
   static Start<void> downgrade(const SharedMutex& mutex, const Lease& writer);
 
   static Start<Lease> acquire(const Semaphore& semaphore, std::uint32_t permits,
                               AcquireOptions options);
+  static Start<std::optional<Lease>> try_acquire(const Semaphore& semaphore, std::uint32_t permits,
+                                                 AcquireOptions options);
   static Start<bool> resize(const Semaphore& semaphore, std::uint32_t capacity);
   static Start<SemaphoreCount> count(const Semaphore& semaphore);
 
@@ -105,7 +110,7 @@ struct HOLDFAST_EXPORT Async {
   static Start<std::uint64_t> arrive_and_wait(const Latch& latch, std::uint64_t n,
                                               AcquireOptions options);
   static Start<std::uint64_t> count(const Latch& latch);
-  static Start<std::uint64_t> reset(const Latch& latch, std::uint64_t count);
+  static Start<void> reset(const Latch& latch, std::uint64_t count);
 
   static Start<BarrierSeat> join(const Barrier& barrier, AcquireOptions options);
   static Start<std::uint64_t> arrive_and_wait(const BarrierSeat& seat, AcquireOptions options);
@@ -119,6 +124,8 @@ struct HOLDFAST_EXPORT Async {
                                                        AcquireOptions options);
   static Start<void> proclaim(Leadership& leadership, std::string value);
   static Start<std::optional<LeaderInfo>> leader(const Election& election);
+  static Start<Watch> observe(const Election& election,
+                              std::function<void(const LeaderChange&)> callback);
 
   static Start<OnceTurn> begin(const Once& once, AcquireOptions options);
   static Start<void> complete(OnceTurn& turn, std::string outcome);
