@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "holdfast/detail/async.h"
-#include "src/client/client_access.h"
 #include "src/client/registry.h"
+#include "src/primitives/client_access.h"
 #include "src/session/core.h"
 #include "tests/async/scenarios.h"
 #include "tests/async/stepping_store.h"

@@ -1,4 +1,5 @@
-// A client on a core that is there already: for tests that put something between core and store.
+// A client on a core that is there already: for primitives made of the calls of a client, and for
+// tests that put something between core and store.
 #pragma once
 
 #include <memory>
