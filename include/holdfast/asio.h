@@ -32,7 +32,7 @@
 //
 // Cancellation, by the handler's associated cancellation slot:
 //   what waits for others: async_acquire, async_try_acquire and their kin, async_upgrade,
-//   async_wait, async_arrive_and_wait, async_campaign, async_begin
+//   async_wait, async_arrive_and_wait, async_join, async_campaign, async_begin
 //                                       total, partial or terminal: kCancelled. No ticket is left
 //                                       in the queue and a grant that crossed it on the way is
 //                                       given back; it completes when the store has confirmed that
@@ -42,7 +42,7 @@
 //                                       total, partial or terminal: kCancelled at once; an answer
 //                                       that comes later is dropped (a lease is released).
 //   what writes: async_release, async_renew, async_break_lock, async_downgrade, async_resize,
-//   async_count_down, async_reset, async_proclaim, async_complete
+//   async_count_down, async_arrive_and_leave, async_reset, async_proclaim, async_complete
 //                                       terminal only: kOutcomeUnknown at once; what was asked for
 //                                       goes on and may take effect.
 //   async_close                         not at all: it has its deadline.
@@ -508,6 +508,14 @@ decltype(auto) async_try_acquire(const StripedMutex& mutex, std::string_view key
       token);
 }
 
+// StripedMutex::acquire_all().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<LeaseSet>)) CompletionToken>
+decltype(auto) async_acquire_all(const StripedMutex& mutex, AcquireOptions options,
+                                 CompletionToken&& token) {
+  return detail::initiate<LeaseSet, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::acquire_all(mutex, std::move(options)), token);
+}
+
 // StripedMutex::acquire_any().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire_any(const StripedMutex& mutex, std::string_view key,
@@ -554,6 +562,44 @@ template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_reset(const Latch& latch, std::uint64_t count, CompletionToken&& token) {
   return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
                                                  detail::Async::reset(latch, count), token);
+}
+
+// --- Barrier.
+
+// Barrier::join().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<BarrierSeat>)) CompletionToken>
+decltype(auto) async_join(const Barrier& barrier, AcquireOptions options, CompletionToken&& token) {
+  return detail::initiate<BarrierSeat, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::join(barrier, std::move(options)), token);
+}
+
+// BarrierSeat::arrive_and_wait(). Cancelled, the arrival is taken back.
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::uint64_t>)) CompletionToken>
+decltype(auto) async_arrive_and_wait(const BarrierSeat& seat, AcquireOptions options,
+                                     CompletionToken&& token) {
+  return detail::initiate<std::uint64_t, CompletionToken>(
+      detail::OnSignal::kEndWait, detail::Async::arrive_and_wait(seat, std::move(options)), token);
+}
+
+// BarrierSeat::arrive_and_leave().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_arrive_and_leave(const BarrierSeat& seat, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::arrive_and_leave(seat), token);
+}
+
+// Barrier::reset().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
+decltype(auto) async_reset(const Barrier& barrier, CompletionToken&& token) {
+  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
+                                                 detail::Async::reset(barrier), token);
+}
+
+// Barrier::count().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<BarrierCount>)) CompletionToken>
+decltype(auto) async_count(const Barrier& barrier, CompletionToken&& token) {
+  return detail::initiate<BarrierCount, CompletionToken>(detail::OnSignal::kStopRead,
+                                                         detail::Async::count(barrier), token);
 }
 
 // --- Election.

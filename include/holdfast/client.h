@@ -85,7 +85,7 @@ class HOLDFAST_EXPORT Client {
   Semaphore semaphore(std::string name, std::uint32_t capacity) const;
   // Re-entered by its Owner, at most `max_depth` deep.
   RecursiveMutex recursive_mutex(std::string name, std::uint32_t max_depth = 1000) const;
-  // `stripes` mutexes under one name: at most 4096.
+  // `stripes` mutexes under one name: at most 64.
   StripedMutex striped_mutex(std::string name, std::uint32_t stripes) const;
   // Opens when `count` has been counted down.
   Latch latch(std::string name, std::uint64_t count) const;

@@ -12,10 +12,10 @@
 // version. The stripes of `name` are the mutexes `name/0` to `name/N-1`.
 // Not guaranteed: that two keys have different stripes. Nested locking of two keys can deadlock:
 // use Client::acquire_all() with stripe_name() of both, or name an Owner. All users of a name must
-// agree on N: nothing checks it.
+// agree on N: nothing checks it. acquire_all() holds every stripe, for the rare work on the whole.
 //
 // Thread-safety, ownership, time, fairness, errors: as Mutex's. kInvalidArgument: no stripe, or
-// more than 4096.
+// more than 64.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,7 @@
 
 #include "holdfast/export.h"
 #include "holdfast/lease.h"
+#include "holdfast/multi_lock.h"
 #include "holdfast/options.h"
 #include "holdfast/result.h"
 
@@ -55,6 +56,9 @@ class HOLDFAST_EXPORT StripedMutex {
   // the store once per stripe until one is free. For work that may be done on any part, like taking
   // one item of many. Lease::name() tells which.
   Result<Lease> acquire_any(std::string_view key, AcquireOptions options = {});
+
+  // All stripes, or none: as Client::acquire_all().
+  Result<LeaseSet> acquire_all(AcquireOptions options = {});
 
  private:
   friend class Client;

@@ -1,8 +1,11 @@
 #include "holdfast/striped_mutex.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "holdfast/client.h"
+#include "src/primitives/client_access.h"
 #include "src/primitives/flow.h"
 
 namespace holdfast {
@@ -21,12 +24,12 @@ namespace {
 using primitives::Flow;
 using primitives::ScopePtr;
 
-constexpr std::uint32_t kMostStripes = 4096;
+constexpr std::uint32_t kMostStripes = 64;
 
 Result<void> check_stripes(std::uint32_t stripes) {
   if (stripes > 0 && stripes <= kMostStripes) return {};
   return Error(Errc::kInvalidArgument,
-               std::to_string(stripes) + " stripes: there is one at least and 4096 at most");
+               std::to_string(stripes) + " stripes: there is one at least and 64 at most");
 }
 
 template <typename State>
@@ -99,7 +102,20 @@ Result<Lease> StripedMutex::acquire_any(std::string_view key, AcquireOptions opt
   return detail::wait_for(detail::Async::acquire_any(*this, key, std::move(options)));
 }
 
+Result<LeaseSet> StripedMutex::acquire_all(AcquireOptions options) {
+  return detail::wait_for(detail::Async::acquire_all(*this, std::move(options)));
+}
+
 namespace detail {
+
+Start<LeaseSet> Async::acquire_all(const StripedMutex& mutex, AcquireOptions options) {
+  std::vector<LockRequest> all;
+  // Too many are refused there, too.
+  for (std::uint32_t i = 0; i < std::min(mutex.stripes(), 100U); ++i) {
+    all.push_back({mutex.stripe_name(i), Mode::exclusive()});
+  }
+  return acquire_all(ClientAccess::make(mutex.state_->core), std::move(all), std::move(options));
+}
 
 Start<Lease> Async::acquire(const StripedMutex& mutex, std::string_view key,
                             AcquireOptions options) {

@@ -57,6 +57,100 @@ asio::awaitable<void> use_several_locks(Client client, Client other) {
   EXPECT_TRUE(next && next->held());
 }
 
+// The answer of a call that should be through at once.
+template <typename T>
+T got(std::future<Result<T>> answer) {
+  if (answer.wait_for(kPatience) != std::future_status::ready) std::abort();
+  if constexpr (std::is_void_v<T>) {
+    answer.get().value();
+  } else {
+    return answer.get().value();
+  }
+}
+
+void use_readers_and_permits(const Client& client, const AcquireOptions& options) {
+  const auto& token = asio::use_future;
+  SharedMutex doc = client.shared_mutex("doc");
+  {
+    Lease writer = got(async_acquire(doc, options, token));
+    EXPECT_FALSE(got(async_try_acquire_shared(doc, options, token)));
+    got(async_downgrade(doc, writer, token));
+    EXPECT_FALSE(got(async_try_acquire(doc, options, token)));
+    got(async_release(writer, token));
+  }
+  Lease reader = got(async_acquire_shared(doc, options, token));
+  EXPECT_TRUE(got(async_upgrade(doc, reader, options, token)).held());
+
+  Semaphore slots = client.semaphore("slots", 2);
+  Lease both = got(async_acquire(slots, 2, options, token));
+  EXPECT_FALSE(got(async_try_acquire(slots, 1, options, token)));
+  EXPECT_TRUE(got(async_resize(slots, 3, token)));
+  EXPECT_EQ(got(async_count(slots, token)).available(), 1U);
+
+  const Owner me;
+  RecursiveMutex tree = client.recursive_mutex("tree");
+  RecursiveLease outer = got(async_acquire(tree, me, options, token));
+  EXPECT_EQ(got(async_try_acquire(tree, me, options, token))->depth(), 2U);
+  got(async_release(outer, token));
+
+  StripedMutex stock = client.striped_mutex("stock", 2);
+  Lease one = got(async_acquire(stock, "k", options, token));
+  got(async_release(one, token));
+  LeaseSet whole = got(async_acquire_all(stock, options, token));
+  EXPECT_FALSE(got(async_try_acquire(stock, "k", options, token)));
+  got(async_release(whole, token));
+  EXPECT_TRUE(got(async_acquire_any(stock, "k", options, token)).held());
+}
+
+void use_values(const Client& client, const AcquireOptions& options) {
+  const auto& token = asio::use_future;
+  Latch gate = client.latch("gate", 3);
+  EXPECT_EQ(got(async_count_down(gate, 1, token)), 2U);
+  EXPECT_EQ(got(async_arrive_and_wait(gate, 2, options, token)), 0U);
+  got(async_wait(gate, options, token));
+  got(async_reset(gate, 5, token));
+  EXPECT_EQ(got(async_count(gate, token)), 5U);
+
+  Barrier step = client.barrier("step", 2);
+  BarrierSeat left = got(async_join(step, options, token));
+  BarrierSeat right = got(async_join(step, options, token));
+  auto passing = async_arrive_and_wait(left, options, token);
+  got(async_arrive_and_leave(right, token));
+  got(std::move(passing));
+  EXPECT_EQ(got(async_count(step, token)).parties, 1U);
+  got(async_reset(step, token));
+
+  Election election = client.election("leader");
+  std::promise<void> told;
+  const Watch watch = got(async_observe(
+      election,
+      [&, once = false](const LeaderChange&) mutable {
+        if (!std::exchange(once, true)) told.set_value();
+      },
+      token));
+  EXPECT_EQ(told.get_future().wait_for(kPatience), std::future_status::ready);
+  Leadership leading = got(async_campaign(election, "here", options, token));
+  EXPECT_FALSE(got(async_try_campaign(election, "there", options, token)));
+  got(async_proclaim(leading, "now here", token));
+  EXPECT_EQ(got(async_leader(election, token))->value, "now here");
+
+  Once once = client.once("order", 10s);
+  OnceTurn turn = got(async_begin(once, options, token));
+  got(async_complete(turn, "done", token));
+  EXPECT_EQ(got(async_begin(once, options, token)).outcome(), "done");
+
+  std::optional<JobLease> job = got(async_try_acquire(client.job_lock("job"), options, token));
+  got(async_release(*job, token));
+}
+
+TEST_P(AsyncTest, EveryPrimitiveHasAsynchronousCalls) {
+  const Client client = connect();
+  AcquireOptions options;
+  options.ttl = 30s;
+  use_readers_and_permits(client, options);
+  use_values(client, options);
+}
+
 asio::awaitable<void> use_every_call(Client client, std::string url) {
   using asio::use_awaitable;
   AcquireOptions options;

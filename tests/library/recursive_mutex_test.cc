@@ -114,12 +114,19 @@ TEST_P(StripedMutexTest, AnyFreeStripeWillDo) {
   std::vector<Lease> held;
   for (int i = 0; i < 3; ++i) held.push_back(stock.acquire_any("k").value());
   EXPECT_TRUE(fails_with(stock.acquire_any("k", {.wait = 10ms}), Errc::kTimedOut));
+  EXPECT_TRUE(fails_with(stock.acquire_all({.wait = 10ms}), Errc::kTimedOut));
+  held.clear();
+  const LeaseSet whole = stock.acquire_all({.wait = kPatience}).value();
+  EXPECT_TRUE(whole.held());
+  EXPECT_EQ(whole.size(), 3U);
+  EXPECT_FALSE(stock.try_acquire("k").value());
 }
 
 TEST_P(StripedMutexTest, ThereMustBeStripes) {
   EXPECT_TRUE(fails_with(one().striped_mutex("none", 0).acquire("k"), Errc::kInvalidArgument));
-  EXPECT_TRUE(
-      fails_with(one().striped_mutex("many", 5000).acquire_any("k"), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(one().striped_mutex("none", 0).acquire_all(), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(one().striped_mutex("many", 65).acquire_all(), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(one().striped_mutex("many", 65).acquire_any("k"), Errc::kInvalidArgument));
 }
 
 HOLDFAST_ON_EVERY_STORE(StripedMutexTest);

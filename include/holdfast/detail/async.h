@@ -102,6 +102,7 @@ struct HOLDFAST_EXPORT Async {
                               AcquireOptions options);
   static Start<std::optional<Lease>> try_acquire(const StripedMutex& mutex, std::string_view key,
                                                  AcquireOptions options);
+  static Start<LeaseSet> acquire_all(const StripedMutex& mutex, AcquireOptions options);
   static Start<Lease> acquire_any(const StripedMutex& mutex, std::string_view key,
                                   AcquireOptions options);
 
