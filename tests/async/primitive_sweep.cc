@@ -176,6 +176,37 @@ Lease exclusively(Client& holder, const std::string& name) {
   return holder.mutex(name).acquire({.ttl = 30s}).value();
 }
 
+void sweep_values(const std::string& url, Client& holder) {
+  sweep("a latch", url, holder, [&holder](Attempted& attempted, int n) {
+    const std::string name = "gate-" + std::to_string(n);
+    Swept swept;
+    swept.lock = name;
+    swept.stand_in_the_way = [](Client&) {};
+    swept.begin = [&attempted, name](Client& client) {
+      return started(Async::arrive_and_wait(client.latch(name, 2), 1, {}), attempted.kept);
+    };
+    // Whether the call counted before it was cancelled is not known: so all that is left.
+    swept.make_way = [&holder, name] { EXPECT_TRUE(holder.latch(name, 2).count_down(1)); };
+    return swept;
+  });
+
+  sweep("a later caller", url, holder, [&holder](Attempted& attempted, int n) {
+    const std::string key = "order-" + std::to_string(n);
+    auto first = std::make_shared<std::optional<OnceTurn>>();
+    Swept swept;
+    swept.events_before = 9;  // It has tried, and has looked for an outcome and for the holder.
+    swept.lock = key;
+    swept.stand_in_the_way = [key, first](Client& c) {
+      first->emplace(c.once(key, 100ms).begin({.ttl = 100ms}).value());
+    };
+    swept.begin = [&attempted, key](Client& client) {
+      return started(Async::begin(client.once(key, 100ms), {.ttl = 30s}), attempted.kept);
+    };
+    swept.make_way = [first] { EXPECT_TRUE((*first)->complete("done")); };
+    return swept;
+  });
+}
+
 }  // namespace
 
 void sweep_primitives(const std::string& url) {
@@ -230,34 +261,7 @@ void sweep_primitives(const std::string& url) {
     return swept;
   });
 
-  sweep("a latch", url, holder, [&holder](Attempted& attempted, int n) {
-    const std::string name = "gate-" + std::to_string(n);
-    Swept swept;
-    swept.lock = name;
-    swept.stand_in_the_way = [](Client&) {};
-    swept.begin = [&attempted, name](Client& client) {
-      return started(Async::arrive_and_wait(client.latch(name, 2), 1, {}), attempted.kept);
-    };
-    // Whether the call counted before it was cancelled is not known: so all that is left.
-    swept.make_way = [&holder, name] { EXPECT_TRUE(holder.latch(name, 2).count_down(1)); };
-    return swept;
-  });
-
-  sweep("a later caller", url, holder, [&holder](Attempted& attempted, int n) {
-    const std::string key = "order-" + std::to_string(n);
-    auto first = std::make_shared<std::optional<OnceTurn>>();
-    Swept swept;
-    swept.events_before = 9;  // It has tried, and has looked for an outcome and for the holder.
-    swept.lock = key;
-    swept.stand_in_the_way = [key, first](Client& c) {
-      first->emplace(c.once(key, 100ms).begin({.ttl = 100ms}).value());
-    };
-    swept.begin = [&attempted, key](Client& client) {
-      return started(Async::begin(client.once(key, 100ms), {.ttl = 30s}), attempted.kept);
-    };
-    swept.make_way = [first] { EXPECT_TRUE((*first)->complete("done")); };
-    return swept;
-  });
+  sweep_values(url, holder);
 }
 
 }  // namespace holdfast::testing

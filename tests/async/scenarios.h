@@ -11,8 +11,8 @@ namespace holdfast::testing {
 // acquisition is through before its turn came. Whatever the answer: no ticket may be left.
 void sweep_cancellation(const std::string& url);
 
-// Each waiting call of each primitive, cancelled at the n-th event as above. Whatever the answer: no
-// ticket and no lease may be left but those that were held before.
+// Each waiting call of each primitive, cancelled at the n-th event as above. Whatever the answer:
+// no ticket and no lease may be left but those that were held before.
 void sweep_primitives(const std::string& url);
 
 // The same with asio's cancellation slots, by time: the signal comes later and later.
