@@ -8,7 +8,7 @@ _holdfast() {
   COMPREPLY=()
 
   if [ "$COMP_CWORD" -eq 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run hold acquire renew release ls inspect watch top break \
+    mapfile -t COMPREPLY < <(compgen -W "run elect hold acquire renew release ls inspect watch top break \
       doctor bench fence help version" -- "$current")
     return
   fi
@@ -16,7 +16,7 @@ _holdfast() {
     mapfile -t COMPREPLY < <(compgen -W "check --help" -- "$current")
     return
   fi
-  if [ "$command" = run ] || [ "$command" = fence ]; then
+  if [ "$command" = run ] || [ "$command" = elect ] || [ "$command" = fence ]; then
     for ((i = 2; i < COMP_CWORD; i++)); do
       if [ "${COMP_WORDS[i]}" = -- ]; then
         # What follows is a command line of its own.
@@ -48,6 +48,8 @@ _holdfast() {
   case "$command" in
     run) common="$common $lock --max-hold --min-hold --on-lost --kill-after --leftover --json-fd --exit-lost \
       --exit-timeout --exit-error --" ;;
+    elect) common="$common --wait --no-wait --ttl --reason --trace-id --max-hold --min-hold --on-lost --kill-after \
+      --leftover --json-fd --exit-lost --exit-timeout --exit-error --value --again --observe --count --" ;;
     hold) common="$common $lock --max-hold" ;;
     acquire) common="$common $lock" ;;
     renew) common="$common --ttl" ;;
@@ -57,7 +59,7 @@ _holdfast() {
     doctor) common="$common --require" ;;
     bench) common="$common --in-flight --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
-    help) common="run hold acquire renew release ls inspect watch top break doctor bench fence version" ;;
+    help) common="run elect hold acquire renew release ls inspect watch top break doctor bench fence version" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$common" -- "$current")
 }

@@ -10,6 +10,7 @@ end
 
 complete -c holdfast -f
 for pair in 'run:run a command while holding a lock' \
+        'elect:run a command while leading' \
         'hold:hold a lock until the input closes or a signal comes' \
         'acquire:take a lock for a script of several steps' \
         'renew:keep the lease of acquire' \
@@ -28,7 +29,7 @@ for pair in 'run:run a command while holding a lock' \
     complete -c holdfast -n __holdfast_first -a $parts[1] -d $parts[2]
 end
 
-set -l all run hold acquire renew release ls inspect watch top break doctor bench
+set -l all run elect hold acquire renew release ls inspect watch top break doctor bench
 complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// redis:// memory:' -d 'the store'
 complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
 complete -c holdfast -n "__holdfast_in $all" -l log-format -x -a 'text json logfmt' -d 'of what is said on stderr'
@@ -36,23 +37,26 @@ complete -c holdfast -n "__holdfast_in $all" -l json -d 'print JSON'
 complete -c holdfast -n "__holdfast_in $all" -s v -l verbose -d 'say more'
 complete -c holdfast -n "__holdfast_in $all" -s q -l quiet -d 'say less'
 complete -c holdfast -n "__holdfast_in $all" -s h -l help -d 'explain the command'
-complete -c holdfast -n '__holdfast_in run hold acquire' -l wait -x -d 'wait at most so long'
-complete -c holdfast -n '__holdfast_in run hold acquire' -l no-wait -d 'do not wait'
-complete -c holdfast -n '__holdfast_in run hold acquire renew bench' -l ttl -x -d 'length of the lease'
+complete -c holdfast -n '__holdfast_in run elect hold acquire' -l wait -x -d 'wait at most so long'
+complete -c holdfast -n '__holdfast_in run elect hold acquire' -l no-wait -d 'do not wait'
+complete -c holdfast -n '__holdfast_in run elect hold acquire renew bench' -l ttl -x -d 'length of the lease'
 complete -c holdfast -n '__holdfast_in run hold acquire' -l shared -d 'together with other shared holders'
 complete -c holdfast -n '__holdfast_in run hold acquire' -l permits -x -d 'n/N permits'
-complete -c holdfast -n '__holdfast_in run hold' -l max-hold -x -d 'hold at most so long'
-complete -c holdfast -n '__holdfast_in run hold acquire break' -l reason -x -d 'shown to those who look'
-complete -c holdfast -n '__holdfast_in run hold acquire' -l trace-id -x -d 'for your tracing'
-complete -c holdfast -n '__holdfast_in run' -l min-hold -x -d 'hold at least so long'
-complete -c holdfast -n '__holdfast_in run' -l on-lost -x -a 'term kill ignore' -d 'when the lock is lost'
-complete -c holdfast -n '__holdfast_in run' -l kill-after -x -d 'time between SIGTERM and SIGKILL'
-complete -c holdfast -n '__holdfast_in run' -l leftover -x -a 'end wait' -d 'what outlives the command'
-complete -c holdfast -n '__holdfast_in run' -l json-fd -x -d 'events as JSON on a descriptor'
-complete -c holdfast -n '__holdfast_in run' -l exit-lost -x -d 'instead of 123'
-complete -c holdfast -n '__holdfast_in run' -l exit-timeout -x -d 'instead of 124'
-complete -c holdfast -n '__holdfast_in run' -l exit-error -x -d 'instead of 125'
-complete -c holdfast -n '__holdfast_in watch' -l count -x -d 'end after so many events'
+complete -c holdfast -n '__holdfast_in run elect hold' -l max-hold -x -d 'hold at most so long'
+complete -c holdfast -n '__holdfast_in run elect hold acquire break' -l reason -x -d 'shown to those who look'
+complete -c holdfast -n '__holdfast_in run elect hold acquire' -l trace-id -x -d 'for your tracing'
+complete -c holdfast -n '__holdfast_in run elect' -l min-hold -x -d 'hold at least so long'
+complete -c holdfast -n '__holdfast_in run elect' -l on-lost -x -a 'term kill ignore' -d 'when the lock is lost'
+complete -c holdfast -n '__holdfast_in run elect' -l kill-after -x -d 'time between SIGTERM and SIGKILL'
+complete -c holdfast -n '__holdfast_in run elect' -l leftover -x -a 'end wait' -d 'what outlives the command'
+complete -c holdfast -n '__holdfast_in run elect' -l json-fd -x -d 'events as JSON on a descriptor'
+complete -c holdfast -n '__holdfast_in run elect' -l exit-lost -x -d 'instead of 123'
+complete -c holdfast -n '__holdfast_in run elect' -l exit-timeout -x -d 'instead of 124'
+complete -c holdfast -n '__holdfast_in run elect' -l exit-error -x -d 'instead of 125'
+complete -c holdfast -n '__holdfast_in elect watch' -l count -x -d 'end after so many events'
+complete -c holdfast -n '__holdfast_in elect' -l value -x -d 'what the leader proclaims'
+complete -c holdfast -n '__holdfast_in elect' -l again -d 'after a loss, campaign again'
+complete -c holdfast -n '__holdfast_in elect' -l observe -d 'print who leads, and each change'
 complete -c holdfast -n '__holdfast_in top' -l interval -x -d 'look so often'
 complete -c holdfast -n '__holdfast_in top' -l sort -x -a 'name queue age left' -d 'order'
 complete -c holdfast -n '__holdfast_in top' -l once -d 'print what there is, and end'

@@ -7,6 +7,7 @@
 namespace holdfast::cli {
 
 int run_command(const std::vector<std::string>& arguments);
+int elect_command(const std::vector<std::string>& arguments);
 int hold_command(const std::vector<std::string>& arguments);
 int acquire_command(const std::vector<std::string>& arguments);
 int renew_command(const std::vector<std::string>& arguments);

@@ -18,6 +18,7 @@ constexpr std::string_view kFront =
     R"(holdfast - run commands under a distributed lock you can trust
 
   holdfast run NAME -- COMMAND [ARG...]   run a command while holding the lock NAME
+  holdfast elect NAME -- COMMAND          run it while leading: of many candidates one does
   holdfast hold NAME                      hold it until the input closes or a signal comes
   holdfast acquire NAME                   take it for a script of several steps; prints a lease id
   holdfast renew LEASE                    ... keep it
@@ -93,6 +94,29 @@ Examples
   holdfast run --wait 10s --ttl 1m migrate -- ./manage.py migrate
   holdfast run --permits 1/3 gpu -- python train.py       at most three at a time
   holdfast run --min-hold 5m report -- ./report.sh        once in five minutes, on whichever host
+)";
+
+constexpr std::string_view kElect =
+    R"(holdfast elect [options] NAME -- COMMAND [ARG...]
+holdfast elect [options] NAME --observe
+
+Campaigns in the election NAME and runs COMMAND while it leads; then the next candidate does. All
+else is as with 'holdfast run': the wait, the guard, what ends COMMAND when the leadership is lost,
+signals, output, environment and exit status. Its options but --shared and --permits hold here, too.
+
+  --value TEXT      proclaimed to all who look while it leads, an address say; at most 1024 bytes.
+                    COMMAND has it as HOLDFAST_VALUE
+  --again           when the leadership was lost: campaign again, instead of exit status 123, also
+                    while the store is away. A COMMAND that ends by itself ends that, and so does a
+                    signal
+  --observe         print who leads now, and each change, until a signal comes
+  --count N         ... until N are printed
+  --json            with --observe: one object per line: event (leads, nobody), time, name, token,
+                    owner, value, missed
+
+Examples
+  holdfast elect --again --value "$(hostname):8080" scheduler -- ./scheduler
+  holdfast elect --observe --count 1 --json scheduler
 )";
 
 constexpr std::string_view kHold = R"(holdfast hold [options] NAME
@@ -276,6 +300,7 @@ Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' doe
 )";
 
 constexpr auto kPages = std::to_array<Page>({{"run", kRun},
+                                             {"elect", kElect},
                                              {"hold", kHold},
                                              {"acquire", kAcquire},
                                              {"renew", kRenew},

@@ -65,7 +65,10 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
     shared->queued = true;
     shared->bell.ring();
   };
-  return client->acquire(name, request_.lock.mode, std::move(how));
+  if (!request_.proclaim) return client->acquire(name, request_.lock.mode, std::move(how));
+  auto leading = client->election(name).campaign(*request_.proclaim, std::move(how));
+  if (!leading) return leading.error();
+  return std::move(leading->lease());
 }
 
 namespace {

@@ -34,6 +34,7 @@ struct LockRequest {
   Duration min_remaining{};
   bool auto_renew = true;
   std::string program;
+  std::optional<std::string> proclaim;  // To lead in an election, with this value.
   int exit_error = kExitError;
 };
 

@@ -1,16 +1,11 @@
 // Looking and interfering: `ls`, `inspect`, `watch`, `break`.
 
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <deque>
-#include <mutex>
 
 #include "src/cli/commands.h"
 #include "src/cli/duration.h"
 #include "src/cli/exit_codes.h"
+#include "src/cli/follow.h"
 #include "src/cli/help.h"
 #include "src/cli/json.h"
 #include "src/cli/lock_attempt.h"
@@ -89,49 +84,15 @@ std::string event_text(const LockEvent& event) {
   return out + "\n";
 }
 
-// What the notifier thread hands to the first thread, which does the printing.
-class EventQueue {
- public:
-  void push(const LockEvent& event) {
-    const std::lock_guard guard(mutex_);
-    events_.push_back(event);
-    bell_.ring();
-  }
-  std::deque<LockEvent> take() {
-    const std::lock_guard guard(mutex_);
-    bell_.quiet();
-    return std::exchange(events_, {});
-  }
-  int fd() const { return bell_.fd(); }
-
- private:
-  std::mutex mutex_;
-  std::deque<LockEvent> events_;
-  Bell bell_;
-};
-
 int watch_events(const Client& client, const LookOptions& options, const Settings& settings,
                  const Signals& signals) {
-  auto queue = std::make_shared<EventQueue>();
+  auto queue = std::make_shared<EventQueue<LockEvent>>();
   const auto watch =
       client.watch(options.name, [queue](const LockEvent& event) { queue->push(event); });
   if (!watch) return fail(watch.error(), settings.shown_store);
-  int left = options.count.value_or(0);
-  for (;;) {
-    std::array<pollfd, 3> watched{
-        {{signals.fd(), POLLIN, 0}, {queue->fd(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
-    ::poll(watched.data(), watched.size(), -1);
-    for (const LockEvent& event : queue->take()) {
-      print(options.common.json ? to_line(to_json(event)) : event_text(event));
-      if (options.count && --left == 0) return flush_output() ? 0 : kExitError;
-    }
-    if (!flush_output()) return kExitError;
-    if ((watched[2].revents & (POLLERR | POLLHUP)) != 0) return 0;  // The reader has gone.
-    while (const auto signal = signals.next()) {
-      if (default_of(*signal) == SignalDefault::kStops) stop_self();
-      if (default_of(*signal) == SignalDefault::kEnds) return 0;
-    }
-  }
+  return follow(*queue, signals, options.count, [&](const LockEvent& event) {
+    return options.common.json ? to_line(to_json(event)) : event_text(event);
+  });
 }
 
 }  // namespace

@@ -80,6 +80,7 @@ int help_command(const std::vector<std::string>& arguments) {
 
 int dispatch(const std::string& command, const std::vector<std::string>& arguments) {
   if (command == "run") return run_command(arguments);
+  if (command == "elect") return elect_command(arguments);
   if (command == "hold") return hold_command(arguments);
   if (command == "acquire") return acquire_command(arguments);
   if (command == "renew") return renew_command(arguments);

@@ -33,16 +33,21 @@ struct LockDraft {
   std::optional<std::string> trace_id;
 };
 
-void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
+// What every request for a lock has; the mode is another matter.
+void add_request(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.positional("NAME", lock.name);
   table.value<Duration>("--wait", lock.wait, read_duration);
   table.flag("--no-wait", draft.no_wait);
   table.value<Duration>("--ttl", lock.ttl, read_period);
   table.value<Duration>("--max-hold", lock.max_hold, read_period);
-  table.flag("--shared", draft.shared);
-  table.value<Mode>("--permits", draft.permits, read_permits);
   table.value<std::string>("--reason", draft.reason, read_text);
   table.value<std::string>("--trace-id", draft.trace_id, read_trace_id);
+}
+
+void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
+  add_request(table, lock, draft);
+  table.flag("--shared", draft.shared);
+  table.value<Mode>("--permits", draft.permits, read_permits);
 }
 
 // An empty one is none, also where the option says so.
@@ -95,6 +100,29 @@ std::optional<int> exit_error_among(const Arguments& arguments) {
   return found;
 }
 
+// Of a command that runs another one under a lock.
+struct RunDraft {
+  LockDraft lock;
+  std::optional<Leftover> leftover;
+};
+
+void add_run(OptionTable& table, RunOptions& into, RunDraft& draft) {
+  add_common(table, into.common);
+  table.value<Duration>("--min-hold", into.min_hold, read_duration);
+  table.value<Duration>("--kill-after", into.kill_after, read_duration);
+  table.value<OnLost>("--on-lost", into.on_lost, read_on_lost);
+  table.value<Leftover>("--leftover", draft.leftover, read_leftover);
+  table.value<int>("--json-fd", into.json_fd, between(0, 65'535));
+  table.value<int>("--exit-lost", into.exit_lost, read_exit_code);
+  table.value<int>("--exit-timeout", into.exit_timeout, read_exit_code);
+  table.value<int>("--exit-error", into.exit_error, read_exit_code);
+}
+
+Result<void> finish_run(RunOptions& into, const RunDraft& draft) {
+  into.leftover = draft.leftover.value_or(into.leftover);
+  return finish_lock(into.lock, draft.lock);
+}
+
 // `dashes`: where the command begins. CLI11 has its own idea of "[a]" and "--" inside a list, so
 // the command never passes it.
 Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator dashes,
@@ -103,18 +131,9 @@ Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator d
   into.exit_error = exit_error_among(own);
   if (dashes != arguments.end()) into.command.assign(dashes + 1, arguments.end());
   OptionTable table("run");
-  LockDraft draft;
-  std::optional<Leftover> leftover;
-  add_common(table, into.common);
-  add_lock(table, into.lock, draft);
-  table.value<Duration>("--min-hold", into.min_hold, read_duration);
-  table.value<Duration>("--kill-after", into.kill_after, read_duration);
-  table.value<OnLost>("--on-lost", into.on_lost, read_on_lost);
-  table.value<Leftover>("--leftover", leftover, read_leftover);
-  table.value<int>("--json-fd", into.json_fd, between(0, 65'535));
-  table.value<int>("--exit-lost", into.exit_lost, read_exit_code);
-  table.value<int>("--exit-timeout", into.exit_timeout, read_exit_code);
-  table.value<int>("--exit-error", into.exit_error, read_exit_code);
+  RunDraft draft;
+  add_lock(table, into.lock, draft.lock);
+  add_run(table, into, draft);
   auto parsed = table.parse(std::move(own));
   into.common.help = table.help();
   if (!parsed || table.help()) return parsed;
@@ -123,8 +142,44 @@ Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator d
         "there is no command to run: holdfast run NAME -- COMMAND [ARG...]"
         " (see 'holdfast help run')");
   }
-  into.leftover = leftover.value_or(into.leftover);
-  return finish_lock(into.lock, draft);
+  return finish_run(into, draft);
+}
+
+Result<void> check_elect(const ElectOptions& options) {
+  const bool runs = !options.run.command.empty();
+  if (options.observe && runs) {
+    return invalid("--observe only looks: it runs no command");
+  }
+  if (options.count && !options.observe) return invalid("--count is of --observe");
+  if (!options.observe && !runs) {
+    return invalid(
+        "there is no command to run: holdfast elect NAME -- COMMAND [ARG...], or holdfast elect"
+        " NAME --observe (see 'holdfast help elect')");
+  }
+  return {};
+}
+
+// As parse_split().
+Result<void> parse_elect_split(const Arguments& arguments, Arguments::const_iterator dashes,
+                               ElectOptions& into) {
+  Arguments own(arguments.begin(), dashes);
+  into.run.exit_error = exit_error_among(own);
+  if (dashes != arguments.end()) into.run.command.assign(dashes + 1, arguments.end());
+  OptionTable table("elect");
+  RunDraft draft;
+  std::optional<std::string> value;
+  add_request(table, into.run.lock, draft.lock);
+  add_run(table, into.run, draft);
+  table.value<std::string>("--value", value, read_text);
+  table.flag("--again", into.again);
+  table.flag("--observe", into.observe);
+  table.value<int>("--count", into.count, between(1, 1'000'000'000));
+  auto parsed = table.parse(std::move(own));
+  into.run.common.help = table.help();
+  if (!parsed || table.help()) return parsed;
+  if (auto good = check_elect(into); !good) return good;
+  into.value = value.value_or("");
+  return finish_run(into.run, draft);
 }
 
 }  // namespace
@@ -137,6 +192,18 @@ Result<void> parse_run(const Arguments& arguments, RunOptions& into) {
   if (parsed || into.common.help || !into.lock.name.empty() || !dashed) return parsed;
   into = {};
   return parse_split(arguments, dashes + 2, into);
+}
+
+Result<void> parse_elect(const Arguments& arguments, ElectOptions& into) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  auto parsed = parse_elect_split(arguments, dashes, into);
+  if (parsed || into.run.common.help || !into.run.lock.name.empty()) return parsed;
+  // As in parse_run(). To observe, no dashes follow the name.
+  const auto behind = arguments.end() - dashes;
+  const bool dashed = behind > 2 && dashes[2] == "--";
+  if (!dashed && !(into.observe && behind == 2)) return parsed;
+  into = {};
+  return parse_elect_split(arguments, dashed ? dashes + 2 : arguments.end(), into);
 }
 
 Result<void> parse_hold(const std::string& command, const Arguments& arguments, HoldOptions& into) {

@@ -54,6 +54,14 @@ struct RunOptions {
   std::optional<int> exit_error;
 };
 
+struct ElectOptions {
+  RunOptions run;      // Without a command when it only observes.
+  std::string value;   // What it proclaims.
+  bool again = false;  // A loss is followed by another campaign.
+  bool observe = false;
+  std::optional<int> count;  // Of changes to observe.
+};
+
 struct HoldOptions {  // Also of `acquire`.
   CommonOptions common;
   LockOptions lock;
@@ -117,6 +125,7 @@ struct FenceOptions {
 // `into` holds what could be read also after an error (for --exit-error).
 using Arguments = std::vector<std::string>;
 Result<void> parse_run(const Arguments& arguments, RunOptions& into);
+Result<void> parse_elect(const Arguments& arguments, ElectOptions& into);
 Result<void> parse_hold(const std::string& command, const Arguments& arguments, HoldOptions& into);
 Result<void> parse_lease(const std::string& command, const Arguments& arguments,
                          LeaseOptions& into);

@@ -1,6 +1,7 @@
-// `holdfast run`: the lock, the guard, the command and the exit status, in this order.
+// `holdfast run` and `elect`: the lock, the guard, the command and the exit status, in this order.
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "src/cli/commands.h"
 #include "src/cli/duration.h"
@@ -18,6 +20,7 @@
 #include "src/cli/lock_attempt.h"
 #include "src/cli/output.h"
 #include "src/cli/process_tree.h"
+#include "src/cli/run.h"
 #include "src/cli/self_lock.h"
 #include "src/cli/settings.h"
 #include "src/cli/supervisor.h"
@@ -40,6 +43,7 @@ struct ExitCodes {
 // The options with the configuration filled in, checked.
 struct RunPlan {
   RunOptions options;
+  Candidacy candidacy;
   Settings settings;
   ExitCodes codes;
   Duration ttl{};
@@ -160,6 +164,7 @@ Environment environment_for(const RunPlan& plan, const Lease& lease, const Ident
                   {"HOLDFAST_HELD", held_variable(name, who.owner, lease.token())}};
   const std::string& trace = plan.options.lock.trace_id;
   if (!trace.empty()) out.emplace_back("HOLDFAST_TRACE_ID", trace);
+  if (plan.candidacy.value) out.emplace_back("HOLDFAST_VALUE", *plan.candidacy.value);
   if (plan.settings.store.exportable) out.emplace_back("HOLDFAST_STORE", plan.settings.store.url);
   return out;
 }
@@ -186,9 +191,11 @@ class Run {
   int go();
 
  private:
+  int one_round();
+  std::optional<int> end_of_round(int status);
   LockRequest request() const;
   int with_guard(Guard& guard);
-  int not_acquired(const AttemptOutcome& outcome) const;
+  int not_acquired(const AttemptOutcome& outcome);
   int under_lock(Guard& guard, Lease lease);
   int exit_status(const SupervisedEnd& end) const;
   bool give_back(Lease& lease, bool held) const;
@@ -200,7 +207,22 @@ class Run {
   Signals signals_;
   Terminal terminal_;
   GroupAnchor anchor_;
+  enum class RoundEnd { kOver, kLost, kAway };
+  RoundEnd round_end_ = RoundEnd::kOver;
+  bool has_led_ = false;
 };
+
+constexpr auto kPauseBetweenRounds = 1s;
+
+bool is_one_thread() {
+  int threads = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc/self/task", error), end; !error && at != end;
+       at.increment(error)) {
+    ++threads;
+  }
+  return !error && threads == 1;
+}
 
 int Run::own_failure(const Error& error) const {
   const std::string text = explain(error, plan_.settings.shown_store);
@@ -216,6 +238,37 @@ int Run::go() {
                         " not find all that the command starts. Mount it anew: 'mount -t proc proc"
                         " /proc', or 'unshare --mount-proc'"});
   }
+  std::optional<int> status;
+  while (!status) status = end_of_round(one_round());
+  return *status;
+}
+
+// A candidate that has led once campaigns until it is told to end, also while the store is away.
+// nullopt: another round; otherwise the exit status.
+std::optional<int> Run::end_of_round(int status) {
+  const RoundEnd how = std::exchange(round_end_, RoundEnd::kOver);
+  if (!plan_.candidacy.again || how == RoundEnd::kOver) return status;
+  if (how == RoundEnd::kAway && !has_led_) return status;
+  has_led_ = true;
+  const auto until = std::chrono::steady_clock::now() + kPauseBetweenRounds;
+  while (std::chrono::steady_clock::now() < until) {
+    pollfd signals{signals_.fd(), POLLIN, 0};
+    ::poll(&signals, 1, 100);
+    while (const auto signal = signals_.next()) {
+      switch (default_of(*signal)) {
+        case SignalDefault::kNothing: break;
+        case SignalDefault::kStops: stop_self(); break;
+        case SignalDefault::kEnds: return kExitSignalBase + *signal;
+      }
+    }
+  }
+  // The next guard is forked where no thread of the library can hold a lock that it needs.
+  if (is_one_thread()) return std::nullopt;
+  narrator_.note("a thread of the lock library has not ended, so there is no other campaign");
+  return status;
+}
+
+int Run::one_round() {
   // Both are forked before the lock library makes its threads.
   auto guard = Guard::start(plan_.guard, signals_);
   if (!guard) return own_failure(guard.error());
@@ -239,6 +292,7 @@ LockRequest Run::request() const {
     request.min_remaining = std::min(request.min_remaining, ending + *max_hold / 2);
     *max_hold += ending;
   }
+  request.proclaim = plan_.candidacy.value;
   request.program = base_name(plan_.options.command.front());
   return request;
 }
@@ -252,14 +306,18 @@ int Run::with_guard(Guard& guard) {
   return status;
 }
 
-int Run::not_acquired(const AttemptOutcome& outcome) const {
+int Run::not_acquired(const AttemptOutcome& outcome) {
   const std::string name = in_quotes(plan_.options.lock.name);
   if (outcome.signal != 0) {
     narrator_.event("cancelled", {}, {{"signal", signal_name(outcome.signal)}});
     narrator_.chat("stopped waiting for " + name + " (SIG" + signal_name(outcome.signal) + ")");
     return kExitSignalBase + outcome.signal;
   }
-  if (outcome.error->code() != Errc::kTimedOut) return own_failure(*outcome.error);
+  const Errc code = outcome.error->code();
+  if (code == Errc::kUnavailable || code == Errc::kOutcomeUnknown || code == Errc::kLost) {
+    round_end_ = RoundEnd::kAway;
+  }
+  if (code != Errc::kTimedOut) return own_failure(*outcome.error);
   narrator_.event("timeout");
   const Duration wait = plan_.options.lock.wait.value_or(Duration::zero());
   narrator_.note(wait == Duration::zero()
@@ -273,8 +331,9 @@ int Run::under_lock(Guard& guard, Lease lease) {
   narrator_.granted(lease.token().to_string());
   narrator_.event("acquired", lease.remaining());
   narrator_.detail("holding " + in_quotes(lease.name()) + ", token " + lease.token().to_string());
-  Supervisor supervisor({signals_, guard, terminal_, anchor_, narrator_, plan_.guard}, lease,
-                        plan_.ttl, plan_.options.lock.max_hold.value_or(Duration::zero()));
+  Supervisor supervisor(
+      {signals_, guard, terminal_, anchor_, narrator_, plan_.guard, plan_.candidacy.again}, lease,
+      plan_.ttl, plan_.options.lock.max_hold.value_or(Duration::zero()));
   SupervisedEnd end = supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
   const bool ran = !end.lost && !end.guard_died && !end.cannot_run;
   if (ran && !supervisor.stay_until(since + plan_.min_hold)) {
@@ -295,6 +354,8 @@ int Run::under_lock(Guard& guard, Lease lease) {
     narrator_.alarm("the lock " + in_quotes(lease.name()) +
                     " was lost while the command ran (found at the release)");
   }
+  // A command that has ended by itself is not begun again.
+  if (end.lost && !ran && plan_.guard.on_lost != OnLost::kIgnore) round_end_ = RoundEnd::kLost;
   return exit_status(end);
 }
 
@@ -356,15 +417,11 @@ int Run::exit_status(const SupervisedEnd& end) const {
 
 }  // namespace
 
-int run_command(const std::vector<std::string>& arguments) {
-  RunOptions options;
-  const auto parsed = parse_run(arguments, options);
-  const int error_code = options.exit_error.value_or(kExitError);
-  if (options.common.help) return print_help("run");
-  if (!parsed) return usage_error("run", parsed.error()), error_code;
+int run_under_lock(const std::string& command, RunOptions options, Candidacy candidacy) {
   RunPlan plan;
+  plan.candidacy = std::move(candidacy);
   if (auto made = make_plan(std::move(options), plan); !made) {
-    complain("run: " + explain(made.error(), ""));
+    complain(command + ": " + explain(made.error(), ""));
     return plan.codes.error;
   }
   const ExitCodes codes = plan.codes;
@@ -374,6 +431,15 @@ int run_command(const std::vector<std::string>& arguments) {
     complain(std::string("internal error: ") + error.what());
     return codes.error;
   }
+}
+
+int run_command(const std::vector<std::string>& arguments) {
+  RunOptions options;
+  const auto parsed = parse_run(arguments, options);
+  const int error_code = options.exit_error.value_or(kExitError);
+  if (options.common.help) return print_help("run");
+  if (!parsed) return usage_error("run", parsed.error()), error_code;
+  return run_under_lock("run", std::move(options), {});
 }
 
 }  // namespace holdfast::cli

@@ -167,6 +167,7 @@ void Supervisor::on_spawned(const GuardMessage& message) {
 
 // The command has them: whoever reads or writes their other ends is to see when it closes them.
 void Supervisor::let_go_of_standard_streams() const {
+  if (parts_.keeps_streams) return;
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO}) {
     if (null && fd != parts_.narrator.setup().json_fd) ::dup2(null.get(), fd);

@@ -33,6 +33,7 @@ class Supervisor {
     GroupAnchor& anchor;
     const Narrator& narrator;
     const GuardPlan& plan;
+    bool keeps_streams;  // For a command after this one.
   };
   // `max_hold`: zero: none.
   Supervisor(Parts parts, const Lease& lease, Duration ttl, Duration max_hold);

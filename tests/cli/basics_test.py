@@ -11,7 +11,7 @@ import harness
 from harness import PATIENCE, PROGRAM, CliCase
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
-COMMANDS = ["run", "hold", "acquire", "renew", "release", "ls", "inspect", "watch", "top", "break",
+COMMANDS = ["run", "elect", "hold", "acquire", "renew", "release", "ls", "inspect", "watch", "top", "break",
             "doctor", "bench", "fence", "help", "version"]
 
 

@@ -77,7 +77,7 @@ class Running:
         self.buffer = b""
         self.events = []
         env = options.pop("env", case.env)
-        command = [*options.pop("before", ()), PROGRAM, "run", "--json-fd", str(write_end), *arguments]
+        command = [*options.pop("before", ()), PROGRAM, options.pop("verb", "run"), "--json-fd", str(write_end), *arguments]
         options.setdefault("stdin", subprocess.DEVNULL)
         self.process = subprocess.Popen(
             command, env=env, pass_fds=(write_end,), start_new_session=True,

@@ -66,7 +66,14 @@ void run(std::string_view input) {
     }
     case 5: {
       cli::BreakOptions options;
-      return check(cli::parse_break(arguments, options));
+      check(cli::parse_break(arguments, options));
+      cli::ElectOptions elect;
+      const auto parsed = cli::parse_elect(arguments, elect);
+      check(parsed);
+      if (!parsed || elect.run.common.help) return;
+      check_lock(elect.run.lock);
+      demand(elect.observe == elect.run.command.empty(), "it observes or runs a command");
+      return;
     }
     case 6: {
       cli::DoctorOptions doctor;
