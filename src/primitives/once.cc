@@ -5,6 +5,7 @@
 #include "holdfast/client.h"
 #include "src/primitives/document.h"
 #include "src/primitives/flow.h"
+#include "src/primitives/moved_lease.h"
 
 namespace holdfast {
 
@@ -143,6 +144,10 @@ Start<void> Async::complete(OnceTurn& turn, std::string outcome) {
     return start<void>([error](const session::Core::Done<void>& done) { done(error); });
   }
   auto held = ticket(*turn.lease_);
+  if (!held) {
+    return start<void>(
+        [](const session::Core::Done<void>& done) { done(primitives::moved_lease_error()); });
+  }
   auto core = held->core;
   return primitives::start_flow<void>(std::move(core), {},
                                       [held = std::move(held), outcome = std::move(outcome),

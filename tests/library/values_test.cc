@@ -231,6 +231,15 @@ TEST_P(OnceTest, AfterAFailureTheNextOneIsFirst) {
   EXPECT_TRUE(b().begin({.wait = kPatience})->first());
 }
 
+TEST_P(OnceTest, ATurnThatWasMovedElsewhereIsCompletedThere) {
+  OnceTurn first = a().begin().value();
+  OnceTurn moved = std::move(first);
+  // NOLINTNEXTLINE(bugprone-use-after-move)
+  EXPECT_TRUE(fails_with(first.complete("by the old one"), Errc::kInvalidArgument));
+  EXPECT_TRUE(moved.complete("by the new one"));
+  EXPECT_EQ(b().begin()->outcome(), "by the new one");
+}
+
 TEST_P(OnceTest, AfterACrashTheNextOneIsFirst) {
   OnceTurn crashed = a().begin({.ttl = 300ms, .auto_renew = false}).value();
   crashed.lease().detach();
