@@ -155,7 +155,7 @@ Result<void> barrier(const Client& client) {
 Result<void> election(const Client& client) {
   // [region: election]
   holdfast::Election scheduler = client.election("scheduler");
-  auto leading = scheduler.campaign("10.0.0.7:8080", {.ttl = 10s});  // waits for its turn
+  auto leading = scheduler.campaign("10.0.0.7:8080", {.ttl = 15s});  // waits for its turn
   if (!leading) return leading.error();
   auto leader = scheduler.leader();  // for everybody: who leads, and what it proclaims
   if (!leader) return leader.error();
@@ -282,14 +282,15 @@ void values(const Client& client) {
 }
 
 void run_on(const std::string& url) {
-  auto client = Client::connect(url);
+  // A disk that is busy may stand still for seconds; that is not what this is about.
+  auto client = Client::connect(url, {.request_timeout = 60s});
   if (!client) std::fprintf(stderr, "%s\n", client.error().message().c_str());
   check(client.has_value(), url.c_str());
   locks(*client);
   several(*client);
   circle(*client);
   values(*client);
-  must(client->close(), "nothing is left");
+  must(client->close(60s), "nothing is left");
   std::printf("all of it on %s\n\n", url.substr(0, url.find(':')).c_str());
 }
 

@@ -7,7 +7,7 @@
 //
 // Example (examples/primitives.cc#election):
 //   holdfast::Election scheduler = client.election("scheduler");
-//   auto leading = scheduler.campaign("10.0.0.7:8080", {.ttl = 10s});  // waits for its turn
+//   auto leading = scheduler.campaign("10.0.0.7:8080", {.ttl = 15s});  // waits for its turn
 //   if (!leading) return leading.error();
 //   auto leader = scheduler.leader();  // for everybody: who leads, and what it proclaims
 //   if (!leader) return leader.error();
