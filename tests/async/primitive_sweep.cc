@@ -58,6 +58,7 @@ struct Swept {
   std::function<Started(Client&)> begin;
   std::function<void()> make_way;
   int events_before = 0;  // Of the call, before the way becomes free; unless it ends.
+  std::function<void(bool cancelled)> look = nullptr;  // At what the call has left.
 };
 
 template <typename T>
@@ -125,6 +126,7 @@ bool sweep_once(const std::string& url, Client& holder, const MakeSwept& make, i
     ++cancelled;
     EXPECT_EQ(ending->code(), Errc::kCancelled) << ending->message();
   }
+  if (swept.look) swept.look(ending.has_value());
   attempted.held.reset();
   attempted.reader.reset();
   attempted.kept.clear();
@@ -207,6 +209,39 @@ void sweep_values(const std::string& url, Client& holder) {
   });
 }
 
+void sweep_barrier(const std::string& url, Client& holder) {
+  sweep("a seat", url, holder,
+        waits_for<BarrierSeat>(
+            "seats", [](Client& c) { return c.semaphore("seats", 1).acquire().value(); },
+            [](Client& c, AcquireOptions options) {
+              return Async::join(c.barrier("seats", 1), std::move(options));
+            }));
+
+  sweep("a participant", url, holder, [&holder](Attempted& attempted, int n) {
+    const std::string name = "step-" + std::to_string(n);
+    auto other = std::make_shared<BarrierSeat>(holder.barrier(name, 2).join({.ttl = 30s}).value());
+    Swept swept;
+    swept.lock = name;
+    swept.stand_in_the_way = [](Client&) {};
+    swept.events_before = 45;  // It has joined, has arrived, and has looked around.
+    swept.begin = [&attempted, name](Client& client) {
+      auto seat = std::make_shared<BarrierSeat>(client.barrier(name, 2).join({.ttl = 30s}).value());
+      attempted.kept.push_back(seat);
+      return started(Async::arrive_and_wait(*seat, {}), attempted.kept);
+    };
+    swept.make_way = [other] { EXPECT_TRUE(other->arrive_and_leave()); };
+    // An arrival counts, or was taken back.
+    swept.look = [&holder, name](bool cancelled) {
+      const BarrierCount left = holder.barrier(name, 2).count().value();
+      EXPECT_EQ(left.generation, cancelled ? 0U : 1U);
+      EXPECT_EQ(left.arrived, cancelled ? 1U : 0U);
+      EXPECT_FALSE(left.broken);
+      EXPECT_TRUE(holder.list(name + "/../")->empty()) << "the lock of the record is held";
+    };
+    return swept;
+  });
+}
+
 }  // namespace
 
 void sweep_primitives(const std::string& url) {
@@ -262,6 +297,7 @@ void sweep_primitives(const std::string& url) {
   });
 
   sweep_values(url, holder);
+  sweep_barrier(url, holder);
 }
 
 }  // namespace holdfast::testing
