@@ -220,8 +220,12 @@ TEST_P(ObserverTest, ALossIsLoggedAsData) {
   std::promise<LogEvent> logged;
   std::string sentence;
   ClientOptions options;
-  options.log = [&](const std::string& line) { sentence = line; };
-  options.log_event = [&](const LogEvent& event) { logged.set_value(event); };
+  options.log = [&](const std::string& line) {
+    if (line.find("was lost") != line.npos) sentence = line;
+  };
+  options.log_event = [&](const LogEvent& event) {
+    if (event.event == "lock_lost") logged.set_value(event);
+  };
   const Client client = connect(std::move(options));
   const Lease lease =
       take(client.mutex("orders"), {.ttl = 150ms, .trace_id = "00-4b-01", .auto_renew = false});
