@@ -99,7 +99,9 @@ class HOLDFAST_EXPORT SharedMutex {
   }
   template <typename Clock, typename Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& until) {
-    return try_lock_for(until - Clock::now());
+    const auto now = Clock::now();
+    if (until <= now) return try_lock();
+    return try_lock_for(until - now);
   }
   void unlock() noexcept;
 
@@ -111,7 +113,9 @@ class HOLDFAST_EXPORT SharedMutex {
   }
   template <typename Clock, typename Duration>
   bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& until) {
-    return try_lock_shared_for(until - Clock::now());
+    const auto now = Clock::now();
+    if (until <= now) return try_lock_shared();
+    return try_lock_shared_for(until - now);
   }
   void unlock_shared() noexcept;
 

@@ -168,6 +168,9 @@ TEST_P(SharedMutexTest, SpeaksTheStandardsVocabulary) {
   const std::unique_lock writing(mine);
   EXPECT_FALSE(others.try_lock_shared_for(5ms));
   EXPECT_FALSE(others.try_lock_shared_until(std::chrono::steady_clock::now() + 5ms));
+  // Long ago: the difference to now would overflow.
+  EXPECT_FALSE(others.try_lock_shared_until(std::chrono::steady_clock::time_point::min()));
+  EXPECT_FALSE(others.try_lock_until(std::chrono::steady_clock::time_point::min()));
   EXPECT_FALSE(others.try_lock());
 }
 
