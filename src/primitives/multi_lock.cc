@@ -1,6 +1,7 @@
 #include "holdfast/multi_lock.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <utility>
 
@@ -137,9 +138,20 @@ std::optional<Error> first_loss(const std::vector<Lease>& leases) {
   return std::nullopt;
 }
 
+// However many of them must be waited for, it is told once.
+AcquireOptions told_once(AcquireOptions options) {
+  if (!options.on_queued) return options;
+  options.on_queued = [told = std::make_shared<std::atomic<bool>>(false),
+                       on_queued = std::move(options.on_queued)](std::uint32_t ahead) {
+    if (!told->exchange(true)) on_queued(ahead);
+  };
+  return options;
+}
+
 // One after the other. nullopt: one is not free, and it was not to wait.
 Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest> locks,
                                         AcquireOptions options, bool may_wait) {
+  options = told_once(std::move(options));
   std::vector<Lease> held;
   std::optional<Error> failed;
   bool busy = false;

@@ -275,6 +275,16 @@ void sweep_primitives(const std::string& url) {
               return Async::acquire_any(c.striped_mutex("stock", 1), "k", std::move(options));
             }));
 
+  // Of the first it has the lease while it waits, of the last it has not asked.
+  for (const char* lock : {"set/a", "set/b", "set/c"}) {
+    sweep("several locks", url, holder,
+          waits_for<LeaseSet>(
+              lock, [](Client& c) { return exclusively(c, "set/b"); },
+              [](Client& c, AcquireOptions options) {
+                return Async::acquire_all(c, {{"set/c"}, {"set/a"}, {"set/b"}}, std::move(options));
+              }));
+  }
+
   sweep("a candidate", url, holder,
         waits_for<Leadership>(
             "leader", [](Client& c) { return exclusively(c, "leader"); },

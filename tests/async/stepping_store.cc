@@ -63,6 +63,14 @@ void SteppingStore::renew(std::vector<port::RenewItem> items, base::BootInstant 
 void SteppingStore::release(port::TicketRequest request, port::Done<port::EndStatus> done) {
   store_->release(std::move(request), std::move(done));
 }
+void SteppingStore::try_acquire_all(std::vector<port::AcquireRequest> requests,
+                                    port::Done<Grants> done) {
+  store_->try_acquire_all(std::move(requests), step(std::move(done)));
+}
+void SteppingStore::release_all(std::vector<port::TicketRequest> requests,
+                                port::Done<std::vector<Result<port::EndStatus>>> done) {
+  store_->release_all(std::move(requests), step(std::move(done)));
+}
 void SteppingStore::cancel(port::TicketRequest request, port::Done<port::EndStatus> done) {
   store_->cancel(std::move(request), step(std::move(done)));
 }

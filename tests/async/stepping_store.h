@@ -40,6 +40,10 @@ class SteppingStore final : public port::Store {
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
              port::Done<std::vector<Result<port::TicketState>>> done) override;
   void release(port::TicketRequest request, port::Done<port::EndStatus> done) override;
+  void try_acquire_all(std::vector<port::AcquireRequest> requests,
+                       port::Done<Grants> done) override;
+  void release_all(std::vector<port::TicketRequest> requests,
+                   port::Done<std::vector<Result<port::EndStatus>>> done) override;
   void cancel(port::TicketRequest request, port::Done<port::EndStatus> done) override;
   void downgrade(port::TicketRequest request, port::Done<port::TicketState> done) override;
   void inspect(std::string name, base::BootInstant deadline,

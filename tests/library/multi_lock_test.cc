@@ -83,6 +83,29 @@ TEST_P(MultiLockTest, WaitsForTheOneThatIsHeldAndRenewsTheOthersMeanwhile) {
   EXPECT_TRUE(set->release());
 }
 
+TEST_P(MultiLockTest, ItIsToldOnceThatItWaits) {
+  const Client alice = connect();
+  const Client bob = connect();
+  Lease a = take(bob.mutex("a"));
+  Lease b = take(bob.mutex("b"));
+  std::atomic<int> told{0};
+  AcquireOptions options{.wait = 60s};
+  options.on_queued = [&](std::uint32_t) { ++told; };
+  auto all = std::async(std::launch::async, [&] {
+    return alice.acquire_all({{"a"}, {"b"}}, options);
+  });
+  const auto waits_for = [&](const char* name) {
+    const auto seen = bob.inspect(name);
+    return seen && *seen && !(*seen)->waiters.empty();
+  };
+  while (!waits_for("a")) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(a.release());
+  while (!waits_for("b")) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(b.release());
+  EXPECT_TRUE(all.get());
+  EXPECT_EQ(told, 1);
+}
+
 TEST_P(MultiLockTest, OneDeadlineCoversAllAndNothingStays) {
   const Client alice = connect();
   const Client bob = connect();
