@@ -181,10 +181,11 @@ are more, which stderr names (damaged, or written by a later version) or counts 
 constexpr std::string_view kInspect = R"(holdfast inspect [options] NAME
 
 Who holds the lock, who waits for it in which order: program, host, process, since when, how much
-of the lease is left, token and reason. Exit status 0 also when it is free.
+of the lease is left, token and reason; of a leader ('holdfast help elect') what it proclaims. Exit
+status 0 also when it is free.
 
   --json            an object: name, held, token, owner, host, pid, since, time_left_ms ... of the
-                    first holder; holders, waiters, last_break
+                    first holder; holders, waiters, last_break; value, where one is proclaimed
 
 What you read may be over already: never decide by it whether you hold a lock.
 )";

@@ -73,6 +73,24 @@ std::string inspect_text(const LockInfo& info) {
   return out;
 }
 
+// What the holder proclaims as a leader; empty: nothing, or it does not lead in an election.
+std::string proclaimed_by(Client& client, const LockInfo& info) {
+  if (info.holders.size() != 1 || info.holders.front().mode != Mode::exclusive()) return {};
+  const auto leader = client.election(info.name).leader();
+  if (!leader || !*leader || (*leader)->token != info.holders.front().token) return {};
+  return (*leader)->value;
+}
+
+void print_lock(const LockInfo& info, const std::string& value, bool json) {
+  if (json) {
+    Json out = to_json(info);
+    if (!value.empty()) out["value"] = value;
+    return print(to_line(out));
+  }
+  print(inspect_text(info));
+  if (!value.empty()) print("proclaims: " + printable(value) + "\n");
+}
+
 std::string event_text(const LockEvent& event) {
   std::string out = local_time(std::chrono::system_clock::now()) + "  " + event_word(event.kind);
   out.append(out.size() < 20 ? 20 - out.size() : 1, ' ');
@@ -147,10 +165,11 @@ int inspect_command(const std::vector<std::string>& arguments) {
   return with_client(options.common, [&](Client& client, const Settings& settings) {
     const auto info = client.inspect(options.name);
     if (!info) return fail(info.error(), settings.shown_store);
-    if (options.common.json) {
-      print(to_line(*info ? to_json(**info) : free_lock_json(options.name)));
+    if (*info) {
+      print_lock(**info, proclaimed_by(client, **info), options.common.json);
     } else {
-      print(*info ? inspect_text(**info) : printable(options.name) + ": free, never held\n");
+      print(options.common.json ? to_line(free_lock_json(options.name))
+                                : printable(options.name) + ": free, never held\n");
     }
     return flush_output() ? 0 : kExitError;
   });

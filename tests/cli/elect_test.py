@@ -141,6 +141,17 @@ class ObserveTest(ElectTest):
         watching.send_signal(signal.SIGTERM)
         self.assertEqual(watching.wait(PATIENCE), 0)
 
+    def test_inspect_shows_what_the_leader_proclaims(self):
+        leader = self.candidate("--value", "10.0.0.7", "boss", "--", "sleep", "60")
+        leader.event("started")
+        self.assertEqual(self.inspect("boss")["value"], "10.0.0.7")
+        self.assertIn("proclaims: 10.0.0.7\n", self.holdfast("inspect", "boss").stdout)
+        leader.signal(signal.SIGTERM)
+        leader.status()
+        self.assertNotIn("value", self.inspect("boss"))
+        self.holder("boss")  # Whoever holds the name after it has not proclaimed that.
+        self.assertNotIn("value", self.inspect("boss"))
+
     def test_it_ends_after_as_many_as_are_asked_for(self):
         done = self.holdfast("elect", "--observe", "--count", "1", "boss")
         self.assertEqual(done.returncode, 0, done.stderr)
