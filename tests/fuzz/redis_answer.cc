@@ -1,6 +1,9 @@
 // The answers of the scripts, and what is pushed: one text each, which the server may have garbled.
+#include <algorithm>
+#include <vector>
 
 #include "src/stores/redis/answers.h"
+#include "src/stores/redis/batch_answers.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::redis_answer {
@@ -29,6 +32,42 @@ void check_push(std::string_view text) {
   demand(stores::redis::parse_id(stores::redis::id_text(push->id)) == push->id,
          "an id is read back equal");
   if (push->kind == port::Push::Kind::kGranted) check_terms(push->state);
+}
+
+// Of two locks: one text in place of the answers, and then a line for each.
+void check_batch(std::string_view input) {
+  std::vector<port::AcquireRequest> asked(2);
+  asked[0].name = "x";
+  asked[0].id = {1, 2};
+  asked[1].name = "y";
+  asked[1].id = {3, 4};
+  const std::vector<port::TicketRequest> given{{"x", {1, 2}, {}, 1}, {"y", {3, 4}, {}, 2}};
+  stores::redis::Reply reply;
+  reply.kind = stores::redis::Reply::Kind::kText;
+  reply.text = input;
+  const auto refused = stores::redis::acquire_all_answer(reply, asked);
+  demand(explained(refused), "an error has a reason");
+  demand(!refused || !*refused, "one text grants nothing");
+  reply.kind = stores::redis::Reply::Kind::kArray;
+  while (!input.empty()) {
+    const std::string_view line = input.substr(0, input.find('\n'));
+    input.remove_prefix(std::min(input.size(), line.size() + 1));
+    reply.items.emplace_back();
+    reply.items.back().kind = stores::redis::Reply::Kind::kText;
+    reply.items.back().text = line;
+  }
+  const auto granted = stores::redis::acquire_all_answer(reply, asked);
+  demand(explained(granted), "an error has a reason");
+  if (granted) {
+    demand(granted->has_value() && (*granted)->size() == 2,
+           "all are granted, or there is an error");
+    for (const port::TicketState& state : **granted) check_terms(state);
+  }
+  const auto ended = stores::redis::end_all_answer(reply, given);
+  demand(explained(ended), "an error has a reason");
+  if (!ended) return;
+  demand(ended->size() == 2, "an end for each");
+  for (const auto& one : *ended) demand(explained(one), "an error has a reason");
 }
 
 }  // namespace
@@ -60,6 +99,7 @@ void run(std::string_view input) {
   demand(explained(stores::redis::done_answer(input, "x")), "an error has a reason");
   (void)stores::redis::script_error(input, "x");
   check_push(input);
+  check_batch(input);
 }
 
 }  // namespace holdfast::fuzz::redis_answer
