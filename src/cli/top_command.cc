@@ -116,9 +116,9 @@ class LastAlarm {
 std::string title(const std::vector<LockInfo>& locks, const Snapshot& seen,
                   const Settings& settings, TopSort sort) {
   const TopSummary sum = summary_of(locks);
-  return local_time(seen.at) + "  " + std::to_string(sum.locks) +
-         (sum.locks == kMostShown ? "+ locks, " : " locks, ") + std::to_string(sum.holders) +
-         " holders, " + std::to_string(sum.waiters) + " waiters  by " + sort_word(sort) + "  " +
+  return local_time(seen.at) + "  locks " + std::to_string(sum.locks) +
+         (sum.locks == kMostShown ? "+" : "") + ", holders " + std::to_string(sum.holders) +
+         ", waiters " + std::to_string(sum.waiters) + ", by " + sort_word(sort) + "  " +
          printable(shortened(settings.shown_store, 60));
 }
 

@@ -90,7 +90,7 @@ class ScreenTest(CliCase):
         self.run_locked("job", "--", "true").event("waiting")
         top = Top(self, columns=160)
         top.expect(re.escape(ENTER))
-        top.expect(r"1 locks, 1 holders, 1 waiters")
+        top.expect(r"locks 1, holders 1, waiters 1")
         top.expect(r"NAME +STATE")
         top.expect(r"job +holds +exclusive")
         top.expect(r"nightly")
@@ -103,7 +103,7 @@ class ScreenTest(CliCase):
 
     def test_what_happens_meanwhile_is_shown(self):
         top = Top(self)
-        top.expect("0 locks")
+        top.expect("locks 0")
         self.holder("newcomer")
         top.expect("newcomer")
 
@@ -206,7 +206,7 @@ class PlainTest(CliCase):
         done = self.holdfast("top", "--once")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.splitlines()
-        self.assertIn("1 locks, 1 holders, 1 waiters", lines[0])
+        self.assertIn("locks 1, holders 1, waiters 1", lines[0])
         self.assertRegex(lines[1], r"^NAME +STATE +MODE +WHO +HOST +PID +FOR +LEFT +QUEUE +TOKEN +REASON$")
         self.assertRegex(lines[2], r"^job +holds +exclusive .* 1 +\d+ +nightly\\x0a\\x1b$")
         self.assertRegex(lines[3], r"^job +waits 1 +exclusive")
