@@ -9,6 +9,7 @@
 #include "src/base/local_mutex.h"
 #include "src/primitives/flow.h"
 #include "src/primitives/moved_lease.h"
+#include "src/primitives/multi_lock_start.h"
 
 namespace holdfast {
 
@@ -326,15 +327,20 @@ Result<std::optional<LeaseSet>> Client::try_acquire_all(std::vector<LockRequest>
       }));
 }
 
+detail::Start<LeaseSet> primitives::start_acquire_all(std::shared_ptr<session::Core> core,
+                                                      std::vector<LockRequest> locks,
+                                                      AcquireOptions options) {
+  return start_flow<LeaseSet>(
+      std::move(core), options, [locks = std::move(locks), options](const ScopePtr& scope) mutable {
+        return together::acquire(scope, std::move(locks), std::move(options));
+      });
+}
+
 namespace detail {
 
 Start<LeaseSet> Async::acquire_all(const Client& client, std::vector<LockRequest> locks,
                                    AcquireOptions options) {
-  return primitives::start_flow<LeaseSet>(
-      client.core_, options,
-      [locks = std::move(locks), options](const primitives::ScopePtr& scope) mutable {
-        return primitives::together::acquire(scope, std::move(locks), std::move(options));
-      });
+  return primitives::start_acquire_all(client.core_, std::move(locks), std::move(options));
 }
 
 Start<std::optional<LeaseSet>> Async::try_acquire_all(const Client& client,

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "holdfast/client.h"
-#include "src/primitives/client_access.h"
 #include "src/primitives/flow.h"
+#include "src/primitives/multi_lock_start.h"
 
 namespace holdfast {
 
@@ -114,7 +114,7 @@ Start<LeaseSet> Async::acquire_all(const StripedMutex& mutex, AcquireOptions opt
   for (std::uint32_t i = 0; i < std::min(mutex.stripes(), 100U); ++i) {
     all.push_back({mutex.stripe_name(i), Mode::exclusive()});
   }
-  return acquire_all(ClientAccess::make(mutex.state_->core), std::move(all), std::move(options));
+  return primitives::start_acquire_all(mutex.state_->core, std::move(all), std::move(options));
 }
 
 Start<Lease> Async::acquire(const StripedMutex& mutex, std::string_view key,
