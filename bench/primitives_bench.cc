@@ -127,6 +127,16 @@ Use counted(const Client& client) {
   };
 }
 
+// Nobody to wait for: one party.
+Use arrived(const Client& client) {
+  auto seat = std::make_shared<Result<BarrierSeat>>(client.barrier("barrier", 1).join());
+  return [seat] { return *seat && (*seat)->arrive_and_wait().has_value(); };
+}
+
+Use two_locks(const Client& client) {
+  return [client] { return held_and_back(client.try_acquire_all({{"two/a"}, {"two/b"}})); };
+}
+
 Use led(const Client& client) {
   return [election = client.election("election")]() mutable {
     auto leading = election.try_campaign("10.0.0.7:8080");
@@ -207,6 +217,8 @@ HOLDFAST_COST(outermost);
 HOLDFAST_COST(reentry);
 HOLDFAST_COST(stripe);
 HOLDFAST_COST(counted);
+HOLDFAST_COST(arrived);
+HOLDFAST_COST(two_locks);
 HOLDFAST_COST(led);
 HOLDFAST_COST(first);
 HOLDFAST_COST(later);
