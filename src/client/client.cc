@@ -45,8 +45,6 @@ Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& opti
 
 }  // namespace
 
-Client::Client(std::shared_ptr<session::Core> core) : core_(std::move(core)) {}
-
 Result<Client> Client::connect(std::string_view url_text, ClientOptions options) {
   auto url = port::StoreUrl::parse(url_text);
   if (!url) return url.error();

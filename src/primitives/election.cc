@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "holdfast/client.h"
-#include "src/primitives/document.h"
 #include "src/primitives/flow.h"
 #include "src/primitives/moved_lease.h"
+#include "src/primitives/value_records.h"
 
 namespace holdfast {
 
@@ -25,61 +25,8 @@ using primitives::ScopePtr;
 using primitives::ticket;
 using session::Core;
 
-constexpr std::string_view kKind = "election";
 constexpr std::size_t kMostValue = 1024;
-constexpr std::size_t kMostChanges = 16;
-constexpr std::size_t kMostDocument = 4000;
 constexpr std::chrono::milliseconds kLookAgain(250);
-
-// What was proclaimed lately, the last one behind; `last`: its number.
-struct Record {
-  std::uint64_t last = 0;
-  std::deque<LeaderInfo> changes;
-};
-
-Result<Record> read_record(const std::string& text, const std::string& name) {
-  auto body = primitives::open_document(text, kKind, name);
-  if (!body) return std::move(body).error();
-  Record record;
-  if (!*body) return record;
-  primitives::Fields fields(**body);
-  const auto last = fields.number();
-  while (fields.good() && !fields.at_end()) {
-    const auto token = fields.token();
-    auto leader = fields.text();
-    auto value = fields.text();
-    if (!fields.good()) break;
-    record.changes.push_back({*token, *std::move(leader), *std::move(value)});
-  }
-  if (!fields.good() || record.changes.empty() || record.changes.size() > *last) {
-    return primitives::damaged_document(kKind, name);
-  }
-  record.last = *last;
-  return record;
-}
-
-std::string write_record(const Record& record) {
-  std::string body;
-  primitives::put(body, record.last);
-  for (const LeaderInfo& change : record.changes) {
-    primitives::put(body, change.token);
-    primitives::put_text(body, change.leader);
-    primitives::put_text(body, change.value);
-  }
-  return primitives::make_document(kKind, body);
-}
-
-std::string with(Record record, LeaderInfo change) {
-  ++record.last;
-  record.changes.push_back(std::move(change));
-  std::string text = write_record(record);
-  while (record.changes.size() > 1 &&
-         (record.changes.size() > kMostChanges || text.size() > kMostDocument)) {
-    record.changes.pop_front();
-    text = write_record(record);
-  }
-  return text;
-}
 
 Result<void> check_value(const std::string& value) {
   if (value.size() <= kMostValue) return {};

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "holdfast/client.h"
-#include "src/primitives/document.h"
 #include "src/primitives/flow.h"
+#include "src/primitives/value_records.h"
 
 namespace holdfast {
 
@@ -24,27 +24,6 @@ using primitives::Pauses;
 using primitives::ScopePtr;
 using primitives::ticket;
 
-constexpr std::string_view kKind = "latch";
-
-struct Count {
-  std::uint64_t initial = 0;
-  std::uint64_t left = 0;
-};
-
-// `initial`: what it begins with where nobody has counted yet.
-Result<Count> read_count(const std::string& text, const std::string& name, std::uint64_t initial) {
-  auto body = primitives::open_document(text, kKind, name);
-  if (!body) return std::move(body).error();
-  if (!*body) return Count{initial, initial};
-  primitives::Fields fields(**body);
-  const auto first = fields.number();
-  const auto left = fields.number();
-  if (!fields.good() || !fields.at_end() || *left > *first) {
-    return primitives::damaged_document(kKind, name);
-  }
-  return Count{*first, *left};
-}
-
 Result<Count> read_same(const std::string& text, const std::string& name, std::uint64_t initial) {
   auto count = read_count(text, name, initial);
   if (count && count->initial != initial) {
@@ -53,13 +32,6 @@ Result<Count> read_same(const std::string& text, const std::string& name, std::u
                      std::to_string(count->initial) + ", not " + std::to_string(initial));
   }
   return count;
-}
-
-std::string write_count(const Count& count) {
-  std::string body;
-  primitives::put(body, count.initial);
-  primitives::put(body, count.left);
-  return primitives::make_document(kKind, body);
 }
 
 using Change = std::function<Result<Count>(const std::string& text)>;

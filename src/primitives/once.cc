@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "holdfast/client.h"
-#include "src/primitives/document.h"
 #include "src/primitives/flow.h"
 #include "src/primitives/moved_lease.h"
+#include "src/primitives/value_records.h"
 
 namespace holdfast {
 
@@ -30,26 +30,12 @@ using primitives::Pauses;
 using primitives::ScopePtr;
 using session::Core;
 
-constexpr std::string_view kKind = "once";
 constexpr std::size_t kMostOutcome = 3072;
 
 Result<void> check_retention(std::chrono::milliseconds retention) {
   if (retention >= std::chrono::milliseconds(100) && retention <= std::chrono::hours(24)) return {};
   return Error(Errc::kInvalidArgument, "a retention time of " + std::to_string(retention.count()) +
                                            " ms: it is 100 ms at least and 24 h at most");
-}
-
-// What the holder of that token has stored; nullopt: it has not, or somebody else did.
-Result<std::optional<std::string>> read_outcome(const std::string& text, const std::string& name,
-                                                const Token& holder) {
-  auto body = primitives::open_document(text, kKind, name);
-  if (!body || !*body) return body;
-  primitives::Fields fields(**body);
-  const auto token = fields.token();
-  auto outcome = fields.text();
-  if (!fields.good() || !fields.at_end()) return primitives::damaged_document(kKind, name);
-  if (*token != holder) return std::optional<std::string>();
-  return outcome;
 }
 
 // The value is read first: if it names the token of whoever holds afterwards, it is that one's.
@@ -82,10 +68,8 @@ Flow<Found> find(ScopePtr scope, std::string name, AcquireOptions options) {
 // The lock is not released: it is the mark that the key was done.
 Flow<void> store(ScopePtr scope, Core::ContenderPtr held, std::string outcome,
                  std::chrono::milliseconds retention) {
-  std::string body;
-  primitives::put(body, Token{held->token.epoch, held->token.counter});
-  primitives::put_text(body, outcome);
-  const std::string document = primitives::make_document(kKind, body);
+  const std::string document =
+      write_outcome(Token{held->token.epoch, held->token.counter}, outcome);
   const Result<void> set = co_await scope->set_value(held, document);
   if (!set) co_return set;
   co_return co_await scope->keep(held, retention);

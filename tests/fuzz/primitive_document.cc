@@ -5,6 +5,7 @@
 
 #include "src/primitives/barrier_record.h"
 #include "src/primitives/document.h"
+#include "src/primitives/value_records.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::primitive_document {
@@ -54,6 +55,29 @@ void use_barrier(std::string_view text) {
   demand(changed && *changed == *record, "and still is after whatever was done to it");
 }
 
+void use_others(const std::string& text) {
+  if (const auto count = primitives::latching::read_count(text, "x", 3)) {
+    demand(count->left <= count->initial, "nothing is left that was not there");
+    const auto again =
+        primitives::latching::read_count(primitives::latching::write_count(*count), "x", 0);
+    demand(again && again->left == count->left, "a count is read back");
+  }
+  if (const auto record = primitives::electing::read_record(text, "x");
+      record && record->last < UINT64_MAX) {
+    const LeaderInfo change{{0, 1}, "host", "value"};
+    const auto again =
+        primitives::electing::read_record(primitives::electing::with(*record, change), "x");
+    demand(again && again->last == record->last + 1, "changes are counted");
+    demand(again->changes.back() == change, "the last one is behind");
+  }
+  const Token holder{0, 7};
+  const auto outcome = primitives::once_only::read_outcome(text, "x", holder);
+  if (!outcome || !*outcome) return;
+  const std::string written = primitives::once_only::write_outcome(holder, **outcome);
+  demand(primitives::once_only::read_outcome(written, "x", holder).value() == *outcome,
+         "an outcome is read back");
+}
+
 }  // namespace
 
 void run(std::string_view input) {
@@ -74,6 +98,8 @@ void run(std::string_view input) {
   use_barrier(input);
   for (int kind = 0; kind < 3; ++kind) read_fields(input, kind);
   use_barrier(primitives::make_document("barrier", input));
+  use_others(std::string(input));
+  for (const std::string_view kind : kKinds) use_others(primitives::make_document(kind, input));
 }
 
 }  // namespace holdfast::fuzz::primitive_document
