@@ -107,7 +107,7 @@ class HOLDFAST_EXPORT Election {
   Result<std::optional<LeaderInfo>> leader();
 
   // Calls back on the notifier thread: first with who leads now, then with each change, in order.
-  // Of those between two looks (the store tells when to look; a second passes at most) the last
+  // Of those between two looks (a quarter of a second apart) the last
   // sixteen are told, and fewer where values are long; LeaderChange::missed counts the others. That
   // nobody leads is told when it is so at a look. While the store cannot be reached nothing is
   // told.

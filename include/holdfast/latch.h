@@ -21,7 +21,7 @@
 // store's data (the store's page says when; it begins anew then), or a week without use on Redis.
 //
 // Thread-safety: as Mutex's. Ownership: shares the client's core.
-// Time: a caller that waits learns of the opening when the store tells, or within a second.
+// Time: a caller that waits learns of the opening within half a second.
 // Blocking: who counts holds the name as a mutex for that moment. Should it die in it, the others
 // wait for the end of that lease, 5 s.
 // Errors: kTimedOut, kCancelled; kInvalidArgument: count_down() with another count than the one in
@@ -64,6 +64,7 @@ class HOLDFAST_EXPORT Latch {
 
   // Shuts it again, with a new count, for everybody. Who waits goes on waiting, for that count.
   // Another count than that of a handle: who counts takes a new one, Client::latch(name, count).
+  // This handle and its copies go by the new count then; other handles are made anew.
   Result<void> reset(std::uint64_t count);
 
  private:

@@ -86,8 +86,7 @@ class HOLDFAST_EXPORT RecursiveMutex {
 
   // `owner` is also AcquireOptions::owner.
   Result<RecursiveLease> acquire(const Owner& owner, AcquireOptions options = {});
-  // nullopt: another owner holds it. It waits for nobody but for another call of `owner` that is
-  // under way: what that one gets is then entered again.
+  // nullopt: another owner holds it, or another call of `owner` waits for it.
   Result<std::optional<RecursiveLease>> try_acquire(const Owner& owner,
                                                     AcquireOptions options = {});
 

@@ -1,6 +1,7 @@
 #include "holdfast/latch.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <utility>
 
@@ -13,7 +14,7 @@ namespace holdfast {
 struct Latch::State {
   const std::shared_ptr<session::Core> core;
   const std::string name;
-  const std::uint64_t initial;
+  std::atomic<std::uint64_t> initial;  // What a reset by this handle makes of it.
 };
 
 namespace primitives::latching {
@@ -63,14 +64,18 @@ Flow<std::uint64_t> count_down(ScopePtr scope, std::string name, std::uint64_t i
   return change(std::move(scope), std::move(name), std::move(how));
 }
 
-Flow<void> reset(ScopePtr scope, std::string name, std::uint64_t to) {
+template <typename State>
+Flow<void> reset(ScopePtr scope, std::shared_ptr<State> state, std::uint64_t to) {
+  const std::string name = state->name;
   Change how = [name, to](const std::string& text) -> Result<Count> {
     if (auto count = read_count(text, name, to); !count) return count;
     return Count{to, to};
   };
   Flow<std::uint64_t> changing = change(scope, name, how);
   const Result<std::uint64_t> left = co_await std::move(changing);
-  co_return left ? Result<void>() : Result<void>(left.error());
+  if (!left) co_return left.error();
+  state->initial = to;
+  co_return Result<void>();
 }
 
 Flow<std::uint64_t> look(ScopePtr scope, std::string name, std::uint64_t initial) {
@@ -144,7 +149,8 @@ namespace detail {
 Start<std::uint64_t> Async::count_down(const Latch& latch, std::uint64_t n) {
   return primitives::start_flow<std::uint64_t>(
       latch.state_->core, {},
-      [name = latch.state_->name, initial = latch.state_->initial, n](primitives::ScopePtr scope) {
+      [name = latch.state_->name, initial = latch.state_->initial.load(),
+       n](primitives::ScopePtr scope) {
         return primitives::latching::count_down(std::move(scope), name, initial, n);
       });
 }
@@ -152,7 +158,8 @@ Start<std::uint64_t> Async::count_down(const Latch& latch, std::uint64_t n) {
 Start<void> Async::wait(const Latch& latch, AcquireOptions options) {
   return primitives::start_flow<void>(
       latch.state_->core, std::move(options),
-      [name = latch.state_->name, initial = latch.state_->initial](primitives::ScopePtr scope) {
+      [name = latch.state_->name,
+       initial = latch.state_->initial.load()](primitives::ScopePtr scope) {
         return primitives::latching::wait(std::move(scope), name, initial);
       });
 }
@@ -161,7 +168,8 @@ Start<std::uint64_t> Async::arrive_and_wait(const Latch& latch, std::uint64_t n,
                                             AcquireOptions options) {
   return primitives::start_flow<std::uint64_t>(
       latch.state_->core, std::move(options),
-      [name = latch.state_->name, initial = latch.state_->initial, n](primitives::ScopePtr scope) {
+      [name = latch.state_->name, initial = latch.state_->initial.load(),
+       n](primitives::ScopePtr scope) {
         return primitives::latching::arrive_and_wait(std::move(scope), name, initial, n);
       });
 }
@@ -169,15 +177,16 @@ Start<std::uint64_t> Async::arrive_and_wait(const Latch& latch, std::uint64_t n,
 Start<std::uint64_t> Async::count(const Latch& latch) {
   return primitives::start_flow<std::uint64_t>(
       latch.state_->core, {},
-      [name = latch.state_->name, initial = latch.state_->initial](primitives::ScopePtr scope) {
+      [name = latch.state_->name,
+       initial = latch.state_->initial.load()](primitives::ScopePtr scope) {
         return primitives::latching::look(std::move(scope), name, initial);
       });
 }
 
 Start<void> Async::reset(const Latch& latch, std::uint64_t count) {
   return primitives::start_flow<void>(
-      latch.state_->core, {}, [name = latch.state_->name, count](primitives::ScopePtr scope) {
-        return primitives::latching::reset(std::move(scope), name, count);
+      latch.state_->core, {}, [state = latch.state_, count](primitives::ScopePtr scope) {
+        return primitives::latching::reset(std::move(scope), state, count);
       });
 }
 

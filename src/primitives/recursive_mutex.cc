@@ -112,6 +112,7 @@ struct RecursiveMaker {
       if (!found) co_return found.error();
       if (*found == Found::kMine) co_return std::optional<RecursiveLease>(RecursiveLease(held));
       if (*found == Found::kNothing) break;
+      if (!may_wait) co_return std::optional<RecursiveLease>();
       const Result<void> slept = co_await wait_for_other(scope, held);
       if (!slept) co_return slept.error();
     }

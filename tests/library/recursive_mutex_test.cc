@@ -68,6 +68,7 @@ TEST_P(RecursiveMutexTest, TwoCallsOfOneOwnerAtOnceAreOneAcquisition) {
     }));
   }
   while (queued == 0) std::this_thread::yield();
+  EXPECT_FALSE(mutex_->try_acquire(me_).value());
   other.reset();
   std::vector<RecursiveLease> held;
   for (auto& call : calls) {

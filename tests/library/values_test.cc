@@ -70,6 +70,10 @@ TEST_P(LatchTest, CanBeShutAgain) {
   EXPECT_EQ(a().count_down(2).value(), 0U);
   EXPECT_TRUE(a().reset(2));
   EXPECT_EQ(b().count().value(), 2U);
+  Latch grown = a();
+  EXPECT_TRUE(grown.reset(3));
+  EXPECT_EQ(grown.count_down().value(), 2U);
+  EXPECT_TRUE(fails_with(b().count_down(), Errc::kInvalidArgument));
 }
 
 TEST_P(LatchTest, ANameThatIsSomethingElseIsRefused) {
