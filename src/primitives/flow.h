@@ -82,10 +82,10 @@ class [[nodiscard]] Flow {
     struct End {
       bool await_ready() noexcept { return false; }
       void await_suspend(Frame frame) noexcept {
-        auto done = std::move(frame.promise().done);
-        auto result = *std::move(frame.promise().result);
+        auto tell = std::move(frame.promise().done);
+        auto ending = *std::move(frame.promise().result);
         frame.destroy();  // What it held is given back before anybody is told.
-        done(std::move(result));
+        tell(std::move(ending));
       }
       void await_resume() noexcept {}
     };
