@@ -163,10 +163,15 @@ BootInstant end_of(const session::Contender& seat) {
   return BootInstant(std::chrono::nanoseconds(seat.deadline_ns.load()));
 }
 
-bool is_lost(const session::Contender& seat) {
+// How the seat ended; nullopt: it has not.
+std::optional<Error> end_error(const session::Contender& seat, const std::string& name) {
   const LeaseState state = seat.state.load();
-  return state == LeaseState::kLost || state == LeaseState::kReleased ||
-         base::BootClock::now() >= end_of(seat);
+  const bool ended = state == LeaseState::kLost || state == LeaseState::kReleased ||
+                     base::BootClock::now() >= end_of(seat);
+  if (!ended) return std::nullopt;
+  const base::LocalLock lock(seat.loss_mutex);
+  if (seat.loss && seat.loss->code() == Errc::kClosed) return seat.loss;
+  return lost_error(name);
 }
 
 // nullopt: the others have not all arrived yet.
@@ -224,13 +229,13 @@ Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr s
       const std::optional<Result<void>> found = verdict(*record, token, barrier->name);
       if (found) co_return *found;
     }
-    if (is_lost(*seat)) co_return lost_error(barrier->name);
+    if (const auto ended = end_error(*seat, barrier->name)) co_return *ended;
   }
 }
 
 Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
   if (scope->cancelled()) co_return scope->cancelled_error();
-  if (is_lost(*seat)) co_return lost_error(barrier->name);
+  if (const auto ended = end_error(*seat, barrier->name)) co_return *ended;
   const Token token = token_of(*seat);
   std::uint64_t generation = 0;
   Change how = [&generation, token, barrier](Record& record) {
@@ -251,7 +256,7 @@ Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, BarrierPtr barrier, Core::Co
 }
 
 Flow<void> arrive_and_leave(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
-  if (is_lost(*seat)) co_return lost_error(barrier->name);
+  if (const auto ended = end_error(*seat, barrier->name)) co_return *ended;
   Change how = [token = token_of(*seat), barrier](Record& record) -> Result<void> {
     // With a seat, and yet not there: it has left before, in a call that did not learn of it.
     if (record.find(token) == nullptr) return {};

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -101,9 +102,9 @@ class LibraryTest : public ::testing::TestWithParam<std::string> {
   Client connect(ClientOptions options = {}) const {
     return connect_or_die(url(), std::move(options));
   }
-  // Two clients in the same place, connected when first named.
-  Client& one() { return one_ ? *one_ : one_.emplace(connect()); }
-  Client& two() { return two_ ? *two_ : two_.emplace(connect()); }
+  // Two clients in the same place, connected when first named, on whichever thread.
+  Client& one() { return connected(one_); }
+  Client& two() { return connected(two_); }
   static Lease take(Mutex mutex, AcquireOptions options = {}) {
     auto lease = mutex.acquire(std::move(options));
     if (!lease) {
@@ -123,6 +124,12 @@ class LibraryTest : public ::testing::TestWithParam<std::string> {
 
  private:
   std::unique_ptr<Place> place_;
+  Client& connected(std::optional<Client>& client) {
+    const std::lock_guard lock(connecting_);
+    return client ? *client : client.emplace(connect());
+  }
+
+  std::mutex connecting_;
   std::optional<Client> one_;
   std::optional<Client> two_;
 };
