@@ -60,7 +60,7 @@ class Core;
 namespace detail {
 struct Async;
 struct ClientAccess;
-}
+}  // namespace detail
 
 class HOLDFAST_EXPORT Client {
  public:
