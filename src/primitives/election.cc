@@ -201,7 +201,7 @@ Flow<Watch> begin_to_observe(ScopePtr scope, std::string name,
 // --- Election.
 
 Election Client::election(std::string name) const {
-  return Election(std::shared_ptr<Election::State>(new Election::State{core_, std::move(name)}));
+  return Election(primitives::make_state<Election::State>(core_, std::move(name)));
 }
 
 Election::Election(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -147,15 +147,16 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
 
   // The lease of a lock; the options' wait and cancel are replaced by the call's own.
   auto acquire(std::string name, Mode mode, AcquireOptions options) {
-    return asked<Lease>([this, name, mode, options](Core::Done<Lease> done) {
-      const std::uint64_t step = next_step();
-      if (cancelled()) return done(cancelled_error());
-      enter(step, {core_->acquire(name, mode, within(options), /*may_wait=*/true,
-                                  [name, done](Result<Core::ContenderPtr> got) {
-                                    done(detail::as_lease(std::move(got), name));
-                                  }),
-                   nullptr});
-    });
+    return asked<Lease>(
+        [this, name = std::move(name), mode, options = std::move(options)](Core::Done<Lease> done) {
+          const std::uint64_t step = next_step();
+          if (cancelled()) return done(cancelled_error());
+          enter(step, {core_->acquire(name, mode, within(options), /*may_wait=*/true,
+                                      [name, done](Result<Core::ContenderPtr> got) {
+                                        done(detail::as_lease(std::move(got), name));
+                                      }),
+                       nullptr});
+        });
   }
 
   // Not later than `at` and the call's end. `tell` is given the sleeper, for others to wake it.
@@ -179,7 +180,8 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
 
   auto try_acquire(std::string name, Mode mode, AcquireOptions options) {
     return asked<std::optional<Lease>>(
-        [this, name, mode, options](Core::Done<std::optional<Lease>> done) {
+        [this, name = std::move(name), mode,
+         options = std::move(options)](Core::Done<std::optional<Lease>> done) {
           core_->acquire(
               name, mode, within(options), /*may_wait=*/false,
               [done](Result<Core::ContenderPtr> got) { done(detail::as_tried(std::move(got))); });
@@ -266,6 +268,13 @@ class Pauses {
   static constexpr std::chrono::milliseconds kLongest{500};
   std::chrono::milliseconds pause_{5};
 };
+
+// What a handle and its copies share, from its parts (an aggregate, which std::make_shared() cannot
+// make everywhere).
+template <typename State, typename... Parts>
+std::shared_ptr<State> make_state(Parts&&... parts) {
+  return std::shared_ptr<State>(new State{std::forward<Parts>(parts)...});
+}
 
 // How it is started: `make` is given the scope, and gives the flow.
 template <typename T, typename Make>

@@ -62,8 +62,7 @@ Flow<void> give_back(ScopePtr scope, session::Core::ContenderPtr held,
 }  // namespace primitives::jobs
 
 JobLock Client::job_lock(std::string name, JobTimes times) const {
-  return JobLock(
-      std::shared_ptr<JobLock::State>(new JobLock::State{core_, std::move(name), times}));
+  return JobLock(primitives::make_state<JobLock::State>(core_, std::move(name), times));
 }
 
 JobLock::JobLock(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -113,7 +113,7 @@ Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, std::string name, std::uint6
 }  // namespace primitives::latching
 
 Latch Client::latch(std::string name, std::uint64_t count) const {
-  return Latch(std::shared_ptr<Latch::State>(new Latch::State{core_, std::move(name), count}));
+  return Latch(primitives::make_state<Latch::State>(core_, std::move(name), count));
 }
 
 Latch::Latch(std::shared_ptr<State> state) : state_(std::move(state)) {}

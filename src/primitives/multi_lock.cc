@@ -76,6 +76,7 @@ Result<std::vector<LockRequest>> in_order(std::vector<LockRequest> locks) {
 
 std::vector<Core::Wanted> wanted(const std::vector<LockRequest>& locks) {
   std::vector<Core::Wanted> all;
+  all.reserve(locks.size());
   for (const LockRequest& lock : locks) all.push_back({lock.name, lock.mode});
   return all;
 }
@@ -123,6 +124,7 @@ auto give_back(ScopePtr scope, std::vector<Core::ContenderPtr> held) {
 
 std::vector<Core::ContenderPtr> tickets_of(const std::vector<Lease>& leases) {
   std::vector<Core::ContenderPtr> all;
+  all.reserve(leases.size());
   for (const Lease& lease : leases) all.push_back(detail::ticket(lease));
   return all;
 }

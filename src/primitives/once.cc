@@ -79,7 +79,7 @@ Flow<void> store(ScopePtr scope, Core::ContenderPtr held, std::string outcome,
 }  // namespace primitives::once_only
 
 Once Client::once(std::string key, std::chrono::milliseconds retention) const {
-  return Once(std::shared_ptr<Once::State>(new Once::State{core_, std::move(key), retention}));
+  return Once(primitives::make_state<Once::State>(core_, std::move(key), retention));
 }
 
 Once::Once(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -28,8 +28,9 @@ struct RecursiveMutex::State {
   const std::shared_ptr<session::Core> core;
   const std::string name;
   const std::uint32_t max_depth;
-  base::LocalMutex mutex;
-  std::map<std::string, std::shared_ptr<RecursiveLease::Held>> by_owner HOLDFAST_GUARDED_BY(mutex);
+  base::LocalMutex mutex{};
+  std::map<std::string, std::shared_ptr<RecursiveLease::Held>> by_owner
+      HOLDFAST_GUARDED_BY(mutex){};
 };
 
 using primitives::Flow;
@@ -204,8 +205,8 @@ Result<void> RecursiveLease::release() {
 // --- RecursiveMutex.
 
 RecursiveMutex Client::recursive_mutex(std::string name, std::uint32_t max_depth) const {
-  return RecursiveMutex(std::shared_ptr<RecursiveMutex::State>(
-      new RecursiveMutex::State{core_, std::move(name), max_depth, {}, {}}));
+  return RecursiveMutex(
+      primitives::make_state<RecursiveMutex::State>(core_, std::move(name), max_depth));
 }
 
 RecursiveMutex::RecursiveMutex(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -50,8 +50,7 @@ Flow<SemaphoreCount> look(ScopePtr scope, std::shared_ptr<State> state) {
 }  // namespace primitives::counting
 
 Semaphore Client::semaphore(std::string name, std::uint32_t capacity) const {
-  return Semaphore(
-      std::shared_ptr<Semaphore::State>(new Semaphore::State{core_, std::move(name), capacity}));
+  return Semaphore(primitives::make_state<Semaphore::State>(core_, std::move(name), capacity));
 }
 
 Semaphore::Semaphore(std::shared_ptr<State> state) : state_(std::move(state)) {}

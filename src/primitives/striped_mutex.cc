@@ -66,8 +66,7 @@ Flow<Lease> acquire_any(ScopePtr scope, State state, std::uint32_t first, Acquir
 }  // namespace primitives::striping
 
 StripedMutex Client::striped_mutex(std::string name, std::uint32_t stripes) const {
-  return StripedMutex(std::shared_ptr<StripedMutex::State>(
-      new StripedMutex::State{core_, std::move(name), stripes}));
+  return StripedMutex(primitives::make_state<StripedMutex::State>(core_, std::move(name), stripes));
 }
 
 StripedMutex::StripedMutex(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -112,7 +112,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
 
   // The value beside a lock: at most 4 KiB, written by a holder.
   void set_value(const ContenderPtr& holder, std::string value, Done<void> done);
-  void get_value(std::string name, Done<std::string> done);
+  void get_value(const std::string& name, Done<std::string> done);
   void get_value(const InnerName& name, Done<std::string> done);
   // Changes N of a permits lock: true: it is in force; false: it will be when permits come back.
   void resize(std::string name, std::uint32_t capacity, Done<bool> done);
@@ -291,7 +291,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // core_ticket.cc
   Result<void> on_downgraded(const ContenderPtr& contender, const Result<port::TicketState>& reply);
   void wake_sleepers(BootInstant now) HOLDFAST_REQUIRES(mutex_);
-  void rouse(const SleeperPtr& sleeper, Result<void> why) HOLDFAST_REQUIRES(mutex_);
+  void rouse(const SleeperPtr& sleeper, const Result<void>& why) HOLDFAST_REQUIRES(mutex_);
 
   // core_queries.cc
   // Asks the store; `done` is called on the loop. The core lives until then.

@@ -93,7 +93,7 @@ void Core::set_value(const ContenderPtr& holder, std::string value, Done<void> d
       [done = std::move(done)](const Result<bool>& set) { done(without_answer(set)); });
 }
 
-void Core::get_value(std::string name, Done<std::string> done) {
+void Core::get_value(const std::string& name, Done<std::string> done) {
   if (auto good = check_name(name); !good) return done(good.error());
   get_stored_value(stored(name), std::move(done));
 }
@@ -158,7 +158,7 @@ void Core::wake_sleepers(BootInstant now) {
 }
 
 // Once; the core lives until it has been told.
-void Core::rouse(const SleeperPtr& sleeper, Result<void> why) {
+void Core::rouse(const SleeperPtr& sleeper, const Result<void>& why) {
   if (!sleeper->done) return;
   answers_.emplace_back(
       [self = shared_from_this(), done = std::exchange(sleeper->done, nullptr), why] {
