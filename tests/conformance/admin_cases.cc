@@ -209,11 +209,9 @@ class EventLog {
  public:
   port::EventSink sink() {
     return [this](const LockEvent& event) {
-      {
-        const std::lock_guard lock(mutex_);
-        events_.push_back(event);
-      }
-      condition_.notify_all();
+      const std::lock_guard lock(mutex_);
+      events_.push_back(event);
+      condition_.notify_all();  // With the mutex: whoever waits may let the log go after that.
     };
   }
   std::vector<LockEvent> wait_for(std::size_t count) {
