@@ -63,22 +63,26 @@ Result<void> Core::on_downgraded(const ContenderPtr& contender,
 void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time, Done<void> done) {
   auto call = std::make_shared<Call>(*this);
   if (!call->alive()) return done(call->alive());
+  Duration before{};
   {
     const base::LocalLock lock(mutex_);
-    contender->ttl = time;
+    before = std::exchange(contender->ttl, time);
     contender->keeping = true;
   }
-  renew(contender, [this, call, contender, done = std::move(done)](const Result<void>& renewed) {
-    {
-      const Turn turn(*this);
-      contender->keeping = false;
-      if (renewed && !contender->released) {
-        if (feed_) see_ended(*contender, HoldEnd::kDetached);
-        end_locally(contender);
-      }
-    }
-    done(renewed);
-  });
+  renew(contender,
+        [this, call, contender, before, done = std::move(done)](const Result<void>& renewed) {
+          {
+            const Turn turn(*this);
+            contender->keeping = false;
+            if (!renewed) {
+              contender->ttl = before;  // It goes on being renewed, for no longer than before.
+            } else if (!contender->released) {
+              if (feed_) see_ended(*contender, HoldEnd::kDetached);
+              end_locally(contender);
+            }
+          }
+          done(renewed);
+        });
 }
 
 // --- Values and capacity.
