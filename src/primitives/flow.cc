@@ -4,14 +4,10 @@ namespace holdfast::primitives {
 
 Scope::Scope(std::shared_ptr<Core> core, const AcquireOptions& options)
     : core_(std::move(core)), stop_(options.cancel) {
-  // Longer than that is without end, and would overflow when it is added to an instant.
-  constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 36'500;
-  if (options.wait && *options.wait < kForever) {
+  if (options.wait && *options.wait < session::kForever) {
     until_ = base::BootClock::now() + std::max(*options.wait, std::chrono::milliseconds::zero());
   }
 }
-
-Scope::~Scope() = default;
 
 void Scope::begin() {
   if (!stop_.stop_possible()) return;

@@ -126,7 +126,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   Scope(std::shared_ptr<Core> core, const AcquireOptions& options);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
-  ~Scope() override;
+  ~Scope() override = default;
 
   void begin();  // Heeds `cancel` from here on.
   void end();    // And not any more.
@@ -135,8 +135,6 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
 
   Core& core() const { return *core_; }
   const std::shared_ptr<Core>& shared_core() const { return core_; }
-  // When the call's time is over; BootInstant::max(): never.
-  BootInstant until() const { return until_; }
   bool is_over() const { return base::BootClock::now() >= until_; }
   Error cancelled_error() const { return {Errc::kCancelled, "the call was cancelled"}; }
   Error timed_out_error() const { return {Errc::kTimedOut, "the time of the call is over"}; }
@@ -194,12 +192,6 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
     });
   }
 
-  auto renew(Core::ContenderPtr held) {
-    return asked<void>([this, held = std::move(held)](Core::Done<void> done) {
-      core_->renew(held, std::move(done));
-    });
-  }
-
   auto set_value(Core::ContenderPtr held, std::string value) {
     return asked<void>(
         [this, held = std::move(held), value = std::move(value)](Core::Done<void> done) {
@@ -245,7 +237,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   void end_wait(const Wait& wait);
 
   const std::shared_ptr<Core> core_;
-  BootInstant until_ = BootInstant::max();
+  BootInstant until_ = BootInstant::max();  // When the call's time is over; max(): never.
   std::stop_token stop_;
   mutable base::LocalMutex mutex_;
   bool cancelled_ HOLDFAST_GUARDED_BY(mutex_) = false;

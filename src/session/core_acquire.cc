@@ -16,8 +16,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestTtl(100);
 constexpr milliseconds kLongestTtl = std::chrono::hours(24);
-// Longer than that is without end, and would overflow when it is added to an instant.
-constexpr milliseconds kForever = std::chrono::hours(24) * 36'500;
 // A missed wake-up costs at most this.
 constexpr milliseconds kSlowestHeartbeat(1'000);
 // Who waited for a lock often waits again: if nobody else does, no thread is woken to hear pushes

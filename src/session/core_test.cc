@@ -74,6 +74,7 @@ struct Script {
   std::vector<port::AcquisitionId> waiting;
   std::function<void(port::AcquisitionId)> push_grant;
   int renewals = 0;
+  Duration renewed_for{};  // What the last one asked for.
   int cancels = 0;
   std::vector<std::uint64_t> asked;  // The numbers of the acquisitions.
   std::vector<std::uint64_t> released;
@@ -138,6 +139,7 @@ class ScriptedStore : public port::Store {
     {
       std::unique_lock lock(script->mutex);
       ++script->renewals;
+      script->renewed_for = items.back().ttl;
       script->changed.notify_all();
       script->changed.wait(lock, [] { return !script->hang_renewals; });
       for (const port::RenewItem& item : items) {
@@ -480,6 +482,21 @@ TEST_F(CoreTest, AnAdoptionBesideCloseLeavesNoLeaseHeld) {
   EXPECT_EQ(adopted.error().code(), Errc::kClosed);
   const std::lock_guard lock(script_.mutex);
   EXPECT_EQ(script_.released.size(), 1U);
+}
+
+TEST_F(CoreTest, ALeaseThatCouldNotBeKeptIsRenewedForNoLongerThanBefore) {
+  acquire(900ms);
+  set(&Script::fail_renewals, true);
+  std::promise<Result<void>> kept;
+  core_->keep(contender_, 24h, [&](const Result<void>& result) { kept.set_value(result); });
+  const Result<void> result = kept.get_future().get();
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), Errc::kUnavailable);
+  set(&Script::fail_renewals, false);
+  ASSERT_TRUE(core_->renew(contender_));
+  let_go();
+  const std::lock_guard lock(script_.mutex);
+  EXPECT_EQ(script_.renewed_for, Duration(900ms));
 }
 
 TEST_F(CoreTest, MaxHoldEndsTheLease) {

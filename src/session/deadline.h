@@ -14,6 +14,9 @@ using base::BootInstant;
 using machine::Duration;
 using Nanos = std::chrono::nanoseconds;
 
+// Longer than that is without end, and would overflow when it is added to an instant.
+inline constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 36'500;
+
 // What the two clocks may differ by. The rate error is relative, between both clocks; the margin
 // covers their granularity and the time from a check to its use.
 struct ClockBound {

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"
+#include "tests/support/temp_folder.h"
 #ifdef HOLDFAST_STORE_REDIS
 #include "src/stores/redis/promises.h"
 #endif
@@ -192,14 +193,12 @@ std::string page_of(const Stores& stores) {
 // --- The stores of this build.
 
 Guarantees of_sqlite() {
-  std::string folder = (std::filesystem::temp_directory_path() / "holdfast-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) return {};
+  const support::TempFolder folder("matrix");
   Guarantees all;
-  if (auto client = Client::connect("sqlite://" + folder + "/locks.db")) {
+  if (auto client = Client::connect("sqlite://" + folder.file("locks.db"))) {
     all = client->guarantees();
     EXPECT_TRUE(client->close());
   }
-  std::filesystem::remove_all(folder);
   return all;
 }
 

@@ -308,6 +308,14 @@ TEST_P(JobLockTest, SoDoesItsDestructor) {
   EXPECT_FALSE(two().job_lock("nightly", times).try_acquire().value());
 }
 
+TEST_P(JobLockTest, SoDoesAMachineThatDies) {
+  const JobTimes times{.at_least_for = 20s};
+  const auto job = one().job_lock("nightly", times).try_acquire({.ttl = 200ms}).value();
+  const auto info = two().inspect("nightly").value();
+  ASSERT_TRUE(job && info);
+  EXPECT_GT(info->holders.at(0).time_left, 15s);
+}
+
 TEST_P(JobLockTest, AJobThatTakesTooLongLosesItsLock) {
   JobLock bounded = one().job_lock("nightly", {.at_most_for = 200ms});
   const auto job = bounded.try_acquire().value();

@@ -15,6 +15,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "holdfast/holdfast.h"
+#include "tests/support/temp_folder.h"
 
 namespace holdfast {
 namespace {
@@ -101,24 +102,17 @@ double in_seconds(std::chrono::nanoseconds length) {
 
 class PrometheusTest : public ::testing::TestWithParam<std::string> {
  protected:
-  ~PrometheusTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
   Client connect(std::shared_ptr<Observer> observer) const {
     ClientOptions options;
     options.observer = std::move(observer);
-    const std::string path = folder_ + "/locks.db";
+    const std::string path = folder_.file("locks.db");
     auto client = Client::connect(GetParam() == "sqlite" ? "sqlite://" + path : "memory:" + path,
                                   std::move(options));
     if (!client) ADD_FAILURE() << client.error().message();
     return client.value();
   }
 
-  const std::string folder_ = [] {
-    std::string pattern = std::filesystem::temp_directory_path().string() + "/holdfast-XXXXXX";
-    return std::string(::mkdtemp(pattern.data()));
-  }();
+  const support::TempFolder folder_{"prometheus"};
   std::shared_ptr<::prometheus::Registry> registry_ = std::make_shared<::prometheus::Registry>();
 };
 

@@ -23,13 +23,6 @@ std::string program() {
   return find_program("mariadbd") ? "mariadbd" : "/usr/sbin/mariadbd";
 }
 
-std::string tail_of(const std::string& path) {
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  constexpr std::size_t kEnough = 3000;
-  return text.size() > kEnough ? text.substr(text.size() - kEnough) : text;
-}
-
 }  // namespace
 
 std::optional<std::string> MariadbServer::unavailable() {

@@ -50,13 +50,6 @@ std::vector<std::string> as_server_user(std::vector<std::string> command) {
   return all;
 }
 
-std::string tail_of(const std::string& path) {
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  constexpr std::size_t kEnough = 3000;
-  return text.size() > kEnough ? text.substr(text.size() - kEnough) : text;
-}
-
 }  // namespace
 
 std::optional<std::string> PostgresServer::unavailable() {

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 namespace holdfast::support {
@@ -32,6 +34,13 @@ TempFolder::TempFolder(const std::string& purpose) {
 TempFolder::~TempFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+}
+
+std::string tail_of(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  constexpr std::size_t kEnough = 3000;
+  return text.size() > kEnough ? text.substr(text.size() - kEnough) : text;
 }
 
 }  // namespace holdfast::support

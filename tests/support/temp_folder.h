@@ -25,4 +25,7 @@ class TempFolder {
   std::string path_;
 };
 
+// The end of a log, for the message that tells why a server does not start.
+std::string tail_of(const std::string& path);
+
 }  // namespace holdfast::support
