@@ -1,0 +1,70 @@
+// The parts that the URLs of network stores have in common: servers, log-in, TLS.
+//
+// Options taken out of a URL:
+//   user=NAME password=SECRET     as before the `@`, where they are percent-encoded
+//   password_file=PATH            first line of a file
+//   password_env=NAME             environment variable
+//   password_fd=N                 first line that this descriptor gives; read to the end, not
+//   closed tls_ca=PATH                   trusted certificates (default: the system's) tls_cert=PATH
+//   tls_key=PATH    the client's certificate chain and key, PEM; one file may hold both
+//   tls_name=NAME                 host name or address that the server's certificate must carry
+// A password named in two ways is refused.
+//
+// Guarantee: no message holds a user or a password. `store` is the word messages begin with.
+// Thread-safety: pure functions, but for files, descriptors and the environment.
+// Errors: kInvalidArgument, with what was expected; kPermissionDenied or kInvalidArgument when a
+// password's file or descriptor cannot be read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/port/store_url.h"
+
+namespace holdfast::port {
+
+struct Endpoint {
+  std::string host;  // Without brackets.
+  std::uint16_t port = 0;
+
+  std::string text() const;  // "host:port", "[::1]:port".
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+struct Login {
+  std::string user;
+  std::optional<std::string> password;
+};
+
+struct TlsPaths {
+  std::string ca;
+  std::string cert;
+  std::string key;
+  std::string name;
+};
+
+// A whole number up to `largest`. `what` begins the message.
+Result<std::uint32_t> parse_number(std::string_view text, std::uint32_t largest,
+                                   std::string_view store, std::string_view what);
+
+// "host", "host:port", "[v6]:port"; what is not said is `fallback`'s.
+Result<Endpoint> parse_endpoint(std::string_view text, const Endpoint& fallback,
+                                std::string_view store);
+
+// The same, separated by commas: at least one, at most 32, none twice.
+Result<std::vector<Endpoint>> parse_endpoints(std::string_view text, const Endpoint& fallback,
+                                              std::string_view store);
+
+// Takes "user:password@" off the authority, and the options; named nowhere, the password is that of
+// `variable` in the environment, when it is set and not empty.
+Result<Login> take_login(StoreUrl& url, std::string_view store, const char* variable);
+
+// Takes the options; without `tls` each of them is refused, with the scheme that it needs.
+Result<TlsPaths> take_tls(StoreUrl& url, bool tls, std::string_view store,
+                          std::string_view tls_scheme);
+
+}  // namespace holdfast::port
