@@ -1,0 +1,187 @@
+// What the engine of contenders (engine.h) asks of a consensus store: ZooKeeper, etcd, Consul.
+//
+// A lock is a folder of contenders. A contender belongs to the session of one client and goes with
+// it; the store numbers its creation. Who holds is a pure function of the folder (queue.h). Beside
+// the contenders a folder has two slots, which belong to nobody: the lock's record and its value.
+//
+// The engine calls everything here on the loop, but for what says otherwise. Every operation
+// completes exactly once, by a task posted to the loop; never inline, never after close(). What the
+// client library calls back on a thread of its own reaches the engine by such tasks only.
+//
+// Order: operations of one session about one folder take effect in the order in which they were
+// asked for; after a lost connection, a request that was sent before it is not applied behind the
+// answer of one that was sent after it. (ZooKeeper: one connection, and the leader refuses the old
+// one. etcd: a request whose outcome is unknown is followed up by a read before the next is sent.)
+//
+// Errors, the same for all operations: kUnavailable (surely not applied, and never will be),
+// kOutcomeUnknown (the engine looks again), kLost (`epoch` is not the session that runs now:
+// nothing was applied, and what was created under that epoch is gone or going), kPermissionDenied,
+// kCorruptState, kVersionMismatch, kClosed. Messages name the store and the advice, never
+// credentials.
+//
+// Ownership: the engine owns the backend, and drops its callbacks when it goes; `Events` outlives
+// the backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "holdfast/guarantees.h"
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/contend/queue.h"
+#include "src/machine/types.h"
+#include "src/port/store.h"
+
+namespace holdfast::contend {
+
+// The one session of this client: all its contenders, in all locks, live by it.
+struct SessionView {
+  std::uint64_t epoch = 0;     // 0: there is none yet. Grows with every new session.
+  bool in_doubt = false;       // Keepalives fail, or are late: it is asked for all the same.
+  machine::Duration length{};  // As the store agreed to it.
+  // Before this instant nobody else can hold what a contender of this session holds. Counted from
+  // the send of what the store confirmed last (ZooKeeper: safety rule 21), over `length`; without
+  // the margin for clock rates, which the session layer takes off. Never moves back in an epoch.
+  base::BootInstant deadline{};
+};
+
+// What happens without being asked. Called on the loop.
+class Events {
+ public:
+  virtual ~Events() = default;
+  // The session has ended, at the store or by its deadline: all its contenders are void. Told once
+  // per epoch. The backend opens another by itself, under a new epoch.
+  virtual void on_session_ended(std::uint64_t epoch, const Error& why) = 0;
+  // Somebody knocked (Backend::knock): a contender of ours may have been taken away.
+  virtual void on_knock() = 0;
+  // What the operator should know: a line for the log.
+  virtual void on_alarm(const std::string& line) = 0;
+};
+
+// Wanted by whoever reads with one: called on the loop, once at most, soon after what was read has
+// changed; also when that is not sure (a watch that was lost). The backend keeps a weak pointer: a
+// waker that is gone is not called, and its watch at the store may be ended.
+struct Waker {
+  std::function<void()> wake;
+};
+using WakerPtr = std::shared_ptr<Waker>;  // nullptr: nothing is to be watched.
+
+// A folder, as of one instant of the store.
+struct Listing {
+  std::vector<Place> queue;      // By order. What is not a contender is left out.
+  std::uint64_t record_rev = 0;  // Of the last write to the record; 0: never written.
+  std::optional<Record> record;  // Where the same answer brings it; else read_record() does.
+  bool in_full = false;          // Every Place has its `details`.
+};
+
+struct Entered {
+  std::uint64_t created = 0;  // The number of the creation: Place::order may be another number.
+  Listing listing;            // Taken at or after the creation; has the new contender.
+};
+
+// A contender's details with their numbers.
+struct Read {
+  Details details;
+  std::uint64_t created = 0;
+  std::uint64_t modified = 0;
+};
+
+// A value beside the lock, of at most 4 KiB.
+struct Value {
+  std::string bytes;
+  std::uint64_t revision = 0;  // 0: never written.
+};
+
+// One step of the store: all of it, if what it expects is so; or nothing.
+struct Change {
+  std::string lock;
+  std::uint64_t epoch = 0;                  // Of the session that asks.
+  std::optional<std::uint64_t> record_rev;  // Expected; as Listing::record_rev.
+  std::optional<Record> record;             // To be written.
+  std::optional<Place> present;             // A contender that must be there.
+  std::optional<std::uint64_t> value_rev;   // Expected; as Value::revision.
+  std::optional<std::string> value;         // To be written.
+  std::vector<Place> removed;               // Contenders, of anybody; each must be there.
+};
+
+class Backend {
+ public:
+  template <typename T>
+  using Done = port::Done<T>;
+
+  virtual ~Backend() = default;
+
+  // Called once, before anything else. The session is opened now or with the first operation; an
+  // operation that comes before it waits for it, until its own deadline.
+  virtual void start(Events* events) = 0;
+
+  virtual SessionView session() const = 0;
+
+  // Has no session yet, or one that ended: opens one. What enter() needs its epoch from.
+  virtual void ensure_session(base::BootInstant deadline, Done<SessionView> done) = 0;
+
+  // Creates a contender, and lists the folder behind that. The folder is made where there is none.
+  // Not repeated by the backend: after kOutcomeUnknown the engine lists, and looks for its key.
+  // (Where creating is idempotent by key, entering again is the same as finding it.)
+  virtual void enter(std::uint64_t epoch, std::string lock, Key key, Details details,
+                     base::BootInstant deadline, Done<Entered> done) = 0;
+
+  // `latest`: sees everything that was confirmed before the call, to whomever. Otherwise everything
+  // that this client was told, or has seen, before. The waker is for changes of the queue: a
+  // contender that came or went. Of no folder: an empty listing.
+  virtual void list(std::string lock, bool latest, WakerPtr waker, base::BootInstant deadline,
+                    Done<Listing> done) = 0;
+
+  // The same, with the details of all: for people. As of one instant as far as the store can.
+  virtual void list_in_full(std::string lock, base::BootInstant deadline, Done<Listing> done) = 0;
+
+  // One contender; nullopt: it is not there. The waker is for its change and its end; also set
+  // where the contender is not there, and then called at once or never.
+  virtual void read(std::string lock, Place place, WakerPtr waker, base::BootInstant deadline,
+                    Done<std::optional<Read>> done) = 0;
+
+  // Writes the details of an own contender; nullopt: it is not there.
+  virtual void write(std::uint64_t epoch, std::string lock, Place place, Details details,
+                     base::BootInstant deadline, Done<std::optional<Read>> done) = 0;
+
+  // Ends an own contender; false: it was not there. Applied once at most, and harmless if late.
+  virtual void remove(std::uint64_t epoch, std::string lock, Place place,
+                      base::BootInstant deadline, Done<bool> done) = 0;
+
+  virtual void read_record(std::string lock, base::BootInstant deadline,
+                           Done<std::pair<Record, std::uint64_t>> done) = 0;
+  virtual void read_value(std::string lock, base::BootInstant deadline, Done<Value> done) = 0;
+
+  // The number of the step, the same as the revision of what it wrote; nullopt: something was not
+  // as expected, and nothing was done.
+  virtual void apply(Change change, base::BootInstant deadline,
+                     Done<std::optional<std::uint64_t>> done) = 0;
+
+  // Tells the client with that session to look whether all its contenders are there. At best.
+  virtual void knock(std::string session_tag) = 0;
+  // What others knock at, kept in the details of every contender.
+  virtual std::string session_tag() const = 0;
+
+  // Names of the locks that may be in use, sorted. (Folders without contenders may be among them.)
+  virtual void list_locks(std::string prefix, std::size_t limit, base::BootInstant deadline,
+                          Done<std::vector<std::string>> done) = 0;
+
+  // What is the store's own; the engine adds what it gives by itself (fair, modes, tokens).
+  // From any thread.
+  virtual Guarantees guarantees() const = 0;
+  virtual void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) = 0;
+
+  // Ends the session at the store, which ends all its contenders, and every operation under way
+  // (kClosed). From a thread that is not the loop.
+  virtual void close(base::BootInstant deadline) = 0;
+  virtual void abandon_after_fork() noexcept = 0;
+};
+
+}  // namespace holdfast::contend

@@ -1,0 +1,201 @@
+#include "src/contend/queue.h"
+
+#include <algorithm>
+
+namespace holdfast::contend {
+namespace {
+
+constexpr std::size_t kNone = SIZE_MAX;
+
+bool counts_permits(const Key& key) {
+  return key.shape == Shape::kPermits || key.shape == Shape::kShrink;
+}
+
+std::size_t find(std::span<const Place> queue, const machine::AcquisitionId& id) {
+  for (std::size_t i = 0; id && i < queue.size(); ++i) {
+    if (queue[i].key.id == id) return i;
+  }
+  return kNone;
+}
+
+// The upgrade that counts: the first whose shared ticket stands in the queue.
+std::size_t find_upgrade(std::span<const Place> queue) {
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    if (queue[i].key.shape != Shape::kUpgrade) continue;
+    if (find(queue, queue[i].key.upgrade_of) != kNone) return i;
+  }
+  return kNone;
+}
+
+bool orphaned(std::span<const Place> queue, std::size_t i) {
+  return queue[i].key.shape == Shape::kUpgrade && find(queue, queue[i].key.upgrade_of) == kNone;
+}
+
+bool shared_by_now(const Place& place) {
+  return place.key.shape == Shape::kShared ||
+         (place.key.shape == Shape::kExclusive && place.details && place.details->weakened);
+}
+
+std::size_t head_of(std::span<const Place> queue) {
+  std::size_t head = 0;
+  while (head < queue.size() && orphaned(queue, head)) ++head;
+  return head;
+}
+
+// Which tickets hold by the order alone, with no regard to upgrades that hold.
+std::vector<bool> admitted_in_order(std::span<const Place> queue, std::uint32_t capacity) {
+  std::vector<bool> admitted(queue.size(), false);
+  std::uint64_t permits = 0;
+  bool readers = false;
+  for (std::size_t i = 0; i < queue.size(); ++i) {
+    const Place& place = queue[i];
+    if (orphaned(queue, i)) continue;
+    if (counts_permits(place.key)) {
+      permits += place.key.permits;
+      if (readers || permits > capacity) break;
+    } else if (shared_by_now(place)) {
+      if (permits > 0) break;
+      readers = true;
+    } else {
+      if (place.key.shape == Shape::kExclusive && !readers && permits == 0) admitted[i] = true;
+      break;
+    }
+    admitted[i] = true;
+  }
+  return admitted;
+}
+
+std::uint32_t waiting_before(const std::vector<bool>& admitted, std::size_t me) {
+  const auto held = std::count(admitted.begin(), admitted.begin() + static_cast<long>(me), true);
+  return static_cast<std::uint32_t>(me - static_cast<std::size_t>(held));
+}
+
+// The nearest before me that is not an orphan.
+std::size_t before(std::span<const Place> queue, std::size_t me) {
+  for (std::size_t i = me; i-- > 0;) {
+    if (!orphaned(queue, i)) return i;
+  }
+  return kNone;
+}
+
+Decision decide_upgrade(std::span<const Place> queue, std::size_t me, const Record& record) {
+  const std::size_t base = find(queue, queue[me].key.upgrade_of);
+  if (base == kNone) return {Verdict::kGone};
+  if (record.upgrade == queue[me].key.id) return {Verdict::kHolds};
+  const std::size_t first = find_upgrade(queue);
+  if (first != me) return {Verdict::kWouldDeadlock, first};
+  const std::vector<bool> admitted = admitted_in_order(queue, 1);
+  if (!admitted[base] || !shared_by_now(queue[base])) {
+    const std::size_t head = head_of(queue);
+    const bool unread = queue[head].key.shape == Shape::kExclusive && !queue[head].details;
+    return unread ? Decision{Verdict::kLook, head} : Decision{Verdict::kGone};
+  }
+  for (std::size_t i = queue.size(); i-- > 0;) {
+    if (admitted[i] && i != base) return {Verdict::kWaits, i, 0};
+  }
+  return {Verdict::kHoldsIfSettled};
+}
+
+Decision decide_permits(std::span<const Place> queue, std::size_t me, const Record& record,
+                        std::uint64_t record_rev) {
+  const std::size_t head = head_of(queue);
+  if (record.capacity && head != me && queue[head].created == 0) return {Verdict::kLook, head};
+  const std::uint32_t capacity = capacity_of(queue, record, record_rev);
+  // Who came before N changed keeps his place; a newcomer has to know it.
+  const bool newcomer = !record.capacity || queue[me].created > record_rev;
+  if (newcomer && queue[me].key.capacity != capacity) return {Verdict::kMismatch, head};
+  if (queue[me].key.permits > capacity) return {Verdict::kTooLarge, head};
+  const std::vector<bool> admitted = admitted_in_order(queue, capacity);
+  if (admitted[me]) return {Verdict::kHolds};
+  const std::uint32_t ahead = waiting_before(admitted, me);
+  if (ahead == 0) return {Verdict::kWaitsForAny, head, 0};
+  return {Verdict::kWaits, before(queue, me), ahead};
+}
+
+Decision decide_shared(std::span<const Place> queue, std::size_t me, const Record& record) {
+  const std::size_t head = head_of(queue);
+  const std::size_t upgrade = find_upgrade(queue);
+  const std::vector<bool> admitted = admitted_in_order(queue, 1);
+  std::size_t blocker = kNone;
+  for (std::size_t i = me; i-- > 0 && blocker == kNone;) {
+    if (!orphaned(queue, i) && !shared_by_now(queue[i])) blocker = i;
+  }
+  if (blocker == head && queue[head].key.shape == Shape::kExclusive && !queue[head].details) {
+    return {Verdict::kLook, head};
+  }
+  if (blocker != kNone) return {Verdict::kWaits, blocker, waiting_before(admitted, me)};
+  if (upgrade == kNone) return {Verdict::kHolds};
+  if (record.upgrade == queue[upgrade].key.id &&
+      queue[upgrade].key.upgrade_of != queue[me].key.id) {
+    return {Verdict::kWaits, upgrade, waiting_before(admitted, me)};
+  }
+  return {Verdict::kHoldsIfSettled};
+}
+
+}  // namespace
+
+Decision decide(std::span<const Place> queue, const machine::AcquisitionId& id,
+                const Record& record, std::uint64_t record_rev) {
+  const std::size_t me = find(queue, id);
+  if (me == kNone) return {Verdict::kGone};
+  if (queue[me].key.shape == Shape::kUpgrade) return decide_upgrade(queue, me, record);
+  const std::size_t head = head_of(queue);
+  if (head < me && counts_permits(queue[head].key) != counts_permits(queue[me].key)) {
+    return {Verdict::kMismatch, head};
+  }
+  switch (queue[me].key.shape) {
+    case Shape::kPermits:
+    case Shape::kShrink: return decide_permits(queue, me, record, record_rev);
+    case Shape::kShared: return decide_shared(queue, me, record);
+    case Shape::kExclusive:
+    case Shape::kUpgrade: break;
+  }
+  const std::size_t blocker = before(queue, me);
+  if (blocker == kNone) return {Verdict::kHolds};
+  return {Verdict::kWaits, blocker, waiting_before(admitted_in_order(queue, 1), me)};
+}
+
+std::vector<bool> holders(std::span<const Place> queue, const Record& record,
+                          std::uint64_t record_rev) {
+  const std::size_t upgrade = find_upgrade(queue);
+  if (upgrade == kNone || record.upgrade != queue[upgrade].key.id) {
+    return admitted_in_order(queue, capacity_of(queue, record, record_rev));
+  }
+  std::vector<bool> held(queue.size(), false);
+  held[upgrade] = true;
+  held[find(queue, queue[upgrade].key.upgrade_of)] = true;
+  return held;
+}
+
+std::uint32_t capacity_of(std::span<const Place> queue, const Record& record,
+                          std::uint64_t record_rev) {
+  const std::size_t head = head_of(queue);
+  if (head == queue.size() || !counts_permits(queue[head].key)) return 1;
+  const bool was_there = queue[head].created != 0 && queue[head].created < record_rev;
+  return record.capacity && was_there ? *record.capacity : queue[head].key.capacity;
+}
+
+Record still_valid(std::span<const Place> queue, const Record& record, std::uint64_t record_rev) {
+  Record kept = record;
+  if (find(queue, record.upgrade) == kNone) kept.upgrade = {};
+  const std::size_t head = head_of(queue);
+  const bool in_force = head < queue.size() && counts_permits(queue[head].key) &&
+                        queue[head].created != 0 && queue[head].created < record_rev;
+  if (!in_force) kept.capacity.reset();
+  return kept;
+}
+
+std::optional<machine::Token> token_at_grant(const Details& details, std::uint64_t created,
+                                             std::uint64_t modified, std::uint64_t record_rev) {
+  if (details.token || details.marked || created > record_rev) {
+    return token_of(details, created, modified);
+  }
+  return std::nullopt;
+}
+
+machine::Token token_of(const Details& details, std::uint64_t created, std::uint64_t modified) {
+  if (details.token) return {0, *details.token};
+  return {0, details.marked ? modified : created};
+}
+
+}  // namespace holdfast::contend
