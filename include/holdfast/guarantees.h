@@ -39,6 +39,10 @@ struct Guarantees {
   bool watch_every_change = false;  // false: a watch samples, and may miss short holds.
   bool values = false;
   bool multi = false;  // Several locks in one step: all that are free, or none.
+  // true: leases live by their client's session, and end with it; one shorter than min_ttl, which
+  // is the session's, is refused. Refused with kUnsupported: Client::adopt(), a Once, a JobLock
+  // with at_least_for.
+  bool bound_to_client = false;
   bool survives_restart = false;
   bool survives_failover = false;  // A fail-over of the store's servers forgets no grant.
   std::chrono::milliseconds min_ttl{};

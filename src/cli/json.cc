@@ -92,6 +92,7 @@ Json guarantees_json(const Guarantees& all) {
   out["watch_every_change"] = all.watch_every_change;
   out["values"] = all.values;
   out["multi"] = all.multi;
+  out["bound_to_client"] = all.bound_to_client;
   out["survives_restart"] = all.survives_restart;
   out["survives_failover"] = all.survives_failover;
   out["min_ttl_ms"] = all.min_ttl.count();

@@ -48,6 +48,11 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   if (!client) return client.error();
   shared->client = *client;
   const std::string& name = request_.lock.name;
+  if (!request_.auto_renew && client->guarantees().bound_to_client) {
+    return Error(Errc::kUnsupported,
+                 "locks of this store end with the process that took them: use 'holdfast hold' or "
+                 "'holdfast run'");
+  }
   if (auto deadlock = find_self_deadlock(*client, name)) {
     return *deadlock;
   }

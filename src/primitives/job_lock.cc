@@ -111,6 +111,14 @@ struct JobMaker {
 };
 
 Start<std::optional<JobLease>> Async::try_acquire(const JobLock& lock, AcquireOptions options) {
+  if (lock.state_->times.at_least_for > std::chrono::milliseconds::zero() &&
+      lock.state_->core->guarantees().bound_to_client) {
+    Error error(Errc::kUnsupported, "job '" + lock.state_->name +
+                                        "': leases of this store end with their client, so none "
+                                        "can be kept for at_least_for");
+    return start<std::optional<JobLease>>(
+        [error](const session::Core::Done<std::optional<JobLease>>& done) { done(error); });
+  }
   return primitives::start_flow<std::optional<JobLease>>(
       lock.state_->core, options, [state = lock.state_, options](primitives::ScopePtr scope) {
         return JobMaker::take(std::move(scope), state->name, state->times, options);

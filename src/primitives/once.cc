@@ -112,6 +112,13 @@ struct OnceMaker {
 };
 
 Start<OnceTurn> Async::begin(const Once& once, AcquireOptions options) {
+  // What was done is remembered by a lease that is not given back.
+  if (once.state_->core->guarantees().bound_to_client) {
+    Error error(Errc::kUnsupported, "once '" + once.state_->key +
+                                        "': leases of this store end with their client, so it "
+                                        "cannot remember what was done");
+    return start<OnceTurn>([error](const session::Core::Done<OnceTurn>& done) { done(error); });
+  }
   return primitives::start_flow<OnceTurn>(
       once.state_->core, options, [state = once.state_, options](primitives::ScopePtr scope) {
         return OnceMaker::begin(std::move(scope), state->key, state->retention, options);

@@ -49,6 +49,11 @@ void Core::adopt(std::string name, const holdfast::Mode& mode, port::Acquisition
                  AcquireOptions options, Done<ContenderPtr> done) {
   if (auto alive = check_alive(); !alive) return done(alive.error());
   if (auto good = check_name(name); !good) return done(good.error());
+  if (store_->guarantees().bound_to_client) {
+    return done(Error(Errc::kUnsupported, "lock '" + printable(name) + "'" + at_store() +
+                                              ": leases end with their client there, and cannot "
+                                              "be taken over"));
+  }
   auto made = make_contender(std::move(name), mode, std::move(options));
   if (!made) return done(std::move(made));
   (*made)->id = id;

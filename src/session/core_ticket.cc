@@ -63,6 +63,11 @@ Result<void> Core::on_downgraded(const ContenderPtr& contender,
 void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time, Done<void> done) {
   auto call = std::make_shared<Call>(*this);
   if (!call->alive()) return done(call->alive());
+  if (store_->guarantees().bound_to_client) {
+    return done(Error(Errc::kUnsupported, "lock '" + printable(contender->name) + "'" + at_store() +
+                                              ": leases end with their client there, and cannot be "
+                                              "kept for a time"));
+  }
   Duration before{};
   {
     const base::LocalLock lock(mutex_);
