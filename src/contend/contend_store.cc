@@ -1,0 +1,179 @@
+#include "src/contend/contend_store.h"
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "src/contend/engine.h"
+
+namespace holdfast::contend {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+using port::Done;
+using port::EndStatus;
+using port::TicketState;
+
+Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
+
+// Answers once. Whoever is dropped without having been told (the store was closed) is told so.
+class Store final : public port::Store {
+ public:
+  Store(std::unique_ptr<Backend> backend, const port::StoreContext& context,
+        machine::Duration min_ttl)
+      : loop_(context.loop),
+        backend_(std::move(backend)),
+        engine_(std::make_shared<Engine>(*backend_, context, min_ttl)) {
+    loop_->post([engine = engine_, backend = backend_.get()] {
+      if (!engine->closed()) backend->start(engine.get());
+    });
+  }
+
+  ~Store() override {
+    if (!gone_) close(BootClock::now());
+  }
+
+  Guarantees guarantees() const override { return backend_->guarantees(); }
+
+  void acquire(port::AcquireRequest request, Done<TicketState> done) override {
+    run(std::move(done), [request = std::move(request), now = BootClock::now()](
+                             Engine& engine, const Done<TicketState>& answer) mutable {
+      engine.acquire(std::move(request), now, answer);
+    });
+  }
+
+  void renew(std::vector<port::RenewItem> items, BootInstant,
+             Done<std::vector<Result<TicketState>>> done) override {
+    run(std::move(done), [items = std::move(items), now = BootClock::now()](
+                             Engine& engine, const Done<std::vector<Result<TicketState>>>& answer) {
+      engine.renew(items, now, answer);
+    });
+  }
+
+  void release(port::TicketRequest request, Done<EndStatus> done) override {
+    run(std::move(done),
+        [request = std::move(request)](Engine& engine, const Done<EndStatus>& answer) {
+          engine.end(request, answer);
+        });
+  }
+
+  void cancel(port::TicketRequest request, Done<EndStatus> done) override {
+    release(std::move(request), std::move(done));
+  }
+
+  void downgrade(port::TicketRequest request, Done<TicketState> done) override {
+    run(std::move(done),
+        [request = std::move(request)](Engine& engine, const Done<TicketState>& answer) {
+          engine.downgrade(request, answer);
+        });
+  }
+
+  void inspect(std::string name, BootInstant deadline,
+               Done<std::optional<LockInfo>> done) override {
+    run(std::move(done), [name = std::move(name), deadline](
+                             Engine& engine, const Done<std::optional<LockInfo>>& answer) {
+      engine.inspect(name, deadline, answer);
+    });
+  }
+
+  void list(std::string prefix, std::size_t limit, BootInstant deadline,
+            Done<std::vector<LockInfo>> done) override {
+    run(std::move(done), [prefix = std::move(prefix), limit, deadline](
+                             Engine& engine, const Done<std::vector<LockInfo>>& answer) {
+      engine.list(prefix, limit, deadline, answer);
+    });
+  }
+
+  void break_lock(port::BreakRequest request, Done<bool> done) override {
+    run(std::move(done), [request = std::move(request)](Engine& engine, const Done<bool>& answer) {
+      engine.break_lock(request, answer);
+    });
+  }
+
+  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
+    return Error(Errc::kUnsupported,
+                 "the " + backend_->guarantees().store + " store does not tell every change");
+  }
+
+  void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
+    run(std::move(done), [this, deadline](Engine&, const Done<std::vector<Finding>>& answer) {
+      backend_->probe(deadline, answer);
+    });
+  }
+
+  void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
+    run(std::move(done),
+        [holder = std::move(holder), value = std::move(value)](
+            Engine& engine, const Done<bool>& answer) { engine.set_value(holder, value, answer); });
+  }
+
+  void get_value(std::string name, BootInstant deadline, Done<std::string> done) override {
+    run(std::move(done),
+        [name = std::move(name), deadline](Engine& engine, const Done<std::string>& answer) {
+          engine.get_value(name, deadline, answer);
+        });
+  }
+
+  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
+    run(std::move(done),
+        [request = std::move(request), capacity](Engine& engine, const Done<bool>& answer) {
+          engine.resize(request, capacity, answer);
+        });
+  }
+
+  void close(BootInstant deadline) override {
+    if (std::exchange(gone_, true)) return;
+    // What is answered by the backend's own end of work finds the engine closed.
+    std::promise<void> drained;
+    auto waiting = drained.get_future();
+    loop_->post([engine = engine_, &drained] {
+      engine->close();
+      drained.set_value();
+    });
+    waiting.wait();
+    backend_->close(std::max(deadline, BootClock::now()));
+  }
+
+  void abandon_after_fork() noexcept override {
+    gone_ = true;
+    backend_->abandon_after_fork();
+    // Its callbacks belong to the parent's threads.
+    static_cast<void>(new std::shared_ptr<Engine>(engine_));
+    static_cast<void>(backend_.release());
+  }
+
+ private:
+  template <typename T, typename Work>
+  void run(Done<T> done, Work work) {
+    loop_->post([engine = engine_, done = std::move(done), work = std::move(work)]() mutable {
+      if (engine->closed()) return done(closed_error());
+      work(*engine, done);
+    });
+  }
+
+  port::Loop* loop_;
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<Engine> engine_;
+  bool gone_ = false;
+};
+
+}  // namespace
+
+Guarantees promises() {
+  Guarantees promise;
+  promise.fenced = promise.fair = promise.shared = promise.permits = promise.upgrade = true;
+  promise.list = promise.values = true;
+  promise.barging = promise.multi = promise.watch_every_change = false;
+  promise.bound_to_client = true;
+  return promise;
+}
+
+std::unique_ptr<port::Store> make_store(std::unique_ptr<Backend> backend,
+                                        const port::StoreContext& context,
+                                        machine::Duration min_ttl) {
+  return std::make_unique<Store>(std::move(backend), context, min_ttl);
+}
+
+}  // namespace holdfast::contend

@@ -1,0 +1,26 @@
+// A store made of a backend: the port on top of contenders.
+//
+// Guarantee: as src/port/store.h says, given that the backend keeps what backend.h asks of it.
+// Not guaranteed: a lease that outlives its client (Guarantees::bound_to_client).
+// Thread-safety: as the port's. All work is done on the loop.
+// Ownership: the store owns the backend.
+// Time: leases are of the session; a shorter ttl than `min_ttl` is refused with kInvalidArgument.
+#pragma once
+
+#include <memory>
+
+#include "holdfast/guarantees.h"
+#include "src/contend/backend.h"
+#include "src/port/registry.h"
+
+namespace holdfast::contend {
+
+// What the engine gives by itself on every backend; the backend fills in the rest, and takes back
+// what it cannot give (a foreign recipe has no shared locks, say).
+Guarantees promises();
+
+std::unique_ptr<port::Store> make_store(std::unique_ptr<Backend> backend,
+                                        const port::StoreContext& context,
+                                        machine::Duration min_ttl);
+
+}  // namespace holdfast::contend

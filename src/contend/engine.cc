@@ -1,0 +1,294 @@
+// How tickets come in; what is said of them.
+#include "src/contend/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/port/outcome.h"
+
+namespace holdfast::contend {
+namespace {
+
+using port::TicketState;
+using port::TicketStatus;
+
+// For what nobody waits for: looked at again, and again.
+constexpr auto kBackground = std::chrono::seconds(5);
+constexpr auto kPause = std::chrono::milliseconds(100);
+// So many are told one by one; beyond, everybody is told to ask.
+constexpr std::size_t kMostHints = 32;
+
+bool well_formed(const port::AcquireRequest& request) {
+  if (request.name.empty() || !request.id || request.ttl <= machine::Duration::zero()) return false;
+  if (request.may_wait && request.waiter_ttl <= machine::Duration::zero()) return false;
+  if (request.upgrade_of && request.mode.kind != machine::ModeKind::kExclusive) return false;
+  return request.mode.kind != machine::ModeKind::kPermits ||
+         (request.mode.permits > 0 && request.mode.capacity > 0);
+}
+
+}  // namespace
+
+Engine::Engine(Backend& backend, const port::StoreContext& context, machine::Duration min_ttl)
+    : backend_(backend),
+      listener_(context.listener),
+      min_ttl_(min_ttl),
+      timer_(*context.io, [this] { on_timer(); }) {}
+
+Engine::BootInstant Engine::soon() const { return base::BootClock::now() + kBackground; }
+
+TicketPtr Engine::find(const std::string& name, const machine::AcquisitionId& id) const {
+  const auto found = tickets_.find({name, id});
+  return found == tickets_.end() ? nullptr : found->second;
+}
+
+std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
+  if (!well_formed(request)) {
+    return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
+        .error();
+  }
+  if (request.policy != machine::Policy::kFair) {
+    return Error(Errc::kUnsupported, "lock '" + request.name + "': the " +
+                                         backend_.guarantees().store +
+                                         " store serves in order of arrival only");
+  }
+  if (request.ttl < min_ttl_) {
+    return Error(
+        Errc::kInvalidArgument,
+        "lock '" + request.name + "': a ttl of " + std::to_string(request.ttl.count() / 1000) +
+            " ms is shorter than the session's " + std::to_string(min_ttl_.count() / 1000) +
+            " ms: ask for a longer one, or set a shorter session in the store's URL");
+  }
+  const bool upgrade = request.upgrade_of && find(request.name, request.upgrade_of) == nullptr;
+  if (upgrade) {
+    return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
+        .error();
+  }
+  return std::nullopt;
+}
+
+void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<TicketState> done) {
+  if (const TicketPtr known = find(request.name, request.id)) {
+    if (known->stage == Stage::kHeld || known->stage == Stage::kWaiting) {
+      return done(state_of(*known));
+    }
+    known->request.deadline = std::max(known->request.deadline, request.deadline);
+    known->asks.push_back(std::move(done));
+    return;
+  }
+  if (auto error = refuse(request)) return done(*std::move(error));
+  // An acquisition that has ended is not begun anew.
+  if (request.issue != 0 && request.issue <= last_issue_) {
+    return done(TicketState{.status = TicketStatus::kGone});
+  }
+  last_issue_ = std::max(last_issue_, request.issue);
+
+  auto ticket = std::make_shared<Ticket>();
+  ticket->place.key = key_for(request.id, request.mode, request.upgrade_of);
+  ticket->details.owner = request.owner;
+  ticket->seq_at = now;
+  ticket->request = std::move(request);
+  ticket->asks.push_back(std::move(done));
+  tickets_[{ticket->request.name, ticket->request.id}] = ticket;
+  enter(ticket);
+}
+
+void Engine::enter(const TicketPtr& ticket) {
+  const SessionView session = backend_.session();
+  if (session.epoch != 0) return enter_in(ticket, session);
+  backend_.ensure_session(ticket->request.deadline,
+                          [self = shared_from_this(), ticket](const Result<SessionView>& opened) {
+                            if (self->closed_ || ticket->stage == Stage::kEnded) return;
+                            if (!opened) return self->fail_entering(ticket, opened.error());
+                            self->enter_in(ticket, *opened);
+                          });
+}
+
+void Engine::enter_in(const TicketPtr& ticket, const SessionView& session) {
+  if (ticket->stage == Stage::kLeaving) return ended(ticket, port::EndStatus::kCancelled);
+  ticket->epoch = session.epoch;
+  ticket->details.lease = session.length;
+  ticket->details.session = backend_.session_tag();
+  backend_.enter(session.epoch, ticket->request.name, ticket->place.key, ticket->details,
+                 ticket->request.deadline,
+                 [self = shared_from_this(), ticket](const Result<Entered>& entered) {
+                   if (self->closed_ || ticket->stage == Stage::kEnded) return;
+                   self->on_entered(ticket, entered);
+                 });
+}
+
+void Engine::on_entered(const TicketPtr& ticket, const Result<Entered>& entered) {
+  if (!entered) {
+    if (entered.error().code() == Errc::kOutcomeUnknown) return find_again(ticket);
+    return fail_entering(ticket, entered.error());
+  }
+  ticket->placed = true;
+  ticket->place.created = entered->created;
+  for (const Place& place : entered->listing.queue) {
+    if (place.key.id == ticket->request.id) ticket->place.order = place.order;
+  }
+  if (ticket->stage == Stage::kLeaving) return remove(ticket);
+  watch_lease(ticket);
+  ticket->looking = true;
+  decide(ticket, entered->listing, /*watching=*/false);
+}
+
+// The reply to the creation was lost: it is there, or it never will be.
+void Engine::find_again(const TicketPtr& ticket) {
+  const BootInstant deadline = std::max(ticket->request.deadline, soon());
+  backend_.list(ticket->request.name, /*latest=*/true, nullptr, deadline,
+                [self = shared_from_this(), ticket](const Result<Listing>& listing) {
+                  if (self->closed_ || ticket->stage == Stage::kEnded) return;
+                  if (!listing) {
+                    // The caller may ask again with the same id; meanwhile we go on looking.
+                    const Errc code = listing.error().code();
+                    if (code == Errc::kLost) return self->fail_entering(ticket, listing.error());
+                    self->answer(ticket, Error(Errc::kOutcomeUnknown, listing.error().message()));
+                    self->at(base::BootClock::now() + kPause, ticket, &Engine::find_again);
+                    return;
+                  }
+                  for (const Place& place : listing->queue) {
+                    if (place.key.id != ticket->request.id) continue;
+                    ticket->placed = true;
+                    ticket->place.order = place.order;
+                    if (ticket->stage == Stage::kLeaving) return self->remove(ticket);
+                    self->watch_lease(ticket);
+                    return self->look(ticket);
+                  }
+                  self->fail_entering(ticket,
+                                      Error(Errc::kUnavailable, "the request did not arrive"));
+                });
+}
+
+// It is surely not in the store. Tried again while somebody waits for the answer.
+void Engine::fail_entering(const TicketPtr& ticket, const Error& error) {
+  if (ticket->stage == Stage::kLeaving) return ended(ticket, port::EndStatus::kGone);
+  const bool passing = error.code() == Errc::kUnavailable || error.code() == Errc::kLost;
+  const BootInstant again = base::BootClock::now() + kPause;
+  if (passing && !ticket->asks.empty() && again < ticket->request.deadline) {
+    at(again, ticket, &Engine::enter_again);
+    return;
+  }
+  ticket->verdict = passing ? Error(Errc::kUnavailable, error.message()) : error;
+  ended(ticket, port::EndStatus::kGone);
+}
+
+void Engine::enter_again(const TicketPtr& ticket) {
+  if (ticket->stage == Stage::kLeaving) return ended(ticket, port::EndStatus::kGone);
+  enter(ticket);
+}
+
+// --- What is said of a ticket.
+
+// Counted from when its newest request came, which its owner sent before.
+machine::Duration Engine::lease_of(const Ticket& ticket) const {
+  const SessionView session = backend_.session();
+  if (session.epoch != ticket.epoch) return {};
+  const auto left = std::chrono::floor<machine::Duration>(session.deadline - ticket.seq_at);
+  return std::clamp(left, machine::Duration::zero(), ticket.request.ttl);
+}
+
+TicketState Engine::state_of(const Ticket& ticket) const {
+  TicketState state;
+  state.seq = ticket.seq;
+  if (ticket.stage == Stage::kHeld) {
+    state.status = TicketStatus::kHeld;
+    state.token = ticket.token;
+    state.lease = lease_of(ticket);
+  } else {
+    state.status = TicketStatus::kWaiting;
+    state.ahead = ticket.ahead;
+    state.lease = ticket.request.waiter_ttl;
+  }
+  return state;
+}
+
+void Engine::answer(const TicketPtr& ticket, const Result<TicketState>& result) {
+  auto asks = std::exchange(ticket->asks, {});
+  for (const auto& done : asks) done(result);
+}
+
+void Engine::push(const TicketPtr& ticket, port::Push::Kind kind) {
+  port::Push push{kind, ticket->request.id, {}};
+  if (kind == port::Push::Kind::kGranted) push.state = state_of(*ticket);
+  listener_->on_push(push);
+}
+
+void Engine::hint(const std::vector<TicketPtr>& tickets) {
+  if (tickets.size() > kMostHints) return listener_->on_pushes_missed();
+  for (const TicketPtr& ticket : tickets) push(ticket, port::Push::Kind::kHint);
+}
+
+void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now,
+                   const Done<std::vector<Result<TicketState>>>& done) {
+  const SessionView session = backend_.session();
+  std::vector<Result<TicketState>> results;
+  for (const port::RenewItem& item : items) {
+    const TicketPtr ticket = find(item.name, item.id);
+    const auto broken = broken_.find({item.name, item.id});
+    if (broken != broken_.end()) {
+      results.emplace_back(broken->second);
+    } else if (!ticket || ticket->stage == Stage::kLeaving || ticket->system()) {
+      results.emplace_back(TicketState{.status = TicketStatus::kGone});
+    } else if (item.seq > ticket->seq && (item.ttl <= machine::Duration::zero() ||
+                                          item.waiter_ttl <= machine::Duration::zero())) {
+      results.emplace_back(
+          port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, item.name, {}));
+    } else if (session.in_doubt && ticket->stage == Stage::kHeld) {
+      results.emplace_back(Error(Errc::kUnavailable, "the session's keepalives are not answered"));
+    } else {
+      if (item.seq > ticket->seq) {
+        ticket->seq = item.seq;
+        ticket->seq_at = now;
+        ticket->request.ttl = item.ttl;
+        ticket->request.waiter_ttl = item.waiter_ttl;
+      }
+      results.emplace_back(state_of(*ticket));
+    }
+  }
+  done(std::move(results));
+}
+
+// --- Time.
+
+// The session keeps a ticket for as long as the client lives; its owner may have given it up
+// earlier.
+Engine::BootInstant Engine::lease_end(const Ticket& ticket) const {
+  const bool held = ticket.stage == Stage::kHeld;
+  const machine::Duration length = held ? ticket.request.ttl : ticket.request.waiter_ttl;
+  const auto left = BootInstant::max() - ticket.seq_at;
+  return length > left ? BootInstant::max() : ticket.seq_at + length;
+}
+
+void Engine::watch_lease(const TicketPtr& ticket) {
+  if (ticket->system() || ticket->lease_due) return;
+  ticket->lease_due = at(lease_end(*ticket), ticket, &Engine::on_lease_end);
+}
+
+void Engine::on_lease_end(const TicketPtr& ticket) {
+  ticket->lease_due.reset();
+  if (ticket->stage == Stage::kLeaving) return;
+  if (lease_end(*ticket) > base::BootClock::now()) return watch_lease(ticket);
+  leave(ticket, TicketState{.status = TicketStatus::kGone});
+}
+
+Dues::iterator Engine::at(BootInstant when, const TicketPtr& ticket,
+                          void (Engine::*then)(const TicketPtr&)) {
+  const auto due = due_.emplace(when, Due{ticket, then});
+  timer_.arm(when);
+  return due;
+}
+
+void Engine::on_timer() {
+  if (closed_) return;
+  const auto self = shared_from_this();
+  const BootInstant now = base::BootClock::now();
+  while (!due_.empty() && due_.begin()->first <= now && !closed_) {
+    const Due due = std::move(due_.begin()->second);
+    due_.erase(due_.begin());
+    const TicketPtr ticket = due.ticket.lock();
+    if (ticket && ticket->stage != Stage::kEnded) (this->*due.then)(ticket);
+  }
+  if (!due_.empty()) timer_.arm(due_.begin()->first);
+}
+
+}  // namespace holdfast::contend

@@ -1,0 +1,151 @@
+// Runs the tickets of one client on a backend: enters them, watches what blocks them, tells grants,
+// ends them. Everything here is on the loop.
+//
+//   Stage      answer or event                          next
+//   kEntering  entered, and admitted                    kHeld
+//              entered, and not                         kWaiting; or kLeaving (would not wait,
+//                                                       queue full, mismatch ...)
+//              no answer                                looks for its key; enters again if it is
+//                                                       surely not there
+//   kWaiting   what blocks it has gone or weakened      kHeld, or waits for the next one
+//   any        release, cancel, its lease ended         kLeaving
+//   any        the session ended, it was taken away     kEnded
+//   kLeaving   the store confirmed                      kEnded
+//
+// A ticket whose outcome is not known stays with the engine until it is, or until its session has
+// ended: nothing is left behind for nobody.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/contend/backend.h"
+#include "src/contend/loop_timer.h"
+#include "src/contend/ticket.h"
+#include "src/port/registry.h"
+
+namespace holdfast::contend {
+
+struct ListingOfAll;
+
+class Engine final : public Events, public std::enable_shared_from_this<Engine> {
+ public:
+  using BootInstant = base::BootInstant;
+  template <typename T>
+  using Done = port::Done<T>;
+
+  Engine(Backend& backend, const port::StoreContext& context, machine::Duration min_ttl);
+
+  // `now`: when the request reached the store, no earlier than its owner sent it.
+  void acquire(port::AcquireRequest request, BootInstant now, Done<port::TicketState> done);
+  void renew(const std::vector<port::RenewItem>& items, BootInstant now,
+             const Done<std::vector<Result<port::TicketState>>>& done);
+  void end(const port::TicketRequest& request, Done<port::EndStatus> done);
+  void downgrade(const port::TicketRequest& request, Done<port::TicketState> done);
+  void inspect(std::string name, BootInstant deadline, Done<std::optional<LockInfo>> done);
+  void list(std::string prefix, std::size_t limit, BootInstant deadline,
+            Done<std::vector<LockInfo>> done);
+  void break_lock(port::BreakRequest request, Done<bool> done);
+  void set_value(const port::TicketRequest& request, std::string value, Done<bool> done);
+  void get_value(std::string name, BootInstant deadline, Done<std::string> done);
+  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done);
+
+  // Answers everything that is under way with kClosed; nothing is told or asked afterwards.
+  void close();
+  bool closed() const { return closed_; }
+
+  // --- Events.
+  void on_session_ended(std::uint64_t epoch, const Error& why) override;
+  void on_knock() override;
+  void on_alarm(const std::string& line) override;
+
+ private:
+  using TicketName = std::pair<std::string, machine::AcquisitionId>;
+  using Stage = Ticket::Stage;
+
+  // --- engine.cc: to come in.
+  std::optional<Error> refuse(const port::AcquireRequest& request) const;
+  void enter(const TicketPtr& ticket);
+  void enter_in(const TicketPtr& ticket, const SessionView& session);
+  void on_entered(const TicketPtr& ticket, const Result<Entered>& entered);
+  void find_again(const TicketPtr& ticket);
+  void fail_entering(const TicketPtr& ticket, const Error& error);
+
+  // --- engine_decide.cc: to hold, or to wait.
+  void look(const TicketPtr& ticket);
+  void look_with(const TicketPtr& ticket, bool watching);
+  void decide(const TicketPtr& ticket, Listing listing, bool watching);
+  void decide_by(const TicketPtr& ticket, const Listing& listing, const Record& record,
+                 bool watching);
+  void read_head(const TicketPtr& ticket, Listing listing, const Record& record, std::size_t head);
+  void wait_for(const TicketPtr& ticket, const Place& blocker);
+  void stand_waiting(const TicketPtr& ticket);
+  void settle(const TicketPtr& ticket, const Listing& listing, const Record& record);
+  void admit(const TicketPtr& ticket, std::uint64_t record_rev);
+  void mark(const TicketPtr& ticket);
+  void grant(const TicketPtr& ticket);
+  void finish_shrink(const TicketPtr& ticket);
+  void refuse_late(const TicketPtr& ticket, const Decision& decision, const Listing& listing,
+                   const Record& record);
+  void look_failed(const TicketPtr& ticket, const Error& error);
+  // Whether the decision that was asked for is still wanted.
+  bool still_looking(const TicketPtr& ticket) const;
+
+  // --- engine_end.cc: to leave.
+  void leave(const TicketPtr& ticket, Result<port::TicketState> verdict);
+  void remove(const TicketPtr& ticket);
+  void remove_again(const TicketPtr& ticket);
+  void find_out_why(const TicketPtr& ticket);
+  void on_removed(const TicketPtr& ticket, const Result<bool>& removed);
+  void ended(const TicketPtr& ticket, port::EndStatus how);
+  void taken_away(const TicketPtr& ticket);
+  TicketPtr upgrade_of(const TicketPtr& ticket) const;
+
+  // --- engine_views.cc: for people, and values.
+  void break_as_listed(const std::shared_ptr<port::BreakRequest>& request, const Done<bool>& done,
+                       int attempts);
+  void break_in(const std::shared_ptr<port::BreakRequest>& request, const Done<bool>& done,
+                int attempts, const Listing& listing);
+  void list_next(const std::shared_ptr<ListingOfAll>& all);
+  void resize_as_listed(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
+                        const Done<bool>& done, int attempts);
+  void resize_in(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
+                 const Done<bool>& done, int attempts, const Listing& listing);
+  void queue_shrink(const port::TicketRequest& request, std::uint32_t by, std::uint32_t from,
+                    const Done<bool>& done);
+
+  port::TicketState state_of(const Ticket& ticket) const;
+  machine::Duration lease_of(const Ticket& ticket) const;
+  void answer(const TicketPtr& ticket, const Result<port::TicketState>& result);
+  void push(const TicketPtr& ticket, port::Push::Kind kind);
+  void hint(const std::vector<TicketPtr>& tickets);
+  TicketPtr find(const std::string& name, const machine::AcquisitionId& id) const;
+
+  // At that time, unless the ticket has ended.
+  Dues::iterator at(BootInstant when, const TicketPtr& ticket,
+                    void (Engine::*then)(const TicketPtr&));
+  void watch_lease(const TicketPtr& ticket);
+  void on_lease_end(const TicketPtr& ticket);
+  void enter_again(const TicketPtr& ticket);
+  BootInstant lease_end(const Ticket& ticket) const;
+  void on_timer();
+  BootInstant soon() const;
+
+  Backend& backend_;
+  port::Listener* listener_;
+  const machine::Duration min_ttl_;
+  LoopTimer timer_;
+  std::map<TicketName, TicketPtr> tickets_;
+  std::map<TicketName, Error> broken_;  // What their holders are told, once.
+  Dues due_;
+  std::uint64_t last_issue_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace holdfast::contend

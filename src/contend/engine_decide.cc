@@ -1,0 +1,263 @@
+// How tickets come to hold, or wait.
+#include <utility>
+
+#include "src/contend/engine.h"
+#include "src/port/outcome.h"
+
+namespace holdfast::contend {
+namespace {
+
+using machine::Outcome;
+using port::TicketState;
+using port::TicketStatus;
+
+constexpr auto kPause = std::chrono::milliseconds(100);
+
+bool any_upgrade(const Listing& listing) {
+  for (const Place& place : listing.queue) {
+    if (place.key.shape == Shape::kUpgrade) return true;
+  }
+  return false;
+}
+
+// The lock as far as an error tells of it.
+machine::LockImage image_of(const Listing& listing, const Record& record) {
+  machine::LockImage image;
+  if (listing.queue.empty()) return image;
+  image.kind = mode_of(listing.queue.front().key).kind == machine::ModeKind::kPermits
+                   ? machine::ModeKind::kPermits
+                   : machine::ModeKind::kExclusive;
+  image.capacity = capacity_of(listing.queue, record, listing.record_rev);
+  return image;
+}
+
+}  // namespace
+
+bool Engine::still_looking(const TicketPtr& ticket) const { return !closed_ && ticket->looking; }
+
+// What blocked it may have gone.
+void Engine::look(const TicketPtr& ticket) {
+  if (ticket->stage != Stage::kWaiting && ticket->stage != Stage::kEntering) return;
+  if (ticket->looking) {
+    ticket->look_again = true;
+    return;
+  }
+  ticket->looking = true;
+  look_with(ticket, /*watching=*/false);
+}
+
+void Engine::look_with(const TicketPtr& ticket, bool watching) {
+  ticket->look_again = false;
+  ticket->waker = nullptr;
+  if (watching) {
+    ticket->waker = std::make_shared<Waker>();
+    ticket->waker->wake = [weak = weak_from_this(), waiting = std::weak_ptr(ticket)] {
+      const auto self = weak.lock();
+      const TicketPtr woken = waiting.lock();
+      if (self && woken && !self->closed_) self->look(woken);
+    };
+  }
+  backend_.list(ticket->request.name, /*latest=*/false, ticket->waker, soon(),
+                [self = shared_from_this(), ticket, watching](Result<Listing> listing) {
+                  if (!self->still_looking(ticket)) return;
+                  if (!listing) return self->look_failed(ticket, listing.error());
+                  self->decide(ticket, *std::move(listing), watching);
+                });
+}
+
+void Engine::decide(const TicketPtr& ticket, Listing listing, bool watching) {
+  for (Place& place : listing.queue) {
+    if (place.key.id == ticket->request.id) place.created = ticket->place.created;
+    if (!ticket->head || place.key != ticket->head->key || place.details) continue;
+    place = *ticket->head;
+  }
+  const bool needed =
+      ticket->place.key.shape == Shape::kPermits || ticket->system() || any_upgrade(listing);
+  if (listing.record) {
+    const Record record = *listing.record;
+    return decide_by(ticket, listing, record, watching);
+  }
+  if (!needed || listing.record_rev == 0) return decide_by(ticket, listing, {}, watching);
+  backend_.read_record(ticket->request.name, soon(),
+                       [self = shared_from_this(), ticket, watching, listing = std::move(listing)](
+                           const Result<std::pair<Record, std::uint64_t>>& record) mutable {
+                         if (!self->still_looking(ticket)) return;
+                         if (!record) return self->look_failed(ticket, record.error());
+                         listing.record_rev = record->second;
+                         self->decide_by(ticket, listing, record->first, watching);
+                       });
+}
+
+void Engine::decide_by(const TicketPtr& ticket, const Listing& listing, const Record& record,
+                       bool watching) {
+  const Decision decision =
+      contend::decide(listing.queue, ticket->request.id, record, listing.record_rev);
+  ticket->ahead = decision.ahead;
+  const auto& limit = ticket->request.max_waiters;
+  switch (decision.verdict) {
+    case Verdict::kHolds: return admit(ticket, listing.record_rev);
+    case Verdict::kHoldsIfSettled: return settle(ticket, listing, record);
+    case Verdict::kLook: return read_head(ticket, listing, record, decision.blocker);
+    case Verdict::kGone:
+      if (ticket->place.key.shape == Shape::kUpgrade) {
+        return leave(ticket, port::to_acquire_result({.outcome = Outcome::kInvalid},
+                                                     ticket->request, nullptr, {}));
+      }
+      return taken_away(ticket);
+    case Verdict::kMismatch:
+    case Verdict::kTooLarge:
+    case Verdict::kWouldDeadlock: return refuse_late(ticket, decision, listing, record);
+    case Verdict::kWaits:
+    case Verdict::kWaitsForAny: break;
+  }
+  if (!ticket->request.may_wait) return leave(ticket, TicketState{.status = TicketStatus::kBusy});
+  if (!ticket->waited && limit != 0 && decision.ahead >= limit) {
+    return leave(ticket,
+                 port::to_ticket_state({.outcome = Outcome::kQueueFull}, ticket->request.name, {}));
+  }
+  ticket->waited = true;
+  // Whoever watches the folder is woken by everything.
+  if (watching) return stand_waiting(ticket);
+  if (decision.verdict == Verdict::kWaitsForAny) return look_with(ticket, /*watching=*/true);
+  wait_for(ticket, listing.queue[decision.blocker]);
+}
+
+void Engine::refuse_late(const TicketPtr& ticket, const Decision& decision, const Listing& listing,
+                         const Record& record) {
+  const Outcome outcome = decision.verdict == Verdict::kMismatch   ? Outcome::kMismatch
+                          : decision.verdict == Verdict::kTooLarge ? Outcome::kTooLarge
+                                                                   : Outcome::kWouldDeadlock;
+  const machine::LockImage image = image_of(listing, record);
+  leave(ticket, port::to_acquire_result({.outcome = outcome}, ticket->request, &image, {}));
+}
+
+void Engine::read_head(const TicketPtr& ticket, Listing listing, const Record& record,
+                       std::size_t head) {
+  const Place place = listing.queue[head];
+  backend_.read(ticket->request.name, place, nullptr, soon(),
+                [self = shared_from_this(), ticket, listing = std::move(listing), record,
+                 head](const Result<std::optional<Read>>& read) mutable {
+                  if (!self->still_looking(ticket)) return;
+                  if (!read) return self->look_failed(ticket, read.error());
+                  if (!*read) return self->look_with(ticket, false);
+                  Place& found = listing.queue[head];
+                  found.details = (*read)->details;
+                  found.created = (*read)->created;
+                  found.modified = (*read)->modified;
+                  ticket->head = found;
+                  self->decide_by(ticket, listing, record, /*watching=*/false);
+                });
+}
+
+// Sets the watch, and looks whether it was set too late.
+void Engine::wait_for(const TicketPtr& ticket, const Place& blocker) {
+  ticket->waker = std::make_shared<Waker>();
+  ticket->waker->wake = [weak = weak_from_this(), waiting = std::weak_ptr(ticket)] {
+    const auto self = weak.lock();
+    const TicketPtr woken = waiting.lock();
+    if (!self || !woken || self->closed_) return;
+    woken->head.reset();
+    self->look(woken);
+  };
+  backend_.read(
+      ticket->request.name, blocker, ticket->waker, soon(),
+      [self = shared_from_this(), ticket, blocker](const Result<std::optional<Read>>& read) {
+        if (!self->still_looking(ticket)) return;
+        if (!read) return self->look_failed(ticket, read.error());
+        const bool reads = ticket->place.key.shape == Shape::kShared;
+        const bool marked =
+            *read && (*read)->details.marked && ticket->place.key.shape == Shape::kPermits;
+        const bool weakened = *read && (*read)->details.weakened && reads;
+        if (!*read || weakened) {
+          ticket->head.reset();
+          return self->look_with(ticket, false);
+        }
+        // Whom it waited for was admitted before the watch stood.
+        if (marked) return self->look_with(ticket, /*watching=*/true);
+        self->stand_waiting(ticket);
+      });
+}
+
+void Engine::stand_waiting(const TicketPtr& ticket) {
+  ticket->looking = false;
+  ticket->stage = Stage::kWaiting;
+  answer(ticket, state_of(*ticket));
+  if (ticket->look_again) look(ticket);
+}
+
+// An answer that failed: it stands where it stood, and looks again.
+void Engine::look_failed(const TicketPtr& ticket, const Error& error) {
+  const bool passing = error.code() == Errc::kUnavailable || error.code() == Errc::kOutcomeUnknown;
+  if (error.code() == Errc::kLost) {
+    ticket->looking = false;  // on_session_ended() comes, or has been.
+    return;
+  }
+  if (!passing || !ticket->request.may_wait) return leave(ticket, error);
+  ticket->looking = false;
+  ticket->stage = Stage::kWaiting;
+  answer(ticket, state_of(*ticket));
+  at(base::BootClock::now() + kPause, ticket, &Engine::look);
+}
+
+// --- Holding.
+
+// Of those who would newly hold beside an upgrade one may: whoever writes the record as it was.
+void Engine::settle(const TicketPtr& ticket, const Listing& listing, const Record& record) {
+  Change change;
+  change.lock = ticket->request.name;
+  change.epoch = ticket->epoch;
+  change.record_rev = listing.record_rev;
+  change.record = still_valid(listing.queue, record, listing.record_rev);
+  if (ticket->place.key.shape == Shape::kUpgrade) change.record->upgrade = ticket->request.id;
+  change.present = ticket->place;
+  backend_.apply(
+      std::move(change), soon(),
+      [self = shared_from_this(), ticket](const Result<std::optional<std::uint64_t>>& applied) {
+        if (!self->still_looking(ticket)) return;
+        if (!applied) return self->look_failed(ticket, applied.error());
+        if (!*applied) return self->look_with(ticket, false);
+        self->admit(ticket, **applied);
+      });
+}
+
+void Engine::admit(const TicketPtr& ticket, std::uint64_t record_rev) {
+  if (ticket->system()) return finish_shrink(ticket);
+  if (ticket->place.created == 0) return mark(ticket);  // Found again: its number is not known.
+  const auto token =
+      token_at_grant(ticket->details, ticket->place.created, ticket->place.modified, record_rev);
+  // For permits, who waits behind it watches for the mark.
+  const bool shown = ticket->place.key.shape == Shape::kPermits && ticket->waited;
+  if (!token || (shown && !ticket->details.marked)) return mark(ticket);
+  ticket->token = *token;
+  grant(ticket);
+}
+
+void Engine::mark(const TicketPtr& ticket) {
+  Details details = ticket->details;
+  details.marked = true;
+  backend_.write(
+      ticket->epoch, ticket->request.name, ticket->place, details, soon(),
+      [self = shared_from_this(), ticket, details](const Result<std::optional<Read>>& written) {
+        if (!self->still_looking(ticket)) return;
+        if (!written) return self->look_failed(ticket, written.error());
+        if (!*written) return self->taken_away(ticket);
+        ticket->details = details;
+        ticket->place.created = (*written)->created;
+        ticket->place.modified = (*written)->modified;
+        ticket->token = token_of(details, ticket->place.created, ticket->place.modified);
+        self->grant(ticket);
+      });
+}
+
+void Engine::grant(const TicketPtr& ticket) {
+  ticket->looking = false;
+  ticket->waker = nullptr;
+  ticket->head.reset();
+  const bool told_to_wait = ticket->asks.empty();
+  ticket->stage = Stage::kHeld;
+  ticket->ahead = 0;
+  if (told_to_wait) return push(ticket, port::Push::Kind::kGranted);
+  answer(ticket, state_of(*ticket));
+}
+
+}  // namespace holdfast::contend

@@ -1,0 +1,183 @@
+// How tickets leave, and what ends them.
+#include <algorithm>
+#include <utility>
+
+#include "src/contend/engine.h"
+#include "src/port/outcome.h"
+
+namespace holdfast::contend {
+namespace {
+
+using port::EndStatus;
+using port::TicketState;
+using port::TicketStatus;
+
+constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr auto kLongPause = std::chrono::seconds(1);
+
+}  // namespace
+
+void Engine::end(const port::TicketRequest& request, Done<EndStatus> done) {
+  const TicketPtr ticket = find(request.name, request.id);
+  broken_.erase({request.name, request.id});
+  if (!ticket) {
+    last_issue_ = std::max(last_issue_, request.issue);  // It has overtaken its acquire.
+    return done(EndStatus::kGone);
+  }
+  ticket->ends.push_back(std::move(done));
+  ticket->request.deadline = std::max(ticket->request.deadline, request.deadline);
+  if (ticket->stage == Stage::kLeaving && ticket->maybe_removed) return remove(ticket);
+  if (ticket->stage != Stage::kLeaving) leave(ticket, TicketState{.status = TicketStatus::kGone});
+}
+
+TicketPtr Engine::upgrade_of(const TicketPtr& ticket) const {
+  if (mode_of(ticket->place.key).kind == machine::ModeKind::kPermits) return nullptr;
+  auto at = tickets_.lower_bound({ticket->request.name, {}});
+  for (; at != tickets_.end() && at->first.first == ticket->request.name; ++at) {
+    if (at->second->place.key.upgrade_of == ticket->request.id) return at->second;
+  }
+  return nullptr;
+}
+
+void Engine::leave(const TicketPtr& ticket, Result<TicketState> verdict) {
+  if (ticket->stage == Stage::kLeaving || ticket->stage == Stage::kEnded) return;
+  // The upgrade of a ticket goes before it: both requests are applied in their order.
+  if (const TicketPtr upgrade = upgrade_of(ticket)) {
+    leave(upgrade, TicketState{.status = TicketStatus::kGone});
+  }
+  ticket->was_held = ticket->stage == Stage::kHeld;
+  ticket->verdict = std::move(verdict);
+  ticket->looking = false;
+  ticket->waker = nullptr;
+  ticket->stage = Stage::kLeaving;
+  // What is asked for just now is removed when it is there.
+  if (ticket->placed) remove(ticket);
+}
+
+void Engine::remove(const TicketPtr& ticket) {
+  ticket->maybe_removed = false;
+  const BootInstant deadline =
+      ticket->ends.empty() ? soon() : std::max(ticket->request.deadline, base::BootClock::now());
+  backend_.remove(ticket->epoch, ticket->request.name, ticket->place, deadline,
+                  [self = shared_from_this(), ticket](const Result<bool>& removed) {
+                    if (self->closed_ || ticket->stage == Stage::kEnded) return;
+                    self->on_removed(ticket, removed);
+                  });
+}
+
+void Engine::on_removed(const TicketPtr& ticket, const Result<bool>& removed) {
+  const auto how = ticket->was_held ? EndStatus::kReleased : EndStatus::kCancelled;
+  if (removed) {
+    const bool by_us = *removed || ticket->removal_unanswered;
+    return ended(ticket, by_us ? how : EndStatus::kGone);
+  }
+  const Errc code = removed.error().code();
+  if (code == Errc::kLost) return ended(ticket, EndStatus::kGone);
+  ticket->maybe_removed = true;
+  ticket->removal_unanswered = ticket->removal_unanswered || code == Errc::kOutcomeUnknown;
+  auto ends = std::exchange(ticket->ends, {});
+  for (const auto& done : ends) done(removed.error());
+  answer(ticket, Error(Errc::kOutcomeUnknown, removed.error().message()));
+  const bool passing = code == Errc::kOutcomeUnknown || code == Errc::kUnavailable;
+  at(base::BootClock::now() + (passing ? kPause : std::chrono::milliseconds(kLongPause)), ticket,
+     &Engine::remove_again);
+}
+
+void Engine::remove_again(const TicketPtr& ticket) {
+  if (ticket->stage == Stage::kLeaving && ticket->maybe_removed) remove(ticket);
+}
+
+void Engine::ended(const TicketPtr& ticket, EndStatus how) {
+  ticket->stage = Stage::kEnded;
+  ticket->looking = false;
+  ticket->waker = nullptr;
+  if (ticket->lease_due) due_.erase(*std::exchange(ticket->lease_due, std::nullopt));
+  const TicketName name{ticket->request.name, ticket->request.id};
+  if (const auto found = tickets_.find(name); found != tickets_.end() && found->second == ticket) {
+    tickets_.erase(found);
+  }
+  auto ends = std::exchange(ticket->ends, {});
+  for (const auto& done : ends) done(how);
+  answer(ticket, ticket->verdict.value_or(TicketState{.status = TicketStatus::kGone}));
+}
+
+// Its contender is not there any more, and it was not us.
+void Engine::taken_away(const TicketPtr& ticket) {
+  ticket->looking = false;
+  const bool told = ticket->asks.empty();
+  if (const TicketPtr upgrade = upgrade_of(ticket)) {
+    leave(upgrade, TicketState{.status = TicketStatus::kGone});
+  }
+  ended(ticket, EndStatus::kGone);
+  if (told) push(ticket, port::Push::Kind::kHint);
+}
+
+// --- What ends them from outside.
+
+void Engine::on_session_ended(std::uint64_t epoch, const Error&) {
+  if (closed_) return;
+  std::vector<TicketPtr> told;
+  std::vector<TicketPtr> mine;
+  for (const auto& [name, ticket] : tickets_) {
+    if (ticket->epoch == epoch) mine.push_back(ticket);
+  }
+  for (const TicketPtr& ticket : mine) {
+    if (ticket->stage == Stage::kEntering && !ticket->placed) continue;  // It is told kLost.
+    if (ticket->stage == Stage::kHeld || ticket->stage == Stage::kWaiting) told.push_back(ticket);
+    ended(ticket, EndStatus::kGone);
+  }
+  hint(told);
+}
+
+void Engine::on_knock() {
+  if (closed_) return;
+  std::vector<TicketPtr> mine;
+  for (const auto& [name, ticket] : tickets_) mine.push_back(ticket);
+  for (const TicketPtr& ticket : mine) {
+    if (ticket->stage == Stage::kWaiting) look(ticket);
+    if (ticket->stage != Stage::kHeld) continue;
+    backend_.read(ticket->request.name, ticket->place, nullptr, soon(),
+                  [self = shared_from_this(), ticket](const Result<std::optional<Read>>& read) {
+                    if (self->closed_ || ticket->stage != Stage::kHeld) return;
+                    if (read && !*read) self->find_out_why(ticket);
+                  });
+  }
+}
+
+void Engine::find_out_why(const TicketPtr& ticket) {
+  backend_.read_record(
+      ticket->request.name, soon(),
+      [self = shared_from_this(), ticket](const Result<std::pair<Record, std::uint64_t>>& record) {
+        if (self->closed_ || ticket->stage != Stage::kHeld) return;
+        const bool broken =
+            record && record->first.broken && record->first.broken->token == ticket->token.counter;
+        if (broken) {
+          const Trace& trace = *record->first.broken;
+          const BreakInfo info{port::to_public(ticket->token), port::to_public(trace.by)};
+          self->broken_.insert_or_assign({ticket->request.name, ticket->request.id},
+                                         port::broken_error(ticket->request.name, info));
+        }
+        self->taken_away(ticket);
+      });
+}
+
+void Engine::on_alarm(const std::string& line) {
+  if (!closed_) listener_->on_alarm(line);
+}
+
+void Engine::close() {
+  if (std::exchange(closed_, true)) return;
+  timer_.stop();
+  due_.clear();
+  const Error closed(Errc::kClosed, "the client was closed");
+  for (const auto& [name, ticket] : std::exchange(tickets_, {})) {
+    ticket->stage = Stage::kEnded;
+    ticket->waker = nullptr;
+    ticket->lease_due.reset();
+    auto ends = std::exchange(ticket->ends, {});
+    for (const auto& done : ends) done(closed);
+    answer(ticket, closed);
+  }
+}
+
+}  // namespace holdfast::contend

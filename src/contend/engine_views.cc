@@ -1,0 +1,362 @@
+// What people ask for, and what stands beside a lock.
+#include <algorithm>
+#include <utility>
+
+#include "src/contend/engine.h"
+#include "src/port/outcome.h"
+
+namespace holdfast::contend {
+namespace {
+
+using machine::Outcome;
+using port::TicketState;
+using port::TicketStatus;
+
+constexpr int kAttempts = 8;
+constexpr std::size_t kAskedAtOnce = 32;
+constexpr std::size_t kMostValue = 4096;
+
+Result<bool> done_or_error(Outcome outcome, const std::string& name) {
+  return port::to_done({.outcome = outcome}, name);
+}
+
+Error crowded(const std::string& name) {
+  return {Errc::kUnavailable,
+          "lock '" + name + "' changes all the time; nothing was changed: try again"};
+}
+
+// As of the instant zero: what is left is what the sessions say of themselves.
+machine::LockImage image_of(const std::string& name, const Listing& listing) {
+  const Record record = listing.record.value_or(Record{});
+  machine::LockImage image;
+  image.name = name;
+  image.capacity = capacity_of(listing.queue, record, listing.record_rev);
+  const std::vector<bool> held = holders(listing.queue, record, listing.record_rev);
+  for (std::size_t i = 0; i < listing.queue.size(); ++i) {
+    const Place& place = listing.queue[i];
+    machine::TicketImage ticket;
+    ticket.id = place.key.id;
+    ticket.order = i + 1;
+    ticket.mode = mode_of(place.key);
+    ticket.held = held[i];
+    ticket.system = place.key.shape == Shape::kShrink;
+    ticket.upgrade_of = place.key.upgrade_of;
+    if (ticket.mode.kind == machine::ModeKind::kPermits) image.kind = machine::ModeKind::kPermits;
+    if (place.details) {
+      if (place.details->weakened) ticket.mode = machine::Mode::shared();
+      if (held[i]) ticket.token = token_of(*place.details, place.created, place.modified);
+      ticket.lease = place.details->lease;
+      ticket.owner = place.details->owner;
+    }
+    ticket.lease_end = machine::Instant(ticket.lease);
+    image.last_token = std::max(image.last_token, ticket.token);
+    image.tickets.push_back(std::move(ticket));
+  }
+  return image;
+}
+
+LockInfo info_of(const std::string& name, const Listing& listing) {
+  std::optional<BreakInfo> broken;
+  if (listing.record && listing.record->broken) {
+    const Trace& trace = *listing.record->broken;
+    broken = BreakInfo{port::to_public(machine::Token{0, trace.token}), port::to_public(trace.by)};
+  }
+  LockInfo info = port::to_lock_info(image_of(name, listing), machine::Instant{}, broken);
+  if (broken) info.last_token = std::max(info.last_token, broken->token);
+  return info;
+}
+
+}  // namespace
+
+void Engine::inspect(std::string name, BootInstant deadline, Done<std::optional<LockInfo>> done) {
+  backend_.list_in_full(
+      name, deadline,
+      [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
+        if (!listing) return done(listing.error());
+        const bool known = !listing->queue.empty() || (listing->record && listing->record->broken);
+        if (!known) return done(std::optional<LockInfo>());
+        done(std::optional(info_of(name, *listing)));
+      });
+}
+
+struct ListingOfAll {
+  std::vector<std::string> names;
+  std::vector<std::optional<LockInfo>> found;
+  std::size_t asked = 0;
+  std::size_t under_way = 0;
+  std::size_t limit = 0;
+  std::optional<Error> error{};
+  base::BootInstant deadline{};
+  port::Done<std::vector<LockInfo>> done;
+};
+
+void Engine::list(std::string prefix, std::size_t limit, BootInstant deadline,
+                  Done<std::vector<LockInfo>> done) {
+  // Folders that nobody uses any more are among the names, so the limit goes for what is found.
+  backend_.list_locks(std::move(prefix), SIZE_MAX, deadline,
+                      [self = shared_from_this(), limit, deadline,
+                       done = std::move(done)](Result<std::vector<std::string>> names) {
+                        if (!names) return done(names.error());
+                        if (names->empty() || limit == 0) return done(std::vector<LockInfo>());
+                        auto all = std::make_shared<ListingOfAll>();
+                        all->found.resize(names->size());
+                        all->names = *std::move(names);
+                        all->limit = limit;
+                        all->deadline = deadline;
+                        all->done = done;
+                        self->list_next(all);
+                      });
+}
+
+void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
+  while (all->under_way < kAskedAtOnce && all->asked < all->names.size() && !all->error) {
+    const std::size_t at = all->asked++;
+    ++all->under_way;
+    backend_.list_in_full(all->names[at], all->deadline,
+                          [self = shared_from_this(), all, at](const Result<Listing>& listing) {
+                            --all->under_way;
+                            if (!listing) {
+                              all->error = listing.error();
+                            } else if (!listing->queue.empty()) {
+                              all->found[at] = info_of(all->names[at], *listing);
+                            }
+                            self->list_next(all);
+                          });
+  }
+  if (all->under_way > 0 || !all->done) return;
+  const auto done = std::exchange(all->done, nullptr);
+  if (all->error) return done(*all->error);
+  std::vector<LockInfo> infos;
+  for (auto& info : all->found) {
+    if (info && infos.size() < all->limit) infos.push_back(*std::move(info));
+  }
+  done(std::move(infos));
+}
+
+// --- Break.
+
+void Engine::break_lock(port::BreakRequest request, Done<bool> done) {
+  break_as_listed(std::make_shared<port::BreakRequest>(std::move(request)), done, kAttempts);
+}
+
+void Engine::break_as_listed(const std::shared_ptr<port::BreakRequest>& request,
+                             const Done<bool>& done, int attempts) {
+  backend_.list_in_full(
+      request->name, request->deadline,
+      [self = shared_from_this(), request, done, attempts](const Result<Listing>& listing) {
+        if (self->closed_) return;
+        if (!listing) return done(listing.error());
+        self->break_in(request, done, attempts, *listing);
+      });
+}
+
+void Engine::break_in(const std::shared_ptr<port::BreakRequest>& request, const Done<bool>& done,
+                      int attempts, const Listing& listing) {
+  const Record record = listing.record.value_or(Record{});
+  const std::vector<bool> held = holders(listing.queue, record, listing.record_rev);
+  const Place* found = nullptr;
+  for (std::size_t i = 0; i < listing.queue.size(); ++i) {
+    const Place& place = listing.queue[i];
+    if (!held[i] || !place.details || !place.key.id) continue;
+    if (token_of(*place.details, place.created, place.modified) == request->token) found = &place;
+  }
+  if (found == nullptr) return done(done_or_error(Outcome::kNotHeld, request->name));
+  Change change;
+  change.lock = request->name;
+  change.epoch = 0;
+  change.record_rev = listing.record_rev;
+  change.record = still_valid(listing.queue, record, listing.record_rev);
+  change.record->broken = Trace{request->token.counter, found->key.id, request->by};
+  change.removed.push_back(*found);
+  for (const Place& place : listing.queue) {
+    if (place.key.upgrade_of == found->key.id) change.removed.push_back(place);
+  }
+  backend_.apply(
+      std::move(change), request->deadline,
+      [self = shared_from_this(), request, done, attempts,
+       session = found->details->session](const Result<std::optional<std::uint64_t>>& applied) {
+        if (!applied) return done(applied.error());
+        if (!*applied) {
+          if (attempts <= 1) return done(crowded(request->name));
+          return self->break_as_listed(request, done, attempts - 1);
+        }
+        self->backend_.knock(session);
+        done(true);
+      });
+}
+
+// --- Values.
+
+void Engine::set_value(const port::TicketRequest& request, std::string value, Done<bool> done) {
+  if (value.size() > kMostValue) return done(done_or_error(Outcome::kTooLarge, request.name));
+  const TicketPtr ticket = find(request.name, request.id);
+  if (!ticket || ticket->stage != Stage::kHeld) {
+    return done(done_or_error(Outcome::kNotHeld, request.name));
+  }
+  Change change;
+  change.lock = request.name;
+  change.epoch = ticket->epoch;
+  change.present = ticket->place;
+  change.value = std::move(value);
+  backend_.apply(std::move(change), request.deadline,
+                 [name = request.name,
+                  done = std::move(done)](const Result<std::optional<std::uint64_t>>& applied) {
+                   if (!applied) return done(applied.error());
+                   done(done_or_error(*applied ? Outcome::kDone : Outcome::kNotHeld, name));
+                 });
+}
+
+void Engine::get_value(std::string name, BootInstant deadline, Done<std::string> done) {
+  backend_.read_value(std::move(name), deadline,
+                      [done = std::move(done)](const Result<Value>& value) {
+                        if (!value) return done(value.error());
+                        done(value->bytes);
+                      });
+}
+
+// --- Weaker in place.
+
+void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> done) {
+  const TicketPtr ticket = find(request.name, request.id);
+  if (!ticket || ticket->stage != Stage::kHeld) {
+    return done(TicketState{.status = TicketStatus::kGone});
+  }
+  switch (ticket->place.key.shape) {
+    case Shape::kPermits:
+    case Shape::kShrink:
+      return done(port::to_ticket_state({.outcome = Outcome::kMismatch}, request.name, {}));
+    case Shape::kShared: return done(state_of(*ticket));
+    case Shape::kUpgrade:
+      return end(request, [done = std::move(done)](const Result<port::EndStatus>& ended) {
+        if (!ended) return done(ended.error());
+        done(TicketState{.status = TicketStatus::kGone});
+      });
+    case Shape::kExclusive: break;
+  }
+  if (ticket->details.weakened) return done(state_of(*ticket));
+  Details details = ticket->details;
+  details.weakened = true;
+  details.token = ticket->token.counter;
+  backend_.write(ticket->epoch, request.name, ticket->place, details, request.deadline,
+                 [self = shared_from_this(), ticket, details,
+                  done = std::move(done)](const Result<std::optional<Read>>& written) {
+                   if (!written) return done(written.error());
+                   if (!*written || ticket->stage != Stage::kHeld) {
+                     return done(TicketState{.status = TicketStatus::kGone});
+                   }
+                   ticket->details = details;
+                   done(self->state_of(*ticket));
+                 });
+}
+
+// --- N of a permits lock.
+
+void Engine::resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) {
+  if (!request.id || capacity == 0) return done(done_or_error(Outcome::kInvalid, request.name));
+  last_issue_ = std::max(last_issue_, request.issue);
+  resize_as_listed(std::make_shared<port::TicketRequest>(std::move(request)), capacity, done,
+                   kAttempts);
+}
+
+void Engine::resize_as_listed(const std::shared_ptr<port::TicketRequest>& request,
+                              std::uint32_t capacity, const Done<bool>& done, int attempts) {
+  backend_.list_in_full(request->name, request->deadline,
+                        [self = shared_from_this(), request, capacity, done,
+                         attempts](const Result<Listing>& listing) {
+                          if (!listing) return done(listing.error());
+                          self->resize_in(request, capacity, done, attempts, *listing);
+                        });
+}
+
+void Engine::resize_in(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
+                       const Done<bool>& done, int attempts, const Listing& listing) {
+  if (listing.queue.empty()) return done(done_or_error(Outcome::kNotHeld, request->name));
+  if (mode_of(listing.queue.front().key).kind != machine::ModeKind::kPermits) {
+    return done(done_or_error(Outcome::kMismatch, request->name));
+  }
+  const Record record = listing.record.value_or(Record{});
+  const std::uint32_t now = capacity_of(listing.queue, record, listing.record_rev);
+  Change change;
+  change.lock = request->name;
+  std::vector<std::string> sessions;
+  for (const Place& place : listing.queue) {
+    const bool same =
+        place.key.id == request->id && now > capacity && place.key.permits == now - capacity;
+    if (same) return done(false);  // A repeated request keeps its place.
+    if (place.key.shape == Shape::kShrink) change.removed.push_back(place);
+    if (place.details) sessions.push_back(place.details->session);
+  }
+  if (change.removed.empty() && capacity == now) return done(true);
+  if (change.removed.empty() && capacity < now) {
+    return queue_shrink(*request, now - capacity, now, done);
+  }
+  change.record_rev = listing.record_rev;
+  change.record = still_valid(listing.queue, record, listing.record_rev);
+  change.record->capacity = std::max(capacity, now);
+  backend_.apply(std::move(change), request->deadline,
+                 [self = shared_from_this(), request, capacity, done, attempts, now,
+                  sessions](const Result<std::optional<std::uint64_t>>& applied) {
+                   if (!applied) return done(applied.error());
+                   if (!*applied || capacity < now) {
+                     if (attempts <= 1) return done(crowded(request->name));
+                     return self->resize_as_listed(request, capacity, done, attempts - 1);
+                   }
+                   // Those who wait look at the folder only.
+                   for (const auto& session : sessions) self->backend_.knock(session);
+                   done(true);
+                 });
+}
+
+void Engine::queue_shrink(const port::TicketRequest& request, std::uint32_t by, std::uint32_t from,
+                          const Done<bool>& done) {
+  auto ticket = std::make_shared<Ticket>();
+  ticket->request.name = request.name;
+  ticket->request.id = request.id;
+  ticket->request.mode = machine::Mode::of_permits(by, from);
+  ticket->request.deadline = request.deadline;
+  ticket->request.ttl = ticket->request.waiter_ttl = std::chrono::hours(24);
+  ticket->place.key = key_for(request.id, ticket->request.mode, {});
+  ticket->place.key.shape = Shape::kShrink;
+  ticket->seq_at = base::BootClock::now();
+  ticket->asks.emplace_back([done](const Result<TicketState>& state) {
+    if (!state) return done(state.error());
+    done(state->status == TicketStatus::kHeld);
+  });
+  tickets_[{request.name, request.id}] = ticket;
+  enter(ticket);
+}
+
+// First N, then the ticket: in between, too few are let in rather than too many.
+void Engine::finish_shrink(const TicketPtr& ticket) {
+  backend_.list_in_full(
+      ticket->request.name, soon(),
+      [self = shared_from_this(), ticket](const Result<Listing>& listing) {
+        if (!self->still_looking(ticket)) return;
+        if (!listing) return self->look_failed(ticket, listing.error());
+        const Record record = listing->record.value_or(Record{});
+        const std::uint32_t now = capacity_of(listing->queue, record, listing->record_rev);
+        Change change;
+        change.lock = ticket->request.name;
+        change.epoch = ticket->epoch;
+        change.record_rev = listing->record_rev;
+        change.record = still_valid(listing->queue, record, listing->record_rev);
+        change.record->capacity = now - std::min(now - 1, ticket->place.key.permits);
+        change.removed.push_back(ticket->place);
+        std::vector<std::string> sessions;
+        for (const Place& place : listing->queue) {
+          if (place.details) sessions.push_back(place.details->session);
+        }
+        self->backend_.apply(
+            std::move(change), self->soon(),
+            [self, ticket, sessions](const Result<std::optional<std::uint64_t>>& applied) {
+              if (!self->still_looking(ticket)) return;
+              if (!applied) return self->look_failed(ticket, applied.error());
+              if (!*applied) return self->look_with(ticket, false);
+              ticket->verdict = TicketState{.status = TicketStatus::kHeld};
+              self->ended(ticket, port::EndStatus::kReleased);
+              for (const auto& session : sessions) self->backend_.knock(session);
+            });
+      });
+}
+
+}  // namespace holdfast::contend
