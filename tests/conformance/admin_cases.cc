@@ -66,6 +66,7 @@ TEST_P(AdminConformance, ABreakByAnotherTokenChangesNothing) {
 }
 
 TEST_P(AdminConformance, ABreakLeavesATraceThatStays) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto grant = client().acquire({"orders", fresh()});
   ASSERT_TRUE(holds(grant));
   ASSERT_TRUE(client("root").break_lock("orders", grant->token, "host is gone"));
@@ -82,6 +83,7 @@ TEST_P(AdminConformance, ABreakLeavesATraceThatStays) {
 }
 
 TEST_P(AdminConformance, InspectShowsWhoHoldsAndWhoWaitsInOrder) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto grant = client().acquire(Request("orders", fresh()).leases(20s, 5s));
   ASSERT_TRUE(holds(grant));
   ASSERT_TRUE(waits(client("bob").acquire({"orders", fresh()})));
@@ -148,6 +150,7 @@ TEST_P(AdminConformance, AReleasedLockHasNobody) {
 }
 
 TEST_P(AdminConformance, ListShowsWhatIsInUseByPrefixInOrder) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(promised().list, "no list");
   for (const char* name : {"b/2", "a/1", "b/1", "b", "c"}) {
     ASSERT_TRUE(holds(client().acquire({name, fresh()})));
@@ -176,6 +179,7 @@ TEST_P(AdminConformance, ListShowsWhatIsInUseByPrefixInOrder) {
 }
 
 TEST_P(AdminConformance, AValueIsTheHoldersToSetAndStays) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(promised().values, "no values");
   const auto id = fresh();
   const auto waiter = fresh();

@@ -219,6 +219,10 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
 #define HOLDFAST_NEEDS(condition, capability) \
   if (!(condition)) GTEST_SKIP() << "skipped by capability: " capability
 
+// For cases that let leases run out: those of a session run out with it, together.
+#define HOLDFAST_NEEDS_OWN_LEASES() \
+  HOLDFAST_NEEDS(!promised().bound_to_client, "leases end with their client's session")
+
 class IdempotenceConformance : public StoreConformance {};
 class QueueConformance : public StoreConformance {};
 class LeaseConformance : public StoreConformance {};

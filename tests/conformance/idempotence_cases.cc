@@ -4,6 +4,7 @@
 namespace holdfast::testing {
 
 TEST_P(IdempotenceConformance, AcquireOfAnIdThatHoldsGivesTheSameGrant) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   const auto first = client().acquire({"orders", id});
   ASSERT_TRUE(holds(first));
@@ -16,6 +17,7 @@ TEST_P(IdempotenceConformance, AcquireOfAnIdThatHoldsGivesTheSameGrant) {
 }
 
 TEST_P(IdempotenceConformance, ARepeatedAcquireDoesNotExtendTheLease) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(10s, 5s))));
   pass(6s);

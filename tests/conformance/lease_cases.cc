@@ -4,6 +4,7 @@
 namespace holdfast::testing {
 
 TEST_P(LeaseConformance, AnEndedLeaseIsHandedOnWithAHigherToken) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();
   const auto first = client().acquire(Request("orders", holder).leases(10s, 5s));
@@ -19,6 +20,7 @@ TEST_P(LeaseConformance, AnEndedLeaseIsHandedOnWithAHigherToken) {
 }
 
 TEST_P(LeaseConformance, ALeaseLastsUntilItsEnd) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   ASSERT_TRUE(holds(client().acquire(Request("orders", fresh()).leases(10s, 5s))));
   pass(10s - 1ms);
   EXPECT_TRUE(is_busy(client("bob").acquire(Request("orders", fresh()).no_wait())));
@@ -27,6 +29,7 @@ TEST_P(LeaseConformance, ALeaseLastsUntilItsEnd) {
 }
 
 TEST_P(LeaseConformance, RenewExtendsFromNow) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   const auto grant = client().acquire(Request("orders", id).leases(10s, 5s));
   ASSERT_TRUE(holds(grant));
@@ -43,6 +46,7 @@ TEST_P(LeaseConformance, RenewExtendsFromNow) {
 }
 
 TEST_P(LeaseConformance, RenewNeverBringsBackWhatHasEnded) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(10s, 5s))));
   pass(10s);
@@ -52,6 +56,7 @@ TEST_P(LeaseConformance, RenewNeverBringsBackWhatHasEnded) {
 }
 
 TEST_P(LeaseConformance, ARequestThatIsNotTheNewestChangesNothing) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(10s, 5s))));
   ASSERT_TRUE(holds(client().renew("orders", id, 5, 20s)));
@@ -67,6 +72,7 @@ TEST_P(LeaseConformance, ARequestThatIsNotTheNewestChangesNothing) {
 }
 
 TEST_P(LeaseConformance, ALeaseEndNeverMovesBack) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(20s, 5s))));
   const auto shorter = client().renew("orders", id, 1, 1s);
@@ -79,6 +85,7 @@ TEST_P(LeaseConformance, ALeaseEndNeverMovesBack) {
 }
 
 TEST_P(LeaseConformance, AHeartbeatKeepsAWaiterInItsPlace) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();
   ASSERT_TRUE(holds(client().acquire({"orders", holder})));
@@ -94,6 +101,7 @@ TEST_P(LeaseConformance, AHeartbeatKeepsAWaiterInItsPlace) {
 }
 
 TEST_P(LeaseConformance, AWaiterWithoutHeartbeatIsGone) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   ASSERT_TRUE(holds(client().acquire({"orders", fresh()})));
   const auto waiter = fresh();
   ASSERT_TRUE(waits(client("bob").acquire({"orders", waiter})));
@@ -102,6 +110,7 @@ TEST_P(LeaseConformance, AWaiterWithoutHeartbeatIsGone) {
 }
 
 TEST_P(LeaseConformance, ALoneHoldersEndIsSeenByTheNextWhoAsks) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   ASSERT_TRUE(holds(client().acquire(Request("orders", fresh()).leases(1s, 1s))));
   pass(100s);
   const auto info = client("bob").inspect("orders");
@@ -114,6 +123,7 @@ TEST_P(LeaseConformance, ALoneHoldersEndIsSeenByTheNextWhoAsks) {
 
 // No grant is made up for a time when nobody asked: who was over is over.
 TEST_P(LeaseConformance, WhenEverybodysLeaseEndedNobodyHolds) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();
   ASSERT_TRUE(holds(client().acquire(Request("orders", holder).leases(2s, 1s))));
@@ -125,6 +135,7 @@ TEST_P(LeaseConformance, WhenEverybodysLeaseEndedNobodyHolds) {
 }
 
 TEST_P(LeaseConformance, OneBadItemOfABatchDoesNotStopTheOthers) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto first = fresh();
   const auto second = fresh();
   const auto waiting = fresh();

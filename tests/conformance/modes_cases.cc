@@ -37,6 +37,7 @@ TEST_P(ModesConformance, NeitherReadersNorWritersStarve) {
 }
 
 TEST_P(ModesConformance, EachReaderHasItsOwnLease) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(promised().shared, "no shared locks");
   const auto dies = fresh();
   const auto lives = fresh();
@@ -81,6 +82,7 @@ TEST_P(ModesConformance, AnUpgradeWaitsForTheOtherReadersAndPassesTheWriters) {
 }
 
 TEST_P(ModesConformance, NobodyStandsBeforeAnUpgradeThatWaits) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(promised().upgrade, "no upgrade");
   const auto base = fresh();
   const auto upgrade = fresh();
@@ -234,6 +236,7 @@ TEST_P(ModesConformance, ShrinkingAPoolTakesItsTurn) {
 }
 
 TEST_P(ModesConformance, ARepeatedResizeForWhichTheStepMakesWayIsDone) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(promised().permits, "no permits");
   const auto stays = Request("pool", fresh(), Mode::of_permits(1, 4)).leases(60s, 60s);
   const auto expires = Request("pool", fresh(), Mode::of_permits(3, 4)).leases(10s, 10s);

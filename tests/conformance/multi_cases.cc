@@ -94,6 +94,7 @@ TEST_P(MultiConformance, ReadersAndPermitsAreTakenBesideOthers) {
 }
 
 TEST_P(MultiConformance, TheSameRequestAgainGivesTheSameGrants) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(promised().multi, "one lock at a time");
   const std::vector<Request> requests{{"a", fresh()}, {"b", fresh(), Mode::shared()}};
   const auto first = client().acquire_all(requests);
@@ -145,6 +146,7 @@ TEST_P(MultiConformance, TokensGrowPerLock) {
 }
 
 TEST_P(MultiConformance, LeasesThatAreOverStandInNobodysWay) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(promised().multi, "one lock at a time");
   ASSERT_TRUE(holds(client("bob").acquire(Request("a", fresh()).leases(4s, 4s))));
   ASSERT_TRUE(holds(client("bob").acquire(Request("b", fresh()).leases(4s, 4s))));

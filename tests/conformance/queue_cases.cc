@@ -34,6 +34,7 @@ TEST_P(QueueConformance, AWaiterIsToldHowManyStandBeforeIt) {
 }
 
 TEST_P(QueueConformance, AWaiterIsToldWhenTheHolderEnds) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   ASSERT_TRUE(holds(client().acquire(Request("orders", fresh()).leases(20s, 5s))));
   pass(5s);
   const auto asked = client("bob").acquire({"orders", fresh()});
@@ -74,6 +75,7 @@ TEST_P(QueueConformance, AClientIsToldOfItsOwnWaiters) {
 
 // The new holder counts its deadline from its own heartbeat: it must learn which one counts.
 TEST_P(QueueConformance, AHandOffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();
   ASSERT_TRUE(holds(client().acquire({"orders", holder})));
@@ -112,6 +114,7 @@ TEST_P(QueueConformance, AHandOffToOneThatNeverBeatNamesItsRequest) {
 }
 
 TEST_P(QueueConformance, TheFirstRenewalAfterAHandOffGivesTheFullLease) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();
   ASSERT_TRUE(holds(client().acquire({"orders", holder})));
@@ -154,6 +157,7 @@ TEST_P(QueueConformance, ACancelAnywhereInTheQueueLetsTheOthersGoOn) {
 }
 
 TEST_P(QueueConformance, ADeadWaiterAnywhereInTheQueueCostsAtMostItsLease) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   for (std::size_t dead = 0; dead < 3; ++dead) {
     const std::string name = "orders/" + std::to_string(dead);
     const auto holder = fresh();

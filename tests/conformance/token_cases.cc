@@ -4,6 +4,7 @@
 namespace holdfast::testing {
 
 TEST_P(TokenConformance, TokensGrowWhateverEndedTheLastGrant) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   Token last{};
   for (int round = 0; round < 4; ++round) {
     for (const std::string how : {"release", "expiry", "break", "cancel"}) {
@@ -53,6 +54,7 @@ TEST_P(TokenConformance, AHandOffGivesAHigherToken) {
 }
 
 TEST_P(TokenConformance, TheTokenStaysWhileTheGrantLasts) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   const auto grant = client().acquire({"orders", id});
   ASSERT_TRUE(holds(grant));
@@ -96,6 +98,7 @@ TEST_P(LiveConformance, TokensGrowWhenTheStoreIsClosedAndOpenedAgain) {
 }
 
 TEST_P(LiveConformance, ALockOutlivesTheClientThatTookItByItsLeaseOnly) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   auto& bob = client("bob");  // Keeps a store that lives in memory alive.
   ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(400ms, 400ms))));
