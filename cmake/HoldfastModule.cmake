@@ -36,10 +36,12 @@
 # Labels: `fast`      threads, no processes, no servers, seconds: also under the thread sanitizer;
 #         `hermetic`  needs nothing outside the build: also under address+undefined (fast implies it);
 #                     alone for what has one thread only;
+#         `tool`      as hermetic, but of what is no part of the library (the lab): sanitizers see it in
+#                     `make check-all` only;
 #         `process`   starts processes or needs the host's facilities: only in the plain build;
 #         `root`      needs root, skips loudly without it; `live` needs a server; `slow` long runs.
-# Tests are not part of `all`: targets tests_fast, tests_hermetic and tests_all build just what a
-# run needs (`ninja -C build/dev tests_all && ctest --preset dev`).
+# Tests are not part of `all`: targets tests_fast, tests_hermetic, tests_tool and tests_all build just
+# what a run needs (`ninja -C build/dev tests_all && ctest --preset dev`).
 #
 # A program for people (build/<preset>/bin/<OUTPUT>):
 #
@@ -62,6 +64,7 @@ target_link_libraries(holdfast_internal INTERFACE holdfast_headers)
 
 add_custom_target(tests_all)
 add_custom_target(tests_hermetic)
+add_custom_target(tests_tool)
 add_custom_target(tests_fast)
 
 function(holdfast_use_unity target)
@@ -199,7 +202,7 @@ function(holdfast_test name)
   holdfast_use_test_pch(${name})
 
   add_dependencies(tests_all ${name})
-  foreach(label IN ITEMS fast hermetic)
+  foreach(label IN ITEMS fast hermetic tool)
     if("${label}" IN_LIST arg_LABELS)
       add_dependencies(tests_${label} ${name})
     endif()

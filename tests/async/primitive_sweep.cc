@@ -192,7 +192,7 @@ void sweep_values(const std::string& url, Client& holder) {
     return swept;
   });
 
-  sweep("a later caller", url, holder, [&holder](Attempted& attempted, int n) {
+  sweep("a later caller", url, holder, [](Attempted& attempted, int n) {
     const std::string key = "order-" + std::to_string(n);
     auto first = std::make_shared<std::optional<OnceTurn>>();
     Swept swept;
