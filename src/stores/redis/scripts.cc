@@ -40,6 +40,7 @@ Script assemble(std::string_view source, ScriptClock clock) {
   script.text = source;
   replace_all(script.text, "--@lock\n", script_texts::kLock);
   replace_all(script.text, "--@entry\n", script_texts::kEntry);
+  replace_all(script.text, "--@ending\n", script_texts::kEnding);
   if (clock == ScriptClock::kArgument) {
     replace_all(script.text, "redis.call('TIME')",
                 "{string.sub(ARGV[#ARGV], 1, 10), string.sub(ARGV[#ARGV], 11, 16)}");

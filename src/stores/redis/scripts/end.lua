@@ -61,21 +61,11 @@ local handed_over = record and string.sub(record, 1, 7) == '1 many ' and hand_ov
 if handed_over then return handed_over end
 
 --@lock
+--@ending
 
 open(KEYS[1], record)
-expire()
-local ticket = read(ARGV[1])
-local answer
-if ticket then
-  answer = ticket.held and 'released' or 'cancelled'
-  if ticket.kind == 'x' then put_mark('x' .. ticket.id, '1') end
-  finish(ticket)
-else
-  -- This request may have overtaken the one that asks for the lock.
-  answer = 'gone'
-  if ARGV[3] ~= ZERO and not is_old(ARGV[2], ARGV[3]) then mark(ARGV[2], ARGV[3]) end
-  if ARGV[4] == 'cancel' then put_mark('x' .. ARGV[1], '1') end
-end
+local answer = end_ticket(ARGV[1], ARGV[2], ARGV[3])
+if answer == 'gone' and ARGV[4] == 'cancel' then put_mark('x' .. ARGV[1], '1') end
 settle()
 close()
 return answer

@@ -7,6 +7,7 @@ local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 
 --@lock
+--@ending
 
 -- The short way: the only holder. Should its lease be over, nobody has taken the lock since.
 local function end_held(key, record, id)
@@ -17,17 +18,7 @@ end
 
 local function finish_one(key, client, id, issue)
   open(key)
-  expire()
-  local ticket = read(id)
-  local answer
-  if ticket then
-    answer = ticket.held and 'released' or 'cancelled'
-    if ticket.kind == 'x' then put_mark('x' .. ticket.id, '1') end
-    finish(ticket)
-  else
-    answer = 'gone'
-    if issue ~= ZERO and not is_old(client, issue) then mark(client, issue) end
-  end
+  local answer = end_ticket(id, client, issue)
   settle()
   close()
   return answer

@@ -1,0 +1,14 @@
+-- How a ticket ends by its client's wish. Included behind lock.lua by the scripts that give back.
+local function end_ticket(id, client, issue)
+  expire()
+  local ticket = read(id)
+  if not ticket then
+    -- This request may have overtaken the one that asks for the lock.
+    if issue ~= ZERO and not is_old(client, issue) then mark(client, issue) end
+    return 'gone'
+  end
+  if ticket.kind == 'x' then put_mark('x' .. ticket.id, '1') end
+  finish(ticket)
+  return ticket.held and 'released' or 'cancelled'
+end
+
