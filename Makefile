@@ -2,7 +2,7 @@
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-export JOBS
+export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -20,7 +20,7 @@ build:  ## build the release into build/release (programs in build/release/bin)
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS)
 
-test: setup-test  ## install what the tests need, build and run all of them
+test: setup-test  ## install what the tests need, build and run all (STORES="sqlite": those alone)
 	@scripts/test
 
 check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
