@@ -270,6 +270,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void answer_renewals(Contender& contender) HOLDFAST_REQUIRES(mutex_);
 
   // core_release.cc
+  void look_at_deadline(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   std::optional<Result<void>> begin_release(const ContenderPtr& contender,
                                             std::optional<Error>& loss) HOLDFAST_REQUIRES(mutex_);
   Result<void> end_release(const ContenderPtr& contender, const std::optional<Error>& loss,

@@ -43,13 +43,18 @@ void Core::end_locally(const ContenderPtr& contender) {
 }
 
 // An answer, when the store need not be asked. `loss`: how the lease ended before.
-std::optional<Result<void>> Core::begin_release(const ContenderPtr& contender,
-                                                std::optional<Error>& loss) {
-  if (contender->released) return *contender->released;
+// The thread that watches over deadlines may be late: a hold that ran out was lost, not released.
+void Core::look_at_deadline(const ContenderPtr& contender) {
   const BootInstant now = base::BootClock::now();
   if (contender->renewal && now >= contender->renewal->deadline()) {
     apply(contender, contender->renewal->on_tick(now));
   }
+}
+
+std::optional<Result<void>> Core::begin_release(const ContenderPtr& contender,
+                                                std::optional<Error>& loss) {
+  if (contender->released) return *contender->released;
+  look_at_deadline(contender);
   {
     const base::LocalLock loss_lock(contender->loss_mutex);
     loss = contender->loss;
@@ -143,6 +148,7 @@ void Core::release_later(const ContenderPtr& contender) {
   if (!check_alive()) return;
   const Turn turn(*this);
   if (closed_ || contender->released || contender->releasing) return;
+  look_at_deadline(contender);
   if (feed_) see_ended(*contender, HoldEnd::kReleased);
   end_locally(contender);
   if (!contender->renewal->taken_over()) send_release(contender);

@@ -170,6 +170,19 @@ TEST_P(ObserverTest, HowAHoldEndedIsTold) {
   EXPECT_EQ(notes_->holds(5)[4].how, HoldEnd::kReleased);
 }
 
+// Its destructor comes before the thread that watches over deadlines.
+TEST_P(ObserverTest, AHoldThatRanOutRightBeforeItIsLetGoIsALoss) {
+  const Client client = observed();
+  for (std::size_t i = 1; i <= 10; ++i) {
+    {
+      const Lease lease =
+          client.mutex("name").acquire({.wait = 60s, .ttl = 100ms, .auto_renew = false}).value();
+      while (lease.held()) std::this_thread::yield();
+    }
+    EXPECT_EQ(notes_->holds(i)[i - 1].how, HoldEnd::kExpired);
+  }
+}
+
 TEST_P(ObserverTest, EachLockOfASetHasItsOwnNews) {
   const Client client = observed();
   const Lease other = take(connect().mutex("c"));
