@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
@@ -15,18 +14,18 @@ import unittest
 
 import harness
 from harness import PATIENCE, PROGRAM, CliCase
+from terminal import Terminal
 
 HAVE_CURSES = os.environ.get("HOLDFAST_HAVE_CURSES", "ON") == "ON"
 ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
 
 
-class Top:
+class Top(Terminal):
     """`holdfast top` on a terminal of that size."""
 
     def __init__(self, case, *arguments, rows=24, columns=100, **variables):
-        self.case = case
-        self.seen = ""
-        self.fd, self.terminal = pty.openpty()
+        fd, self.terminal = pty.openpty()
+        super().__init__(case, fd)
         self.resize(rows, columns)
         self.before = termios.tcgetattr(self.terminal)
         env = {**case.env, "TERM": "xterm", "LC_ALL": "C.UTF-8", **variables}
@@ -49,26 +48,6 @@ class Top:
 
     def resize(self, rows, columns):
         fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def send(self, text):
-        os.write(self.fd, text.encode())
-
-    def read(self, patience):
-        if not select.select([self.fd], [], [], max(patience, 0))[0]:
-            return False
-        self.seen += os.read(self.fd, 65536).decode(errors="replace")
-        return True
-
-    def expect(self, pattern):
-        """Reads until the pattern shows up; what came before it is thrown away."""
-        until = time.monotonic() + PATIENCE
-        while True:
-            match = re.search(pattern, self.seen)
-            if match:
-                self.seen = self.seen[match.end():]
-                return match
-            if not self.read(until - time.monotonic()):
-                self.case.fail(f"the terminal did not show {pattern!r} but {self.seen!r}")
 
     def status(self):
         """Its exit status; all that it still wrote is in `seen`."""

@@ -2,7 +2,6 @@
 
 import os
 import pty
-import re
 import select
 import shutil
 import signal
@@ -12,22 +11,22 @@ import unittest
 
 import harness
 from harness import PATIENCE, PROGRAM, CliCase
+from terminal import Terminal
 
 PROMPT = "READY> "
 
 
-class Shell:
+class Shell(Terminal):
     """An interactive bash on a terminal of its own."""
 
     def __init__(self, case):
-        self.case = case
         env = {**case.env, "PS1": PROMPT, "TERM": "dumb", "PATH": os.environ["PATH"],
                "HOLDFAST": os.path.abspath(PROGRAM)}
-        self.pid, self.fd = pty.fork()
+        self.pid, fd = pty.fork()
         if self.pid == 0:
             os.chdir(case.dir)
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"], env)
-        self.seen = ""
+        super().__init__(case, fd)
         case.addCleanup(self.clean)
         self.expect(PROMPT)
 
@@ -42,24 +41,10 @@ class Shell:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
-    def send(self, text):
-        os.write(self.fd, text.encode())
-
-    def expect(self, pattern):
-        """Reads until the pattern shows up; what came before it is thrown away."""
-        until = time.monotonic() + PATIENCE
-        while True:
-            match = re.search(pattern, self.seen)
-            if match:
-                self.seen = self.seen[match.end():]
-                return match
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
-                self.case.fail(f"the terminal did not show {pattern!r} but {self.seen!r}")
-            try:
-                self.seen += os.read(self.fd, 4096).decode(errors="replace").replace("\r\n", "\n")
-            except OSError:
-                self.case.fail(f"the terminal closed; it showed {self.seen!r}")
+    def read(self, patience):
+        came = super().read(patience)
+        self.seen = self.seen.replace("\r\n", "\n")
+        return came
 
     def run(self, command):
         self.send(command + "\n")
