@@ -74,6 +74,19 @@ holdfast_decide_store(redis "${holdfast_redis_found}"
   "hiredis, OpenSSL 3, Asio and nlohmann-json (libhiredis-dev, libssl-dev, libasio-dev, \
 nlohmann-json3-dev)")
 
+# A module of it links ${HOLDFAST_ZOOKEEPER_LIBRARY}: the C client with threads of its own.
+set(holdfast_zookeeper_found OFF)
+if(NOT HOLDFAST_WITH_ZOOKEEPER STREQUAL "OFF")
+  find_path(HOLDFAST_ZOOKEEPER_INCLUDE_DIR zookeeper/zookeeper.h)
+  find_library(HOLDFAST_ZOOKEEPER_LIBRARY zookeeper_mt)
+  mark_as_advanced(HOLDFAST_ZOOKEEPER_INCLUDE_DIR HOLDFAST_ZOOKEEPER_LIBRARY)
+  if(HOLDFAST_ZOOKEEPER_INCLUDE_DIR AND HOLDFAST_ZOOKEEPER_LIBRARY AND HOLDFAST_ASIO_INCLUDE_DIR)
+    set(holdfast_zookeeper_found ON)
+  endif()
+endif()
+holdfast_decide_store(zookeeper "${holdfast_zookeeper_found}"
+  "the ZooKeeper C client and Asio (libzookeeper-mt-dev, libasio-dev)")
+
 # The guards in databases (src/fence/<name>), each a small library of its own: libholdfast needs none
 # of these.
 set(HOLDFAST_FENCES)

@@ -9,6 +9,9 @@
 #ifdef HOLDFAST_STORE_SQLITE
 #include "src/stores/sqlite/sqlite_store.h"
 #endif
+#ifdef HOLDFAST_STORE_ZOOKEEPER
+#include "src/stores/zookeeper/zookeeper_store.h"
+#endif
 
 namespace holdfast::client {
 namespace {
@@ -32,6 +35,11 @@ constexpr Entry kStores[] = {
     {"redis", nullptr},
     {"rediss", nullptr},
     {"redis+unix", nullptr},
+#endif
+#ifdef HOLDFAST_STORE_ZOOKEEPER
+    {"zookeeper", &stores::make_zookeeper_store},
+#else
+    {"zookeeper", nullptr},
 #endif
 };
 

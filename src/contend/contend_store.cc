@@ -44,11 +44,11 @@ class Store final : public port::Store {
     });
   }
 
-  void renew(std::vector<port::RenewItem> items, BootInstant,
+  void renew(std::vector<port::RenewItem> items, BootInstant deadline,
              Done<std::vector<Result<TicketState>>> done) override {
-    run(std::move(done), [items = std::move(items), now = BootClock::now()](
+    run(std::move(done), [items = std::move(items), now = BootClock::now(), deadline](
                              Engine& engine, const Done<std::vector<Result<TicketState>>>& answer) {
-      engine.renew(items, now, answer);
+      engine.renew(items, now, deadline, answer);
     });
   }
 

@@ -218,34 +218,62 @@ void Engine::hint(const std::vector<TicketPtr>& tickets) {
   for (const TicketPtr& ticket : tickets) push(ticket, port::Push::Kind::kHint);
 }
 
-void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now,
-                   const Done<std::vector<Result<TicketState>>>& done) {
-  const SessionView session = backend_.session();
-  std::vector<Result<TicketState>> results;
-  for (const port::RenewItem& item : items) {
-    const TicketPtr ticket = find(item.name, item.id);
-    const auto broken = broken_.find({item.name, item.id});
-    if (broken != broken_.end()) {
-      results.emplace_back(broken->second);
-    } else if (!ticket || ticket->stage == Stage::kLeaving || ticket->system()) {
-      results.emplace_back(TicketState{.status = TicketStatus::kGone});
-    } else if (item.seq > ticket->seq && (item.ttl <= machine::Duration::zero() ||
-                                          item.waiter_ttl <= machine::Duration::zero())) {
-      results.emplace_back(
-          port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, item.name, {}));
-    } else if (session.in_doubt && ticket->stage == Stage::kHeld) {
-      results.emplace_back(Error(Errc::kUnavailable, "the session's keepalives are not answered"));
-    } else {
-      if (item.seq > ticket->seq) {
-        ticket->seq = item.seq;
-        ticket->seq_at = now;
-        ticket->request.ttl = item.ttl;
-        ticket->request.waiter_ttl = item.waiter_ttl;
-      }
-      results.emplace_back(state_of(*ticket));
-    }
+// nullopt: the ticket waits, which is looked at.
+std::optional<Result<TicketState>> Engine::renew_one(const port::RenewItem& item, BootInstant now,
+                                                     const SessionView& session) {
+  const auto broken = broken_.find({item.name, item.id});
+  if (broken != broken_.end() && item.token != machine::Token{}) {
+    return Result<TicketState>(broken->second);
   }
-  done(std::move(results));
+  const TicketPtr ticket = find(item.name, item.id);
+  if (!ticket || ticket->stage == Stage::kLeaving || ticket->system()) {
+    return Result<TicketState>(TicketState{.status = TicketStatus::kGone});
+  }
+  const bool newer = item.seq > ticket->seq;
+  if (newer &&
+      (item.ttl <= machine::Duration::zero() || item.waiter_ttl <= machine::Duration::zero())) {
+    return port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, item.name, {});
+  }
+  if (session.in_doubt && ticket->stage == Stage::kHeld) {
+    return Result<TicketState>(
+        Error(Errc::kUnavailable, "the session's keepalives are not answered"));
+  }
+  if (newer) {
+    ticket->seq = item.seq;
+    ticket->seq_at = now;
+    ticket->request.ttl = item.ttl;
+    ticket->request.waiter_ttl = item.waiter_ttl;
+  }
+  if (ticket->stage == Stage::kHeld) return Result<TicketState>(state_of(*ticket));
+  return std::nullopt;
+}
+
+void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, BootInstant deadline,
+                   const Done<std::vector<Result<TicketState>>>& done) {
+  struct Gathered {
+    std::vector<Result<TicketState>> results;
+    std::size_t left = 1;
+  };
+  auto gathered = std::make_shared<Gathered>();
+  gathered->results.assign(items.size(), TicketState{.status = TicketStatus::kGone});
+  const auto arrived = [gathered, done] {
+    if (--gathered->left == 0) done(std::move(gathered->results));
+  };
+  const SessionView session = backend_.session();
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (auto result = renew_one(items[i], now, session)) {
+      gathered->results[i] = *std::move(result);
+      continue;
+    }
+    ++gathered->left;
+    const TicketPtr ticket = find(items[i].name, items[i].id);
+    ticket->asks.emplace_back([gathered, arrived, i](const Result<TicketState>& state) {
+      gathered->results[i] = state;
+      arrived();
+    });
+    if (ticket->stage == Stage::kWaiting) look_at_blocker(ticket, deadline);
+  }
+  arrived();
 }
 
 // --- Time.

@@ -44,7 +44,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
 
   // `now`: when the request reached the store, no earlier than its owner sent it.
   void acquire(port::AcquireRequest request, BootInstant now, Done<port::TicketState> done);
-  void renew(const std::vector<port::RenewItem>& items, BootInstant now,
+  void renew(const std::vector<port::RenewItem>& items, BootInstant now, BootInstant deadline,
              const Done<std::vector<Result<port::TicketState>>>& done);
   void end(const port::TicketRequest& request, Done<port::EndStatus> done);
   void downgrade(const port::TicketRequest& request, Done<port::TicketState> done);
@@ -86,6 +86,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void read_head(const TicketPtr& ticket, Listing listing, const Record& record, std::size_t head);
   void wait_for(const TicketPtr& ticket, const Place& blocker);
   void stand_waiting(const TicketPtr& ticket);
+  void look_at_blocker(const TicketPtr& ticket, BootInstant deadline);
   void settle(const TicketPtr& ticket, const Listing& listing, const Record& record);
   void admit(const TicketPtr& ticket, std::uint64_t record_rev);
   void mark(const TicketPtr& ticket);
@@ -120,6 +121,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void queue_shrink(const port::TicketRequest& request, std::uint32_t by, std::uint32_t from,
                     const Done<bool>& done);
 
+  std::optional<Result<port::TicketState>> renew_one(const port::RenewItem& item, BootInstant now,
+                                                     const SessionView& session);
   port::TicketState state_of(const Ticket& ticket) const;
   machine::Duration lease_of(const Ticket& ticket) const;
   void answer(const TicketPtr& ticket, const Result<port::TicketState>& result);

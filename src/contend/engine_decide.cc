@@ -49,6 +49,7 @@ void Engine::look(const TicketPtr& ticket) {
 void Engine::look_with(const TicketPtr& ticket, bool watching) {
   ticket->look_again = false;
   ticket->waker = nullptr;
+  ticket->blocker.reset();
   if (watching) {
     ticket->waker = std::make_shared<Waker>();
     ticket->waker->wake = [weak = weak_from_this(), waiting = std::weak_ptr(ticket)] {
@@ -174,12 +175,36 @@ void Engine::wait_for(const TicketPtr& ticket, const Place& blocker) {
         }
         // Whom it waited for was admitted before the watch stood.
         if (marked) return self->look_with(ticket, /*watching=*/true);
+        ticket->blocker = blocker;
         self->stand_waiting(ticket);
       });
 }
 
+// The safety poll: one small answer, however long the queue is.
+void Engine::look_at_blocker(const TicketPtr& ticket, BootInstant deadline) {
+  if (ticket->looking) return;  // It is answered at the end of that.
+  if (!ticket->blocker) return look(ticket);
+  ticket->looking = true;
+  backend_.read(ticket->request.name, *ticket->blocker, nullptr, deadline,
+                [self = shared_from_this(), ticket](const Result<std::optional<Read>>& read) {
+                  if (!self->still_looking(ticket)) return;
+                  const bool same =
+                      read && *read && !(*read)->details.weakened && !(*read)->details.marked;
+                  if (same || !read) {
+                    ticket->looking = false;
+                    self->answer(ticket, read ? Result<TicketState>(self->state_of(*ticket))
+                                              : Result<TicketState>(read.error()));
+                    if (ticket->look_again) self->look(ticket);
+                    return;
+                  }
+                  ticket->looking = false;
+                  self->look(ticket);
+                });
+}
+
 void Engine::stand_waiting(const TicketPtr& ticket) {
   ticket->looking = false;
+  ticket->told = true;
   ticket->stage = Stage::kWaiting;
   answer(ticket, state_of(*ticket));
   if (ticket->look_again) look(ticket);
@@ -194,6 +219,7 @@ void Engine::look_failed(const TicketPtr& ticket, const Error& error) {
   }
   if (!passing || !ticket->request.may_wait) return leave(ticket, error);
   ticket->looking = false;
+  ticket->told = true;
   ticket->stage = Stage::kWaiting;
   answer(ticket, state_of(*ticket));
   at(base::BootClock::now() + kPause, ticket, &Engine::look);
@@ -253,10 +279,9 @@ void Engine::grant(const TicketPtr& ticket) {
   ticket->looking = false;
   ticket->waker = nullptr;
   ticket->head.reset();
-  const bool told_to_wait = ticket->asks.empty();
   ticket->stage = Stage::kHeld;
   ticket->ahead = 0;
-  if (told_to_wait) return push(ticket, port::Push::Kind::kGranted);
+  if (ticket->told) push(ticket, port::Push::Kind::kGranted);
   answer(ticket, state_of(*ticket));
 }
 

@@ -104,7 +104,7 @@ void Engine::ended(const TicketPtr& ticket, EndStatus how) {
 // Its contender is not there any more, and it was not us.
 void Engine::taken_away(const TicketPtr& ticket) {
   ticket->looking = false;
-  const bool told = ticket->asks.empty();
+  const bool told = ticket->told || ticket->stage == Stage::kHeld;
   if (const TicketPtr upgrade = upgrade_of(ticket)) {
     leave(upgrade, TicketState{.status = TicketStatus::kGone});
   }

@@ -54,8 +54,10 @@ struct Ticket {
   std::vector<port::Done<port::EndStatus>> ends;    // To be told that it has left.
 
   WakerPtr waker;
-  bool looking = false;     // Somebody decides about it right now...
-  bool look_again = false;  // ...and has to do it once more.
+  std::optional<Place> blocker;  // kWaiting: nothing, if it watches the folder.
+  bool told = false;             // That it waits.
+  bool looking = false;          // Somebody decides about it right now...
+  bool look_again = false;       // ...and has to do it once more.
   bool waited = false;
   std::optional<Place> head;  // The head of the queue, read once.
 

@@ -13,7 +13,10 @@ TEST_P(IdempotenceConformance, AcquireOfAnIdThatHoldsGivesTheSameGrant) {
   ASSERT_TRUE(holds(again));
   EXPECT_EQ(again->token, first->token);
   EXPECT_EQ(again->seq, first->seq);
-  EXPECT_EQ(again->lease, first->lease);
+  // What is left of a session was counted anew.
+  if (!promised().bound_to_client) {
+    EXPECT_EQ(again->lease, first->lease);
+  }
 }
 
 TEST_P(IdempotenceConformance, ARepeatedAcquireDoesNotExtendTheLease) {
@@ -40,6 +43,7 @@ TEST_P(IdempotenceConformance, AcquireOfAnIdThatWaitsKeepsItsPlace) {
 }
 
 TEST_P(IdempotenceConformance, AnotherClientOfTheSameIdGetsTheSameGrant) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   const auto first = client().acquire({"orders", id});
   const auto again = client("bob").acquire({"orders", id});
@@ -134,7 +138,10 @@ TEST_P(IdempotenceConformance, CancelOfAGrantedIdHandsOn) {
   ASSERT_TRUE(waits(client().acquire({"orders", crossed})));
   ASSERT_TRUE(waits(client("bob").acquire({"orders", next})));
   ASSERT_TRUE(ends(client().release("orders", holder), EndStatus::kReleased));
-  EXPECT_TRUE(ends(client().cancel("orders", crossed), EndStatus::kReleased));
+  const auto ended = client().cancel("orders", crossed);
+  // Where clients find out by themselves that they hold, this one may not have yet.
+  const bool before = promised().bound_to_client && ended && *ended == EndStatus::kCancelled;
+  EXPECT_TRUE(before || ends(ended, EndStatus::kReleased));
   EXPECT_TRUE(holds(client("bob").renew("orders", next, 1)));
 }
 
@@ -154,9 +161,11 @@ TEST_P(IdempotenceConformance, ABusyAnswerLeavesNothingBehind) {
   ASSERT_TRUE(holds(client().acquire({"orders", holder})));
   const auto busy = client("bob").acquire(Request("orders", tried).no_wait());
   ASSERT_TRUE(is_busy(busy));
-  ASSERT_TRUE(busy->next_expiry);
-  EXPECT_LE(*busy->next_expiry, kTtl);
-  EXPECT_GT(*busy->next_expiry, kTtl - 10s);
+  if (!promised().bound_to_client) {
+    ASSERT_TRUE(busy->next_expiry);
+    EXPECT_LE(*busy->next_expiry, kTtl);
+    EXPECT_GT(*busy->next_expiry, kTtl - 10s);
+  }
   EXPECT_TRUE(is_gone(client("bob").renew("orders", tried, 1)));
   ASSERT_TRUE(ends(client().release("orders", holder), EndStatus::kReleased));
   EXPECT_TRUE(holds(client("bob").acquire(Request("orders", fresh()).no_wait())));

@@ -13,14 +13,16 @@ TEST_P(QueueConformance, GrantsComeInTheOrderOfArrival) {
   }
   Token last{};
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto now = client(i % 2 == 0 ? "alice" : "bob").renew("orders", ids[i], 1);
+    Client& owner = client(i % 2 == 0 ? "alice" : "bob");
+    const auto now = owner.renew("orders", ids[i], 1);
     ASSERT_TRUE(holds(now)) << "number " << i;
     EXPECT_GT(now->token, last);
     last = now->token;
     for (std::size_t later = i + 1; later < ids.size(); ++later) {
-      EXPECT_TRUE(waits(client().renew("orders", ids[later], 2 + i))) << later << " behind " << i;
+      Client& waiter = client(later % 2 == 0 ? "alice" : "bob");
+      EXPECT_TRUE(waits(waiter.renew("orders", ids[later], 2 + i))) << later << " behind " << i;
     }
-    ASSERT_TRUE(ends(client().release("orders", ids[i]), EndStatus::kReleased));
+    ASSERT_TRUE(ends(owner.release("orders", ids[i]), EndStatus::kReleased));
   }
 }
 
@@ -102,6 +104,7 @@ TEST_P(QueueConformance, AHandOffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
 }
 
 TEST_P(QueueConformance, AHandOffToOneThatNeverBeatNamesItsRequest) {
+  HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();
   ASSERT_TRUE(holds(client().acquire({"orders", holder})));

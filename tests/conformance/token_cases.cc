@@ -8,20 +8,21 @@ TEST_P(TokenConformance, TokensGrowWhateverEndedTheLastGrant) {
   Token last{};
   for (int round = 0; round < 4; ++round) {
     for (const std::string how : {"release", "expiry", "break", "cancel"}) {
+      if (how == "expiry" && promised().bound_to_client) continue;
+      Client& owner = client(round % 2 == 0 ? "alice" : "bob");
       const auto id = fresh();
-      const auto grant = client(round % 2 == 0 ? "alice" : "bob")
-                             .acquire(Request("orders", id).leases(10s, 5s).no_wait());
+      const auto grant = owner.acquire(Request("orders", id).leases(10s, 5s).no_wait());
       ASSERT_TRUE(holds(grant)) << how;
       EXPECT_GT(grant->token, last) << "before a " << how;
       last = grant->token;
       if (how == "release") {
-        ASSERT_TRUE(ends(client().release("orders", id), EndStatus::kReleased));
+        ASSERT_TRUE(ends(owner.release("orders", id), EndStatus::kReleased));
       } else if (how == "expiry") {
         pass(10s);
       } else if (how == "break") {
         ASSERT_TRUE(client().break_lock("orders", grant->token));
       } else {
-        ASSERT_TRUE(ends(client().cancel("orders", id), EndStatus::kReleased));
+        ASSERT_TRUE(ends(owner.cancel("orders", id), EndStatus::kReleased));
       }
     }
   }

@@ -1,0 +1,449 @@
+#include "src/stores/zookeeper/backend.h"
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include <zookeeper/zookeeper.h>
+
+#include "src/stores/zookeeper/errors.h"
+#include "src/stores/zookeeper/nodes.h"
+#include "src/stores/zookeeper/promises.h"
+#include "src/stores/zookeeper/session.h"
+
+namespace holdfast::stores::zookeeper {
+namespace {
+
+using base::BootInstant;
+using contend::Change;
+using contend::Details;
+using contend::Entered;
+using contend::Key;
+using contend::Listing;
+using contend::Place;
+using contend::Read;
+using contend::Record;
+using contend::SessionView;
+using contend::Value;
+using contend::WakerPtr;
+
+constexpr int kAttempts = 5;
+constexpr std::string_view kValueFormat = "hf1 ";
+
+std::uint64_t record_rev(const NodeStat& stat) { return stat.version == 0 ? 0 : stat.modified; }
+
+Listing listing_from(const Reply& reply) {
+  Listing listing;
+  for (const std::string& name : reply.names) {
+    if (auto place = parse_node(name)) listing.queue.push_back(*std::move(place));
+  }
+  sort_queue(listing.queue);
+  listing.record_rev = record_rev(reply.stat);
+  return listing;
+}
+
+class ZookeeperBackend final : public contend::Backend {
+ public:
+  template <typename T>
+  using Op = std::shared_ptr<Pending<T>>;
+
+  ZookeeperBackend(ZookeeperAddress address, const port::StoreContext& context)
+      : loop_(context.loop),
+        base_(address.base),
+        length_(address.session),
+        session_(std::make_shared<Session>(std::move(address), context)) {}
+
+  void start(contend::Events* events) override { session_->start(events); }
+  SessionView session() const override { return session_->view(); }
+  std::string session_tag() const override { return session_->tag(); }
+  Guarantees guarantees() const override { return promises(length_); }
+
+  void ensure_session(BootInstant deadline, Done<SessionView> done) override {
+    auto op = make<SessionView>(deadline, std::move(done));
+    session_->when_ready(op, [session = session_, op] { op->complete(session->view()); });
+  }
+
+  void enter(std::uint64_t epoch, std::string lock, Key key, Details details, BootInstant deadline,
+             Done<Entered> done) override {
+    auto op = make<Entered>(deadline, std::move(done));
+    in_session(op, epoch, [this, op, lock, key, details, epoch] {
+      enter_folder(op, epoch, lock, key, details, kAttempts);
+    });
+  }
+
+  void list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
+            Done<Listing> done) override {
+    auto op = make<Listing>(deadline, std::move(done));
+    session_->when_ready(op, [session = session_, op, waker, latest, path = folder(lock)] {
+      if (latest) session->link().sync(path, [](const Reply&) {});
+      session->link().children(path, waker, [op, path](const Reply& reply) {
+        if (reply.rc == ZNONODE) return op->complete(Listing());
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
+        op->complete(listing_from(reply));
+      });
+    });
+  }
+
+  void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
+    auto op = make<Listing>(deadline, std::move(done));
+    session_->when_ready(op, [this, op, path = folder(lock)] {
+      session_->link().sync(path, [](const Reply&) {});
+      read_all(op, path, kAttempts);
+    });
+  }
+
+  void read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+            Done<std::optional<Read>> done) override {
+    auto op = make<std::optional<Read>>(deadline, std::move(done));
+    session_->when_ready(op, [session = session_, op, waker, path = node(lock, place)] {
+      session->link().get(path, waker, [op, path](const Reply& reply) {
+        if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
+        auto details = contend::parse_details(reply.text);
+        if (!details) return op->complete(details.error());
+        op->complete(
+            std::optional(Read{*std::move(details), reply.stat.created, reply.stat.modified}));
+      });
+    });
+  }
+
+  void write(std::uint64_t epoch, std::string lock, Place place, Details details,
+             BootInstant deadline, Done<std::optional<Read>> done) override {
+    auto op = make<std::optional<Read>>(deadline, std::move(done));
+    in_session(op, epoch, [this, op, details, path = node(lock, place)] {
+      op->sent_to_write = true;
+      session_->link().set(path, contend::to_text(details), -1, [op, details](const Reply& reply) {
+        if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
+        if (reply.rc != ZOK) {
+          return op->complete(error_of(reply.rc, true, "writing"));
+        }
+        op->complete(std::optional(Read{details, reply.stat.created, reply.stat.modified}));
+      });
+    });
+  }
+
+  void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+              Done<bool> done) override {
+    auto op = make<bool>(deadline, std::move(done));
+    in_session(op, epoch, [this, op, path = node(lock, place)] {
+      op->sent_to_write = true;
+      session_->link().remove(path, [op](const Reply& reply) {
+        if (reply.rc != ZOK && reply.rc != ZNONODE) {
+          return op->complete(error_of(reply.rc, true, "removing"));
+        }
+        op->complete(reply.rc == ZOK);
+      });
+    });
+  }
+
+  void read_record(std::string lock, BootInstant deadline,
+                   Done<std::pair<Record, std::uint64_t>> done) override {
+    auto op = make<std::pair<Record, std::uint64_t>>(deadline, std::move(done));
+    session_->when_ready(op, [this, op, path = folder(lock)] {
+      session_->link().get(path, nullptr, [op, path](const Reply& reply) {
+        if (reply.rc == ZNONODE) return op->complete(std::pair<Record, std::uint64_t>());
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
+        auto record = contend::parse_record(reply.text);
+        if (!record) return op->complete(record.error());
+        op->complete(std::pair(*std::move(record), record_rev(reply.stat)));
+      });
+    });
+  }
+
+  void read_value(std::string lock, BootInstant deadline, Done<Value> done) override {
+    auto op = make<Value>(deadline, std::move(done));
+    session_->when_ready(op, [this, op, path = folder(lock) + "/v"] {
+      session_->link().sync(path, [](const Reply&) {});
+      session_->link().get(path, nullptr, [op, path](const Reply& reply) {
+        if (reply.rc == ZNONODE) return op->complete(Value());
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
+        if (!reply.text.starts_with(kValueFormat)) {
+          return op->complete(
+              Error(reply.text.starts_with("hf") ? Errc::kVersionMismatch : Errc::kCorruptState,
+                    "zookeeper: " + path + " is not of a form that is known"));
+        }
+        op->complete(Value{reply.text.substr(kValueFormat.size()), reply.stat.modified});
+      });
+    });
+  }
+
+  void apply(Change change, BootInstant deadline,
+             Done<std::optional<std::uint64_t>> done) override {
+    auto op = make<std::optional<std::uint64_t>>(deadline, std::move(done));
+    const std::uint64_t epoch = change.epoch;
+    auto then = [this, op, change = std::move(change)] {
+      if (!change.record && !change.record_rev) return apply_at(op, change, -1, kAttempts);
+      // The library's condition is a version, ours a zxid.
+      const std::string path = folder(change.lock);
+      session_->link().get(path, nullptr, [this, op, change, path](const Reply& reply) {
+        if (op->over()) return;
+        if (reply.rc == ZNONODE) return op->complete(std::optional<std::uint64_t>());
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
+        if (change.record_rev && *change.record_rev != record_rev(reply.stat)) {
+          return op->complete(std::optional<std::uint64_t>());
+        }
+        apply_at(op, change, reply.stat.version, kAttempts);
+      });
+    };
+    if (epoch != 0) return in_session(op, epoch, std::move(then));
+    session_->when_ready(op, std::move(then));
+  }
+
+  void knock(std::string session_tag) override {
+    if (session_tag.empty() || session_tag.find('/') != std::string::npos) return;
+    auto op =
+        make<bool>(base::BootClock::now() + std::chrono::seconds(5), [](const Result<bool>&) {});
+    session_->when_ready(op, [this, op, session_tag] {
+      session_->link().set(base_ + "/sessions/" + session_tag, "", -1,
+                           [op](const Reply&) { op->complete(true); });
+    });
+  }
+
+  void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
+                  Done<std::vector<std::string>> done) override {
+    auto op = make<std::vector<std::string>>(deadline, std::move(done));
+    session_->when_ready(op, [this, op, prefix, limit, path = base_ + "/locks"] {
+      session_->link().sync(path, [](const Reply&) {});
+      session_->link().children(path, nullptr, [op, prefix, limit, path](const Reply& reply) {
+        if (reply.rc != ZOK && reply.rc != ZNONODE) {
+          return op->complete(error_of(reply.rc, false, "listing " + path));
+        }
+        std::vector<std::string> names;
+        for (const std::string& each : reply.names) {
+          auto name = decode_name(each);
+          if (name && name->starts_with(prefix)) names.push_back(*std::move(name));
+        }
+        std::sort(names.begin(), names.end());
+        if (names.size() > limit) names.resize(limit);
+        op->complete(std::move(names));
+      });
+    });
+  }
+
+  void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
+    auto op = make<std::vector<Finding>>(deadline, std::move(done));
+    session_->when_ready(op, [this, op] {
+      const auto view = session_->view();
+      const auto length = std::chrono::duration_cast<std::chrono::milliseconds>(view.length);
+      std::vector<Finding> findings;
+      findings.push_back(
+          {Severity::kOk, "server", "connected to " + session_->link().server(), ""});
+      if (length == length_) {
+        findings.push_back({Severity::kOk, "session",
+                            "the session lasts " + std::to_string(length.count()) + " ms", ""});
+      } else {
+        findings.push_back({Severity::kWarning, "session",
+                            "the server makes it " + std::to_string(length.count()) + " ms, not " +
+                                std::to_string(length_.count()) + " as was asked for",
+                            "ask for what it allows with session=, or change minSessionTimeout and "
+                            "maxSessionTimeout"});
+      }
+      op->complete(std::move(findings));
+    });
+  }
+
+  void close(BootInstant) override {
+    std::promise<void> stopped;
+    auto waiting = stopped.get_future();
+    loop_->post([this, &stopped] {
+      session_->stop();
+      stopped.set_value();
+    });
+    waiting.wait();
+    session_->close();
+  }
+
+  void abandon_after_fork() noexcept override { session_->abandon(); }
+
+ private:
+  std::string folder(const std::string& lock) const {
+    return base_ + "/locks/" + encode_name(lock);
+  }
+  std::string node(const std::string& lock, const Place& place) const {
+    return folder(lock) + "/" + node_of(place);
+  }
+
+  template <typename T>
+  Op<T> make(BootInstant deadline, Done<T> done) {
+    auto op = std::make_shared<Pending<T>>(std::move(done));
+    session_->pendings().add(op, deadline);
+    return op;
+  }
+
+  template <typename T, typename Then>
+  void in_session(const Op<T>& op, std::uint64_t epoch, Then then) {
+    session_->when_ready(op, [this, op, epoch, then = std::move(then)] {
+      if (session_->view().epoch != epoch) {
+        return loop_->post(
+            [op] { op->complete(Error(Errc::kLost, "zookeeper: the session has ended")); });
+      }
+      then();
+    });
+  }
+
+  // The listing follows the creation on the same connection, so it shows it.
+  void enter_folder(const Op<Entered>& op, std::uint64_t epoch, const std::string& lock,
+                    const Key& key, const Details& details, int attempts) {
+    const std::string path = folder(lock);
+    auto entered = std::make_shared<Entered>();
+    op->sent_to_write = true;
+    session_->link().create(
+        path + "/" + contend::to_text(key) + "-", contend::to_text(details), NodeKind::kContender,
+        [this, op, epoch, lock, key, details, attempts, entered, path](const Reply& reply) {
+          if (op->over()) return;
+          if (reply.rc == ZOK) {
+            entered->created = reply.stat.created;
+            return;
+          }
+          if (reply.rc == ZNONODE && attempts > 0) {
+            op->sent_to_write = false;
+            return make_folder(op, epoch, lock, key, details, attempts - 1);
+          }
+          op->complete(error_of(reply.rc, true, "entering " + path));
+        });
+    session_->link().children(path, nullptr, [op, entered, path](const Reply& reply) {
+      if (op->over() || entered->created == 0) return;
+      if (reply.rc != ZOK) return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
+      entered->listing = listing_from(reply);
+      op->complete(std::move(*entered));
+    });
+  }
+
+  void make_folder(const Op<Entered>& op, std::uint64_t epoch, const std::string& lock,
+                   const Key& key, const Details& details, int attempts) {
+    session_->link().create(
+        folder(lock), "", NodeKind::kContainer,
+        [this, op, epoch, lock, key, details, attempts](const Reply& reply) {
+          if (op->over()) return;
+          if (reply.rc != ZOK && reply.rc != ZNODEEXISTS) {
+            return op->complete(error_of(reply.rc, false, "making the folder of '" + lock + "'"));
+          }
+          in_session(op, epoch, [this, op, epoch, lock, key, details, attempts] {
+            enter_folder(op, epoch, lock, key, details, attempts);
+          });
+        });
+  }
+
+  // Read until nothing changed in between.
+  struct Reading {
+    Listing listing;
+    std::size_t left = 0;
+    std::int32_t version = 0;
+    bool moved = false;
+    std::optional<Error> error{};
+  };
+
+  void read_all(const Op<Listing>& op, const std::string& path, int attempts) {
+    session_->link().children(path, nullptr, [this, op, path, attempts](const Reply& reply) {
+      if (op->over()) return;
+      if (reply.rc == ZNONODE) return op->complete(Listing());
+      if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
+      auto reading = std::make_shared<Reading>();
+      reading->listing = listing_from(reply);
+      reading->version = reply.stat.children_version;
+      reading->left = reading->listing.queue.size() + 1;
+      for (std::size_t i = 0; i < reading->listing.queue.size(); ++i) {
+        session_->link().get(path + "/" + node_of(reading->listing.queue[i]), nullptr,
+                             [this, op, path, attempts, reading, i](const Reply& read) {
+                               note(*reading, i, read);
+                               if (--reading->left == 0) finish(op, path, attempts, *reading);
+                             });
+      }
+      session_->link().get(path, nullptr, [this, op, path, attempts, reading](const Reply& read) {
+        note_record(*reading, read);
+        if (--reading->left == 0) finish(op, path, attempts, *reading);
+      });
+    });
+  }
+
+  static void note(Reading& reading, std::size_t i, const Reply& reply) {
+    if (reply.rc == ZNONODE) {
+      reading.moved = true;
+    } else if (reply.rc != ZOK) {
+      reading.error = error_of(reply.rc, false, "reading a contender");
+    } else if (auto details = contend::parse_details(reply.text)) {
+      Place& place = reading.listing.queue[i];
+      place.details = *std::move(details);
+      place.created = reply.stat.created;
+      place.modified = reply.stat.modified;
+    } else {
+      reading.error = details.error();
+    }
+  }
+
+  static void note_record(Reading& reading, const Reply& reply) {
+    if (reply.rc == ZNONODE) {
+      reading.moved = true;
+    } else if (reply.rc != ZOK) {
+      reading.error = error_of(reply.rc, false, "reading a lock's record");
+    } else if (auto record = contend::parse_record(reply.text)) {
+      reading.listing.record = *std::move(record);
+      reading.listing.record_rev = record_rev(reply.stat);
+      reading.moved = reading.moved || reply.stat.children_version != reading.version;
+    } else {
+      reading.error = record.error();
+    }
+  }
+
+  void finish(const Op<Listing>& op, const std::string& path, int attempts, Reading& reading) {
+    if (op->over()) return;
+    if (reading.error) return op->complete(*reading.error);
+    if (reading.moved && attempts > 1) return read_all(op, path, attempts - 1);
+    std::erase_if(reading.listing.queue, [](const Place& place) { return !place.details; });
+    reading.listing.in_full = true;
+    op->complete(std::move(reading.listing));
+  }
+
+  void apply_at(const Op<std::optional<std::uint64_t>>& op, const Change& change,
+                std::int32_t version, int attempts, bool make_value = false) {
+    const std::string path = folder(change.lock);
+    std::vector<Step> steps;
+    if (change.present) {
+      steps.push_back({Step::Kind::kCheck, node(change.lock, *change.present)});
+    }
+    if (change.record) {
+      steps.push_back({Step::Kind::kSet, path, contend::to_text(*change.record), version});
+    } else if (change.record_rev) {
+      steps.push_back({Step::Kind::kCheck, path, {}, version});
+    }
+    if (change.value) {
+      steps.push_back({make_value ? Step::Kind::kCreate : Step::Kind::kSet, path + "/v",
+                       std::string(kValueFormat) + *change.value});
+    }
+    for (const Place& place : change.removed) {
+      steps.push_back({Step::Kind::kRemove, node(change.lock, place)});
+    }
+    op->sent_to_write = true;
+    session_->link().multi(
+        std::move(steps), [this, op, change, version, attempts, make_value](const Reply& reply) {
+          if (op->over()) return;
+          if (reply.rc == ZOK) return op->complete(std::optional(reply.stat.modified));
+          const bool retry = (reply.rc == ZNONODE && !make_value) || reply.rc == ZNODEEXISTS;
+          if (change.value && retry && attempts > 0) {
+            return apply_at(op, change, version, attempts - 1, !make_value);
+          }
+          const bool unexpected =
+              reply.rc == ZNONODE || reply.rc == ZBADVERSION || reply.rc == ZNODEEXISTS;
+          if (unexpected) return op->complete(std::optional<std::uint64_t>());
+          Error error = error_of(reply.rc, true, "changing '" + change.lock + "'");
+          if (error.code() == Errc::kLost && change.epoch == 0) {
+            error = Error(Errc::kOutcomeUnknown, error.message());
+          }
+          op->complete(std::move(error));
+        });
+  }
+
+  port::Loop* loop_;
+  const std::string base_;
+  const std::chrono::milliseconds length_;
+  std::shared_ptr<Session> session_;
+};
+
+}  // namespace
+
+std::unique_ptr<contend::Backend> make_backend(ZookeeperAddress address,
+                                               const port::StoreContext& context) {
+  return std::make_unique<ZookeeperBackend>(std::move(address), context);
+}
+
+}  // namespace holdfast::stores::zookeeper

@@ -1,0 +1,13 @@
+// What the client library's codes mean to a caller.
+#pragma once
+
+#include <string>
+
+#include "holdfast/result.h"
+
+namespace holdfast::stores::zookeeper {
+
+// `written`: the request may have changed something, if it was sent. ZOK is no error.
+Error error_of(int rc, bool written, const std::string& what);
+
+}  // namespace holdfast::stores::zookeeper

@@ -1,0 +1,324 @@
+#include "src/stores/zookeeper/link.h"
+
+#include <errno.h>
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include <zookeeper/zookeeper.h>
+
+namespace holdfast::stores::zookeeper {
+namespace {
+
+struct Call {
+  port::Loop* loop;
+  Link::Done done;
+};
+
+NodeStat stat_from(const Stat* stat) {
+  if (stat == nullptr) return {};
+  return {static_cast<std::uint64_t>(stat->czxid), static_cast<std::uint64_t>(stat->mzxid),
+          stat->version, stat->cversion};
+}
+
+void answer(const void* data, Reply reply) {
+  const std::unique_ptr<const Call> call(static_cast<const Call*>(data));
+  call->loop->post([done = call->done, reply = std::move(reply)] { done(reply); });
+}
+
+void on_text(int rc, const char* text, const Stat* stat, const void* data) {
+  Reply reply{rc};
+  if (rc == ZOK) {
+    reply.text = text != nullptr ? text : "";
+    reply.stat = stat_from(stat);
+  }
+  answer(data, std::move(reply));
+}
+
+void on_data(int rc, const char* value, int length, const Stat* stat, const void* data) {
+  Reply reply{rc};
+  if (rc == ZOK) {
+    if (value != nullptr && length > 0) reply.text.assign(value, static_cast<std::size_t>(length));
+    reply.stat = stat_from(stat);
+  }
+  answer(data, std::move(reply));
+}
+
+void on_names(int rc, const String_vector* names, const Stat* stat, const void* data) {
+  Reply reply{rc};
+  if (rc == ZOK) {
+    for (int i = 0; names != nullptr && i < names->count; ++i) {
+      reply.names.emplace_back(names->data[i]);
+    }
+    reply.stat = stat_from(stat);
+  }
+  answer(data, std::move(reply));
+}
+
+void on_stat(int rc, const Stat* stat, const void* data) {
+  Reply reply{rc};
+  if (rc == ZOK) reply.stat = stat_from(stat);
+  answer(data, std::move(reply));
+}
+
+void on_void(int rc, const void* data) { answer(data, Reply{rc}); }
+
+void on_path(int rc, const char*, const void* data) { answer(data, Reply{rc}); }
+
+void ignore_log(const char*) {}
+
+}  // namespace
+
+struct Link::State {
+  State(port::Loop& on, std::function<void(LinkEvent)> tell)
+      : loop(&on), on_event(std::move(tell)) {}
+
+  // What a watch calls; freed when it has, or with the link.
+  struct Watch {
+    std::weak_ptr<State> state;
+    std::weak_ptr<contend::Waker> waker;
+  };
+
+  zhandle_t* handle = nullptr;
+  port::Loop* loop;
+  std::function<void(LinkEvent)> on_event;  // On the loop.
+  Options options;
+  const ACL_vector* acl = &ZOO_OPEN_ACL_UNSAFE;
+  std::atomic<bool> closed{false};
+  std::mutex mutex;
+  std::unordered_map<Watch*, std::unique_ptr<Watch>> watches;
+  std::weak_ptr<State>* self = nullptr;  // The handle's context.
+
+  Watch* add(const std::shared_ptr<State>& owner, const contend::WakerPtr& waker) {
+    if (!waker) return nullptr;
+    auto watch = std::make_unique<Watch>(Watch{owner, waker});
+    Watch* const key = watch.get();
+    const std::lock_guard lock(mutex);
+    watches.emplace(key, std::move(watch));
+    return key;
+  }
+  void drop(Watch* watch) {
+    const std::lock_guard lock(mutex);
+    watches.erase(watch);
+  }
+
+  static void on_session(zhandle_t*, int type, int state, const char*, void* context) {
+    if (type != ZOO_SESSION_EVENT || context == nullptr) return;
+    const auto self = static_cast<std::weak_ptr<State>*>(context)->lock();
+    if (!self || self->closed) return;
+    const LinkEvent event = state == ZOO_CONNECTED_STATE         ? LinkEvent::kConnected
+                            : state == ZOO_EXPIRED_SESSION_STATE ? LinkEvent::kExpired
+                            : state == ZOO_AUTH_FAILED_STATE     ? LinkEvent::kAuthFailed
+                                                                 : LinkEvent::kDisconnected;
+    self->loop->post([self, event] {
+      if (!self->closed) self->on_event(event);
+    });
+  }
+
+  static void on_watch(zhandle_t*, int type, int, const char*, void* context) {
+    if (type == ZOO_SESSION_EVENT || context == nullptr) return;  // The library sets it anew.
+    auto* const watch = static_cast<Watch*>(context);
+    const auto self = watch->state.lock();
+    if (!self || self->closed) return;
+    self->loop->post([self, watch] {
+      if (self->closed) return;
+      const auto waker = watch->waker.lock();
+      self->drop(watch);
+      if (waker) waker->wake();
+    });
+  }
+
+  // A request that the library refuses at once is answered, too.
+  void sent(int rc, const Call* call) const {
+    if (rc == ZOK) return;
+    answer(call, Reply{rc});
+  }
+  const Call* call(Done done) const { return new Call{loop, std::move(done)}; }
+};
+
+std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
+                                 std::function<void(LinkEvent)> on_event) {
+  auto state = std::make_shared<State>(loop, std::move(on_event));
+  state->options = options;
+  state->self = new std::weak_ptr<State>(state);
+  zoo_deterministic_conn_order(0);
+  // What it logs names servers and may name paths: its errors reach us as codes.
+  state->handle = zookeeper_init2(options.servers.c_str(), &State::on_session,
+                                  static_cast<int>(options.session.count()), nullptr, state->self,
+                                  0, &ignore_log);
+  if (state->handle == nullptr) {
+    delete state->self;
+    return nullptr;
+  }
+  if (!options.auth.empty()) {
+    state->acl = &ZOO_CREATOR_ALL_ACL;
+    zoo_add_auth(state->handle, "digest", options.auth.data(),
+                 static_cast<int>(options.auth.size()), nullptr, nullptr);
+  }
+  return std::shared_ptr<Link>(new Link(std::move(state)));
+}
+
+Link::Link(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+Link::~Link() { close(); }
+
+void Link::close() {
+  if (state_->closed.exchange(true) || state_->handle == nullptr) return;
+  zookeeper_close(state_->handle);
+  delete state_->self;
+  const std::lock_guard lock(state_->mutex);
+  state_->watches.clear();
+}
+
+void Link::abandon() noexcept { state_->closed = true; }
+
+void Link::create(const std::string& path, const std::string& data, NodeKind kind, Done done) {
+  const int mode = kind == NodeKind::kPersistent  ? ZOO_PERSISTENT
+                   : kind == NodeKind::kContainer ? ZOO_CONTAINER
+                   : kind == NodeKind::kEphemeral ? ZOO_EPHEMERAL
+                                                  : ZOO_EPHEMERAL_SEQUENTIAL;
+  const Call* const call = state_->call(std::move(done));
+  state_->sent(zoo_acreate2(state_->handle, path.c_str(), data.data(),
+                            static_cast<int>(data.size()), state_->acl, mode, &on_text, call),
+               call);
+}
+
+void Link::get(const std::string& path, const contend::WakerPtr& waker, Done done) {
+  auto* const watch = state_->add(state_, waker);
+  // Without a node the library sets no watch.
+  const Call* const call =
+      state_->call([state = state_, watch, done = std::move(done)](const Reply& reply) {
+        if (watch != nullptr && reply.rc != ZOK) state->drop(watch);
+        done(reply);
+      });
+  state_->sent(zoo_awget(state_->handle, path.c_str(), watch ? &State::on_watch : nullptr, watch,
+                         &on_data, call),
+               call);
+}
+
+void Link::children(const std::string& path, const contend::WakerPtr& waker, Done done) {
+  auto* const watch = state_->add(state_, waker);
+  const Call* const call =
+      state_->call([state = state_, watch, done = std::move(done)](const Reply& reply) {
+        if (watch != nullptr && reply.rc != ZOK) state->drop(watch);
+        done(reply);
+      });
+  state_->sent(zoo_awget_children2(state_->handle, path.c_str(), watch ? &State::on_watch : nullptr,
+                                   watch, &on_names, call),
+               call);
+}
+
+void Link::set(const std::string& path, const std::string& data, std::int32_t version, Done done) {
+  const Call* const call = state_->call(std::move(done));
+  state_->sent(zoo_aset(state_->handle, path.c_str(), data.data(), static_cast<int>(data.size()),
+                        version, &on_stat, call),
+               call);
+}
+
+void Link::remove(const std::string& path, Done done) {
+  const Call* const call = state_->call(std::move(done));
+  state_->sent(zoo_adelete(state_->handle, path.c_str(), -1, &on_void, call), call);
+}
+
+void Link::sync(const std::string& path, Done done) {
+  const Call* const call = state_->call(std::move(done));
+  state_->sent(zoo_async(state_->handle, path.c_str(), &on_path, call), call);
+}
+
+namespace {
+
+// What the library reads and writes while the request is under way.
+struct Batch {
+  std::vector<Step> steps;
+  std::vector<zoo_op_t> ops;
+  std::vector<zoo_op_result_t> results;
+  std::vector<Stat> stats;
+  std::vector<std::string> paths;
+};
+
+void prepare(Batch& batch, const ACL_vector* acl) {
+  const std::size_t count = batch.steps.size();
+  batch.ops.resize(count);
+  batch.results.resize(count);
+  batch.stats.resize(count);
+  batch.paths.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Step& step = batch.steps[i];
+    const int length = static_cast<int>(step.data.size());
+    switch (step.kind) {
+      case Step::Kind::kCheck:
+        zoo_check_op_init(&batch.ops[i], step.path.c_str(), step.version);
+        break;
+      case Step::Kind::kSet:
+        zoo_set_op_init(&batch.ops[i], step.path.c_str(), step.data.data(), length, step.version,
+                        &batch.stats[i]);
+        break;
+      case Step::Kind::kCreate:
+        batch.paths[i].resize(step.path.size() + 1);
+        zoo_create_op_init(&batch.ops[i], step.path.c_str(), step.data.data(), length, acl,
+                           ZOO_PERSISTENT, batch.paths[i].data(),
+                           static_cast<int>(batch.paths[i].size()));
+        break;
+      case Step::Kind::kRemove:
+        zoo_delete_op_init(&batch.ops[i], step.path.c_str(), step.version);
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+void Link::multi(std::vector<Step> steps, Done done) {
+  auto batch = std::make_shared<Batch>();
+  batch->steps = std::move(steps);
+  prepare(*batch, state_->acl);
+  const Call* const call = state_->call([batch, done = std::move(done)](const Reply& reply) {
+    Reply whole = reply;
+    for (std::size_t i = 0; i < batch->steps.size() && reply.rc == ZOK; ++i) {
+      if (batch->steps[i].kind != Step::Kind::kSet) continue;
+      whole.stat = stat_from(&batch->stats[i]);
+      break;
+    }
+    done(whole);
+  });
+  state_->sent(zoo_amulti(state_->handle, static_cast<int>(batch->ops.size()), batch->ops.data(),
+                          batch->results.data(), &on_void, call),
+               call);
+}
+
+std::uint64_t Link::session_id() const {
+  return static_cast<std::uint64_t>(zoo_client_id(state_->handle)->client_id);
+}
+
+std::chrono::milliseconds Link::session_length() const {
+  return std::chrono::milliseconds(zoo_recv_timeout(state_->handle));
+}
+
+bool Link::asked() const {
+  const int state = zoo_state(state_->handle);
+  return state != ZOO_CONNECTING_STATE && state != ZOO_NOTCONNECTED_STATE;
+}
+
+std::string Link::server() const {
+  const char* const server = zoo_get_current_server(state_->handle);
+  return server != nullptr ? server : "";
+}
+
+void Link::leave_server() {
+  // Without the one it is connected to among them, the library goes to another.
+  const std::string now = server();
+  std::string others;
+  std::string all = state_->options.servers;
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t end = std::min(all.find(',', at), all.size());
+    const std::string each = all.substr(at, end - at);
+    if (each != now) others += (others.empty() ? "" : ",") + each;
+    at = end + 1;
+  }
+  if (others.empty() || others == all) return;
+  zoo_set_servers(state_->handle, others.c_str());
+}
+
+}  // namespace holdfast::stores::zookeeper

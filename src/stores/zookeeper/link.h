@@ -1,0 +1,94 @@
+// One handle of the ZooKeeper client library: requests with callbacks of ours, answered by tasks
+// posted to the loop.
+//
+// Guarantee: every request is answered once, also when the link is closed (by then with ZCLOSING or
+// an error of the connection); events and watches come on the loop, and none after close().
+// Thread-safety: requests from the loop; close() from any thread that is not the library's.
+// Blocking: open() looks names up, close() waits for the library's threads: not for the loop.
+// Ownership: the loop outlives the link.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/contend/backend.h"
+#include "src/port/store.h"
+
+namespace holdfast::stores::zookeeper {
+
+struct NodeStat {
+  std::uint64_t created = 0;   // zxid
+  std::uint64_t modified = 0;  // zxid
+  std::int32_t version = 0;
+  std::int32_t children_version = 0;
+};
+
+struct Reply {
+  int rc = 0;  // ZOK, ZNONODE ...
+  std::string text{};
+  NodeStat stat{};
+  std::vector<std::string> names{};
+};
+
+// One part of a request that is applied as a whole or not at all.
+struct Step {
+  enum class Kind : std::uint8_t { kCheck, kSet, kCreate, kRemove };
+  Kind kind{};
+  std::string path;
+  std::string data{};
+  std::int32_t version = -1;
+};
+
+enum class NodeKind : std::uint8_t { kPersistent, kContainer, kEphemeral, kContender };
+
+enum class LinkEvent : std::uint8_t { kConnected, kDisconnected, kExpired, kAuthFailed };
+
+class Link {
+ public:
+  struct Options {
+    std::string servers;
+    std::string auth;  // "user:password"; empty: none, and what is made is open to all.
+    std::chrono::milliseconds session{};
+  };
+  using Done = std::function<void(const Reply&)>;
+
+  // nullptr: the library refused (errno says why).
+  static std::shared_ptr<Link> open(const Options& options, port::Loop& loop,
+                                    std::function<void(LinkEvent)> on_event);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  void create(const std::string& path, const std::string& data, NodeKind kind, Done done);
+  void get(const std::string& path, const contend::WakerPtr& waker, Done done);
+  void children(const std::string& path, const contend::WakerPtr& waker, Done done);
+  void set(const std::string& path, const std::string& data, std::int32_t version, Done done);
+  void remove(const std::string& path, Done done);
+  void sync(const std::string& path, Done done);
+  // `stat` of the reply is that of the first kSet or kCreate.
+  void multi(std::vector<Step> steps, Done done);
+
+  std::uint64_t session_id() const;
+  std::chrono::milliseconds session_length() const;
+  // Whether the request for the session may have been sent.
+  bool asked() const;
+  std::string server() const;  // The one it is connected to; for people.
+  // Connects to another of the servers, if there is one.
+  void leave_server();
+
+  void close();
+  // In a forked child: the threads are the parent's.
+  void abandon() noexcept;
+
+ private:
+  struct State;
+  explicit Link(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace holdfast::stores::zookeeper

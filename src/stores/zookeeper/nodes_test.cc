@@ -1,0 +1,48 @@
+#include "src/stores/zookeeper/nodes.h"
+
+#include <gtest/gtest.h>
+
+namespace holdfast::stores::zookeeper {
+namespace {
+
+TEST(ZookeeperNodesTest, NamesAreReadBackAndStayDistinct) {
+  for (const std::string name : {"orders/42", "a%2Fb", ".", ".hidden", "\xc3\xa9", "{x}", "a b"}) {
+    const std::string node = encode_name(name);
+    EXPECT_EQ(node.find('/'), std::string::npos);
+    EXPECT_NE(node.front(), '.');
+    EXPECT_EQ(decode_name(node), name);
+  }
+  EXPECT_FALSE(decode_name("a%2f"));  // Not as we write it.
+  EXPECT_FALSE(decode_name("%"));
+  EXPECT_FALSE(decode_name(""));
+}
+
+contend::Place numbered(std::int32_t number) {
+  contend::Place place;
+  place.key = contend::key_for({1, 2}, machine::Mode::shared(), {});
+  place.order = static_cast<std::uint32_t>(number);
+  return place;
+}
+
+TEST(ZookeeperNodesTest, NodesAreReadBackAlsoBehindTheWrap) {
+  for (const std::int32_t number : {0, 12, 2147483647, -2147483647 - 1, -1}) {
+    const auto place = parse_node(node_of(numbered(number)));
+    ASSERT_TRUE(place) << number;
+    EXPECT_EQ(place->key, numbered(number).key);
+    EXPECT_EQ(static_cast<std::int32_t>(static_cast<std::uint32_t>(place->order)), number);
+  }
+  for (const char* const node : {"v", "", "-", "lock-0000000001", "_c_1-lock-0000000001"}) {
+    EXPECT_FALSE(parse_node(node)) << node;
+  }
+}
+
+TEST(ZookeeperNodesTest, TheQueueIsInOrderAcrossTheWrap) {
+  std::vector<contend::Place> queue{numbered(-2147483647 - 1), numbered(2147483647),
+                                    numbered(2147483646)};
+  sort_queue(queue);
+  EXPECT_EQ(queue[0].order, 2147483646U);
+  EXPECT_EQ(queue[2].order, 2147483648U);
+}
+
+}  // namespace
+}  // namespace holdfast::stores::zookeeper

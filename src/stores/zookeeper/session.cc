@@ -1,0 +1,300 @@
+#include "src/stores/zookeeper/session.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include <zookeeper/zookeeper.h>
+
+#include "src/base/thread.h"
+#include "src/stores/zookeeper/errors.h"
+
+namespace holdfast::stores::zookeeper {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+
+constexpr auto kLook = std::chrono::milliseconds(20);
+
+// The parts of a path, each with all before it: "/a", "/a/b".
+std::vector<std::string> steps_of(const std::string& path) {
+  std::vector<std::string> steps;
+  for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
+    steps.push_back(path.substr(0, at));
+    if (at == std::string::npos) return steps;
+  }
+}
+
+}  // namespace
+
+Session::Session(ZookeeperAddress address, const port::StoreContext& context)
+    : address_(std::move(address)),
+      loop_(context.loop),
+      pendings_(*context.io),
+      timer_(*context.io, [this] { on_timer(); }) {}
+
+contend::SessionView Session::view() const {
+  contend::SessionView view;
+  if (!ready_ || !beats_) return view;
+  view.epoch = epoch_;
+  view.length = link_->session_length();
+  view.deadline = beats_->deadline();
+  const auto late = beats_->newest() + beats_->spacing() * 5 / 2;
+  view.in_doubt = !connected_ || BootClock::now() > late;
+  return view;
+}
+
+void Session::when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then) {
+  if (stopped_) return pending->fail(Error(Errc::kClosed, "the client was closed"));
+  if (ready_ && connected_) return then();
+  waiting_.push_back({std::move(pending), std::move(then)});
+  if (!link_ && !opening_) open();
+}
+
+// --- Opening.
+
+void Session::help(std::function<void()> work) {
+  const auto helpers = helpers_;
+  {
+    const std::lock_guard lock(helpers->mutex);
+    ++helpers->running;
+  }
+  base::start_thread("holdfast-zk", [helpers, work = std::move(work)]() mutable {
+    work();
+    work = nullptr;
+    const std::lock_guard lock(helpers->mutex);
+    --helpers->running;
+    helpers->changed.notify_all();
+  }).detach();
+}
+
+// The library looks up names when it is started, which may take its time.
+void Session::open() {
+  opening_ = true;
+  look_at_ = BootInstant::max();
+  const Link::Options options{address_.servers, address_.auth, address_.session};
+  auto told = std::make_shared<std::weak_ptr<Link>>();
+  help([weak = weak_from_this(), loop = loop_, options, told] {
+    const BootInstant at = BootClock::now();
+    auto link = Link::open(options, *loop, [weak, told](LinkEvent event) {
+      const auto self = weak.lock();
+      const auto from = told->lock();
+      if (self && from) self->on_event(from, event);
+    });
+    loop->post([weak, told, link, at]() mutable {
+      *told = link;
+      if (const auto self = weak.lock()) self->opened(std::move(link), at);
+    });
+  });
+}
+
+void Session::opened(std::shared_ptr<Link> link, BootInstant at) {
+  opening_ = false;
+  if (stopped_) return;
+  if (!link) {
+    fail_waiting(
+        Error(Errc::kUnavailable,
+              "zookeeper: none of the servers' names can be looked up: " + address_.servers));
+    return;
+  }
+  link_ = std::move(link);
+  asked_at_ = at;
+  look_at_ = at;
+  arm();
+  // What it told before we knew it was lost.
+  if (link_->asked() && link_->session_id() != 0) on_event(link_, LinkEvent::kConnected);
+}
+
+void Session::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
+  if (stopped_ || link != link_) return;
+  switch (event) {
+    case LinkEvent::kConnected:
+      connected_ = true;
+      if (!ready_) return make_nodes();
+      left_at_ = {};
+      beat_sent_.reset();
+      beat();
+      return run_waiting();
+    case LinkEvent::kDisconnected: connected_ = false; return;
+    case LinkEvent::kExpired:
+      return end(Error(Errc::kLost, "zookeeper: the server has ended the session"));
+    case LinkEvent::kAuthFailed:
+      end(Error(Errc::kLost, "zookeeper: the server refused the user or password"));
+      return fail_waiting(error_of(ZAUTHFAILED, false, "connecting"));
+  }
+}
+
+void Session::make_nodes() {
+  if (making_) return;
+  making_ = true;
+  char tag[32];
+  std::snprintf(tag, sizeof tag, "%016llx", static_cast<unsigned long long>(link_->session_id()));
+  tag_ = tag;
+  const std::string path = address_.base + "/sessions/" + tag_;
+  auto link = link_;
+  link->create(path + "-beat", "", NodeKind::kEphemeral, [](const Reply&) {});
+  link->create(path, "", NodeKind::kEphemeral,
+               [self = shared_from_this(), link](const Reply& reply) {
+                 if (self->stopped_ || self->link_ != link) return;
+                 self->making_ = false;
+                 if (reply.rc == ZOK || reply.rc == ZNODEEXISTS) return self->ready();
+                 if (reply.rc == ZNONODE) return self->make_base(0);
+                 if (reply.rc == ZCONNECTIONLOSS || reply.rc == ZOPERATIONTIMEOUT) return;
+                 self->fail_waiting(error_of(reply.rc, false, "making the session's node"));
+                 self->retire(std::exchange(self->link_, nullptr));
+               });
+}
+
+void Session::make_base(std::size_t from) {
+  std::vector<std::string> steps = steps_of(address_.base + "/sessions");
+  steps.push_back(address_.base + "/locks");
+  if (from == steps.size()) return make_nodes();
+  making_ = true;
+  auto link = link_;
+  link->create(steps[from], "", NodeKind::kPersistent,
+               [self = shared_from_this(), link, from](const Reply& reply) {
+                 if (self->stopped_ || self->link_ != link) return;
+                 self->making_ = false;
+                 if (reply.rc == ZOK || reply.rc == ZNODEEXISTS) return self->make_base(from + 1);
+                 if (reply.rc == ZCONNECTIONLOSS || reply.rc == ZOPERATIONTIMEOUT) return;
+                 self->fail_waiting(error_of(reply.rc, false, "making " + self->address_.base));
+                 self->retire(std::exchange(self->link_, nullptr));
+               });
+}
+
+void Session::ready() {
+  ready_ = true;
+  look_at_ = BootInstant::max();
+  ++epoch_;
+  beats_.emplace(asked_at_, link_->session_length());
+  beat_sent_.reset();
+  beat_at_ = BootClock::now();
+  watch_knocks();
+  arm();
+  run_waiting();
+}
+
+void Session::run_waiting() {
+  auto waiting = std::exchange(waiting_, {});
+  for (const Waiting& each : waiting) {
+    if (!each.pending->over()) each.then();
+  }
+}
+
+void Session::fail_waiting(const Error& error) {
+  auto waiting = std::exchange(waiting_, {});
+  for (const Waiting& each : waiting) {
+    if (!each.pending->over()) each.pending->fail(error);
+  }
+}
+
+void Session::watch_knocks() {
+  knocked_ = std::make_shared<contend::Waker>();
+  knocked_->wake = [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->stopped_ || !self->ready_) return;
+    self->watch_knocks();
+    self->events_->on_knock();
+  };
+  link_->get(address_.base + "/sessions/" + tag_, knocked_, [](const Reply&) {});
+}
+
+// --- Keeping.
+
+void Session::beat() {
+  if (!ready_ || !connected_ || beat_sent_) return;
+  const BootInstant now = BootClock::now();
+  beat_sent_ = now;
+  beat_at_ = now + beats_->spacing();
+  auto link = link_;
+  link->set(address_.base + "/sessions/" + tag_ + "-beat", "", -1,
+            [self = shared_from_this(), link, now](const Reply& reply) {
+              self->on_beat(link, now, reply);
+            });
+  arm();
+}
+
+void Session::on_beat(const std::shared_ptr<Link>& link, BootInstant sent, const Reply& reply) {
+  if (stopped_ || link != link_ || !ready_) return;
+  if (beat_sent_ == sent) beat_sent_.reset();
+  if (reply.rc == ZOK) return beats_->acknowledged(sent);
+  if (reply.rc == ZNONODE) {
+    // Somebody has removed it: the session lives, and so do its contenders.
+    link_->create(address_.base + "/sessions/" + tag_ + "-beat", "", NodeKind::kEphemeral,
+                  [](const Reply&) {});
+  }
+}
+
+void Session::arm() {
+  if (stopped_) return;
+  BootInstant next = look_at_;
+  if (ready_) next = std::min({next, beat_at_, beats_->deadline()});
+  if (next != BootInstant::max()) timer_.arm(next);
+}
+
+void Session::on_timer() {
+  if (stopped_) return;
+  const BootInstant now = BootClock::now();
+  if (!ready_ && link_ && now >= look_at_) {
+    look_at_ = now + kLook;
+    // `now` was read before.
+    if (!link_->asked()) asked_at_ = now;
+    if (connected_) make_nodes();
+  }
+  if (!ready_) return arm();
+  if (now >= beats_->deadline()) {
+    return end(Error(Errc::kLost, "zookeeper: no server has confirmed the session in time"));
+  }
+  if (now >= beat_at_) {
+    // Its server is silent: another one may have what is left of the session.
+    const bool silent = beat_sent_ && now - *beat_sent_ > beats_->spacing() * 9 / 10;
+    if (silent && now - left_at_ > beats_->spacing()) {
+      left_at_ = now;
+      beat_sent_.reset();
+      link_->leave_server();
+    }
+    beat_at_ = now + beats_->spacing();
+    beat();
+  }
+  arm();
+}
+
+// --- Ending.
+
+void Session::end(const Error& why) {
+  const bool ran = ready_;
+  ready_ = connected_ = making_ = false;
+  beats_.reset();
+  knocked_ = nullptr;
+  retire(std::exchange(link_, nullptr));
+  if (ran) events_->on_session_ended(epoch_, why);
+  if (!stopped_ && !waiting_.empty() && !opening_ && !link_) open();
+}
+
+// The library's threads are waited for elsewhere.
+void Session::retire(std::shared_ptr<Link> link) {
+  if (!link) return;
+  help([link] { link->close(); });
+}
+
+void Session::stop() {
+  if (std::exchange(stopped_, true)) return;
+  timer_.stop();
+  pendings_.stop();
+  waiting_.clear();
+  knocked_ = nullptr;
+  pendings_.fail_all(Error(Errc::kClosed, "the client was closed"));
+}
+
+void Session::close() {
+  if (link_) link_->close();
+  std::unique_lock lock(helpers_->mutex);
+  helpers_->changed.wait(lock, [this] { return helpers_->running == 0; });
+}
+
+void Session::abandon() noexcept {
+  if (link_) link_->abandon();
+}
+
+}  // namespace holdfast::stores::zookeeper

@@ -1,0 +1,101 @@
+// The session of a client with ZooKeeper: opens it, keeps it, tells its end, opens another.
+//
+// Guarantee: at most one session at a time; after on_ended() of an epoch, nothing of it is said to
+// be alive. Thread-safety: the loop, but for close().
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "src/contend/backend.h"
+#include "src/contend/loop_timer.h"
+#include "src/port/registry.h"
+#include "src/stores/zookeeper/beats.h"
+#include "src/stores/zookeeper/link.h"
+#include "src/stores/zookeeper/pending.h"
+#include "src/stores/zookeeper/url.h"
+
+namespace holdfast::stores::zookeeper {
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(ZookeeperAddress address, const port::StoreContext& context);
+
+  void start(contend::Events* events) { events_ = events; }
+  contend::SessionView view() const;
+  std::string tag() const { return tag_; }
+  const ZookeeperAddress& address() const { return address_; }
+
+  // Runs it when there is a session that is connected, unless it is over by then. Opens one.
+  void when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then);
+  // Valid in what when_ready() runs.
+  Link& link() { return *link_; }
+  Pendings& pendings() { return pendings_; }
+
+  // On the loop: no answer is given from here on but kClosed.
+  void stop();
+  // From another thread, behind stop(): ends the session at the store.
+  void close();
+  void abandon() noexcept;
+
+ private:
+  struct Waiting {
+    std::shared_ptr<PendingBase> pending;
+    std::function<void()> then;
+  };
+
+  void open();
+  void opened(std::shared_ptr<Link> link, base::BootInstant at);
+  void on_event(const std::shared_ptr<Link>& link, LinkEvent event);
+  void make_nodes();
+  void make_base(std::size_t from);
+  void ready();
+  void run_waiting();
+  void fail_waiting(const Error& error);
+  void watch_knocks();
+  void end(const Error& why);
+  void retire(std::shared_ptr<Link> link);
+  void beat();
+  void on_beat(const std::shared_ptr<Link>& link, base::BootInstant sent, const Reply& reply);
+  void on_timer();
+  void arm();
+
+  const ZookeeperAddress address_;
+  port::Loop* loop_;
+  contend::Events* events_ = nullptr;
+  Pendings pendings_;
+  contend::LoopTimer timer_;
+
+  std::shared_ptr<Link> link_;
+  std::shared_ptr<contend::Waker> knocked_;
+  std::uint64_t epoch_ = 0;  // Of the session that runs, or ran last.
+  bool opening_ = false;
+  bool connected_ = false;
+  bool making_ = false;
+  bool ready_ = false;  // Its nodes are made.
+  bool stopped_ = false;
+  std::string tag_;
+  base::BootInstant asked_at_{};                          // The session was not asked for before.
+  base::BootInstant look_at_ = base::BootInstant::max();  // While it is being opened.
+  std::optional<Beats> beats_;
+  std::optional<base::BootInstant> beat_sent_;  // One is under way.
+  base::BootInstant beat_at_{};
+  base::BootInstant left_at_{};  // When we last went to another server.
+  std::list<Waiting> waiting_;
+  // Threads that wait for the library, so that the loop need not.
+  struct Helpers {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int running = 0;
+  };
+  void help(std::function<void()> work);
+  std::shared_ptr<Helpers> helpers_ = std::make_shared<Helpers>();
+};
+
+}  // namespace holdfast::stores::zookeeper

@@ -1,0 +1,26 @@
+// zookeeper://[USER:PASSWORD@]HOST[:PORT][,HOST...][/CHROOT][?option=...]
+//
+// Options: session=DURATION (15s), those of a log-in
+// (src/port/url_parts.h).
+// Errors: kInvalidArgument, with what was expected; kUnsupported for TLS, which the packaged client
+// library does not have.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "holdfast/result.h"
+#include "src/port/store_url.h"
+
+namespace holdfast::stores::zookeeper {
+
+struct ZookeeperAddress {
+  std::string servers;  // "h1:2181,h2:2181", as the client library wants them.
+  std::string base;     // "/chroot/hf1"
+  std::string auth;     // "user:password"; empty: none.
+  std::chrono::milliseconds session = std::chrono::seconds(15);
+};
+
+Result<ZookeeperAddress> parse_zookeeper_url(port::StoreUrl& url);
+
+}  // namespace holdfast::stores::zookeeper

@@ -1,0 +1,161 @@
+#include "tests/support/zookeeper_server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace holdfast::support {
+namespace {
+
+constexpr char kJar[] = "/usr/share/java/zookeeper.jar";
+
+std::string class_path() {
+  const char* const chosen = std::getenv("HOLDFAST_ZOOKEEPER_JAR");
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  return kJar;
+}
+
+}  // namespace
+
+std::optional<std::string> ZookeeperServer::unavailable() {
+  if (!find_program("java")) return "no program 'java' (package default-jre-headless)";
+  const bool chosen = class_path() != kJar;
+  if (!chosen && !std::filesystem::exists(kJar)) {
+    return std::string(kJar) + " is not there (package zookeeper, or HOLDFAST_ZOOKEEPER_JAR)";
+  }
+  return std::nullopt;
+}
+
+ZookeeperServer::ZookeeperServer(ZookeeperOptions options) : options_(std::move(options)) {
+  if (const auto why = unavailable()) throw std::runtime_error(*why);
+  for (std::size_t i = 0; i < options_.members; ++i) {
+    members_.push_back(std::make_unique<Member>());
+  }
+  for (std::size_t i = 0; i < options_.members; ++i) {
+    std::filesystem::create_directories(folder(i));
+    write_config(i);
+    start(i);
+  }
+  await_serving();
+}
+
+ZookeeperServer::~ZookeeperServer() = default;
+
+std::string ZookeeperServer::folder(std::size_t member) const {
+  return (options_.data.empty() ? folder_.path() : options_.data) + "/" + std::to_string(member);
+}
+
+void ZookeeperServer::write_config(std::size_t member) const {
+  std::ofstream file(folder(member) + "/zoo.cfg");
+  file << "tickTime=" << options_.tick.count() << "\ndataDir=" << folder(member)
+       << "\nclientPort=" << port(member)
+       << "\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+          "maxClientCnxns=0\nmaxSessionTimeout=600000\nforceSync=no\npreAllocSize=64\n";
+  if (members_.size() > 1) {
+    // In ticks: time enough for a machine that is busy.
+    file << "initLimit=200\nsyncLimit=20\n";
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      file << "server." << i + 1 << "=127.0.0.1:" << members_[i]->peer.number() << ":"
+           << members_[i]->election.number() << "\n";
+    }
+    std::ofstream(folder(member) + "/myid") << member + 1 << "\n";
+  }
+  for (const std::string& line : options_.config) file << line << "\n";
+}
+
+void ZookeeperServer::start(std::size_t member) {
+  members_[member]->process = std::make_unique<ChildProcess>(Command{
+      .arguments = {"java", "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+                    "-Dzookeeper.log.dir=" + folder(member), "-cp", class_path(),
+                    "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+                    folder(member) + "/zoo.cfg"},
+      .environment = {},
+      .output = folder(member) + "/log"});
+}
+
+void ZookeeperServer::kill9(std::size_t member) { members_[member]->process->kill9(); }
+
+void ZookeeperServer::await_serving() {
+  const auto until = std::chrono::steady_clock::now() + kStart;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    while (ask("srvr", i).find("Mode: ") == std::string::npos) {
+      if (!members_[i]->process->running() || std::chrono::steady_clock::now() >= until) {
+        throw std::runtime_error("zookeeper does not serve: " + tail_of(folder(i) + "/log"));
+      }
+      std::this_thread::sleep_for(20ms);
+    }
+  }
+}
+
+std::optional<std::size_t> ZookeeperServer::leader() {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const std::string answer = ask("srvr", i);
+    if (answer.find("Mode: leader") != std::string::npos) return i;
+    if (answer.find("Mode: standalone") != std::string::npos) return i;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> ZookeeperServer::follower() {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    if (ask("srvr", i).find("Mode: follower") != std::string::npos) return i;
+  }
+  return std::nullopt;
+}
+
+std::string ZookeeperServer::ask(const std::string& word, std::size_t member) const {
+  const int fd = connect_to_loopback(port(member));
+  if (fd < 0) return {};
+  std::string answer;
+  const auto until = std::chrono::steady_clock::now() + 2s;
+  bool sent = false;
+  while (std::chrono::steady_clock::now() < until) {
+    pollfd waiting{fd, static_cast<short>(sent ? POLLIN : POLLOUT), 0};
+    if (::poll(&waiting, 1, 100) <= 0) continue;
+    if (!sent) {
+      if (::send(fd, word.data(), word.size(), MSG_NOSIGNAL) < 0) break;
+      sent = true;
+      continue;
+    }
+    char buffer[4096];
+    const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
+    if (n <= 0) break;
+    answer.append(buffer, static_cast<std::size_t>(n));
+  }
+  ::close(fd);
+  return answer;
+}
+
+std::int64_t ZookeeperServer::figure(const std::string& name, std::size_t member) const {
+  std::istringstream lines(ask("mntr", member));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(name + "\t", 0) == 0) return std::atoll(line.c_str() + name.size() + 1);
+  }
+  throw std::runtime_error("mntr has no " + name);
+}
+
+std::string ZookeeperServer::servers(const std::vector<std::size_t>& members) const {
+  std::string all;
+  for (const std::size_t each : members) {
+    all += (all.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port(each)));
+  }
+  return all;
+}
+
+std::string ZookeeperServer::servers() const {
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < members_.size(); ++i) all.push_back(i);
+  return servers(all);
+}
+
+std::string ZookeeperServer::url(const std::string& rest, const std::string& login) const {
+  return "zookeeper://" + login + servers() + rest;
+}
+
+}  // namespace holdfast::support
