@@ -140,7 +140,7 @@ class Store final : public port::Store {
     gone_ = true;
     backend_->abandon_after_fork();
     // Its callbacks belong to the parent's threads.
-    static_cast<void>(new std::shared_ptr<Engine>(engine_));
+    static_cast<void>(new (std::nothrow) std::shared_ptr<Engine>(engine_));
     static_cast<void>(backend_.release());
   }
 

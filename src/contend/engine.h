@@ -48,13 +48,13 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
              const Done<std::vector<Result<port::TicketState>>>& done);
   void end(const port::TicketRequest& request, Done<port::EndStatus> done);
   void downgrade(const port::TicketRequest& request, Done<port::TicketState> done);
-  void inspect(std::string name, BootInstant deadline, Done<std::optional<LockInfo>> done);
+  void inspect(const std::string& name, BootInstant deadline, Done<std::optional<LockInfo>> done);
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
             Done<std::vector<LockInfo>> done);
-  void break_lock(port::BreakRequest request, Done<bool> done);
+  void break_lock(port::BreakRequest request, const Done<bool>& done);
   void set_value(const port::TicketRequest& request, std::string value, Done<bool> done);
   void get_value(std::string name, BootInstant deadline, Done<std::string> done);
-  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done);
+  void resize(port::TicketRequest request, std::uint32_t capacity, const Done<bool>& done);
 
   // Answers everything that is under way with kClosed; nothing is told or asked afterwards.
   void close();

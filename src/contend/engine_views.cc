@@ -68,7 +68,8 @@ LockInfo info_of(const std::string& name, const Listing& listing) {
 
 }  // namespace
 
-void Engine::inspect(std::string name, BootInstant deadline, Done<std::optional<LockInfo>> done) {
+void Engine::inspect(const std::string& name, BootInstant deadline,
+                     Done<std::optional<LockInfo>> done) {
   backend_.list_in_full(
       name, deadline,
       [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
@@ -135,7 +136,7 @@ void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
 
 // --- Break.
 
-void Engine::break_lock(port::BreakRequest request, Done<bool> done) {
+void Engine::break_lock(port::BreakRequest request, const Done<bool>& done) {
   break_as_listed(std::make_shared<port::BreakRequest>(std::move(request)), done, kAttempts);
 }
 
@@ -251,7 +252,7 @@ void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> don
 
 // --- N of a permits lock.
 
-void Engine::resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) {
+void Engine::resize(port::TicketRequest request, std::uint32_t capacity, const Done<bool>& done) {
   if (!request.id || capacity == 0) return done(done_or_error(Outcome::kInvalid, request.name));
   last_issue_ = std::max(last_issue_, request.issue);
   resize_as_listed(std::make_shared<port::TicketRequest>(std::move(request)), capacity, done,
