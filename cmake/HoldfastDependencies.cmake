@@ -86,6 +86,17 @@ if(NOT HOLDFAST_WITH_ZOOKEEPER STREQUAL "OFF")
 endif()
 holdfast_decide_store(zookeeper "${holdfast_zookeeper_found}"
   "the ZooKeeper C client and Asio (libzookeeper-mt-dev, libasio-dev)")
+set(holdfast_consul_found OFF)
+if(NOT HOLDFAST_WITH_CONSUL STREQUAL "OFF")
+  # 7.80 tells before each try to send, which keeps it from sending twice.
+  find_package(CURL 7.80)
+  find_package(nlohmann_json QUIET)
+  if(TARGET CURL::libcurl AND HOLDFAST_ASIO_INCLUDE_DIR AND nlohmann_json_FOUND)
+    set(holdfast_consul_found ON)
+  endif()
+endif()
+holdfast_decide_store(consul "${holdfast_consul_found}"
+  "libcurl 7.80, Asio and nlohmann-json (libcurl4-openssl-dev, libasio-dev, nlohmann-json3-dev)")
 
 # The guards in databases (src/fence/<name>), each a small library of its own: libholdfast needs none
 # of these.

@@ -3,6 +3,9 @@
 #include <string>
 
 #include "src/stores/memory/memory_store.h"
+#ifdef HOLDFAST_STORE_CONSUL
+#include "src/stores/consul/consul_store.h"
+#endif
 #ifdef HOLDFAST_STORE_REDIS
 #include "src/stores/redis/redis_store.h"
 #endif
@@ -40,6 +43,12 @@ constexpr Entry kStores[] = {
     {"zookeeper", &stores::make_zookeeper_store},
 #else
     {"zookeeper", nullptr},
+#endif
+#ifdef HOLDFAST_STORE_CONSUL
+    {"consul", &stores::make_consul_store},    {"consuls", &stores::make_consul_store},
+#else
+    {"consul", nullptr},
+    {"consuls", nullptr},
 #endif
 };
 

@@ -1,0 +1,462 @@
+#include "src/stores/consul/backend.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "src/contend/contend_store.h"
+#include "src/stores/consul/doctor.h"
+#include "src/stores/consul/errors.h"
+#include "src/stores/consul/keys.h"
+#include "src/stores/consul/messages.h"
+#include "src/stores/consul/promises.h"
+#include "src/stores/consul/session.h"
+#include "src/stores/consul/watches.h"
+#include "src/stores/consul/writes.h"
+
+namespace holdfast::stores::consul {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+using contend::Change;
+using contend::Details;
+using contend::Entered;
+using contend::Key;
+using contend::Listing;
+using contend::Place;
+using contend::Read;
+using contend::Record;
+using contend::Value;
+using contend::WakerPtr;
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+constexpr milliseconds kPauseOfReads = 50ms;
+
+Error with_lock(const Error& error, const std::string& lock) {
+  return {error.code(), "lock '" + lock + "': " + error.message()};
+}
+
+class ConsulBackend final : public contend::Backend {
+ public:
+  ConsulBackend(const ConsulAddress& address, const port::StoreContext& context)
+      : address_(address),
+        loop_(*context.loop),
+        keys_(address.prefix),
+        agents_(std::make_shared<Agents>(address)),
+        http_(*context.io, agents_),
+        read_timer_(*context.io),
+        watches_(std::make_shared<Watches>(*context.io, http_)),
+        session_(std::make_shared<Session>(
+            *context.io, http_, keys_,
+            SessionTerms{"holdfast " + context.owner, address.session_ttl, address.lock_delay},
+            Session::Events{
+                [this](std::uint64_t epoch, const Error& why) {
+                  events_->on_session_ended(epoch, why);
+                },
+                [this] { events_->on_knock(); },
+                [this](const std::string& line) { events_->on_alarm(line); }})),
+        writes_(std::make_shared<Writes>(*context.io, http_, *session_, keys_,
+                                         address.hosts.size())) {}
+
+  ~ConsulBackend() override { close(BootClock::now()); }
+
+  void start(contend::Events* events) override { events_ = events; }
+
+  contend::SessionView session() const override {
+    if (!session_->open()) return {};
+    return {session_->epoch(), session_->in_doubt(), session_->ttl(), session_->deadline()};
+  }
+
+  void ensure_session(BootInstant deadline, Done<contend::SessionView> done) override {
+    session_->ensure(deadline, [this, done = std::move(done)](const Result<void>& opened) {
+      if (opened) return done(session());
+      done(opened.error());
+    });
+  }
+
+  void enter(std::uint64_t epoch, std::string lock, Key key, Details details, BootInstant deadline,
+             Done<Entered> done) override;
+  void list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
+            Done<Listing> done) override;
+  void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
+    list(std::move(lock), true, nullptr, deadline, std::move(done));
+  }
+  void read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+            Done<std::optional<Read>> done) override;
+  void write(std::uint64_t epoch, std::string lock, Place place, Details details,
+             BootInstant deadline, Done<std::optional<Read>> done) override;
+  void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+              Done<bool> done) override;
+  void read_record(std::string lock, BootInstant deadline,
+                   Done<std::pair<Record, std::uint64_t>> done) override;
+  void read_value(std::string lock, BootInstant deadline, Done<Value> done) override;
+  void apply(Change change, BootInstant deadline,
+             Done<std::optional<std::uint64_t>> done) override;
+  void knock(std::string session_tag) override;
+  std::string session_tag() const override { return session_->id(); }
+  void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
+                  Done<std::vector<std::string>> done) override;
+  Guarantees guarantees() const override { return promises(address_); }
+  void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;
+  void close(BootInstant deadline) override;
+  void abandon_after_fork() noexcept override;
+
+ private:
+  using GetDone = std::function<void(Result<HttpReply>)>;
+
+  // A request that changes nothing, tried again until its deadline.
+  void get(std::string target, BootInstant deadline, GetDone done);
+  void try_get(const std::string& target, BootInstant deadline, GetDone done);
+  void get_pairs(std::string target, BootInstant deadline,
+                 std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
+  Result<Listing> listing_of(const std::string& lock, const std::vector<Pair>& pairs) const;
+  std::string key_target(const std::string& key) const { return "/v1/kv/" + encode_path(key); }
+  void stop_on_loop(BootInstant deadline, std::function<void()> done);
+
+  const ConsulAddress address_;
+  port::Loop& loop_;
+  contend::Events* events_ = nullptr;
+  const Keys keys_;
+  const std::shared_ptr<Agents> agents_;
+  HttpLoop http_;
+  LoopTimer read_timer_;
+  std::vector<std::function<void()>> reads_again_;
+  std::shared_ptr<Watches> watches_;
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<Writes> writes_;
+  bool closed_ = false;
+};
+
+// What stands in a folder; other people's keys are left out.
+Result<Listing> ConsulBackend::listing_of(const std::string& lock,
+                                          const std::vector<Pair>& pairs) const {
+  const std::string begins = keys_.contenders(lock);
+  const std::string record = keys_.record(lock);
+  Listing listing;
+  listing.in_full = true;
+  listing.record.emplace();
+  for (const Pair& pair : pairs) {
+    if (pair.key == record) {
+      auto parsed = contend::parse_record(pair.value);
+      if (!parsed) return with_lock(parsed.error(), lock);
+      listing.record = *std::move(parsed);
+      listing.record_rev = pair.modified;
+      continue;
+    }
+    if (!pair.key.starts_with(begins)) continue;
+    const auto key = contend::parse_key(std::string_view(pair.key).substr(begins.size()));
+    // Without a session it is nobody's: an operator has written it, and may remove it.
+    if (!key || pair.session.empty()) continue;
+    auto details = contend::parse_details(pair.value);
+    if (!details) return with_lock(details.error(), lock);
+    listing.queue.push_back(
+        {*key, pair.created, *std::move(details), pair.created, pair.modified});
+  }
+  std::sort(listing.queue.begin(), listing.queue.end(),
+            [](const Place& a, const Place& b) { return a.order < b.order; });
+  return listing;
+}
+
+void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details details,
+                          BootInstant deadline, Done<Entered> done) {
+  const std::string path = keys_.contender(lock, key);
+  const std::string folder = keys_.folder(lock);
+  Write write{.lock = lock, .epoch = epoch, .what = "acquire", .steps = {}, .deadline = deadline,
+              .done = {}};
+  write.steps = [path, folder, text = contend::to_text(details),
+                 id = session_->id()](Transaction& all) {
+    all.check_not_exists(path).lock(path, text, id).get_tree(folder);
+  };
+  write.done = [this, lock, path, id = session_->id(), deadline,
+                done = std::move(done)](Result<TransactionReply> answer) {
+    if (!answer) return done(with_lock(answer.error(), lock));
+    const auto conclude = [this, lock, path, id, done](const std::vector<Pair>& pairs) {
+      auto listing = listing_of(lock, pairs);
+      if (!listing) return done(listing.error());
+      const auto own = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+        return pair.key == path && pair.session == id;
+      });
+      if (own == pairs.end()) {
+        return done(Error(Errc::kPermissionDenied,
+                          "lock '" + lock + "': the token may not read what it has written: "
+                          "docs/stores/consul.md has the policy that allows it"));
+      }
+      done(Entered{own->created, *std::move(listing)});
+    };
+    if (answer->done) {
+      // The first is that of the acquisition, without its value.
+      if (!answer->pairs.empty()) answer->pairs.erase(answer->pairs.begin());
+      return conclude(answer->pairs);
+    }
+    if (answer->failed_at > 0) {
+      return done(Error(Errc::kUnavailable, "lock '" + lock + "': " + answer->why));
+    }
+    // It is there already: the answer to an earlier try was lost.
+    get_pairs(key_target(keys_.folder(lock)) + "?recurse&consistent", deadline,
+              [conclude, done, lock](Result<std::vector<Pair>> pairs, std::uint64_t) {
+                if (!pairs) return done(with_lock(pairs.error(), lock));
+                conclude(*pairs);
+              });
+  };
+  writes_->send(std::move(write));
+}
+
+void ConsulBackend::get(std::string target, BootInstant deadline, GetDone done) {
+  // What may still be carried out must not come behind what is read now.
+  if (!writes_->fencing()) return try_get(target, deadline, std::move(done));
+  writes_->behind(deadline, [this, target = std::move(target), deadline,
+                             done = std::move(done)](const Result<void>& ready) mutable {
+    if (!ready) return done(ready.error());
+    try_get(target, deadline, std::move(done));
+  });
+}
+
+void ConsulBackend::try_get(const std::string& target, BootInstant deadline, GetDone done) {
+  HttpRequest request{
+      .target = target, .reads = true, .limit = writes_->patience(deadline)};
+  http_.send(std::move(request), [this, target, deadline, done = std::move(done)](
+                                     Result<HttpReply> reply) mutable {
+    const bool failed = reply ? reply->status >= 500 : reply.error().code() == Errc::kUnavailable;
+    if (closed_ || !failed || left_until(deadline) <= kPauseOfReads) return done(std::move(reply));
+    reads_again_.push_back([this, target, deadline, done = std::move(done)]() mutable {
+      try_get(target, deadline, std::move(done));
+    });
+    read_timer_.arm(kPauseOfReads, [this] {
+      for (auto& again : std::exchange(reads_again_, {})) again();
+    });
+  });
+}
+
+void ConsulBackend::get_pairs(
+    std::string target, BootInstant deadline,
+    std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done) {
+  get(std::move(target), deadline, [done = std::move(done)](const Result<HttpReply>& reply) {
+    if (!reply) return done(reply.error(), 0);
+    done(read_pairs(*reply, "reading"), reply->index);
+  });
+}
+
+void ConsulBackend::list(std::string lock, bool /*latest*/, WakerPtr waker, BootInstant deadline,
+                         Done<Listing> done) {
+  const std::string folder = key_target(keys_.folder(lock));
+  get_pairs(folder + "?recurse&consistent", deadline,
+            [this, lock, folder, weak = std::weak_ptr(waker), done = std::move(done)](
+                Result<std::vector<Pair>> pairs, std::uint64_t index) {
+              if (!pairs) return done(with_lock(pairs.error(), lock));
+              // Keys alone are a short answer.
+              if (const auto wanted = weak.lock()) watches_->add(folder + "?keys", index, wanted);
+              done(listing_of(lock, *pairs));
+            });
+}
+
+void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+                         Done<std::optional<Read>> done) {
+  const std::string target = key_target(keys_.contender(lock, place.key));
+  get_pairs(target + "?consistent", deadline,
+            [this, lock, target, weak = std::weak_ptr(waker), done = std::move(done)](
+                Result<std::vector<Pair>> pairs, std::uint64_t) {
+              if (!pairs) return done(with_lock(pairs.error(), lock));
+              const auto wanted = weak.lock();
+              if (pairs->empty() || pairs->front().session.empty()) {
+                if (wanted != nullptr) watches_->wake(wanted);
+                return done(std::optional<Read>());
+              }
+              const Pair& pair = pairs->front();
+              if (wanted != nullptr) watches_->add(target + "?", pair.modified, wanted);
+              auto details = contend::parse_details(pair.value);
+              if (!details) return done(with_lock(details.error(), lock));
+              done(std::optional(Read{*std::move(details), pair.created, pair.modified}));
+            });
+}
+
+void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, Details details,
+                          BootInstant deadline, Done<std::optional<Read>> done) {
+  const std::string path = keys_.contender(lock, place.key);
+  Write write{.lock = lock, .epoch = epoch, .what = "write", .steps = {}, .deadline = deadline,
+              .done = {}};
+  write.steps = [path, text = contend::to_text(details), id = session_->id()](Transaction& all) {
+    all.check_session(path, id).lock(path, text, id);
+  };
+  write.done = [lock, details = std::move(details),
+                done = std::move(done)](const Result<TransactionReply>& answer) {
+    if (!answer) return done(with_lock(answer.error(), lock));
+    if (!answer->done || answer->pairs.empty()) return done(std::optional<Read>());
+    const Pair& pair = answer->pairs.back();
+    done(std::optional(Read{details, pair.created, pair.modified}));
+  };
+  writes_->send(std::move(write));
+}
+
+void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place,
+                           BootInstant deadline, Done<bool> done) {
+  const std::string path = keys_.contender(lock, place.key);
+  Write write{.lock = lock, .epoch = epoch, .what = "release", .steps = {}, .deadline = deadline,
+              .done = {}};
+  write.steps = [path, id = session_->id()](Transaction& all) {
+    all.check_session(path, id).erase(path);
+  };
+  write.done = [lock, done = std::move(done)](const Result<TransactionReply>& answer) {
+    if (!answer) return done(with_lock(answer.error(), lock));
+    done(answer->done);
+  };
+  writes_->send(std::move(write));
+}
+
+void ConsulBackend::read_record(std::string lock, BootInstant deadline,
+                                Done<std::pair<Record, std::uint64_t>> done) {
+  get_pairs(key_target(keys_.record(lock)) + "?consistent", deadline,
+            [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
+              if (!pairs) return done(with_lock(pairs.error(), lock));
+              if (pairs->empty()) return done(std::pair(Record{}, std::uint64_t{0}));
+              auto record = contend::parse_record(pairs->front().value);
+              if (!record) return done(with_lock(record.error(), lock));
+              done(std::pair(*std::move(record), pairs->front().modified));
+            });
+}
+
+void ConsulBackend::read_value(std::string lock, BootInstant deadline, Done<Value> done) {
+  get_pairs(key_target(keys_.value(lock)) + "?consistent", deadline,
+            [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
+              if (!pairs) return done(with_lock(pairs.error(), lock));
+              if (pairs->empty()) return done(Value{});
+              done(Value{std::move(pairs->front().value), pairs->front().modified});
+            });
+}
+
+void ConsulBackend::apply(Change change, BootInstant deadline,
+                          Done<std::optional<std::uint64_t>> done) {
+  const std::string lock = change.lock;
+  Write write{.lock = lock, .epoch = change.epoch, .what = "change", .steps = {},
+              .deadline = deadline, .done = {}};
+  write.steps = [this, change = std::move(change)](Transaction& all) {
+    const auto expect = [&all](const std::string& key, std::optional<std::uint64_t> revision) {
+      if (revision && *revision == 0) all.check_not_exists(key);
+      if (revision && *revision != 0) all.check_index(key, *revision);
+    };
+    const std::string record = keys_.record(change.lock);
+    const std::string value = keys_.value(change.lock);
+    expect(record, change.record_rev);
+    expect(value, change.value_rev);
+    if (change.present) all.get(keys_.contender(change.lock, change.present->key));
+    for (const Place& place : change.removed) {
+      const std::string path = keys_.contender(change.lock, place.key);
+      all.get(path).erase(path);
+    }
+    if (change.value) all.set(value, *change.value);
+    if (change.record) all.set(record, contend::to_text(*change.record));
+  };
+  write.done = [lock, done = std::move(done)](const Result<TransactionReply>& answer) {
+    if (!answer) return done(with_lock(answer.error(), lock));
+    if (!answer->done) return done(std::optional<std::uint64_t>());
+    // What was read in it is older than what was written.
+    std::uint64_t number = 0;
+    for (const Pair& pair : answer->pairs) number = std::max(number, pair.modified);
+    done(std::optional(number));
+  };
+  writes_->send(std::move(write));
+}
+
+// Not fenced: the session of another, and harmless whenever it comes.
+void ConsulBackend::knock(std::string session_tag) {
+  if (session_tag.size() != 36) return;
+  const std::string key = keys_.knock(session_tag);
+  Transaction both;
+  both.get(key).set(key, "");
+  http_.send({.method = HttpRequest::Method::kPut, .target = "/v1/txn", .body = both.body(),
+              .reads = true},
+             [](const Result<HttpReply>&) {});
+}
+
+void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
+                               Done<std::vector<std::string>> done) {
+  get(key_target(keys_.locks(prefix)) + "?keys&separator=%2F&consistent", deadline,
+      [this, limit, done = std::move(done)](const Result<HttpReply>& reply) {
+        if (!reply) return done(reply.error());
+        auto folders = read_keys(*reply, "listing locks");
+        if (!folders) return done(folders.error());
+        std::vector<std::string> names;
+        for (const std::string& folder : *folders) {
+          if (auto name = keys_.lock_of(folder)) names.push_back(*std::move(name));
+        }
+        std::sort(names.begin(), names.end());
+        if (names.size() > limit) names.resize(limit);
+        done(std::move(names));
+      });
+}
+
+void ConsulBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
+  examine({[this, deadline](std::string target, std::function<void(Result<HttpReply>)> answer) {
+             get(std::move(target), deadline, std::move(answer));
+           },
+           [this, deadline](std::string body, std::function<void(Result<HttpReply>)> answer) {
+             http_.send({.method = HttpRequest::Method::kPut, .target = "/v1/txn",
+                         .body = std::move(body), .limit = std::max(1ms, left_until(deadline))},
+                        std::move(answer));
+           },
+           [this, deadline](std::function<void(Result<std::string>)> answer) {
+             session_->ensure(deadline, [this, answer](const Result<void>& opened) {
+               if (!opened) return answer(opened.error());
+               answer(session_->id());
+             });
+           },
+           address_, keys_},
+          std::move(done));
+}
+
+void ConsulBackend::stop_on_loop(BootInstant deadline, std::function<void()> done) {
+  if (std::exchange(closed_, true)) return done();
+  watches_->stop();
+  writes_->stop();
+  read_timer_.stop();
+  reads_again_.clear();
+  session_->close(deadline, [this, done = std::move(done)] {
+    loop_.post([this, done] {
+      session_->stop();
+      http_.stop();
+      done();
+    });
+  });
+}
+
+void ConsulBackend::close(BootInstant deadline) {
+  if (watches_ == nullptr) return;
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = false;
+  };
+  const auto gate = std::make_shared<Gate>();
+  loop_.post([this, deadline, gate] {
+    stop_on_loop(deadline, [gate] {
+      const std::lock_guard lock(gate->mutex);
+      gate->open = true;
+      gate->changed.notify_all();
+    });
+  });
+  std::unique_lock lock(gate->mutex);
+  gate->changed.wait(lock, [&] { return gate->open; });
+}
+
+void ConsulBackend::abandon_after_fork() noexcept {
+  http_.abandon();
+  read_timer_.abandon();
+  session_->abandon();
+  writes_->abandon();
+  watches_->abandon();
+  // Never destroyed: what they hold is the parent's.
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Session>(std::move(session_)));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Writes>(std::move(writes_)));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Watches>(std::move(watches_)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<contend::Backend>> make_backend(const ConsulAddress& address,
+                                                       const port::StoreContext& context) {
+  return std::unique_ptr<contend::Backend>(std::make_unique<ConsulBackend>(address, context));
+}
+
+}  // namespace holdfast::stores::consul

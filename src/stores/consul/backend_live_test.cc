@@ -1,0 +1,312 @@
+// The backend against a real Consul: what the engine relies on (src/contend/backend.h).
+#include "src/stores/consul/backend.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <gtest/gtest.h>
+
+#include "tests/support/consul_server.h"
+#include "tests/support/fault_proxy.h"
+
+namespace holdfast::stores::consul {
+namespace {
+
+using namespace std::chrono_literals;
+using base::BootClock;
+using contend::Details;
+using contend::Entered;
+using contend::Key;
+using contend::Listing;
+using contend::Place;
+using support::ConsulServer;
+using support::FaultProxy;
+
+constexpr auto kSoon = 60s;  // Far above anything that is asserted.
+
+class TestLoop final : public port::Loop {
+ public:
+  TestLoop() : thread_([this] { io.run(); }) {}
+  ~TestLoop() override {
+    work_.reset();
+    thread_.join();
+  }
+  void post(port::Task task) override { asio::post(io, std::move(task)); }
+
+  asio::io_context io{1};
+
+ private:
+  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io);
+  std::thread thread_;
+};
+
+// A client of the backend that waits for each answer.
+class Party final : public contend::Events {
+ public:
+  explicit Party(const std::string& url) {
+    auto parsed = port::StoreUrl::parse(url);
+    context_.loop = &loop_;
+    context_.owner = "test";
+    context_.io = &loop_.io;
+    backend_ = *make_backend(*parse_consul_url(*parsed), context_);
+    on_loop([this] { backend_->start(this); });
+  }
+  ~Party() override {
+    backend_->close(BootClock::now() + 5s);
+    backend_.reset();
+  }
+
+  void on_session_ended(std::uint64_t epoch, const Error&) override {
+    note([&] { ended_ = epoch; });
+  }
+  void on_knock() override {
+    note([&] { ++knocks_; });
+  }
+  void on_alarm(const std::string&) override {}
+
+  void on_loop(std::function<void()> task) {
+    std::promise<void> done;
+    loop_.post([&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  template <typename T>
+  Result<T> ask(const std::function<void(contend::Backend&, port::Done<T>)>& call) {
+    auto answer = std::make_shared<std::promise<Result<T>>>();
+    auto future = answer->get_future();
+    loop_.post([this, call, answer] {
+      call(*backend_, [answer](Result<T> result) { answer->set_value(std::move(result)); });
+    });
+    if (future.wait_for(kSoon) != std::future_status::ready) throw std::runtime_error("no answer");
+    return future.get();
+  }
+
+  contend::SessionView session() {
+    auto view = ask<contend::SessionView>(
+        [](auto& backend, auto done) { backend.ensure_session(BootClock::now() + 20s, done); });
+    EXPECT_TRUE(view) << view.error().message();
+    return view ? *view : contend::SessionView{};
+  }
+  Result<Entered> enter(const std::string& lock, std::uint64_t id, BootClock::duration limit = 20s) {
+    const auto epoch = session().epoch;
+    Details details;
+    details.session = "tag";
+    return ask<Entered>([=](auto& backend, auto done) {
+      backend.enter(epoch, lock, key(id), details, BootClock::now() + limit, done);
+    });
+  }
+  Result<bool> remove(const std::string& lock, std::uint64_t id) {
+    const auto epoch = session().epoch;
+    return ask<bool>([=](auto& backend, auto done) {
+      backend.remove(epoch, lock, Place{key(id), 0}, BootClock::now() + 20s, done);
+    });
+  }
+  Result<Listing> list(const std::string& lock, contend::WakerPtr waker = nullptr) {
+    return ask<Listing>([=](auto& backend, auto done) {
+      backend.list(lock, true, waker, BootClock::now() + 20s, done);
+    });
+  }
+  std::string tag() {
+    std::string tag;
+    on_loop([&] { tag = backend_->session_tag(); });
+    return tag;
+  }
+  bool await(const std::function<bool(Party&)>& condition) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kSoon, [&] { return condition(*this); });
+  }
+  // Counts how often it is called.
+  contend::WakerPtr waker(int& count) {
+    auto made = std::make_shared<contend::Waker>();
+    made->wake = [this, &count] { note([&] { ++count; }); };
+    return made;
+  }
+
+  static Key key(std::uint64_t id) { return contend::key_for({1, id}, {}, {}); }
+
+  int knocks_ = 0;
+  std::uint64_t ended_ = 0;
+
+ private:
+  void note(const std::function<void()>& change) {
+    const std::lock_guard lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  TestLoop loop_;
+  port::StoreContext context_;
+  std::unique_ptr<contend::Backend> backend_;
+};
+
+class ConsulBackendTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_CONSUL();
+    server_ = std::make_unique<ConsulServer>();
+  }
+  std::string url(std::uint16_t through = 0, const std::string& ttl = "10s") const {
+    return server_->url({{"session_ttl", ttl}}, through);
+  }
+  std::unique_ptr<ConsulServer> server_;
+};
+
+TEST_F(ConsulBackendTest, ContendersAreListedInTheirOrderAndGo) {
+  Party alice(url());
+  Party bob(url());
+  const auto first = alice.enter("orders/42", 1);
+  ASSERT_TRUE(first) << first.error().message();
+  EXPECT_EQ(first->listing.queue.size(), 1U);
+  EXPECT_EQ(first->listing.queue[0].order, first->created);
+  const auto second = bob.enter("orders/42", 2);
+  ASSERT_TRUE(second);
+  ASSERT_EQ(second->listing.queue.size(), 2U);
+  EXPECT_EQ(second->listing.queue[0].key, Party::key(1));
+  EXPECT_GT(second->created, first->created);
+  EXPECT_EQ(second->listing.queue[0].details->session, "tag");
+  EXPECT_EQ(*alice.remove("orders/42", 1), true);
+  EXPECT_EQ(*alice.remove("orders/42", 1), false);
+  const auto left = bob.list("orders/42");
+  ASSERT_EQ(left->queue.size(), 1U);
+  EXPECT_EQ(left->queue[0].key, Party::key(2));
+  EXPECT_EQ(*bob.remove("orders/42", 1), false);
+}
+
+TEST_F(ConsulBackendTest, EnteringTwiceIsEnteringOnce) {
+  Party alice(url());
+  const auto first = alice.enter("orders", 1);
+  const auto again = alice.enter("orders", 1);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(again->created, first->created);
+  EXPECT_EQ(again->listing.queue.size(), 1U);
+}
+
+TEST_F(ConsulBackendTest, AWatchWakesOnceWhenTheFolderChanges) {
+  Party alice(url());
+  Party bob(url());
+  ASSERT_TRUE(alice.enter("orders", 1));
+  int woken = 0;
+  const auto waker = bob.waker(woken);
+  ASSERT_TRUE(bob.list("orders", waker));
+  ASSERT_TRUE(alice.remove("orders", 1));
+  EXPECT_TRUE(bob.await([&](Party&) { return woken == 1; }));
+}
+
+TEST_F(ConsulBackendTest, AKnockIsHeard) {
+  Party alice(url());
+  Party bob(url());
+  alice.session();
+  const std::string tag = alice.tag();
+  bob.ask<bool>([&](auto& backend, auto done) {
+    backend.knock(tag);
+    done(true);
+  });
+  EXPECT_TRUE(alice.await([](Party& party) { return party.knocks_ == 1; }));
+}
+
+TEST_F(ConsulBackendTest, AnEndedSessionTakesItsContendersAlong) {
+  Party alice(url());
+  Party bob(url());
+  const auto epoch = alice.session().epoch;
+  ASSERT_TRUE(alice.enter("orders", 1));
+  server_->ask("PUT", "/v1/session/destroy/" + alice.tag());
+  EXPECT_TRUE(alice.await([&](Party& party) { return party.ended_ == epoch; }));
+  EXPECT_TRUE(bob.list("orders")->queue.empty());
+  EXPECT_GT(alice.session().epoch, epoch);
+  ASSERT_TRUE(alice.enter("orders", 2));
+}
+
+TEST_F(ConsulBackendTest, NothingIsLeftBehindByAClientThatCloses) {
+  {
+    Party alice(url());
+    ASSERT_TRUE(alice.enter("orders", 1));
+  }
+  const auto keys = server_->ask("GET", "/v1/kv/holdfast/?keys");
+  EXPECT_EQ(keys.status, 404) << keys.body;
+  EXPECT_EQ(server_->ask("GET", "/v1/session/list").body, "[]");
+}
+
+// The classic zombie: a request that its sender has given up is carried out later.
+TEST_F(ConsulBackendTest, AnEntryThatIsCarriedOutLateIsRefused) {
+  FaultProxy proxy({.server_port = server_->port()});
+  Party alice(url(proxy.port()));
+  ASSERT_TRUE(alice.enter("orders", 1));
+  const int hold = proxy.add({.kind = support::Fault::Kind::kHold,
+                              .containing = "check-not-exists",
+                              .times = 1});
+  const auto unknown = alice.enter("orders", 2, 1s);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), Errc::kOutcomeUnknown);
+  // Behind the fence it is surely not there, and will not come any more.
+  const auto seen = alice.list("orders");
+  ASSERT_TRUE(seen) << seen.error().message();
+  EXPECT_EQ(seen->queue.size(), 1U);
+  const auto answered = [](const support::ProxyStats& stats) {
+    return stats.replies_to_the_gone > 0;
+  };
+  proxy.remove(hold);
+  EXPECT_TRUE(proxy.wait_for(answered));
+  EXPECT_EQ(alice.list("orders")->queue.size(), 1U);
+  ASSERT_TRUE(alice.enter("orders", 3)) << "writes go on behind the fence";
+}
+
+TEST_F(ConsulBackendTest, ALostReplyIsFoundAgain) {
+  FaultProxy proxy({.server_port = server_->port()});
+  Party alice(url(proxy.port()));
+  ASSERT_TRUE(alice.enter("orders", 1));
+  proxy.add({.kind = support::Fault::Kind::kDropReplies,
+             .containing = "check-not-exists",
+             .times = 1});
+  const auto unknown = alice.enter("orders", 2, 1s);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code(), Errc::kOutcomeUnknown);
+  const auto seen = alice.list("orders");
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->queue.size(), 2U);
+  EXPECT_EQ(*alice.remove("orders", 2), true);
+}
+
+TEST_F(ConsulBackendTest, ASessionThatCannotBeRenewedEndsByItsDeadline) {
+  FaultProxy proxy({.server_port = server_->port()});
+  Party alice(url(proxy.port(), "2s"));
+  const auto view = alice.session();
+  proxy.refuse(true);
+  proxy.close_all();
+  EXPECT_TRUE(alice.await([&](Party& party) { return party.ended_ == view.epoch; }));
+  EXPECT_GE(BootClock::now(), view.deadline);
+}
+
+TEST_F(ConsulBackendTest, LocksAreListedByTheirNames) {
+  Party alice(url());
+  for (const char* name : {"a/1", "a/2", "b", "a"}) ASSERT_TRUE(alice.enter(name, 1));
+  const auto names = alice.ask<std::vector<std::string>>([](auto& backend, auto done) {
+    backend.list_locks("a", 10, BootClock::now() + 10s, done);
+  });
+  ASSERT_TRUE(names);
+  EXPECT_EQ(*names, (std::vector<std::string>{"a", "a/1", "a/2"}));
+}
+
+TEST_F(ConsulBackendTest, ARefusedTokenIsACleanError) {
+  ConsulServer guarded({.acl = true});
+  Party alice(guarded.url({{"token", guarded.make_token("node_prefix \"\" { policy = \"read\" }")}}));
+  const auto view = alice.ask<contend::SessionView>(
+      [](auto& backend, auto done) { backend.ensure_session(BootClock::now() + 10s, done); });
+  ASSERT_FALSE(view);
+  EXPECT_EQ(view.error().code(), Errc::kPermissionDenied);
+}
+
+}  // namespace
+}  // namespace holdfast::stores::consul

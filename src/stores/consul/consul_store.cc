@@ -1,0 +1,24 @@
+#include "src/stores/consul/consul_store.h"
+
+#include <utility>
+
+#include "src/contend/contend_store.h"
+#include "src/stores/consul/backend.h"
+#include "src/stores/consul/url.h"
+
+namespace holdfast::stores {
+
+Result<std::unique_ptr<port::Store>> make_consul_store(port::StoreUrl url,
+                                                       const port::StoreContext& context) {
+  auto address = consul::parse_consul_url(url);
+  if (!address) return address.error();
+  if (!url.options.empty()) {
+    return Error(Errc::kInvalidArgument,
+                 "consul URL: there is no option '" + url.options.front().first + "'");
+  }
+  auto backend = consul::make_backend(*address, context);
+  if (!backend) return backend.error();
+  return contend::make_store(*std::move(backend), context, address->session_ttl);
+}
+
+}  // namespace holdfast::stores

@@ -1,0 +1,204 @@
+#include "src/stores/consul/doctor.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "holdfast/options.h"
+#include "src/base/chrony.h"
+#include "src/stores/consul/errors.h"
+#include "src/stores/consul/messages.h"
+
+namespace holdfast::stores::consul {
+namespace {
+
+using Json = nlohmann::json;
+using Findings = std::vector<Finding>;
+
+constexpr std::uint64_t kFewConnections = 200;
+constexpr char kPolicy[] = "give the token the policy that docs/stores/consul.md names";
+
+void add(Findings& findings, Severity severity, std::string topic, std::string what,
+         std::string advice = {}) {
+  findings.push_back({severity, std::move(topic), std::move(what), std::move(advice)});
+}
+
+const Json* member(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::string percent(double ppm) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %%", ppm / 10'000);
+  return text;
+}
+
+// Deadlines are ours, the session's end is the leader's: both clocks may slew.
+void judge_slew(Findings& findings) {
+  const auto slew = base::chrony_max_slew_ppm();
+  const double bearable = ClientOptions().clock_rate_error_ppm / 2.0;
+  if (!slew || *slew <= bearable) return;
+  add(findings, Severity::kWarning, "clock rate",
+      "chrony may let this host's clock run wrong by " + percent(*slew) +
+          " while it corrects it (maxslewrate); leases allow two hosts to differ by " +
+          percent(2 * bearable),
+      "set 'maxslewrate " + std::to_string(static_cast<long>(bearable)) +
+          "' in chrony's configuration on all hosts, or a larger clock_rate_error_ppm");
+}
+
+class Examination : public std::enable_shared_from_this<Examination> {
+ public:
+  Examination(DoctorAccess access, port::Done<Findings> done)
+      : access_(std::move(access)), done_(std::move(done)) {}
+
+  void start() {
+    access_.get("/v1/status/leader", [self = shared_from_this()](const Result<HttpReply>& reply) {
+      if (!reply) return self->done_(reply.error());
+      if (reply->status != 200) {
+        return self->done_(to_error(*reply, "asking for the leader", /*reads=*/true));
+      }
+      const bool led = reply->body.find(':') != std::string::npos;
+      add(self->findings_, led ? Severity::kOk : Severity::kProblem, "leader",
+          led ? "the servers have a leader" : "the servers have no leader: nothing can be locked",
+          led ? "" : "see the servers' logs: a majority of them must run and reach each other");
+      self->ask_peers();
+    });
+  }
+
+ private:
+  void ask_peers() {
+    access_.get("/v1/status/peers", [self = shared_from_this()](const Result<HttpReply>& reply) {
+      if (reply && reply->status == 200) judge_peers(reply->body, self->findings_);
+      self->ask_agent();
+    });
+  }
+
+  void ask_agent() {
+    access_.get("/v1/agent/self", [self = shared_from_this()](const Result<HttpReply>& reply) {
+      if (reply && reply->status == 200) {
+        judge_agent(reply->body, self->findings_);
+      } else {
+        add(self->findings_, Severity::kWarning, "agent",
+            "this token may not look at the agent: version and limits are not known",
+            "give it agent_prefix \"\" { policy = \"read\" } for the doctor's sake");
+      }
+      self->try_rights();
+    });
+  }
+
+  void try_rights() {
+    access_.open_session([self = shared_from_this()](const Result<std::string>& id) {
+      if (id) return self->try_key(*id);
+      self->note_refusal("session", id.error());
+      self->conclude();
+    });
+  }
+
+  void try_key(const std::string& id) {
+    const std::string key = access_.keys.locks("") + "doctor-" + id;
+    Transaction all;
+    all.check_not_exists(key).lock(key, "", id).get(key).erase(key);
+    access_.transact(all.body(), [self = shared_from_this()](const Result<HttpReply>& reply) {
+      auto answer = reply ? read_transaction(*reply, "trying a lock", /*reads=*/false)
+                          : Result<TransactionReply>(reply.error());
+      if (answer && answer->done) {
+        add(self->findings_, Severity::kOk, "rights", "this token may do what locks need");
+      } else if (answer) {
+        self->note_refusal("rights", Error(Errc::kPermissionDenied, answer->why));
+      } else {
+        self->note_refusal("rights", answer.error());
+      }
+      self->conclude();
+    });
+  }
+
+  void note_refusal(const char* topic, const Error& error) {
+    const bool denied = error.code() == Errc::kPermissionDenied;
+    add(findings_, Severity::kProblem, denied ? topic : "trial", error.message(),
+        denied ? kPolicy : "a lock cannot be taken and given back now: see what Consul says");
+  }
+
+  void conclude() {
+    const ConsulAddress& address = access_.address;
+    if (address.hosts.size() == 1) {
+      add(findings_, Severity::kOk, "agents", "one agent: while it is down no lock can be had");
+    } else {
+      add(findings_, Severity::kOk, "agents",
+          std::to_string(address.hosts.size()) + " agents: another is asked when one fails");
+    }
+    if (!address.tls) {
+      add(findings_, Severity::kOk, "transport", "not encrypted, and the token with it",
+          "use consuls:// where others can read the network");
+    }
+    judge_slew(findings_);
+    done_(std::move(findings_));
+  }
+
+  const DoctorAccess access_;
+  const port::Done<Findings> done_;
+  Findings findings_;
+};
+
+}  // namespace
+
+void judge_agent(const std::string& self, Findings& findings) {
+  const Json json = Json::parse(self, nullptr, /*allow_exceptions=*/false);
+  const Json* const config = member(json, "Config");
+  const Json* const version = config == nullptr ? nullptr : member(*config, "Version");
+  if (version == nullptr || !version->is_string()) {
+    add(findings, Severity::kWarning, "version", "the agent does not say which version it is");
+    return;
+  }
+  const auto text = version->get<std::string>();
+  int major = 0;
+  int minor = 0;
+  const bool known = std::sscanf(text.c_str(), "%d.%d", &major, &minor) == 2;
+  if (!known || std::pair(major, minor) < std::pair(1, 8)) {
+    add(findings, Severity::kWarning, "version",
+        "Consul " + text.substr(0, 40) + ", which Holdfast is not tested with",
+        "use Consul 1.8 or later");
+  } else {
+    add(findings, Severity::kOk, "version", "Consul " + text.substr(0, 40));
+  }
+  const Json* const debug = member(json, "DebugConfig");
+  const Json* const limit =
+      debug == nullptr ? nullptr : member(*debug, "HTTPMaxConnsPerClient");
+  if (limit == nullptr || !limit->is_number_unsigned()) return;
+  const auto most = limit->get<std::uint64_t>();
+  if (most != 0 && most < kFewConnections) {
+    add(findings, Severity::kWarning, "connections",
+        "the agent takes " + std::to_string(most) + " connections from one address; a client "
+        "that waits for many locks needs up to 80",
+        "raise limits { http_max_conns_per_client } in the agent's configuration");
+  }
+}
+
+void judge_peers(const std::string& peers, Findings& findings) {
+  const Json json = Json::parse(peers, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_array()) return;
+  const std::size_t servers = json.size();
+  const std::string count = std::to_string(servers);
+  if (servers == 1) {
+    add(findings, Severity::kWarning, "servers",
+        "one server: while it is down nothing can be locked, and its disk is the only copy",
+        "run three or five servers");
+  } else if (servers % 2 == 0) {
+    add(findings, Severity::kWarning, "servers",
+        count + " servers: no more of them may fail than of " + std::to_string(servers - 1),
+        "run an odd number of servers");
+  } else {
+    add(findings, Severity::kOk, "servers",
+        count + " servers: " + std::to_string(servers / 2) + " of them may fail");
+  }
+}
+
+void examine(DoctorAccess access, port::Done<Findings> done) {
+  std::make_shared<Examination>(std::move(access), std::move(done))->start();
+}
+
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,34 @@
+// Looks at a running Consul: version, servers, limits, rights.
+//
+// Thread-safety: the loop only. Errors: kUnavailable, kPermissionDenied (nothing could be asked).
+// Not guaranteed: that what could not be looked at is good; a finding says so.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "holdfast/guarantees.h"
+#include "src/port/store.h"
+#include "src/stores/consul/http.h"
+#include "src/stores/consul/keys.h"
+#include "src/stores/consul/url.h"
+
+namespace holdfast::stores::consul {
+
+// What the doctor may do; each answers once.
+struct DoctorAccess {
+  std::function<void(std::string target, std::function<void(Result<HttpReply>)>)> get;
+  std::function<void(std::string body, std::function<void(Result<HttpReply>)>)> transact;
+  std::function<void(std::function<void(Result<std::string>)>)> open_session;
+  ConsulAddress address;
+  Keys keys;
+};
+
+void examine(DoctorAccess access, port::Done<std::vector<Finding>> done);
+
+// Of the parts, for tests: what /v1/agent/self and /v1/status/peers answer.
+void judge_agent(const std::string& self, std::vector<Finding>& findings);
+void judge_peers(const std::string& peers, std::vector<Finding>& findings);
+
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,100 @@
+// Requests to Consul's HTTP interface, over libcurl.
+//
+// They are sent on the client's event loop, as many at a time as Consul's limit on connections
+// (http_max_conns_per_client, 200) leaves room for; more wait for their turn, but for the urgent ones
+// that keep the session alive.
+//
+// Guarantee: every request is answered once, by its time limit at the latest. A request that writes
+// goes over the wire once: libcurl's own second try over a new connection is forbidden to it.
+// kUnavailable: nothing of the request has left. kOutcomeUnknown: it may be carried out, now or
+// later. What Consul answers, refusals too, is a reply; see errors.h.
+// Not guaranteed: which of the agents in the URL is asked: one that failed is left for the next.
+// Thread-safety: the loop only.
+// Ownership: requests under way keep what they need. Messages never hold the token.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/stores/consul/url.h"
+
+namespace asio {
+class io_context;
+}
+
+namespace holdfast::stores::consul {
+
+inline std::chrono::milliseconds left_until(base::BootInstant deadline) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - base::BootClock::now());
+}
+
+struct HttpRequest {
+  enum class Method : std::uint8_t { kGet, kPut, kDelete };
+  Method method = Method::kGet;
+  std::string target{};  // "/v1/kv/x?consistent": encoded, the datacenter not yet in it.
+  std::string body{};
+  // Of a request that changes nothing: it may be sent again, and its failure is kUnavailable.
+  bool reads = false;
+  bool waits = false;   // A blocking query, which keeps a connection to itself.
+  bool urgent = false;  // Does not wait for its turn.
+  std::chrono::milliseconds limit{5000};
+};
+
+struct HttpReply {
+  int status = 0;
+  std::uint64_t index = 0;  // X-Consul-Index; 0: none.
+  std::string body;
+};
+using HttpDone = std::function<void(Result<HttpReply>)>;
+
+// Which of the agents is asked, by all requests of this client.
+class Agents {
+ public:
+  explicit Agents(const ConsulAddress& address);
+
+  const ConsulAddress& address() const { return address_; }
+  std::size_t current() const { return current_; }
+  // That one failed: the next is asked from now on, unless somebody has moved on already.
+  void leave(std::size_t agent);
+  std::string url(std::size_t agent, const std::string& target) const;
+  const std::string& connect_to(std::size_t agent) const { return connect_to_[agent]; }
+
+ private:
+  const ConsulAddress address_;
+  std::vector<std::string> bases_;
+  std::vector<std::string> connect_to_;
+  std::size_t current_ = 0;
+};
+
+// "a/b c" as it stands in a URL's path.
+std::string encode_path(std::string_view text);
+
+class HttpLoop {
+ public:
+  HttpLoop(asio::io_context& io, std::shared_ptr<Agents> agents);
+  ~HttpLoop();
+  HttpLoop(const HttpLoop&) = delete;
+  HttpLoop& operator=(const HttpLoop&) = delete;
+
+  // `done` is called on the loop, never inline. The number is for drop().
+  std::uint64_t send(HttpRequest request, HttpDone done);
+  // Ends it; `done` is never called. Does nothing for one that has ended.
+  void drop(std::uint64_t number);
+  // Those that wait for an answer end with kClosed.
+  void stop();
+  // In a forked child: lets go without a word to the parent's sockets.
+  void abandon() noexcept;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace holdfast::stores::consul

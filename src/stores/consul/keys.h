@@ -1,0 +1,47 @@
+// Where in Consul's key-value store things are.
+//
+//   PREFIX/l/NAME/c/KEY       a contender of a lock, held by its client's session
+//   PREFIX/l/NAME/record      what the engine keeps beside the contenders
+//   PREFIX/v/NAME             the value beside a lock
+//   PREFIX/s/SESSION/fence    ends with the session; its index is the number of a client's writes'
+//   PREFIX/s/SESSION/knock    era (backend.h); others knock here
+//
+// NAME is the lock's, percent-encoded, the '/' too: names map to keys one to one, and no name ends
+// in another's folder. Thread-safety: values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/contend/record.h"
+
+namespace holdfast::stores::consul {
+
+class Keys {
+ public:
+  explicit Keys(const std::string& prefix) : prefix_(prefix + "/") {}
+
+  std::string folder(std::string_view lock) const { return locks(lock) + "/"; }
+  std::string contenders(std::string_view lock) const { return folder(lock) + "c/"; }
+  std::string contender(std::string_view lock, const contend::Key& key) const {
+    return contenders(lock) + contend::to_text(key);
+  }
+  std::string record(std::string_view lock) const { return folder(lock) + "record"; }
+  std::string value(std::string_view lock) const;
+  std::string fence(std::string_view session) const { return prefix_ + session_part(session) + "fence"; }
+  std::string knock(std::string_view session) const { return prefix_ + session_part(session) + "knock"; }
+  // What the keys of all locks with that prefix begin with.
+  std::string locks(std::string_view prefix) const;
+
+  // Of a lock's folder; nullopt: it is none.
+  std::optional<std::string> lock_of(std::string_view folder) const;
+
+ private:
+  static std::string session_part(std::string_view session) {
+    return "s/" + std::string(session) + "/";
+  }
+  std::string prefix_;
+};
+
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,234 @@
+#include "src/stores/consul/messages.h"
+
+#include <array>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "src/stores/consul/errors.h"
+#include "src/stores/consul/session.h"
+
+namespace holdfast::stores::consul {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+Error senseless(std::string_view what) {
+  return {Errc::kCorruptState,
+          std::string(what) + ": Consul's answer makes no sense: is there something else there?"};
+}
+
+std::optional<Json> parsed(const std::string& text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return std::nullopt;
+  return json;
+}
+
+std::string text_in(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::uint64_t number_in(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+}
+
+std::optional<Pair> pair_of(const Json& object) {
+  if (!object.is_object()) return std::nullopt;
+  Pair pair{text_in(object, "Key"),           {},
+            text_in(object, "Session"),       number_in(object, "Flags"),
+            number_in(object, "CreateIndex"), number_in(object, "ModifyIndex")};
+  auto value = from_base64(text_in(object, "Value"));
+  if (!value || pair.key.empty() || pair.modified == 0) return std::nullopt;
+  pair.value = *std::move(value);
+  return pair;
+}
+
+std::string field(const char* name, std::string_view text) {
+  return std::string(",\"") + name + "\":\"" + std::string(text) + "\"";
+}
+
+std::string field(const char* name, std::uint64_t number) {
+  return std::string(",\"") + name + "\":" + std::to_string(number);
+}
+
+}  // namespace
+
+void Transaction::add(const char* verb, std::string_view key, const std::string& rest) {
+  steps_ += size_++ == 0 ? "" : ",";
+  steps_.append(R"({"KV":{"Verb":")").append(verb).append(R"(","Key":")").append(key);
+  steps_.append("\"").append(rest).append("}}");
+}
+
+Transaction& Transaction::check_index(std::string_view key, std::uint64_t index) {
+  return add("check-index", key, field("Index", index)), *this;
+}
+
+Transaction& Transaction::check_not_exists(std::string_view key) {
+  return add("check-not-exists", key), *this;
+}
+
+Transaction& Transaction::check_session(std::string_view key, std::string_view session) {
+  return add("check-session", key, field("Session", session)), *this;
+}
+
+Transaction& Transaction::lock(std::string_view key, std::string_view value,
+                               std::string_view session, std::uint64_t flags) {
+  return add("lock", key,
+             field("Value", to_base64(value)) + field("Flags", flags) + field("Session", session)),
+         *this;
+}
+
+Transaction& Transaction::unlock(std::string_view key, std::string_view value,
+                                 std::string_view session, std::uint64_t flags) {
+  return add("unlock", key,
+             field("Value", to_base64(value)) + field("Flags", flags) + field("Session", session)),
+         *this;
+}
+
+Transaction& Transaction::set(std::string_view key, std::string_view value) {
+  return add("set", key, field("Value", to_base64(value))), *this;
+}
+
+Transaction& Transaction::get(std::string_view key) { return add("get", key), *this; }
+
+Transaction& Transaction::get_tree(std::string_view prefix) {
+  return add("get-tree", prefix), *this;
+}
+
+Transaction& Transaction::erase(std::string_view key) { return add("delete", key), *this; }
+
+Transaction& Transaction::erase_if(std::string_view key, std::uint64_t index) {
+  return add("delete-cas", key, field("Index", index)), *this;
+}
+
+Result<TransactionReply> read_transaction(const HttpReply& reply, std::string_view what,
+                                          bool reads) {
+  if (reply.status != 200 && reply.status != 409) return to_error(reply, what, reads);
+  const auto json = parsed(reply.body);
+  if (!json || !json->is_object()) return senseless(what);
+  TransactionReply answer;
+  answer.done = reply.status == 200;
+  const auto errors = json->find("Errors");
+  if (errors != json->end() && errors->is_array() && !errors->empty()) {
+    answer.done = false;
+    const Json& first = (*errors)[0];
+    if (!first.is_object()) return senseless(what);
+    answer.failed_at = number_in(first, "OpIndex");
+    answer.why = text_in(first, "What");
+    if (is_refusal(answer.why)) return to_error({403, 0, answer.why}, what, reads);
+    return answer;
+  }
+  if (!answer.done) return senseless(what);
+  const auto results = json->find("Results");
+  if (results == json->end() || !results->is_array()) return answer;
+  for (const Json& result : *results) {
+    const auto step = result.is_object() ? result.find("KV") : result.end();
+    if (!result.is_object() || step == result.end()) continue;
+    auto pair = pair_of(*step);
+    if (!pair) return senseless(what);
+    answer.pairs.push_back(*std::move(pair));
+  }
+  return answer;
+}
+
+Result<std::vector<Pair>> read_pairs(const HttpReply& reply, std::string_view what) {
+  std::vector<Pair> pairs;
+  if (reply.status == 404) return pairs;
+  if (reply.status != 200) return to_error(reply, what, /*reads=*/true);
+  const auto json = parsed(reply.body);
+  if (!json || !json->is_array()) return senseless(what);
+  for (const Json& each : *json) {
+    auto pair = pair_of(each);
+    if (!pair) return senseless(what);
+    pairs.push_back(*std::move(pair));
+  }
+  return pairs;
+}
+
+Result<std::vector<std::string>> read_keys(const HttpReply& reply, std::string_view what) {
+  std::vector<std::string> keys;
+  if (reply.status == 404) return keys;
+  if (reply.status != 200) return to_error(reply, what, /*reads=*/true);
+  const auto json = parsed(reply.body);
+  if (!json || !json->is_array()) return senseless(what);
+  for (const Json& each : *json) {
+    if (!each.is_string()) return senseless(what);
+    keys.push_back(each.get<std::string>());
+  }
+  return keys;
+}
+
+Result<std::string> read_session_id(const HttpReply& reply, std::string_view what) {
+  if (reply.status != 200) return to_error(reply, what, /*reads=*/true);
+  const auto json = parsed(reply.body);
+  std::string id = json && json->is_object() ? text_in(*json, "ID") : "";
+  // It becomes part of keys and requests.
+  if (id.size() != 36 ||
+      id.find_first_not_of("0123456789abcdefABCDEF-") != std::string::npos) {
+    return senseless(what);
+  }
+  return id;
+}
+
+std::string session_body(const SessionTerms& terms) {
+  // No checks: a session by itself, not by what the gossip thinks of the agent's node.
+  const Json body{{"Name", terms.name},
+                  {"TTL", std::to_string(terms.ttl.count()) + "ms"},
+                  {"LockDelay", std::to_string(terms.lock_delay.count()) + "ms"},
+                  {"Behavior", "delete"},
+                  {"NodeChecks", Json::array()},
+                  {"ServiceChecks", Json::array()}};
+  return body.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+std::string to_base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::size_t have = std::min<std::size_t>(3, bytes.size() - at);
+    std::uint32_t group = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      group = group << 8 | (i < have ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      text += i <= have ? kAlphabet[group >> (18 - 6 * i) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  static const auto kValues = [] {
+    std::array<std::int8_t, 256> values{};
+    values.fill(-1);
+    for (std::size_t i = 0; i < kAlphabet.size(); ++i) {
+      values[static_cast<unsigned char>(kAlphabet[i])] = static_cast<std::int8_t>(i);
+    }
+    return values;
+  }();
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::size_t padding = 0;
+  while (padding < 2 && text.ends_with('=')) text.remove_suffix(1), ++padding;
+  std::string bytes;
+  bytes.reserve(text.size() * 3 / 4);
+  std::uint32_t bits = 0;
+  int have = 0;
+  for (const char each : text) {
+    const int value = kValues[static_cast<unsigned char>(each)];
+    if (value < 0) return std::nullopt;
+    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    have += 6;
+    if (have >= 8) {
+      have -= 8;
+      bytes += static_cast<char>(bits >> have & 255U);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,97 @@
+#include "src/stores/consul/messages.h"
+
+#include <gtest/gtest.h>
+
+#include "src/stores/consul/errors.h"
+
+namespace holdfast::stores::consul {
+namespace {
+
+TEST(ConsulMessagesTest, Base64ComesBack) {
+  for (std::size_t length = 0; length < 70; ++length) {
+    std::string bytes;
+    for (std::size_t i = 0; i < length; ++i) bytes += static_cast<char>(i * 37 + length);
+    const auto back = from_base64(to_base64(bytes));
+    ASSERT_TRUE(back);
+    EXPECT_EQ(*back, bytes);
+  }
+  EXPECT_EQ(to_base64("hallo"), "aGFsbG8=");
+  for (const char* bad : {"a", "ab=c", "====", "ab!=", "abc"}) EXPECT_FALSE(from_base64(bad)) << bad;
+}
+
+TEST(ConsulMessagesTest, ATransactionSaysItsStepsInOrder) {
+  Transaction all;
+  all.check_index("a", 7).lock("b", "x", "id").erase("c");
+  EXPECT_EQ(all.size(), 3U);
+  EXPECT_EQ(all.body(),
+            R"([{"KV":{"Verb":"check-index","Key":"a","Index":7}},)"
+            R"({"KV":{"Verb":"lock","Key":"b","Value":"eA==","Flags":0,"Session":"id"}},)"
+            R"({"KV":{"Verb":"delete","Key":"c"}}])");
+}
+
+TEST(ConsulMessagesTest, ATransactionThatWasCarriedOutGivesItsPairs) {
+  const auto answer = read_transaction(
+      {200, 0,
+       R"({"Results":[{"KV":{"LockIndex":1,"Key":"a/x","Flags":7,"Value":"aGFsbG8=",)"
+       R"("Session":"s","CreateIndex":11,"ModifyIndex":12}}],"Errors":null})"},
+      "trying", false);
+  ASSERT_TRUE(answer);
+  ASSERT_TRUE(answer->done);
+  ASSERT_EQ(answer->pairs.size(), 1U);
+  EXPECT_EQ(answer->pairs[0].value, "hallo");
+  EXPECT_EQ(answer->pairs[0].created, 11U);
+  EXPECT_EQ(answer->pairs[0].modified, 12U);
+  EXPECT_EQ(answer->pairs[0].session, "s");
+}
+
+TEST(ConsulMessagesTest, ATransactionThatWasNotSaysWhichStepAndWhy) {
+  const auto answer = read_transaction(
+      {409, 0, R"({"Results":null,"Errors":[{"OpIndex":2,"What":"key \"a\" exists"}]})"}, "trying",
+      false);
+  ASSERT_TRUE(answer);
+  EXPECT_FALSE(answer->done);
+  EXPECT_EQ(answer->failed_at, 2U);
+  EXPECT_NE(answer->why.find("exists"), std::string::npos);
+}
+
+TEST(ConsulMessagesTest, ARefusalIsNoStepThatFailed) {
+  const auto answer = read_transaction(
+      {409, 0, R"({"Results":null,"Errors":[{"OpIndex":0,"What":"Permission denied"}]})"}, "trying",
+      false);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code(), Errc::kPermissionDenied);
+}
+
+TEST(ConsulMessagesTest, NonsenseIsAnError) {
+  for (const char* body : {"", "x", "[]", "{}", "null", R"({"Results":[{"KV":{"Key":"a"}}]})",
+                           R"({"Results":[{"KV":7}]})", R"({"Errors":[3]})"}) {
+    const auto answer = read_transaction({200, 0, body}, "trying", false);
+    if (answer) {
+      EXPECT_TRUE(answer->pairs.empty()) << body;
+    } else {
+      EXPECT_EQ(answer.error().code(), Errc::kCorruptState) << body;
+    }
+  }
+  EXPECT_FALSE(read_pairs({200, 0, "{}"}, "reading"));
+  EXPECT_FALSE(read_keys({200, 0, "[1]"}, "reading"));
+  EXPECT_FALSE(read_session_id({200, 0, R"({"ID":"../../x"})"}, "opening"));
+  EXPECT_TRUE(read_pairs({404, 9, ""}, "reading")->empty());
+}
+
+TEST(ConsulErrorsTest, EachCodeNamesTheNextStep) {
+  const auto code = [](int status, const char* body, bool reads) {
+    return to_error({status, 0, body}, "trying", reads).code();
+  };
+  EXPECT_EQ(code(403, "Permission denied", false), Errc::kPermissionDenied);
+  EXPECT_EQ(code(500, "rpc error making call: ACL not found", false), Errc::kPermissionDenied);
+  EXPECT_EQ(code(500, "No cluster leader", false), Errc::kUnavailable);
+  EXPECT_EQ(code(500, "leadership lost while committing log", false), Errc::kOutcomeUnknown);
+  EXPECT_EQ(code(500, "leadership lost while committing log", true), Errc::kUnavailable);
+  EXPECT_EQ(code(500, "rpc error making call: EOF", false), Errc::kOutcomeUnknown);
+  EXPECT_EQ(code(500, "rpc error making call: EOF", true), Errc::kUnavailable);
+  EXPECT_EQ(code(429, "", false), Errc::kUnavailable);
+  EXPECT_EQ(code(404, "page not found", true), Errc::kUnsupported);
+}
+
+}  // namespace
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,252 @@
+#include "src/stores/consul/session.h"
+
+#include <algorithm>
+
+#include "src/stores/consul/errors.h"
+#include "src/stores/consul/messages.h"
+
+namespace holdfast::stores::consul {
+namespace {
+
+using base::BootClock;
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+constexpr milliseconds kLongestTry = 2s;
+constexpr milliseconds kFirstPause = 50ms;
+constexpr milliseconds kLongestPause = 1s;
+constexpr milliseconds kListen = 5min;
+constexpr char kOpens[] = "opening a session";
+
+milliseconds pause_after(int failures) {
+  return std::min(kLongestPause, kFirstPause * (1 << std::min(failures, 5)));
+}
+
+}  // namespace
+
+Session::Session(asio::io_context& io, HttpLoop& http, const Keys& keys, SessionTerms terms,
+                 Events events)
+    : http_(http),
+      keys_(keys),
+      terms_(std::move(terms)),
+      events_(std::move(events)),
+      timer_(io),
+      listen_timer_(io) {}
+
+void Session::ensure(base::BootInstant deadline, Done done) {
+  waiting_.emplace_back(deadline, std::move(done));
+  if (state_ == State::kNone) {
+    attempts_ = 0;
+    start_opening();
+  } else if (state_ != State::kOpening) {
+    timer_.arm(0ns, [this] { on_timer(); });
+  }
+}
+
+void Session::answer_waiting(const Result<void>& result) {
+  for (auto& [deadline, done] : std::exchange(waiting_, {})) done(result);
+}
+
+void Session::start_opening() {
+  base::BootInstant until{};
+  for (const auto& [deadline, done] : waiting_) until = std::max(until, deadline);
+  state_ = State::kOpening;
+  const auto sent = BootClock::now();
+  HttpRequest request{.method = HttpRequest::Method::kPut,
+                      .target = "/v1/session/create",
+                      .body = session_body(terms_),
+                      .reads = true,  // A second one without keys is nobody's, and ends by itself.
+                      .urgent = true,
+                      .limit = std::min(left_until(until), kLongestTry)};
+  http_.send(std::move(request), [weak = weak_from_this(), sent, until](Result<HttpReply> reply) {
+    const auto self = weak.lock();
+    if (self == nullptr || self->state_ != State::kOpening) return;
+    auto id = reply ? read_session_id(*reply, kOpens) : Result<std::string>(reply.error());
+    if (id) return self->make_keys(*std::move(id), sent, until);
+    // Another agent may do.
+    if (id.error().code() == Errc::kUnavailable && ++self->attempts_ < 3 && left_until(until) > 0ms) {
+      return self->start_opening();
+    }
+    self->state_ = State::kNone;
+    self->answer_waiting(id.error());
+  });
+}
+
+void Session::make_keys(std::string id, base::BootInstant sent, base::BootInstant until) {
+  Transaction both;
+  both.lock(keys_.fence(id), "", id).lock(keys_.knock(id), "", id);
+  HttpRequest request{.method = HttpRequest::Method::kPut,
+                      .target = "/v1/txn",
+                      .body = both.body(),
+                      .urgent = true,
+                      .limit = std::min(left_until(until), kLongestTry)};
+  http_.send(std::move(request), [weak = weak_from_this(), id, sent](Result<HttpReply> reply) {
+    const auto self = weak.lock();
+    if (self == nullptr || self->state_ != State::kOpening) return;
+    auto answer = reply ? read_transaction(*reply, kOpens, /*reads=*/true)
+                        : Result<TransactionReply>(reply.error());
+    if (answer && answer->done && !answer->pairs.empty()) {
+      return self->opened(id, answer->pairs[0].modified, sent);
+    }
+    self->state_ = State::kNone;
+    // Whatever came of it, nothing hangs on that session.
+    Error why = answer ? Error(Errc::kUnavailable, std::string(kOpens) + ": " + answer->why)
+                       : answer.error();
+    if (why.code() == Errc::kOutcomeUnknown) why = Error(Errc::kUnavailable, why.message());
+    self->answer_waiting(why);
+  });
+}
+
+void Session::opened(std::string id, std::uint64_t fence, base::BootInstant sent) {
+  id_ = std::move(id);
+  fence_ = fence;
+  ++epoch_;
+  failures_ = 0;
+  renewing_ = false;
+  deadline_ = sent + terms_.ttl;
+  renew_at_ = sent + terms_.ttl / 3;
+  state_ = State::kOpen;
+  listen(fence);
+  wait_for_next();
+  answer_waiting({});
+}
+
+void Session::wait_for_next() {
+  const auto at = renewing_ ? deadline_ : std::min(renew_at_, deadline_);
+  timer_.arm(std::max<std::chrono::nanoseconds>(0ns, at - BootClock::now()), [this] { on_timer(); });
+}
+
+void Session::on_timer() {
+  if (state_ == State::kNone && !waiting_.empty()) return start_opening();
+  if (state_ == State::kClosed) {
+    return answer_waiting(Error(Errc::kClosed, "the client was closed"));
+  }
+  if (state_ != State::kOpen) return;
+  const auto now = BootClock::now();
+  if (now >= deadline_) {
+    return end({Errc::kLost, "Consul did not confirm the session within its ttl"});
+  }
+  answer_waiting({});
+  if (!renewing_ && now >= renew_at_) renew();
+  wait_for_next();
+}
+
+void Session::suspect() {
+  if (state_ != State::kOpen || renewing_) return;
+  renew_at_ = BootClock::now();
+  wait_for_next();
+}
+
+void Session::renew() {
+  renewing_ = true;
+  const auto sent = BootClock::now();
+  HttpRequest request{.method = HttpRequest::Method::kPut,
+                      .target = "/v1/session/renew/" + id_,
+                      .reads = true,  // Once more does no harm.
+                      .urgent = true,
+                      .limit = std::max(milliseconds(100), std::min(kLongestTry, terms_.ttl / 4))};
+  http_.send(std::move(request),
+             [weak = weak_from_this(), sent, mine = epoch_](const Result<HttpReply>& reply) {
+               const auto self = weak.lock();
+               if (self == nullptr || self->state_ != State::kOpen || self->epoch_ != mine) return;
+               self->on_renewed(sent, reply);
+             });
+}
+
+void Session::on_renewed(base::BootInstant sent, const Result<HttpReply>& reply) {
+  renewing_ = false;
+  const auto now = BootClock::now();
+  if (now >= deadline_) return on_timer();
+  if (reply && reply->status == 404) {
+    return end({Errc::kLost, "Consul has ended the session: it expired there, or was destroyed"});
+  }
+  if (reply && reply->status == 200) {
+    failures_ = 0;
+    deadline_ = std::max(deadline_, sent + terms_.ttl);
+    renew_at_ = sent + terms_.ttl / 3;
+    return wait_for_next();
+  }
+  const Error why = reply ? to_error(*reply, "renewing the session", true) : reply.error();
+  if (++failures_ == 2) events_.on_alarm("the session cannot be renewed: " + why.message());
+  renew_at_ = now + pause_after(failures_);
+  wait_for_next();
+}
+
+void Session::end(const Error& why) {
+  state_ = State::kNone;
+  ++listening_;
+  // Its keys may last for another ttl: they go sooner so.
+  http_.send({.method = HttpRequest::Method::kPut,
+              .target = "/v1/session/destroy/" + id_,
+              .reads = true,
+              .urgent = true,
+              .limit = kLongestTry},
+             [](const Result<HttpReply>&) {});
+  events_.on_ended(epoch_, why);
+  if (state_ == State::kNone && !waiting_.empty()) start_opening();
+}
+
+void Session::give_up(const Error& why) {
+  if (state_ == State::kOpen) end(why);
+}
+
+void Session::listen(std::uint64_t index) {
+  const std::uint64_t mine = ++listening_;
+  HttpRequest request{.target = "/v1/kv/" + encode_path(keys_.knock(id_)) +
+                                "?wait=5m&index=" + std::to_string(index),
+                      .reads = true,
+                      .waits = true,
+                      .urgent = true,
+                      .limit = kListen + 30s};
+  http_.send(std::move(request),
+             [weak = weak_from_this(), mine, index](const Result<HttpReply>& reply) {
+               const auto self = weak.lock();
+               if (self == nullptr || self->state_ != State::kOpen || self->listening_ != mine) return;
+               self->on_heard(index, reply);
+             });
+}
+
+void Session::on_heard(std::uint64_t index, const Result<HttpReply>& reply) {
+  if (reply && reply->status == 200 && reply->index > 0) {
+    if (reply->index != index) events_.on_knock();
+    if (state_ == State::kOpen) listen(reply->index);
+    return;
+  }
+  // The key goes with the session.
+  if (reply && reply->status == 404) suspect();
+  // A knock meanwhile changes the index.
+  listen_timer_.arm(kLongestPause, [this, index, mine = listening_] {
+    if (state_ == State::kOpen && listening_ == mine) listen(index);
+  });
+}
+
+void Session::close(base::BootInstant deadline, std::function<void()> done) {
+  const bool was_open = state_ == State::kOpen;
+  state_ = State::kClosed;
+  ++listening_;
+  timer_.stop();
+  listen_timer_.stop();
+  answer_waiting(Error(Errc::kClosed, "the client was closed"));
+  if (!was_open) return done();
+  http_.send({.method = HttpRequest::Method::kPut,
+              .target = "/v1/session/destroy/" + id_,
+              .reads = true,
+              .urgent = true,
+              .limit = std::max(1ms, left_until(deadline))},
+             [done = std::move(done)](const Result<HttpReply>&) { done(); });
+}
+
+void Session::stop() {
+  state_ = State::kClosed;
+  ++listening_;
+  waiting_.clear();
+  timer_.stop();
+  listen_timer_.stop();
+}
+
+void Session::abandon() noexcept {
+  timer_.abandon();
+  listen_timer_.abandon();
+}
+
+}  // namespace holdfast::stores::consul

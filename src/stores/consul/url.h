@@ -1,0 +1,56 @@
+// Where Consul's HTTP interface is and how to show oneself to it, as a store URL says it.
+//
+//   consul://[token@]host[:port][,host[:port]...][/prefix]     HTTP; port 8500
+//   consuls://[token@]host[:port][,host[:port]...][/prefix]    HTTPS; port 8501
+//
+// `consul://` alone means 127.0.0.1. Several hosts are agents of one cluster: the first that answers
+// is used, another when it fails. The path is what all keys begin with (default: holdfast). Options:
+//   token=SECRET token_file=PATH token_env=NAME token_fd=N    as password options of other stores
+//   tls_ca=PATH tls_cert=PATH tls_key=PATH tls_name=NAME      as other stores have them
+//   dc=NAME              datacenter (default: the agent's)
+//   session_ttl=D        of the client's session, and so the shortest lease: 10s (default, and
+//                        Consul's own minimum) to 24h
+//   lock_delay=D         how long a lock stays shut after its holder's session ended without a
+//                        release: 0s (default) to 60s
+//   recipe=consul        plain locks, shared with `consul lock` (see docs/stores/consul.md)
+//   connect_timeout=D    for one host, TLS included (default 3s)
+// A token named in no way is that of HOLDFAST_CONSUL_TOKEN or else CONSUL_HTTP_TOKEN.
+//
+// Guarantee: no message that comes of an address holds a token. Thread-safety: values.
+// Errors: kInvalidArgument, with what was expected; kPermissionDenied or kInvalidArgument when a
+// token's file or descriptor cannot be read.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/port/store_url.h"
+#include "src/port/url_parts.h"
+
+namespace holdfast::stores::consul {
+
+struct ConsulAddress {
+  std::vector<port::Endpoint> hosts;
+  bool tls = false;
+  port::TlsPaths tls_paths;
+  std::string token;
+  std::string datacenter;
+  std::string prefix = "holdfast";  // Without a slash at either end.
+  std::chrono::milliseconds session_ttl{10'000};
+  std::chrono::milliseconds lock_delay{0};
+  std::chrono::milliseconds connect_timeout{3000};
+  bool recipe = false;  // As `consul lock` does it.
+
+  // "consul://host:8500,other:8500/holdfast": for messages.
+  std::string display() const;
+};
+
+// Takes from `url` what an address is made of, the path included; other options stay in it, for the
+// caller to take or refuse.
+Result<ConsulAddress> parse_consul_url(port::StoreUrl& url);
+
+}  // namespace holdfast::stores::consul

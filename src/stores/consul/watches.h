@@ -1,0 +1,58 @@
+// Blocking queries for those who want to be woken.
+//
+// A query lasts for as long as somebody wants it: a waker that is gone is noticed within a second.
+// More of them than Consul's limit on connections leaves room for take turns (http.h); who waits
+// for a turn is not woken, and has its heartbeat.
+//
+// Guarantee: a waker is woken once at most, on the loop, not inline: soon after the index has
+// changed, or when a query failed, then after a pause that grows up to five seconds.
+// Thread-safety: the loop only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "src/contend/backend.h"
+#include "src/stores/consul/http.h"
+#include "src/stores/consul/loop_timer.h"
+
+namespace holdfast::stores::consul {
+
+class Watches : public std::enable_shared_from_this<Watches> {
+ public:
+  Watches(asio::io_context& io, HttpLoop& http) : io_(io), http_(http), timer_(io) {}
+
+  // `target` has a '?'; the index is that of what was read.
+  void add(std::string target, std::uint64_t index, const contend::WakerPtr& waker);
+  // Soon, and not inline.
+  void wake(const contend::WakerPtr& waker);
+  void stop();
+  void abandon() noexcept { timer_.abandon(); }
+
+ private:
+  struct Watch {
+    std::string target;
+    std::uint64_t index = 0;
+    std::weak_ptr<contend::Waker> waker;
+    std::uint64_t query = 0;  // 0: none runs.
+    std::chrono::steady_clock::time_point wake_at{};
+  };
+
+  void ask(std::uint64_t number);
+  void on_answer(std::uint64_t number, const Result<HttpReply>& reply);
+  void end(std::uint64_t number);
+  void tick();
+
+  asio::io_context& io_;
+  HttpLoop& http_;
+  LoopTimer timer_;
+  bool ticking_ = false;
+  bool stopped_ = false;
+  std::uint64_t last_ = 0;
+  int failures_ = 0;
+  std::map<std::uint64_t, Watch> watches_;
+};
+
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,96 @@
+// The session's writes: in order for each lock, and none of them late.
+//
+// Every write is a transaction that expects the index of the session's fence key. One whose outcome
+// is not known is followed by a write to the fence, before anything else is sent: behind that it
+// can no more be carried out, wherever it still is. What was under way beside it and was refused for
+// that reason is sent once more. So late duplicates, also those of libcurl and of Consul's
+// forwarding, cannot make a ticket that nobody knows of.
+//
+// Guarantee: writes about one lock are sent one after the other, in the order in which they were
+// asked for. Every one is answered once, not inline: kLost (not the session of `epoch`),
+// kUnavailable (nothing was sent by the deadline, or surely not carried out), kOutcomeUnknown, or
+// what errors.h says of a refusal.
+// Thread-safety: the loop only. Time: boot time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/stores/consul/http.h"
+#include "src/stores/consul/loop_timer.h"
+#include "src/stores/consul/messages.h"
+#include "src/stores/consul/session.h"
+
+namespace holdfast::stores::consul {
+
+struct Write {  // One that is asked for.
+  std::string lock;
+  std::uint64_t epoch = 0;
+  const char* what = "";                     // For messages: "release".
+  std::function<void(Transaction&)> steps;   // Behind the one that looks at the fence.
+  base::BootInstant deadline{};
+  // failed_at counts from the first of `steps`.
+  std::function<void(Result<TransactionReply>)> done;
+};
+
+class Writes : public std::enable_shared_from_this<Writes> {
+ public:
+  Writes(asio::io_context& io, HttpLoop& http, Session& session, const Keys& keys,
+         std::size_t agents)
+      : http_(http), session_(session), keys_(keys), several_(agents > 1), timer_(io) {}
+
+  void send(Write write);
+  // Runs it when no write is left that might still be carried out; at once where there is none.
+  // Not inline.
+  void behind(base::BootInstant deadline, std::function<void(Result<void>)> task);
+  bool fencing() const { return fencing_; }
+  // The time for one try: another agent may have to be asked.
+  std::chrono::milliseconds patience(base::BootInstant deadline) const;
+
+  void stop();
+  void abandon() noexcept { timer_.abandon(); }
+
+ private:
+  struct Entry {
+    Write write;
+    bool busy = false;  // Under way, or about to be answered.
+  };
+  using EntryPtr = std::shared_ptr<Entry>;
+  struct Behind {
+    base::BootInstant deadline;
+    std::function<void(Result<void>)> task;
+  };
+
+  void step(const std::string& lock);
+  void on_answer(const EntryPtr& entry, std::uint64_t fence,
+                 const Result<HttpReply>& reply);
+  void finish(const EntryPtr& entry, Result<TransactionReply> result);
+  void raise_fence();
+  void on_fence(const Result<HttpReply>& reply);
+  bool fence_is_gone();
+  void set_fence(std::uint64_t index);
+  void fence_is_up();
+  void retry_fence();
+  void read_fence();
+  void drop_late();
+
+  HttpLoop& http_;
+  Session& session_;
+  const Keys keys_;
+  const bool several_;
+  LoopTimer timer_;
+  std::map<std::string, std::deque<EntryPtr>> chains_;
+  std::vector<Behind> behind_;
+  bool fencing_ = false;
+  std::uint64_t fencing_epoch_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,282 @@
+#include "tests/support/consul_server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+
+#include "tests/support/tls_files.h"
+
+namespace holdfast::support {
+namespace {
+
+constexpr milliseconds kBetweenQuestions = 10ms;
+
+std::string unpacked_program() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return std::string(cache) + "/holdfast/consul";
+  const char* home = std::getenv("HOME");
+  return std::string(home != nullptr ? home : "") + "/.cache/holdfast/consul";
+}
+
+std::string percent_encoded(const std::string& text) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string result;
+  for (const char each : text) {
+    const auto byte = static_cast<unsigned char>(each);
+    if (std::isalnum(byte) != 0 || std::string_view("-._~/").find(each) != std::string_view::npos) {
+      result += each;
+    } else {
+      result += {'%', kDigits[byte / 16], kDigits[byte % 16]};
+    }
+  }
+  return result;
+}
+
+std::string query_text(const std::map<std::string, std::string>& query) {
+  std::string text;
+  for (const auto& [key, value] : query) {
+    text += (text.empty() ? "?" : "&") + key + "=" + percent_encoded(value);
+  }
+  return text;
+}
+
+// One request over a connection of its own; an empty answer: nobody, or not in time.
+std::string exchange(std::uint16_t port, const std::string& request) {
+  const int fd = connect_to_loopback(port);
+  if (fd < 0) return "";
+  std::string answer;
+  std::size_t sent = 0;
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < until) {
+    pollfd ready{fd, static_cast<short>(sent < request.size() ? POLLOUT : POLLIN), 0};
+    if (::poll(&ready, 1, 1000) <= 0) continue;
+    if (sent < request.size()) {
+      const ssize_t got =
+          ::send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (got < 0 && errno != EAGAIN && errno != EINTR) break;
+      if (got > 0) sent += static_cast<std::size_t>(got);
+      continue;
+    }
+    char chunk[16384];
+    const ssize_t got = ::recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (got <= 0) break;
+    answer.append(chunk, static_cast<std::size_t>(got));
+  }
+  ::close(fd);
+  return answer;
+}
+
+// The text of a JSON string field; for what the harness itself asks.
+std::string field_of(const std::string& json, const std::string& name) {
+  const std::string begins = "\"" + name + "\":\"";
+  const auto at = json.find(begins);
+  if (at == std::string::npos) return "";
+  const auto from = at + begins.size();
+  return json.substr(from, json.find('"', from) - from);
+}
+
+std::string escaped(const std::string& text) {
+  std::string json;
+  for (const char each : text) {
+    if (each == '"' || each == '\\') json += '\\';
+    json += each == '\n' ? ' ' : each;
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string ConsulServer::program() {
+  const char* chosen = std::getenv("HOLDFAST_CONSUL");
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  if (const auto found = find_program("consul")) return *found;
+  return unpacked_program();
+}
+
+std::optional<std::string> ConsulServer::unavailable() {
+  if (find_program(program())) return std::nullopt;
+  return "no program '" + program() + "' (scripts/consul-server gets it; or HOLDFAST_CONSUL)";
+}
+
+ConsulServer::ConsulServer(ConsulOptions options) : ConsulServer(std::move(options), Part{}) {
+  start();
+}
+
+ConsulServer::ConsulServer(ConsulOptions options, Part part)
+    : options_(std::move(options)), part_(std::move(part)) {
+  if (const auto problem = unavailable()) throw std::runtime_error(*problem);
+}
+
+ConsulServer::~ConsulServer() = default;
+
+std::string ConsulServer::config() const {
+  const std::string data =
+      options_.data_folder.empty() ? folder_.file("data") : options_.data_folder;
+  std::string text = "server = true\nbootstrap_expect = " + std::to_string(part_.servers) +
+                     "\nnode_name = \"" + part_.name + "\"\ndata_dir = \"" + data +
+                     "\"\nbind_addr = \"127.0.0.1\"\nclient_addr = \"127.0.0.1\"\n" +
+                     "disable_host_node_id = true\ndisable_update_check = true\n" +
+                     "leave_on_terminate = false\nskip_leave_on_interrupt = true\n" +
+                     "performance { raft_multiplier = 1 }\n" +
+                     "limits { http_max_conns_per_client = 4000 }\nsession_ttl_min = \"" +
+                     options_.session_ttl_min + "\"\nports { dns = -1 grpc = -1 serf_wan = -1 " +
+                     "http = " + std::to_string(port()) +
+                     " https = " + (options_.tls ? std::to_string(tls_port()) : "-1") +
+                     " server = " + std::to_string(raft_port()) +
+                     " serf_lan = " + std::to_string(gossip_.number()) + " }\n";
+  for (const std::uint16_t peer : part_.peers) {
+    text += "retry_join = [\"127.0.0.1:" + std::to_string(peer) + "\"]\n";
+  }
+  if (!part_.peers.empty()) text += "retry_interval = \"1s\"\n";
+  if (options_.acl) {
+    text += std::string("acl { enabled = true default_policy = \"deny\" tokens { master = \"") +
+            kMasterToken + "\" agent = \"" + kMasterToken + "\" } }\n";
+  }
+  if (options_.tls) {
+    const TlsFiles& files = tls_files();
+    text += "ca_file = \"" + files.ca + "\"\ncert_file = \"" + files.server.certificate +
+            "\"\nkey_file = \"" + files.server.key + "\"\nverify_incoming_https = " +
+            (options_.tls_clients ? "true" : "false") + "\n";
+  }
+  for (const std::string& line : options_.config) text += line + "\n";
+  return text;
+}
+
+void ConsulServer::launch() {
+  std::ofstream file(folder_.file("consul.hcl"), std::ios::trunc);
+  file << config();
+  if (!file.flush()) throw std::runtime_error("cannot write consul.hcl");
+  file.close();
+  process_ = std::make_unique<ChildProcess>(
+      Command{.arguments = {program(), "agent", "-config-file", folder_.file("consul.hcl"),
+                            "-log-level", "info"},
+              .environment = {"GOMAXPROCS=2", "CONSUL_HTTP_TOKEN="},
+              .output = folder_.file("log")});
+}
+
+void ConsulServer::start() {
+  if (process_ != nullptr && process_->running()) throw std::runtime_error("it runs already");
+  launch();
+  await_ready();
+}
+
+void ConsulServer::await_ready() {
+  const auto until = std::chrono::steady_clock::now() + kStart;
+  while (!is_ready()) {
+    if (const auto status = process_->wait(kBetweenQuestions)) {
+      throw std::runtime_error("consul ended with " + std::to_string(*status) +
+                               " instead of starting: " + tail_of(folder_.file("log")));
+    }
+    if (std::chrono::steady_clock::now() >= until) {
+      throw std::runtime_error("consul does not get ready: " + tail_of(folder_.file("log")));
+    }
+  }
+}
+
+bool ConsulServer::is_ready() const {
+  try {
+    return ask("PUT", "/v1/kv/harness-ready", "x").body.find("true") != std::string::npos;
+  } catch (const std::runtime_error&) {
+    return false;
+  }
+}
+
+ConsulAnswer ConsulServer::ask(const std::string& method, const std::string& target,
+                               const std::string& body, const std::string& token) const {
+  const std::string shown = token.empty() && options_.acl ? kMasterToken : token;
+  const std::string request = method + " " + target + " HTTP/1.0\r\nHost: localhost\r\n" +
+                              (shown.empty() ? "" : "X-Consul-Token: " + shown + "\r\n") +
+                              "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  const std::string answer = exchange(port(), request);
+  const auto head = answer.find("\r\n\r\n");
+  if (head == std::string::npos || answer.size() < 12) {
+    throw std::runtime_error("consul does not answer: " + tail_of(folder_.file("log")));
+  }
+  return {std::atoi(answer.c_str() + answer.find(' ') + 1), answer.substr(head + 4)};
+}
+
+std::string ConsulServer::leader() const {
+  try {
+    const std::string body = ask("GET", "/v1/status/leader").body;
+    const auto from = body.find('"') + 1;
+    return body.substr(from, body.find('"', from) - from);
+  } catch (const std::runtime_error&) {
+    return "";
+  }
+}
+
+std::string ConsulServer::make_token(const std::string& rules) const {
+  static int number = 0;
+  const std::string name = "policy-" + std::to_string(++number);
+  const auto policy = ask("PUT", "/v1/acl/policy",
+                          R"({"Name":")" + name + R"(","Rules":")" + escaped(rules) + "\"}");
+  const auto token =
+      ask("PUT", "/v1/acl/token", R"({"Policies":[{"Name":")" + name + R"("}]})");
+  const std::string secret = field_of(token.body, "SecretID");
+  if (policy.status != 200 || secret.empty()) {
+    throw std::runtime_error("no token: " + policy.body + token.body);
+  }
+  return secret;
+}
+
+std::string ConsulServer::url(const std::map<std::string, std::string>& query,
+                              std::uint16_t through) const {
+  return "consul://127.0.0.1:" + std::to_string(through != 0 ? through : port()) +
+         query_text(query);
+}
+
+std::string ConsulServer::tls_url(std::map<std::string, std::string> query) const {
+  query.emplace("tls_ca", tls_files().ca);
+  return "consuls://127.0.0.1:" + std::to_string(tls_port()) + query_text(query);
+}
+
+std::string ConsulServer::log() const {
+  std::ifstream file(folder_.file("log"));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+ConsulCluster::ConsulCluster(ConsulOptions options) {
+  for (int i = 0; i < 3; ++i) {
+    servers_.push_back(std::unique_ptr<ConsulServer>(
+        new ConsulServer(options, {3, "server-" + std::to_string(i + 1), {}})));
+  }
+  for (const auto& server : servers_) {
+    for (const auto& peer : servers_) server->part_.peers.push_back(peer->gossip_.number());
+  }
+  for (const auto& server : servers_) server->launch();
+  for (const auto& server : servers_) server->await_ready();
+}
+
+std::size_t ConsulCluster::leader(milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (true) {
+    for (std::size_t i = 0; i < servers_.size(); ++i) {
+      if (!servers_[i]->running()) continue;
+      const std::string wanted = "127.0.0.1:" + std::to_string(servers_[i]->raft_port());
+      if (servers_[i]->leader() == wanted && servers_[i]->is_ready()) return i;
+    }
+    if (std::chrono::steady_clock::now() >= until) throw std::runtime_error("no leader in time");
+    std::this_thread::sleep_for(kBetweenQuestions);
+  }
+}
+
+std::string ConsulCluster::url(const std::map<std::string, std::string>& query,
+                               const std::vector<std::size_t>& order) const {
+  std::string hosts;
+  for (const std::size_t i : order) {
+    hosts += (hosts.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(servers_[i]->port()));
+  }
+  return "consul://" + hosts + query_text(query);
+}
+
+}  // namespace holdfast::support
