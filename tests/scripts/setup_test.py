@@ -62,7 +62,7 @@ class SetupTest(unittest.TestCase):
             (programs / name).chmod(0o755)
         self.environment = os.environ | {
             "STATE": folder.name, "HOLDFAST_POLICY_RC_D": str(self.state / "policy-rc.d"),
-            "HOLDFAST_SYSTEMD": folder.name, "PATH": f"{programs}:{os.environ['PATH']}"}
+            "HOLDFAST_SYSTEMD": folder.name, "HOLDFAST_CONSUL": "there", "PATH": f"{programs}:{os.environ['PATH']}"}
 
     def write(self, name, *packages):
         (self.state / name).write_text("".join(p + "\n" for p in packages))
@@ -162,6 +162,18 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("needs root", result.stderr)
         self.assertEqual(self.read("calls"), [])
+
+    def test_a_consul_is_fetched_with_lists_of_its_own_and_its_absence_is_no_failure(self):
+        self.write("knows", *self.all_names("test"))
+        self.assertEqual(self.run_setup("test").returncode, 0)
+        self.write("calls")
+        self.environment |= {"HOLDFAST_CONSUL": "", "XDG_CACHE_HOME": str(self.state / "cache"),
+                             "PATH": f"{self.state}/bin:/usr/bin:/bin"}
+        result = self.run_setup("test")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("the tests of the Consul store will be skipped", result.stderr)
+        for call in (self.state / "calls").read_text().splitlines():
+            self.assertTrue(call.startswith("indextargets") or str(self.state) in call, call)
 
     def test_an_unknown_group_is_refused(self):
         self.assertEqual(self.run_setup("everything").returncode, 2)

@@ -145,8 +145,8 @@ std::string ConsulServer::config() const {
   if (options_.tls) {
     const TlsFiles& files = tls_files();
     text += "ca_file = \"" + files.ca + "\"\ncert_file = \"" + files.server.certificate +
-            "\"\nkey_file = \"" + files.server.key + "\"\nverify_incoming_https = " +
-            (options_.tls_clients ? "true" : "false") + "\n";
+            "\"\nkey_file = \"" + files.server.key +
+            "\"\nverify_incoming_https = " + (options_.tls_clients ? "true" : "false") + "\n";
   }
   for (const std::string& line : options_.config) text += line + "\n";
   return text;
@@ -220,8 +220,7 @@ std::string ConsulServer::make_token(const std::string& rules) const {
   const std::string name = "policy-" + std::to_string(++number);
   const auto policy = ask("PUT", "/v1/acl/policy",
                           R"({"Name":")" + name + R"(","Rules":")" + escaped(rules) + "\"}");
-  const auto token =
-      ask("PUT", "/v1/acl/token", R"({"Policies":[{"Name":")" + name + R"("}]})");
+  const auto token = ask("PUT", "/v1/acl/token", R"({"Policies":[{"Name":")" + name + R"("}]})");
   const std::string secret = field_of(token.body, "SecretID");
   if (policy.status != 200 || secret.empty()) {
     throw std::runtime_error("no token: " + policy.body + token.body);

@@ -9,11 +9,10 @@
 //     auto client = Client::connect(server.url());
 //
 // Guarantee: it listens on loopback only, keeps its data in a folder of its own and dies with the
-// test, however that one ends. Ports stay the same over restarts. The harness speaks HTTP by itself:
-// it shares no code with the store.
-// Thread-safety: one thread at a time.
-// Blocking: every call is bounded by kPatience (the start by kStart).
-// Errors: std::runtime_error, with the end of the server's log.
+// test, however that one ends. Ports stay the same over restarts. The harness speaks HTTP by
+// itself: it shares no code with the store. Thread-safety: one thread at a time. Blocking: every
+// call is bounded by kPatience (the start by kStart). Errors: std::runtime_error, with the end of
+// the server's log.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +75,8 @@ class ConsulServer {
   // After kill9() or terminate(), with the data that is on the disk; returns when it has a leader.
   void start();
 
-  // With the master token where there are ACLs, unless another is given. Throws when nobody answers.
+  // With the master token where there are ACLs, unless another is given. Throws when nobody
+  // answers.
   ConsulAnswer ask(const std::string& method, const std::string& target,
                    const std::string& body = "", const std::string& token = "") const;
   // "" or "127.0.0.1:port" of the leader's raft.

@@ -52,14 +52,13 @@ class ConsulBackend final : public contend::Backend {
         session_(std::make_shared<Session>(
             *context.io, http_, keys_,
             SessionTerms{"holdfast " + context.owner, address.session_ttl, address.lock_delay},
-            Session::Events{
-                [this](std::uint64_t epoch, const Error& why) {
-                  events_->on_session_ended(epoch, why);
-                },
-                [this] { events_->on_knock(); },
-                [this](const std::string& line) { events_->on_alarm(line); }})),
-        writes_(std::make_shared<Writes>(*context.io, http_, *session_, keys_,
-                                         address.hosts.size())) {}
+            Session::Events{[this](std::uint64_t epoch, const Error& why) {
+                              events_->on_session_ended(epoch, why);
+                            },
+                            [this] { events_->on_knock(); },
+                            [this](const std::string& line) { events_->on_alarm(line); }})),
+        writes_(
+            std::make_shared<Writes>(*context.io, http_, *session_, keys_, address.hosts.size())) {}
 
   ~ConsulBackend() override { close(BootClock::now()); }
 
@@ -93,8 +92,7 @@ class ConsulBackend final : public contend::Backend {
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<Value> done) override;
-  void apply(Change change, BootInstant deadline,
-             Done<std::optional<std::uint64_t>> done) override;
+  void apply(Change change, BootInstant deadline, Done<std::optional<std::uint64_t>> done) override;
   void knock(std::string session_tag) override;
   std::string session_tag() const override { return session_->id(); }
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
@@ -127,7 +125,8 @@ class ConsulBackend final : public contend::Backend {
   std::shared_ptr<Watches> watches_;
   std::shared_ptr<Session> session_;
   std::shared_ptr<Writes> writes_;
-  bool closed_ = false;
+  bool closed_ = false;  // On the loop.
+  bool close_called_ = false;
 };
 
 // What stands in a folder; other people's keys are left out.
@@ -152,8 +151,7 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock,
     if (!key || pair.session.empty()) continue;
     auto details = contend::parse_details(pair.value);
     if (!details) return with_lock(details.error(), lock);
-    listing.queue.push_back(
-        {*key, pair.created, *std::move(details), pair.created, pair.modified});
+    listing.queue.push_back({*key, pair.created, *std::move(details), pair.created, pair.modified});
   }
   std::sort(listing.queue.begin(), listing.queue.end(),
             [](const Place& a, const Place& b) { return a.order < b.order; });
@@ -164,7 +162,11 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
                           BootInstant deadline, Done<Entered> done) {
   const std::string path = keys_.contender(lock, key);
   const std::string folder = keys_.folder(lock);
-  Write write{.lock = lock, .epoch = epoch, .what = "acquire", .steps = {}, .deadline = deadline,
+  Write write{.lock = lock,
+              .epoch = epoch,
+              .what = "acquire",
+              .steps = {},
+              .deadline = deadline,
               .done = {}};
   write.steps = [path, folder, text = contend::to_text(details),
                  id = session_->id()](Transaction& all) {
@@ -176,19 +178,28 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
     const auto conclude = [this, lock, path, id, done](const std::vector<Pair>& pairs) {
       auto listing = listing_of(lock, pairs);
       if (!listing) return done(listing.error());
-      const auto own = std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
-        return pair.key == path && pair.session == id;
-      });
+      const auto own = std::find_if(pairs.begin(), pairs.end(),
+                                    [&](const Pair& pair) { return pair.key == path; });
+      if (own != pairs.end() && own->session != id) {
+        return done(
+            Error(Errc::kUnsupported, "lock '" + lock +
+                                          "': this acquisition is another client's, whose session "
+                                          "keeps it"));
+      }
       if (own == pairs.end()) {
         return done(Error(Errc::kPermissionDenied,
-                          "lock '" + lock + "': the token may not read what it has written: "
-                          "docs/stores/consul.md has the policy that allows it"));
+                          "lock '" + lock +
+                              "': the token may not read what it has written: "
+                              "docs/stores/consul.md has the policy that allows it"));
       }
       done(Entered{own->created, *std::move(listing)});
     };
     if (answer->done) {
-      // The first is that of the acquisition, without its value.
-      if (!answer->pairs.empty()) answer->pairs.erase(answer->pairs.begin());
+      // Behind the fence and the acquisition, which are told without their values, comes the
+      // folder.
+      const auto entered = std::find_if(answer->pairs.begin(), answer->pairs.end(),
+                                        [&](const Pair& pair) { return pair.key == path; });
+      if (entered != answer->pairs.end()) answer->pairs.erase(answer->pairs.begin(), entered + 1);
       return conclude(answer->pairs);
     }
     if (answer->failed_at > 0) {
@@ -215,15 +226,15 @@ void ConsulBackend::get(std::string target, BootInstant deadline, GetDone done) 
 }
 
 void ConsulBackend::try_get(const std::string& target, BootInstant deadline, GetDone done) {
-  HttpRequest request{
-      .target = target, .reads = true, .limit = writes_->patience(deadline)};
-  http_.send(std::move(request), [this, target, deadline, done = std::move(done)](
-                                     Result<HttpReply> reply) mutable {
+  HttpRequest request{.target = target, .reads = true, .limit = writes_->patience(deadline)};
+  http_.send(std::move(request), [this, target, deadline,
+                                  done = std::move(done)](Result<HttpReply> reply) mutable {
     const bool failed = reply ? reply->status >= 500 : reply.error().code() == Errc::kUnavailable;
     if (closed_ || !failed || left_until(deadline) <= kPauseOfReads) return done(std::move(reply));
     reads_again_.push_back([this, target, deadline, done = std::move(done)]() mutable {
       try_get(target, deadline, std::move(done));
     });
+    if (reads_again_.size() > 1) return;  // It is armed.
     read_timer_.arm(kPauseOfReads, [this] {
       for (auto& again : std::exchange(reads_again_, {})) again();
     });
@@ -275,8 +286,8 @@ void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInst
 void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, Details details,
                           BootInstant deadline, Done<std::optional<Read>> done) {
   const std::string path = keys_.contender(lock, place.key);
-  Write write{.lock = lock, .epoch = epoch, .what = "write", .steps = {}, .deadline = deadline,
-              .done = {}};
+  Write write{
+      .lock = lock, .epoch = epoch, .what = "write", .steps = {}, .deadline = deadline, .done = {}};
   write.steps = [path, text = contend::to_text(details), id = session_->id()](Transaction& all) {
     all.check_session(path, id).lock(path, text, id);
   };
@@ -290,10 +301,14 @@ void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, De
   writes_->send(std::move(write));
 }
 
-void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place,
-                           BootInstant deadline, Done<bool> done) {
+void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+                           Done<bool> done) {
   const std::string path = keys_.contender(lock, place.key);
-  Write write{.lock = lock, .epoch = epoch, .what = "release", .steps = {}, .deadline = deadline,
+  Write write{.lock = lock,
+              .epoch = epoch,
+              .what = "release",
+              .steps = {},
+              .deadline = deadline,
               .done = {}};
   write.steps = [path, id = session_->id()](Transaction& all) {
     all.check_session(path, id).erase(path);
@@ -328,9 +343,21 @@ void ConsulBackend::read_value(std::string lock, BootInstant deadline, Done<Valu
 
 void ConsulBackend::apply(Change change, BootInstant deadline,
                           Done<std::optional<std::uint64_t>> done) {
+  if (change.epoch == 0) {  // Nobody's in particular: of one who has asked for no lock yet.
+    return session_->ensure(deadline, [this, change = std::move(change), deadline,
+                                       done = std::move(done)](const Result<void>& opened) mutable {
+      if (!opened) return done(with_lock(opened.error(), change.lock));
+      change.epoch = session_->epoch();
+      apply(std::move(change), deadline, std::move(done));
+    });
+  }
   const std::string lock = change.lock;
-  Write write{.lock = lock, .epoch = change.epoch, .what = "change", .steps = {},
-              .deadline = deadline, .done = {}};
+  Write write{.lock = lock,
+              .epoch = change.epoch,
+              .what = "change",
+              .steps = {},
+              .deadline = deadline,
+              .done = {}};
   write.steps = [this, change = std::move(change)](Transaction& all) {
     const auto expect = [&all](const std::string& key, std::optional<std::uint64_t> revision) {
       if (revision && *revision == 0) all.check_not_exists(key);
@@ -365,7 +392,9 @@ void ConsulBackend::knock(std::string session_tag) {
   const std::string key = keys_.knock(session_tag);
   Transaction both;
   both.get(key).set(key, "");
-  http_.send({.method = HttpRequest::Method::kPut, .target = "/v1/txn", .body = both.body(),
+  http_.send({.method = HttpRequest::Method::kPut,
+              .target = "/v1/txn",
+              .body = both.body(),
               .reads = true},
              [](const Result<HttpReply>&) {});
 }
@@ -392,8 +421,10 @@ void ConsulBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done)
              get(std::move(target), deadline, std::move(answer));
            },
            [this, deadline](std::string body, std::function<void(Result<HttpReply>)> answer) {
-             http_.send({.method = HttpRequest::Method::kPut, .target = "/v1/txn",
-                         .body = std::move(body), .limit = std::max(1ms, left_until(deadline))},
+             http_.send({.method = HttpRequest::Method::kPut,
+                         .target = "/v1/txn",
+                         .body = std::move(body),
+                         .limit = std::max(1ms, left_until(deadline))},
                         std::move(answer));
            },
            [this, deadline](std::function<void(Result<std::string>)> answer) {
@@ -422,7 +453,8 @@ void ConsulBackend::stop_on_loop(BootInstant deadline, std::function<void()> don
 }
 
 void ConsulBackend::close(BootInstant deadline) {
-  if (watches_ == nullptr) return;
+  // Once: later the loop may run no more.
+  if (watches_ == nullptr || std::exchange(close_called_, true)) return;
   struct Gate {
     std::mutex mutex;
     std::condition_variable changed;

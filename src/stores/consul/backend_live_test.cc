@@ -1,6 +1,4 @@
 // The backend against a real Consul: what the engine relies on (src/contend/backend.h).
-#include "src/stores/consul/backend.h"
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -14,6 +12,7 @@
 #include <asio/post.hpp>
 #include <gtest/gtest.h>
 
+#include "src/stores/consul/backend.h"
 #include "tests/support/consul_server.h"
 #include "tests/support/fault_proxy.h"
 
@@ -97,7 +96,8 @@ class Party final : public contend::Events {
     EXPECT_TRUE(view) << view.error().message();
     return view ? *view : contend::SessionView{};
   }
-  Result<Entered> enter(const std::string& lock, std::uint64_t id, BootClock::duration limit = 20s) {
+  Result<Entered> enter(const std::string& lock, std::uint64_t id,
+                        BootClock::duration limit = 20s) {
     const auto epoch = session().epoch;
     Details details;
     details.session = "tag";
@@ -210,10 +210,10 @@ TEST_F(ConsulBackendTest, AKnockIsHeard) {
   Party bob(url());
   alice.session();
   const std::string tag = alice.tag();
-  bob.ask<bool>([&](auto& backend, auto done) {
+  ASSERT_TRUE(bob.ask<bool>([&](auto& backend, auto done) {
     backend.knock(tag);
     done(true);
-  });
+  }));
   EXPECT_TRUE(alice.await([](Party& party) { return party.knocks_ == 1; }));
 }
 
@@ -244,9 +244,8 @@ TEST_F(ConsulBackendTest, AnEntryThatIsCarriedOutLateIsRefused) {
   FaultProxy proxy({.server_port = server_->port()});
   Party alice(url(proxy.port()));
   ASSERT_TRUE(alice.enter("orders", 1));
-  const int hold = proxy.add({.kind = support::Fault::Kind::kHold,
-                              .containing = "check-not-exists",
-                              .times = 1});
+  const int hold = proxy.add(
+      {.kind = support::Fault::Kind::kHold, .containing = "check-not-exists", .times = 1});
   const auto unknown = alice.enter("orders", 2, 1s);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code(), Errc::kOutcomeUnknown);
@@ -267,9 +266,8 @@ TEST_F(ConsulBackendTest, ALostReplyIsFoundAgain) {
   FaultProxy proxy({.server_port = server_->port()});
   Party alice(url(proxy.port()));
   ASSERT_TRUE(alice.enter("orders", 1));
-  proxy.add({.kind = support::Fault::Kind::kDropReplies,
-             .containing = "check-not-exists",
-             .times = 1});
+  proxy.add(
+      {.kind = support::Fault::Kind::kDropReplies, .containing = "check-not-exists", .times = 1});
   const auto unknown = alice.enter("orders", 2, 1s);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code(), Errc::kOutcomeUnknown);
@@ -292,16 +290,16 @@ TEST_F(ConsulBackendTest, ASessionThatCannotBeRenewedEndsByItsDeadline) {
 TEST_F(ConsulBackendTest, LocksAreListedByTheirNames) {
   Party alice(url());
   for (const char* name : {"a/1", "a/2", "b", "a"}) ASSERT_TRUE(alice.enter(name, 1));
-  const auto names = alice.ask<std::vector<std::string>>([](auto& backend, auto done) {
-    backend.list_locks("a", 10, BootClock::now() + 10s, done);
-  });
+  const auto names = alice.ask<std::vector<std::string>>(
+      [](auto& backend, auto done) { backend.list_locks("a", 10, BootClock::now() + 10s, done); });
   ASSERT_TRUE(names);
   EXPECT_EQ(*names, (std::vector<std::string>{"a", "a/1", "a/2"}));
 }
 
 TEST_F(ConsulBackendTest, ARefusedTokenIsACleanError) {
   ConsulServer guarded({.acl = true});
-  Party alice(guarded.url({{"token", guarded.make_token("node_prefix \"\" { policy = \"read\" }")}}));
+  Party alice(
+      guarded.url({{"token", guarded.make_token("node_prefix \"\" { policy = \"read\" }")}}));
   const auto view = alice.ask<contend::SessionView>(
       [](auto& backend, auto done) { backend.ensure_session(BootClock::now() + 10s, done); });
   ASSERT_FALSE(view);

@@ -166,14 +166,14 @@ void judge_agent(const std::string& self, Findings& findings) {
     add(findings, Severity::kOk, "version", "Consul " + text.substr(0, 40));
   }
   const Json* const debug = member(json, "DebugConfig");
-  const Json* const limit =
-      debug == nullptr ? nullptr : member(*debug, "HTTPMaxConnsPerClient");
+  const Json* const limit = debug == nullptr ? nullptr : member(*debug, "HTTPMaxConnsPerClient");
   if (limit == nullptr || !limit->is_number_unsigned()) return;
   const auto most = limit->get<std::uint64_t>();
   if (most != 0 && most < kFewConnections) {
     add(findings, Severity::kWarning, "connections",
-        "the agent takes " + std::to_string(most) + " connections from one address; a client "
-        "that waits for many locks needs up to 80",
+        "the agent takes " + std::to_string(most) +
+            " connections from one address; a client "
+            "that waits for many locks needs up to 80",
         "raise limits { http_max_conns_per_client } in the agent's configuration");
   }
 }

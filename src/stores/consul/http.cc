@@ -1,6 +1,5 @@
 #include "src/stores/consul/http.h"
 
-#include <curl/curl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+#include <curl/curl.h>
 
 #include "src/stores/consul/transfer.h"
 
@@ -36,8 +36,7 @@ Agents::Agents(const ConsulAddress& address) : address_(address) {
   for (const port::Endpoint& host : address_.hosts) {
     const std::string& name = address_.tls_paths.name;
     // libcurl checks the certificate against the URL's host, and connects where it is told.
-    bases_.push_back(scheme +
-                     (name.empty() ? host : port::Endpoint{name, host.port}).text());
+    bases_.push_back(scheme + (name.empty() ? host : port::Endpoint{name, host.port}).text());
     connect_to_.push_back(name.empty() ? "" : "::" + host.text());
   }
 }
@@ -159,7 +158,7 @@ void HttpLoop::Impl::forget(int number) {
 }
 
 void HttpLoop::Impl::watch(int number, const std::shared_ptr<Socket>& socket) {
-  const auto wait = [this, number, &socket](auto direction, bool Socket::* busy, int poll,
+  const auto wait = [this, number, &socket](auto direction, bool Socket::*busy, int poll,
                                             int event) {
     if ((socket->wanted & poll) == 0 || (*socket).*busy) return;
     (*socket).*busy = true;

@@ -1,8 +1,8 @@
 // Requests to Consul's HTTP interface, over libcurl.
 //
 // They are sent on the client's event loop, as many at a time as Consul's limit on connections
-// (http_max_conns_per_client, 200) leaves room for; more wait for their turn, but for the urgent ones
-// that keep the session alive.
+// (http_max_conns_per_client, 200) leaves room for; more wait for their turn, but for the urgent
+// ones that keep the session alive.
 //
 // Guarantee: every request is answered once, by its time limit at the latest. A request that writes
 // goes over the wire once: libcurl's own second try over a new connection is forbidden to it.

@@ -29,8 +29,12 @@ class Keys {
   }
   std::string record(std::string_view lock) const { return folder(lock) + "record"; }
   std::string value(std::string_view lock) const;
-  std::string fence(std::string_view session) const { return prefix_ + session_part(session) + "fence"; }
-  std::string knock(std::string_view session) const { return prefix_ + session_part(session) + "knock"; }
+  std::string fence(std::string_view session) const {
+    return prefix_ + session_part(session) + "fence";
+  }
+  std::string knock(std::string_view session) const {
+    return prefix_ + session_part(session) + "knock";
+  }
   // What the keys of all locks with that prefix begin with.
   std::string locks(std::string_view prefix) const;
 

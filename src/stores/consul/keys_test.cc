@@ -11,8 +11,8 @@
 namespace holdfast::stores::consul {
 namespace {
 
-const std::vector<std::string> kNames = {
-    "orders", "orders/42", "orders%2F42", "a b", "a/c", "ä", "\"", "{x}", "%", "..x", "a/c/x", "+"};
+const std::vector<std::string> kNames = {"orders", "orders/42", "orders%2F42", "a b", "a/c",   "ä",
+                                         "\"",     "{x}",       "%",           "..x", "a/c/x", "+"};
 
 TEST(ConsulKeysTest, NamesComeBackFromTheirFolders) {
   const Keys keys("team/locks");
@@ -36,7 +36,8 @@ TEST(ConsulKeysTest, NoFolderHoldsAnother) {
 
 TEST(ConsulKeysTest, AFolderThatIsNotOursIsNone) {
   const Keys keys("p");
-  for (const char* folder : {"p/l/a", "p/l//", "q/l/a/", "p/l/a b/", "p/l/%61/", "p/l/%/", "p/v/a/"}) {
+  for (const char* folder :
+       {"p/l/a", "p/l//", "q/l/a/", "p/l/a b/", "p/l/%61/", "p/l/%/", "p/v/a/"}) {
     EXPECT_FALSE(keys.lock_of(folder)) << folder;
   }
 }

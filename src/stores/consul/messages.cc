@@ -168,8 +168,7 @@ Result<std::string> read_session_id(const HttpReply& reply, std::string_view wha
   const auto json = parsed(reply.body);
   std::string id = json && json->is_object() ? text_in(*json, "ID") : "";
   // It becomes part of keys and requests.
-  if (id.size() != 36 ||
-      id.find_first_not_of("0123456789abcdefABCDEF-") != std::string::npos) {
+  if (id.size() != 36 || id.find_first_not_of("0123456789abcdefABCDEF-") != std::string::npos) {
     return senseless(what);
   }
   return id;

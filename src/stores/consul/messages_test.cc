@@ -16,7 +16,8 @@ TEST(ConsulMessagesTest, Base64ComesBack) {
     EXPECT_EQ(*back, bytes);
   }
   EXPECT_EQ(to_base64("hallo"), "aGFsbG8=");
-  for (const char* bad : {"a", "ab=c", "====", "ab!=", "abc"}) EXPECT_FALSE(from_base64(bad)) << bad;
+  for (const char* bad : {"a", "ab=c", "====", "ab!=", "abc"})
+    EXPECT_FALSE(from_base64(bad)) << bad;
 }
 
 TEST(ConsulMessagesTest, ATransactionSaysItsStepsInOrder) {

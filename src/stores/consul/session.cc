@@ -64,7 +64,8 @@ void Session::start_opening() {
     auto id = reply ? read_session_id(*reply, kOpens) : Result<std::string>(reply.error());
     if (id) return self->make_keys(*std::move(id), sent, until);
     // Another agent may do.
-    if (id.error().code() == Errc::kUnavailable && ++self->attempts_ < 3 && left_until(until) > 0ms) {
+    if (id.error().code() == Errc::kUnavailable && ++self->attempts_ < 3 &&
+        left_until(until) > 0ms) {
       return self->start_opening();
     }
     self->state_ = State::kNone;
@@ -113,7 +114,8 @@ void Session::opened(std::string id, std::uint64_t fence, base::BootInstant sent
 
 void Session::wait_for_next() {
   const auto at = renewing_ ? deadline_ : std::min(renew_at_, deadline_);
-  timer_.arm(std::max<std::chrono::nanoseconds>(0ns, at - BootClock::now()), [this] { on_timer(); });
+  timer_.arm(std::max<std::chrono::nanoseconds>(0ns, at - BootClock::now()),
+             [this] { on_timer(); });
 }
 
 void Session::on_timer() {
@@ -201,7 +203,8 @@ void Session::listen(std::uint64_t index) {
   http_.send(std::move(request),
              [weak = weak_from_this(), mine, index](const Result<HttpReply>& reply) {
                const auto self = weak.lock();
-               if (self == nullptr || self->state_ != State::kOpen || self->listening_ != mine) return;
+               if (self == nullptr || self->state_ != State::kOpen || self->listening_ != mine)
+                 return;
                self->on_heard(index, reply);
              });
 }

@@ -5,9 +5,9 @@
 //   opening   waits      open      -                 none, who waits is told       closed
 //   open      answered   -         open              none, on_ended()              closed
 //
-// The session lives by its TTL alone: no check of Consul's gossip can end it (lesson 39), and with it
-// go its keys (Behavior "delete"). Two of them are its own: the fence, whose index is part of every
-// write (writes.h), and the one that others knock at.
+// The session lives by its TTL alone: no check of Consul's gossip can end it (lesson 39), and with
+// it go its keys (Behavior "delete"). Two of them are its own: the fence, whose index is part of
+// every write (writes.h), and the one that others knock at.
 //
 // Guarantee: the deadline counts from the send of a renewal that Consul confirmed before the last
 // deadline: what had passed is never revived. So the answer of a leader that was paused, and is

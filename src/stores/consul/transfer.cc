@@ -18,7 +18,6 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-
 bool is_trust(CURLcode code) {
   return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
          code == CURLE_SSL_CERTPROBLEM;
@@ -127,8 +126,9 @@ std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, v
 std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count, void* self) {
   std::string_view line(data, size * count);
   if (line.size() <= kIndexHeader.size()) return line.size();
-  const bool ours = std::equal(kIndexHeader.begin(), kIndexHeader.end(), line.begin(),
-                               [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
+  const bool ours =
+      std::equal(kIndexHeader.begin(), kIndexHeader.end(), line.begin(),
+                 [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
   if (!ours) return line.size();
   std::string_view value = line.substr(kIndexHeader.size());
   value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
@@ -157,21 +157,17 @@ Result<HttpReply> Transfer::outcome(CURLcode code) {
   const std::string why = why_[0] != '\0' ? why_.data() : curl_easy_strerror(code);
   // With TLS 1.3 a server refuses a client's certificate after the first request.
   if (is_trust(code) || why.find("alert") != std::string::npos) {
-    return Error(Errc::kPermissionDenied,
-                 where + "its certificate, or ours, is not accepted (" + why +
-                     "): see tls_ca, tls_cert and tls_name");
+    return Error(Errc::kPermissionDenied, where + "its certificate, or ours, is not accepted (" +
+                                              why + "): see tls_ca, tls_cert and tls_name");
   }
   if (sent_ == 0) {
-    return Error(Errc::kUnavailable,
-                 where + "cannot be reached (" + why + "): retry");
+    return Error(Errc::kUnavailable, where + "cannot be reached (" + why + "): retry");
   }
   if (request_.reads) {
-    return Error(Errc::kUnavailable,
-                 where + "does not answer (" + why + "): retry");
+    return Error(Errc::kUnavailable, where + "does not answer (" + why + "): retry");
   }
-  return Error(Errc::kOutcomeUnknown,
-               where + "the answer did not come (" + why +
-                   "): the request may have been carried out");
+  return Error(Errc::kOutcomeUnknown, where + "the answer did not come (" + why +
+                                          "): the request may have been carried out");
 }
 
 }  // namespace holdfast::stores::consul

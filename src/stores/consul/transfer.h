@@ -4,11 +4,11 @@
 // up costs more than a small request.
 #pragma once
 
-#include <curl/curl.h>
-
 #include <array>
 #include <memory>
 #include <string>
+
+#include <curl/curl.h>
 
 #include "src/stores/consul/http.h"
 

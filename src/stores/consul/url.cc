@@ -57,8 +57,8 @@ Result<void> take_prefix(port::StoreUrl& url, ConsulAddress& address) {
   while (path.ends_with('/')) path.pop_back();
   if (path.empty()) return {};
   const bool odd = std::any_of(path.begin(), path.end(), [](unsigned char c) {
-    return c <= ' ' || c >= 0x7f || std::string_view("%?#\\\"").find(static_cast<char>(c)) !=
-                                        std::string_view::npos;
+    return c <= ' ' || c >= 0x7f ||
+           std::string_view("%?#\\\"").find(static_cast<char>(c)) != std::string_view::npos;
   });
   const std::string slashed = "/" + path + "/";
   if (odd || path.size() > kLongestPrefix || slashed.find("//") != std::string::npos ||
@@ -120,8 +120,7 @@ Result<ConsulAddress> parse_consul_url(port::StoreUrl& url) {
   auto tls = port::take_tls(url, address.tls, "consul", "consuls");
   if (!tls) return tls.error();
   address.tls_paths = *std::move(tls);
-  const port::Endpoint fallback{"127.0.0.1",
-                                static_cast<std::uint16_t>(address.tls ? 8501 : 8500)};
+  const port::Endpoint fallback{"127.0.0.1", static_cast<std::uint16_t>(address.tls ? 8501 : 8500)};
   auto hosts = port::parse_endpoints(url.authority, fallback, "consul");
   if (!hosts) return hosts.error();
   address.hosts = *std::move(hosts);

@@ -3,8 +3,9 @@
 //   consul://[token@]host[:port][,host[:port]...][/prefix]     HTTP; port 8500
 //   consuls://[token@]host[:port][,host[:port]...][/prefix]    HTTPS; port 8501
 //
-// `consul://` alone means 127.0.0.1. Several hosts are agents of one cluster: the first that answers
-// is used, another when it fails. The path is what all keys begin with (default: holdfast). Options:
+// `consul://` alone means 127.0.0.1. Several hosts are agents of one cluster: the first that
+// answers is used, another when it fails. The path is what all keys begin with (default: holdfast).
+// Options:
 //   token=SECRET token_file=PATH token_env=NAME token_fd=N    as password options of other stores
 //   tls_ca=PATH tls_cert=PATH tls_key=PATH tls_name=NAME      as other stores have them
 //   dc=NAME              datacenter (default: the agent's)

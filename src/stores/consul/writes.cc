@@ -18,9 +18,7 @@ constexpr milliseconds kFencePause = 50ms;
 
 Error lost() { return {Errc::kLost, "the session at Consul has ended, and what it held"}; }
 
-Error too_late() {
-  return {Errc::kUnavailable, "Consul did not answer in time: nothing was sent"};
-}
+Error too_late() { return {Errc::kUnavailable, "Consul did not answer in time: nothing was sent"}; }
 
 bool is_no_session(const std::string& why) {
   return why.find("invalid session") != std::string::npos;
@@ -66,8 +64,7 @@ void Writes::step(const std::string& lock) {
              });
 }
 
-void Writes::on_answer(const EntryPtr& entry, std::uint64_t fence,
-                       const Result<HttpReply>& reply) {
+void Writes::on_answer(const EntryPtr& entry, std::uint64_t fence, const Result<HttpReply>& reply) {
   if (stopped_) return;
   const Write& write = entry->write;
   auto answer = reply ? read_transaction(*reply, write.what, /*reads=*/false)
@@ -100,8 +97,9 @@ void Writes::finish(const EntryPtr& entry, Result<TransactionReply> result) {
   const auto chain = chains_.find(lock);
   if (chain == chains_.end() || std::erase(chain->second, entry) == 0) return;
   if (chain->second.empty()) chains_.erase(chain);
-  step(lock);
+  // The next one may depend on what this one's owner makes of it.
   entry->write.done(std::move(result));
+  step(lock);
 }
 
 void Writes::behind(base::BootInstant deadline, std::function<void(Result<void>)> task) {
@@ -168,8 +166,8 @@ void Writes::read_fence() {
                const auto self = weak.lock();
                if (self == nullptr || self->stopped_ || self->fencing_epoch_ != epoch) return;
                if (self->fence_is_gone()) return;
-               const auto pairs = reply ? read_pairs(*reply, "fencing")
-                                        : Result<std::vector<Pair>>(reply.error());
+               const auto pairs =
+                   reply ? read_pairs(*reply, "fencing") : Result<std::vector<Pair>>(reply.error());
                if (pairs && pairs->empty()) {
                  self->session_.give_up(lost());
                  self->fence_is_gone();
@@ -202,9 +200,8 @@ void Writes::drop_late() {
   std::erase_if(behind_, [&](const Behind& each) { return each.deadline <= now; });
   std::vector<EntryPtr> entries;
   for (const auto& [lock, chain] : chains_) {
-    std::copy_if(chain.begin(), chain.end(), std::back_inserter(entries), [&](const auto& entry) {
-      return !entry->busy && entry->write.deadline <= now;
-    });
+    std::copy_if(chain.begin(), chain.end(), std::back_inserter(entries),
+                 [&](const auto& entry) { return !entry->busy && entry->write.deadline <= now; });
   }
   for (const auto& each : over) each.task(too_late());
   for (const auto& entry : entries) finish(entry, too_late());

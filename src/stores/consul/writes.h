@@ -2,8 +2,8 @@
 //
 // Every write is a transaction that expects the index of the session's fence key. One whose outcome
 // is not known is followed by a write to the fence, before anything else is sent: behind that it
-// can no more be carried out, wherever it still is. What was under way beside it and was refused for
-// that reason is sent once more. So late duplicates, also those of libcurl and of Consul's
+// can no more be carried out, wherever it still is. What was under way beside it and was refused
+// for that reason is sent once more. So late duplicates, also those of libcurl and of Consul's
 // forwarding, cannot make a ticket that nobody knows of.
 //
 // Guarantee: writes about one lock are sent one after the other, in the order in which they were
@@ -33,8 +33,8 @@ namespace holdfast::stores::consul {
 struct Write {  // One that is asked for.
   std::string lock;
   std::uint64_t epoch = 0;
-  const char* what = "";                     // For messages: "release".
-  std::function<void(Transaction&)> steps;   // Behind the one that looks at the fence.
+  const char* what = "";                    // For messages: "release".
+  std::function<void(Transaction&)> steps;  // Behind the one that looks at the fence.
   base::BootInstant deadline{};
   // failed_at counts from the first of `steps`.
   std::function<void(Result<TransactionReply>)> done;
@@ -69,8 +69,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
   };
 
   void step(const std::string& lock);
-  void on_answer(const EntryPtr& entry, std::uint64_t fence,
-                 const Result<HttpReply>& reply);
+  void on_answer(const EntryPtr& entry, std::uint64_t fence, const Result<HttpReply>& reply);
   void finish(const EntryPtr& entry, Result<TransactionReply> result);
   void raise_fence();
   void on_fence(const Result<HttpReply>& reply);
