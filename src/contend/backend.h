@@ -111,6 +111,12 @@ struct Change {
   std::vector<Place> removed;               // Contenders, of anybody; each must be there.
 };
 
+// What came of a try to pass a lock's gate (Backend::gated).
+struct Gate {
+  std::optional<Read> passed;                 // The contender, marked.
+  std::optional<machine::Duration> opens_in;  // Not passed: not before, where that is known.
+};
+
 class Backend {
  public:
   template <typename T>
@@ -154,6 +160,17 @@ class Backend {
   // Ends an own contender; false: it was not there. Applied once at most, and harmless if late.
   virtual void remove(std::uint64_t epoch, std::string lock, Place place,
                       base::BootInstant deadline, Done<bool> done) = 0;
+
+  // Whether clients of another kind take part (?recipe=), who do not stand in the queue: then a
+  // contender that the queue admits must pass a gate, too, and is marked by that. Constant.
+  virtual bool gated() const { return false; }
+  // Not passed: the waker is called when it may be tried again.
+  virtual void pass_gate(std::uint64_t epoch, std::string lock, Place place, Details details,
+                         WakerPtr waker, base::BootInstant deadline, Done<Gate> done) {
+    static_cast<void>(epoch), static_cast<void>(lock), static_cast<void>(place);
+    static_cast<void>(details), static_cast<void>(waker), static_cast<void>(deadline);
+    static_cast<void>(done);
+  }
 
   virtual void read_record(std::string lock, base::BootInstant deadline,
                            Done<std::pair<Record, std::uint64_t>> done) = 0;

@@ -198,6 +198,10 @@ TicketState Engine::state_of(const Ticket& ticket) const {
     state.status = TicketStatus::kWaiting;
     state.ahead = ticket.ahead;
     state.lease = ticket.request.waiter_ttl;
+    if (ticket.opens_at) {
+      state.next_expiry = std::chrono::ceil<machine::Duration>(
+          std::max(*ticket.opens_at - base::BootClock::now(), BootInstant::duration::zero()));
+    }
   }
   return state;
 }

@@ -90,6 +90,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void settle(const TicketPtr& ticket, const Listing& listing, const Record& record);
   void admit(const TicketPtr& ticket, std::uint64_t record_rev);
   void mark(const TicketPtr& ticket);
+  void pass_gate(const TicketPtr& ticket);
   void grant(const TicketPtr& ticket);
   void finish_shrink(const TicketPtr& ticket);
   void refuse_late(const TicketPtr& ticket, const Decision& decision, const Listing& listing,

@@ -248,6 +248,7 @@ void Engine::settle(const TicketPtr& ticket, const Listing& listing, const Recor
 
 void Engine::admit(const TicketPtr& ticket, std::uint64_t record_rev) {
   if (ticket->system()) return finish_shrink(ticket);
+  if (backend_.gated() && !ticket->details.marked) return pass_gate(ticket);
   if (ticket->place.created == 0) return mark(ticket);  // Found again: its number is not known.
   const auto token =
       token_at_grant(ticket->details, ticket->place.created, ticket->place.modified, record_rev);
@@ -272,6 +273,38 @@ void Engine::mark(const TicketPtr& ticket) {
         ticket->place.modified = (*written)->modified;
         ticket->token = token_of(details, ticket->place.created, ticket->place.modified);
         self->grant(ticket);
+      });
+}
+
+void Engine::pass_gate(const TicketPtr& ticket) {
+  Details details = ticket->details;
+  details.marked = true;
+  ticket->waker = std::make_shared<Waker>();
+  ticket->waker->wake = [weak = weak_from_this(), waiting = std::weak_ptr(ticket)] {
+    const auto self = weak.lock();
+    const TicketPtr woken = waiting.lock();
+    if (self && woken && !self->closed_) self->look(woken);
+  };
+  backend_.pass_gate(
+      ticket->epoch, ticket->request.name, ticket->place, details, ticket->waker, soon(),
+      [self = shared_from_this(), ticket, details](const Result<Gate>& gate) {
+        if (!self->still_looking(ticket)) return;
+        if (!gate) return self->look_failed(ticket, gate.error());
+        ticket->opens_at.reset();
+        if (gate->passed) {
+          ticket->details = details;
+          ticket->place.created = gate->passed->created;
+          ticket->place.modified = gate->passed->modified;
+          ticket->token = token_of(details, ticket->place.created, ticket->place.modified);
+          return self->grant(ticket);
+        }
+        if (gate->opens_in) ticket->opens_at = base::BootClock::now() + *gate->opens_in;
+        if (!ticket->request.may_wait) {
+          return self->leave(
+              ticket, TicketState{.status = TicketStatus::kBusy, .next_expiry = gate->opens_in});
+        }
+        ticket->waited = true;
+        self->stand_waiting(ticket);
       });
 }
 

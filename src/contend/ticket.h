@@ -43,6 +43,7 @@ struct Ticket {
   Details details;      // As they were written last.
   machine::Token token{};
   std::uint32_t ahead = 0;
+  std::optional<base::BootInstant> opens_at;  // The gate, where that is known.
 
   // The newest request of its owner that has reached us, and when.
   std::uint64_t seq = 0;

@@ -229,6 +229,10 @@ TEST_P(ModesConformance, ShrinkingAPoolTakesItsTurn) {
   ASSERT_TRUE(queued) << queued.error().message();
   EXPECT_FALSE(*queued);
   ASSERT_TRUE(ends(client().release("pool", first), EndStatus::kReleased));
+  // Where its client notices that its turn has come, that is a little later.
+  const auto until = base::BootClock::now() + kPatience;
+  while ((*client("bob").inspect("pool"))->capacity != 1 && base::BootClock::now() < until) {
+  }
   EXPECT_TRUE(
       is_busy(client("bob").acquire(Request("pool", fresh(), Mode::of_permits(1, 1)).no_wait())));
   ASSERT_TRUE(ends(client().release("pool", second), EndStatus::kReleased));

@@ -204,7 +204,9 @@ TEST_P(QueueConformance, ManyReadersBehindAWriterAreAllAdmitted) {
   std::vector<AcquisitionId> readers;
   for (int i = 0; i < 300; ++i) {  // More than one step admits.
     readers.push_back(fresh());
-    ASSERT_TRUE(waits(client().acquire({"orders", readers.back(), Mode::shared()})));
+    // A long lease: it takes a while until all stand there.
+    ASSERT_TRUE(waits(
+        client().acquire(Request("orders", readers.back(), Mode::shared()).leases(60s, 60s))));
   }
   ASSERT_TRUE(ends(client().release("orders", writer), EndStatus::kReleased));
   for (std::size_t i = 0; i < readers.size(); ++i) {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <utility>
 
 #include "src/contend/contend_store.h"
 #include "src/stores/consul/doctor.h"
 #include "src/stores/consul/errors.h"
+#include "src/stores/consul/gate.h"
 #include "src/stores/consul/keys.h"
 #include "src/stores/consul/messages.h"
 #include "src/stores/consul/promises.h"
@@ -53,12 +55,19 @@ class ConsulBackend final : public contend::Backend {
             *context.io, http_, keys_,
             SessionTerms{"holdfast " + context.owner, address.session_ttl, address.lock_delay},
             Session::Events{[this](std::uint64_t epoch, const Error& why) {
+                              gate_.clear();
                               events_->on_session_ended(epoch, why);
                             },
                             [this] { events_->on_knock(); },
                             [this](const std::string& line) { events_->on_alarm(line); }})),
         writes_(
-            std::make_shared<Writes>(*context.io, http_, *session_, keys_, address.hosts.size())) {}
+            std::make_shared<Writes>(*context.io, http_, *session_, keys_, address.hosts.size())),
+        gate_(
+            address_, *session_, *writes_, *watches_,
+            [this](std::string target, BootInstant deadline, GetDone done) {
+              get(std::move(target), deadline, std::move(done));
+            },
+            [this](const std::string& line) { events_->on_alarm(line); }) {}
 
   ~ConsulBackend() override { close(BootClock::now()); }
 
@@ -80,9 +89,7 @@ class ConsulBackend final : public contend::Backend {
              Done<Entered> done) override;
   void list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
             Done<Listing> done) override;
-  void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
-    list(std::move(lock), true, nullptr, deadline, std::move(done));
-  }
+  void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override;
   void read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
             Done<std::optional<Read>> done) override;
   void write(std::uint64_t epoch, std::string lock, Place place, Details details,
@@ -93,6 +100,13 @@ class ConsulBackend final : public contend::Backend {
                    Done<std::pair<Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<Value> done) override;
   void apply(Change change, BootInstant deadline, Done<std::optional<std::uint64_t>> done) override;
+  bool gated() const override { return gate_.on(); }
+  void pass_gate(std::uint64_t epoch, std::string lock, Place place, Details details,
+                 WakerPtr waker, BootInstant deadline, Done<contend::Gate> done) override {
+    const std::string contender = keys_.contender(lock, place.key);
+    gate_.pass(
+        {epoch, std::move(lock), contender, std::move(details), waker, deadline, std::move(done)});
+  }
   void knock(std::string session_tag) override;
   std::string session_tag() const override { return session_->id(); }
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
@@ -105,12 +119,20 @@ class ConsulBackend final : public contend::Backend {
  private:
   using GetDone = std::function<void(Result<HttpReply>)>;
 
+  template <typename T>
+  void later(Done<T> done, Error error) {
+    loop_.post([done = std::move(done), error = std::move(error)] { done(error); });
+  }
+
   // A request that changes nothing, tried again until its deadline.
   void get(std::string target, BootInstant deadline, GetDone done);
   void try_get(const std::string& target, BootInstant deadline, GetDone done);
   void get_pairs(std::string target, BootInstant deadline,
                  std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
-  Result<Listing> listing_of(const std::string& lock, const std::vector<Pair>& pairs) const;
+  Result<Listing> listing_of(const std::string& lock, const std::vector<Pair>& pairs,
+                             bool in_full) const;
+  void list_as(const std::string& lock, bool in_full, const WakerPtr& waker, BootInstant deadline,
+               Done<Listing> done);
   std::string key_target(const std::string& key) const { return "/v1/kv/" + encode_path(key); }
   void stop_on_loop(BootInstant deadline, std::function<void()> done);
 
@@ -125,21 +147,23 @@ class ConsulBackend final : public contend::Backend {
   std::shared_ptr<Watches> watches_;
   std::shared_ptr<Session> session_;
   std::shared_ptr<Writes> writes_;
+  LockGate gate_;
   bool closed_ = false;  // On the loop.
   bool close_called_ = false;
 };
 
 // What stands in a folder; other people's keys are left out.
-Result<Listing> ConsulBackend::listing_of(const std::string& lock,
-                                          const std::vector<Pair>& pairs) const {
+Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::vector<Pair>& pairs,
+                                          bool in_full) const {
   const std::string begins = keys_.contenders(lock);
   const std::string record = keys_.record(lock);
   Listing listing;
-  listing.in_full = true;
+  listing.in_full = in_full;
+  std::map<std::uint64_t, const Pair*> values;
   listing.record.emplace();
   for (const Pair& pair : pairs) {
     if (pair.key == record) {
-      auto parsed = contend::parse_record(pair.value);
+      auto parsed = contend::parse_record(pair.value());
       if (!parsed) return with_lock(parsed.error(), lock);
       listing.record = *std::move(parsed);
       listing.record_rev = pair.modified;
@@ -149,17 +173,32 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock,
     const auto key = contend::parse_key(std::string_view(pair.key).substr(begins.size()));
     // Without a session it is nobody's: an operator has written it, and may remove it.
     if (!key || pair.session.empty()) continue;
-    auto details = contend::parse_details(pair.value);
-    if (!details) return with_lock(details.error(), lock);
-    listing.queue.push_back({*key, pair.created, *std::move(details), pair.created, pair.modified});
+    values.emplace(pair.created, &pair);
+    listing.queue.push_back({*key, pair.created, {}, pair.created, pair.modified});
   }
   std::sort(listing.queue.begin(), listing.queue.end(),
             [](const Place& a, const Place& b) { return a.order < b.order; });
+  // Of the others the key is enough.
+  const std::size_t wanted = in_full ? listing.queue.size() : 1;
+  for (std::size_t i = 0; i < std::min(wanted, listing.queue.size()); ++i) {
+    auto details = contend::parse_details(values.at(listing.queue[i].order)->value());
+    if (!details) return with_lock(details.error(), lock);
+    listing.queue[i].details = *std::move(details);
+  }
   return listing;
 }
 
 void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details details,
                           BootInstant deadline, Done<Entered> done) {
+  if (gate_.on()) {
+    if (auto good = gate_.check_name(lock); !good) return later(std::move(done), good.error());
+    if (key.shape != contend::Shape::kExclusive) {
+      return later(std::move(done),
+                   Error(Errc::kUnsupported, "lock '" + lock +
+                                                 "': with recipe=consul there are plain "
+                                                 "exclusive locks only"));
+    }
+  }
   const std::string path = keys_.contender(lock, key);
   const std::string folder = keys_.folder(lock);
   Write write{.lock = lock,
@@ -176,7 +215,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
                 done = std::move(done)](Result<TransactionReply> answer) {
     if (!answer) return done(with_lock(answer.error(), lock));
     const auto conclude = [this, lock, path, id, done](const std::vector<Pair>& pairs) {
-      auto listing = listing_of(lock, pairs);
+      auto listing = listing_of(lock, pairs, /*in_full=*/false);
       if (!listing) return done(listing.error());
       const auto own = std::find_if(pairs.begin(), pairs.end(),
                                     [&](const Pair& pair) { return pair.key == path; });
@@ -252,15 +291,34 @@ void ConsulBackend::get_pairs(
 
 void ConsulBackend::list(std::string lock, bool /*latest*/, WakerPtr waker, BootInstant deadline,
                          Done<Listing> done) {
+  list_as(lock, /*in_full=*/false, waker, deadline, std::move(done));
+}
+
+void ConsulBackend::list_as(const std::string& lock, bool in_full, const WakerPtr& waker,
+                            BootInstant deadline, Done<Listing> done) {
   const std::string folder = key_target(keys_.folder(lock));
   get_pairs(folder + "?recurse&consistent", deadline,
-            [this, lock, folder, weak = std::weak_ptr(waker), done = std::move(done)](
+            [this, lock, folder, in_full, weak = std::weak_ptr(waker), done = std::move(done)](
                 Result<std::vector<Pair>> pairs, std::uint64_t index) {
               if (!pairs) return done(with_lock(pairs.error(), lock));
               // Keys alone are a short answer.
               if (const auto wanted = weak.lock()) watches_->add(folder + "?keys", index, wanted);
-              done(listing_of(lock, *pairs));
+              done(listing_of(lock, *pairs, in_full));
             });
+}
+
+void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) {
+  if (!gate_.on()) return list_as(lock, /*in_full=*/true, nullptr, deadline, std::move(done));
+  gate_.find_stranger(
+      lock, deadline,
+      [this, lock, deadline, done = std::move(done)](const Result<std::optional<Place>>& stranger) {
+        if (!stranger) return done(with_lock(stranger.error(), lock));
+        list_as(lock, /*in_full=*/true, nullptr, deadline,
+                [stranger = *stranger, done](Result<Listing> listing) {
+                  if (listing && stranger) listing->queue.insert(listing->queue.begin(), *stranger);
+                  done(std::move(listing));
+                });
+      });
 }
 
 void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
@@ -277,7 +335,7 @@ void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInst
               }
               const Pair& pair = pairs->front();
               if (wanted != nullptr) watches_->add(target + "?", pair.modified, wanted);
-              auto details = contend::parse_details(pair.value);
+              auto details = contend::parse_details(pair.value());
               if (!details) return done(with_lock(details.error(), lock));
               done(std::optional(Read{*std::move(details), pair.created, pair.modified}));
             });
@@ -310,11 +368,21 @@ void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, B
               .steps = {},
               .deadline = deadline,
               .done = {}};
-  write.steps = [path, id = session_->id()](Transaction& all) {
+  // Asked when its turn has come: whether it is inside the gate may be decided until then.
+  write.steps = [this, path, lock, id = session_->id()](Transaction& all) {
     all.check_session(path, id).erase(path);
+    if (!gate_.holds(path)) return;
+    all.check_session(gate_.key_of(lock), id).erase(gate_.key_of(lock));
   };
-  write.done = [lock, done = std::move(done)](const Result<TransactionReply>& answer) {
+  write.done = [this, epoch, lock, path, place, deadline,
+                done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) return done(with_lock(answer.error(), lock));
+    const bool was_inside = gate_.holds(path);
+    gate_.leave(path);
+    // Somebody has broken the key: the contender goes all the same.
+    if (!answer->done && was_inside && answer->failed_at > 0) {
+      return remove(epoch, lock, place, deadline, done);
+    }
     done(answer->done);
   };
   writes_->send(std::move(write));
@@ -326,7 +394,7 @@ void ConsulBackend::read_record(std::string lock, BootInstant deadline,
             [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
               if (!pairs) return done(with_lock(pairs.error(), lock));
               if (pairs->empty()) return done(std::pair(Record{}, std::uint64_t{0}));
-              auto record = contend::parse_record(pairs->front().value);
+              auto record = contend::parse_record(pairs->front().value());
               if (!record) return done(with_lock(record.error(), lock));
               done(std::pair(*std::move(record), pairs->front().modified));
             });
@@ -337,7 +405,7 @@ void ConsulBackend::read_value(std::string lock, BootInstant deadline, Done<Valu
             [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
               if (!pairs) return done(with_lock(pairs.error(), lock));
               if (pairs->empty()) return done(Value{});
-              done(Value{std::move(pairs->front().value), pairs->front().modified});
+              done(Value{pairs->front().value(), pairs->front().modified});
             });
 }
 
@@ -369,8 +437,12 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
     expect(value, change.value_rev);
     if (change.present) all.get(keys_.contender(change.lock, change.present->key));
     for (const Place& place : change.removed) {
-      const std::string path = keys_.contender(change.lock, place.key);
+      const std::string gate = gate_.key_of(change.lock);
+      const bool stranger = !place.key.id;
+      const std::string path = stranger ? gate : keys_.contender(change.lock, place.key);
       all.get(path).erase(path);
+      if (!gate_.on() || stranger || !place.details || !place.details->marked) continue;
+      all.check_session(gate, place.details->session).erase(gate);
     }
     if (change.value) all.set(value, *change.value);
     if (change.record) all.set(record, contend::to_text(*change.record));

@@ -158,7 +158,7 @@ class ConsulBackendTest : public ::testing::Test {
     server_ = std::make_unique<ConsulServer>();
   }
   std::string url(std::uint16_t through = 0, const std::string& ttl = "10s") const {
-    return server_->url({{"session_ttl", ttl}}, through);
+    return server_->url({{"session", ttl}}, through);
   }
   std::unique_ptr<ConsulServer> server_;
 };
@@ -175,7 +175,7 @@ TEST_F(ConsulBackendTest, ContendersAreListedInTheirOrderAndGo) {
   ASSERT_EQ(second->listing.queue.size(), 2U);
   EXPECT_EQ(second->listing.queue[0].key, Party::key(1));
   EXPECT_GT(second->created, first->created);
-  EXPECT_EQ(second->listing.queue[0].details->session, "tag");
+  EXPECT_EQ(second->listing.queue[0].details->session, "tag") << "of the head it is told";
   EXPECT_EQ(*alice.remove("orders/42", 1), true);
   EXPECT_EQ(*alice.remove("orders/42", 1), false);
   const auto left = bob.list("orders/42");

@@ -16,9 +16,6 @@ Result<std::unique_ptr<port::Store>> make_consul_store(port::StoreUrl url,
     return Error(Errc::kInvalidArgument,
                  "consul URL: there is no option '" + url.options.front().first + "'");
   }
-  if (address->recipe) {
-    return Error(Errc::kUnsupported, "consul URL: recipe=consul is not built yet");
-  }
   auto backend = consul::make_backend(*address, context);
   if (!backend) return backend.error();
   return contend::make_store(*std::move(backend), context, address->session_ttl);

@@ -39,12 +39,10 @@ std::uint64_t number_in(const Json& object, const char* key) {
 
 std::optional<Pair> pair_of(const Json& object) {
   if (!object.is_object()) return std::nullopt;
-  Pair pair{text_in(object, "Key"),           {},
+  Pair pair{text_in(object, "Key"),           text_in(object, "Value"),
             text_in(object, "Session"),       number_in(object, "Flags"),
             number_in(object, "CreateIndex"), number_in(object, "ModifyIndex")};
-  auto value = from_base64(text_in(object, "Value"));
-  if (!value || pair.key.empty() || pair.modified == 0) return std::nullopt;
-  pair.value = *std::move(value);
+  if (pair.key.empty() || pair.modified == 0) return std::nullopt;
   return pair;
 }
 
@@ -57,6 +55,8 @@ std::string field(const char* name, std::uint64_t number) {
 }
 
 }  // namespace
+
+std::string Pair::value() const { return from_base64(encoded).value_or(std::string()); }
 
 void Transaction::add(const char* verb, std::string_view key, const std::string& rest) {
   steps_ += size_++ == 0 ? "" : ",";
@@ -172,6 +172,14 @@ Result<std::string> read_session_id(const HttpReply& reply, std::string_view wha
     return senseless(what);
   }
   return id;
+}
+
+std::optional<std::chrono::milliseconds> read_lock_delay(const HttpReply& reply) {
+  const auto json = reply.status == 200 ? parsed(reply.body) : std::nullopt;
+  if (!json || !json->is_array() || json->empty() || !(*json)[0].is_object()) return std::nullopt;
+  const std::uint64_t nanoseconds = number_in((*json)[0], "LockDelay");
+  if (nanoseconds > 3'600'000'000'000) return std::nullopt;
+  return std::chrono::milliseconds(nanoseconds / 1'000'000);
 }
 
 std::string session_body(const SessionTerms& terms) {

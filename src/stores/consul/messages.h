@@ -46,11 +46,13 @@ class Transaction {
 
 struct Pair {
   std::string key;
-  std::string value;
+  std::string encoded;  // The value, as it came: of a long queue hardly any is looked at.
   std::string session;  // Empty: nobody's.
   std::uint64_t flags = 0;
   std::uint64_t created = 0;
   std::uint64_t modified = 0;
+
+  std::string value() const;
 };
 
 struct TransactionReply {
@@ -66,6 +68,9 @@ Result<TransactionReply> read_transaction(const HttpReply& reply, std::string_vi
 Result<std::vector<Pair>> read_pairs(const HttpReply& reply, std::string_view what);
 Result<std::vector<std::string>> read_keys(const HttpReply& reply, std::string_view what);
 Result<std::string> read_session_id(const HttpReply& reply, std::string_view what);
+
+// Of a session's description; nullopt: it says none.
+std::optional<std::chrono::milliseconds> read_lock_delay(const HttpReply& reply);
 
 struct SessionTerms;  // session.h
 std::string session_body(const SessionTerms& terms);

@@ -39,7 +39,7 @@ TEST(ConsulMessagesTest, ATransactionThatWasCarriedOutGivesItsPairs) {
   ASSERT_TRUE(answer);
   ASSERT_TRUE(answer->done);
   ASSERT_EQ(answer->pairs.size(), 1U);
-  EXPECT_EQ(answer->pairs[0].value, "hallo");
+  EXPECT_EQ(answer->pairs[0].value(), "hallo");
   EXPECT_EQ(answer->pairs[0].created, 11U);
   EXPECT_EQ(answer->pairs[0].modified, 12U);
   EXPECT_EQ(answer->pairs[0].session, "s");

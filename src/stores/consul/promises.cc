@@ -11,6 +11,10 @@ Guarantees promises(const ConsulAddress& address) {
   promise.survives_restart = promise.survives_failover = true;
   promise.min_ttl = address.session_ttl;
   promise.max_ttl = std::chrono::hours(24);
+  if (address.recipe) {
+    promise.scope = "all clients of one datacenter, 'consul lock' among them";
+    promise.shared = promise.permits = promise.upgrade = promise.fair = false;
+  }
   promise.faults = {
       {"holder is killed", Promise::kYes, Promise::kYes,
        "Consul ends its session one to two ttls after its last renewal; waiters hold then"},

@@ -9,6 +9,7 @@ namespace holdfast::stores::consul {
 namespace {
 
 constexpr std::size_t kLongestPrefix = 128;
+constexpr char kPrefix[] = "holdfast";
 
 Error bad(std::string what) { return {Errc::kInvalidArgument, "consul URL: " + std::move(what)}; }
 
@@ -66,6 +67,7 @@ Result<void> take_prefix(port::StoreUrl& url, ConsulAddress& address) {
     return bad("the path is what keys begin with: letters, digits, '/', '-', at most 128 bytes");
   }
   address.prefix = std::move(path);
+  address.has_path = true;
   return {};
 }
 
@@ -81,6 +83,14 @@ Result<void> take_ways(port::StoreUrl& url, ConsulAddress& address) {
   if (const auto recipe = url.take("recipe")) {
     if (*recipe != "consul") return bad("recipe=consul is the only one there is");
     address.recipe = true;
+    // Our own keys stand aside.
+    if (address.has_path) address.shared_path = std::exchange(address.prefix, kPrefix) + "/";
+    address.lock_delay = std::chrono::seconds(15);
+  }
+  const bool delays = std::any_of(url.options.begin(), url.options.end(),
+                                  [](const auto& each) { return each.first == "lock_delay"; });
+  if (delays && !address.recipe) {
+    return bad("lock_delay goes with recipe=consul: other locks need none");
   }
   const auto delay = take_time(url, "lock_delay", address.lock_delay);
   if (!delay) return delay.error();
@@ -88,11 +98,11 @@ Result<void> take_ways(port::StoreUrl& url, ConsulAddress& address) {
     return bad("lock_delay is at most 60s");
   }
   address.lock_delay = *delay;
-  const auto ttl = take_time(url, "session_ttl", address.session_ttl);
+  const auto ttl = take_time(url, "session", address.session_ttl);
   if (!ttl) return ttl.error();
   // Less than 10 s is for servers that were told so (session_ttl_min).
   if (*ttl < std::chrono::milliseconds(500) || *ttl > std::chrono::hours(24)) {
-    return bad("session_ttl is 10s to 24h");
+    return bad("session is 10s to 24h");
   }
   address.session_ttl = *ttl;
   const auto connect = take_time(url, "connect_timeout", address.connect_timeout);

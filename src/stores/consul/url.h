@@ -9,11 +9,12 @@
 //   token=SECRET token_file=PATH token_env=NAME token_fd=N    as password options of other stores
 //   tls_ca=PATH tls_cert=PATH tls_key=PATH tls_name=NAME      as other stores have them
 //   dc=NAME              datacenter (default: the agent's)
-//   session_ttl=D        of the client's session, and so the shortest lease: 10s (default, and
+//   session=D            of the client's session, and so the shortest lease: 10s (default, and
 //                        Consul's own minimum) to 24h
-//   lock_delay=D         how long a lock stays shut after its holder's session ended without a
-//                        release: 0s (default) to 60s
-//   recipe=consul        plain locks, shared with `consul lock` (see docs/stores/consul.md)
+//   recipe=consul        plain locks, shared with `consul lock`: the lock NAME is that of
+//                        `consul lock PATH/NAME`, where PATH is the URL's (default: none)
+//   lock_delay=D         with recipe=consul: how long a lock stays shut after our session ended
+//                        without a release: 0s to 60s (default 15s, as `consul lock` has it)
 //   connect_timeout=D    for one host, TLS included (default 3s)
 // A token named in no way is that of HOLDFAST_CONSUL_TOKEN or else CONSUL_HTTP_TOKEN.
 //
@@ -41,10 +42,12 @@ struct ConsulAddress {
   std::string token;
   std::string datacenter;
   std::string prefix = "holdfast";  // Without a slash at either end.
+  bool has_path = false;            // The URL names the prefix.
   std::chrono::milliseconds session_ttl{10'000};
   std::chrono::milliseconds lock_delay{0};
   std::chrono::milliseconds connect_timeout{3000};
-  bool recipe = false;  // As `consul lock` does it.
+  bool recipe = false;      // As `consul lock` does it.
+  std::string shared_path;  // With a recipe: what the names stand behind; empty, or ends with '/'.
 
   // "consul://host:8500,other:8500/holdfast": for messages.
   std::string display() const;

@@ -22,11 +22,22 @@ TEST(ConsulUrlTest, AnEmptyOneIsTheAgentOfThisHost) {
 }
 
 TEST(ConsulUrlTest, SeveralAgentsAndAPrefixAreTaken) {
-  const auto address = parsed("consul://one,two:9000,[::1]/team/locks/?lock_delay=3s&dc=east");
+  const auto address = parsed("consul://one,two:9000,[::1]/team/locks/?dc=east");
   ASSERT_TRUE(address) << address.error().message();
   EXPECT_EQ(address->display(), "consul://one:8500,two:9000,[::1]:8500/team/locks");
-  EXPECT_EQ(address->lock_delay, std::chrono::seconds(3));
   EXPECT_EQ(address->datacenter, "east");
+}
+
+TEST(ConsulUrlTest, TheRecipeSharesAPathAndHasItsDelay) {
+  const auto address = parsed("consul://host/team/locks?recipe=consul");
+  ASSERT_TRUE(address) << address.error().message();
+  EXPECT_EQ(address->shared_path, "team/locks/");
+  EXPECT_EQ(address->prefix, "holdfast");
+  EXPECT_EQ(address->lock_delay, std::chrono::seconds(15));
+  EXPECT_EQ(parsed("consul://host?recipe=consul&lock_delay=1s")->lock_delay,
+            std::chrono::seconds(1));
+  EXPECT_EQ(parsed("consul://host?recipe=consul")->shared_path, "");
+  EXPECT_EQ(parsed("consul://host")->lock_delay, std::chrono::seconds(0));
 }
 
 TEST(ConsulUrlTest, ATokenComesFromOnePlace) {
@@ -66,9 +77,10 @@ TEST(ConsulUrlTest, TheVariablesOfConsulCountLast) {
 TEST(ConsulUrlTest, WhatMakesNoSenseIsRefused) {
   for (const char* bad :
        {"consul://host/a//b", "consul://host/a/../b", "consul://host/a%20b", "consul://host/a%22b",
-        "consul://host?lock_delay=61s", "consul://host?lock_delay=x", "consul://host?recipe=zk",
-        "consul://host?session_ttl=1ms", "consul://host?tls_ca=x", "consul://host?dc=a%26b",
-        "consul://host?connect_timeout=0s", "consul://host,host"}) {
+        "consul://host?recipe=consul&lock_delay=61s", "consul://host?recipe=consul&lock_delay=x",
+        "consul://host?lock_delay=1s", "consul://host?recipe=zk", "consul://host?session=1ms",
+        "consul://host?tls_ca=x", "consul://host?dc=a%26b", "consul://host?connect_timeout=0s",
+        "consul://host,host"}) {
     EXPECT_FALSE(parsed(bad)) << bad;
   }
 }

@@ -23,8 +23,12 @@ constexpr milliseconds kLongestRest = 5s;
 
 void Watches::add(std::string target, std::uint64_t index, const contend::WakerPtr& waker) {
   if (stopped_ || waker == nullptr) return;
+  for (auto& [shared, watch] : watches_) {
+    if (watch.target != target || watch.index != index || watch.query == 0) continue;
+    return watch.wakers.push_back(waker);
+  }
   const std::uint64_t number = ++last_;
-  watches_.emplace(number, Watch{std::move(target), index, waker, 0, {}});
+  watches_.emplace(number, Watch{std::move(target), index, {waker}, 0, {}});
   ask(number);
   if (!std::exchange(ticking_, true)) timer_.arm(kTick, [this] { tick(); });
 }
@@ -33,6 +37,13 @@ void Watches::wake(const contend::WakerPtr& waker) {
   asio::post(io_, [weak = std::weak_ptr(waker)] {
     if (const auto still = weak.lock()) still->wake();
   });
+}
+
+void Watches::wake_after(const contend::WakerPtr& waker, std::chrono::milliseconds time) {
+  if (stopped_ || waker == nullptr) return;
+  watches_.emplace(++last_, Watch{{}, 0, {waker}, 0, steady_clock::now() + time});
+  ticking_ = true;
+  tick();
 }
 
 void Watches::ask(std::uint64_t number) {
@@ -54,21 +65,31 @@ void Watches::on_answer(std::uint64_t number, const Result<HttpReply>& reply) {
   if (stopped_ || found == watches_.end()) return;
   Watch& watch = found->second;
   watch.query = 0;
-  const auto waker = watch.waker.lock();
-  if (waker == nullptr) return end(number);
+  if (!is_wanted(watch)) return end(number);
   const bool answered = reply && (reply->status == 200 || reply->status == 404);
   if (!answered) {
     // Not sure whether it has changed: told, but at no pace that would be a burden.
     const milliseconds pause = std::min(kLongestRest, kFirstRest * (1 << std::min(failures_, 6)));
     ++failures_;
     watch.wake_at = steady_clock::now() + pause;
-    timer_.arm(std::min(pause, kTick), [this] { tick(); });
-    return;
+    return tick();
   }
   failures_ = 0;
   if (reply->status == 200 && reply->index == watch.index) return ask(number);
+  const Watch over = std::move(watch);
   watches_.erase(found);
-  waker->wake();
+  wake_all(over);
+}
+
+bool Watches::is_wanted(const Watch& watch) {
+  return std::any_of(watch.wakers.begin(), watch.wakers.end(),
+                     [](const auto& waker) { return !waker.expired(); });
+}
+
+void Watches::wake_all(const Watch& watch) {
+  for (const auto& weak : watch.wakers) {
+    if (const auto waker = weak.lock()) waker->wake();
+  }
 }
 
 void Watches::end(std::uint64_t number) {
@@ -81,17 +102,22 @@ void Watches::end(std::uint64_t number) {
 void Watches::tick() {
   const auto now = steady_clock::now();
   std::vector<std::uint64_t> over;
-  std::vector<contend::WakerPtr> due;
+  std::vector<Watch> due;
   for (const auto& [number, watch] : watches_) {
-    auto waker = watch.waker.lock();
     const bool is_due = watch.query == 0 && watch.wake_at <= now;
-    if (waker == nullptr || is_due) over.push_back(number);
-    if (waker != nullptr && is_due) due.push_back(std::move(waker));
+    if (is_due || !is_wanted(watch)) over.push_back(number);
+    if (is_due) due.push_back(watch);
   }
   for (const std::uint64_t number : over) end(number);
   ticking_ = !watches_.empty();
-  if (ticking_) timer_.arm(kTick, [this] { tick(); });
-  for (const auto& waker : due) waker->wake();
+  milliseconds next = kTick;
+  for (const auto& [number, watch] : watches_) {
+    if (watch.query != 0) continue;
+    const auto left = std::chrono::ceil<milliseconds>(watch.wake_at - now);
+    next = std::min(next, std::max(milliseconds(1), left));
+  }
+  if (ticking_) timer_.arm(next, [this] { tick(); });
+  for (const Watch& watch : due) wake_all(watch);
 }
 
 void Watches::stop() {

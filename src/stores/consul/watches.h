@@ -1,6 +1,7 @@
 // Blocking queries for those who want to be woken.
 //
 // A query lasts for as long as somebody wants it: a waker that is gone is noticed within a second.
+// All who wait for the same change share one.
 // More of them than Consul's limit on connections leaves room for take turns (http.h); who waits
 // for a turn is not woken, and has its heartbeat.
 //
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/contend/backend.h"
 #include "src/stores/consul/http.h"
@@ -28,6 +30,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void add(std::string target, std::uint64_t index, const contend::WakerPtr& waker);
   // Soon, and not inline.
   void wake(const contend::WakerPtr& waker);
+  void wake_after(const contend::WakerPtr& waker, std::chrono::milliseconds time);
   void stop();
   void abandon() noexcept { timer_.abandon(); }
 
@@ -35,7 +38,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   struct Watch {
     std::string target;
     std::uint64_t index = 0;
-    std::weak_ptr<contend::Waker> waker;
+    std::vector<std::weak_ptr<contend::Waker>> wakers;
     std::uint64_t query = 0;  // 0: none runs.
     std::chrono::steady_clock::time_point wake_at{};
   };
@@ -43,6 +46,8 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void ask(std::uint64_t number);
   void on_answer(std::uint64_t number, const Result<HttpReply>& reply);
   void end(std::uint64_t number);
+  static bool is_wanted(const Watch& watch);
+  void wake_all(const Watch& watch);
   void tick();
 
   asio::io_context& io_;
