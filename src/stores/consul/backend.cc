@@ -207,9 +207,9 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
               .steps = {},
               .deadline = deadline,
               .done = {}};
-  write.steps = [path, folder, text = contend::to_text(details),
+  write.steps = [this, path, folder, text = contend::to_text(details),
                  id = session_->id()](Transaction& all) {
-    all.check_not_exists(path).lock(path, text, id).get_tree(folder);
+    all.check_not_exists(path).lock(path, text, id, gate_.flags()).get_tree(folder);
   };
   write.done = [this, lock, path, id = session_->id(), deadline,
                 done = std::move(done)](Result<TransactionReply> answer) {
@@ -335,6 +335,7 @@ void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInst
               }
               const Pair& pair = pairs->front();
               if (wanted != nullptr) watches_->add(target + "?", pair.modified, wanted);
+              if (wanted != nullptr && gate_.on()) gate_.note(lock, pair);
               auto details = contend::parse_details(pair.value());
               if (!details) return done(with_lock(details.error(), lock));
               done(std::optional(Read{*std::move(details), pair.created, pair.modified}));
@@ -346,8 +347,9 @@ void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, De
   const std::string path = keys_.contender(lock, place.key);
   Write write{
       .lock = lock, .epoch = epoch, .what = "write", .steps = {}, .deadline = deadline, .done = {}};
-  write.steps = [path, text = contend::to_text(details), id = session_->id()](Transaction& all) {
-    all.check_session(path, id).lock(path, text, id);
+  write.steps = [this, path, text = contend::to_text(details),
+                 id = session_->id()](Transaction& all) {
+    all.check_session(path, id).lock(path, text, id, gate_.flags());
   };
   write.done = [lock, details = std::move(details),
                 done = std::move(done)](const Result<TransactionReply>& answer) {

@@ -61,7 +61,7 @@ void LockGate::attempt(const PassPtr& pass, std::optional<std::uint64_t> index) 
     } else {
       all.check_not_exists(key);
     }
-    all.lock(key, text, id, kLockFlag).lock(pass->contender, text, id);
+    all.lock(key, text, id, kLockFlag).lock(pass->contender, text, id, flags());
   };
   write.done = [this, pass](const Result<TransactionReply>& answer) { on_attempt(pass, answer); };
   writes_.send(std::move(write));
@@ -133,6 +133,14 @@ void LockGate::wait_for_holder(const PassPtr& pass, const Pair& pair) {
            found->second.length = *length;
          }
        });
+}
+
+void LockGate::note(const std::string& lock, const Pair& before) {
+  if (delays_.size() > kMostDelays) delays_.clear();
+  Delay& delay = delays_[lock];
+  if (delay.session == before.session && !delay.ended) return;
+  const auto most = std::min<std::uint64_t>(before.flags, 60'000);
+  delay = {before.session, milliseconds(most), {}, false};
 }
 
 void LockGate::wait_for_delay(const PassPtr& pass) {

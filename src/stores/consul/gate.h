@@ -62,6 +62,13 @@ class LockGate {
   };
   void pass(Pass pass);
 
+  // Who stands before us, and with which delay (a contender's key has it as its flags): should it
+  // hold and die, that is what is left to wait.
+  void note(const std::string& lock, const Pair& before);
+  std::uint64_t flags() const {
+    return on() ? static_cast<std::uint64_t>(address_.lock_delay.count()) : 0;
+  }
+
   // Whether that contender is inside. Then its end is the key's, too.
   bool holds(const std::string& contender) const { return inside_.contains(contender); }
   void leave(const std::string& contender) { inside_.erase(contender); }

@@ -1,0 +1,444 @@
+// Faults around real Consul servers, one or three, seen through the public library.
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#include "holdfast/semaphore.h"
+#include "src/base/clock.h"
+#include "tests/support/child_process.h"
+#include "tests/support/consul_server.h"
+#include "tests/support/fault_proxy.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tls_files.h"
+
+namespace holdfast::faults {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using support::ConsulCluster;
+using support::ConsulServer;
+using support::Fault;
+using support::FaultProxy;
+
+constexpr milliseconds kLong = 60s;  // No answer may take so long.
+
+Client connect(const std::string& url) {
+  ClientOptions options;
+  options.request_timeout = 3s;
+  auto client = Client::connect(url, std::move(options));
+  if (!client) throw std::runtime_error(client.error().message());
+  return *std::move(client);
+}
+
+Lease hold(const Client& client, const std::string& name) {
+  auto lease = client.mutex(name).acquire({.wait = kLong});
+  if (!lease) throw std::runtime_error(lease.error().message());
+  return *std::move(lease);
+}
+
+std::future<Result<Lease>> wait_for(const Client& client, const std::string& name) {
+  auto queued = std::make_shared<std::promise<void>>();
+  auto in_queue = queued->get_future();
+  auto waiting = std::async(std::launch::async, [&client, name, queued] {
+    return client.mutex(name).acquire(
+        {.wait = kLong, .on_queued = [queued](std::uint32_t) { queued->set_value(); }});
+  });
+  if (in_queue.wait_for(kLong) != std::future_status::ready) {
+    throw std::runtime_error("it does not get into the queue");
+  }
+  return waiting;
+}
+
+template <typename Condition>
+bool eventually(Condition condition, milliseconds limit = kLong) {
+  const auto until = base::BootClock::now() + limit;
+  while (!condition()) {
+    if (base::BootClock::now() > until) return false;
+    std::this_thread::sleep_for(10ms);
+  }
+  return true;
+}
+
+bool fires(const std::stop_token& token) {
+  return eventually([&] { return token.stop_requested(); });
+}
+
+// Of the first contender in a lock's folder.
+std::string session_of(const ConsulServer& server, const std::string& lock) {
+  const std::string body = server.ask("GET", "/v1/kv/holdfast/l/" + lock + "/c/?recurse").body;
+  const auto at = body.find("\"Session\":\"");
+  if (at == std::string::npos) throw std::runtime_error("no session in " + body);
+  return body.substr(at + 11, 36);
+}
+
+class ConsulFaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { HOLDFAST_NEEDS_CONSUL(); }
+};
+
+TEST_F(ConsulFaultsTest, ARestartedServerStillKnowsTheHolder) {
+  ConsulServer server;
+  Client one = connect(server.url({{"session", "15s"}}));
+  Client two = connect(server.url({{"session", "15s"}}));
+  Lease lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  server.kill9();
+  EXPECT_FALSE(two.mutex("b").try_acquire());
+  server.start();
+  EXPECT_TRUE(eventually([&] { return lease.renew().has_value(); }));
+  EXPECT_TRUE(lease.held());
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+  const Token first = lease.token();
+  EXPECT_TRUE(lease.release());
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), first);
+}
+
+TEST_F(ConsulFaultsTest, AHolderWhoseSessionEndsIsToldAndStartsAnew) {
+  ConsulServer server;
+  Client one = connect(server.url());
+  Client two = connect(server.url());
+  Lease lease = hold(one, "a");
+  const std::string session = session_of(server, "a");
+  auto waiting = wait_for(two, "a");
+  server.ask("PUT", "/v1/session/destroy/" + session);
+  EXPECT_TRUE(fires(lease.lost()));
+  EXPECT_FALSE(lease.held());
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  const auto released = lease.release();
+  ASSERT_FALSE(released) << "a zombie's release";
+  EXPECT_EQ(released.error().code(), Errc::kLost);
+  EXPECT_TRUE(got->held());
+  ASSERT_TRUE(got->release());
+  EXPECT_GT(hold(one, "a").token(), got->token()) << "with a session of its own";
+}
+
+TEST_F(ConsulFaultsTest, AWaiterWhoseSessionEndsQueuesAnew) {
+  ConsulServer server;
+  Client one = connect(server.url());
+  Client two = connect(server.url());
+  const Lease mark = hold(two, "mark");
+  std::optional<Lease> lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  server.ask("PUT", "/v1/session/destroy/" + session_of(server, "mark"));
+  EXPECT_TRUE(fires(mark.lost()));
+  lease.reset();
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(got->held());
+}
+
+TEST_F(ConsulFaultsTest, ALaterFormatIsRefusedByName) {
+  ConsulServer server;
+  Client client = connect(server.url());
+  server.ask("PUT", "/v1/kv/holdfast/l/a/record", "hf2 something=new");
+  const auto taken = client.mutex("a").acquire({.wait = 5s});
+  ASSERT_FALSE(taken);
+  EXPECT_EQ(taken.error().code(), Errc::kVersionMismatch) << taken.error().message();
+}
+
+TEST_F(ConsulFaultsTest, AWrongTokenAndAMissingRightAreToldApartFromAbsence) {
+  ConsulServer server({.acl = true});
+  const std::string none = server.make_token("key_prefix \"other/\" { policy = \"write\" }");
+  for (const std::string& token : {std::string("11111111-2222-3333-4444-555555555555"), none}) {
+    Client client = connect(server.url({{"token", token}}));
+    const auto refused = client.mutex("a").try_acquire();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), Errc::kPermissionDenied) << refused.error().message();
+    EXPECT_EQ(refused.error().message().find(token), std::string::npos);
+  }
+}
+
+// As docs/stores/consul.md has it.
+TEST_F(ConsulFaultsTest, TheDocumentedPolicySuffices) {
+  ConsulServer server({.acl = true});
+  const std::string token = server.make_token(
+      "key_prefix \"holdfast/\" { policy = \"write\" } session_prefix \"\" { policy = \"write\" } "
+      "agent_prefix \"\" { policy = \"read\" }");
+  Client client = connect(server.url({{"token", token}}));
+  Lease lease = hold(client, "a");
+  EXPECT_TRUE(lease.renew());
+  EXPECT_EQ(client.list("").value().size(), 1U);
+  EXPECT_TRUE(lease.release());
+  const auto report = client.doctor();
+  ASSERT_TRUE(report) << report.error().message();
+  EXPECT_TRUE(report->healthy());
+}
+
+TEST_F(ConsulFaultsTest, CertificatesAreChecked) {
+  ConsulServer server({.tls = true});
+  Lease lease = hold(connect(server.tls_url()), "a");
+  EXPECT_TRUE(lease.held());
+  for (const auto& [option, value] :
+       {std::pair<std::string, std::string>{"tls_ca", support::tls_files().foreign_ca},
+        {"tls_name", "elsewhere.invalid"}}) {
+    Client client = connect(server.tls_url({{option, value}}));
+    const auto refused = client.mutex("b").try_acquire();
+    ASSERT_FALSE(refused) << option;
+    EXPECT_EQ(refused.error().code(), Errc::kPermissionDenied) << refused.error().message();
+  }
+}
+
+TEST_F(ConsulFaultsTest, AClientShowsItsCertificate) {
+  ConsulServer server({.tls = true, .tls_clients = true});
+  const auto& own = support::tls_files().client;
+  Client client = connect(server.tls_url({{"tls_cert", own.certificate}, {"tls_key", own.key}}));
+  EXPECT_TRUE(hold(client, "a").held());
+  Client nobody = connect(server.tls_url());
+  const auto refused = nobody.mutex("b").try_acquire();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::kPermissionDenied) << refused.error().message();
+}
+
+// --- Between client and server.
+
+class ConsulLinkFaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_CONSUL();
+    server_ = std::make_unique<ConsulServer>();
+    proxy_ = std::make_unique<FaultProxy>(support::ProxyOptions{.server_port = server_->port()});
+  }
+  std::string through_proxy(const std::string& session) const {
+    return server_->url({{"session", session}}, proxy_->port());
+  }
+
+  std::unique_ptr<ConsulServer> server_;
+  std::unique_ptr<FaultProxy> proxy_;
+};
+
+TEST_F(ConsulLinkFaultsTest, AHolderThatIsCutOffIsToldBeforeAnotherHolds) {
+  Client one = connect(through_proxy("2s"));
+  Client two = connect(server_->url({{"session", "2s"}}));
+  Lease lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  std::atomic<bool> told = false;
+  const std::stop_callback note(lease.lost(), [&] { told = true; });
+  proxy_->add({.kind = Fault::Kind::kBlackhole});
+  proxy_->add({.kind = Fault::Kind::kBlackhole, .direction = support::Direction::kToClient});
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_FALSE(lease.held());
+  EXPECT_TRUE(eventually([&] { return told.load(); }));
+  EXPECT_GT(got->token(), lease.token());
+}
+
+TEST_F(ConsulLinkFaultsTest, ALostReplyToTheGrantLeavesNothingBehind) {
+  Client one = connect(through_proxy("30s"));
+  Client two = connect(server_->url());
+  { const Lease warm = hold(one, "warm"); }
+  const int fault = proxy_->add({.kind = Fault::Kind::kDropReplies, .containing = "l/a/c/"});
+  auto tried = one.mutex("a").try_acquire();
+  ASSERT_TRUE(proxy_->wait_for_hits(fault));
+  proxy_->remove(fault);
+  if (tried && *tried) {
+    EXPECT_TRUE((**tried).held());
+    EXPECT_TRUE((**tried).release());
+  }
+  const auto got = two.mutex("a").acquire({.wait = 20s});
+  EXPECT_TRUE(got) << got.error().message();
+}
+
+TEST_F(ConsulLinkFaultsTest, ALostReplyToTheReleaseIsMadeUpFor) {
+  Client one = connect(through_proxy("30s"));
+  Client two = connect(server_->url());
+  Lease lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  const int fault = proxy_->add({.kind = Fault::Kind::kDropReplies, .containing = "l/a/c/"});
+  const auto released = lease.release();
+  EXPECT_TRUE(released || released.error().code() == Errc::kOutcomeUnknown ||
+              released.error().code() == Errc::kUnavailable)
+      << released.error().message();
+  proxy_->remove(fault);
+  auto got = waiting.get();
+  EXPECT_TRUE(got) << got.error().message();
+}
+
+// --- A cluster of three.
+
+class ConsulClusterFaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_CONSUL();
+    cluster_ = std::make_unique<ConsulCluster>();
+  }
+  std::unique_ptr<ConsulCluster> cluster_;
+};
+
+TEST_F(ConsulClusterFaultsTest, AKilledLeaderCostsNoLock) {
+  const std::size_t leader = cluster_->leader();
+  const auto url = cluster_->url({}, {leader, (leader + 1) % 3, (leader + 2) % 3});
+  Client one = connect(url);
+  Client two = connect(url);
+  Lease lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  cluster_->server(leader).kill9();
+  EXPECT_TRUE(eventually([&] { return lease.renew().has_value(); }));
+  EXPECT_TRUE(lease.held());
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+  const Token first = lease.token();
+  static_cast<void>(lease.release());  // It may have to be made up for.
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), first);
+}
+
+TEST_F(ConsulClusterFaultsTest, AStoppedLeaderIsPassedBy) {
+  const std::size_t leader = cluster_->leader();
+  const auto url =
+      cluster_->url({{"session", "15s"}}, {leader, (leader + 1) % 3, (leader + 2) % 3});
+  Client one = connect(url);
+  Client two = connect(url);
+  Lease lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  cluster_->server(leader).pause();
+  const auto stopped = base::BootClock::now();
+  static_cast<void>(lease.release());
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  // A session of 15 s and two elections of at most 3 s each.
+  EXPECT_LT(base::BootClock::now() - stopped, 21s);
+  cluster_->server(leader).resume();
+  EXPECT_TRUE(eventually([&] { return got->renew().has_value(); }));
+  EXPECT_TRUE(got->held());
+}
+
+TEST_F(ConsulClusterFaultsTest, AMinorityOfOneGrantsNothing) {
+  Client one = connect(cluster_->url({{"session", "3s"}}));
+  Lease lease = hold(one, "a");
+  const std::size_t leader = cluster_->leader();
+  cluster_->server((leader + 1) % 3).pause();
+  cluster_->server((leader + 2) % 3).pause();
+  EXPECT_FALSE(one.mutex("b").acquire({.wait = 5s}));
+  EXPECT_FALSE(one.mutex("b").try_acquire());
+  cluster_->server((leader + 1) % 3).resume();
+  cluster_->server((leader + 2) % 3).resume();
+  EXPECT_TRUE(one.mutex("b").acquire({.wait = kLong}));
+}
+
+// --- With Consul's own client on the same path.
+
+class ConsulRecipeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_CONSUL();
+    server_ = std::make_unique<ConsulServer>();
+  }
+  std::string url() const {
+    return "consul://127.0.0.1:" + std::to_string(server_->port()) + "/team?recipe=consul";
+  }
+  // Runs the shell command under `consul lock`.
+  std::unique_ptr<support::ChildProcess> consul_lock(const std::string& path,
+                                                     const std::string& command) const {
+    return std::make_unique<support::ChildProcess>(support::Command{
+        .arguments = {ConsulServer::program(), "lock",
+                      "-http-addr=127.0.0.1:" + std::to_string(server_->port()), path, command},
+        .environment = {"CONSUL_HTTP_TOKEN="},
+        .output = folder_.file("out")});
+  }
+  bool is_there(const std::string& name) const {
+    return support::find_program("test") && ::access(folder_.file(name).c_str(), F_OK) == 0;
+  }
+  std::string holder() const {
+    const std::string body = server_->ask("GET", "/v1/kv/team/a/.lock").body;
+    const auto at = body.find("\"Session\":\"");
+    return at == std::string::npos ? "" : body.substr(at + 11, 36);
+  }
+
+  support::TempFolder folder_{"recipe"};
+  std::unique_ptr<ConsulServer> server_;
+};
+
+TEST_F(ConsulRecipeTest, WhileConsulLockHoldsWeDoNot) {
+  Client client = connect(url());
+  auto other = consul_lock(
+      "team/a", "touch " + folder_.file("in") + "; sleep 1; touch " + folder_.file("over"));
+  ASSERT_TRUE(eventually([&] { return is_there("in"); }));
+  const auto tried = client.mutex("a").try_acquire();
+  ASSERT_TRUE(tried) << tried.error().message();
+  EXPECT_FALSE(*tried);
+  const auto shown = client.inspect("a");
+  ASSERT_TRUE(shown && *shown);
+  ASSERT_EQ((*shown)->holders.size(), 1U);
+  EXPECT_EQ((*shown)->holders[0].who.program, "consul lock");
+  auto got = client.mutex("a").acquire({.wait = kLong});
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(is_there("over"));
+  EXPECT_EQ(other->wait(kLong), 0);
+}
+
+TEST_F(ConsulRecipeTest, WhileWeHoldConsulLockDoesNot) {
+  Client client = connect(url());
+  Lease lease = hold(client, "a");
+  auto other = consul_lock("team/a", "touch " + folder_.file("in"));
+  // It has a session of its own, and waits.
+  ASSERT_TRUE(eventually([&] {
+    const std::string sessions = server_->ask("GET", "/v1/session/list").body;
+    return sessions.find("Consul API Lock") != std::string::npos ||
+           sessions.find("Lock") != std::string::npos;
+  }));
+  EXPECT_FALSE(is_there("in"));
+  EXPECT_TRUE(lease.held());
+  EXPECT_TRUE(lease.release());
+  EXPECT_TRUE(eventually([&] { return is_there("in"); }));
+  EXPECT_EQ(other->wait(kLong), 0);
+  EXPECT_GT(hold(client, "a").token(), lease.token());
+}
+
+// lesson 17: not "try again some time", but how long.
+TEST_F(ConsulRecipeTest, TheLockDelayOfADeadHolderIsToldAndWaitedOut) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  ClientOptions options;
+  options.log = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+  };
+  Client client = *Client::connect(url(), options);
+  Client first = connect(url() + "&lock_delay=3s");
+  Lease lease = hold(first, "a");
+  auto waiting = wait_for(client, "a");
+  const auto ended = base::BootClock::now();
+  server_->ask("PUT", "/v1/session/destroy/" + holder());
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  const auto took = base::BootClock::now() - ended;
+  EXPECT_GE(took, 2900ms);
+  EXPECT_LE(took, 20s);
+  EXPECT_FALSE(lease.held());
+  const std::lock_guard lock(mutex);
+  bool told = false;
+  for (const std::string& line : lines) told |= line.find("shut for 3.0 s") != std::string::npos;
+  EXPECT_TRUE(told) << ::testing::PrintToString(lines);
+}
+
+TEST_F(ConsulRecipeTest, OursQueueInOrderAndWhatIsNotPlainIsRefused) {
+  Client one = connect(url());
+  Client two = connect(url());
+  std::optional<Lease> lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  lease.reset();
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(got->release());
+  EXPECT_TRUE(holder().empty());
+  const auto permits = one.semaphore("pool", 2).try_acquire(1);
+  ASSERT_FALSE(permits);
+  EXPECT_EQ(permits.error().code(), Errc::kUnsupported) << permits.error().message();
+}
+
+}  // namespace
+}  // namespace holdfast::faults
