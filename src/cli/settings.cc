@@ -1,5 +1,8 @@
 #include "src/cli/settings.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "src/cli/duration.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/output.h"
@@ -21,15 +24,30 @@ Result<void> resolve(const CommonOptions& common, Settings& into) {
   return {};
 }
 
+namespace {
+
+std::optional<Duration> url_duration(const Settings& settings, const char* name) {
+  auto text = url_option(settings.store.url, name);
+  if (!text) return std::nullopt;
+  // In a URL a bare number is milliseconds.
+  if (text->find_first_not_of("0123456789") == std::string::npos) *text += "ms";
+  const auto parsed = parse_duration(*text);
+  return parsed ? std::optional<Duration>(*parsed) : std::nullopt;
+}
+
+}  // namespace
+
 Duration effective_ttl(const std::optional<Duration>& option, const Settings& settings) {
-  if (option) return *option;
-  if (settings.config.ttl) return *settings.config.ttl;
-  if (auto text = url_option(settings.store.url, "ttl")) {
-    // In a URL a bare number is milliseconds.
-    if (text->find_first_not_of("0123456789") == std::string::npos) *text += "ms";
-    if (const auto parsed = parse_duration(*text)) return *parsed;
+  Duration ttl = std::chrono::seconds(30);
+  if (option) {
+    ttl = *option;
+  } else if (settings.config.ttl) {
+    ttl = *settings.config.ttl;
+  } else if (const auto in_url = url_duration(settings, "ttl")) {
+    ttl = *in_url;
   }
-  return std::chrono::seconds(30);
+  // Where leases are a session's, none is longer.
+  return std::min(ttl, url_duration(settings, "session").value_or(ttl));
 }
 
 Alarms alarms_for(const CommonOptions& common) {

@@ -15,6 +15,7 @@ using port::TicketStatus;
 // For what nobody waits for: looked at again, and again.
 constexpr auto kBackground = std::chrono::seconds(5);
 constexpr auto kPause = std::chrono::milliseconds(100);
+constexpr auto kTick = std::chrono::milliseconds(20);
 // So many are told one by one; beyond, everybody is told to ask.
 constexpr std::size_t kMostHints = 32;
 
@@ -222,7 +223,7 @@ void Engine::hint(const std::vector<TicketPtr>& tickets) {
   for (const TicketPtr& ticket : tickets) push(ticket, port::Push::Kind::kHint);
 }
 
-// nullopt: the ticket waits, which is looked at.
+// nullopt: the ticket waits, which is looked at; or it is not sure that the session lives.
 std::optional<Result<TicketState>> Engine::renew_one(const port::RenewItem& item, BootInstant now,
                                                      const SessionView& session) {
   const auto broken = broken_.find({item.name, item.id});
@@ -238,18 +239,18 @@ std::optional<Result<TicketState>> Engine::renew_one(const port::RenewItem& item
       (item.ttl <= machine::Duration::zero() || item.waiter_ttl <= machine::Duration::zero())) {
     return port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, item.name, {});
   }
-  if (session.in_doubt && ticket->stage == Stage::kHeld) {
-    return Result<TicketState>(
-        Error(Errc::kUnavailable, "the session's keepalives are not answered"));
-  }
+  // Nothing new to tell: a session that is confirmed soon has.
+  const bool stale = newer && session.deadline <= ticket->told_until;
+  if (ticket->stage == Stage::kHeld && (session.in_doubt || stale)) return std::nullopt;
   if (newer) {
     ticket->seq = item.seq;
     ticket->seq_at = now;
     ticket->request.ttl = item.ttl;
     ticket->request.waiter_ttl = item.waiter_ttl;
   }
-  if (ticket->stage == Stage::kHeld) return Result<TicketState>(state_of(*ticket));
-  return std::nullopt;
+  if (ticket->stage != Stage::kHeld) return std::nullopt;
+  ticket->told_until = session.deadline;
+  return Result<TicketState>(state_of(*ticket));
 }
 
 void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, BootInstant deadline,
@@ -276,8 +277,39 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
       arrived();
     });
     if (ticket->stage == Stage::kWaiting) look_at_blocker(ticket, deadline);
+    if (ticket->stage == Stage::kHeld) await_session(ticket, items[i], now, deadline);
   }
   arrived();
+}
+
+// What has just been told is told again a little later, so that whoever asks until more is left
+// asks a few times in a second. A session in doubt may be confirmed until the deadline.
+void Engine::await_session(const TicketPtr& ticket, const port::RenewItem& item, BootInstant now,
+                           BootInstant deadline) {
+  if (item.seq > ticket->seq) {
+    ticket->seq = item.seq;
+    ticket->seq_at = now;
+  }
+  ticket->answer_from = base::BootClock::now() + kPause * 2;
+  ticket->answer_by = deadline;
+  answer_when_confirmed(ticket);
+}
+
+void Engine::answer_when_confirmed(const TicketPtr& ticket) {
+  if (ticket->stage != Stage::kHeld || ticket->asks.empty()) return;
+  const SessionView session = backend_.session();
+  const BootInstant next = base::BootClock::now() + kTick;
+  const bool confirmed =
+      !session.in_doubt && (session.deadline > ticket->told_until || next >= ticket->answer_from);
+  if (!confirmed && next < ticket->answer_by) {
+    at(next, ticket, &Engine::answer_when_confirmed);
+    return;
+  }
+  if (session.in_doubt) {
+    return answer(ticket, Error(Errc::kUnavailable, "the session's keepalives are not answered"));
+  }
+  ticket->told_until = session.deadline;
+  answer(ticket, state_of(*ticket));
 }
 
 // --- Time.

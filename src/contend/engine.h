@@ -124,6 +124,9 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
 
   std::optional<Result<port::TicketState>> renew_one(const port::RenewItem& item, BootInstant now,
                                                      const SessionView& session);
+  void await_session(const TicketPtr& ticket, const port::RenewItem& item, BootInstant now,
+                     BootInstant deadline);
+  void answer_when_confirmed(const TicketPtr& ticket);
   port::TicketState state_of(const Ticket& ticket) const;
   machine::Duration lease_of(const Ticket& ticket) const;
   void answer(const TicketPtr& ticket, const Result<port::TicketState>& result);

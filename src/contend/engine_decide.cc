@@ -314,6 +314,7 @@ void Engine::grant(const TicketPtr& ticket) {
   ticket->head.reset();
   ticket->stage = Stage::kHeld;
   ticket->ahead = 0;
+  ticket->told_until = backend_.session().deadline;
   if (ticket->told) push(ticket, port::Push::Kind::kGranted);
   answer(ticket, state_of(*ticket));
 }

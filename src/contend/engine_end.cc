@@ -75,12 +75,14 @@ void Engine::on_removed(const TicketPtr& ticket, const Result<bool>& removed) {
   if (code == Errc::kLost) return ended(ticket, EndStatus::kGone);
   ticket->maybe_removed = true;
   ticket->removal_unanswered = ticket->removal_unanswered || code == Errc::kOutcomeUnknown;
+  const bool passing = code == Errc::kOutcomeUnknown || code == Errc::kUnavailable;
+  const BootInstant again =
+      base::BootClock::now() + (passing ? kPause : std::chrono::milliseconds(kLongPause));
+  at(again, ticket, &Engine::remove_again);
+  if (passing && again < ticket->request.deadline) return;  // There is time to find out.
   auto ends = std::exchange(ticket->ends, {});
   for (const auto& done : ends) done(removed.error());
   answer(ticket, Error(Errc::kOutcomeUnknown, removed.error().message()));
-  const bool passing = code == Errc::kOutcomeUnknown || code == Errc::kUnavailable;
-  at(base::BootClock::now() + (passing ? kPause : std::chrono::milliseconds(kLongPause)), ticket,
-     &Engine::remove_again);
 }
 
 void Engine::remove_again(const TicketPtr& ticket) {

@@ -48,6 +48,9 @@ struct Ticket {
   // The newest request of its owner that has reached us, and when.
   std::uint64_t seq = 0;
   base::BootInstant seq_at{};
+  base::BootInstant told_until{};   // The session's deadline that its owner was told of.
+  base::BootInstant answer_from{};  // To a renewal that waits for a later one: as it is then,
+  base::BootInstant answer_by{};    // and that the session is in doubt.
 
   std::optional<Dues::iterator> lease_due;
 

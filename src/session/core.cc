@@ -62,6 +62,8 @@ Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::Store
                                                  &core->loop_.io(), core->options_.name_space});
   if (!store) return store.error();
   core->store_ = *std::move(store);
+  const Guarantees promised = core->store_->guarantees();
+  if (promised.bound_to_client) core->longest_lease_ = promised.min_ttl;
   return core;
 }
 

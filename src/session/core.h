@@ -324,6 +324,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   const std::shared_ptr<ObserverFeed> feed_;  // nullptr: nobody observes.
   const std::uint64_t generation_;
   ClockBound bound_;
+  Duration longest_lease_ = Duration::max();  // A session's, where leases are part of one.
   machine::OwnerInfo owner_;
   std::atomic<bool> closed_{false};
   // Taken under the mutex where a request goes by the loop. One that goes inline may be overtaken

@@ -82,7 +82,8 @@ Result<Core::ContenderPtr> Core::make_contender(std::string name, const holdfast
   std::string stored_name = stored(name);
   auto contender =
       std::make_shared<Contender>(std::move(name), std::move(stored_name), mode, generation_);
-  contender->ttl = options.ttl;
+  // No lease lasts longer than the session that it is part of: it is renewed in good time for that.
+  contender->ttl = std::min<Duration>(options.ttl, longest_lease_);
   contender->options = std::move(options);
   return contender;
 }
@@ -129,6 +130,10 @@ AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) con
   terms.min_left = contender.options.min_remaining > milliseconds::zero()
                        ? Nanos(contender.options.min_remaining)
                        : heartbeat(contender.ttl);
+  // Of a session never much more than half is sure.
+  if (longest_lease_ != Duration::max()) {
+    terms.min_left = std::min(terms.min_left, Nanos(longest_lease_) / 2);
+  }
   terms.whole = !contender.options.auto_renew;
   terms.request = options_.client.request_timeout;
   terms.bound = bound_;

@@ -202,6 +202,7 @@ TEST_P(AdminConformance, AValueIsTheHoldersToSetAndStays) {
   ASSERT_TRUE(ends(client().release("orders", id), EndStatus::kReleased));
   EXPECT_TRUE(fails(client().set_value("orders", id, "late"), Errc::kLost));
   EXPECT_EQ(*client("bob").get_value("orders"), value);
+  ASSERT_TRUE(holds(client("bob").renew("orders", waiter, 1)));
   ASSERT_TRUE(ends(client("bob").release("orders", waiter), EndStatus::kReleased));
   if (!promised().bound_to_client) pass(3600s);
   EXPECT_EQ(*client("bob").get_value("orders"), value);

@@ -19,6 +19,9 @@
 #ifdef HOLDFAST_STORE_REDIS
 #include "src/stores/redis/promises.h"
 #endif
+#ifdef HOLDFAST_STORE_ZOOKEEPER
+#include "src/stores/zookeeper/promises.h"
+#endif
 
 namespace holdfast {
 namespace {
@@ -115,6 +118,8 @@ void write_stores(std::ostream& out, const Stores& stores) {
     row(out, each.name, stores,
         [&](const Guarantees& store) { return store.*each.field ? "yes" : "no"; });
   }
+  row(out, "a lease goes on without its client", stores,
+      [](const Guarantees& store) { return store.bound_to_client ? "no" : "yes"; });
 }
 
 void write_primitives(std::ostream& out, const Stores& stores) {
@@ -125,6 +130,9 @@ void write_primitives(std::ostream& out, const Stores& stores) {
         std::string("[`") + each.name + "`](../../include/holdfast/" + each.header + ".h)";
     row(out, title, stores, [&](const Guarantees& store) {
       std::string lacks;
+      if (store.bound_to_client && std::string_view(each.name) == "Once") {
+        lacks = "leases that go on without their client";
+      }
       for (const auto need : each.needs) {
         if (!(store.*need)) lacks += (lacks.empty() ? "" : ", ") + std::string(name_of(need));
       }
@@ -146,6 +154,15 @@ void write_lacks(std::ostream& out, const Stores& stores) {
     if (!without.empty()) {
       out << "- " << each.name << " (not on " << without << "): " << each.without << ".\n";
     }
+  }
+  std::string bound;
+  for (const Guarantees& store : stores) {
+    if (store.bound_to_client) bound += (bound.empty() ? "" : ", ") + store.store;
+  }
+  if (!bound.empty()) {
+    out << "- a lease goes on without its client (not on " << bound
+        << "): `adopt()`, `Once`, `JobTimes::at_least_for` and `holdfast acquire` are refused with "
+           "kUnsupported.\n";
   }
 }
 
@@ -177,7 +194,7 @@ std::string page_of(const Stores& stores) {
          "Generated from `Client::guarantees()` by `tests/docs/matrix_test.cc`, which fails when "
          "this page says anything else.\n"
          "What the words mean and how a store does it is on its own page: [sqlite](sqlite.md), "
-         "[redis](redis.md).\n\n";
+         "[redis](redis.md), [zookeeper](zookeeper.md).\n\n";
   write_stores(out, stores);
   out << "\nWhere the table says no:\n\n";
   write_lacks(out, stores);
@@ -208,10 +225,11 @@ std::string read(const std::filesystem::path& path) {
 }
 
 TEST(MatrixTest, ThePageSaysWhatTheStoresSay) {
-#ifdef HOLDFAST_STORE_REDIS
+#if defined(HOLDFAST_STORE_REDIS) && defined(HOLDFAST_STORE_ZOOKEEPER)
   // Without a server there is no client to ask; this is what one would answer.
   const Stores stores{Client::connect("memory:").value().guarantees(), of_sqlite(),
-                      stores::redis::promises()};
+                      stores::redis::promises(),
+                      stores::zookeeper::promises(std::chrono::seconds(15))};
   if (stores[1].store.empty()) GTEST_SKIP() << "SKIPPED: there is no sqlite here to ask";
   const std::filesystem::path page =
       std::filesystem::path(HOLDFAST_SOURCE_DIR) / "docs/stores/matrix.md";
@@ -219,7 +237,7 @@ TEST(MatrixTest, ThePageSaysWhatTheStoresSay) {
   if (std::getenv("HOLDFAST_UPDATE_GOLDEN") != nullptr) std::ofstream(page) << made;
   EXPECT_EQ(read(page), made) << "HOLDFAST_UPDATE_GOLDEN=1 writes it anew";
 #else
-  GTEST_SKIP() << "SKIPPED: the redis store is not built in";
+  GTEST_SKIP() << "SKIPPED: the redis or the zookeeper store is not built in";
 #endif
 }
 

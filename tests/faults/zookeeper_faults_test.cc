@@ -1,0 +1,296 @@
+// What happens to holders and waiters on ZooKeeper when servers, connections and clients fail.
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/holdfast.h"
+#include "tests/support/child_process.h"
+#include "tests/support/fault_proxy.h"
+#include "tests/support/zookeeper_server.h"
+
+namespace holdfast::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using support::Fault;
+using support::FaultProxy;
+using support::ZookeeperServer;
+
+constexpr auto kLong = 60s;  // A machine may stand still for a while.
+
+Client connect(const std::string& url, ClientOptions options = {}) {
+  options.request_timeout = 20s;
+  auto client = Client::connect(url, std::move(options));
+  if (!client) throw std::runtime_error(client.error().message());
+  return *std::move(client);
+}
+
+bool fires(std::stop_token token, std::chrono::milliseconds within = kLong) {
+  auto fired = std::make_shared<std::promise<void>>();
+  auto future = fired->get_future();
+  const std::stop_callback note(std::move(token), [fired] { fired->set_value(); });
+  return future.wait_for(within) == std::future_status::ready;
+}
+
+std::future<Result<Lease>> wait_for_lock(Client client, const std::string& name) {
+  return std::async(std::launch::async, [client = std::move(client), name] {
+    return client.mutex(name).acquire({.wait = kLong, .ttl = 60s});
+  });
+}
+
+class ZookeeperFaults : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_ZOOKEEPER();
+    chroot_ = "/case" + std::to_string(++cases);
+  }
+  // Both come up when first named, and serve all cases.
+  static ZookeeperServer& server() {
+    static ZookeeperServer the_server;
+    return the_server;
+  }
+  static ZookeeperServer& ensemble() {
+    static ZookeeperServer the_servers({.members = 3, .tick = 200ms});
+    return the_servers;
+  }
+  std::string url(const std::string& session) const {
+    return server().url(chroot_ + "?session=" + session);
+  }
+  std::string ensemble_url(const std::string& session) const {
+    return ensemble().url(chroot_ + "?session=" + session);
+  }
+  static inline int cases = 0;
+  std::string chroot_;
+};
+
+TEST_F(ZookeeperFaults, AHolderWhoseServerIsSilentIsToldBeforeAnybodyElseHolds) {
+  const Client holder = connect(url("1s"));
+  auto lease = holder.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  const Client other = connect(url("1s"));
+  auto next = wait_for_lock(other, "orders");
+  server().pause();
+  EXPECT_TRUE(fires(lease->lost()));
+  EXPECT_FALSE(lease->held());
+  server().resume();
+  auto got = next.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), lease->token());
+  EXPECT_FALSE(lease->release());
+  EXPECT_TRUE(got->held());  // What was released late was nobody's.
+  // A new session serves the old client.
+  EXPECT_TRUE(holder.mutex("another").acquire({.wait = kLong, .ttl = 30s}));
+}
+
+TEST_F(ZookeeperFaults, AServerThatIsKilledAndComesBackForgetsNoGrant) {
+  const Client holder = connect(url("60s"));
+  auto lease = holder.mutex("orders").acquire({.wait = kLong, .ttl = 60s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  auto next = wait_for_lock(connect(url("60s")), "orders");
+  server().kill9();
+  server().start();
+  server().await_serving();
+  EXPECT_TRUE(lease->renew()) << "the session goes on";
+  EXPECT_TRUE(lease->held());
+  EXPECT_EQ(next.wait_for(0s), std::future_status::timeout);
+  ASSERT_TRUE(lease->release());
+  auto got = next.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), lease->token());
+}
+
+TEST_F(ZookeeperFaults, ALostReplyToTheGrantLeavesOneContenderAndNoLockForNobody) {
+  FaultProxy proxy({.server_port = server().port()});
+  const std::string through =
+      "zookeeper://127.0.0.1:" + std::to_string(proxy.port()) + chroot_ + "?session=20s";
+  const Client client = connect(through);
+  ASSERT_TRUE(client.mutex("orders").acquire({.wait = kLong, .ttl = 30s}));  // Makes the folder.
+  const int lost =
+      proxy.add({.kind = Fault::Kind::kDropReplies, .containing = "/locks/orders/", .times = 1});
+  auto asked = wait_for_lock(client, "orders");
+  ASSERT_TRUE(proxy.wait_for_hits(lost));
+  const Client looker = connect(url("20s"));
+  for (int i = 0; i < 600; ++i) {  // Until the server has applied it.
+    const auto info = looker.inspect("orders");
+    ASSERT_TRUE(info) << info.error().message();
+    if (*info && (*info)->holders.size() == 1) break;
+    std::this_thread::sleep_for(100ms);
+  }
+  proxy.reset_all();
+  auto lease = asked.get();
+  ASSERT_TRUE(lease) << lease.error().message();
+  const auto info = looker.inspect("orders");
+  ASSERT_TRUE(info && *info);
+  EXPECT_EQ((*info)->holders.size(), 1U);
+  EXPECT_TRUE((*info)->waiters.empty());
+  ASSERT_TRUE(lease->release());
+  const auto tried = looker.mutex("orders").try_acquire({.ttl = 30s});
+  ASSERT_TRUE(tried) << tried.error().message();
+  EXPECT_TRUE(tried->has_value());
+}
+
+TEST_F(ZookeeperFaults, ALostReplyToTheReleaseIsFoundOut) {
+  FaultProxy proxy({.server_port = server().port()});
+  const std::string through =
+      "zookeeper://127.0.0.1:" + std::to_string(proxy.port()) + chroot_ + "?session=20s";
+  const Client client = connect(through);
+  auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  const int lost =
+      proxy.add({.kind = Fault::Kind::kDropReplies, .containing = "/locks/orders/", .times = 1});
+  auto released = std::async(std::launch::async, [&] { return lease->release(); });
+  ASSERT_TRUE(proxy.wait_for_hits(lost));
+  auto got = wait_for_lock(connect(url("20s")), "orders").get();  // It arrived.
+  EXPECT_TRUE(got) << got.error().message();
+  proxy.reset_all();
+  const auto outcome = released.get();
+  EXPECT_TRUE(outcome) << outcome.error().message();
+  EXPECT_TRUE(got->held());
+}
+
+TEST_F(ZookeeperFaults, AClientThatIsPartedFromItsServerIsToldFirst) {
+  FaultProxy proxy({.server_port = server().port()});
+  const std::string through =
+      "zookeeper://127.0.0.1:" + std::to_string(proxy.port()) + chroot_ + "?session=1s";
+  auto lease = connect(through).mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  auto next = std::async(std::launch::async, [other = connect(url("1s")), token = lease->lost()] {
+    auto got = other.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+    return std::pair(std::move(got), token.stop_requested());
+  });
+  proxy.add({.kind = Fault::Kind::kBlackhole, .direction = support::Direction::kToServer});
+  proxy.add({.kind = Fault::Kind::kBlackhole, .direction = support::Direction::kToClient});
+  auto [got, told] = next.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(told);
+  EXPECT_FALSE(lease->held());
+  EXPECT_GT(got->token(), lease->token());
+}
+
+TEST_F(ZookeeperFaults, AWaiterWhoseSessionEndsStandsInTheQueueAnew) {
+  const Client holder = connect(url("60s"));
+  auto lease = holder.mutex("orders").acquire({.wait = kLong, .ttl = 60s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  auto next = wait_for_lock(connect(url("1s")), "orders");
+  const auto waiters = [&] {
+    const auto info = holder.inspect("orders");
+    return info && *info ? (*info)->waiters.size() : 0;
+  };
+  for (int i = 0; i < 600 && waiters() == 0; ++i) std::this_thread::sleep_for(20ms);
+  server().pause();
+  std::this_thread::sleep_for(2s);  // Longer than the waiter's session.
+  server().resume();
+  ASSERT_TRUE(lease->renew()) << "the holder's session is longer";
+  for (int i = 0; i < 600 && waiters() != 1; ++i) std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(waiters(), 1U);
+  ASSERT_TRUE(lease->release());
+  const auto got = next.get();
+  EXPECT_TRUE(got) << got.error().message();
+}
+
+TEST_F(ZookeeperFaults, TenWaitersGoOnWhenTheHolderIsKilled) {
+  support::ChildProcess holder({.arguments = {HOLDFAST_PROGRAM, "run", "--store", url("1s"),
+                                              "--ttl", "1s", "orders", "--", "sleep", "600"}});
+  const Client looker = connect(url("1s"));
+  const auto held = [&] {
+    const auto info = looker.inspect("orders");
+    return info && *info && !(*info)->holders.empty();
+  };
+  for (int i = 0; i < 3000 && !held(); ++i) std::this_thread::sleep_for(20ms);
+  ASSERT_TRUE(held());
+  std::vector<std::future<bool>> waiters;
+  for (int i = 0; i < 10; ++i) {
+    waiters.push_back(std::async(std::launch::async, [client = connect(url("1s"))] {
+      auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+      return lease && lease->release();
+    }));
+  }
+  holder.kill9();
+  for (auto& waiter : waiters) EXPECT_TRUE(waiter.get());
+}
+
+TEST_F(ZookeeperFaults, AnotherUserIsRefusedWithAClearError) {
+  const std::string rest = chroot_ + "?session=1s";
+  const Client owner = connect(server().url(rest, "alice:secret-one@"));
+  auto lease = owner.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  for (const std::string login : {"alice:secret-two@", ""}) {
+    const Client stranger = connect(server().url(rest, login));
+    const auto tried = stranger.mutex("orders").acquire({.wait = 5s, .ttl = 30s});
+    ASSERT_FALSE(tried);
+    EXPECT_EQ(tried.error().code(), Errc::kPermissionDenied) << tried.error().message();
+    EXPECT_EQ(tried.error().message().find("secret"), std::string::npos);
+  }
+  EXPECT_TRUE(lease->held());
+}
+
+TEST_F(ZookeeperFaults, ATtlShorterThanTheSessionIsRefusedByName) {
+  const auto tried = connect(url("5s")).mutex("orders").acquire({.wait = 1s, .ttl = 1s});
+  ASSERT_FALSE(tried);
+  EXPECT_EQ(tried.error().code(), Errc::kInvalidArgument);
+  EXPECT_NE(tried.error().message().find("session"), std::string::npos);
+}
+
+TEST_F(ZookeeperFaults, WhatNeedsALeaseWithoutItsClientIsRefused) {
+  const Client client = connect(url("1s"));
+  const auto once = client.once("orders", 1min).begin({.ttl = 30s});
+  ASSERT_FALSE(once);
+  EXPECT_EQ(once.error().code(), Errc::kUnsupported);
+}
+
+// --- Three servers.
+
+TEST_F(ZookeeperFaults, ALeaseSurvivesTheLeadersEnd) {
+  const Client client = connect(ensemble_url("20s"));
+  auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  auto next = wait_for_lock(connect(ensemble_url("20s")), "orders");
+  const auto leader = ensemble().leader();
+  ASSERT_TRUE(leader);
+  ensemble().kill9(*leader);
+  auto other = connect(ensemble_url("20s")).mutex("another").acquire({.wait = kLong, .ttl = 30s});
+  EXPECT_TRUE(other) << other.error().message();
+  EXPECT_TRUE(lease->held());
+  EXPECT_TRUE(lease->renew());
+  ASSERT_TRUE(lease->release());
+  const auto got = next.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), lease->token());
+  ensemble().start(*leader);
+  ensemble().await_serving();
+}
+
+TEST_F(ZookeeperFaults, ALeaderThatStandsStillIsReplacedAndNobodyHoldsTwice) {
+  const Client client = connect(ensemble_url("20s"));
+  auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  auto next =
+      std::async(std::launch::async, [other = connect(ensemble_url("20s")), token = lease->lost()] {
+        auto got = other.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+        return std::pair(std::move(got), token.stop_requested());
+      });
+  const auto leader = ensemble().leader();
+  ASSERT_TRUE(leader);
+  ensemble().pause(*leader);
+  // Within the lease and two elections (initLimit and syncLimit are the fixture's).
+  auto other = connect(ensemble_url("20s")).mutex("another").acquire({.wait = kLong, .ttl = 30s});
+  EXPECT_TRUE(other) << other.error().message();
+  const bool kept = lease->held();
+  if (kept) {
+    EXPECT_TRUE(lease->release());
+  }
+  auto [got, told] = next.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(kept || told);
+  EXPECT_GT(got->token(), lease->token());
+  ensemble().resume(*leader);
+  ensemble().await_serving();
+}
+
+}  // namespace
+}  // namespace holdfast::testing
