@@ -229,8 +229,8 @@ HOLDFAST_COST(job);
 class Crowd {
  public:
   // `names`: one for all, or one for each.
-  Crowd(Client client, std::string name, int names, Mode mode)
-      : client_(std::move(client)), mode_(mode), leases_(kCallers) {
+  Crowd(const Client& client, const std::string& name, int names, Mode mode)
+      : client_(client), mode_(mode), leases_(kCallers) {
     for (int i = 0; i < kCallers; ++i) names_.push_back(name + "/" + std::to_string(i % names));
   }
 

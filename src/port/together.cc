@@ -27,6 +27,7 @@ Result<void> check_together(const std::vector<AcquireRequest>& requests) {
   return {};
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is that of the stores.
 void Store::try_acquire_all(std::vector<AcquireRequest>, Done<Grants> done) {
   done(Error(Errc::kUnsupported,
              "the " + guarantees().store + " store cannot take several locks in one step"));

@@ -55,7 +55,7 @@ std::vector<Token> seats_of(const std::optional<LockInfo>& info) {
 auto take_record(const ScopePtr& scope, const InnerName& name) {
   AcquireOptions options = scope->briefly();
   options.wait = kLongestTurn;
-  return asked<Lease>([scope, name, options](Core::Done<Lease> done) {
+  return asked<Lease>([scope, name, options](const Core::Done<Lease>& done) {
     scope->core().acquire(name, options, [name, done](Result<Core::ContenderPtr> got) {
       done(detail::as_lease(std::move(got), name.text()));
     });

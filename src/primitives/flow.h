@@ -145,21 +145,21 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
 
   // The lease of a lock; the options' wait and cancel are replaced by the call's own.
   auto acquire(std::string name, Mode mode, AcquireOptions options) {
-    return asked<Lease>(
-        [this, name = std::move(name), mode, options = std::move(options)](Core::Done<Lease> done) {
-          const std::uint64_t step = next_step();
-          if (cancelled()) return done(cancelled_error());
-          enter(step, {core_->acquire(name, mode, within(options), /*may_wait=*/true,
-                                      [name, done](Result<Core::ContenderPtr> got) {
-                                        done(detail::as_lease(std::move(got), name));
-                                      }),
-                       nullptr});
-        });
+    return asked<Lease>([this, name = std::move(name), mode,
+                         options = std::move(options)](const Core::Done<Lease>& done) {
+      const std::uint64_t step = next_step();
+      if (cancelled()) return done(cancelled_error());
+      enter(step, {core_->acquire(name, mode, within(options), /*may_wait=*/true,
+                                  [name, done](Result<Core::ContenderPtr> got) {
+                                    done(detail::as_lease(std::move(got), name));
+                                  }),
+                   nullptr});
+    });
   }
 
   // Not later than `at` and the call's end. `tell` is given the sleeper, for others to wake it.
   auto sleep(BootInstant at, std::function<void(const Core::SleeperPtr&)> tell = nullptr) {
-    return asked<void>([this, at, tell = std::move(tell)](Core::Done<void> done) {
+    return asked<void>([this, at, tell = std::move(tell)](const Core::Done<void>& done) {
       const std::uint64_t step = next_step();
       if (cancelled()) return done(cancelled_error());
       if (is_over()) return done(timed_out_error());
@@ -179,7 +179,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   auto try_acquire(std::string name, Mode mode, AcquireOptions options) {
     return asked<std::optional<Lease>>(
         [this, name = std::move(name), mode,
-         options = std::move(options)](Core::Done<std::optional<Lease>> done) {
+         options = std::move(options)](const Core::Done<std::optional<Lease>>& done) {
           core_->acquire(
               name, mode, within(options), /*may_wait=*/false,
               [done](Result<Core::ContenderPtr> got) { done(detail::as_tried(std::move(got))); });
