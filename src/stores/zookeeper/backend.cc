@@ -32,14 +32,26 @@ constexpr std::string_view kValueFormat = "hf1 ";
 
 std::uint64_t record_rev(const NodeStat& stat) { return stat.version == 0 ? 0 : stat.modified; }
 
-Listing listing_from(const Reply& reply) {
+// In the folder of another library nothing is ours but our own contenders.
+Listing listing_from(const Reply& reply, Recipe recipe) {
   Listing listing;
   for (const std::string& name : reply.names) {
-    if (auto place = parse_node(name)) listing.queue.push_back(*std::move(place));
+    if (auto place = parse_node(name, recipe)) listing.queue.push_back(*std::move(place));
   }
   sort_queue(listing.queue);
-  listing.record_rev = record_rev(reply.stat);
+  if (recipe == Recipe::kOwn) listing.record_rev = record_rev(reply.stat);
   return listing;
+}
+
+// What another library writes into its nodes is shown as the owner.
+Result<Details> details_from(const std::string& text, Recipe recipe) {
+  auto details = contend::parse_details(text);
+  if (details || recipe == Recipe::kOwn) return details;
+  Details foreign;
+  machine::OwnerInfo owner;
+  owner.owner = text.substr(0, 200);
+  foreign.owner = std::make_shared<const machine::OwnerInfo>(std::move(owner));
+  return foreign;
 }
 
 class ZookeeperBackend final : public contend::Backend {
@@ -50,13 +62,15 @@ class ZookeeperBackend final : public contend::Backend {
   ZookeeperBackend(ZookeeperAddress address, const port::StoreContext& context)
       : loop_(context.loop),
         base_(address.base),
+        chroot_(address.chroot),
+        recipe_(address.recipe),
         length_(address.session),
         session_(std::make_shared<Session>(std::move(address), context)) {}
 
   void start(contend::Events* events) override { session_->start(events); }
   SessionView session() const override { return session_->view(); }
   std::string session_tag() const override { return session_->tag(); }
-  Guarantees guarantees() const override { return promises(length_); }
+  Guarantees guarantees() const override { return promises(length_, recipe_); }
 
   void ensure_session(BootInstant deadline, Done<SessionView> done) override {
     auto op = make<SessionView>(deadline, std::move(done));
@@ -66,6 +80,12 @@ class ZookeeperBackend final : public contend::Backend {
   void enter(std::uint64_t epoch, std::string lock, Key key, Details details, BootInstant deadline,
              Done<Entered> done) override {
     auto op = make<Entered>(deadline, std::move(done));
+    if (!speaks(recipe_, key)) return refuse(op);
+    if (recipe_ != Recipe::kOwn && !is_path(lock)) {
+      return post_error(op, Error(Errc::kInvalidArgument,
+                                  "zookeeper: with recipe= a name is a path below the chroot, like "
+                                  "locks/orders"));
+    }
     in_session(op, epoch, [this, op, lock, key, details, epoch] {
       enter_folder(op, epoch, lock, key, details, kAttempts);
     });
@@ -74,14 +94,15 @@ class ZookeeperBackend final : public contend::Backend {
   void list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
             Done<Listing> done) override {
     auto op = make<Listing>(deadline, std::move(done));
-    session_->when_ready(op, [session = session_, op, waker, latest, path = folder(lock)] {
-      if (latest) session->link().sync(path, [](const Reply&) {});
-      session->link().children(path, waker, [op, path](const Reply& reply) {
-        if (reply.rc == ZNONODE) return op->complete(Listing());
-        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
-        op->complete(listing_from(reply));
-      });
-    });
+    session_->when_ready(
+        op, [session = session_, op, waker, latest, recipe = recipe_, path = folder(lock)] {
+          if (latest) session->link().sync(path, [](const Reply&) {});
+          session->link().children(path, waker, [op, path, recipe](const Reply& reply) {
+            if (reply.rc == ZNONODE) return op->complete(Listing());
+            if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
+            op->complete(listing_from(reply, recipe));
+          });
+        });
   }
 
   void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
@@ -95,21 +116,23 @@ class ZookeeperBackend final : public contend::Backend {
   void read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
             Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
-    session_->when_ready(op, [session = session_, op, waker, path = node(lock, place)] {
-      session->link().get(path, waker, [op, path](const Reply& reply) {
-        if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
-        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
-        auto details = contend::parse_details(reply.text);
-        if (!details) return op->complete(details.error());
-        op->complete(
-            std::optional(Read{*std::move(details), reply.stat.created, reply.stat.modified}));
-      });
-    });
+    session_->when_ready(
+        op, [session = session_, op, waker, recipe = recipe_, path = node(lock, place)] {
+          session->link().get(path, waker, [op, path, recipe](const Reply& reply) {
+            if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
+            if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
+            auto details = details_from(reply.text, recipe);
+            if (!details) return op->complete(details.error());
+            op->complete(
+                std::optional(Read{*std::move(details), reply.stat.created, reply.stat.modified}));
+          });
+        });
   }
 
   void write(std::uint64_t epoch, std::string lock, Place place, Details details,
              BootInstant deadline, Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
+    if (recipe_ != Recipe::kOwn) return refuse(op);
     in_session(op, epoch, [this, op, details, path = node(lock, place)] {
       op->sent_to_write = true;
       session_->link().set(path, contend::to_text(details), -1, [op, details](const Reply& reply) {
@@ -152,6 +175,7 @@ class ZookeeperBackend final : public contend::Backend {
 
   void read_value(std::string lock, BootInstant deadline, Done<Value> done) override {
     auto op = make<Value>(deadline, std::move(done));
+    if (recipe_ != Recipe::kOwn) return refuse(op);
     session_->when_ready(op, [this, op, path = folder(lock) + "/v"] {
       session_->link().sync(path, [](const Reply&) {});
       session_->link().get(path, nullptr, [op, path](const Reply& reply) {
@@ -170,6 +194,7 @@ class ZookeeperBackend final : public contend::Backend {
   void apply(Change change, BootInstant deadline,
              Done<std::optional<std::uint64_t>> done) override {
     auto op = make<std::optional<std::uint64_t>>(deadline, std::move(done));
+    if (recipe_ != Recipe::kOwn) return refuse(op);
     const std::uint64_t epoch = change.epoch;
     auto then = [this, op, change = std::move(change)] {
       if (!change.record && !change.record_rev) return apply_at(op, change, -1, kAttempts);
@@ -202,6 +227,7 @@ class ZookeeperBackend final : public contend::Backend {
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<std::vector<std::string>> done) override {
     auto op = make<std::vector<std::string>>(deadline, std::move(done));
+    if (recipe_ != Recipe::kOwn) return refuse(op);
     session_->when_ready(op, [this, op, prefix, limit, path = base_ + "/locks"] {
       session_->link().sync(path, [](const Reply&) {});
       session_->link().children(path, nullptr, [op, prefix, limit, path](const Reply& reply) {
@@ -257,10 +283,11 @@ class ZookeeperBackend final : public contend::Backend {
 
  private:
   std::string folder(const std::string& lock) const {
+    if (recipe_ != Recipe::kOwn) return chroot_ + "/" + lock;
     return base_ + "/locks/" + encode_name(lock);
   }
   std::string node(const std::string& lock, const Place& place) const {
-    return folder(lock) + "/" + node_of(place);
+    return folder(lock) + "/" + node_of(place, recipe_);
   }
 
   template <typename T>
@@ -270,12 +297,22 @@ class ZookeeperBackend final : public contend::Backend {
     return op;
   }
 
+  template <typename T>
+  void post_error(const Op<T>& op, Error error) {
+    loop_->post([op, error = std::move(error)] { op->complete(error); });
+  }
+  template <typename T>
+  void refuse(const Op<T>& op) {
+    post_error(op, Error(Errc::kUnsupported,
+                         "zookeeper: the other library's locks, which recipe= asks for, have no "
+                         "such thing"));
+  }
+
   template <typename T, typename Then>
   void in_session(const Op<T>& op, std::uint64_t epoch, Then then) {
     session_->when_ready(op, [this, op, epoch, then = std::move(then)] {
       if (session_->view().epoch != epoch) {
-        return loop_->post(
-            [op] { op->complete(Error(Errc::kLost, "zookeeper: the session has ended")); });
+        return post_error(op, Error(Errc::kLost, "zookeeper: the session has ended"));
       }
       then();
     });
@@ -288,7 +325,7 @@ class ZookeeperBackend final : public contend::Backend {
     auto entered = std::make_shared<Entered>();
     op->sent_to_write = true;
     session_->link().create(
-        path + "/" + contend::to_text(key) + "-", contend::to_text(details), NodeKind::kContender,
+        path + "/" + prefix_of(key, recipe_), contend::to_text(details), NodeKind::kContender,
         [this, op, epoch, lock, key, details, attempts, entered, path](const Reply& reply) {
           if (op->over()) return;
           if (reply.rc == ZOK) {
@@ -301,18 +338,27 @@ class ZookeeperBackend final : public contend::Backend {
           }
           op->complete(error_of(reply.rc, true, "entering " + path));
         });
-    session_->link().children(path, nullptr, [op, entered, path](const Reply& reply) {
-      if (op->over() || entered->created == 0) return;
-      if (reply.rc != ZOK) return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
-      entered->listing = listing_from(reply);
-      op->complete(std::move(*entered));
-    });
+    session_->link().children(
+        path, nullptr, [op, entered, path, recipe = recipe_](const Reply& reply) {
+          if (op->over() || entered->created == 0) return;
+          if (reply.rc != ZOK)
+            return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
+          entered->listing = listing_from(reply, recipe);
+          op->complete(std::move(*entered));
+        });
   }
 
   void make_folder(const Op<Entered>& op, std::uint64_t epoch, const std::string& lock,
                    const Key& key, const Details& details, int attempts) {
+    const std::string path = folder(lock);
+    // As the other library does it, from above.
+    for (std::size_t at = chroot_.size(); recipe_ != Recipe::kOwn;) {
+      at = path.find('/', at + 1);
+      if (at == std::string::npos) break;
+      session_->link().create(path.substr(0, at), "", NodeKind::kContainer, [](const Reply&) {});
+    }
     session_->link().create(
-        folder(lock), "", NodeKind::kContainer,
+        path, "", NodeKind::kContainer,
         [this, op, epoch, lock, key, details, attempts](const Reply& reply) {
           if (op->over()) return;
           if (reply.rc != ZOK && reply.rc != ZNODEEXISTS) {
@@ -339,29 +385,31 @@ class ZookeeperBackend final : public contend::Backend {
       if (reply.rc == ZNONODE) return op->complete(Listing());
       if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
       auto reading = std::make_shared<Reading>();
-      reading->listing = listing_from(reply);
+      reading->listing = listing_from(reply, recipe_);
       reading->version = reply.stat.children_version;
       reading->left = reading->listing.queue.size() + 1;
       for (std::size_t i = 0; i < reading->listing.queue.size(); ++i) {
-        session_->link().get(path + "/" + node_of(reading->listing.queue[i]), nullptr,
-                             [this, op, path, attempts, reading, i](const Reply& read) {
-                               note(*reading, i, read);
-                               if (--reading->left == 0) finish(op, path, attempts, *reading);
-                             });
+        session_->link().get(
+            path + "/" + node_of(reading->listing.queue[i], recipe_), nullptr,
+            [this, op, path, attempts, reading, i, recipe = recipe_](const Reply& read) {
+              note(*reading, i, read, recipe);
+              if (--reading->left == 0) finish(op, path, attempts, *reading);
+            });
       }
-      session_->link().get(path, nullptr, [this, op, path, attempts, reading](const Reply& read) {
-        note_record(*reading, read);
-        if (--reading->left == 0) finish(op, path, attempts, *reading);
-      });
+      session_->link().get(
+          path, nullptr, [this, op, path, attempts, reading, recipe = recipe_](const Reply& read) {
+            note_record(*reading, read, recipe);
+            if (--reading->left == 0) finish(op, path, attempts, *reading);
+          });
     });
   }
 
-  static void note(Reading& reading, std::size_t i, const Reply& reply) {
+  static void note(Reading& reading, std::size_t i, const Reply& reply, Recipe recipe) {
     if (reply.rc == ZNONODE) {
       reading.moved = true;
     } else if (reply.rc != ZOK) {
       reading.error = error_of(reply.rc, false, "reading a contender");
-    } else if (auto details = contend::parse_details(reply.text)) {
+    } else if (auto details = details_from(reply.text, recipe)) {
       Place& place = reading.listing.queue[i];
       place.details = *std::move(details);
       place.created = reply.stat.created;
@@ -371,14 +419,14 @@ class ZookeeperBackend final : public contend::Backend {
     }
   }
 
-  static void note_record(Reading& reading, const Reply& reply) {
+  static void note_record(Reading& reading, const Reply& reply, Recipe recipe) {
     if (reply.rc == ZNONODE) {
       reading.moved = true;
     } else if (reply.rc != ZOK) {
       reading.error = error_of(reply.rc, false, "reading a lock's record");
-    } else if (auto record = contend::parse_record(reply.text)) {
+    } else if (auto record = contend::parse_record(recipe == Recipe::kOwn ? reply.text : "")) {
       reading.listing.record = *std::move(record);
-      reading.listing.record_rev = record_rev(reply.stat);
+      if (recipe == Recipe::kOwn) reading.listing.record_rev = record_rev(reply.stat);
       reading.moved = reading.moved || reply.stat.children_version != reading.version;
     } else {
       reading.error = record.error();
@@ -435,6 +483,8 @@ class ZookeeperBackend final : public contend::Backend {
 
   port::Loop* loop_;
   const std::string base_;
+  const std::string chroot_;
+  const Recipe recipe_;
   const std::chrono::milliseconds length_;
   std::shared_ptr<Session> session_;
 };

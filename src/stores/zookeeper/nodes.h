@@ -17,9 +17,24 @@ namespace holdfast::stores::zookeeper {
 std::string encode_name(std::string_view name);
 std::optional<std::string> decode_name(std::string_view node);
 
+// Whose nodes: Holdfast's own, or such as another library makes and understands.
+enum class Recipe : std::uint8_t {
+  kOwn,
+  kCurator,           // InterProcessMutex: "_c_<uuid>-lock-0000000012"
+  kCuratorReadWrite,  // InterProcessReadWriteLock: "_c_<uuid>-__READ__0000000012", "__WRIT__"
+  kKazoo,             // kazoo's Lock: "<32 hex digits>__lock__0000000012"
+};
+
 // "<key>-0000000012". The number that ZooKeeper appends has 32 bits and a sign, and wraps around.
-std::string node_of(const contend::Place& place);
-std::optional<contend::Place> parse_node(std::string_view node);
+std::string node_of(const contend::Place& place, Recipe recipe = Recipe::kOwn);
+std::optional<contend::Place> parse_node(std::string_view node, Recipe recipe = Recipe::kOwn);
+// All before the number.
+std::string prefix_of(const contend::Key& key, Recipe recipe);
+// A recipe knows exclusive tickets only; that of the read-write lock also shared ones.
+bool speaks(Recipe recipe, const contend::Key& key);
+
+// Whether the name, as it is, can be the path of a folder ("locks/orders").
+bool is_path(std::string_view name);
 
 // By the number, as it wraps around.
 void sort_queue(std::vector<contend::Place>& queue);

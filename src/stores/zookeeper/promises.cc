@@ -4,11 +4,15 @@
 
 namespace holdfast::stores::zookeeper {
 
-Guarantees promises(std::chrono::milliseconds session) {
+Guarantees promises(std::chrono::milliseconds session, Recipe recipe) {
   Guarantees promise = contend::promises();
   promise.store = "zookeeper";
   promise.scope = "all clients of one ensemble";
   promise.survives_restart = promise.survives_failover = true;
+  if (recipe != Recipe::kOwn) {
+    promise.shared = recipe == Recipe::kCuratorReadWrite;
+    promise.permits = promise.upgrade = promise.values = promise.list = false;
+  }
   promise.min_ttl = session;
   promise.max_ttl = std::chrono::hours(24);
   promise.faults = {

@@ -67,6 +67,18 @@ Result<ZookeeperAddress> parse_zookeeper_url(port::StoreUrl& url) {
   if (path == "/") path.clear();
   if (auto good = check_chroot(path); !good) return good.error();
   address.base = path + "/hf1";
+  address.chroot = path;
+  if (const auto recipe = url.take("recipe")) {
+    if (*recipe == "curator") {
+      address.recipe = Recipe::kCurator;
+    } else if (*recipe == "curator-rw") {
+      address.recipe = Recipe::kCuratorReadWrite;
+    } else if (*recipe == "kazoo") {
+      address.recipe = Recipe::kKazoo;
+    } else {
+      return bad("recipe= is curator, curator-rw or kazoo");
+    }
+  }
   if (auto taken = take_time(url, "session", address.session); !taken) return taken.error();
   if (address.session < kShortestSession || address.session > kLongestSession) {
     return bad("a session lasts 200 ms at least and 10 minutes at most");

@@ -1,6 +1,6 @@
 // zookeeper://[USER:PASSWORD@]HOST[:PORT][,HOST...][/CHROOT][?option=...]
 //
-// Options: session=DURATION (15s), those of a log-in
+// Options: session=DURATION (15s), recipe=curator|curator-rw|kazoo, those of a log-in
 // (src/port/url_parts.h).
 // Errors: kInvalidArgument, with what was expected; kUnsupported for TLS, which the packaged client
 // library does not have.
@@ -11,6 +11,7 @@
 
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
+#include "src/stores/zookeeper/nodes.h"
 
 namespace holdfast::stores::zookeeper {
 
@@ -18,6 +19,8 @@ struct ZookeeperAddress {
   std::string servers;  // "h1:2181,h2:2181", as the client library wants them.
   std::string base;     // "/chroot/hf1"
   std::string auth;     // "user:password"; empty: none.
+  std::string chroot;   // "/chroot"; empty: none.
+  Recipe recipe = Recipe::kOwn;
   std::chrono::milliseconds session = std::chrono::seconds(15);
 };
 

@@ -1,0 +1,160 @@
+// With ?recipe= a real client of another library and Holdfast exclude each other.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "src/stores/zookeeper/zookeeper_store.h"
+#include "tests/conformance/harness.h"
+#include "tests/support/child_process.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/zookeeper_server.h"
+
+namespace holdfast::testing {
+namespace {
+
+constexpr auto kLong = 60s;  // A machine may stand still for a while.
+
+support::ZookeeperServer& server() {
+  static support::ZookeeperServer the_server;
+  return the_server;
+}
+
+class RecipeSite final : public Site {
+ public:
+  explicit RecipeSite(std::string rest) : rest_(std::move(rest)) {}
+  Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
+    return stores::make_zookeeper_store(*port::StoreUrl::parse(server().url(rest_)), context);
+  }
+  void pass(Duration) override {}
+
+ private:
+  const std::string rest_;
+};
+
+// A process that takes the lock, says so, and holds it until it is told to let go.
+class Peer {
+ public:
+  explicit Peer(std::vector<std::string> command, const std::string& path,
+                const std::vector<std::string>& more = {}) {
+    command.insert(command.end(), {server().servers(), path, folder_.file("let-go")});
+    command.insert(command.end(), more.begin(), more.end());
+    process_ = std::make_unique<support::ChildProcess>(
+        support::Command{.arguments = command, .environment = {}, .output = folder_.file("out")});
+  }
+  bool says(const std::string& word, std::chrono::milliseconds within = kLong) {
+    const auto until = std::chrono::steady_clock::now() + within;
+    while (said().find(word) == std::string::npos) {
+      if (std::chrono::steady_clock::now() >= until) return false;
+      std::this_thread::sleep_for(10ms);
+    }
+    return true;
+  }
+  std::string said() const {
+    std::ifstream file(folder_.file("out"));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void let_go() { std::ofstream(folder_.file("let-go")) << "now"; }
+
+ private:
+  support::TempFolder folder_{"peer"};
+  std::unique_ptr<support::ChildProcess> process_;
+};
+
+std::size_t waiters(Client& client, const std::string& name) {
+  const auto info = client.inspect(name);
+  return info && *info ? (*info)->waiters.size() : 0;
+}
+
+// Theirs first, then ours, then theirs again.
+void exclude_each_other(const std::string& rest, const std::vector<std::string>& command,
+                        const std::vector<std::string>& more, Mode ours) {
+  RecipeSite site(rest);
+  Client client(site, "alice");
+  const std::string name = "locks/orders";
+  Peer first(command, "/" + name, more);
+  ASSERT_TRUE(first.says("held")) << first.said();
+  Request tried(name, {1, 1}, ours);
+  const auto busy = client.acquire(tried.no_wait());
+  ASSERT_TRUE(busy) << busy.error().message();
+  EXPECT_EQ(busy->status, TicketStatus::kBusy);
+  const AcquisitionId id{1, 2};
+  const auto asked = client.acquire(Request(name, id, ours));
+  ASSERT_TRUE(asked) << asked.error().message();
+  EXPECT_EQ(asked->status, TicketStatus::kWaiting);
+  first.let_go();
+  ASSERT_TRUE(client.inbox().next(id, kLong)) << first.said();
+
+  Peer second(command, "/" + name, more);
+  const auto until = std::chrono::steady_clock::now() + kLong;
+  while (waiters(client, name) == 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(20ms);
+  }
+  EXPECT_EQ(waiters(client, name), 1U) << second.said();
+  EXPECT_EQ(second.said().find("held"), std::string::npos);
+  ASSERT_TRUE(client.release(name, id));
+  EXPECT_TRUE(second.says("held")) << second.said();
+  second.let_go();
+  EXPECT_TRUE(second.says("released")) << second.said();
+}
+
+class ZookeeperRecipe : public ::testing::Test {
+ protected:
+  void SetUp() override { HOLDFAST_NEEDS_ZOOKEEPER(); }
+};
+
+std::vector<std::string> curator() {
+  std::string classes;
+  for (const char* const jar :
+       {"curator-client", "curator-framework", "curator-recipes", "zookeeper", "zookeeper-jute",
+        "guava", "failureaccess", "slf4j-api", "netty-all"}) {
+    classes += std::string("/usr/share/java/") + jar + ".jar:";
+  }
+  return {"java", "-cp", classes, std::string(HOLDFAST_PEERS) + "/CuratorPeer.java"};
+}
+
+std::string no_curator() {
+  if (!support::find_program("javac")) return "no program 'javac' (package default-jdk-headless)";
+  if (!std::filesystem::exists("/usr/share/java/curator-recipes.jar")) {
+    return "no Curator (package libcurator-recipes-java)";
+  }
+  return {};
+}
+
+// Debian's own: the package's modules are not those of another python3 in PATH.
+constexpr char kPython[] = "/usr/bin/python3";
+
+TEST_F(ZookeeperRecipe, KazoosLock) {
+  try {
+    support::run({kPython, "-c", "import kazoo"});
+  } catch (const std::exception&) {
+    GTEST_SKIP() << "SKIPPED: no kazoo (package python3-kazoo)";
+  }
+  exclude_each_other("?session=10s&recipe=kazoo",
+                     {kPython, std::string(HOLDFAST_PEERS) + "/kazoo_peer.py"}, {},
+                     Mode::exclusive());
+}
+
+TEST_F(ZookeeperRecipe, CuratorsMutex) {
+  if (const std::string why = no_curator(); !why.empty()) GTEST_SKIP() << "SKIPPED: " << why;
+  exclude_each_other("?session=10s&recipe=curator", curator(), {"mutex"}, Mode::exclusive());
+}
+
+TEST_F(ZookeeperRecipe, CuratorsReadWriteLock) {
+  if (const std::string why = no_curator(); !why.empty()) GTEST_SKIP() << "SKIPPED: " << why;
+  exclude_each_other("?session=10s&recipe=curator-rw", curator(), {"write"}, Mode::shared());
+  exclude_each_other("?session=10s&recipe=curator-rw", curator(), {"read"}, Mode::exclusive());
+}
+
+TEST_F(ZookeeperRecipe, WhatTheOtherLibraryDoesNotKnowIsRefused) {
+  RecipeSite site("?session=10s&recipe=kazoo");
+  Client client(site, "alice");
+  const auto shared = client.acquire(Request("locks/a", {1, 1}, Mode::shared()));
+  ASSERT_FALSE(shared);
+  EXPECT_EQ(shared.error().code(), Errc::kUnsupported);
+  const auto bad = client.acquire(Request("/a", {1, 2}));
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().code(), Errc::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace holdfast::testing
