@@ -131,6 +131,17 @@ class ConsulBackend final : public contend::Backend {
                  std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
   Result<Listing> listing_of(const std::string& lock, const std::vector<Pair>& pairs,
                              bool in_full) const;
+  struct Asker {
+    std::weak_ptr<contend::Waker> waker;
+    BootInstant deadline{};
+    Done<Listing> done;
+  };
+  // Who wants a lock's listing; those who ask while one is under way share the next.
+  struct Asked {
+    bool busy = false;
+    std::vector<Asker> next;
+  };
+  void list_for_all(const std::pair<std::string, bool>& what);
   void list_as(const std::string& lock, bool in_full, const WakerPtr& waker, BootInstant deadline,
                Done<Listing> done);
   std::string key_target(const std::string& key) const { return "/v1/kv/" + encode_path(key); }
@@ -148,6 +159,7 @@ class ConsulBackend final : public contend::Backend {
   std::shared_ptr<Session> session_;
   std::shared_ptr<Writes> writes_;
   LockGate gate_;
+  std::map<std::pair<std::string, bool>, Asked> lists_;
   bool closed_ = false;  // On the loop.
   bool close_called_ = false;
 };
@@ -296,14 +308,31 @@ void ConsulBackend::list(std::string lock, bool /*latest*/, WakerPtr waker, Boot
 
 void ConsulBackend::list_as(const std::string& lock, bool in_full, const WakerPtr& waker,
                             BootInstant deadline, Done<Listing> done) {
-  const std::string folder = key_target(keys_.folder(lock));
+  Asked& asked = lists_[{lock, in_full}];
+  asked.next.push_back({waker, deadline, std::move(done)});
+  if (!asked.busy) list_for_all({lock, in_full});
+}
+
+// A release may wake hundreds of readers, who ask for the same at once.
+void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
+  Asked& asked = lists_[what];
+  asked.busy = true;
+  auto askers = std::make_shared<std::vector<Asker>>(std::exchange(asked.next, {}));
+  BootInstant deadline{};
+  for (const Asker& each : *askers) deadline = std::max(deadline, each.deadline);
+  const std::string folder = key_target(keys_.folder(what.first));
   get_pairs(folder + "?recurse&consistent", deadline,
-            [this, lock, folder, in_full, weak = std::weak_ptr(waker), done = std::move(done)](
-                Result<std::vector<Pair>> pairs, std::uint64_t index) {
-              if (!pairs) return done(with_lock(pairs.error(), lock));
-              // Keys alone are a short answer.
-              if (const auto wanted = weak.lock()) watches_->add(folder + "?keys", index, wanted);
-              done(listing_of(lock, *pairs, in_full));
+            [this, what, folder, askers](Result<std::vector<Pair>> pairs, std::uint64_t index) {
+              const auto listing = pairs ? listing_of(what.first, *pairs, what.second)
+                                         : Result<Listing>(with_lock(pairs.error(), what.first));
+              for (const Asker& each : *askers) {
+                const auto wanted = each.waker.lock();
+                // Keys alone are a short answer.
+                if (pairs && wanted) watches_->add(folder + "?keys", index, wanted);
+                each.done(listing);
+              }
+              if (!lists_[what].next.empty()) return list_for_all(what);
+              lists_.erase(what);
             });
 }
 
