@@ -19,6 +19,10 @@ std::string repeated(const char* what, int times) {
   return all;
 }
 
+// PostgreSQL takes a text parameter for the connection's encoding, so that the same bytes would be
+// two names on two connections. Bytes it leaves alone.
+std::string postgres_name() { return "convert_from($1::bytea, 'UTF8')"; }
+
 // Holds off what anything but a guard might put there: other text could be above every token.
 std::string check_of(Dialect dialect) {
   switch (dialect) {
@@ -51,7 +55,10 @@ std::string create_table(Dialect dialect) {
 std::string guard(Dialect dialect) {
   switch (dialect) {
     case Dialect::kPostgres:
-      return "INSERT INTO holdfast_fence AS f (resource, token) VALUES ($1, $2)"
+      return "INSERT INTO holdfast_fence AS f (resource, token)"
+             " VALUES (" +
+             postgres_name() +
+             ", $2)"
              " ON CONFLICT (resource) DO UPDATE SET token = GREATEST(f.token, EXCLUDED.token)"
              " RETURNING token";
     case Dialect::kMySql:
@@ -68,7 +75,7 @@ std::string guard(Dialect dialect) {
 std::string read_recorded(Dialect dialect) {
   switch (dialect) {
     case Dialect::kPostgres:
-      return "SELECT token FROM holdfast_fence WHERE resource = $1 FOR SHARE";
+      return "SELECT token FROM holdfast_fence WHERE resource = " + postgres_name() + " FOR SHARE";
     case Dialect::kMySql:
       return "SELECT token FROM holdfast_fence WHERE resource = ? LOCK IN SHARE MODE";
     case Dialect::kSqlite: return "SELECT token FROM main.holdfast_fence WHERE resource = ?";

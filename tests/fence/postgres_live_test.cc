@@ -126,6 +126,55 @@ TEST_F(PostgresFenceTest, AResourceThatIsNotUtf8IsTheCallersMistake) {
   EXPECT_EQ(answer.error().code(), Errc::kInvalidArgument) << answer.error().message();
 }
 
+// Names are bytes of UTF-8, whatever the connection takes its own text for.
+TEST_F(PostgresFenceTest, ANameIsOneResourceUnderEveryClientEncoding) {
+  const std::string resource =
+      "st\xc3\xb6"
+      "ck";
+  const std::vector<std::string> encodings{"UTF8", "LATIN1", "WIN1252", "SQL_ASCII", "EUC_JP"};
+  int newest = 10;
+  for (const std::string& newer : encodings) {
+    PostgresSession holder;
+    ASSERT_EQ(::PQsetClientEncoding(holder.connection(), newer.c_str()), 0);
+    const Token token{0, static_cast<std::uint64_t>(++newest)};
+    holder.run("BEGIN");
+    const auto admitted = holder.guard(resource, token, Mode::exclusive());
+    ASSERT_TRUE(admitted.has_value()) << newer << ": " << admitted.error().message();
+    holder.run("COMMIT");
+    for (const std::string& older : encodings) {
+      for (const Mode& mode : {Mode::exclusive(), Mode::shared()}) {
+        PostgresSession zombie;
+        ASSERT_EQ(::PQsetClientEncoding(zombie.connection(), older.c_str()), 0);
+        zombie.run("BEGIN");
+        const auto answer = zombie.guard(resource, Token{0, 5}, mode);
+        ASSERT_FALSE(answer.has_value()) << newer << ", then " << older;
+        EXPECT_EQ(answer.error().code(), Errc::kLost) << answer.error().message();
+        zombie.run("ROLLBACK");
+      }
+    }
+  }
+  EXPECT_EQ(session_.ask("SELECT count(*) FROM holdfast_fence"), "1");
+}
+
+// What was recorded before, by a client that speaks UTF-8 or by hand, counts.
+TEST_F(PostgresFenceTest, ARowWrittenAsTextIsTheSameResource) {
+  for (const char* const name : {"stock",
+                                 "st\xc3\xb6"
+                                 "ck",
+                                 "a\\b\\\\c", "\\x41", "it's"}) {
+    const char* const values[] = {name, "0000000000.00000000000000000009"};
+    ::PQclear(::PQexecParams(session_.connection(),
+                             "INSERT INTO holdfast_fence (resource, token) VALUES ($1, $2)", 2,
+                             nullptr, values, nullptr, nullptr, 0));
+    session_.run("BEGIN");
+    const auto answer = session_.guard(name, Token{0, 5}, Mode::exclusive());
+    ASSERT_FALSE(answer.has_value()) << name;
+    EXPECT_EQ(answer.error().code(), Errc::kLost) << answer.error().message();
+    session_.run("ROLLBACK");
+  }
+  EXPECT_EQ(session_.ask("SELECT count(*) FROM holdfast_fence"), "5");
+}
+
 TEST_F(PostgresFenceTest, AStatementUnderWayIsToldApart) {
   session_.run("BEGIN");
   ASSERT_EQ(::PQsendQuery(session_.connection(), "SELECT 1"), 1);

@@ -57,13 +57,15 @@ inline constexpr std::string_view kNoToken = "0000000000.00000000000000000000";
 HOLDFAST_EXPORT std::string create_table(Dialect dialect);
 
 // Records the token if it is not below the recorded one, and locks the row; parameters: resource,
-// token ($1 and $2 in PostgreSQL, ? and ? elsewhere). Answers with the recorded token; in MySQL
-// that answer is read_recorded()'s, to be run next in the same transaction.
+// token ($1 and $2 in PostgreSQL, ? and ? elsewhere). In PostgreSQL the resource is a bytea, the
+// name in UTF-8: bytes are the same name under every client_encoding. Answers with the recorded
+// token; in MySQL that answer is read_recorded()'s, to be run next in the same transaction.
 HOLDFAST_EXPORT std::string guard(Dialect dialect);
 
 // The recorded token, and its row locked against being raised until the transaction ends (SQLite:
-// the transaction's snapshot does that); parameter: resource. A shared holder is admitted when it
-// is below the own token, or when there is no row: then insert one with kNoToken, to have a lock.
+// the transaction's snapshot does that); parameter: resource, as in guard(). A shared holder is
+// admitted when it is below the own token, or when there is no row: then insert one with kNoToken,
+// to have a lock.
 HOLDFAST_EXPORT std::string read_recorded(Dialect dialect);
 
 // A column for tokens in a table of yours: name, type, default kNoToken.

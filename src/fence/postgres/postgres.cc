@@ -65,10 +65,15 @@ Error failed(PGconn* connection, const PGresult* result) {
 Result<Answer> execute(PGconn* connection, const std::string& statement,
                        const std::vector<std::string>& parameters = {}) {
   std::vector<const char*> values;
-  values.reserve(parameters.size());
-  for (const std::string& each : parameters) values.push_back(each.c_str());
+  std::vector<int> lengths;
+  for (const std::string& each : parameters) {
+    values.push_back(each.c_str());
+    lengths.push_back(static_cast<int>(each.size()));
+  }
+  std::vector<int> formats(parameters.size(), 0);
+  if (!formats.empty()) formats.front() = 1;  // The resource: see sql.cc.
   Answer answer(::PQexecParams(connection, statement.c_str(), static_cast<int>(values.size()),
-                               nullptr, values.data(), nullptr, nullptr, 0));
+                               nullptr, values.data(), lengths.data(), formats.data(), 0));
   const auto status = ::PQresultStatus(answer.get());
   if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
     return failed(connection, answer.get());
