@@ -110,7 +110,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // for what is left of the lease, whichever is longer. Held as before where that fails.
   void keep(const ContenderPtr& contender, std::chrono::milliseconds time, Done<void> done);
 
-  // The value beside a lock: at most 4 KiB, written by a holder.
+  // The value beside a lock: at most 4 KiB, written by a holder. kLost, kBroken: nothing was sent
+  // when this side knew.
   void set_value(const ContenderPtr& holder, std::string value, Done<void> done);
   void get_value(const std::string& name, Done<std::string> done);
   void get_value(const InnerName& name, Done<std::string> done);
@@ -290,6 +291,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void answer_later(std::function<void()> answer);
 
   // core_ticket.cc
+  Result<void> check_held(const ContenderPtr& contender) HOLDFAST_EXCLUDES(mutex_);
   Result<void> on_downgraded(const ContenderPtr& contender, const Result<port::TicketState>& reply);
   void wake_sleepers(BootInstant now) HOLDFAST_REQUIRES(mutex_);
   void rouse(const SleeperPtr& sleeper, const Result<void>& why) HOLDFAST_REQUIRES(mutex_);

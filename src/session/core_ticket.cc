@@ -92,7 +92,22 @@ void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time, D
 
 // --- Values and capacity.
 
+// Once it is lost or let go here nothing is sent in its name: the store may know of it for longer.
+Result<void> Core::check_held(const ContenderPtr& contender) {
+  const Turn turn(*this);
+  if (contender->released || !contender->renewal) {
+    return Error(Errc::kLost,
+                 "lock '" + printable(contender->name) + "' is not held any more by this lease");
+  }
+  look_at_deadline(contender);
+  const base::LocalLock loss_lock(contender->loss_mutex);
+  if (contender->loss) return *contender->loss;
+  return {};
+}
+
 void Core::set_value(const ContenderPtr& holder, std::string value, Done<void> done) {
+  if (auto alive = check_alive(); !alive) return done(alive);
+  if (auto held = check_held(holder); !held) return done(held);
   ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {
         port::TicketRequest request = end_of(*holder);

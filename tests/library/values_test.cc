@@ -146,6 +146,15 @@ TEST_P(ElectionTest, WhatALeaderProclaimedEndsWithItsLease) {
   EXPECT_EQ(seen->value, "");
 }
 
+// The store knows of the lease for longer than the leader may count on it.
+TEST_P(ElectionTest, ADeposedLeaderProclaimsNothing) {
+  const AcquireOptions brief{.ttl = 30s, .max_hold = 200ms};
+  Leadership leader = one().election("leader").campaign("before", brief).value();
+  ASSERT_TRUE(fires(leader.lost()));
+  EXPECT_TRUE(fails_with(leader.proclaim("after"), Errc::kLost));
+  EXPECT_EQ(two().election("leader").leader().value()->value, "before");
+}
+
 TEST_P(ElectionTest, AnObserverIsToldEveryChangeInOrder) {
   Told told;
   const Watch watch = b().observe([&](const LeaderChange& change) { told(change); }).value();
@@ -242,6 +251,20 @@ TEST_P(OnceTest, ATurnThatWasMovedElsewhereIsCompletedThere) {
   EXPECT_TRUE(fails_with(first.complete("by the old one"), Errc::kInvalidArgument));
   EXPECT_TRUE(moved.complete("by the new one"));
   EXPECT_EQ(b().begin()->outcome(), "by the new one");
+}
+
+TEST_P(OnceTest, AnOutcomeIsNotReplacedByItsFirstCaller) {
+  OnceTurn first = a().begin().value();
+  EXPECT_TRUE(first.complete("first"));
+  EXPECT_TRUE(fails_with(first.complete("second"), Errc::kLost));
+  EXPECT_EQ(b().begin()->outcome(), "first");
+}
+
+TEST_P(OnceTest, ATurnThatIsOverCompletesNothing) {
+  OnceTurn first = a().begin({.ttl = 30s, .max_hold = 200ms}).value();
+  ASSERT_TRUE(fires(first.lease().lost()));
+  EXPECT_TRUE(fails_with(first.complete("late"), Errc::kLost));
+  EXPECT_TRUE(fails_with(b().begin({.wait = 10ms}), Errc::kTimedOut));
 }
 
 TEST_P(OnceTest, AfterACrashTheNextOneIsFirst) {
