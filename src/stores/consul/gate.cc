@@ -168,7 +168,7 @@ void LockGate::find_stranger(const std::string& lock, base::BootInstant deadline
                              std::function<void(Result<std::optional<contend::Place>>)> done) {
   using Found = std::optional<contend::Place>;
   get_("/v1/kv/" + encode_path(key_of(lock)) + "?consistent", deadline,
-       [this, done = std::move(done)](const Result<HttpReply>& reply) {
+       [done = std::move(done)](const Result<HttpReply>& reply) {
          if (!reply) return done(reply.error());
          const auto pairs = read_pairs(*reply, "reading");
          if (!pairs) return done(pairs.error());
