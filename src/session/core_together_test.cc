@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "src/session/core.h"
+#include "src/session/unasked_store.h"
 
 namespace holdfast::session {
 namespace {
@@ -42,7 +43,7 @@ Result<Grants> says_not_free(const Requests&) { return Grants(); }
 Result<Grants> says_unknown(const Requests&) { return Error(Errc::kOutcomeUnknown, "no answer"); }
 Result<Grants> says_unavailable(const Requests&) { return Error(Errc::kUnavailable, "not sent"); }
 
-class AnsweringStore final : public port::Store {
+class AnsweringStore final : public UnaskedStore {
  public:
   explicit AnsweringStore(port::Loop& loop) : loop_(loop) {}
 
@@ -73,26 +74,6 @@ class AnsweringStore final : public port::Store {
     }
     loop_.post([done, results] { done(results); });
   }
-  void close(base::BootInstant) override {}
-  void abandon_after_fork() noexcept override {}
-
-  // Not asked for by these tests.
-  void acquire(port::AcquireRequest, port::Done<port::TicketState>) override { std::abort(); }
-  void cancel(port::TicketRequest, port::Done<port::EndStatus>) override { std::abort(); }
-  void downgrade(port::TicketRequest, port::Done<port::TicketState>) override { std::abort(); }
-  void inspect(std::string, base::BootInstant, port::Done<std::optional<LockInfo>>) override {
-    std::abort();
-  }
-  void list(std::string, std::size_t, base::BootInstant,
-            port::Done<std::vector<LockInfo>>) override {
-    std::abort();
-  }
-  void break_lock(port::BreakRequest, port::Done<bool>) override { std::abort(); }
-  Result<port::WatchHandle> watch(std::string, port::EventSink) override { std::abort(); }
-  void probe(base::BootInstant, port::Done<std::vector<Finding>>) override { std::abort(); }
-  void set_value(port::TicketRequest, std::string, port::Done<bool>) override { std::abort(); }
-  void get_value(std::string, base::BootInstant, port::Done<std::string>) override { std::abort(); }
-  void resize(port::TicketRequest, std::uint32_t, port::Done<bool>) override { std::abort(); }
 
  private:
   static Result<Grants> answer(const Requests& requests) {

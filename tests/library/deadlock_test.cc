@@ -14,6 +14,19 @@ class DeadlockTest : public LibraryTest {
     std::string next;
   };
 
+  // Who wait for each other, on locks of their own.
+  static std::vector<Party> two_of(const Client& client) {
+    return {{client, Owner("c"), "left", "right"}, {client, Owner("d"), "right", "left"}};
+  }
+
+  static void await_waiter(const Client& client, const std::string& name) {
+    while (true) {
+      const auto seen = client.inspect(name);
+      if (!seen || (*seen && !(*seen)->waiters.empty())) break;
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+
   struct Outcome {
     int told = 0;
     int went_on = 0;
@@ -84,16 +97,25 @@ TEST_P(DeadlockTest, WhoWaitsForALockItHoldsItselfIsTold) {
   EXPECT_TRUE(fails_with(again, Errc::kWouldDeadlock));
 }
 
+// A circle beside it is told: then all that waited before has been looked at.
 TEST_P(DeadlockTest, WithoutNamesNobodyIsTold) {
   const Client anna = connect();
   const Client bert = connect();
   const Lease stock = take(anna.mutex("stock"));
-  Lease account = take(bert.mutex("account"), {.owner = Owner("bert")});
-  auto other = std::async(std::launch::async, [&] {
-    return bert.mutex("stock").acquire({.wait = 4s, .owner = Owner("bert again")});
-  });
-  EXPECT_TRUE(fails_with(anna.mutex("account").acquire({.wait = 4s}), Errc::kTimedOut));
-  EXPECT_TRUE(fails_with(other.get(), Errc::kTimedOut));
+  const Lease account = take(bert.mutex("account"), {.owner = Owner("bert")});
+  std::stop_source stop;
+  const AcquireOptions long_wait{.wait = 120s, .cancel = stop.get_token()};
+  AcquireOptions named = long_wait;
+  named.owner = Owner("bert again");
+  auto one =
+      std::async(std::launch::async, [&] { return anna.mutex("account").acquire(long_wait); });
+  auto other = std::async(std::launch::async, [&] { return bert.mutex("stock").acquire(named); });
+  await_waiter(anna, "account");
+  await_waiter(anna, "stock");
+  EXPECT_EQ(run(two_of(bert)).told, 1);
+  stop.request_stop();
+  EXPECT_TRUE(fails_with(one.get(), Errc::kCancelled));
+  EXPECT_TRUE(fails_with(other.get(), Errc::kCancelled));
 }
 
 TEST_P(DeadlockTest, AWaitThatEndsByItselfIsNotTold) {
@@ -105,7 +127,8 @@ TEST_P(DeadlockTest, AWaitThatEndsByItselfIsNotTold) {
   auto waits = std::async(std::launch::async, [&] {
     return client.mutex("stock").acquire({.wait = 60s, .owner = bert});
   });
-  std::this_thread::sleep_for(2500ms);  // Looked at by now; nothing stands in anna's way.
+  await_waiter(client, "stock");
+  EXPECT_EQ(run(two_of(client)).told, 1);
   ASSERT_TRUE(stock.release());
   EXPECT_TRUE(waits.get());
 }
