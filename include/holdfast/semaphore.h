@@ -69,10 +69,9 @@ class HOLDFAST_EXPORT Semaphore {
   Result<std::optional<Lease>> try_acquire(std::uint32_t permits = 1, AcquireOptions options = {});
 
   // Changes N for everybody, and for this handle and its copies. True: it is in force. False: it
-  // will be as soon as enough permits have come back. Until then the old N counts: requests through
-  // this handle, which names the new one, are refused with kInvalidArgument, and those of others
-  // are not. Errors: kLost: nobody uses the semaphore, so there is nothing to change: make a handle
-  // with the new N.
+  // will be as soon as enough permits have come back. Until then the old N counts, and requests
+  // through this handle go by it; but none that is larger than the new one. Errors: kLost: nobody
+  // uses the semaphore, so there is nothing to change: make a handle with the new N.
   Result<bool> resize(std::uint32_t capacity);
 
   Result<SemaphoreCount> count() const;

@@ -12,6 +12,8 @@ struct Semaphore::State {
   const std::shared_ptr<session::Core> core;
   const std::string name;
   std::atomic<std::uint32_t> capacity;
+  // What it was before a resize() that waits for its turn; zero: none does.
+  std::atomic<std::uint32_t> before{0};
 
   Mode mode(std::uint32_t permits) const { return Mode::permits(permits, capacity); }
 };
@@ -35,8 +37,56 @@ SemaphoreCount to_count(const std::optional<LockInfo>& info, std::uint32_t capac
 template <typename State>
 Flow<bool> resize(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t capacity) {
   const Result<bool> done = co_await scope->resize(state->name, capacity);
-  if (done) state->capacity = capacity;
+  if (!done) co_return done;
+  const std::uint32_t in_force = state->before != 0 ? state->before.load() : state->capacity.load();
+  state->capacity = capacity;
+  state->before = *done ? 0 : in_force;
   co_return done;
+}
+
+// Which of both numbers is in force only the store knows: each is tried. nullopt: it was not to
+// wait.
+template <typename State>
+Flow<std::optional<Lease>> take(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t permits,
+                                AcquireOptions options, bool may_wait) {
+  constexpr int kTries = 3;  // The second number may give way to the first meanwhile.
+  for (int tries = 1;; ++tries) {
+    const std::uint32_t before = state->before;
+    const bool by_old = tries == 2;
+    const Mode mode = by_old ? Mode::permits(permits, before) : state->mode(permits);
+    std::optional<Lease> lease;
+    std::optional<Error> failed;
+    if (may_wait) {
+      Result<Lease> got = co_await scope->acquire(state->name, mode, options);
+      if (got) {
+        lease = std::move(*got);
+      } else {
+        failed = got.error();
+      }
+    } else {
+      Result<std::optional<Lease>> got = co_await scope->try_acquire(state->name, mode, options);
+      if (got) {
+        lease = std::move(*got);
+      } else {
+        failed = got.error();
+      }
+    }
+    if (!failed && !by_old) state->before = 0;
+    if (!failed) co_return std::move(lease);
+    const bool refused = failed->code() == Errc::kInvalidArgument;
+    const bool again = before != 0 && permits <= state->capacity && tries < kTries;
+    if (!refused || !again) co_return *failed;
+  }
+}
+
+template <typename State>
+Flow<Lease> take_waiting(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t permits,
+                         AcquireOptions options) {
+  Flow<std::optional<Lease>> taking =
+      take(std::move(scope), std::move(state), permits, std::move(options), /*may_wait=*/true);
+  Result<std::optional<Lease>> lease = co_await std::move(taking);
+  if (!lease) co_return lease.error();
+  co_return std::move(**lease);
 }
 
 template <typename State>
@@ -60,12 +110,18 @@ const std::string& Semaphore::name() const { return state_->name; }
 std::uint32_t Semaphore::capacity() const { return state_->capacity; }
 
 Result<Lease> Semaphore::acquire(std::uint32_t permits, AcquireOptions options) {
+  if (state_->before != 0) {
+    return detail::wait_for(detail::Async::acquire(*this, permits, std::move(options)));
+  }
   return detail::as_lease(state_->core->acquire(state_->name, state_->mode(permits),
                                                 std::move(options), /*may_wait=*/true),
                           state_->name);
 }
 
 Result<std::optional<Lease>> Semaphore::try_acquire(std::uint32_t permits, AcquireOptions options) {
+  if (state_->before != 0) {
+    return detail::wait_for(detail::Async::try_acquire(*this, permits, std::move(options)));
+  }
   return detail::as_tried(state_->core->acquire(state_->name, state_->mode(permits),
                                                 std::move(options), /*may_wait=*/false));
 }
@@ -82,12 +138,27 @@ namespace detail {
 
 Start<Lease> Async::acquire(const Semaphore& semaphore, std::uint32_t permits,
                             AcquireOptions options) {
+  if (semaphore.state_->before != 0) {
+    return primitives::start_flow<Lease>(
+        semaphore.state_->core, options,
+        [state = semaphore.state_, permits, options](primitives::ScopePtr scope) {
+          return primitives::counting::take_waiting(std::move(scope), state, permits, options);
+        });
+  }
   return start_acquire(semaphore.state_->core, semaphore.state_->name,
                        semaphore.state_->mode(permits), std::move(options));
 }
 
 Start<std::optional<Lease>> Async::try_acquire(const Semaphore& semaphore, std::uint32_t permits,
                                                AcquireOptions options) {
+  if (semaphore.state_->before != 0) {
+    return primitives::start_flow<std::optional<Lease>>(
+        semaphore.state_->core, options,
+        [state = semaphore.state_, permits, options](primitives::ScopePtr scope) {
+          return primitives::counting::take(std::move(scope), state, permits, options,
+                                            /*may_wait=*/false);
+        });
+  }
   return start_try_acquire(semaphore.state_->core, semaphore.state_->name,
                            semaphore.state_->mode(permits), std::move(options));
 }

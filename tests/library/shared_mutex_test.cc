@@ -237,6 +237,26 @@ TEST_P(SemaphoreTest, ShrinksWhenPermitsHaveComeBack) {
   EXPECT_FALSE(mine.try_acquire().value());
 }
 
+TEST_P(SemaphoreTest, WhileItIsToShrinkItsHandleGoesByWhatIsInForce) {
+  Semaphore mine = a();
+  Lease two = mine.acquire(2).value();
+  Lease one = mine.acquire().value();
+  ASSERT_FALSE(mine.resize(2).value());
+  EXPECT_FALSE(mine.try_acquire().value());  // Behind the one that takes a permit away.
+  EXPECT_TRUE(fails_with(mine.acquire(3), Errc::kInvalidArgument));
+  std::promise<void> queued;
+  AcquireOptions options{.wait = kPatience};
+  options.on_queued = [&](std::uint32_t) { queued.set_value(); };
+  auto waits = std::async(std::launch::async, [&] { return mine.acquire(2, options); });
+  ASSERT_EQ(queued.get_future().wait_for(kPatience), std::future_status::ready);
+  EXPECT_TRUE(one.release());
+  EXPECT_TRUE(two.release());
+  Lease got = waits.get().value();
+  EXPECT_EQ(b().count()->capacity, 2U);
+  EXPECT_TRUE(got.release());
+  EXPECT_TRUE(mine.acquire(2));
+}
+
 TEST_P(SemaphoreTest, ACrashedHoldersPermitsComeBack) {
   Lease lost = a().acquire(3, {.ttl = 300ms, .auto_renew = false}).value();
   lost.detach();
