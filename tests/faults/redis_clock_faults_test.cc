@@ -96,6 +96,29 @@ TEST_F(RedisClockFaultsTest, BackALockThatNobodyRenewsStaysAndCanBeBroken) {
   EXPECT_GT(other_->hold("a", 1s).token(), token);
 }
 
+// It would be gone a week after it was set: renewals give it a new week, once an hour.
+TEST_F(RedisClockFaultsTest, TheValueBesideALockThatIsHeldLivesOn) {
+  auto leading = one_->client().election("boss").campaign("me", {.ttl = 20h});
+  ASSERT_TRUE(leading);
+  const std::string value = key_of("boss") + ":v";
+  const auto days_left = [&] {
+    return std::chrono::milliseconds(server_->must({"PTTL", value}).integer) / 24h;
+  };
+  server_->must({"PEXPIRE", value, "14400000"});
+  ASSERT_TRUE(leading->lease().renew());
+  clock_.set(61min);
+  ASSERT_TRUE(leading->lease().renew());
+  EXPECT_GE(days_left(), 6);
+
+  Waiter candidate(*other_, "boss", 5s);  // With a queue behind it: another way through the script.
+  candidate.await_queued();
+  server_->must({"PEXPIRE", value, "14400000"});
+  clock_.set(122min);
+  ASSERT_TRUE(leading->lease().renew());
+  EXPECT_GE(days_left(), 6);
+  EXPECT_EQ(other_->client().election("boss").leader().value()->value, "me");
+}
+
 TEST_F(RedisClockFaultsTest, TheDoctorSeesThatTheClocksDiffer) {
   const auto finding = [&] {
     const DoctorReport report = one_->client().doctor().value();

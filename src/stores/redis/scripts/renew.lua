@@ -11,6 +11,14 @@ local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 
 --@lock
 
+-- The value beside a lock lives for a week, and longer while it is held: once an hour is enough.
+local function keep_value(key, last_renewed)
+  local hour = 3600000000
+  if math.floor(last_renewed / hour) ~= math.floor(at / hour) then
+    call('PEXPIRE', key .. ':v', WEEK)
+  end
+end
+
 -- The short way of a plain holder; nil when it is none.
 local function renew_held(key, id, seq, ttl)
   local record = call('GET', key)
@@ -23,6 +31,7 @@ local function renew_held(key, id, seq, ttl)
     applied, lease = seq, ttl
     call('SET', key, sub(record, 1, 91) .. now .. ' ' .. seq .. ' ' .. ttl .. ' ' .. owner, 'PX',
       WEEK)
+    keep_value(key, tonumber(start))
   end
   return 'held ' .. sub(record, 8, 24) .. applied .. ' ' .. lease
 end
@@ -31,6 +40,7 @@ local function extend(ticket, length, seq)
   local key = ticket.held and H or W
   local lease_end, last = at + length, tonumber(call('ZSCORE', key, ticket.id))
   if lease_end <= last and (length < ticket.lease or last - ticket.lease <= at) then return end
+  if ticket.held then keep_value(K, last - ticket.lease) end
   ticket.seq, ticket.lease = seq, length
   call('ZADD', key, number(lease_end), ticket.id)
   write(ticket)
