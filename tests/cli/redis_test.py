@@ -436,6 +436,24 @@ class FaultTest(RedisCase):
         self.assertEqual(holder.status(), 123)
         self.assertEqual(holder.errors().count("lost the lock"), 1)
 
+    def test_a_candidate_that_goes_on_leads_again_after_an_outage(self):
+        leader = self.run_locked(
+            "--ttl", "3s", "--again", "--value", "me", "boss", "--", "sh", "-c",
+            'echo "$HOLDFAST_VALUE $HOLDFAST_TOKEN"; read -r word && exit "$word"',
+            verb="elect", stdin=subprocess.PIPE)
+        value, first = leader.line().split()
+        leader.event("started")
+        self.server.kill()
+        leader.event("lost")
+        self.server.start()
+        leader.event("started")
+        again, second = leader.line().split()
+        self.assertEqual((value, again), ("me", "me"))
+        self.assertGreater(second, first)
+        leader.process.stdin.write(b"9\n")
+        leader.process.stdin.flush()
+        self.assertEqual(leader.status(), 9)
+
     def test_a_wait_ends_in_time_when_the_server_is_away(self):
         self.holder("job", ttl="30s")
         waiter = self.run_locked("--wait", "1500ms", "job", "--", "true")
