@@ -29,7 +29,7 @@
 // grow; they begin anew where a latch's count would (latch.h).
 //
 // Thread-safety: Barrier as Mutex; of a BarrierSeat one call at a time. Ownership: shares the
-// client's core. Time: who waits learns of the opening within half a second.
+// client's core. Time: who waits learns of the opening as of a latch's.
 // The seats are permits of the lock `name`: `holdfast inspect` shows them. A name has at most 245
 // bytes: its record is kept beside a lock of the library's own, `name/../barrier`.
 // Errors: kTimedOut, kCancelled (of arrive_and_wait(): the arrival was taken back; a call that

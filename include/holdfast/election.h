@@ -19,8 +19,7 @@
 // and each has a larger token than the one before. What a leader proclaims is believed only while
 // its lease lasts. Candidates come to lead in the order in which they asked. Not guaranteed: that a
 // leader which was paused has stopped: have the resource check the token. That an observer learns
-// of a change at once (it is told in order, and how many it missed: see observe()). That a value
-// is still there a week after it was proclaimed, on Redis: say it again before.
+// of a change at once (it is told in order, and how many it missed: see observe()).
 //
 // Name: a lock of its own, so that break_lock() and inspect() work on it; whoever takes it as a
 // mutex leads without a value.
@@ -107,10 +106,10 @@ class HOLDFAST_EXPORT Election {
   Result<std::optional<LeaderInfo>> leader();
 
   // Calls back on the notifier thread: first with who leads now, then with each change, in order.
-  // Of those between two looks (a quarter of a second apart) the last
-  // sixteen are told, and fewer where values are long; LeaderChange::missed counts the others. That
-  // nobody leads is told when it is so at a look. While the store cannot be reached nothing is
-  // told.
+  // It looks when the store tells that something was proclaimed (memory, SQLite, Redis do), and
+  // every quarter of a second. Of the changes between two looks the last sixteen are told, and
+  // fewer where values are long; LeaderChange::missed counts the others. That nobody leads is told
+  // when it is so at a look. While the store cannot be reached nothing is told.
   Result<Watch> observe(std::function<void(const LeaderChange&)> callback);
 
  private:

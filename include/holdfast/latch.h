@@ -21,7 +21,8 @@
 // store's data (the store's page says when; it begins anew then), or a week without use on Redis.
 //
 // Thread-safety: as Mutex's. Ownership: shares the client's core.
-// Time: a caller that waits learns of the opening within half a second.
+// Time: a caller that waits learns of the opening at once, where the store tells (memory, SQLite,
+// Redis do), and within half a second at the latest.
 // Blocking: who counts holds the name as a mutex for that moment. Should it die in it, the others
 // wait for the end of that lease, 5 s.
 // Errors: kTimedOut, kCancelled; kInvalidArgument: count_down() with another count than the one in

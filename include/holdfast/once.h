@@ -23,7 +23,7 @@
 //
 // Thread-safety: as Mutex's; OnceTurn as Lease. Ownership: shares the client's core.
 // Time: the retention is at most 24 h, the longest lease. It counts from complete(). Who waits
-// learns of the outcome within a second.
+// learns of the outcome at once, as of a latch's opening, and within a second at the latest.
 // Fairness: none among those who wait for the first caller to give up.
 // Errors: as Mutex's; kInvalidArgument: an outcome of more than 3072 bytes, a retention time that
 // is no lease, or a name in use for something else; kUnsupported (Guarantees::values).

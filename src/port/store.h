@@ -194,6 +194,15 @@ class Store {
   // A value beside the lock, set by a holder only. Errors: kLost (not the holder).
   virtual void set_value(TicketRequest holder, std::string value, Done<bool> done) = 0;
   virtual void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) = 0;
+  // Calls `changed` on the loop when that value may have been set, where the store can tell also
+  // when a holder has gone; until the handle goes, and perhaps once more. A hint: some are missed,
+  // and some tell of nothing, so whoever wants to know reads again after a while all the same.
+  // An empty handle: this store tells nothing.
+  virtual WatchHandle watch_value(std::string name, Task changed) {
+    static_cast<void>(name);
+    static_cast<void>(changed);
+    return {};
+  }
   // Changes N of a permits lock: at once when growing (true), in queue order under `id` when
   // shrinking (false: it waits for its turn; cancel() withdraws it). kLost: the lock is not in use.
   virtual void resize(TicketRequest request, std::uint32_t capacity, Done<bool> done) = 0;

@@ -27,6 +27,7 @@ namespace {
 using primitives::Flow;
 using primitives::Pauses;
 using primitives::ScopePtr;
+using primitives::ValueNews;
 using session::Core;
 using session::InnerName;
 using BarrierPtr = std::shared_ptr<const BarrierState>;
@@ -140,21 +141,6 @@ Flow<Record> look(ScopePtr scope, BarrierPtr barrier) {
   co_return co_await std::move(changing);
 }
 
-Flow<Lease> join(ScopePtr scope, BarrierPtr barrier, AcquireOptions options) {
-  const Result<InnerName> good = record_name(*barrier);
-  if (!good) co_return good.error();
-  const Mode mode = Mode::permits(1, barrier->parties);
-  Result<Lease> seat = co_await scope->acquire(barrier->name, mode, options);
-  if (!seat) co_return seat.error();
-  Change how = [barrier, token = seat->token()](Record& record) {
-    return enter(record, token, barrier->parties, barrier->policy, barrier->name);
-  };
-  Flow<Record> changing = change(scope, barrier, how);
-  const Result<Record> joined = co_await std::move(changing);
-  if (!joined) co_return joined.error();
-  co_return std::move(seat);
-}
-
 // --- Of a seat.
 
 Token token_of(const session::Contender& seat) { return {seat.token.epoch, seat.token.counter}; }
@@ -172,6 +158,23 @@ std::optional<Error> end_error(const session::Contender& seat, const std::string
   const base::LocalLock lock(seat.loss_mutex);
   if (seat.loss && seat.loss->code() == Errc::kClosed) return seat.loss;
   return lost_error(name);
+}
+
+Flow<Lease> join(ScopePtr scope, BarrierPtr barrier, AcquireOptions options) {
+  const Result<InnerName> good = record_name(*barrier);
+  if (!good) co_return good.error();
+  const Mode mode = Mode::permits(1, barrier->parties);
+  Result<Lease> seat = co_await scope->acquire(barrier->name, mode, options);
+  if (!seat) co_return seat.error();
+  Change how = [barrier, held = ticket(*seat)](Record& record) -> Result<void> {
+    // As a member it would be one that is gone.
+    if (const auto ended = end_error(*held, barrier->name)) return *ended;
+    return enter(record, token_of(*held), barrier->parties, barrier->policy, barrier->name);
+  };
+  Flow<Record> changing = change(scope, barrier, how);
+  const Result<Record> joined = co_await std::move(changing);
+  if (!joined) co_return joined.error();
+  co_return std::move(seat);
 }
 
 // nullopt: the others have not all arrived yet.
@@ -214,14 +217,20 @@ bool may_pass(const Error& error) {
 
 Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
   const Token token = token_of(*seat);
+  const Result<InnerName> at = record_name(*barrier);
+  if (!at) co_return at.error();
   Pauses pauses;
+  ValueNews news(scope, at->text());
+  news.hear_of(barrier->name);  // A seat that ends.
   while (true) {
     const BootInstant until = std::min(pauses.next(), end_of(*seat));
-    const Result<void> slept = co_await scope->sleep(until);
+    Flow<void> sleeping = news.wait(until);
+    const Result<void> slept = co_await std::move(sleeping);
     if (!slept) {
       Flow<void> taking_back = take_back(scope, barrier, token, slept.error());
       co_return co_await std::move(taking_back);
     }
+    news.forget();
     Flow<Record> looking = look(scope, barrier);
     const Result<Record> record = co_await std::move(looking);
     if (!record && !may_pass(record.error())) co_return record.error();

@@ -23,6 +23,7 @@ using primitives::Flow;
 using primitives::Scope;
 using primitives::ScopePtr;
 using primitives::ticket;
+using primitives::ValueNews;
 using session::Core;
 
 constexpr std::size_t kMostValue = 1024;
@@ -120,16 +121,24 @@ class Teller {
     if (!first_ && record.last > told_) {
       const std::uint64_t fresh = record.last - told_;
       const std::uint64_t kept = std::min<std::uint64_t>(fresh, record.changes.size());
-      std::uint64_t missed = fresh - kept;
+      missed_ += fresh - kept;
       for (std::size_t i = record.changes.size() - kept; i < record.changes.size(); ++i) {
-        out.push_back({record.changes[i], std::exchange(missed, 0)});
+        const LeaderInfo& change = record.changes[i];
+        // Who came after that one was seen first: the record had been read before this change.
+        if (change.token < newest_) {
+          ++missed_;
+          continue;
+        }
+        out.push_back({change, std::exchange(missed_, 0)});
+        now_ = change;
+        newest_ = change.token;
       }
-      now_ = record.changes.back();
     }
     told_ = record.last;
     // Nobody, or somebody who has not proclaimed anything yet.
-    if (first_ || seen.leader != now_) out.push_back({seen.leader, 0});
+    if (first_ || seen.leader != now_) out.push_back({seen.leader, std::exchange(missed_, 0)});
     now_ = seen.leader;
+    if (now_) newest_ = std::max(newest_, now_->token);
     first_ = false;
     return out;
   }
@@ -137,12 +146,16 @@ class Teller {
  private:
   bool first_ = true;
   std::uint64_t told_ = 0;
+  std::uint64_t missed_ = 0;
   std::optional<LeaderInfo> now_;
+  Token newest_;  // Of the leaders that were told.
 };
 
 Flow<void> observe(ScopePtr scope, std::string name, std::weak_ptr<Observation> to) {
   Teller teller;
+  ValueNews news(scope, name);
   while (true) {
+    news.forget();
     Flow<Look> looking = look(scope, name);
     const Result<Look> seen = co_await std::move(looking);
     if (!seen && seen.error().code() == Errc::kClosed) co_return seen.error();
@@ -156,7 +169,8 @@ Flow<void> observe(ScopePtr scope, std::string name, std::weak_ptr<Observation> 
         });
       }
     }
-    const Result<void> slept = co_await scope->sleep(base::BootClock::now() + kLookAgain);
+    Flow<void> sleeping = news.wait(base::BootClock::now() + kLookAgain);
+    const Result<void> slept = co_await std::move(sleeping);
     if (!slept) co_return slept;
   }
 }

@@ -78,4 +78,48 @@ void Scope::end_wait(const Wait& wait) {
   if (wait.sleeper) core_->wake(wait.sleeper);
 }
 
+ValueNews::ValueNews(ScopePtr scope, const std::string& name)
+    : scope_(std::move(scope)), state_(std::make_shared<State>(scope_->core())) {
+  hear_of(name);
+}
+
+void ValueNews::hear_of(const std::string& name) {
+  handles_.push_back(scope_->core().watch_value(name, [state = state_] { state->tell(); }));
+}
+
+void ValueNews::forget() {
+  const base::LocalLock lock(state_->mutex);
+  state_->told = false;
+  looked_ = base::BootClock::now();
+}
+
+Flow<void> ValueNews::wait(BootInstant at) {
+  const Result<void> slept = co_await sleep(at);
+  if (!slept || ++looks_ <= kHasty) co_return slept;
+  const BootInstant calm = looked_ + kCalm;
+  if (base::BootClock::now() >= calm) co_return slept;
+  co_return co_await scope_->sleep(calm);
+}
+
+void ValueNews::State::tell() {
+  Core::SleeperPtr woken;
+  {
+    const base::LocalLock lock(mutex);
+    told = true;
+    woken = std::exchange(sleeper, nullptr);
+  }
+  if (woken) core.wake(woken);
+}
+
+void ValueNews::State::enter(const Core::SleeperPtr& who) {
+  {
+    const base::LocalLock lock(mutex);
+    if (!told) {
+      sleeper = who;
+      return;
+    }
+  }
+  core.wake(who);
+}
+
 }  // namespace holdfast::primitives

@@ -25,6 +25,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "holdfast/detail/async.h"
 #include "src/base/local_mutex.h"
@@ -259,6 +260,47 @@ class Pauses {
  private:
   static constexpr std::chrono::milliseconds kLongest{500};
   std::chrono::milliseconds pause_{5};
+};
+
+// That a value may have changed, told by the store where it can (Store::watch_value()): a sleep
+// ends then. What was told before forget() ends none.
+class ValueNews {
+ public:
+  ValueNews(ScopePtr scope, const std::string& name);
+  ValueNews(const ValueNews&) = delete;
+  ValueNews& operator=(const ValueNews&) = delete;
+
+  void hear_of(const std::string& name);
+  // Before each look.
+  void forget();
+  // Until `at` at the latest; what changes all the time is not looked at all the time.
+  Flow<void> wait(BootInstant at);
+
+ private:
+  struct State {
+    explicit State(Core& of) : core(of) {}
+    void tell();
+    void enter(const Core::SleeperPtr& who);
+
+    Core& core;  // What calls runs on its loop.
+    base::LocalMutex mutex;
+    bool told HOLDFAST_GUARDED_BY(mutex) = false;
+    Core::SleeperPtr sleeper HOLDFAST_GUARDED_BY(mutex);
+  };
+
+  auto sleep(BootInstant at) {
+    return scope_->sleep(
+        at, [state = state_](const Core::SleeperPtr& sleeper) { state->enter(sleeper); });
+  }
+
+  static constexpr int kHasty = 8;  // So many looks are made at once.
+  static constexpr std::chrono::milliseconds kCalm{20};
+
+  const ScopePtr scope_;
+  const std::shared_ptr<State> state_;
+  std::vector<port::WatchHandle> handles_;
+  int looks_ = 0;
+  BootInstant looked_{};
 };
 
 // What a handle and its copies share, from its parts (an aggregate, which std::make_shared() cannot

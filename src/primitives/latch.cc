@@ -24,6 +24,7 @@ using primitives::Flow;
 using primitives::Pauses;
 using primitives::ScopePtr;
 using primitives::ticket;
+using primitives::ValueNews;
 
 Result<Count> read_same(const std::string& text, const std::string& name, std::uint64_t initial) {
   auto count = read_count(text, name, initial);
@@ -88,12 +89,19 @@ Flow<std::uint64_t> look(ScopePtr scope, std::string name, std::uint64_t initial
 
 Flow<void> wait(ScopePtr scope, std::string name, std::uint64_t initial) {
   Pauses pauses;
+  std::optional<ValueNews> news;
   while (true) {
+    if (news) news->forget();
     Flow<std::uint64_t> looked = look(scope, name, initial);
     const Result<std::uint64_t> left = co_await std::move(looked);
     if (!left) co_return left.error();
     if (*left == 0) co_return Result<void>();
-    const Result<void> slept = co_await scope->sleep(pauses.next());
+    if (!news) {
+      news.emplace(scope, name);  // And what was not told before it is seen now.
+      continue;
+    }
+    Flow<void> sleeping = news->wait(pauses.next());
+    const Result<void> slept = co_await std::move(sleeping);
     if (!slept) co_return slept;
   }
 }

@@ -28,6 +28,7 @@ namespace {
 using primitives::Flow;
 using primitives::Pauses;
 using primitives::ScopePtr;
+using primitives::ValueNews;
 using session::Core;
 
 constexpr std::size_t kMostOutcome = 3072;
@@ -51,7 +52,9 @@ Flow<std::optional<std::string>> look(ScopePtr scope, std::string name) {
 
 Flow<Found> find(ScopePtr scope, std::string name, AcquireOptions options) {
   Pauses pauses;
+  std::optional<ValueNews> news;
   while (true) {
+    if (news) news->forget();
     Result<std::optional<Lease>> lease =
         co_await scope->try_acquire(name, Mode::exclusive(), options);
     if (!lease) co_return lease.error();
@@ -60,7 +63,12 @@ Flow<Found> find(ScopePtr scope, std::string name, AcquireOptions options) {
     Result<std::optional<std::string>> outcome = co_await std::move(looking);
     if (!outcome) co_return outcome.error();
     if (*outcome) co_return Found{std::nullopt, std::move(**outcome)};
-    const Result<void> slept = co_await scope->sleep(pauses.next());
+    if (!news) {
+      news.emplace(scope, name);  // And what was not told before it is seen now.
+      continue;
+    }
+    Flow<void> sleeping = news->wait(pauses.next());
+    const Result<void> slept = co_await std::move(sleeping);
     if (!slept) co_return slept.error();
   }
 }

@@ -115,6 +115,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void set_value(const ContenderPtr& holder, std::string value, Done<void> done);
   void get_value(const std::string& name, Done<std::string> done);
   void get_value(const InnerName& name, Done<std::string> done);
+  // Store::watch_value(); An inner name by its text. Nothing is told after close().
+  port::WatchHandle watch_value(const std::string& name, port::Task changed);
   // Changes N of a permits lock: true: it is in force; false: it will be when permits come back.
   void resize(std::string name, std::uint32_t capacity, Done<bool> done);
 

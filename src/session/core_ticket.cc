@@ -134,6 +134,12 @@ void Core::get_stored_value(std::string stored_name, Done<std::string> done) {
       std::move(done));
 }
 
+port::WatchHandle Core::watch_value(const std::string& name, port::Task changed) {
+  const Call call(*this);
+  if (!call.alive()) return {};
+  return store_->watch_value(stored(name), std::move(changed));
+}
+
 void Core::resize(std::string name, std::uint32_t capacity, Done<bool> done) {
   if (auto good = check_name(name); !good) return done(good.error());
   if (capacity == 0) {

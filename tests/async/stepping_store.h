@@ -56,6 +56,9 @@ class SteppingStore final : public port::Store {
   void set_value(port::TicketRequest holder, std::string value, port::Done<bool> done) override;
   void get_value(std::string name, base::BootInstant deadline,
                  port::Done<std::string> done) override;
+  port::WatchHandle watch_value(std::string name, port::Task changed) override {
+    return store_->watch_value(std::move(name), std::move(changed));
+  }
   void resize(port::TicketRequest request, std::uint32_t capacity, port::Done<bool> done) override;
   void close(base::BootInstant deadline) override { store_->close(deadline); }
   void abandon_after_fork() noexcept override { store_->abandon_after_fork(); }

@@ -219,6 +219,45 @@ TEST_P(AdminConformance, AValueHasALimit) {
   EXPECT_EQ(*client().get_value("another"), "");
 }
 
+// What is told is a hint: one may come too many, and the first not before the store has begun to
+// listen, so the value is set until somebody is told.
+TEST_P(AdminConformance, WhoWatchesAValueIsToldThatItWasSet) {
+  HOLDFAST_NEEDS(promised().values, "no values");
+  struct Told {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int orders = 0;
+    bool await_one() {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, 50ms, [&] { return std::exchange(orders, 0) > 0; });
+    }
+    void clear() {
+      const std::lock_guard lock(mutex);
+      orders = 0;
+    }
+  };
+  const auto told = std::make_shared<Told>();
+  const auto watch = client("bob").store().watch_value("orders", [told] {
+    const std::lock_guard lock(told->mutex);
+    ++told->orders;
+    told->changed.notify_all();
+  });
+  HOLDFAST_NEEDS(watch.impl != nullptr, "changes of values are not told");
+  for (const char* const by : {"alice", "bob"}) {
+    const auto id = fresh();
+    ASSERT_TRUE(holds(client(by).acquire({"orders", id})));
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    bool heard = false;
+    while (!heard && std::chrono::steady_clock::now() < until) {
+      told->clear();
+      ASSERT_TRUE(client(by).set_value("orders", id, "by " + std::string(by)));
+      heard = told->await_one();
+    }
+    EXPECT_TRUE(heard) << by;
+    ASSERT_TRUE(ends(client(by).release("orders", id), EndStatus::kReleased));
+  }
+}
+
 // Collects events on the loop.
 class EventLog {
  public:

@@ -33,6 +33,23 @@ TEST_P(LatchTest, ArrivesAndWaits) {
   EXPECT_EQ(other.get().value(), 0U);
 }
 
+// By looking alone it would learn of it 235 ms later: it looks after 5, 10, 20 ... 320 ms.
+TEST_P(LatchTest, WhoWaitsLearnsOfTheOpeningAtOnce) {
+  auto took = std::chrono::steady_clock::duration::max();
+  for (int attempt = 0; attempt < 5 && took > 100ms; ++attempt) {  // This machine may stand still.
+    const std::string name = "attempt " + std::to_string(attempt);
+    auto waiting = std::async(std::launch::async, [&] {
+      EXPECT_TRUE(one().latch(name, 1).wait({.wait = 60s}));
+      return std::chrono::steady_clock::now();
+    });
+    std::this_thread::sleep_for(400ms);
+    EXPECT_EQ(two().latch(name, 1).count_down().value(), 0U);
+    const auto counted = std::chrono::steady_clock::now();
+    took = waiting.get() - counted;
+  }
+  EXPECT_LE(took, 100ms);
+}
+
 TEST_P(LatchTest, AWaitIsCancelled) {
   std::stop_source stop;
   auto waiting =
@@ -115,6 +132,37 @@ class ElectionTest : public LibraryTest {
   Election a() { return one().election("leader"); }
   Election b() { return two().election("leader"); }
 };
+
+// By looking alone it would learn of it 250 ms later.
+TEST_P(ElectionTest, AnObserverLearnsOfAProclamationAtOnce) {
+  struct Seen {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::string value;
+    bool await(const std::string& wanted, std::chrono::milliseconds time) {
+      std::unique_lock lock(mutex);
+      return changed.wait_for(lock, time, [&] { return value == wanted; });
+    }
+  };
+  const auto seen = std::make_shared<Seen>();
+  auto leading = one().election("at once").campaign("first");
+  ASSERT_TRUE(leading);
+  const auto watch = two().election("at once").observe([seen](const LeaderChange& change) {
+    const std::lock_guard lock(seen->mutex);
+    seen->value = change.now ? change.now->value : "nobody";
+    seen->changed.notify_all();
+  });
+  ASSERT_TRUE(watch);
+  std::string value = "first";
+  bool at_once = false;
+  for (int attempt = 0; attempt < 10 && !at_once; ++attempt) {  // This machine may stand still.
+    ASSERT_TRUE(seen->await(value, 60s));                       // It has looked just now.
+    value = std::to_string(attempt);
+    EXPECT_TRUE(leading->proclaim(value));
+    at_once = seen->await(value, 100ms);
+  }
+  EXPECT_TRUE(at_once);
+}
 
 TEST_P(ElectionTest, OneLeadsAndTheNextFollows) {
   EXPECT_FALSE(a().leader().value());

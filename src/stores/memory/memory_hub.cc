@@ -92,6 +92,7 @@ machine::Reply MemoryHub::step_at(machine::Instant at, machine::Action action,
 void MemoryHub::deliver(const Effect& effect, const port::AcquisitionId& own) {
   if (effect.kind == EffectKind::kGranted) last_token_ = std::max(last_token_, effect.token);
   if (!watchers_.empty()) tell_watchers(effect);
+  if (!value_watchers_.empty()) tell_value_watchers(effect);
   if (effect.id != own) push(effect);  // The reply tells its caller.
   if (ends_ticket(effect.kind)) routes_.erase(effect.id);
 }
@@ -119,6 +120,16 @@ void MemoryHub::tell_watchers(const Effect& effect) {
     if (!std::string_view(event->name).starts_with(watcher->prefix)) continue;
     watcher->mailbox->loop->post([watcher, event = *event] {
       if (!watcher->ended && !watcher->mailbox->closed) watcher->sink(event);
+    });
+  }
+}
+
+void MemoryHub::tell_value_watchers(const Effect& effect) {
+  if (effect.kind != EffectKind::kValueSet && !ends_ticket(effect.kind)) return;
+  const auto [first, last] = value_watchers_.equal_range(effect.name);
+  for (auto each = first; each != last; ++each) {
+    each->second->mailbox->loop->post([watcher = each->second] {
+      if (!watcher->ended && !watcher->mailbox->closed) watcher->changed();
     });
   }
 }
@@ -352,8 +363,33 @@ void MemoryHub::end_watch(const Watcher* watcher) {
   std::erase_if(watchers_, [&](const auto& one) { return one.get() == watcher; });
 }
 
+port::WatchHandle MemoryHub::watch_value(const MailboxPtr& from, std::string name,
+                                         port::Task changed) {
+  auto watcher = std::make_shared<ValueWatcher>();
+  watcher->mailbox = from;
+  watcher->changed = std::move(changed);
+  const base::LocalLock lock(mutex_);
+  value_watchers_.emplace(std::move(name), watcher);
+  std::shared_ptr<void> handle(watcher.get(), [watcher, hub = weak_from_this()](void*) {
+    watcher->ended = true;
+    if (const auto alive = hub.lock()) alive->end_value_watch(watcher.get());
+  });
+  return {std::move(handle)};
+}
+
+void MemoryHub::end_value_watch(const ValueWatcher* watcher) {
+  std::shared_ptr<ValueWatcher> ended;  // Destroyed without the mutex, as above.
+  const base::LocalLock lock(mutex_);
+  const auto found = std::find_if(value_watchers_.begin(), value_watchers_.end(),
+                                  [&](const auto& each) { return each.second.get() == watcher; });
+  if (found == value_watchers_.end()) return;
+  ended = std::move(found->second);
+  value_watchers_.erase(found);
+}
+
 void MemoryHub::leave(const MailboxPtr& mailbox) {
   std::vector<std::shared_ptr<Watcher>> ended;
+  std::vector<std::shared_ptr<ValueWatcher>> ended_values;
   const base::LocalLock lock(mutex_);
   mailbox->closed = true;
   note_used(last_token_.counter);
@@ -362,6 +398,10 @@ void MemoryHub::leave(const MailboxPtr& mailbox) {
     if (one->mailbox == mailbox) ended.push_back(one);
   }
   std::erase_if(watchers_, [&](const auto& one) { return one->mailbox == mailbox; });
+  for (auto& [name, one] : value_watchers_) {
+    if (one->mailbox == mailbox) ended_values.push_back(one);
+  }
+  std::erase_if(value_watchers_, [&](const auto& one) { return one.second->mailbox == mailbox; });
 }
 
 machine::MachineImage MemoryHub::snapshot() {

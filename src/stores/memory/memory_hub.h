@@ -64,6 +64,7 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
   void get_value(const std::string& name, const Then<std::string>& then);
   void resize(const port::TicketRequest& request, std::uint32_t capacity, const Then<bool>& then);
   port::WatchHandle watch(const MailboxPtr& from, std::string prefix, port::EventSink sink);
+  port::WatchHandle watch_value(const MailboxPtr& from, std::string name, port::Task changed);
 
   // From here on the mailbox is not used by the hub any more. Its tickets run out by their leases.
   void leave(const MailboxPtr& mailbox);
@@ -76,6 +77,11 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
     MailboxPtr mailbox;
     std::string prefix;
     port::EventSink sink;
+    std::atomic<bool> ended{false};
+  };
+  struct ValueWatcher {
+    MailboxPtr mailbox;
+    port::Task changed;
     std::atomic<bool> ended{false};
   };
   struct IdHash {
@@ -95,6 +101,7 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
       HOLDFAST_REQUIRES(mutex_);
   void push(const machine::Effect& effect) HOLDFAST_REQUIRES(mutex_);
   void tell_watchers(const machine::Effect& effect) HOLDFAST_REQUIRES(mutex_);
+  void tell_value_watchers(const machine::Effect& effect) HOLDFAST_REQUIRES(mutex_);
   void leave_trace(const std::string& name, BreakInfo trace) HOLDFAST_REQUIRES(mutex_);
   Result<port::EndStatus> end(machine::Action action, const port::TicketRequest& request,
                               const Then<port::EndStatus>& then);
@@ -102,6 +109,7 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
       HOLDFAST_REQUIRES(mutex_);
   std::optional<LockInfo> look(const std::string& name) HOLDFAST_REQUIRES(mutex_);
   void end_watch(const Watcher* watcher);
+  void end_value_watch(const ValueWatcher* watcher);
 
   const MemoryTuning tuning_;
   base::LocalMutex mutex_;
@@ -111,6 +119,8 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
   // Who asked for the ticket (or renewed it last, for one that was taken over), while it stands.
   std::unordered_map<port::AcquisitionId, MailboxPtr, IdHash> routes_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Watcher>> watchers_ HOLDFAST_GUARDED_BY(mutex_);
+  std::multimap<std::string, std::shared_ptr<ValueWatcher>, std::less<>> value_watchers_
+      HOLDFAST_GUARDED_BY(mutex_);
   // The last break of each name, the oldest dropped beyond a bound.
   std::map<std::string, std::pair<std::uint64_t, BreakInfo>> traces_ HOLDFAST_GUARDED_BY(mutex_);
   std::map<std::uint64_t, std::string> traces_by_age_ HOLDFAST_GUARDED_BY(mutex_);

@@ -130,6 +130,11 @@ class MemoryStore final : public port::Store {
     hub_->get_value(name, to_loop(std::move(done)));
   }
 
+  port::WatchHandle watch_value(std::string name, port::Task changed) override {
+    if (mailbox_->closed) return {};
+    return hub_->watch_value(mailbox_, std::move(name), std::move(changed));
+  }
+
   void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
     if (refuse(done)) return;
     hub_->resize(request, capacity, to_loop(std::move(done)));

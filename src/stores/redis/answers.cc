@@ -177,6 +177,12 @@ std::optional<port::Push> parse_push(std::string_view payload) {
   return push;
 }
 
+std::optional<std::string_view> told_value(std::string_view payload) {
+  constexpr std::string_view kHead = "value ";
+  if (!payload.starts_with(kHead)) return std::nullopt;
+  return payload.substr(kHead.size());
+}
+
 std::string id_text(const port::AcquisitionId& id) { return base::to_hex(id.high, id.low); }
 
 std::optional<port::AcquisitionId> parse_id(std::string_view text) {

@@ -35,6 +35,8 @@ std::optional<Error> script_error(std::string_view message, std::string_view wha
 
 // "granted <id> <token> <seq> <lease>" and "hint <id>".
 std::optional<port::Push> parse_push(std::string_view payload);
+// "value <key>": the key of the value that was set.
+std::optional<std::string_view> told_value(std::string_view payload);
 
 // 32 hexadecimal digits.
 std::string id_text(const port::AcquisitionId& id);

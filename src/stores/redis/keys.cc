@@ -34,6 +34,8 @@ std::string record_key(std::string_view name) {
   return key;
 }
 
+std::string value_key(std::string_view name) { return record_key(name) + ":v"; }
+
 std::string channel_of(std::string_view client) { return "hf1:@" + std::string(client); }
 
 std::optional<std::string> name_of_key(std::string_view key) {

@@ -2,6 +2,7 @@
 //
 //   hf1:{<name>}     the lock's record; hf1:{<name>}:t and so on stand beside it (scripts/lock.lua)
 //   hf1:@<client>    the channel on which a client hears of its grants
+//   hf1:{<name>}:v   the value beside the lock, and the channel on which its changes are told
 //
 // Guarantee: injective; all keys of a lock carry the same braces and so lie in one cluster slot,
 // whatever the name holds: `%`, `{`, `}` are written %25, %7B, %7D.
@@ -15,6 +16,7 @@
 namespace holdfast::stores::redis {
 
 std::string record_key(std::string_view name);
+std::string value_key(std::string_view name);
 std::string channel_of(std::string_view client);
 
 // nullopt: not the key of a record.

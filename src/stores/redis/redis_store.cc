@@ -25,6 +25,7 @@
 #include "src/stores/redis/requests.h"
 #include "src/stores/redis/script_call.h"
 #include "src/stores/redis/subscriber.h"
+#include "src/stores/redis/value_watches.h"
 
 namespace holdfast::stores {
 namespace {
@@ -60,7 +61,13 @@ class RedisStore final : public port::Store {
         subscriber_(*context.io, remote, redis::channel_of(requests_.client()),
                     {[this](std::string_view payload) { on_message(payload); },
                      [this](bool again) { on_subscribed(again); },
-                     [this](const Error& why) { on_lost(why); }}),
+                     [this](const Error& why) { on_lost(why); },
+                     [this](std::string_view channel) { values_->tell(std::string(channel)); }}),
+        values_(std::make_shared<redis::ValueWatches>(
+            *loop_,
+            [this](const std::string& channel, bool join) {
+              join ? subscriber_.join(channel) : subscriber_.leave(channel);
+            })),
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kPermissionDenied.
@@ -253,11 +260,15 @@ class RedisStore final : public port::Store {
   }
 
   void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) override {
-    const std::string key = redis::record_key(name) + ":v";
+    const std::string key = redis::value_key(name);
     read({"GET", key}, deadline, [done = std::move(done)](const Result<Reply>& reply) {
       if (!reply) return done(reply.error());
       done(reply->text);
     });
+  }
+
+  port::WatchHandle watch_value(std::string name, port::Task changed) override {
+    return values_->add(redis::value_key(name), std::move(changed));
   }
 
   void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
@@ -543,6 +554,7 @@ class RedisStore final : public port::Store {
   // --- On the loop.
 
   void on_message(std::string_view payload) {
+    if (const auto key = redis::told_value(payload)) return values_->tell(std::string(*key));
     const auto push = redis::parse_push(payload);
     if (push) listener_->on_push(*push);
   }
@@ -560,6 +572,7 @@ class RedisStore final : public port::Store {
   }
 
   void on_subscribed(bool again) {
+    values_->tell_all();
     if (!again) return listener_->on_pushes_begin();
     listener_->on_alarm(address_ + ": connected again");
     listener_->on_pushes_missed();
@@ -584,6 +597,7 @@ class RedisStore final : public port::Store {
   redis::DirectLink direct_;
   redis::Renewer renewer_;  // From connect() on the renewal thread's.
   redis::Subscriber subscriber_;
+  const std::shared_ptr<redis::ValueWatches> values_;
   const redis::RemotePtr remote_;
 };
 

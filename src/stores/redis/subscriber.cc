@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <new>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,11 @@ class Subscriber::Impl final : public LinkOwner,
     });
   }
   bool confirmed() const noexcept { return confirmed_.load(std::memory_order_acquire); }
+  void want(std::string channel, bool wanted) {
+    asio::post(io_, [self = shared_from_this(), channel = std::move(channel), wanted]() mutable {
+      self->want_on_loop(std::move(channel), wanted);
+    });
+  }
   void close();
   void abandon() noexcept {
     abandoned_ = true;
@@ -70,7 +76,7 @@ class Subscriber::Impl final : public LinkOwner,
 
   void on_up() override;
   void on_reply(Reply reply) override;
-  void on_written() override {}
+  void on_written() override { write_on(); }
   void on_down(Error why) override;
 
  private:
@@ -80,6 +86,9 @@ class Subscriber::Impl final : public LinkOwner,
   };
 
   void ensure_on_loop(BootInstant deadline, port::Done<void> done);
+  void want_on_loop(std::string channel, bool wanted);
+  void ask_for(std::string_view command, const std::string& channel);
+  void write_on();
   void on_confirmed();
   void lend();
   void take_back();
@@ -107,6 +116,8 @@ class Subscriber::Impl final : public LinkOwner,
   const std::shared_ptr<LoopLink> link_;
   BootTimer timer_;
   std::vector<Waiter> waiters_;
+  std::set<std::string> others_;  // Channels.
+  std::string unwritten_;         // Of what is asked for about them.
   bool started_ = false;
   bool up_ = false;
   bool shut_ = false;
@@ -132,6 +143,29 @@ void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> don
   arm();
 }
 
+void Subscriber::Impl::want_on_loop(std::string channel, bool wanted) {
+  if (shut_) return;
+  if (!wanted) {
+    if (others_.erase(channel) > 0 && confirmed()) ask_for("UNSUBSCRIBE", channel);
+    return;
+  }
+  if (!std::exchange(started_, true)) link_->start();
+  const auto [place, fresh] = others_.insert(std::move(channel));
+  if (fresh && confirmed()) ask_for("SUBSCRIBE", *place);
+}
+
+void Subscriber::Impl::ask_for(std::string_view command, const std::string& channel) {
+  const std::string_view args[] = {command, channel};
+  append_command(unwritten_, args);
+  write_on();
+}
+
+void Subscriber::Impl::write_on() {
+  if (unwritten_.empty() || !confirmed() || !link_->can_write()) return;
+  std::string wire = std::exchange(unwritten_, {});
+  link_->write(wire);
+}
+
 void Subscriber::Impl::on_up() {
   up_ = true;
   up_since_ = BootClock::now();
@@ -146,7 +180,11 @@ void Subscriber::Impl::on_up() {
 
 void Subscriber::Impl::on_reply(Reply reply) {
   heard_ = BootClock::now();
-  if (reply.is_error()) return link_->fail(to_error(reply, where_ + ": cannot subscribe"));
+  if (reply.is_error()) {
+    // Of another channel than its own: that one is not heard.
+    if (confirmed() && reply.text.starts_with("NOPERM")) return;
+    return link_->fail(to_error(reply, where_ + ": cannot subscribe"));
+  }
   // [subscribe channel count], [message channel payload], [pong ""].
   if (reply.kind != Reply::Kind::kArray || reply.items.size() < 2) return;
   const std::string& kind = reply.items[0].text;
@@ -154,6 +192,8 @@ void Subscriber::Impl::on_reply(Reply reply) {
     if (events_.on_message) events_.on_message(reply.items[2].text);
   } else if (kind == "subscribe" && !confirmed()) {
     on_confirmed();
+  } else if (kind == "subscribe" && events_.on_joined) {
+    events_.on_joined(reply.items[1].text);
   }
 }
 
@@ -162,6 +202,8 @@ void Subscriber::Impl::on_confirmed() {
   const bool again = std::exchange(was_confirmed_, true);
   end_waiters({});
   if (!shut_ && events_.on_subscribed) events_.on_subscribed(again);
+  unwritten_.clear();
+  for (const std::string& channel : others_) ask_for("SUBSCRIBE", channel);
   lend();
 }
 
@@ -348,6 +390,8 @@ void Subscriber::ensure(BootInstant deadline, port::Done<void> done) {
 }
 
 port::Ear& Subscriber::ear() noexcept { return *impl_; }
+void Subscriber::join(std::string channel) { impl_->want(std::move(channel), true); }
+void Subscriber::leave(std::string channel) { impl_->want(std::move(channel), false); }
 bool Subscriber::confirmed() const noexcept { return impl_->confirmed(); }
 void Subscriber::close() { impl_->close(); }
 

@@ -1,4 +1,4 @@
-// A connection that stays subscribed to one channel.
+// A connection that stays subscribed to one channel, and to others while they are wanted.
 //
 //   State         ensure()                 attempt fails           connection lost
 //   idle          connects, then as below  -                       -
@@ -42,6 +42,8 @@ class Subscriber {
     std::function<void(std::string_view payload)> on_message;
     std::function<void(bool again)> on_subscribed;  // `again`: after a loss.
     std::function<void(const Error&)> on_lost;      // What was confirmed.
+    // Messages of a channel beside its own are heard from now on.
+    std::function<void(std::string_view channel)> on_joined{};
   };
 
   struct Timing {
@@ -62,6 +64,11 @@ class Subscriber {
   void ensure(base::BootInstant deadline, port::Done<void> done);
   // Whether ensure() would complete at once. A hint, free of cost.
   bool confirmed() const noexcept;
+
+  // A channel beside its own, until leave(); nobody is told where the server does not allow it.
+  // From any thread.
+  void join(std::string channel);
+  void leave(std::string channel);
 
   // As Pipeline's.
   void close();

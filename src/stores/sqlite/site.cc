@@ -18,12 +18,21 @@ constexpr int kLeavingMilliseconds = 100;  // Whether it may let go of one that 
 
 }  // namespace
 
+struct Site::ValueWatches {
+  using Watch = std::shared_ptr<const port::Task>;
+
+  base::LocalMutex mutex;
+  WakeSocket* wake HOLDFAST_GUARDED_BY(mutex) = nullptr;
+  std::multimap<std::uint64_t, Watch> watches HOLDFAST_GUARDED_BY(mutex);
+};
+
 Site::Site(std::string path, const port::StoreContext& context, SqliteTuning tuning)
     : path_(std::move(path)),
       context_(context),
       tuning_(std::move(tuning)),
       queue_(tuning_.queue_limit),
-      ended_(tuning_.ended_kept) {}
+      ended_(tuning_.ended_kept),
+      values_(std::make_shared<ValueWatches>()) {}
 
 Result<std::unique_ptr<Site>> Site::open(std::string path, const port::StoreContext& context,
                                          SqliteTuning tuning) {
@@ -31,6 +40,10 @@ Result<std::unique_ptr<Site>> Site::open(std::string path, const port::StoreCont
   auto database = Database::open(made->path_, made->tuning_);
   if (!database) return database.error();
   made->wake_ = WakeSocket::open((*database)->path(), made->wake_trouble_);
+  {
+    const base::LocalLock lock(made->values_->mutex);
+    made->values_->wake = made->wake_.get();
+  }
   {
     const base::LocalLock lock(made->main_mutex_);
     const std::string name = made->wake_ ? made->wake_->name() : "";
@@ -245,7 +258,37 @@ void Site::push(const port::Push& told) {
   });
 }
 
+port::WatchHandle Site::watch_value(const std::string& name, port::Task changed) {
+  const std::uint64_t value = WakeSocket::hash_of(name);
+  const auto watch = std::make_shared<const port::Task>(std::move(changed));
+  const base::LocalLock lock(values_->mutex);
+  if (!values_->watches.contains(value) && values_->wake) values_->wake->listen(value);
+  values_->watches.emplace(value, watch);
+  return {std::shared_ptr<void>(values_.get(), [values = values_, value, watch](void*) {
+    const base::LocalLock end_lock(values->mutex);
+    std::erase_if(values->watches, [&](const auto& each) { return each.second == watch; });
+    if (!values->watches.contains(value) && values->wake) values->wake->forget(value);
+  })};
+}
+
+void Site::tell_value(const std::string& name) {
+  const std::uint64_t value = WakeSocket::hash_of(name);
+  if (wake_) wake_->tell(value);
+  on_value(value);
+}
+
+void Site::on_value(std::uint64_t value) {
+  const base::LocalLock lock(values_->mutex);
+  const auto [first, last] = values_->watches.equal_range(value);
+  for (auto each = first; each != last; ++each) {
+    context_.loop->post([weak = std::weak_ptr<const port::Task>(each->second)] {
+      if (const auto changed = weak.lock()) (*changed)();
+    });
+  }
+}
+
 void Site::on_hint(machine::AcquisitionId id) {
+  if (const auto value = WakeSocket::value_of(id)) return on_value(*value);
   port::Push told{port::Push::Kind::kHint, id, {}};
   std::string name;
   {
@@ -334,6 +377,11 @@ void Site::abandon() noexcept HOLDFAST_NO_TSA {
 
 Site::~Site() {
   if (thread_.joinable()) close(base::BootClock::now());
+  const base::LocalLock lock(values_->mutex);
+  if (values_->wake) {
+    for (const auto& [value, watch] : values_->watches) values_->wake->forget(value);
+  }
+  values_->wake = nullptr;
 }
 
 }  // namespace holdfast::stores::sqlite

@@ -79,6 +79,9 @@ class Site {
   // The caller does not count on this acquisition any more, whatever becomes of its request.
   void given_up(machine::AcquisitionId id);
   std::string wake_trouble() const { return wake_trouble_; }
+  port::WatchHandle watch_value(const std::string& name, port::Task changed);
+  // The value beside that lock was set: whoever watches it is told, here and elsewhere.
+  void tell_value(const std::string& name);
 
   template <typename T>
   void post(const port::Done<T>& done, Result<T> result) {
@@ -133,6 +136,7 @@ class Site {
   bool look_after_file(bool again);
   void deliver(const Notices& notices);
   void push(const port::Push& told);
+  void on_value(std::uint64_t value);
   bool is_mine(const Notice& notice);
 
   const std::string path_;
@@ -159,6 +163,9 @@ class Site {
 
   base::LocalMutex waiting_mutex_;
   std::map<machine::AcquisitionId, std::string> waiting_ HOLDFAST_GUARDED_BY(waiting_mutex_);
+
+  struct ValueWatches;  // Handles may outlive the site.
+  const std::shared_ptr<ValueWatches> values_;
 
   std::atomic<std::int64_t> flush_until_{0};  // Boot time in ns, set by close().
   std::thread thread_;

@@ -138,10 +138,16 @@ class SqliteStore final : public port::Store {
   void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
     const BootInstant deadline = holder.deadline;
     site_->submit(deadline, std::move(done),
-                  [holder = std::move(holder), value = std::move(value)](Operations& operations,
-                                                                         Notices& notices) {
-                    return operations.set_value(holder, value, notices);
+                  [site = site_.get(), holder = std::move(holder), value = std::move(value)](
+                      Operations& operations, Notices& notices) {
+                    auto set = operations.set_value(holder, value, notices);
+                    if (set) site->tell_value(holder.name);
+                    return set;
                   });
+  }
+
+  port::WatchHandle watch_value(std::string name, port::Task changed) override {
+    return site_->watch_value(name, std::move(changed));
   }
 
   void get_value(std::string name, BootInstant deadline, Done<std::string> done) override {

@@ -31,6 +31,9 @@ struct Datagram {
 };
 static_assert(sizeof(Datagram) == 24);
 
+// v<16 digits of the value>-<the socket's name>
+constexpr std::size_t kMarkHead = 2 + kNameSize;
+
 bool is_name(std::string_view name) {
   return name.size() == kNameSize && std::all_of(name.begin(), name.end(), [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
@@ -48,6 +51,26 @@ sockaddr_un address_of(int folder, std::string_view name) {
 
 const sockaddr* generic(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
+}
+
+bool is_mark(std::string_view name) {
+  return name.size() == kMarkHead + kNameSize && name[0] == 'v' && name[kMarkHead - 1] == '-' &&
+         is_name(name.substr(1, kNameSize)) && is_name(name.substr(kMarkHead));
+}
+
+template <typename Each>
+void for_each_entry(int folder_descriptor, const Each& each) {
+  const int listing = ::openat(folder_descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (listing < 0) return;
+  DIR* const folder = ::fdopendir(listing);
+  if (folder == nullptr) {
+    ::close(listing);
+    return;
+  }
+  for (const dirent* entry = ::readdir(folder); entry != nullptr; entry = ::readdir(folder)) {
+    if (!each(entry->d_name)) break;
+  }
+  ::closedir(folder);
 }
 
 // Searchable where readable.
@@ -90,31 +113,30 @@ std::unique_ptr<WakeSocket> WakeSocket::open(const std::string& database, std::s
 
 // Sockets of the dead refuse: their files go. One that was born just now may not be listening yet.
 void WakeSocket::sweep() const {
-  const int listing = ::openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (listing < 0) return;
-  DIR* folder = ::fdopendir(listing);
-  if (folder == nullptr) {
-    ::close(listing);
-    return;
-  }
   const int probe = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const auto now =
       std::chrono::duration_cast<std::chrono::seconds>(base::wall_now().time_since_epoch());
   int left = 256;
-  for (const dirent* entry = ::readdir(folder); entry != nullptr && left > 0;
-       entry = ::readdir(folder)) {
-    if (!is_name(entry->d_name) || name_ == entry->d_name) continue;
-    --left;
+  for_each_entry(folder_, [&](const char* entry) {
     struct stat status {};
-    if (::fstatat(folder_, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (!S_ISSOCK(status.st_mode) || now.count() - status.st_ctime < 10) continue;
-    const sockaddr_un address = address_of(folder_, entry->d_name);
-    if (::connect(probe, generic(address), sizeof address) != 0 && errno == ECONNREFUSED) {
-      ::unlinkat(folder_, entry->d_name, 0);
+    if (is_mark(entry)) {
+      const char* const socket = entry + kMarkHead;
+      if (::fstatat(folder_, socket, &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) {
+        ::unlinkat(folder_, entry, 0);
+      }
+      return --left > 0;
     }
-  }
+    if (!is_name(entry) || name_ == entry) return true;
+    --left;
+    if (::fstatat(folder_, entry, &status, AT_SYMLINK_NOFOLLOW) != 0) return left > 0;
+    if (!S_ISSOCK(status.st_mode) || now.count() - status.st_ctime < 10) return left > 0;
+    const sockaddr_un address = address_of(folder_, entry);
+    if (::connect(probe, generic(address), sizeof address) != 0 && errno == ECONNREFUSED) {
+      ::unlinkat(folder_, entry, 0);
+    }
+    return left > 0;
+  });
   if (probe >= 0) ::close(probe);
-  ::closedir(folder);
 }
 
 bool WakeSocket::send(std::string_view name, machine::AcquisitionId id) const {
@@ -140,6 +162,45 @@ std::vector<machine::AcquisitionId> WakeSocket::drain() const {
     ids.push_back({datagram.high, datagram.low});
   }
   return ids;
+}
+
+std::uint64_t WakeSocket::hash_of(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+std::optional<std::uint64_t> WakeSocket::value_of(machine::AcquisitionId hint) {
+  if (hint.high != kValueHint) return std::nullopt;
+  return hint.low;
+}
+
+std::string WakeSocket::mark_of(std::uint64_t value) const {
+  return "v" + base::to_hex(value, 0).substr(0, kNameSize) + "-" + name_;
+}
+
+void WakeSocket::listen(std::uint64_t value) const {
+  const int mark =
+      ::openat(folder_, mark_of(value).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+  if (mark >= 0) ::close(mark);
+}
+
+void WakeSocket::forget(std::uint64_t value) const {
+  ::unlinkat(folder_, mark_of(value).c_str(), 0);
+}
+
+void WakeSocket::tell(std::uint64_t value) const {
+  const std::string mine = mark_of(value);
+  const std::string head = mine.substr(0, kMarkHead);
+  for_each_entry(folder_, [&](const char* entry) {
+    const std::string_view mark = entry;
+    if (!mark.starts_with(head) || !is_mark(mark) || mark == mine) return true;
+    if (!send(mark.substr(kMarkHead), hint_of(value)) &&
+        (errno == ECONNREFUSED || errno == ENOENT)) {
+      ::unlinkat(folder_, entry, 0);  // Its process is dead.
+    }
+    return true;
+  });
 }
 
 void WakeSocket::abandon() noexcept {

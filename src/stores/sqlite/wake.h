@@ -1,13 +1,18 @@
 // Waking the one process whose ticket changed: a datagram socket per store, in FILE.wake/.
+// Beside it stands a mark (an empty file) for each value that the store wants to hear of, which
+// tells the others whom to wake when they set that value.
 //
 // A datagram carries an acquisition id and is a hint: the receiver looks at the ticket itself. A
 // lost or forged one costs a look, never a wrong grant; the bounded poll covers the lost ones.
 //
 // Thread-safety: send() and drain() from one thread each, or under one lock.
+// (listen(), forget() and tell() from any thread.)
 // Ownership: the socket's file goes with the object; those of dead processes are swept by others.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,14 +39,27 @@ class WakeSocket {
   // All that has arrived.
   std::vector<machine::AcquisitionId> drain() const;
 
+  // Of values, by a hash of the name of the lock that they are beside.
+  static std::uint64_t hash_of(std::string_view name);
+  // What a hint about that value looks like, in place of an acquisition id.
+  static machine::AcquisitionId hint_of(std::uint64_t value) { return {kValueHint, value}; }
+  static std::optional<std::uint64_t> value_of(machine::AcquisitionId hint);
+  void listen(std::uint64_t value) const;
+  void forget(std::uint64_t value) const;
+  // All others that listen. Reads the folder.
+  void tell(std::uint64_t value) const;
+
   // In a forked child: closes, and leaves the file.
   void abandon() noexcept;
 
   static std::string folder_of(const std::string& database) { return database + ".wake"; }
 
  private:
+  static constexpr std::uint64_t kValueHint = 0x76616C7565'3A'0000;  // No chance makes it an id.
+
   WakeSocket() = default;
   void sweep() const;
+  std::string mark_of(std::uint64_t value) const;
 
   int folder_ = -1;
   int socket_ = -1;

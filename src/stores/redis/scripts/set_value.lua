@@ -1,4 +1,5 @@
--- Stores a value beside the lock, for a holder only; it stays after the release.
+-- Stores a value beside the lock, for a holder only; it stays after the release. Whoever listens for
+-- it is told that it has changed.
 --
 -- KEYS[1] the lock's record. ARGV: 1 acquisition id, 2 value.
 local clock = redis.call('TIME')
@@ -12,6 +13,7 @@ local ticket = read(ARGV[1])
 local answer = 'notheld'
 if ticket and ticket.held then
   call('SET', K .. ':v', ARGV[2], 'PX', WEEK)
+  redis.pcall('PUBLISH', K .. ':v', 'value ' .. K .. ':v')
   answer = 'done'
 end
 settle()
