@@ -70,15 +70,6 @@ Result<Client> Client::connect(std::string_view url_text, ClientOptions options)
   }
 }
 
-Mutex Client::mutex(std::string name, AcquireOptions defaults) const {
-  return Mutex(std::make_shared<Mutex::State>(core_, std::move(name), std::move(defaults)));
-}
-
-SharedMutex Client::shared_mutex(std::string name, AcquireOptions defaults) const {
-  return SharedMutex(
-      std::make_shared<SharedMutex::State>(core_, std::move(name), std::move(defaults)));
-}
-
 Result<Lease> Client::acquire(std::string name, Mode mode, AcquireOptions options) const {
   const std::string asked = name;
   return detail::as_lease(

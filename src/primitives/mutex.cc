@@ -2,10 +2,15 @@
 
 #include <utility>
 
+#include "holdfast/client.h"
 #include "src/primitives/lock_state.h"
 #include "src/primitives/start.h"
 
 namespace holdfast {
+
+Mutex Client::mutex(std::string name, AcquireOptions defaults) const {
+  return Mutex(std::make_shared<Mutex::State>(core_, std::move(name), std::move(defaults)));
+}
 
 Mutex::Mutex(std::shared_ptr<State> state) : state_(std::move(state)) {}
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "holdfast/client.h"
 #include "src/primitives/lock_state.h"
 #include "src/primitives/moved_lease.h"
 #include "src/primitives/start.h"
@@ -26,6 +27,11 @@ Result<void> check_lease(const primitives::LockState& state, const Lease& lease)
 }
 
 }  // namespace
+
+SharedMutex Client::shared_mutex(std::string name, AcquireOptions defaults) const {
+  return SharedMutex(
+      std::make_shared<SharedMutex::State>(core_, std::move(name), std::move(defaults)));
+}
 
 SharedMutex::SharedMutex(std::shared_ptr<State> state) : state_(std::move(state)) {}
 

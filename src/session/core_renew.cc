@@ -164,7 +164,9 @@ void Core::send_outbox() {
       for (Outgoing& outgoing : batch) {
         outgoing.sent_at = now;
         items.push_back(outgoing.item);
-        // A request that hangs for one must leave time to try again for the shortest lease.
+        // A request that hangs for one must leave time to try again for the shortest lease. (What
+        // is left to the store for a moment is not tried again.)
+        if (outgoing.contender->keeping) continue;
         deadline = std::min(deadline, now + Nanos(outgoing.item.ttl) / 3);
       }
     }

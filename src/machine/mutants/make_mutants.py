@@ -1,6 +1,7 @@
-"""Writes a copy of the machine that can make each mistake of mutants.txt.
+"""Writes a copy of a layer that can make each mistake of mutants.txt.
 
-Usage: make_mutants.py SOURCES OUT     SOURCES: the folder src/machine; OUT gets the copies
+Usage: make_mutants.py SOURCES OUT [MUTANTS]     SOURCES: a folder like src/machine; OUT gets the
+copies; MUTANTS: another list than SOURCES/mutants/mutants.txt
 
 Each mistake becomes a branch on `mutant`, a number that the environment variable HOLDFAST_MUTANT
 sets at start, so that one build serves them all. A text that is no longer found in its file, or
@@ -77,14 +78,15 @@ def mutate(name, text, mutants):
 
 def main():
     sources, out = Path(sys.argv[1]), Path(sys.argv[2])
-    mutants = read_mutants(sources / "mutants" / "mutants.txt")
+    listed = sys.argv[3] if len(sys.argv) > 3 else sources / "mutants" / "mutants.txt"
+    mutants = read_mutants(Path(listed))
     unknown = {file for _, file, *_ in mutants if not (sources / file).exists()}
     if unknown:
         sys.exit(f"no such files: {unknown}")
     out.mkdir(parents=True, exist_ok=True)
     (out / "mutant.h").write_text(HEADER)
     for path in [*sources.glob("*.h"), *sources.glob("*.cc")]:
-        target = out / "src" / "machine" / path.name
+        target = out / "src" / sources.name / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
         text = mutate(path.name, path.read_text(), mutants)
         if not target.exists() or target.read_text() != text:
