@@ -97,6 +97,24 @@ if(NOT HOLDFAST_WITH_CONSUL STREQUAL "OFF")
 endif()
 holdfast_decide_store(consul "${holdfast_consul_found}"
   "libcurl 7.80, Asio and nlohmann-json (libcurl4-openssl-dev, libasio-dev, nlohmann-json3-dev)")
+# A module of it links holdfast::grpc and reads what protoc makes of its own .proto file.
+set(holdfast_etcd_found OFF)
+if(NOT HOLDFAST_WITH_ETCD STREQUAL "OFF")
+  find_package(PkgConfig QUIET)
+  find_program(HOLDFAST_PROTOC protoc)
+  mark_as_advanced(HOLDFAST_PROTOC)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(GRPCPP IMPORTED_TARGET grpc++>=1.51 protobuf-lite>=3.21)
+  endif()
+  if(TARGET PkgConfig::GRPCPP AND HOLDFAST_PROTOC AND HOLDFAST_ASIO_INCLUDE_DIR)
+    set(holdfast_etcd_found ON)
+    # Of the dozens of libraries that it names a program needs a few, each of which takes time to load.
+    set_property(TARGET PkgConfig::GRPCPP APPEND PROPERTY
+      INTERFACE_LINK_OPTIONS "LINKER:--as-needed")
+  endif()
+endif()
+holdfast_decide_store(etcd "${holdfast_etcd_found}"
+  "gRPC 1.51, Protocol Buffers 3.21 and protoc (libgrpc++-dev, libprotobuf-dev, protobuf-compiler)")
 
 # The guards in databases (src/fence/<name>), each a small library of its own: libholdfast needs none
 # of these.

@@ -1,0 +1,127 @@
+// What contenders need, on etcd: src/contend/backend.h says what each operation is.
+//
+// A contender is a key on the client's lease; the number of its creation orders it. An entry is one
+// transaction that also lists the folder. To see a change, the watch is put in place and the key
+// is read beside it; where the read is older than the watch, it is read once more. (A watch that
+// begins in the past would be served by a loop of the server that runs every 100 ms.)
+//
+// Thread-safety: the loop only, but for guarantees(), close() and abandon_after_fork().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/contend/backend.h"
+#include "src/port/registry.h"
+#include "src/stores/etcd/keys.h"
+#include "src/stores/etcd/lanes.h"
+#include "src/stores/etcd/rpc.h"
+#include "src/stores/etcd/session.h"
+#include "src/stores/etcd/url.h"
+
+namespace holdfast::stores::etcd {
+
+class EtcdBackend final : public contend::Backend {
+ public:
+  using BootInstant = base::BootInstant;
+  using Place = contend::Place;
+
+  EtcdBackend(EtcdAddress address, std::unique_ptr<Rpc> rpc, const port::StoreContext& context);
+  ~EtcdBackend() override;
+
+  void start(contend::Events* events) override;
+  contend::SessionView session() const override { return session_->view(); }
+  void ensure_session(BootInstant deadline, Done<contend::SessionView> done) override;
+  void enter(std::uint64_t epoch, std::string lock, contend::Key key, contend::Details details,
+             BootInstant deadline, Done<contend::Entered> done) override;
+  void list(std::string lock, bool latest, contend::WakerPtr waker, BootInstant deadline,
+            Done<contend::Listing> done) override;
+  void list_in_full(std::string lock, BootInstant deadline, Done<contend::Listing> done) override;
+  void read(std::string lock, Place place, contend::WakerPtr waker, BootInstant deadline,
+            Done<std::optional<contend::Read>> done) override;
+  void write(std::uint64_t epoch, std::string lock, Place place, contend::Details details,
+             BootInstant deadline, Done<std::optional<contend::Read>> done) override;
+  void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+              Done<bool> done) override;
+  void read_record(std::string lock, BootInstant deadline,
+                   Done<std::pair<contend::Record, std::uint64_t>> done) override;
+  void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
+  void apply(contend::Change change, std::vector<Place> places, BootInstant deadline,
+             Done<std::optional<std::uint64_t>> done) override;
+  void knock(std::string session_tag) override;
+  std::string session_tag() const override { return session_->tag(); }
+  void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
+                  Done<std::vector<std::string>> done) override;
+  Guarantees guarantees() const override;
+  void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;
+  void close(BootInstant deadline) override;
+  void abandon_after_fork() noexcept override;
+
+ private:
+  struct Watching;
+  struct Locks;
+
+  // Makes a completion out of one for the loop: runs there, unless the backend has gone.
+  template <typename T>
+  std::function<void(Result<T>)> on_loop(Done<T> done);
+  void post(std::function<void()> task);
+  template <typename T>
+  void fail(const Done<T>& done, Error why);
+
+  std::string key_of(const std::string& lock, const Place& place) const;
+  contend::Listing listing_of(const std::string& lock, const wire::RangeResponse& range, bool full);
+  wire::RangeRequest folder_request(const std::string& lock, bool full) const;
+  void add_guard(wire::TxnRequest& txn) const;
+  // Of a transaction that did not pass: whether the session's key was written since; asks anew
+  // then.
+  enum class Guard { kPassed, kWrittenSince, kGone };
+  Guard guard_of(std::uint64_t epoch, const wire::RangeResponse& session_key);
+  bool is_current(std::uint64_t epoch) const {
+    return epoch != 0 && session_->view().epoch == epoch;
+  }
+  Error session_over() const;
+
+  // Behind an answer that was lost: nothing is asked before it is sure what came of it.
+  void when_settled(BootInstant deadline, std::function<void(const Result<void>&)> then);
+  // What it says of the session is passed on.
+  template <typename T>
+  void note(std::uint64_t epoch, const Result<T>& answer, bool may_have_written);
+
+  void send_enter(std::uint64_t epoch, const std::string& lock, const contend::Key& key,
+                  const contend::Details& details, BootInstant deadline, int attempts,
+                  Done<contend::Entered> done);
+  void send_write(std::uint64_t epoch, const std::string& lock, const Place& place,
+                  const contend::Details& details, BootInstant deadline, int attempts,
+                  Done<std::optional<contend::Read>> done);
+  void send_apply(std::shared_ptr<contend::Change> change, std::vector<Place> places,
+                  BootInstant deadline, int attempts, Done<std::optional<std::uint64_t>> done);
+  void read_watched(std::string key, std::string end, wire::RangeRequest request, bool latest,
+                    contend::WakerPtr waker, BootInstant deadline, Done<wire::RangeResponse> done);
+  void keep_watch(const contend::WakerPtr& waker, std::uint64_t watch);
+  void list_more(const std::shared_ptr<Locks>& all);
+
+  const EtcdAddress address_;
+  const Keys keys_;
+  port::Loop* const loop_;
+  std::unique_ptr<Rpc> rpc_;
+  std::unique_ptr<Session> session_;
+  contend::Events* events_ = nullptr;
+  Lanes lanes_;
+
+  bool unsettled_ = false;
+  std::vector<std::pair<BootInstant, std::function<void(const Result<void>&)>>> settling_;
+  std::int64_t seen_ = 0;  // The newest revision that this client was told of.
+  std::map<std::string, std::map<std::uint64_t, std::string>>
+      foreign_;  // Keys, by lock and number.
+  std::vector<std::pair<std::weak_ptr<contend::Waker>, std::uint64_t>> watches_;
+  std::size_t swept_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace holdfast::stores::etcd

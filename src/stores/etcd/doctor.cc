@@ -1,0 +1,299 @@
+#include "src/stores/etcd/doctor.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "holdfast/options.h"
+#include "src/base/chrony.h"
+
+namespace holdfast::stores::etcd {
+namespace {
+
+using namespace std::chrono_literals;
+
+// With shorter ones a leader that stands still costs sessions that its followers could have kept.
+constexpr auto kShortestSafe = 15s;
+
+using Version = std::array<int, 3>;
+
+std::optional<Version> parse_version(std::string_view text) {
+  Version version{};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::size_t i = 0; i < version.size(); ++i) {
+    const auto [stop, error] = std::from_chars(at, end, version[i]);
+    if (error != std::errc{}) return std::nullopt;
+    at = stop;
+    if (i + 1 < version.size()) {
+      if (at == end || *at != '.') return std::nullopt;
+      ++at;
+    }
+  }
+  return version;
+}
+
+// Mended with that patch of each line; a line before them is not mended, one behind them is.
+struct Bug {
+  std::vector<Version> mended;
+  Severity severity;
+  const char* what;
+};
+
+const std::vector<Bug>& known_bugs() {
+  static const std::vector<Bug> bugs = {
+      {{{3, 4, 31}, {3, 5, 13}},
+       Severity::kWarning,
+       "a leader that stood still may end sessions that were renewed meanwhile (etcd #15247)"},
+      {{{3, 4, 38}, {3, 5, 23}, {3, 6, 5}},
+       Severity::kWarning,
+       "a renewal may be confirmed although the lease has ended (etcd #20590); Holdfast reads its "
+       "session's key behind each renewal, which finds it out"},
+      {{{3, 4, 42}, {3, 5, 28}},
+       Severity::kWarning,
+       "a member that stood still may answer reads with old data (etcd #21421)"},
+      {{{3, 4, 0}, {3, 5, 3}},
+       Severity::kProblem,
+       "members may come to hold different data (etcd #13766)"},
+  };
+  return bugs;
+}
+
+bool has(const Bug& bug, const Version& version) {
+  for (const Version& mended : bug.mended) {
+    if (mended[0] == version[0] && mended[1] == version[1]) return version[2] < mended[2];
+  }
+  return version < bug.mended.front();
+}
+
+std::string mended_in(const Bug& bug, const Version& version) {
+  for (const Version& mended : bug.mended) {
+    if (mended[0] != version[0] || mended[1] < version[1]) continue;
+    return std::to_string(mended[0]) + "." + std::to_string(mended[1]) + "." +
+           std::to_string(mended[2]);
+  }
+  return "a later version";
+}
+
+class Examination : public std::enable_shared_from_this<Examination> {
+ public:
+  Examination(Rpc& rpc, const EtcdAddress& address, const Keys& keys, std::chrono::seconds session,
+              base::BootInstant deadline, Rpc::Then<std::vector<Finding>> then)
+      : rpc_(rpc),
+        address_(address),
+        keys_(keys),
+        session_(session),
+        deadline_(deadline),
+        then_(std::move(then)) {}
+
+  void start() { ask_server(0); }
+
+ private:
+  void add(Severity severity, std::string topic, std::string what, std::string advice = {}) {
+    findings_.push_back({severity, std::move(topic), std::move(what), std::move(advice)});
+  }
+
+  // Short of the whole time: one that is silent must not keep the others from being asked.
+  base::BootInstant soon() const {
+    return std::min(deadline_, base::BootClock::now() + address_.connect_timeout);
+  }
+
+  void ask_server(std::size_t server) {
+    if (server == rpc_.servers()) return judge_servers();
+    rpc_.call(wire::StatusRequest(), How{soon(), /*reads_only=*/true, server},
+              [self = shared_from_this(), server](const Result<wire::StatusResponse>& status) {
+                self->take_status(server, status);
+                self->ask_server(server + 1);
+              });
+  }
+
+  void take_status(std::size_t server, const Result<wire::StatusResponse>& status) {
+    if (!status) {
+      if (status.error().code() == Errc::kPermissionDenied) {
+        add(Severity::kWarning, "server " + rpc_.name_of(server),
+            "its status may not be asked for: " + status.error().message());
+      } else {
+        ++silent_;
+        add(Severity::kWarning, "server " + rpc_.name_of(server), status.error().message(),
+            "start it, or take it out of the URL");
+      }
+      return;
+    }
+    versions_.insert(status->version());
+    if (status->leader() == 0) {
+      add(Severity::kProblem, "leader", rpc_.name_of(server) + " sees no leader",
+          "see to it that a majority of the members runs and reach each other");
+    }
+  }
+
+  void judge_servers() {
+    if (silent_ == rpc_.servers()) {
+      add(Severity::kProblem, "servers", "no server answers");
+      return finish();
+    }
+    for (const std::string& version : versions_) {
+      auto known = judge_version(version);
+      if (known.empty()) {
+        add(Severity::kOk, "version", version);
+      } else {
+        findings_.insert(findings_.end(), known.begin(), known.end());
+      }
+    }
+    rpc_.call(wire::MemberListRequest(), How{soon(), /*reads_only=*/true, std::nullopt},
+              [self = shared_from_this()](const Result<wire::MemberListResponse>& members) {
+                self->judge_members(members);
+                self->ask_alarms();
+              });
+  }
+
+  void judge_members(const Result<wire::MemberListResponse>& members) {
+    if (!members) {
+      return add(Severity::kWarning, "members",
+                 "they could not be asked for: " + members.error().message());
+    }
+    const auto voting = std::count_if(members->members().begin(), members->members().end(),
+                                      [](const wire::Member& each) { return !each.islearner(); });
+    const std::string count = std::to_string(voting);
+    if (voting == 1) {
+      add(Severity::kOk, "members", "one: locks are not to be had while it is down");
+    } else if (voting % 2 == 0) {
+      add(Severity::kWarning, "members", count + ": no more of them may fail than with one less",
+          "use three or five");
+    } else {
+      add(Severity::kOk, "members", count);
+    }
+    if (voting > 1 && rpc_.servers() == 1) {
+      add(Severity::kWarning, "servers",
+          "the URL names one of " + count + " members: when that one fails the session does, too",
+          "name all of them, separated by commas");
+    }
+    if (voting > 1 && session_ < kShortestSafe) {
+      add(Severity::kWarning, "session",
+          std::to_string(session_.count()) +
+              " s: a leader that stands still may cost the session before another is elected",
+          "use session_ttl=15s or more");
+    }
+  }
+
+  void ask_alarms() {
+    rpc_.call(wire::AlarmRequest(), How{soon(), /*reads_only=*/true, std::nullopt},
+              [self = shared_from_this()](const Result<wire::AlarmResponse>& alarms) {
+                if (alarms) self->judge_alarms(*alarms);
+                self->try_to_write();
+              });
+  }
+
+  void judge_alarms(const wire::AlarmResponse& alarms) {
+    for (const wire::AlarmMember& alarm : alarms.alarms()) {
+      if (alarm.alarm() == wire::NOSPACE) {
+        add(Severity::kProblem, "space", "a member has used up its quota: nothing can be locked",
+            "compact and defragment, then 'etcdctl alarm disarm'");
+      } else if (alarm.alarm() == wire::CORRUPT) {
+        add(Severity::kProblem, "data", "a member's data is corrupt", "replace that member");
+      }
+    }
+    if (alarms.alarms().empty()) add(Severity::kOk, "alarms", "none");
+  }
+
+  // What a lock does: a lease, a key on it, both gone again.
+  void try_to_write() {
+    wire::LeaseGrantRequest request;
+    request.set_ttl(session_.count());
+    rpc_.call(std::move(request), How{soon()},
+              [self = shared_from_this()](const Result<wire::LeaseGrantResponse>& lease) {
+                if (!lease) return self->judge_writing(lease.error());
+                if (lease->ttl() > self->session_.count()) {
+                  self->add(Severity::kWarning, "session",
+                            "the servers' shortest lease is " + std::to_string(lease->ttl()) +
+                                " s: sessions are that long",
+                            "ask for that, or use shorter elections");
+                }
+                self->put_on(lease->id());
+              });
+  }
+
+  void put_on(std::int64_t lease) {
+    wire::PutRequest request;
+    request.set_key(keys_.session(lease));
+    request.set_lease(lease);
+    rpc_.call(std::move(request), How{soon()},
+              [self = shared_from_this(), lease](const Result<wire::PutResponse>& put) {
+                wire::LeaseRevokeRequest revoke;
+                revoke.set_id(lease);
+                const std::optional<Error> why = put ? std::nullopt : std::optional(put.error());
+                self->rpc_.call(std::move(revoke), How{self->soon()},
+                                [self, why](const Result<wire::LeaseRevokeResponse>&) {
+                                  self->judge_writing(why);
+                                });
+              });
+  }
+
+  void judge_writing(const std::optional<Error>& why) {
+    if (why) {
+      add(Severity::kProblem, "permissions", why->message(),
+          why->code() == Errc::kPermissionDenied ? "see the rights in docs/stores/etcd.md" : "");
+    } else {
+      add(Severity::kOk, "permissions", "sessions can be opened, and keys written");
+    }
+    judge_clock();
+    if (!address_.tls) {
+      add(Severity::kOk, "transport", "not encrypted",
+          "use etcds:// where others can read the network");
+    }
+    finish();
+  }
+
+  // The leader's clock and ours may slew, in opposite directions.
+  void judge_clock() {
+    const auto slew = base::chrony_max_slew_ppm();
+    const double bearable = ClientOptions().clock_rate_error_ppm / 2.0;
+    if (!slew || *slew <= bearable) return;
+    add(Severity::kWarning, "clock rate",
+        "chrony may let this host's clock run wrong by more than leases allow for (maxslewrate)",
+        "set 'maxslewrate " + std::to_string(static_cast<long>(bearable)) +
+            "' in chrony's configuration on all hosts, or a larger clock_rate_error_ppm");
+  }
+
+  void finish() { then_(std::move(findings_)); }
+
+  Rpc& rpc_;
+  const EtcdAddress& address_;
+  const Keys& keys_;
+  const std::chrono::seconds session_;
+  const base::BootInstant deadline_;
+  Rpc::Then<std::vector<Finding>> then_;
+  std::vector<Finding> findings_;
+  std::set<std::string> versions_;
+  std::size_t silent_ = 0;
+};
+
+}  // namespace
+
+std::vector<Finding> judge_version(std::string_view version) {
+  const auto parsed = parse_version(version);
+  const std::string text(version.substr(0, 40));
+  if (!parsed) {
+    return {{Severity::kWarning, "version", "'" + text + "' is not understood", ""}};
+  }
+  if (*parsed < Version{3, 4, 0}) {
+    return {{Severity::kProblem, "version", text + " is too old", "use etcd 3.4 or later"}};
+  }
+  std::vector<Finding> findings;
+  for (const Bug& bug : known_bugs()) {
+    if (!has(bug, *parsed)) continue;
+    findings.push_back({bug.severity, "version", text + ": " + bug.what,
+                        "upgrade to " + mended_in(bug, *parsed) + " or later"});
+  }
+  return findings;
+}
+
+void examine(Rpc& rpc, const EtcdAddress& address, const Keys& keys, std::chrono::seconds session,
+             base::BootInstant deadline, Rpc::Then<std::vector<Finding>> then) {
+  std::make_shared<Examination>(rpc, address, keys, session, deadline, std::move(then))->start();
+}
+
+}  // namespace holdfast::stores::etcd

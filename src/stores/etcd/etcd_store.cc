@@ -1,0 +1,52 @@
+#include "src/stores/etcd/etcd_store.h"
+
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "src/contend/contend_store.h"
+#include "src/stores/etcd/backend.h"
+#include "src/stores/etcd/rpc.h"
+#include "src/stores/etcd/url.h"
+
+namespace holdfast::stores {
+namespace {
+
+// A read of what locks are made of: shows that somebody answers, and who we are to them.
+Result<void> try_to_read(etcd::Rpc& rpc, const etcd::EtcdAddress& address) {
+  const auto deadline = base::BootClock::now() +
+                        2 * address.connect_timeout * static_cast<int>(address.servers.size());
+  wire::RangeRequest request;
+  request.set_key(etcd::Keys(address.prefix, address.foreign_recipe).folders(""));
+  request.set_limit(1);
+  request.set_keys_only(true);
+  auto told = std::make_shared<std::promise<Result<void>>>();
+  auto answer = told->get_future();
+  rpc.call(std::move(request), etcd::How{deadline, /*reads_only=*/true, std::nullopt},
+           [told](const Result<etcd::wire::RangeResponse>& range) {
+             told->set_value(range ? Result<void>() : Result<void>(range.error()));
+           });
+  return answer.get();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
+                                                     const port::StoreContext& context) {
+  auto address = etcd::parse_etcd_url(url);
+  if (!address) return address.error();
+  if (!url.options.empty()) {
+    return Error(Errc::kInvalidArgument,
+                 "etcd URL: there is no option '" + url.options.front().first + "'");
+  }
+  auto rpc = etcd::Rpc::make(*address);
+  if (!rpc) return rpc.error();
+  if (auto readable = try_to_read(**rpc, *address); !readable) {
+    (*rpc)->close();
+    return readable.error();
+  }
+  auto backend = std::make_unique<etcd::EtcdBackend>(*std::move(address), *std::move(rpc), context);
+  return contend::make_store(std::move(backend), context, std::chrono::seconds(1));
+}
+
+}  // namespace holdfast::stores

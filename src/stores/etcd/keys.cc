@@ -1,0 +1,88 @@
+#include "src/stores/etcd/keys.h"
+
+#include <charconv>
+
+#include "src/base/random.h"
+
+namespace holdfast::stores::etcd {
+namespace {
+
+std::string escaped(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == '%') {
+      out += "%25";
+    } else if (c == '/') {
+      out += "%2F";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> unescaped(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const std::string_view code = text.substr(i, 3);
+    if (code != "%25" && code != "%2F") return std::nullopt;
+    out += code == "%25" ? '%' : '/';
+    i += 2;
+  }
+  return out;
+}
+
+}  // namespace
+
+Keys::Keys(const std::string& prefix, bool foreign_recipe)
+    : root_(prefix.empty() ? "" : prefix + "/"), foreign_(foreign_recipe) {}
+
+std::string Keys::contenders(std::string_view lock) const {
+  return foreign_ ? root_ + std::string(lock) + "/" : record(lock) + "/";
+}
+
+std::string Keys::record(std::string_view lock) const { return folders(lock) + "/c"; }
+std::string Keys::value(std::string_view lock) const { return folders(lock) + "/v"; }
+
+std::string Keys::session(std::int64_t lease) const { return root_ + "hf1/s/" + lease_text(lease); }
+
+std::string Keys::knock(std::string_view tag) const { return root_ + "hf1/k/" + std::string(tag); }
+
+std::string Keys::folders(std::string_view name_prefix) const {
+  return root_ + "hf1/l/" + escaped(name_prefix);
+}
+
+std::optional<Keys::Folder> Keys::folder_of(std::string_view key) const {
+  const std::string all = folders("");
+  if (!key.starts_with(all)) return std::nullopt;
+  const std::string_view rest = key.substr(all.size());
+  const auto slash = rest.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  auto lock = unescaped(rest.substr(0, slash));
+  if (!lock) return std::nullopt;
+  return Folder{*std::move(lock), behind(std::string(key.substr(0, all.size() + slash + 1)))};
+}
+
+std::string behind(std::string prefix) {
+  // No key of ours ends with the byte 0xFF.
+  prefix.back() = static_cast<char>(prefix.back() + 1);
+  return prefix;
+}
+
+std::string lease_text(std::int64_t lease) {
+  return base::to_hex(static_cast<std::uint64_t>(lease), 0).substr(0, 16);
+}
+
+std::optional<std::int64_t> parse_lease(std::string_view text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number, 16);
+  if (text.size() != 16 || error != std::errc{} || stop != end) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace holdfast::stores::etcd

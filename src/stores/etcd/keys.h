@@ -1,0 +1,55 @@
+// Where things are kept at the server.
+//
+//   <prefix>hf1/l/<name>/c          the lock's record
+//   <prefix>hf1/l/<name>/c/<key>    its contenders, each on its client's lease
+//   <prefix>hf1/l/<name>/v          the value beside it
+//   <prefix>hf1/s/<lease>           a client's session
+//   <prefix>hf1/k/<lease>           what others knock at
+//
+// In a name '%' and '/' are %25 and %2F: a folder begins no other's keys. With recipe=etcd the
+// contenders are <prefix><name>/<key>, as etcd's own locks have them, and there is nothing else.
+//
+// Thread-safety: values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace holdfast::stores::etcd {
+
+class Keys {
+ public:
+  Keys(const std::string& prefix, bool foreign_recipe);
+
+  bool foreign_recipe() const { return foreign_; }
+
+  std::string contenders(std::string_view lock) const;  // What all its contenders begin with.
+  std::string record(std::string_view lock) const;
+  std::string value(std::string_view lock) const;
+  std::string session(std::int64_t lease) const;
+  std::string knock(std::string_view tag) const;
+
+  // What the folders of all locks begin with whose names begin so.
+  std::string folders(std::string_view name_prefix) const;
+  // The lock in whose folder that key is, and the end of that folder; nullopt: in none.
+  struct Folder {
+    std::string lock;
+    std::string end;
+  };
+  std::optional<Folder> folder_of(std::string_view key) const;
+
+ private:
+  std::string root_;
+  bool foreign_;
+};
+
+// The first key behind all that begin with it.
+std::string behind(std::string prefix);
+
+// 16 hex digits.
+std::string lease_text(std::int64_t lease);
+std::optional<std::int64_t> parse_lease(std::string_view text);
+
+}  // namespace holdfast::stores::etcd

@@ -1,0 +1,69 @@
+#include "src/stores/etcd/lanes.h"
+
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace holdfast::stores::etcd {
+namespace {
+
+using machine::AcquisitionId;
+using Kind = Lanes::Kind;
+
+class EtcdLanesTest : public testing::Test {
+ protected:
+  void run(const std::string& what, Kind kind, std::uint64_t id, const std::string& lock = "a") {
+    lanes_.run(lock, kind, AcquisitionId{0, id}, [this, what](std::function<void()> finished) {
+      running_[what] = std::move(finished);
+      begun_ += what;
+    });
+  }
+  void finish(const std::string& what) {
+    const auto done = running_.at(what);
+    running_.erase(what);
+    done();
+  }
+
+  Lanes lanes_;
+  std::map<std::string, std::function<void()>> running_;
+  std::string begun_;
+};
+
+TEST_F(EtcdLanesTest, RequestsAboutDifferentContendersRunSideBySide) {
+  run("1", Kind::kEnter, 1);
+  run("2", Kind::kEnter, 2);
+  run("3", Kind::kRemove, 3);
+  EXPECT_EQ(begun_, "123");
+}
+
+TEST_F(EtcdLanesTest, ACancelIsBehindItsEntry) {
+  run("e", Kind::kEnter, 1);
+  run("r", Kind::kRemove, 1);
+  EXPECT_EQ(begun_, "e");
+  finish("e");
+  EXPECT_EQ(begun_, "er");
+}
+
+TEST_F(EtcdLanesTest, AnEntryIsBehindARemovalOfItsLockOnly) {
+  run("r", Kind::kRemove, 1);
+  run("e", Kind::kEnter, 2);
+  run("o", Kind::kEnter, 3, "another");
+  EXPECT_EQ(begun_, "ro");
+  finish("r");
+  EXPECT_EQ(begun_, "roe");
+}
+
+TEST_F(EtcdLanesTest, AStepOfSeveralKeysIsAlone) {
+  run("e", Kind::kEnter, 1);
+  run("s", Kind::kStep, 0);
+  run("f", Kind::kEnter, 2);
+  EXPECT_EQ(begun_, "e");
+  finish("e");
+  EXPECT_EQ(begun_, "es");
+  finish("s");
+  EXPECT_EQ(begun_, "esf");
+}
+
+}  // namespace
+}  // namespace holdfast::stores::etcd

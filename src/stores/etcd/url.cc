@@ -1,0 +1,72 @@
+#include "src/stores/etcd/url.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::stores::etcd {
+namespace {
+
+constexpr std::uint16_t kPort = 2379;
+constexpr std::size_t kLongestPrefix = 512;
+
+Error bad(std::string what) { return {Errc::kInvalidArgument, "etcd URL: " + std::move(what)}; }
+
+Result<std::string> prefix_of(std::string path) {
+  const auto begin = path.find_first_not_of('/');
+  if (begin == std::string::npos) return std::string();
+  path = path.substr(begin, path.find_last_not_of('/') - begin + 1);
+  if (path.size() > kLongestPrefix) return bad("the prefix (/prefix) has at most 512 bytes");
+  if (std::any_of(path.begin(), path.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; })) {
+    return bad("the prefix (/prefix) has no control characters");
+  }
+  return path;
+}
+
+}  // namespace
+
+std::string EtcdAddress::display() const {
+  std::string text = tls ? "etcds://" : "etcd://";
+  for (std::size_t i = 0; i < servers.size(); ++i) text += (i == 0 ? "" : ",") + servers[i].text();
+  return prefix.empty() ? text : text + "/" + prefix;
+}
+
+Result<EtcdAddress> parse_etcd_url(port::StoreUrl& url) {
+  EtcdAddress address;
+  if (url.scheme != "etcd" && url.scheme != "etcds") return bad("begins with etcd:// or etcds://");
+  address.tls = url.scheme == "etcds";
+  auto login = port::take_login(url, "etcd", "HOLDFAST_ETCD_PASSWORD");
+  if (!login) return login.error();
+  if (login->password && login->user.empty()) return bad("a password needs a user");
+  if (!login->user.empty() && !login->password) return bad("a user needs a password");
+  address.login = *std::move(login);
+  auto servers = port::parse_endpoints(url.authority, {"127.0.0.1", kPort}, "etcd");
+  if (!servers) return servers.error();
+  address.servers = *std::move(servers);
+  auto prefix = prefix_of(std::exchange(url.path, ""));
+  if (!prefix) return prefix.error();
+  address.prefix = *std::move(prefix);
+  auto tls = port::take_tls(url, address.tls, "etcd", "etcds://");
+  if (!tls) return tls.error();
+  address.tls_paths = *std::move(tls);
+  if (auto text = url.take("connect_timeout")) {
+    const auto time = port::parse_duration(*text);
+    if (!time) return bad("connect_timeout: " + time.error().message());
+    if (time->count() <= 0) return bad("connect_timeout is longer than nothing");
+    address.connect_timeout = *time;
+  }
+  if (auto text = url.take("session_ttl")) {
+    const auto time = port::parse_duration(*text);
+    if (!time) return bad("session_ttl: " + time.error().message());
+    if (*time < std::chrono::seconds(1) || *time > std::chrono::hours(24)) {
+      return bad("session_ttl is from 1s to 24h");
+    }
+    address.session_ttl = std::chrono::ceil<std::chrono::seconds>(*time);
+  }
+  if (auto recipe = url.take("recipe")) {
+    if (*recipe != "etcd") return bad("recipe is 'etcd', or not named");
+    address.foreign_recipe = true;
+  }
+  return address;
+}
+
+}  // namespace holdfast::stores::etcd

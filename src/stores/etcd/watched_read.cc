@@ -1,0 +1,86 @@
+#include "src/stores/etcd/watched_read.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace holdfast::stores::etcd {
+
+std::uint64_t WatchedRead::start(std::string key, std::string end) {
+  auto self = shared_from_this();
+  if (wake_) {
+    const std::uint64_t watch = rpc_.watch(std::move(key), std::move(end),
+                                           [self](const WatchNews& news) { self->on_news(news); });
+    watch_ = watch;
+    // It was over before it had a number.
+    if (over_) end_watch();
+    rpc_.after(deadline_ - base::BootClock::now(), [weak = weak_from_this()] {
+      const auto still = weak.lock();
+      if (!still) return;
+      still->tell(Error(Errc::kUnavailable, "etcd: no watch could be put in place in time"));
+    });
+  }
+  send_read();
+  return watch_;
+}
+
+void WatchedRead::send_read() {
+  rpc_.call(request_, How{deadline_, /*reads_only=*/true},
+            [self = shared_from_this()](Result<wire::RangeResponse> range) {
+              self->on_read(std::move(range));
+            });
+}
+
+void WatchedRead::on_news(const WatchNews& news) {
+  if (news.created && !watched_from_ && !news.refused) {
+    watched_from_ = news.revision;
+    if (!news.events.empty()) changed_ = true;
+    return tell_when_whole();
+  }
+  // A change; or a break of the stream, in which there may have been one; or no right to watch,
+  // which the read will tell.
+  if (!watched_from_) watched_from_ = news.revision;
+  changed_ = true;
+  if (was_told_) return fire();
+  tell_when_whole();
+}
+
+void WatchedRead::on_read(Result<wire::RangeResponse> range) {
+  if (!range) return tell(std::move(range));
+  range_ = *std::move(range);
+  tell_when_whole();
+}
+
+void WatchedRead::tell_when_whole() {
+  if (was_told_ || !range_ || (wake_ && !watched_from_)) return;
+  if (range_->header().revision() < std::max(least_, watched_from_.value_or(0))) {
+    range_.reset();
+    request_.set_serializable(false);
+    return send_read();
+  }
+  tell(*std::move(range_));
+}
+
+void WatchedRead::tell(Result<wire::RangeResponse> range) {
+  if (std::exchange(was_told_, true)) return;
+  const bool failed = !range;
+  std::exchange(told_, nullptr)(std::move(range));
+  if (failed) {
+    over_ = true;
+    end_watch();
+  } else if (changed_) {
+    fire();
+  }
+}
+
+void WatchedRead::fire() {
+  if (over_.exchange(true)) return;
+  end_watch();
+  if (wake_) wake_();
+}
+
+void WatchedRead::end_watch() {
+  const std::uint64_t watch = watch_;
+  if (watch != 0) rpc_.end_watch(watch);
+}
+
+}  // namespace holdfast::stores::etcd

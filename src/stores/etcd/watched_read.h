@@ -1,0 +1,62 @@
+// One read, and a watch that misses nothing behind it.
+//
+// Both are asked for at once. The read counts when it is not older than the watch; otherwise it is
+// repeated. Guarantee: what changes after the state that was told calls `wake`, once, after it was
+// told. Thread-safety: start() from any thread; callbacks run on the thread of `Rpc`.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "src/stores/etcd/rpc.h"
+
+namespace holdfast::stores::etcd {
+
+class WatchedRead : public std::enable_shared_from_this<WatchedRead> {
+ public:
+  using Told = std::function<void(Result<wire::RangeResponse>)>;
+
+  // `wake` empty: there is nothing to watch. `least`: the read shows this revision at least.
+  WatchedRead(Rpc& rpc, wire::RangeRequest request, std::int64_t least, base::BootInstant deadline,
+              Told told, std::function<void()> wake)
+      : rpc_(rpc),
+        request_(std::move(request)),
+        least_(least),
+        deadline_(deadline),
+        told_(std::move(told)),
+        wake_(std::move(wake)) {}
+
+  // The number of the watch; 0: none. The watch of a read that is never woken is ended by whoever
+  // wanted it.
+  std::uint64_t start(std::string key, std::string end);
+
+ private:
+  void on_news(const WatchNews& news);
+  void on_read(Result<wire::RangeResponse> range);
+  void send_read();
+  void tell_when_whole();
+  void tell(Result<wire::RangeResponse> range);
+  void fire();
+  void end_watch();
+
+  Rpc& rpc_;
+  wire::RangeRequest request_;
+  const std::int64_t least_;
+  const base::BootInstant deadline_;
+  Told told_;
+  std::function<void()> wake_;
+
+  std::atomic<std::uint64_t> watch_ = 0;
+  std::atomic<bool> over_ = false;
+  // The thread of Rpc only.
+  std::optional<std::int64_t> watched_from_;
+  std::optional<wire::RangeResponse> range_;
+  bool was_told_ = false;
+  bool changed_ = false;
+};
+
+}  // namespace holdfast::stores::etcd
