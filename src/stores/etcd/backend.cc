@@ -413,13 +413,12 @@ void EtcdBackend::read_value(std::string lock, BootInstant deadline, Done<Value>
                });
 }
 
-void EtcdBackend::apply(Change change, std::vector<Place> places, BootInstant deadline,
+void EtcdBackend::apply(Change change, BootInstant deadline,
                         Done<std::optional<std::uint64_t>> done) {
   auto kept = std::make_shared<Change>(std::move(change));
   lanes_.run(kept->lock, Kind::kStep, {},
-             [=, this, places = std::move(places),
-              done = std::move(done)](std::function<void()> finished) {
-               send_apply(kept, places, deadline, kAttempts,
+             [this, kept, deadline, done = std::move(done)](std::function<void()> finished) {
+               send_apply(kept, deadline, kAttempts,
                           [done, finished = std::move(finished)](
                               Result<std::optional<std::uint64_t>> step) {
                             finished();
@@ -428,8 +427,7 @@ void EtcdBackend::apply(Change change, std::vector<Place> places, BootInstant de
              });
 }
 
-void EtcdBackend::send_apply(std::shared_ptr<Change> change, std::vector<Place> places,
-                             BootInstant deadline, int attempts,
+void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadline, int attempts,
                              Done<std::optional<std::uint64_t>> done) {
   when_settled(deadline, [=, this, done = std::move(done)](const Result<void>& settled) {
     if (!settled) return fail(done, settled.error());
@@ -442,14 +440,14 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, std::vector<Place> 
       compare_modified(txn, record, static_cast<std::int64_t>(*change->record_rev));
     }
     if (change->present) {
-      compare_there(txn, keys_.contenders(change->lock) + contend::to_text(*change->present));
+      compare_there(txn, key_of(change->lock, *change->present));
     }
     if (change->value_rev) {
       compare_modified(txn, value, static_cast<std::int64_t>(*change->value_rev));
     }
     if (change->record) put(txn, record, contend::to_text(*change->record), 0);
     if (change->value) put(txn, value, *change->value, 0);
-    for (const Place& place : places) {
+    for (const Place& place : change->removed) {
       const std::string key = key_of(change->lock, place);
       compare_there(txn, key);
       txn.add_success()->mutable_request_delete_range()->set_key(key);
@@ -466,7 +464,7 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, std::vector<Place> 
                    case Guard::kPassed: return done(std::optional<std::uint64_t>());
                    case Guard::kWrittenSince: break;
                  }
-                 if (attempts > 1) return send_apply(change, places, deadline, attempts - 1, done);
+                 if (attempts > 1) return send_apply(change, deadline, attempts - 1, done);
                  done(Error(Errc::kUnavailable, "etcd: the session changes all the time"));
                }));
   });

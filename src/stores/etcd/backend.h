@@ -52,7 +52,7 @@ class EtcdBackend final : public contend::Backend {
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<contend::Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
-  void apply(contend::Change change, std::vector<Place> places, BootInstant deadline,
+  void apply(contend::Change change, BootInstant deadline,
              Done<std::optional<std::uint64_t>> done) override;
   void knock(std::string session_tag) override;
   std::string session_tag() const override { return session_->tag(); }
@@ -99,8 +99,8 @@ class EtcdBackend final : public contend::Backend {
   void send_write(std::uint64_t epoch, const std::string& lock, const Place& place,
                   const contend::Details& details, BootInstant deadline, int attempts,
                   Done<std::optional<contend::Read>> done);
-  void send_apply(std::shared_ptr<contend::Change> change, std::vector<Place> places,
-                  BootInstant deadline, int attempts, Done<std::optional<std::uint64_t>> done);
+  void send_apply(std::shared_ptr<contend::Change> change, BootInstant deadline, int attempts,
+                  Done<std::optional<std::uint64_t>> done);
   void read_watched(std::string key, std::string end, wire::RangeRequest request, bool latest,
                     contend::WakerPtr waker, BootInstant deadline, Done<wire::RangeResponse> done);
   void keep_watch(const contend::WakerPtr& waker, std::uint64_t watch);

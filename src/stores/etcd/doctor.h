@@ -3,11 +3,9 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "holdfast/guarantees.h"
-#include "src/contend/backend.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/rpc.h"
 #include "src/stores/etcd/url.h"
@@ -17,8 +15,5 @@ namespace holdfast::stores::etcd {
 // `then` is called on the thread of `rpc`.
 void examine(Rpc& rpc, const EtcdAddress& address, const Keys& keys, std::chrono::seconds session,
              base::BootInstant deadline, Rpc::Then<std::vector<Finding>> then);
-
-// What is known against that version. None: nothing.
-std::vector<Finding> judge_version(std::string_view version);
 
 }  // namespace holdfast::stores::etcd

@@ -16,7 +16,7 @@ namespace {
 Result<void> try_to_read(etcd::Rpc& rpc, const etcd::EtcdAddress& address) {
   const auto deadline = base::BootClock::now() +
                         2 * address.connect_timeout * static_cast<int>(address.servers.size());
-  wire::RangeRequest request;
+  etcd::wire::RangeRequest request;
   request.set_key(etcd::Keys(address.prefix, address.foreign_recipe).folders(""));
   request.set_limit(1);
   request.set_keys_only(true);

@@ -1,4 +1,4 @@
-#include "src/stores/etcd/doctor.h"
+#include "src/stores/etcd/versions.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ bool names(const std::string& version, const std::string& bug) {
   });
 }
 
-TEST(EtcdDoctorTest, VersionsWithKnownLeaseBugsAreNamed) {
+TEST(EtcdVersionsTest, VersionsWithKnownLeaseBugsAreNamed) {
   EXPECT_TRUE(names("3.4.23", "#15247"));
   EXPECT_TRUE(names("3.4.23", "#20590"));
   EXPECT_FALSE(names("3.4.31", "#15247"));
@@ -26,7 +26,7 @@ TEST(EtcdDoctorTest, VersionsWithKnownLeaseBugsAreNamed) {
   EXPECT_TRUE(judge_version("3.6.5").empty());
 }
 
-TEST(EtcdDoctorTest, DataThatMayDifferIsAProblem) {
+TEST(EtcdVersionsTest, DataThatMayDifferIsAProblem) {
   const auto findings = judge_version("3.5.1");
   EXPECT_TRUE(std::any_of(findings.begin(), findings.end(), [](const Finding& each) {
     return each.severity == Severity::kProblem && each.what.find("#13766") != std::string::npos;
@@ -34,7 +34,7 @@ TEST(EtcdDoctorTest, DataThatMayDifferIsAProblem) {
   EXPECT_FALSE(names("3.4.23", "#13766"));
 }
 
-TEST(EtcdDoctorTest, AVersionThatIsTooOldOrNoneIsSaidSo) {
+TEST(EtcdVersionsTest, AVersionThatIsTooOldOrNoneIsSaidSo) {
   EXPECT_EQ(judge_version("3.3.27").at(0).severity, Severity::kProblem);
   EXPECT_EQ(judge_version("three").at(0).severity, Severity::kWarning);
   EXPECT_EQ(judge_version("3.5").at(0).severity, Severity::kWarning);

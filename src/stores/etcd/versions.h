@@ -1,0 +1,16 @@
+// What is known against versions of etcd.
+//
+// Thread-safety: a pure function.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "holdfast/guarantees.h"
+
+namespace holdfast::stores::etcd {
+
+// Empty: nothing is.
+std::vector<Finding> judge_version(std::string_view version);
+
+}  // namespace holdfast::stores::etcd
