@@ -5,6 +5,8 @@
 #include "src/stores/memory/memory_store.h"
 #ifdef HOLDFAST_STORE_CONSUL
 #include "src/stores/consul/consul_store.h"
+#ifdef HOLDFAST_STORE_ETCD
+#include "src/stores/etcd/etcd_store.h"
 #endif
 #ifdef HOLDFAST_STORE_REDIS
 #include "src/stores/redis/redis_store.h"
@@ -43,6 +45,12 @@ constexpr Entry kStores[] = {
     {"zookeeper", &stores::make_zookeeper_store},
 #else
     {"zookeeper", nullptr},
+#ifdef HOLDFAST_STORE_ETCD
+    {"etcd", &stores::make_etcd_store},
+    {"etcds", &stores::make_etcd_store},
+#else
+    {"etcd", nullptr},
+    {"etcds", nullptr},
 #endif
 #ifdef HOLDFAST_STORE_CONSUL
     {"consul", &stores::make_consul_store},    {"consuls", &stores::make_consul_store},

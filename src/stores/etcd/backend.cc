@@ -79,6 +79,11 @@ Result<std::optional<Read>> read_of(const wire::RangeResponse& range, bool forei
   return std::optional<Read>(std::move(read));
 }
 
+Error unknown_to_the_recipe() {
+  return {Errc::kUnsupported,
+          "etcd: with recipe=etcd there are exclusive locks only: other clients know no more"};
+}
+
 // Nothing was sent.
 Error not_sent(const Error& why) {
   return {why.code() == Errc::kOutcomeUnknown ? Errc::kUnavailable : why.code(), why.message()};
@@ -259,6 +264,9 @@ void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<List
 
 void EtcdBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details details,
                         BootInstant deadline, Done<Entered> done) {
+  if (keys_.foreign_recipe() && key.shape != contend::Shape::kExclusive) {
+    return fail(done, unknown_to_the_recipe());
+  }
   lanes_.run(lock, Kind::kEnter, key.id,
              [this, epoch, lock, key, details = std::move(details), deadline,
               done = std::move(done)](std::function<void()> finished) {
@@ -391,6 +399,10 @@ void EtcdBackend::remove(std::uint64_t epoch, std::string lock, Place place, Boo
 
 void EtcdBackend::read_record(std::string lock, BootInstant deadline,
                               Done<std::pair<Record, std::uint64_t>> done) {
+  if (keys_.foreign_recipe()) {
+    post([done] { done(std::pair(Record{}, std::uint64_t{0})); });
+    return;
+  }
   read_watched({}, {}, one_key(keys_.record(lock)), /*latest=*/false, nullptr, deadline,
                [done = std::move(done)](const Result<wire::RangeResponse>& range) {
                  if (!range) return done(range.error());
@@ -402,6 +414,7 @@ void EtcdBackend::read_record(std::string lock, BootInstant deadline,
 }
 
 void EtcdBackend::read_value(std::string lock, BootInstant deadline, Done<Value> done) {
+  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
   read_watched({}, {}, one_key(keys_.value(lock)), /*latest=*/true, nullptr, deadline,
                [done = std::move(done)](const Result<wire::RangeResponse>& range) {
                  if (!range) return done(range.error());
@@ -415,6 +428,7 @@ void EtcdBackend::read_value(std::string lock, BootInstant deadline, Done<Value>
 
 void EtcdBackend::apply(Change change, BootInstant deadline,
                         Done<std::optional<std::uint64_t>> done) {
+  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
   auto kept = std::make_shared<Change>(std::move(change));
   lanes_.run(kept->lock, Kind::kStep, {},
              [this, kept, deadline, done = std::move(done)](std::function<void()> finished) {
@@ -496,6 +510,7 @@ struct EtcdBackend::Locks {
 
 void EtcdBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                              Done<std::vector<std::string>> done) {
+  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
   auto all = std::make_shared<Locks>();
   all->next = keys_.folders(prefix);
   all->end = behind(keys_.folders(""));

@@ -45,8 +45,9 @@ Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
     (*rpc)->close();
     return readable.error();
   }
+  const auto session = address->session_ttl;
   auto backend = std::make_unique<etcd::EtcdBackend>(*std::move(address), *std::move(rpc), context);
-  return contend::make_store(std::move(backend), context, std::chrono::seconds(1));
+  return contend::make_store(std::move(backend), context, session);
 }
 
 }  // namespace holdfast::stores

@@ -1,12 +1,13 @@
 #include "src/stores/etcd/rpc.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
+#include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include "src/base/thread.h"
@@ -16,6 +17,7 @@
 namespace holdfast::stores::etcd {
 namespace {
 
+constexpr auto kPatience = std::chrono::milliseconds(900);  // With a connection.
 constexpr char kSystemCertificates[] = "/etc/ssl/certs/ca-certificates.crt";
 
 gpr_timespec to_gpr(std::chrono::nanoseconds from_now) {
@@ -89,8 +91,10 @@ class UnaryCall final : public Tag, public Flight {
   bool start() {
     context_ = std::make_unique<grpc::ClientContext>();
     response_.Clear();
+    sent_ = base::BootClock::now();
     login_ = home_.prepare(*context_, how_.deadline, kNeedsLogin);
-    grpc::TemplatedGenericStub<Request, Response> stub(home_.channel(server));
+    channel_ = home_.channel(server);
+    grpc::TemplatedGenericStub<Request, Response> stub(channel_);
     return home_.begin(this, [&] {
       reader_ =
           stub.PrepareUnaryCall(context_.get(), Method<Request>::kPath, request_, home_.queue());
@@ -108,6 +112,11 @@ class UnaryCall final : public Tag, public Flight {
     if (status_.ok()) return then_(std::move(response_));
     const Refusal refusal{static_cast<int>(status_.error_code()), status_.error_message()};
     const Verdict verdict = judge(refusal, how_.reads_only);
+    // A connection that owes an answer is not used again: it may be dead, and say nothing of it.
+    if (refusal.code == grpc::StatusCode::DEADLINE_EXCEEDED &&
+        base::BootClock::now() - sent_ >= kPatience) {
+      home_.drop_connections(server, channel_);
+    }
     if (retries(verdict)) return retry(verdict.remedy, std::move(self));
     then_(to_error(refusal, how_.reads_only, home_.name_of(server)));
   }
@@ -147,6 +156,8 @@ class UnaryCall final : public Tag, public Flight {
   grpc::Status status_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader_;
+  Rpc::Impl::ChannelPtr channel_;
+  base::BootInstant sent_;
   std::uint64_t login_ = 0;
   std::size_t tries_ = 1;
   int logins_ = 0;
@@ -255,16 +266,48 @@ Result<std::unique_ptr<Rpc::Impl>> Rpc::Impl::make(const EtcdAddress& address) {
 Result<void> Rpc::Impl::connect() {
   auto credentials = credentials_for(address_);
   if (!credentials) return credentials.error();
-  const grpc::ChannelArguments arguments = arguments_for(address_);
-  for (const port::Endpoint& server : address_.servers) {
-    channels_.push_back(
-        grpc::CreateCustomChannel("dns:///" + server.text(), *credentials, arguments));
-    keepers_.push_back(
-        grpc::CreateCustomChannel("dns:///" + server.text(), *credentials, arguments));
+  credentials_ = *std::move(credentials);
+  // It writes on the standard error output what our callers are told as errors.
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) {
+    gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
+  }
+  {
+    const base::LocalLock lock(channels_mutex_);
+    for (std::size_t i = 0; i < servers(); ++i) {
+      channels_.push_back(make_channel(i));
+      keepers_.push_back(make_channel(i));
+    }
   }
   watches_ = std::make_unique<WatchStream>(*this);
   thread_ = base::start_thread("hf-etcd", [this] { run(); });
   return {};
+}
+
+Rpc::Impl::ChannelPtr Rpc::Impl::make_channel(std::size_t server) const {
+  return grpc::CreateCustomChannel("dns:///" + address_.servers[server].text(), credentials_,
+                                   arguments_for(address_));
+}
+
+Rpc::Impl::ChannelPtr Rpc::Impl::channel(std::size_t server) const {
+  const base::LocalLock lock(channels_mutex_);
+  return channels_[server];
+}
+
+Rpc::Impl::ChannelPtr Rpc::Impl::keeper(std::size_t server) const {
+  const base::LocalLock lock(channels_mutex_);
+  return keepers_[server];
+}
+
+void Rpc::Impl::drop_connections(std::size_t server, const ChannelPtr& old) {
+  ChannelPtr channel = make_channel(server);
+  ChannelPtr keeper = make_channel(server);
+  {
+    const base::LocalLock lock(channels_mutex_);
+    if (channels_[server] != old) return;  // Another has done it.
+    channels_[server].swap(channel);
+    keepers_[server].swap(keeper);
+  }
+  give_up_server(server);
 }
 
 void Rpc::Impl::run() {

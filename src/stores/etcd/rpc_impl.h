@@ -14,6 +14,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
 
 #if __has_include(<grpcpp/impl/proto_utils.h>)
 #include <grpcpp/impl/proto_utils.h>
@@ -51,10 +52,10 @@ class Rpc::Impl {
   ~Impl();
 
   using ChannelPtr = std::shared_ptr<grpc::Channel>;
-  const ChannelPtr& channel(std::size_t server) const { return channels_[server]; }
-  const ChannelPtr& keeper(std::size_t server) const { return keepers_[server]; }
+  ChannelPtr channel(std::size_t server) const HOLDFAST_EXCLUDES(channels_mutex_);
+  ChannelPtr keeper(std::size_t server) const HOLDFAST_EXCLUDES(channels_mutex_);
   grpc::CompletionQueue* queue() { return &queue_; }
-  std::size_t servers() const { return channels_.size(); }
+  std::size_t servers() const { return address_.servers.size(); }
   std::size_t server_in_use() const { return in_use_; }
   std::string name_of(std::size_t server) const;
 
@@ -81,6 +82,9 @@ class Rpc::Impl {
 
   void leave(std::size_t server);  // Others are asked from now on.
   void give_up_server(std::size_t server) HOLDFAST_EXCLUDES(mutex_);
+  // Nothing has come over it for long: there are new ones, and what waits for this server is
+  // cancelled.
+  void drop_connections(std::size_t server, const ChannelPtr& old) HOLDFAST_EXCLUDES(mutex_, channels_mutex_);
   void after(std::chrono::nanoseconds time, std::function<void()> task) HOLDFAST_EXCLUDES(mutex_);
 
   WatchStream& watches() { return *watches_; }
@@ -90,12 +94,15 @@ class Rpc::Impl {
  private:
   explicit Impl(const EtcdAddress& address);
   Result<void> connect();
+  ChannelPtr make_channel(std::size_t server) const;
   void run();
   void logged_in(Result<wire::AuthenticateResponse> answer) HOLDFAST_EXCLUDES(mutex_);
 
   const EtcdAddress address_;
-  std::vector<ChannelPtr> channels_;
-  std::vector<ChannelPtr> keepers_;
+  mutable base::LocalMutex channels_mutex_;
+  std::vector<ChannelPtr> channels_ HOLDFAST_GUARDED_BY(channels_mutex_);
+  std::vector<ChannelPtr> keepers_ HOLDFAST_GUARDED_BY(channels_mutex_);
+  std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::atomic<std::size_t> in_use_ = 0;
   grpc::CompletionQueue queue_;
   std::unique_ptr<WatchStream> watches_;
