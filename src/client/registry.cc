@@ -45,6 +45,7 @@ constexpr Entry kStores[] = {
     {"zookeeper", &stores::make_zookeeper_store},
 #else
     {"zookeeper", nullptr},
+#endif
 #ifdef HOLDFAST_STORE_ETCD
     {"etcd", &stores::make_etcd_store},
     {"etcds", &stores::make_etcd_store},

@@ -43,7 +43,7 @@ class EtcdRightsTest : public ::testing::Test {
     etcd_->etcdctl({"user", "grant-role", name, name});
   }
   static std::string url(const std::string& login) {
-    return etcd_->url("?session_ttl=2s", login.empty() ? "" : login + "@");
+    return etcd_->url("?session=2s", login.empty() ? "" : login + "@");
   }
 
   static inline std::unique_ptr<EtcdCluster> etcd_;
@@ -111,7 +111,7 @@ TEST(EtcdDoctorTest, VersionsWithKnownLeaseBugsAreNamed) {
 
 TEST(EtcdDoctorTest, AMemberThatIsDownAndAUrlThatNamesOneAreWarnings) {
   EtcdCluster etcd({.members = 3});
-  Client one = connect_or_die(etcd.url_of({0}, "?session_ttl=5s"));
+  Client one = connect_or_die(etcd.url_of({0}, "?session=5s"));
   EXPECT_EQ(finding(one, "servers", "one of 3")->severity, Severity::kWarning);
   EXPECT_EQ(finding(one, "session", "5 s")->severity, Severity::kWarning);
   Client all = connect_or_die(etcd.url());

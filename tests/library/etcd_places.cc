@@ -12,7 +12,7 @@ support::EtcdCluster& server() {
 
 class EtcdPlace final : public Place {
  public:
-  std::string url() const override { return server().url("/" + prefix_ + "?session_ttl=2s"); }
+  std::string url() const override { return server().url("/" + prefix_ + "?session=2s"); }
 
  private:
   static inline int places_ = 0;

@@ -14,7 +14,7 @@ using support::EtcdCluster;
 
 class EtcdRecipeTest : public ::testing::Test {
  protected:
-  Client connect() { return connect_or_die(etcd_.url("?recipe=etcd&session_ttl=2s")); }
+  Client connect() { return connect_or_die(etcd_.url("?recipe=etcd&session=2s")); }
 
   // Holds NAME, says so in a file, and gives it back when the other file is there.
   std::unique_ptr<ChildProcess> etcdctl_lock(const std::string& name) {

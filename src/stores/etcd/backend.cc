@@ -6,7 +6,6 @@
 #include "src/base/random.h"
 #include "src/stores/etcd/doctor.h"
 #include "src/stores/etcd/promises.h"
-#include "src/stores/etcd/watched_read.h"
 
 namespace holdfast::stores::etcd {
 namespace {
@@ -21,17 +20,11 @@ using contend::Listing;
 using contend::Place;
 using contend::Read;
 using contend::Record;
-using contend::Value;
-using contend::WakerPtr;
 using Kind = Lanes::Kind;
 
 constexpr int kAttempts = 3;
-
-wire::RangeRequest one_key(const std::string& key) {
-  wire::RangeRequest request;
-  request.set_key(key);
-  return request;
-}
+constexpr auto kOneTry = std::chrono::seconds(1);
+constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
 void compare_created(wire::TxnRequest& txn, const std::string& key, std::uint64_t created) {
   wire::Compare& compare = *txn.add_compare();
@@ -63,27 +56,6 @@ void put(wire::TxnRequest& txn, const std::string& key, const std::string& value
   request.set_lease(lease);
 }
 
-std::uint64_t number(std::int64_t revision) { return static_cast<std::uint64_t>(revision); }
-
-Result<std::optional<Read>> read_of(const wire::RangeResponse& range, bool foreign) {
-  if (range.kvs().empty()) return std::optional<Read>();
-  const wire::KeyValue& kv = range.kvs(0);
-  Read read;
-  read.created = number(kv.create_revision());
-  read.modified = number(kv.mod_revision());
-  if (!foreign) {
-    auto details = contend::parse_details(kv.value());
-    if (!details) return details.error();
-    read.details = *std::move(details);
-  }
-  return std::optional<Read>(std::move(read));
-}
-
-Error unknown_to_the_recipe() {
-  return {Errc::kUnsupported,
-          "etcd: with recipe=etcd there are exclusive locks only: other clients know no more"};
-}
-
 // Nothing was sent.
 Error not_sent(const Error& why) {
   return {why.code() == Errc::kOutcomeUnknown ? Errc::kUnavailable : why.code(), why.message()};
@@ -109,18 +81,6 @@ void EtcdBackend::post(std::function<void()> task) {
   });
 }
 
-template <typename T>
-std::function<void(Result<T>)> EtcdBackend::on_loop(Done<T> done) {
-  return [this, done = std::move(done)](Result<T> answer) {
-    post([done, answer = std::move(answer)]() mutable { done(std::move(answer)); });
-  };
-}
-
-template <typename T>
-void EtcdBackend::fail(const Done<T>& done, Error why) {
-  post([done, why = std::move(why)] { done(why); });
-}
-
 Error EtcdBackend::session_over() const {
   return {Errc::kLost, "etcd: the session that the request belongs to has ended"};
 }
@@ -139,17 +99,6 @@ void EtcdBackend::start(contend::Events* events) {
 
 void EtcdBackend::ensure_session(BootInstant deadline, Done<contend::SessionView> done) {
   session_->ensure(deadline, on_loop<contend::SessionView>(std::move(done)));
-}
-
-template <typename T>
-void EtcdBackend::note(std::uint64_t epoch, const Result<T>& answer, bool may_have_written) {
-  if (answer) {
-    seen_ = std::max(seen_, answer->header().revision());
-  } else if (answer.error().code() == Errc::kLost) {
-    session_->lost(epoch, answer.error().message());
-  } else if (may_have_written && answer.error().code() == Errc::kOutcomeUnknown) {
-    unsettled_ = true;
-  }
 }
 
 void EtcdBackend::when_settled(BootInstant deadline,
@@ -201,63 +150,6 @@ wire::RangeRequest EtcdBackend::folder_request(const std::string& lock, bool ful
   request.set_range_end(behind(contenders));
   request.set_keys_only(!full);
   return request;
-}
-
-contend::Listing EtcdBackend::listing_of(const std::string& lock, const wire::RangeResponse& range,
-                                         bool full) {
-  const std::string contenders = keys_.contenders(lock);
-  const std::string record = keys_.foreign_recipe() ? std::string() : keys_.record(lock);
-  Listing listing;
-  listing.in_full = full;
-  if (keys_.foreign_recipe()) foreign_.erase(lock);
-  for (const wire::KeyValue& kv : range.kvs()) {
-    if (kv.key() == record) {
-      listing.record_rev = number(kv.mod_revision());
-      if (full) {
-        if (auto parsed = contend::parse_record(kv.value())) listing.record = *std::move(parsed);
-      }
-      continue;
-    }
-    if (!kv.key().starts_with(contenders)) continue;
-    auto key = contend::parse_key(std::string_view(kv.key()).substr(contenders.size()));
-    if (!key && !keys_.foreign_recipe()) continue;
-    Place place;
-    place.order = place.created = number(kv.create_revision());
-    place.modified = number(kv.mod_revision());
-    if (key) {
-      place.key = *std::move(key);
-    } else {
-      foreign_[lock][place.order] = kv.key();
-    }
-    if (full) {
-      auto details = key ? contend::parse_details(kv.value()) : Result<Details>(Details{});
-      place.details = details ? *std::move(details) : Details{};
-    }
-    listing.queue.push_back(std::move(place));
-  }
-  if (!listing.record && listing.record_rev == 0) listing.record = Record{};
-  std::sort(listing.queue.begin(), listing.queue.end(),
-            [](const Place& a, const Place& b) { return a.order < b.order; });
-  return listing;
-}
-
-void EtcdBackend::list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
-                       Done<Listing> done) {
-  const std::string contenders = keys_.contenders(lock);
-  read_watched(contenders, behind(contenders), folder_request(lock, /*full=*/false), latest,
-               std::move(waker), deadline,
-               [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 done(listing_of(lock, *range, /*full=*/false));
-               });
-}
-
-void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) {
-  read_watched({}, {}, folder_request(lock, /*full=*/true), /*latest=*/true, nullptr, deadline,
-               [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 done(listing_of(lock, *range, /*full=*/true));
-               });
 }
 
 // --- Contenders.
@@ -314,21 +206,6 @@ void EtcdBackend::send_enter(std::uint64_t epoch, const std::string& lock, const
   });
 }
 
-void EtcdBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
-                       Done<std::optional<Read>> done) {
-  const std::string key = key_of(lock, place);
-  if (key.empty()) {
-    post([done] { done(std::optional<Read>()); });
-    return;
-  }
-  read_watched(
-      key, {}, one_key(key), /*latest=*/false, std::move(waker), deadline,
-      [foreign = !place.key.id, done = std::move(done)](const Result<wire::RangeResponse>& range) {
-        if (!range) return done(range.error());
-        done(read_of(*range, foreign));
-      });
-}
-
 void EtcdBackend::write(std::uint64_t epoch, std::string lock, Place place, Details details,
                         BootInstant deadline, Done<std::optional<Read>> done) {
   const machine::AcquisitionId id = place.key.id;
@@ -380,51 +257,40 @@ void EtcdBackend::remove(std::uint64_t epoch, std::string lock, Place place, Boo
   const std::string key = keys_.contenders(lock) + contend::to_text(place.key);
   lanes_.run(lock, Kind::kRemove, place.key.id,
              [=, this, done = std::move(done)](std::function<void()> finished) {
-               wire::DeleteRangeRequest request;
-               request.set_key(key);
-               rpc_->call(std::move(request), How{deadline},
-                          on_loop<wire::DeleteRangeResponse>(
-                              [this, epoch, done, finished = std::move(finished)](
-                                  const Result<wire::DeleteRangeResponse>& answer) {
-                                finished();
-                                // A late one does no harm: its key is nobody else's.
-                                note(epoch, answer, /*may_have_written=*/false);
-                                if (!answer) return done(answer.error());
-                                done(answer->deleted() > 0);
-                              }));
+               send_remove(epoch, key, deadline, /*maybe_removed=*/false,
+                           [done, finished = std::move(finished)](Result<bool> removed) {
+                             finished();
+                             done(std::move(removed));
+                           });
              });
 }
 
+// A late one does no harm: its key is nobody else's. So it is repeated without further ado.
+void EtcdBackend::send_remove(std::uint64_t epoch, const std::string& key, BootInstant deadline,
+                              bool maybe_removed, Done<bool> done) {
+  const BootInstant now = BootClock::now();
+  wire::DeleteRangeRequest request;
+  request.set_key(key);
+  rpc_->call(
+      std::move(request), How{std::min(deadline, now + kOneTry)},
+      on_loop<wire::DeleteRangeResponse>([=, this, done = std::move(done)](
+                                             const Result<wire::DeleteRangeResponse>& answer) {
+        note(epoch, answer, /*may_have_written=*/false);
+        if (answer) return done(answer->deleted() > 0 || maybe_removed);
+        const Errc code = answer.error().code();
+        const bool unknown = code == Errc::kOutcomeUnknown;
+        const bool again = unknown || code == Errc::kUnavailable;
+        if (!again || BootClock::now() + kBetweenTries >= deadline) {
+          if (!maybe_removed) return done(answer.error());
+          return done(Error(Errc::kOutcomeUnknown, answer.error().message()));
+        }
+        rpc_->after(kBetweenTries, [=, this] {
+          post([=, this] { send_remove(epoch, key, deadline, maybe_removed || unknown, done); });
+        });
+      }));
+}
+
 // --- Beside the contenders.
-
-void EtcdBackend::read_record(std::string lock, BootInstant deadline,
-                              Done<std::pair<Record, std::uint64_t>> done) {
-  if (keys_.foreign_recipe()) {
-    post([done] { done(std::pair(Record{}, std::uint64_t{0})); });
-    return;
-  }
-  read_watched({}, {}, one_key(keys_.record(lock)), /*latest=*/false, nullptr, deadline,
-               [done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 if (range->kvs().empty()) return done(std::pair(Record{}, std::uint64_t{0}));
-                 auto record = contend::parse_record(range->kvs(0).value());
-                 if (!record) return done(record.error());
-                 done(std::pair(*std::move(record), number(range->kvs(0).mod_revision())));
-               });
-}
-
-void EtcdBackend::read_value(std::string lock, BootInstant deadline, Done<Value> done) {
-  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
-  read_watched({}, {}, one_key(keys_.value(lock)), /*latest=*/true, nullptr, deadline,
-               [done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 Value value;
-                 if (!range->kvs().empty()) {
-                   value = {range->kvs(0).value(), number(range->kvs(0).mod_revision())};
-                 }
-                 done(std::move(value));
-               });
-}
 
 void EtcdBackend::apply(Change change, BootInstant deadline,
                         Done<std::optional<std::uint64_t>> done) {
@@ -445,9 +311,11 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
                              Done<std::optional<std::uint64_t>> done) {
   when_settled(deadline, [=, this, done = std::move(done)](const Result<void>& settled) {
     if (!settled) return fail(done, settled.error());
-    if (!is_current(change->epoch)) return fail(done, session_over());
+    // Somebody without a session may change what belongs to nobody.
+    const bool guarded = change->epoch != 0;
+    if (guarded && !is_current(change->epoch)) return fail(done, session_over());
     wire::TxnRequest txn;
-    add_guard(txn);
+    if (guarded) add_guard(txn);
     const std::string record = keys_.record(change->lock);
     const std::string value = keys_.value(change->lock);
     if (change->record_rev) {
@@ -473,6 +341,7 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
                  if (answer->succeeded()) {
                    return done(std::optional(number(answer->header().revision())));
                  }
+                 if (!guarded) return done(std::optional<std::uint64_t>());
                  switch (guard_of(change->epoch, answer->responses(0).response_range())) {
                    case Guard::kGone: return done(session_over());
                    case Guard::kPassed: return done(std::optional<std::uint64_t>());
@@ -494,63 +363,6 @@ void EtcdBackend::knock(std::string session_tag) {
   request.set_lease(*lease);
   rpc_->call(std::move(request), How{BootClock::now() + std::chrono::seconds(5)},
              [](const Result<wire::PutResponse>&) {});
-}
-
-// --- All locks.
-
-struct EtcdBackend::Locks {
-  std::string next;
-  std::string end;
-  std::string prefix;
-  std::size_t limit = 0;
-  BootInstant deadline;
-  std::vector<std::string> names;
-  Done<std::vector<std::string>> done;
-};
-
-void EtcdBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
-                             Done<std::vector<std::string>> done) {
-  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
-  auto all = std::make_shared<Locks>();
-  all->next = keys_.folders(prefix);
-  all->end = behind(keys_.folders(""));
-  all->prefix = std::move(prefix);
-  all->limit = limit;
-  all->deadline = deadline;
-  all->done = std::move(done);
-  list_more(all);
-}
-
-void EtcdBackend::list_more(const std::shared_ptr<Locks>& all) {
-  constexpr std::int64_t kAtOnce = 512;
-  wire::RangeRequest request;
-  request.set_key(all->next);
-  request.set_range_end(all->end);
-  request.set_limit(kAtOnce);
-  request.set_keys_only(true);
-  read_watched({}, {}, std::move(request), /*latest=*/true, nullptr, all->deadline,
-               [this, all](const Result<wire::RangeResponse>& range) {
-                 if (!range) return all->done(range.error());
-                 bool over = !range->more();
-                 for (const wire::KeyValue& kv : range->kvs()) {
-                   auto folder = keys_.folder_of(kv.key());
-                   all->next = folder ? folder->end : kv.key() + '\0';
-                   if (!folder) continue;
-                   if (!folder->lock.starts_with(all->prefix)) {
-                     over = true;
-                     break;
-                   }
-                   if (!all->names.empty() && all->names.back() == folder->lock) continue;
-                   if (all->names.size() == all->limit) {
-                     over = true;
-                     break;
-                   }
-                   all->names.push_back(std::move(folder->lock));
-                 }
-                 if (!over) return list_more(all);
-                 std::sort(all->names.begin(), all->names.end());
-                 all->done(std::move(all->names));
-               });
 }
 
 // --- The rest.

@@ -8,6 +8,7 @@
 // Thread-safety: the loop only, but for guarantees(), close() and abandon_after_fork().
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -99,6 +100,8 @@ class EtcdBackend final : public contend::Backend {
   void send_write(std::uint64_t epoch, const std::string& lock, const Place& place,
                   const contend::Details& details, BootInstant deadline, int attempts,
                   Done<std::optional<contend::Read>> done);
+  void send_remove(std::uint64_t epoch, const std::string& key, BootInstant deadline,
+                   bool maybe_removed, Done<bool> done);
   void send_apply(std::shared_ptr<contend::Change> change, BootInstant deadline, int attempts,
                   Done<std::optional<std::uint64_t>> done);
   void read_watched(std::string key, std::string end, wire::RangeRequest request, bool latest,
@@ -123,5 +126,43 @@ class EtcdBackend final : public contend::Backend {
   std::size_t swept_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
+
+// --- For the sources of the backend.
+
+template <typename T>
+std::function<void(Result<T>)> EtcdBackend::on_loop(Done<T> done) {
+  return [this, done = std::move(done)](Result<T> answer) {
+    post([done, answer = std::move(answer)]() mutable { done(std::move(answer)); });
+  };
+}
+
+template <typename T>
+void EtcdBackend::fail(const Done<T>& done, Error why) {
+  post([done, why = std::move(why)] { done(why); });
+}
+
+template <typename T>
+void EtcdBackend::note(std::uint64_t epoch, const Result<T>& answer, bool may_have_written) {
+  if (answer) {
+    seen_ = std::max(seen_, answer->header().revision());
+  } else if (answer.error().code() == Errc::kLost) {
+    session_->lost(epoch, answer.error().message());
+  } else if (may_have_written && answer.error().code() == Errc::kOutcomeUnknown) {
+    unsettled_ = true;
+  }
+}
+
+inline wire::RangeRequest one_key(const std::string& key) {
+  wire::RangeRequest request;
+  request.set_key(key);
+  return request;
+}
+
+inline std::uint64_t number(std::int64_t revision) { return static_cast<std::uint64_t>(revision); }
+
+inline Error unknown_to_the_recipe() {
+  return {Errc::kUnsupported,
+          "etcd: with recipe=etcd there are exclusive locks only: other clients know no more"};
+}
 
 }  // namespace holdfast::stores::etcd

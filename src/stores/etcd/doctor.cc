@@ -114,7 +114,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
       add(Severity::kWarning, "session",
           std::to_string(session_.count()) +
               " s: a leader that stands still may cost the session before another is elected",
-          "use session_ttl=15s or more");
+          "use session=15s or more");
     }
   }
 

@@ -8,7 +8,7 @@ namespace holdfast::stores::etcd {
 
 bool Lanes::waits(const Job& later, const Job& earlier) {
   if (later.kind == Kind::kStep || earlier.kind == Kind::kStep) return true;
-  if (later.kind == Kind::kEnter && earlier.kind == Kind::kRemove) return true;
+  if (later.kind == Kind::kEnter && earlier.kind != Kind::kOther) return true;
   return later.id == earlier.id;
 }
 

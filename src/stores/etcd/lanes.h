@@ -2,7 +2,8 @@
 // as they come.
 //
 // Guarantee: of two requests about the same contender the later one begins when the earlier one has
-// ended; likewise an entry behind a removal, and anything before and behind a step of several keys.
+// ended; likewise an entry behind entries and removals, and anything before and behind a step of
+// several keys.
 // All others run side by side.
 // Thread-safety: the loop only.
 #pragma once

@@ -32,9 +32,17 @@ class EtcdLanesTest : public testing::Test {
 
 TEST_F(EtcdLanesTest, RequestsAboutDifferentContendersRunSideBySide) {
   run("1", Kind::kEnter, 1);
-  run("2", Kind::kEnter, 2);
+  run("2", Kind::kOther, 2);
   run("3", Kind::kRemove, 3);
   EXPECT_EQ(begun_, "123");
+}
+
+TEST_F(EtcdLanesTest, EntriesKeepTheirOrder) {
+  run("1", Kind::kEnter, 1);
+  run("2", Kind::kEnter, 2);
+  EXPECT_EQ(begun_, "1");
+  finish("1");
+  EXPECT_EQ(begun_, "12");
 }
 
 TEST_F(EtcdLanesTest, ACancelIsBehindItsEntry) {

@@ -17,6 +17,7 @@
 namespace holdfast::stores::etcd {
 namespace {
 
+constexpr auto kOneTry = std::chrono::milliseconds(1500);
 constexpr auto kPatience = std::chrono::milliseconds(900);  // With a connection.
 constexpr char kSystemCertificates[] = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -92,7 +93,10 @@ class UnaryCall final : public Tag, public Flight {
     context_ = std::make_unique<grpc::ClientContext>();
     response_.Clear();
     sent_ = base::BootClock::now();
-    login_ = home_.prepare(*context_, how_.deadline, kNeedsLogin);
+    // A read can be asked again; one that is stuck with a member must not use up all the time.
+    const base::BootInstant until =
+        how_.reads_only ? std::min(how_.deadline, sent_ + kOneTry) : how_.deadline;
+    login_ = home_.prepare(*context_, until, kNeedsLogin);
     channel_ = home_.channel(server);
     grpc::TemplatedGenericStub<Request, Response> stub(channel_);
     return home_.begin(this, [&] {
@@ -113,25 +117,25 @@ class UnaryCall final : public Tag, public Flight {
     const Refusal refusal{static_cast<int>(status_.error_code()), status_.error_message()};
     const Verdict verdict = judge(refusal, how_.reads_only);
     // A connection that owes an answer is not used again: it may be dead, and say nothing of it.
-    if (refusal.code == grpc::StatusCode::DEADLINE_EXCEEDED &&
-        base::BootClock::now() - sent_ >= kPatience) {
+    const bool timed_out = refusal.code == grpc::StatusCode::DEADLINE_EXCEEDED;
+    if (timed_out && base::BootClock::now() - sent_ >= kPatience) {
       home_.drop_connections(server, channel_);
     }
-    if (retries(verdict)) return retry(verdict.remedy, std::move(self));
+    if (retries(verdict, timed_out)) return retry(verdict.remedy, std::move(self));
     then_(to_error(refusal, how_.reads_only, home_.name_of(server)));
   }
 
  private:
   static constexpr bool kNeedsLogin = !std::is_same_v<Request, wire::AuthenticateRequest>;
 
-  bool retries(const Verdict& verdict) {
+  bool retries(const Verdict& verdict, bool timed_out) {
     if (verdict.remedy == Remedy::kNextServer && !how_.server) home_.leave(server);
     if (base::BootClock::now() >= how_.deadline) return false;
     if (verdict.remedy == Remedy::kLogInAgain) {
       return kNeedsLogin && home_.has_login() && ++logins_ <= 2;
     }
     return verdict.remedy == Remedy::kNextServer && verdict.code == Errc::kUnavailable &&
-           !how_.server && ++tries_ <= home_.servers();
+           !how_.server && (timed_out || ++tries_ <= home_.servers());
   }
 
   void retry(Remedy remedy, std::unique_ptr<UnaryCall> self) {
@@ -168,14 +172,14 @@ class KeepAliveCall final : public Tag, public Flight {
  public:
   KeepAliveCall(Rpc::Impl& home, std::size_t at, std::int64_t lease, base::BootInstant deadline,
                 Rpc::Then<std::int64_t> then)
-      : Flight(at), home_(home), then_(std::move(then)) {
+      : Flight(at), home_(home), channel_(home.keeper(at)), then_(std::move(then)) {
     request_.set_id(lease);
     static_cast<void>(home_.prepare(context_, deadline, true));
   }
 
   bool start() {
     grpc::TemplatedGenericStub<wire::LeaseKeepAliveRequest, wire::LeaseKeepAliveResponse> stub(
-        home_.keeper(server));
+        channel_);
     return home_.begin(this, [&] {
       stream_ = stub.PrepareCall(&context_, "/etcdserverpb.Lease/LeaseKeepAlive", home_.queue());
       stream_->StartCall(this);
@@ -211,11 +215,15 @@ class KeepAliveCall final : public Tag, public Flight {
     home_.landed(this);
     if (home_.closing()) return;
     if (answered_) return then_(response_.ttl());
+    if (status_.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      home_.drop_connections(server, channel_);
+    }
     then_(to_error({static_cast<int>(status_.error_code()), status_.error_message()},
                    /*reads_only=*/true, home_.name_of(server)));
   }
 
   Rpc::Impl& home_;
+  const Rpc::Impl::ChannelPtr channel_;
   wire::LeaseKeepAliveRequest request_;
   wire::LeaseKeepAliveResponse response_;
   Rpc::Then<std::int64_t> then_;
@@ -303,7 +311,7 @@ void Rpc::Impl::drop_connections(std::size_t server, const ChannelPtr& old) {
   ChannelPtr keeper = make_channel(server);
   {
     const base::LocalLock lock(channels_mutex_);
-    if (channels_[server] != old) return;  // Another has done it.
+    if (channels_[server] != old && keepers_[server] != old) return;  // Another has done it.
     channels_[server].swap(channel);
     keepers_[server].swap(keeper);
   }

@@ -22,8 +22,7 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/stores/etcd/url.h"
-
-#include "wire.pb.h"
+#include "src/stores/etcd/wire.pb.h"
 
 namespace holdfast::stores::etcd {
 

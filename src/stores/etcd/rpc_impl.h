@@ -16,14 +16,9 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 
-#if __has_include(<grpcpp/impl/proto_utils.h>)
-#include <grpcpp/impl/proto_utils.h>
-#else
-#include <grpcpp/impl/codegen/proto_utils.h>
-#endif
-
 #include "src/base/local_mutex.h"
 #include "src/stores/etcd/errors.h"
+#include "src/stores/etcd/grpc_messages.h"
 #include "src/stores/etcd/rpc.h"
 
 namespace holdfast::stores::etcd {
@@ -82,9 +77,9 @@ class Rpc::Impl {
 
   void leave(std::size_t server);  // Others are asked from now on.
   void give_up_server(std::size_t server) HOLDFAST_EXCLUDES(mutex_);
-  // Nothing has come over it for long: there are new ones, and what waits for this server is
-  // cancelled.
-  void drop_connections(std::size_t server, const ChannelPtr& old) HOLDFAST_EXCLUDES(mutex_, channels_mutex_);
+  // Nothing has come over them for long: there are new ones, and what waits is cancelled.
+  void drop_connections(std::size_t server, const ChannelPtr& old)
+      HOLDFAST_EXCLUDES(mutex_, channels_mutex_);
   void after(std::chrono::nanoseconds time, std::function<void()> task) HOLDFAST_EXCLUDES(mutex_);
 
   WatchStream& watches() { return *watches_; }

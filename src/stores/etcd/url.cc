@@ -54,11 +54,11 @@ Result<EtcdAddress> parse_etcd_url(port::StoreUrl& url) {
     if (time->count() <= 0) return bad("connect_timeout is longer than nothing");
     address.connect_timeout = *time;
   }
-  if (auto text = url.take("session_ttl")) {
+  if (auto text = url.take("session")) {
     const auto time = port::parse_duration(*text);
-    if (!time) return bad("session_ttl: " + time.error().message());
+    if (!time) return bad("session: " + time.error().message());
     if (*time < std::chrono::seconds(1) || *time > std::chrono::hours(24)) {
-      return bad("session_ttl is from 1s to 24h");
+      return bad("session is from 1s to 24h");
     }
     address.session_ttl = std::chrono::ceil<std::chrono::seconds>(*time);
   }

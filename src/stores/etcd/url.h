@@ -6,7 +6,7 @@
 // `etcd://` alone means 127.0.0.1. Options taken out of the URL, besides those of
 // src/port/url_parts.h (named in no way, the password is HOLDFAST_ETCD_PASSWORD):
 //   connect_timeout=D    for one server, TLS included (default 3s)
-//   session_ttl=D        of the client's session, in whole seconds, at least 1s (default 15s)
+//   session=D            of the client's session, in whole seconds, at least 1s (default 15s)
 //   recipe=etcd          locks as etcd's own concurrency package and `etcdctl lock` keep them
 //
 // Guarantee: no message that comes of an address holds a user or a password.

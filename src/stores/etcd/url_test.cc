@@ -25,7 +25,7 @@ TEST(EtcdUrlTest, NamesServersAndPrefix) {
   EXPECT_TRUE(address->tls);
   EXPECT_TRUE(address->foreign_recipe);
   EXPECT_EQ(address->session_ttl, 15s);
-  EXPECT_EQ(parse("etcd://?session_ttl=2500ms")->session_ttl, 3s);
+  EXPECT_EQ(parse("etcd://?session=2500ms")->session_ttl, 3s);
 }
 
 TEST(EtcdUrlTest, KeepsSecretsOutOfWhatItShows) {
@@ -43,7 +43,7 @@ TEST(EtcdUrlTest, RefusesWhatCannotBeMeant) {
   ::unsetenv("HOLDFAST_ETCD_PASSWORD");
   for (const char* text :
        {"etcd://h:0", "etcd://a,a", "etcd://h?recipe=curator", "etcd://h?tls_ca=/x", "etcd://u@h",
-        "etcd://:p@h", "etcd://h?session_ttl=999ms", "etcd://h?connect_timeout=0", "etcd://a b"}) {
+        "etcd://:p@h", "etcd://h?session=999ms", "etcd://h?connect_timeout=0", "etcd://a b"}) {
     const auto address = parse(text);
     ASSERT_FALSE(address) << text;
     EXPECT_EQ(address.error().code(), Errc::kInvalidArgument) << text;

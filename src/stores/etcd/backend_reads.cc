@@ -1,0 +1,239 @@
+// The reads of the backend, and the watches that stay behind them.
+#include <algorithm>
+#include <utility>
+
+#include "src/stores/etcd/backend.h"
+#include "src/stores/etcd/watched_read.h"
+
+namespace holdfast::stores::etcd {
+namespace {
+
+using contend::Details;
+using contend::Listing;
+using contend::Place;
+using contend::Read;
+using contend::Record;
+using contend::Value;
+using contend::WakerPtr;
+
+Result<std::optional<Read>> read_of(const wire::RangeResponse& range, bool foreign) {
+  if (range.kvs().empty()) return std::optional<Read>();
+  const wire::KeyValue& kv = range.kvs(0);
+  Read read;
+  read.created = number(kv.create_revision());
+  read.modified = number(kv.mod_revision());
+  if (!foreign) {
+    auto details = contend::parse_details(kv.value());
+    if (!details) return details.error();
+    read.details = *std::move(details);
+  }
+  return std::optional<Read>(std::move(read));
+}
+
+}  // namespace
+
+contend::Listing EtcdBackend::listing_of(const std::string& lock, const wire::RangeResponse& range,
+                                         bool full) {
+  const std::string contenders = keys_.contenders(lock);
+  const std::string record = keys_.foreign_recipe() ? std::string() : keys_.record(lock);
+  Listing listing;
+  listing.in_full = full;
+  if (keys_.foreign_recipe()) foreign_.erase(lock);
+  for (const wire::KeyValue& kv : range.kvs()) {
+    if (kv.key() == record) {
+      listing.record_rev = number(kv.mod_revision());
+      if (full) {
+        if (auto parsed = contend::parse_record(kv.value())) listing.record = *std::move(parsed);
+      }
+      continue;
+    }
+    if (!kv.key().starts_with(contenders)) continue;
+    auto key = contend::parse_key(std::string_view(kv.key()).substr(contenders.size()));
+    if (!key && !keys_.foreign_recipe()) continue;
+    Place place;
+    place.order = place.created = number(kv.create_revision());
+    place.modified = number(kv.mod_revision());
+    if (key) {
+      place.key = *std::move(key);
+    } else {
+      foreign_[lock][place.order] = kv.key();
+    }
+    if (full) {
+      auto details = key ? contend::parse_details(kv.value()) : Result<Details>(Details{});
+      place.details = details ? *std::move(details) : Details{};
+    }
+    listing.queue.push_back(std::move(place));
+  }
+  if (!listing.record && listing.record_rev == 0) listing.record = Record{};
+  std::sort(listing.queue.begin(), listing.queue.end(),
+            [](const Place& a, const Place& b) { return a.order < b.order; });
+  return listing;
+}
+
+void EtcdBackend::list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
+                       Done<Listing> done) {
+  const std::string contenders = keys_.contenders(lock);
+  read_watched(contenders, behind(contenders), folder_request(lock, /*full=*/false), latest,
+               std::move(waker), deadline,
+               [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
+                 if (!range) return done(range.error());
+                 done(listing_of(lock, *range, /*full=*/false));
+               });
+}
+
+void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) {
+  read_watched({}, {}, folder_request(lock, /*full=*/true), /*latest=*/true, nullptr, deadline,
+               [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
+                 if (!range) return done(range.error());
+                 done(listing_of(lock, *range, /*full=*/true));
+               });
+}
+
+void EtcdBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+                       Done<std::optional<Read>> done) {
+  const std::string key = key_of(lock, place);
+  if (key.empty()) {
+    post([done] { done(std::optional<Read>()); });
+    return;
+  }
+  read_watched(
+      key, {}, one_key(key), /*latest=*/false, std::move(waker), deadline,
+      [foreign = !place.key.id, done = std::move(done)](const Result<wire::RangeResponse>& range) {
+        if (!range) return done(range.error());
+        done(read_of(*range, foreign));
+      });
+}
+
+void EtcdBackend::read_record(std::string lock, BootInstant deadline,
+                              Done<std::pair<Record, std::uint64_t>> done) {
+  if (keys_.foreign_recipe()) {
+    post([done] { done(std::pair(Record{}, std::uint64_t{0})); });
+    return;
+  }
+  read_watched({}, {}, one_key(keys_.record(lock)), /*latest=*/false, nullptr, deadline,
+               [done = std::move(done)](const Result<wire::RangeResponse>& range) {
+                 if (!range) return done(range.error());
+                 if (range->kvs().empty()) return done(std::pair(Record{}, std::uint64_t{0}));
+                 auto record = contend::parse_record(range->kvs(0).value());
+                 if (!record) return done(record.error());
+                 done(std::pair(*std::move(record), number(range->kvs(0).mod_revision())));
+               });
+}
+
+void EtcdBackend::read_value(std::string lock, BootInstant deadline, Done<Value> done) {
+  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
+  read_watched({}, {}, one_key(keys_.value(lock)), /*latest=*/true, nullptr, deadline,
+               [done = std::move(done)](const Result<wire::RangeResponse>& range) {
+                 if (!range) return done(range.error());
+                 Value value;
+                 if (!range->kvs().empty()) {
+                   value = {range->kvs(0).value(), number(range->kvs(0).mod_revision())};
+                 }
+                 done(std::move(value));
+               });
+}
+
+// --- All locks.
+
+struct EtcdBackend::Locks {
+  std::string next;
+  std::string end;
+  std::string prefix;
+  std::size_t limit = 0;
+  BootInstant deadline;
+  std::vector<std::string> names;
+  Done<std::vector<std::string>> done;
+};
+
+void EtcdBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
+                             Done<std::vector<std::string>> done) {
+  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
+  auto all = std::make_shared<Locks>();
+  all->next = keys_.folders(prefix);
+  all->end = behind(keys_.folders(""));
+  all->prefix = std::move(prefix);
+  all->limit = limit;
+  all->deadline = deadline;
+  all->done = std::move(done);
+  list_more(all);
+}
+
+void EtcdBackend::list_more(const std::shared_ptr<Locks>& all) {
+  constexpr std::int64_t kAtOnce = 512;
+  wire::RangeRequest request;
+  request.set_key(all->next);
+  request.set_range_end(all->end);
+  request.set_limit(kAtOnce);
+  request.set_keys_only(true);
+  read_watched({}, {}, std::move(request), /*latest=*/true, nullptr, all->deadline,
+               [this, all](const Result<wire::RangeResponse>& range) {
+                 if (!range) return all->done(range.error());
+                 bool over = !range->more();
+                 for (const wire::KeyValue& kv : range->kvs()) {
+                   auto folder = keys_.folder_of(kv.key());
+                   all->next = folder ? folder->end : kv.key() + '\0';
+                   if (!folder) continue;
+                   if (!folder->lock.starts_with(all->prefix)) {
+                     over = true;
+                     break;
+                   }
+                   if (!all->names.empty() && all->names.back() == folder->lock) continue;
+                   if (all->names.size() == all->limit) {
+                     over = true;
+                     break;
+                   }
+                   all->names.push_back(std::move(folder->lock));
+                 }
+                 if (!over) return list_more(all);
+                 std::sort(all->names.begin(), all->names.end());
+                 all->done(std::move(all->names));
+               });
+}
+
+// --- Watched.
+
+void EtcdBackend::read_watched(std::string key, std::string end, wire::RangeRequest request,
+                               bool latest, contend::WakerPtr waker, BootInstant deadline,
+                               Done<wire::RangeResponse> done) {
+  when_settled(deadline, [=, this, request = std::move(request), done = std::move(done),
+                          waker = std::move(waker)](const Result<void>& settled) mutable {
+    if (!settled) return fail(done, settled.error());
+    // What this member knows is enough when it is not older than what we have seen.
+    request.set_serializable(!latest);
+    std::function<void()> wake;
+    if (waker) {
+      wake = [this, weak = std::weak_ptr(waker)] {
+        post([weak] {
+          if (const auto wanted = weak.lock()) wanted->wake();
+        });
+      };
+    }
+    const auto read = std::make_shared<WatchedRead>(
+        *rpc_, std::move(request), seen_, deadline,
+        on_loop<wire::RangeResponse>([this, done](const Result<wire::RangeResponse>& range) {
+          note(0, range, /*may_have_written=*/false);
+          done(range);
+        }),
+        std::move(wake));
+    const std::uint64_t watch = read->start(key, end);
+    if (watch != 0) keep_watch(waker, watch);
+  });
+}
+
+// With every new watch two old ones are looked at: those that nobody wants any more are ended.
+void EtcdBackend::keep_watch(const contend::WakerPtr& waker, std::uint64_t watch) {
+  watches_.emplace_back(waker, watch);
+  for (int i = 0; i < 2; ++i) {
+    if (swept_ >= watches_.size()) swept_ = 0;
+    if (watches_[swept_].first.expired()) {
+      rpc_->end_watch(watches_[swept_].second);
+      watches_[swept_] = std::move(watches_.back());
+      watches_.pop_back();
+    } else {
+      ++swept_;
+    }
+    if (watches_.empty()) break;
+  }
+}
+
+}  // namespace holdfast::stores::etcd
