@@ -23,12 +23,12 @@ WaiterKey waiter_key(const LockInfo& lock, const WaiterInfo& waiter) {
 
 // `now`: what is known of the lock; nullptr: nothing. `longest`: so long ago it was held at most.
 LockEventKind how_it_ended(const HolderInfo& holder, const LockInfo* now,
-                           std::chrono::milliseconds longest) {
+                           std::chrono::milliseconds longest, bool keeps_last_token) {
   const bool broken = now != nullptr && now->last_break && now->last_break->token == holder.token;
   if (broken) return LockEventKind::kBroken;
   if (holder.time_left <= longest) return LockEventKind::kExpired;
   // A release leaves the token behind.
-  const bool forgotten = now == nullptr || now->last_token < holder.token;
+  const bool forgotten = keeps_last_token && (now == nullptr || now->last_token < holder.token);
   return forgotten ? LockEventKind::kForgotten : LockEventKind::kReleased;
 }
 
@@ -36,7 +36,7 @@ LockEventKind how_it_ended(const HolderInfo& holder, const LockInfo* now,
 
 std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
                                    const std::vector<LockInfo>& after,
-                                   std::chrono::milliseconds longest) {
+                                   std::chrono::milliseconds longest, bool keeps_last_token) {
   std::set<HolderKey> holders_after;
   std::set<WaiterKey> waiters_before;
   std::set<HolderKey> holders_before;
@@ -53,8 +53,11 @@ std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
       if (holders_after.contains({lock.name, holder.token})) continue;
       const auto now = locks_after.find(lock.name);
       const LockInfo* present = now == locks_after.end() ? nullptr : now->second;
-      events.push_back(
-          {how_it_ended(holder, present, longest), lock.name, holder.who, holder.token, {}});
+      events.push_back({how_it_ended(holder, present, longest, keeps_last_token),
+                        lock.name,
+                        holder.who,
+                        holder.token,
+                        {}});
     }
   }
   for (const LockInfo& lock : after) {
@@ -164,7 +167,9 @@ void WatchSampler::tell(Sample& sample) {
   }
   const auto longest =
       std::chrono::ceil<std::chrono::milliseconds>(base::BootClock::now() - seen_at_);
-  for (const LockEvent& event : differences(seen_, now, longest)) sink_(event);
+  // Where contenders come and go with their clients, nothing is left of a lock that is free.
+  const bool keeps_last_token = !core_.store_->guarantees().bound_to_client;
+  for (const LockEvent& event : differences(seen_, now, longest, keeps_last_token)) sink_(event);
   seen_ = std::move(sample.listed);
   seen_at_ = sample.asked_at;
 }

@@ -26,9 +26,11 @@ class Core;
 // What changed from `before` to `after`, in the order: ends, then grants, then new waiters. How a
 // lock ended that is not in `after` cannot be told from these: see without_trace(). `longest`: the
 // time since `before` was asked for. A lease that may have run out in it is told to have expired.
+// `keeps_last_token`: the store does so for a lock that is free; where it does not, one that is
+// unknown by now was given back.
 std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
                                    const std::vector<LockInfo>& after,
-                                   std::chrono::milliseconds longest);
+                                   std::chrono::milliseconds longest, bool keeps_last_token = true);
 
 // The locks that had holders and are in no list any more. Whether they were broken stands in their
 // trace, which only inspect() gives.

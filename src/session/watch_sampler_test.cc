@@ -71,6 +71,12 @@ TEST(WatchDifferencesTest, ALeaseThatEndedWhileNobodyCouldLookExpired) {
   EXPECT_EQ(kind(1s), LockEventKind::kReleased);
 }
 
+TEST(WatchDifferencesTest, WhereNothingIsLeftOfAFreeLockItWasReleased) {
+  const auto events = differences({lock({holder("a", 7)})}, {}, 200ms, /*keeps_last_token=*/false);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].kind, LockEventKind::kReleased);
+}
+
 TEST(WatchDifferencesTest, WhatTheStoreForgotWasNotReleased) {
   const std::vector<LockInfo> before = {lock({holder("a", 7)})};
   LockInfo anew = lock({});

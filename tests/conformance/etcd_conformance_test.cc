@@ -17,7 +17,7 @@ support::EtcdCluster& server() {
 class EtcdSite final : public Site {
  public:
   Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
-    const std::string url = server().url("/" + prefix_ + "?session=2s");
+    const std::string url = server().url("/" + prefix_ + "?session=1s");
     return stores::make_etcd_store(*port::StoreUrl::parse(url), context);
   }
   // Nothing in it depends on how much time goes by.

@@ -41,12 +41,12 @@ TEST_P(ClientTest, ListIsSortedAndByPrefix) {
 }
 
 TEST_P(ClientTest, NamespacesDoNotMeet) {
-  const Client app = connect_or_die(url() + "?ns=app");
-  const Client other = connect_or_die(url() + "?ns=other");
+  const Client app = connect_or_die(url("ns=app"));
+  const Client other = connect_or_die(url("ns=other"));
   const Lease lease = take(app.mutex("orders"));
   EXPECT_EQ(lease.name(), "orders");
   EXPECT_TRUE(is_free(other.mutex("orders")));
-  EXPECT_FALSE(is_free(connect_or_die(url() + "?ns=app").mutex("orders")));
+  EXPECT_FALSE(is_free(connect_or_die(url("ns=app")).mutex("orders")));
   const auto listed = app.list();
   ASSERT_TRUE(listed);
   ASSERT_EQ(listed->size(), 1U);
@@ -131,15 +131,15 @@ TEST_P(ClientTest, TheDoctorFindsAFreshStoreHealthy) {
 }
 
 TEST_P(ClientTest, UnknownUrlsAndOptionsAreRefused) {
-  EXPECT_TRUE(fails_with(Client::connect(url() + "?colour=red"), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(Client::connect(url("colour=red")), Errc::kInvalidArgument));
   EXPECT_TRUE(fails_with(Client::connect("nonsense"), Errc::kInvalidArgument));
   EXPECT_FALSE(Client::connect("carrier-pigeon:coop"));
-  const auto ttl = Client::connect(url() + "?ttl=soon");
+  const auto ttl = Client::connect(url("ttl=soon"));
   EXPECT_TRUE(fails_with(ttl, Errc::kInvalidArgument));
 }
 
 TEST_P(ClientTest, TheUrlsTtlIsTheDefault) {
-  const Client client = connect_or_die(url() + "?ttl=7s");
+  const Client client = connect_or_die(url("ttl=7s"));
   const Lease lease = take(client.mutex("orders"));
   EXPECT_GT(lease.remaining(), 5s);
   EXPECT_LE(lease.remaining(), 7s);

@@ -1,4 +1,5 @@
 // One etcd for all tests of the program, and a prefix of its own for each.
+#include "tests/library/bound_places.h"
 #include "tests/library/fixture.h"
 #include "tests/support/etcd_server.h"
 
@@ -26,5 +27,9 @@ std::vector<std::string> stores_under_test() { return {"etcd"}; }
 std::unique_ptr<Place> make_place(const std::string&) { return std::make_unique<EtcdPlace>(); }
 
 std::string no_place_because() { return support::EtcdCluster::unavailable().value_or(""); }
+
+std::string not_supported_because(const std::string& test_case) {
+  return not_supported_by_sessions(test_case);
+}
 
 }  // namespace holdfast::testing

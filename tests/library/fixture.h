@@ -88,6 +88,8 @@ std::vector<std::string> stores_under_test();
 std::unique_ptr<Place> make_place(const std::string& store);
 // Why there can be none here; empty: there can.
 std::string no_place_because();
+// Of a case ("LeaseTest.ADetachedLeaseRunsOut") that these stores cannot support; empty: they can.
+std::string not_supported_because(const std::string& test_case);
 
 // The parameter is the scheme of the store.
 class LibraryTest : public ::testing::TestWithParam<std::string> {
@@ -95,10 +97,20 @@ class LibraryTest : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     if (const std::string why = no_place_because(); !why.empty())
       GTEST_SKIP() << "SKIPPED: " << why;
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    const std::string suite = test->test_suite_name();  // "Stores/LeaseTest"
+    const std::string name = test->name();              // "ADetachedLeaseRunsOut/etcd"
+    const std::string why = not_supported_because(suite.substr(suite.find('/') + 1) + "." +
+                                                  name.substr(0, name.find('/')));
+    if (!why.empty()) GTEST_SKIP() << "skipped by capability: " << why;
     place_ = make_place(GetParam());
   }
   // Several clients of one test meet in the same place.
   std::string url() const { return place_->url(); }
+  // With one more option.
+  std::string url(const std::string& option) const {
+    return url() + (url().find('?') == std::string::npos ? "?" : "&") + option;
+  }
   Client connect(ClientOptions options = {}) const {
     return connect_or_die(url(), std::move(options));
   }

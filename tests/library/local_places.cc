@@ -33,4 +33,6 @@ std::unique_ptr<Place> make_place(const std::string& store) {
 
 std::string no_place_because() { return {}; }
 
+std::string not_supported_because(const std::string&) { return {}; }
+
 }  // namespace holdfast::testing

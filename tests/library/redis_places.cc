@@ -21,4 +21,6 @@ std::unique_ptr<Place> make_place(const std::string&) { return std::make_unique<
 
 std::string no_place_because() { return support::RedisServer::unavailable().value_or(""); }
 
+std::string not_supported_because(const std::string&) { return {}; }
+
 }  // namespace holdfast::testing

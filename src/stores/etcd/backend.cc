@@ -23,7 +23,7 @@ using contend::Record;
 using Kind = Lanes::Kind;
 
 constexpr int kAttempts = 3;
-constexpr auto kOneTry = std::chrono::seconds(1);
+constexpr auto kRemoval = std::chrono::seconds(1);
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
 void compare_created(wire::TxnRequest& txn, const std::string& key, std::uint64_t created) {
@@ -272,7 +272,7 @@ void EtcdBackend::send_remove(std::uint64_t epoch, const std::string& key, BootI
   wire::DeleteRangeRequest request;
   request.set_key(key);
   rpc_->call(
-      std::move(request), How{std::min(deadline, now + kOneTry)},
+      std::move(request), How{std::min(deadline, now + kRemoval)},
       on_loop<wire::DeleteRangeResponse>([=, this, done = std::move(done)](
                                              const Result<wire::DeleteRangeResponse>& answer) {
         note(epoch, answer, /*may_have_written=*/false);

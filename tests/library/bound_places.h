@@ -1,0 +1,72 @@
+// Cases that a store whose leases are bound to its clients (Guarantees::bound_to_client) cannot
+// support, by name: what they are about is what such a store refuses.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace holdfast::testing {
+
+// Leases shorter than a session, or with a length of their own.
+inline constexpr std::string_view kNeedLeasesOfTheirOwn[] = {
+    "BarrierTest.ACrashBreaksItForTheOthersUntilItIsReset",
+    "BarrierTest.ACrashIsNotAwaitedWhereThatWasChosen",
+    "BarrierTest.WhoLostItsSeatIsTold",
+    "ClientTest.InspectTellsWhoHoldsAndWhy",
+    "ClientTest.TheUrlsTtlIsTheDefault",
+    "LeaseTest.ABlockingCallbackDoesNotStopRenewals",
+    "LeaseTest.ADetachedLeaseRunsOut",
+    "LeaseTest.ALateReleaseDoesNotTouchTheNextHolder",
+    "LeaseTest.ALeaseIsRenewedInTheBackground",
+    "LeaseTest.AWaitWithoutRenewalsEndsWithAWholeLease",
+    "LeaseTest.AnAdoptedLeaseIsRenewed",
+    "LeaseTest.ManyLeasesAreRenewedTogether",
+    "LeaseTest.MaxHoldEndsARunawayHolder",
+    "LeaseTest.ReleaseAndRenewOfALostLeaseSaySo",
+    "LeaseTest.TheLeaseOutlivesClientAndMutexObjects",
+    "LeaseTest.TheLossIsToldBeforeAnotherCanHoldTheLock",
+    "MultiLockTest.WaitsForTheOneThatIsHeldAndRenewsTheOthersMeanwhile",
+    "MutexTest.TheUnlockOfALockThatWasLostFreesNoOther",
+    "ObserverTest.AHoldThatRanOutRightBeforeItIsLetGoIsALoss",
+    "ObserverTest.ALossIsLoggedAsData",
+    "ObserverTest.HowAHoldEndedIsTold",
+    "RecursiveMutexTest.ALostLeaseIsNotReentered",
+    "SemaphoreTest.ACrashedHoldersPermitsComeBack",
+    "SharedMutexTest.AnUpgradeIsLostWithTheReadersLease",
+};
+
+// Leases that go on without the client that took them.
+inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
+    "JobLockTest.AJobThatEndsEarlyKeepsTheOthersOut",
+    "JobLockTest.RefusesWhatCannotBe",
+    "JobLockTest.SoDoesAMachineThatDies",
+    "JobLockTest.SoDoesItsDestructor",
+    "LeaseTest.ADetachedLeaseIsAdoptedByItsId",
+    "LeaseTest.ADetachedLeaseThatWasWaitedForIsWhole",
+    "LeaseTest.ALeaseIsAdoptedWithAShorterTtlToo",
+    "LeaseTest.ALeaseIsRenewedAfterThousandsOfAdoptions",
+    "LeaseTest.AnAdoptedLeaseKeepsItsTtl",
+    "ObserverTest.AJobThatKeepsItsLockHasEndedItsHold",
+    "OnceTest.ATurnThatWasMovedElsewhereIsCompletedThere",
+    "OnceTest.AfterACrashTheNextOneIsFirst",
+    "OnceTest.AfterAFailureTheNextOneIsFirst",
+    "OnceTest.ItsOutcomeIsForgottenAfterTheRetentionTime",
+    "OnceTest.RefusesWhatCannotBe",
+    "OnceTest.RunsTheWorkOnce",
+    "OnceTest.TheFirstRunsAndTheOthersGetItsOutcome",
+    "RacesTest.AnAdoptersRenewalDoesNotStretchTheDeadlineOfTheFirst",
+    "RacesTest.ReleaseAfterDetachSaysThatItDidNothing",
+    "RacesTest.WhoLosesALeaseToAnAdopterIsToldAndDoesNotFreeIt",
+};
+
+inline std::string not_supported_by_sessions(std::string_view test_case) {
+  const auto has = [&](const auto& cases) {
+    return std::find(std::begin(cases), std::end(cases), test_case) != std::end(cases);
+  };
+  if (has(kNeedLeasesOfTheirOwn)) return "leases last as long as the session";
+  if (has(kNeedLeasesWithoutClient)) return "leases end with their client";
+  return {};
+}
+
+}  // namespace holdfast::testing
