@@ -97,7 +97,8 @@ if(NOT HOLDFAST_WITH_CONSUL STREQUAL "OFF")
 endif()
 holdfast_decide_store(consul "${holdfast_consul_found}"
   "libcurl 7.80, Asio and nlohmann-json (libcurl4-openssl-dev, libasio-dev, nlohmann-json3-dev)")
-# A module of it links holdfast::grpc and reads what protoc makes of its own .proto file.
+
+# A module of it links PkgConfig::GRPCPP and reads what protoc makes of its own .proto file.
 set(holdfast_etcd_found OFF)
 if(NOT HOLDFAST_WITH_ETCD STREQUAL "OFF")
   find_package(PkgConfig QUIET)

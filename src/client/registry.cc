@@ -5,6 +5,7 @@
 #include "src/stores/memory/memory_store.h"
 #ifdef HOLDFAST_STORE_CONSUL
 #include "src/stores/consul/consul_store.h"
+#endif
 #ifdef HOLDFAST_STORE_ETCD
 #include "src/stores/etcd/etcd_store.h"
 #endif
