@@ -232,7 +232,8 @@ TEST_F(EtcdLinkFaultsTest, ALostReplyToTheGrantLeavesNothingBehind) {
   Client one = connect(through_proxy("30s"));
   Client two = connect(etcd_.url());
   { const Lease warm = hold(one, "warm"); }
-  const int fault = proxy_.add({.kind = Fault::Kind::kDropReplies, .containing = "hf1/l/a/c/"});
+  const int fault =
+      proxy_.add({.kind = Fault::Kind::kDropReplies, .containing = "hf1/l/a/c/", .times = 1});
   auto tried = one.mutex("a").try_acquire();
   ASSERT_TRUE(proxy_.wait_for_hits(fault));
   proxy_.remove(fault);
@@ -250,7 +251,8 @@ TEST_F(EtcdLinkFaultsTest, ALostReplyToTheReleaseIsMadeUpFor) {
   Client two = connect(etcd_.url());
   Lease lease = hold(one, "a");
   auto waiting = wait_for(two, "a");
-  const int fault = proxy_.add({.kind = Fault::Kind::kDropReplies, .containing = "hf1/l/a/c/"});
+  const int fault =
+      proxy_.add({.kind = Fault::Kind::kDropReplies, .containing = "hf1/l/a/c/", .times = 1});
   const auto released = lease.release();
   EXPECT_TRUE(released || released.error().code() == Errc::kOutcomeUnknown ||
               released.error().code() == Errc::kUnavailable)
