@@ -367,7 +367,9 @@ void EtcdBackend::knock(std::string session_tag) {
 
 // --- The rest.
 
-Guarantees EtcdBackend::guarantees() const { return promises(keys_.foreign_recipe()); }
+Guarantees EtcdBackend::guarantees() const {
+  return promises(address_.session_ttl, keys_.foreign_recipe());
+}
 
 void EtcdBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
   examine(*rpc_, address_, keys_, address_.session_ttl, deadline,

@@ -4,12 +4,12 @@
 
 namespace holdfast::stores::etcd {
 
-Guarantees promises(bool foreign_recipe) {
+Guarantees promises(std::chrono::seconds session, bool foreign_recipe) {
   Guarantees promise = contend::promises();
   promise.store = "etcd";
   promise.scope = "all clients of one cluster";
   promise.survives_restart = promise.survives_failover = true;
-  promise.min_ttl = std::chrono::seconds(1);
+  promise.min_ttl = session;
   promise.max_ttl = std::chrono::hours(24);
   // What other clients of the recipe do not know must not be done beside them.
   if (foreign_recipe) {

@@ -1,10 +1,13 @@
 // What the etcd store gives under which fault, as data.
 #pragma once
 
+#include <chrono>
+
 #include "holdfast/guarantees.h"
 
 namespace holdfast::stores::etcd {
 
-Guarantees promises(bool foreign_recipe);
+// `session`: the length of a client's session, and so the shortest lease.
+Guarantees promises(std::chrono::seconds session, bool foreign_recipe);
 
 }  // namespace holdfast::stores::etcd
