@@ -20,7 +20,7 @@ support::ZookeeperServer& server() {
 class ZookeeperSite final : public Site {
  public:
   Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
-    const std::string rest = "/case" + std::to_string(number_) + "?session=10s";
+    const std::string rest = "/case" + std::to_string(number_) + "?session=4s";
     return stores::make_zookeeper_store(*port::StoreUrl::parse(server().url(rest)), context);
   }
   void pass(Duration time) override {
