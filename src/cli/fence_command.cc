@@ -36,6 +36,18 @@ Result<Token> token_of(const FenceOptions& options) {
                  " is not a token");
 }
 
+// HOLDFAST_MODE is about the token of HOLDFAST_TOKEN; of another one it says nothing.
+Result<Mode> mode_of(const FenceOptions& options, const Token& token) {
+  if (options.mode) return *options.mode;
+  const char* inherited = std::getenv("HOLDFAST_MODE");
+  if (inherited == nullptr || *inherited == '\0') return Mode::exclusive();
+  const char* about = std::getenv("HOLDFAST_TOKEN");
+  if (Token::parse(about == nullptr ? "" : about) != token) return Mode::exclusive();
+  auto mode = read_mode(inherited);
+  if (!mode) return invalid("HOLDFAST_MODE: " + mode.error().message());
+  return mode;
+}
+
 // A folder that was named must be there: with one made by a typing error everybody would be new.
 Result<std::string> file_of(const FenceOptions& options) {
   if (options.file) return *options.file;
@@ -60,14 +72,14 @@ int become(std::vector<std::string> command, const FileGuard& guard) {
   return why == ENOENT ? kExitNotFound : kExitCannotRun;
 }
 
-bool report(const FenceOptions& options, const Token& token, const std::string& file,
-            bool accepted) {
+bool report(const FenceOptions& options, const Token& token, const Mode& mode,
+            const std::string& file, bool accepted) {
   if (options.common.json) {
     const auto newest = FileGuard::recorded(file, options.resource);
     Json out;
     out["resource"] = options.resource;
     out["token"] = token.to_string();
-    out["mode"] = mode_text(options.mode);
+    out["mode"] = mode_text(mode);
     out["accepted"] = accepted;
     out["newest"] = newest && *newest ? Json((*newest)->to_string()) : Json(nullptr);
     out["file"] = file;
@@ -87,16 +99,18 @@ int fence_command(const std::vector<std::string>& arguments) {
   if (!parsed) return usage_error("fence", parsed.error());
   const auto token = token_of(options);
   if (!token) return usage_error("fence", token.error());
+  const auto mode = mode_of(options, *token);
+  if (!mode) return usage_error("fence", mode.error());
   const auto file = file_of(options);
   if (!file) return usage_error("fence", file.error());
-  const auto guard = FileGuard::enter(*file, options.resource, *token, options.mode, options.wait);
+  const auto guard = FileGuard::enter(*file, options.resource, *token, *mode, options.wait);
   if (!guard) {
     const bool refused = guard.error().code() == Errc::kLost;
-    if (refused && !report(options, *token, *file, false)) return kExitError;
+    if (refused && !report(options, *token, *mode, *file, false)) return kExitError;
     return fail(guard.error(), "");
   }
   if (!options.command.empty()) return become(options.command, *guard);
-  return report(options, *token, *file, true) ? 0 : kExitError;
+  return report(options, *token, *mode, *file, true) ? 0 : kExitError;
 }
 
 }  // namespace holdfast::cli

@@ -82,10 +82,11 @@ Output and exit status
   lost; 124: not acquired in time; 125: Holdfast's own failure; 126, 127: COMMAND cannot be run,
   is not found.
 
-The command gets HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token), HOLDFAST_OWNER,
-HOLDFAST_DEADLINE (end of the first lease, on the scale of /proc/uptime), HOLDFAST_STORE, the
-standard input and, on a terminal, the foreground. Signals are passed on to it. Ctrl-Z stops the
-whole job; a job that stays stopped for longer than its lease loses the lock.
+The command gets HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token), HOLDFAST_MODE (exclusive, shared
+or permits), HOLDFAST_OWNER, HOLDFAST_DEADLINE (end of the first lease, on the scale of
+/proc/uptime), HOLDFAST_STORE, the standard input and, on a terminal, the foreground. Signals are
+passed on to it. Ctrl-Z stops the whole job; a job that stays stopped for longer than its lease
+loses the lock.
 
 Durations: 250ms, 1.5s, 30s, 2m, 1h30m; a bare number means seconds.
 
@@ -273,8 +274,9 @@ check and write are one step; the exit status is COMMAND's own. What COMMAND lea
 the others out, too.
 
   --token T         the token (default: HOLDFAST_TOKEN, which 'holdfast run' gives its command)
-  --mode M          exclusive (default), or shared: must be above the exclusive ones, and is not
-                    remembered. Permits cannot be fenced
+  --mode M          exclusive, or shared: must be above the exclusive ones, and is not remembered.
+                    Permits cannot be fenced. Default: HOLDFAST_MODE for the token of HOLDFAST_TOKEN
+                    ('holdfast run' gives both), exclusive for another token
   --file PATH       the record of this resource; PATH.lock beside it is made, too
   --state DIR       a folder with a record for each resource; it must exist. Default: the folder
                     fence beside the default store

@@ -327,10 +327,9 @@ Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
   }
   own.erase(own.begin());
   OptionTable table("fence");
-  std::optional<Mode> mode;
   table.positional("RESOURCE", into.resource, false);
   table.value<std::string>("--token", into.token, read_text);
-  table.value<Mode>("--mode", mode, read_mode);
+  table.value<Mode>("--mode", into.mode, read_mode);
   table.value<std::string>("--file", into.file, read_text);
   table.value<std::string>("--state", into.state, read_text);
   table.value<Duration>("--wait", into.wait, read_duration);
@@ -352,7 +351,6 @@ Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
   }
   if (into.resource.empty()) return invalid("RESOURCE is missing");
   into.command = std::move(rest);
-  into.mode = mode.value_or(into.mode);
   if (into.file && into.state) return invalid("--file and --state contradict each other");
   if (into.common.json && !into.command.empty()) {
     return invalid("--json would be mixed with what the command prints");

@@ -114,7 +114,7 @@ struct FenceOptions {
   CommonOptions common;  // Of these: json, quiet, help.
   std::string resource;
   std::optional<std::string> token;
-  Mode mode = Mode::exclusive();
+  std::optional<Mode> mode;
   std::optional<std::string> file;
   std::optional<std::string> state;
   std::optional<Duration> wait;

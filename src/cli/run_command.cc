@@ -26,6 +26,7 @@
 #include "src/cli/supervisor.h"
 #include "src/cli/text.h"
 #include "src/cli/tty.h"
+#include "src/cli/values.h"
 
 namespace holdfast::cli {
 namespace {
@@ -159,6 +160,7 @@ Environment environment_for(const RunPlan& plan, const Lease& lease, const Ident
   const std::string& name = plan.options.lock.name;
   Environment out{{"HOLDFAST_NAME", name},
                   {"HOLDFAST_TOKEN", lease.token().to_string()},
+                  {"HOLDFAST_MODE", mode_word(lease.mode())},
                   {"HOLDFAST_OWNER", who.owner},
                   {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
                   {"HOLDFAST_HELD", held_variable(name, who.owner, lease.token())}};

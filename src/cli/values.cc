@@ -81,6 +81,15 @@ Result<Mode> read_mode(const std::string& text) {
   return read_word<Mode>(text, {{"exclusive", Mode::exclusive()}, {"shared", Mode::shared()}});
 }
 
+std::string mode_word(const Mode& mode) {
+  switch (mode.kind()) {
+    case Mode::Kind::kExclusive: return "exclusive";
+    case Mode::Kind::kShared: return "shared";
+    case Mode::Kind::kPermits: return "permits";
+  }
+  return "exclusive";
+}
+
 Result<LogFormat> read_log_format(const std::string& text) {
   return read_word<LogFormat>(
       text,

@@ -37,6 +37,7 @@ Result<OnLost> read_on_lost(const std::string& text);
 Result<Leftover> read_leftover(const std::string& text);
 // "exclusive" or "shared".
 Result<Mode> read_mode(const std::string& text);
+std::string mode_word(const Mode& mode);  // Also "permits", which read_mode() refuses.
 // "n/N".
 Result<Mode> read_permits(const std::string& text);
 

@@ -112,6 +112,45 @@ class RecordTest(FenceCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"^accepted stock token \d{10}\.\d{20}\n$")
 
+    def test_readers_of_one_lock_do_not_shut_each_other_out(self):
+        """Both are right at once: the older token is as good as the newer."""
+        shown = f"{PROGRAM} fence check --state {self.path('state')} stock"
+        older = subprocess.Popen(
+            [PROGRAM, "run", "--shared", "stock", "--", "sh", "-c", f"echo in; read go; {shown}"],
+            env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True)
+        self.addCleanup(older.communicate, timeout=PATIENCE)
+        self.assertEqual(older.stdout.readline(), "in\n")
+        newer = self.holdfast("run", "--shared", "stock", "--", "sh", "-c", shown)
+        self.assertEqual(newer.returncode, 0, newer.stderr)
+        said, complained = older.communicate("go\n", timeout=PATIENCE)
+        self.assertEqual(older.returncode, 0, complained)
+        self.assertIn("accepted", said)
+        # A writer that comes after them is recorded, and then a reader of before is too late.
+        done = self.holdfast("run", "stock", "--", "sh", "-c", shown)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        late = said.split()[-1]
+        done = self.check(late, env=self.env | {"HOLDFAST_TOKEN": late, "HOLDFAST_MODE": "shared"})
+        self.assertEqual(done.returncode, 123, done.stderr)
+
+    def test_permits_cannot_be_fenced(self):
+        done = self.holdfast("run", "--permits", "1/3", "pool", "--", PROGRAM, "fence", "check",
+                             "--state", self.path("state"), "stock")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("HOLDFAST_MODE: permits cannot be fenced", done.stderr)
+        self.assertEqual(os.listdir(self.path("state")), [])
+
+    def test_the_inherited_mode_is_that_of_the_inherited_token(self):
+        env = self.env | {"HOLDFAST_TOKEN": "7", "HOLDFAST_MODE": "shared"}
+        self.assertEqual(self.check(token(7), env=env).returncode, 0)
+        self.assertTrue(self.accepts(5), "a shared token is not remembered")
+        self.assertEqual(self.check(9, env=env).returncode, 0)
+        self.assertFalse(self.accepts(8), "another token than the inherited one is exclusive")
+        self.assertEqual(self.check(9, "--mode", "exclusive", env=env).returncode, 0)
+        done = self.check(7, env=env | {"HOLDFAST_MODE": "odd"})
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("HOLDFAST_MODE", done.stderr)
+
     def test_a_resource_has_its_own_record(self):
         self.assertTrue(self.accepts(7))
         self.assertEqual(self.check(5, resource="other/..").returncode, 0)

@@ -165,6 +165,7 @@ class EnvironmentTest(CliCase):
         self.assertEqual(env["HOLDFAST_NAME"], "job")
         self.assertRegex(env["HOLDFAST_TOKEN"], r"^\d{10}\.\d{20}$")
         self.assertRegex(env["HOLDFAST_DEADLINE"], r"^\d+\.\d{3}$")
+        self.assertEqual(env["HOLDFAST_MODE"], "exclusive")
         self.assertTrue(env["HOLDFAST_OWNER"])
         self.assertEqual(env["HOLDFAST_STORE"], self.store)
 
