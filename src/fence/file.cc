@@ -115,6 +115,14 @@ Result<Token> decode(std::string_view all, const std::string& path, const std::s
   return *token;
 }
 
+Result<void> check_kind(mode_t mode, const std::string& path) {
+  if (S_ISREG(mode)) return {};
+  if (S_ISLNK(mode)) return failed("open", path, ELOOP);
+  return Error(Errc::kInvalidArgument,
+               path + (S_ISDIR(mode) ? " is a directory" : " is not a regular file") +
+                   ": a record is kept in a file of its own");
+}
+
 // nullopt: there is no file.
 Result<std::optional<Token>> read_record(const std::string& path, const std::string& resource) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -122,7 +130,7 @@ Result<std::optional<Token>> read_record(const std::string& path, const std::str
   if (file.get() < 0) return failed("open", path, errno);
   struct stat about {};
   if (::fstat(file.get(), &about) != 0) return failed("look at", path, errno);
-  if (!S_ISREG(about.st_mode)) return failed("read", path, EISDIR);
+  if (auto kind = check_kind(about.st_mode, path); !kind) return kind.error();
   std::string text;
   char part[kLargest];
   for (;;) {
@@ -199,6 +207,10 @@ Result<FileGuard> FileGuard::enter(const std::string& path, const std::string& r
   if (auto named = check_resource(resource); !named) return named.error();
   // Before a file is made: what is refused without a record leaves none behind.
   if (auto sound = admit(Token{}, token, mode); !sound) return sound.error();
+  struct stat about {};
+  if (::lstat(path.c_str(), &about) == 0) {
+    if (auto kind = check_kind(about.st_mode, path); !kind) return kind.error();
+  }
   const std::string lock_path = path + ".lock";
   Descriptor lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (lock.get() < 0) return failed("open", lock_path, errno);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <thread>
@@ -55,6 +56,28 @@ TEST_F(FenceFileTest, SharedTokensAreCheckedAndNotRemembered) {
   EXPECT_TRUE(enter(9, Mode::shared()).has_value());
   EXPECT_EQ(error(5, Mode::shared()), Errc::kLost);
   EXPECT_EQ(*FileGuard::recorded(path_, "stock"), (Token{0, 5}));
+}
+
+TEST_F(FenceFileTest, WhatIsNoRegularFileIsRefusedAndNothingIsLeftBesideIt) {
+  struct Case {
+    const char* is;
+    std::function<int(const char*)> make;
+  };
+  const std::vector<Case> cases{
+      {"is a directory", [](const char* path) { return ::mkdir(path, 0700); }},
+      {"is not a regular file", [](const char* path) { return ::mkfifo(path, 0600); }},
+      {"symbolic link", [](const char* path) { return ::symlink("/dev/null", path); }}};
+  for (const Case& each : cases) {
+    const support::TempFolder folder("fence");
+    const std::string path = folder.file("odd");
+    ASSERT_EQ(each.make(path.c_str()), 0);
+    const auto guard = FileGuard::enter(path, "stock", Token{0, 5});
+    ASSERT_FALSE(guard.has_value()) << each.is;
+    EXPECT_EQ(guard.error().code(), Errc::kInvalidArgument);
+    EXPECT_NE(guard.error().message().find(each.is), std::string::npos) << guard.error().message();
+    EXPECT_NE(::access((path + ".lock").c_str(), F_OK), 0) << each.is;
+    EXPECT_EQ(FileGuard::recorded(path, "stock").error().code(), Errc::kInvalidArgument);
+  }
 }
 
 TEST_F(FenceFileTest, WhatIsRefusedWithoutARecordLeavesNoFile) {

@@ -219,6 +219,15 @@ class MistakesTest(FenceCase):
                                                  "5", "stock"))
         self.assertEqual(os.listdir(self.path("state")), [])
 
+    def test_what_is_no_regular_file_gets_nothing_beside_it(self):
+        os.mkfifo(self.path("pipe"))
+        before = sorted(os.listdir(self.dir))
+        self.assertIn("is not a regular file",
+                      self.wrong("check", "--file", self.path("pipe"), "--token", "5", "stock"))
+        self.assertIn("is a directory",
+                      self.wrong("check", "--file", self.path("state"), "--token", "5", "stock"))
+        self.assertEqual(sorted(os.listdir(self.dir)), before)
+
     def test_the_commands_own_status_is_ours(self):
         self.assertEqual(self.check(5, "--", "sh", "-c", "exit 7").returncode, 7)
         self.assertEqual(self.check(5, "--", self.path("none")).returncode, 127)

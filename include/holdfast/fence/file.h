@@ -21,9 +21,9 @@
 // Time: waits for the other holders' objects, `wait` at most (steady clock), else without limit.
 // Errors: kLost (refused: stop), kTimedOut (others were in there; nothing was checked),
 // kUnsupported (permits), kInvalidArgument (no token, no resource name, the file is another
-// resource's), kPermissionDenied, kUnavailable (the disk: retry), kCorruptState (not such a file,
-// or damaged: look at it; delete it only when no old holder can be left), kVersionMismatch
-// (upgrade).
+// resource's, or not a regular file: then nothing is made beside it), kPermissionDenied,
+// kUnavailable (the disk: retry), kCorruptState (not such a file, or damaged: look at it; delete it
+// only when no old holder can be left), kVersionMismatch (upgrade).
 #pragma once
 
 #include <chrono>
