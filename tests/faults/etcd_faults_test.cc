@@ -343,7 +343,7 @@ TEST(EtcdCrowdTest, AReleaseWakesOneOfAThousandWaiters) {
       if (mine) got.push_back(*std::move(mine));
     });
   }
-  EXPECT_TRUE(eventually([&] { return queued == kWaiters; }, 120s)) << queued;
+  EXPECT_TRUE(eventually([&] { return queued == kWaiters; }, 200s)) << queued;
   const auto messages = [&] {
     return etcd.metric("grpc_server_msg_sent_total", "grpc_method=\"Watch\"");
   };
@@ -361,8 +361,9 @@ TEST(EtcdCrowdTest, AReleaseWakesOneOfAThousandWaiters) {
       return got.size() == 1;
     })) << i;
   }
-  // Per hand-off: the event, the end of that watch; and room for what runs beside.
-  EXPECT_LE(messages() - before, 4 * kReleases + 5);
+  // Per hand-off the event, the end of that watch, and what was left of watches that nobody wants
+  // any more: the same for ten waiters. Were all woken, it would be a thousand each.
+  EXPECT_LE(messages() - before, 30 * kReleases);
   leave.request_stop();
   for (std::thread& each : waiters) each.join();
 }
