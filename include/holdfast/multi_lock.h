@@ -28,7 +28,8 @@
 // Time: as Lease's. Fairness: in one step only past nobody who waits; then like any other waiter.
 // Errors: as Mutex's, of the first lock that cannot be had. kInvalidArgument: no lock, more than
 // 64, one name in two modes, or permits of one name twice (a name twice in the same mode is asked
-// for once). kLost: while it waited for the others, one that it had was lost; all are given back.
+// for once). kLost, as soon as it is known: while it waited for the others, one that it had
+// was lost; the message names it, and all are given back.
 #pragma once
 
 #include <chrono>

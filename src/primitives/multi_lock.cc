@@ -46,6 +46,7 @@ namespace {
 
 using detail::LeaseSetAccess;
 using primitives::Flow;
+using primitives::Scope;
 using primitives::ScopePtr;
 using session::Core;
 
@@ -141,6 +142,24 @@ std::optional<Error> first_loss(const std::vector<Lease>& leases) {
   return std::nullopt;
 }
 
+// Ends the wait for the next one when one that is held is lost.
+class LossWatch {
+ public:
+  explicit LossWatch(const ScopePtr& scope) : scope_(scope) {}
+  void add(const Lease& lease) {
+    links_.push_back(std::make_unique<Link>(lease.lost(), [weak = scope_] {
+      // The flow may end inside of this, and take this callback along.
+      if (const ScopePtr scope = weak.lock()) scope->cancel();
+    }));
+  }
+  void stop() { links_.clear(); }
+
+ private:
+  using Link = std::stop_callback<std::function<void()>>;
+  const std::weak_ptr<Scope> scope_;
+  std::vector<std::unique_ptr<Link>> links_;
+};
+
 // However many of them must be waited for, it is told once.
 AcquireOptions told_once(AcquireOptions options) {
   if (!options.on_queued) return options;
@@ -156,6 +175,7 @@ Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest>
                                         AcquireOptions options, bool may_wait) {
   options = told_once(std::move(options));
   std::vector<Lease> held;
+  LossWatch watch(scope);
   std::optional<Error> failed;
   bool busy = false;
   for (std::size_t i = 0; i < locks.size() && !failed && !busy; ++i) {
@@ -164,6 +184,7 @@ Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest>
       Result<Lease> lease = co_await scope->acquire(lock.name, lock.mode, options);
       if (lease) {
         held.push_back(std::move(*lease));
+        if (i + 1 < locks.size()) watch.add(held.back());
       } else {
         failed = lease.error();
       }
@@ -180,7 +201,12 @@ Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest>
     }
     if (!failed && scope->cancelled()) failed = scope->cancelled_error();
   }
-  if (!failed && !busy) failed = first_loss(held);
+  watch.stop();
+  const bool ended =
+      failed && (failed->code() == Errc::kCancelled || failed->code() == Errc::kTimedOut);
+  if ((!failed || ended) && !busy) {
+    if (auto loss = first_loss(held)) failed = std::move(loss);
+  }
   if (!failed && !busy) co_return std::optional<LeaseSet>(LeaseSetAccess::make(std::move(held)));
   if (!held.empty()) {
     // Where this fails, the core goes on trying.

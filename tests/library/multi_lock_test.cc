@@ -136,6 +136,32 @@ TEST_P(MultiLockTest, OneDeadlineCoversAllAndNothingStays) {
   EXPECT_TRUE(fails_with(alice.acquire_all({{"a"}, {"b"}}, {.wait = 0ms}), Errc::kTimedOut));
 }
 
+TEST_P(MultiLockTest, WhoLosesOneWhileItWaitsForAnotherIsToldAtOnce) {
+  const Client alice = connect();
+  const Client bob = connect();
+  const Lease held = take(bob.mutex("c"), {.ttl = 60s});
+  std::stop_source stop;
+  // Without a limit: only the loss can end it.
+  auto all = std::async(std::launch::async, [&] {
+    return alice.acquire_all({{"a"}, {"b"}, {"c"}}, {.ttl = 10s, .cancel = stop.get_token()});
+  });
+  std::optional<Token> token;
+  while (!token) {
+    std::this_thread::sleep_for(1ms);
+    const auto seen = bob.inspect("b");
+    if (seen && *seen && !(*seen)->holders.empty()) token = (*seen)->holders.front().token;
+  }
+  ASSERT_TRUE(bob.break_lock("b", *token, "for a test"));
+  const auto ended = all.wait_for(30s);
+  stop.request_stop();
+  ASSERT_EQ(ended, std::future_status::ready);
+  const auto set = all.get();
+  ASSERT_TRUE(fails_with(set, Errc::kLost));
+  EXPECT_NE(set.error().message().find("'b'"), std::string::npos) << set.error().message();
+  EXPECT_TRUE(held.held());
+  EXPECT_TRUE(are_free(bob, {"a", "b"}));
+}
+
 TEST_P(MultiLockTest, ACancelledWaitGivesBackWhatItHas) {
   const Client alice = connect();
   const Client bob = connect();
