@@ -12,7 +12,7 @@
 //
 //   event           severity   when
 //   lock_lost       error      a lease of this client ended against its owner's will
-//   renewal_failed  warning    a renewal was not answered, or refused; it is tried again
+//   renewal_failed  warning    a renewal was not answered, or refused; says if it is tried again
 //   watch_blind     warning    a watch sees nothing at present
 //   watch_sees      info       it sees again
 //   store           warning    what the store's adapter tells: away, back, a clock that was set ...

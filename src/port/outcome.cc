@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "src/base/printable.h"
+
 namespace holdfast::port {
 namespace {
 
@@ -16,7 +18,7 @@ using machine::Reply;
 using machine::TicketImage;
 
 // Not `quoted`: overload resolution would prefer the one of <iomanip> for a std::string.
-std::string prefix_for(std::string_view name) { return "lock '" + std::string(name) + "': "; }
+std::string prefix_for(std::string_view name) { return "lock '" + base::printable(name) + "': "; }
 
 // Instants come out of stores that others can write to: any two of them.
 Duration until(Instant end, Instant now) {
@@ -145,8 +147,9 @@ machine::Acquire to_command(const AcquireRequest& request) {
 }
 
 Error broken_error(const std::string& name, const BreakInfo& trace) {
-  std::string what = "lock '" + name + "' was broken by " + trace.by.owner;
-  if (!trace.by.reason.empty()) what += ": " + trace.by.reason;
+  std::string what =
+      "lock '" + base::printable(name) + "' was broken by " + base::printable(trace.by.owner);
+  if (!trace.by.reason.empty()) what += ": " + base::printable(trace.by.reason);
   return {Errc::kBroken, std::move(what)};
 }
 

@@ -194,15 +194,18 @@ void Core::on_renewed(const std::vector<Outgoing>& batch,
       // A heartbeat's answer that the push of the grant has overtaken: it is about the time before.
     } else if (contender->renewal && !contender->releasing && !contender->released) {
       if (feed_) see_renewed(batch[i], now, reply);
+      const RenewalFsm::Action action = contender->renewal->on_reply(now, reply);
       if (reply.has_value()) {
         contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
       } else {
+        const bool again = contender->renewal->tries_again();
         log(log_event(LogSeverity::kWarning, "renewal_failed",
                       "lock '" + printable(contender->name) + "'" + at_store() +
-                          ": renewal failed, will try again: " + reply.error().message(),
+                          ": renewal failed" + (again ? ", will try again: " : ": ") +
+                          reply.error().message(),
                       *contender, reply.error().code()));
       }
-      apply(contender, contender->renewal->on_reply(now, reply));
+      apply(contender, action);
       answer_renewals(*contender);
       contender->changed.notify_all();
     }

@@ -63,6 +63,8 @@ class RenewalFsm {
   // Grows with every reply about a request that this side made.
   std::uint64_t replies() const { return replies_; }
   bool in_flight() const { return in_flight_; }
+  // Whether a request that failed is followed by another one.
+  bool tries_again() const { return state_ != State::kLost && may_renew(); }
 
   State state() const { return state_; }
   BootInstant deadline() const { return deadline_; }

@@ -181,6 +181,35 @@ TEST_P(LeaseTest, ABrokenHolderIsToldWhoDidIt) {
   EXPECT_EQ((*info)->last_break->token, lease.token());
 }
 
+// The reason is another process's text: it must not draw lines of its own, nor on the terminal.
+TEST_P(LeaseTest, WhatABreakSaysIsShownEscapedAndNoOtherTryIsPromised) {
+  std::mutex mutex;
+  std::string log;
+  const auto logged = [&](const char* text) {
+    const std::lock_guard lock(mutex);
+    return log.find(text) != log.npos;
+  };
+  ClientOptions options;
+  options.log = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    log += "<" + line + ">";
+  };
+  const Client alice = connect(std::move(options));
+  const Lease lease = take(alice.mutex("orders"), {.ttl = 60s});
+  ASSERT_TRUE(connect().break_lock("orders", lease.token(), "x\nall is well\033[31m\xe2\x80\xae"));
+  ASSERT_TRUE(fires(lease.lost()));
+  const std::string message = lease.loss().value_or(Error(Errc::kLost, "")).message();
+  EXPECT_NE(message.find(R"(x\x0aall is well\x1b[31m\xe2\x80\xae)"), std::string::npos) << message;
+  const auto begun = std::chrono::steady_clock::now();
+  while (!logged("was lost") && std::chrono::steady_clock::now() - begun < kPatience) {
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_TRUE(logged(R"(x\x0aall is well\x1b[31m)")) << log;
+  for (const char* const bad : {"\n", "\033", "\xe2\x80\xae", "will try again"}) {
+    EXPECT_FALSE(logged(bad)) << bad << " in " << log;
+  }
+}
+
 TEST_P(LeaseTest, ADetachedLeaseIsAdoptedByItsId) {
   const Client alice = connect();
   const Client bob = connect();
