@@ -24,10 +24,12 @@
 // Time: a caller that waits learns of the opening at once, where the store tells (memory, SQLite,
 // Redis do), and within half a second at the latest.
 // Blocking: who counts holds the name as a mutex for that moment. Should it die in it, the others
-// wait for the end of that lease, 5 s.
+// wait for the end of that lease, 5 s (longer where the store's shortest lease is longer).
+// count_down() and reset() wait 30 s at most for the others: kTimedOut, and nothing was changed.
 // Errors: kTimedOut, kCancelled; kInvalidArgument: count_down() with another count than the one in
-// use, or a name in use for something else; kUnsupported (Guarantees::values); otherwise as
-// Mutex's.
+// use, or a name in use for something else (at once where that can be seen: another kind of record,
+// a shared lease, one longer than twice that of who counts; what looks the same is waited for);
+// kUnsupported (Guarantees::values); otherwise as Mutex's.
 #pragma once
 
 #include <cstdint>

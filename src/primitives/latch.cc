@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -36,13 +37,51 @@ Result<Count> read_same(const std::string& text, const std::string& name, std::u
   return count;
 }
 
+// Each of those who count needs a moment, and one that dies in it the rest of a short lease.
+constexpr std::chrono::seconds kLongestTurn{30};
+
+AcquireOptions in_a_turn() {
+  AcquireOptions options;
+  options.wait = kLongestTurn;
+  return options;
+}
+
 using Change = std::function<Result<Count>(const std::string& text)>;
 
-// Changes the count under the lock of the same name; gives what is left.
-Flow<std::uint64_t> change(ScopePtr scope, std::string name, Change how) {
+// Who counts holds the name exclusively, and for a short lease.
+bool is_of_another_use(const LockInfo& lock, std::chrono::milliseconds ttl) {
+  return std::any_of(lock.holders.begin(), lock.holders.end(), [&](const HolderInfo& holder) {
+    return holder.mode.kind() != Mode::Kind::kExclusive || holder.time_left > 2 * ttl;
+  });
+}
+
+// The lock of the same name. Who is there for another reason may stay: then it is not waited for.
+Flow<Lease> enter(ScopePtr scope, std::string name) {
+  if (scope->cancelled()) co_return scope->cancelled_error();
   const AcquireOptions options = scope->briefly();
+  Result<std::optional<Lease>> tried =
+      co_await scope->try_acquire(name, Mode::exclusive(), options);
+  if (tried && *tried) co_return std::move(**tried);
+  if (tried) {
+    const Result<std::string> text = co_await scope->get_value(name);
+    if (!text) co_return text.error();
+    if (const auto count = read_count(*text, name, 0); !count) co_return count.error();
+    const Result<std::optional<LockInfo>> seen = co_await scope->inspect(name);
+    if (seen && *seen && is_of_another_use(**seen, options.ttl)) {
+      co_return Error(Errc::kInvalidArgument, "latch '" + session::printable(name) +
+                                                  "': the name is held as a lock of another kind");
+    }
+  }
   Result<Lease> lease = co_await scope->acquire(name, Mode::exclusive(), options);
+  co_return lease;
+}
+
+// Changes the count under that lock; gives what is left.
+Flow<std::uint64_t> change(ScopePtr scope, std::string name, Change how) {
+  Flow<Lease> entering = enter(scope, name);
+  Result<Lease> lease = co_await std::move(entering);
   if (!lease) co_return lease.error();
+  if (scope->cancelled()) co_return scope->cancelled_error();  // A try is not interrupted.
   const Result<std::string> text = co_await scope->get_value(name);
   if (!text) co_return text.error();
   const Result<Count> changed = how(*text);
@@ -156,7 +195,7 @@ namespace detail {
 
 Start<std::uint64_t> Async::count_down(const Latch& latch, std::uint64_t n) {
   return primitives::start_flow<std::uint64_t>(
-      latch.state_->core, {},
+      latch.state_->core, primitives::latching::in_a_turn(),
       [name = latch.state_->name, initial = latch.state_->initial.load(),
        n](primitives::ScopePtr scope) {
         return primitives::latching::count_down(std::move(scope), name, initial, n);
@@ -192,10 +231,11 @@ Start<std::uint64_t> Async::count(const Latch& latch) {
 }
 
 Start<void> Async::reset(const Latch& latch, std::uint64_t count) {
-  return primitives::start_flow<void>(
-      latch.state_->core, {}, [state = latch.state_, count](primitives::ScopePtr scope) {
-        return primitives::latching::reset(std::move(scope), state, count);
-      });
+  return primitives::start_flow<void>(latch.state_->core, primitives::latching::in_a_turn(),
+                                      [state = latch.state_, count](primitives::ScopePtr scope) {
+                                        return primitives::latching::reset(std::move(scope), state,
+                                                                           count);
+                                      });
 }
 
 }  // namespace detail

@@ -100,6 +100,29 @@ TEST_P(LatchTest, ANameThatIsSomethingElseIsRefused) {
   EXPECT_TRUE(fails_with(two().latch("..", 3).count_down(), Errc::kInvalidArgument));
 }
 
+// The holder stays: whoever waited for it would wait as long.
+TEST_P(LatchTest, ANameThatIsHeldForSomethingElseIsRefusedWhileItIsHeld) {
+  const auto refused = [&] {
+    return fails_with(a().count_down(), Errc::kInvalidArgument) &&
+           fails_with(a().reset(1), Errc::kInvalidArgument) &&
+           fails_with(a().arrive_and_wait(), Errc::kInvalidArgument);
+  };
+  {
+    const Lease mutex = take(two().mutex("start"), {.ttl = 60s});
+    EXPECT_TRUE(refused());
+    EXPECT_TRUE(mutex.held());
+  }
+  {
+    auto reader = two().shared_mutex("start").acquire_shared({.wait = 60s});
+    ASSERT_TRUE(reader) << reader.error().message();
+    EXPECT_TRUE(refused());
+  }
+  auto leader = two().election("start").campaign("v", {.wait = 60s});
+  ASSERT_TRUE(leader) << leader.error().message();
+  EXPECT_TRUE(refused());
+  EXPECT_TRUE(leader->held());
+}
+
 HOLDFAST_ON_EVERY_STORE(LatchTest);
 
 // What an observer was told.
