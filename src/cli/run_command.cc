@@ -294,6 +294,11 @@ LockRequest Run::request() const {
     request.min_remaining = std::min(request.min_remaining, ending + *max_hold / 2);
     *max_hold += ending;
   }
+  if (plan_.min_hold > Duration::zero()) {
+    constexpr Duration kLongestLease = 24h;
+    // As long as it is to be kept even if this program, its helpers or the host die at once.
+    request.lock.ttl = std::min<Duration>(std::max(plan_.ttl, plan_.min_hold), kLongestLease);
+  }
   request.proclaim = plan_.candidacy.value;
   request.program = base_name(plan_.options.command.front());
   return request;

@@ -138,6 +138,11 @@ class ExitStatusTest(CliCase):
         self.assertEqual(running.status(), 0)
         self.assertEqual(self.status("--no-wait", "job", "--", "true"), 0)
 
+    def test_min_hold_keeps_the_lock_when_all_is_killed(self):
+        running = self.run_locked("--ttl", "2s", "--min-hold", "50s", "job", "--", "true")
+        running.event("exited")
+        self.assertGreater(self.inspect()["holders"][0]["time_left_ms"], 30_000)
+
     def test_a_signal_ends_min_hold(self):
         running = self.run_locked("--min-hold", "50s", "job", "--", "true")
         running.event("exited")
