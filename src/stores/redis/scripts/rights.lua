@@ -27,7 +27,8 @@ for _, command in ipairs({
 if ARGV[1] == 'doctor' then
   -- Hand-offs without delay, inspect, ls.
   for _, command in ipairs({
-    {'PUBLISH', ARGV[2], ''}, {'HGETALL', tickets}, {'SCAN', '0'}, {'MGET', key},
+    {'PUBLISH', ARGV[2], ''}, {'UNSUBSCRIBE', ARGV[2]}, {'HGETALL', tickets}, {'SCAN', '0'},
+    {'MGET', key},
   }) do look(command) end
 end
 return missing
