@@ -200,8 +200,11 @@ void expect_told_of_break(const Lease& lease, LossWatch& loss) {
   EXPECT_NE(lease.loss()->message().find("stuck since noon"), std::string::npos);
 }
 
+// As a word of a request: a script names the command, too.
+constexpr const char* kSubscribe = "\r\nSUBSCRIBE\r\n";
+
 TEST_F(SubscriberFaultsTest, ABreakBeforeTheSubscriptionStandsIsTold) {
-  const int hold = proxy_->add({.kind = Fault::Kind::kHold, .containing = "SUBSCRIBE"});
+  const int hold = proxy_->add({.kind = Fault::Kind::kHold, .containing = kSubscribe});
   Peer late(server_->url({.port = proxy_->port()}));
   ASSERT_TRUE(proxy_->wait_for_hits(hold));
   Lease lease = late.hold("a", 20min);
@@ -216,8 +219,8 @@ TEST_F(SubscriberFaultsTest, ABreakWhileTheSubscriptionIsMadeAnewIsTold) {
   Lease lease = one_->hold("a", 20min);
   LossWatch loss(lease);
   ASSERT_TRUE(await_subscribers(*server_, 2));
-  const int hold = proxy_->add({.kind = Fault::Kind::kHold, .containing = "SUBSCRIBE"});
-  proxy_->close_all("SUBSCRIBE");
+  const int hold = proxy_->add({.kind = Fault::Kind::kHold, .containing = kSubscribe});
+  proxy_->close_all(kSubscribe);
   ASSERT_TRUE(proxy_->wait_for_hits(hold));
   ASSERT_TRUE(other_->client().break_lock("a", lease.token(), "stuck since noon"));
   EXPECT_FALSE(loss.told());
