@@ -15,6 +15,7 @@
 #include "holdfast/client.h"
 #include "holdfast/semaphore.h"
 #include "src/base/clock.h"
+#include "tests/faults/client_side.h"
 #include "tests/support/child_process.h"
 #include "tests/support/consul_server.h"
 #include "tests/support/fault_proxy.h"
@@ -24,55 +25,10 @@
 namespace holdfast::faults {
 namespace {
 
-using namespace std::chrono_literals;
-using std::chrono::milliseconds;
 using support::ConsulCluster;
 using support::ConsulServer;
 using support::Fault;
 using support::FaultProxy;
-
-constexpr milliseconds kLong = 60s;  // No answer may take so long.
-
-Client connect(const std::string& url) {
-  ClientOptions options;
-  options.request_timeout = 3s;
-  auto client = Client::connect(url, std::move(options));
-  if (!client) throw std::runtime_error(client.error().message());
-  return *std::move(client);
-}
-
-Lease hold(const Client& client, const std::string& name) {
-  auto lease = client.mutex(name).acquire({.wait = kLong});
-  if (!lease) throw std::runtime_error(lease.error().message());
-  return *std::move(lease);
-}
-
-std::future<Result<Lease>> wait_for(const Client& client, const std::string& name) {
-  auto queued = std::make_shared<std::promise<void>>();
-  auto in_queue = queued->get_future();
-  auto waiting = std::async(std::launch::async, [&client, name, queued] {
-    return client.mutex(name).acquire(
-        {.wait = kLong, .on_queued = [queued](std::uint32_t) { queued->set_value(); }});
-  });
-  if (in_queue.wait_for(kLong) != std::future_status::ready) {
-    throw std::runtime_error("it does not get into the queue");
-  }
-  return waiting;
-}
-
-template <typename Condition>
-bool eventually(Condition condition, milliseconds limit = kLong) {
-  const auto until = base::BootClock::now() + limit;
-  while (!condition()) {
-    if (base::BootClock::now() > until) return false;
-    std::this_thread::sleep_for(10ms);
-  }
-  return true;
-}
-
-bool fires(const std::stop_token& token) {
-  return eventually([&] { return token.stop_requested(); });
-}
 
 // Of the first contender in a lock's folder.
 std::string session_of(const ConsulServer& server, const std::string& lock) {

@@ -11,6 +11,7 @@
 
 #include "holdfast/client.h"
 #include "src/base/clock.h"
+#include "tests/faults/client_side.h"
 #include "tests/support/child_process.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/fault_proxy.h"
@@ -19,60 +20,10 @@
 namespace holdfast::faults {
 namespace {
 
-using namespace std::chrono_literals;
-using std::chrono::milliseconds;
 using support::EtcdCluster;
 using support::EtcdOptions;
 using support::Fault;
 using support::FaultProxy;
-
-constexpr milliseconds kLong = 60s;  // No answer may take so long.
-
-Client connect(const std::string& url, milliseconds request_timeout = 3s) {
-  ClientOptions options;
-  options.request_timeout = request_timeout;
-  auto client = Client::connect(url, std::move(options));
-  if (!client) throw std::runtime_error(client.error().message());
-  return *std::move(client);
-}
-
-Lease hold(const Client& client, const std::string& name) {
-  auto lease = client.mutex(name).acquire({.wait = kLong});
-  if (!lease) throw std::runtime_error(lease.error().message());
-  return *std::move(lease);
-}
-
-std::future<Result<Lease>> wait_for(const Client& client, const std::string& name) {
-  auto queued = std::make_shared<std::promise<void>>();
-  auto in_queue = queued->get_future();
-  auto waiting = std::async(std::launch::async, [&client, name, queued] {
-    return client.mutex(name).acquire(
-        {.wait = kLong, .on_queued = [queued](std::uint32_t) { queued->set_value(); }});
-  });
-  if (in_queue.wait_for(kLong) != std::future_status::ready) {
-    throw std::runtime_error("it does not get into the queue");
-  }
-  return waiting;
-}
-
-void expect_released(Lease& lease) {
-  const auto released = lease.release();
-  EXPECT_TRUE(released) << released.error().message();
-}
-
-template <typename Condition>
-bool eventually(Condition condition, milliseconds limit = kLong) {
-  const auto until = base::BootClock::now() + limit;
-  while (!condition()) {
-    if (base::BootClock::now() > until) return false;
-    std::this_thread::sleep_for(10ms);
-  }
-  return true;
-}
-
-bool fires(const std::stop_token& token) {
-  return eventually([&] { return token.stop_requested(); });
-}
 
 // What the folder of a lock holds, as the server's own client shows it.
 std::size_t contenders(const EtcdCluster& etcd, const std::string& lock) {
@@ -288,7 +239,7 @@ TEST_F(EtcdClusterFaultsTest, AKilledLeaderCostsNoLock) {
 // Longer than an election, shorter than the session. (What a stopped leader of a version with
 // etcd #15247 does when it goes on is a declared cell.)
 TEST_F(EtcdClusterFaultsTest, AStoppedLeaderIsPassedBy) {
-  Client one = connect(etcd_.url());
+  Client one = connect(etcd_.url(), 20s);
   Client two = connect(etcd_.url());
   Lease lease = hold(one, "a");
   auto waiting = wait_for(two, "a");

@@ -9,33 +9,20 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/holdfast.h"
+#include "tests/faults/client_side.h"
 #include "tests/support/child_process.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/zookeeper_server.h"
 
-namespace holdfast::testing {
+namespace holdfast::faults {
 namespace {
 
-using namespace std::chrono_literals;
 using support::Fault;
 using support::FaultProxy;
 using support::ZookeeperServer;
 
-constexpr auto kLong = 60s;  // A machine may stand still for a while.
-
-Client connect(const std::string& url, ClientOptions options = {}) {
-  options.request_timeout = 20s;
-  auto client = Client::connect(url, std::move(options));
-  if (!client) throw std::runtime_error(client.error().message());
-  return *std::move(client);
-}
-
-bool fires(std::stop_token token, std::chrono::milliseconds within = kLong) {
-  auto fired = std::make_shared<std::promise<void>>();
-  auto future = fired->get_future();
-  const std::stop_callback note(std::move(token), [fired] { fired->set_value(); });
-  return future.wait_for(within) == std::future_status::ready;
-}
+// Its servers are stopped for seconds.
+Client patient(const std::string& url) { return connect(url, 20s); }
 
 std::future<Result<Lease>> wait_for_lock(Client client, const std::string& name) {
   return std::async(std::launch::async, [client = std::move(client), name] {
@@ -69,10 +56,10 @@ class ZookeeperFaults : public ::testing::Test {
 };
 
 TEST_F(ZookeeperFaults, AHolderWhoseServerIsSilentIsToldBeforeAnybodyElseHolds) {
-  const Client holder = connect(url("1s"));
+  const Client holder = patient(url("1s"));
   auto lease = holder.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
   ASSERT_TRUE(lease) << lease.error().message();
-  const Client other = connect(url("1s"));
+  const Client other = patient(url("1s"));
   auto next = wait_for_lock(other, "orders");
   server().pause();
   EXPECT_TRUE(fires(lease->lost()));
@@ -88,10 +75,10 @@ TEST_F(ZookeeperFaults, AHolderWhoseServerIsSilentIsToldBeforeAnybodyElseHolds) 
 }
 
 TEST_F(ZookeeperFaults, AServerThatIsKilledAndComesBackForgetsNoGrant) {
-  const Client holder = connect(url("60s"));
+  const Client holder = patient(url("60s"));
   auto lease = holder.mutex("orders").acquire({.wait = kLong, .ttl = 60s});
   ASSERT_TRUE(lease) << lease.error().message();
-  auto next = wait_for_lock(connect(url("60s")), "orders");
+  auto next = wait_for_lock(patient(url("60s")), "orders");
   server().kill9();
   server().start();
   server().await_serving();
@@ -108,13 +95,13 @@ TEST_F(ZookeeperFaults, ALostReplyToTheGrantLeavesOneContenderAndNoLockForNobody
   FaultProxy proxy({.server_port = server().port()});
   const std::string through =
       "zookeeper://127.0.0.1:" + std::to_string(proxy.port()) + chroot_ + "?session=20s";
-  const Client client = connect(through);
+  const Client client = patient(through);
   ASSERT_TRUE(client.mutex("orders").acquire({.wait = kLong, .ttl = 30s}));  // Makes the folder.
   const int lost =
       proxy.add({.kind = Fault::Kind::kDropReplies, .containing = "/locks/orders/", .times = 1});
   auto asked = wait_for_lock(client, "orders");
   ASSERT_TRUE(proxy.wait_for_hits(lost));
-  const Client looker = connect(url("20s"));
+  const Client looker = patient(url("20s"));
   for (int i = 0; i < 600; ++i) {  // Until the server has applied it.
     const auto info = looker.inspect("orders");
     ASSERT_TRUE(info) << info.error().message();
@@ -138,14 +125,14 @@ TEST_F(ZookeeperFaults, ALostReplyToTheReleaseIsFoundOut) {
   FaultProxy proxy({.server_port = server().port()});
   const std::string through =
       "zookeeper://127.0.0.1:" + std::to_string(proxy.port()) + chroot_ + "?session=20s";
-  const Client client = connect(through);
+  const Client client = patient(through);
   auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
   ASSERT_TRUE(lease) << lease.error().message();
   const int lost =
       proxy.add({.kind = Fault::Kind::kDropReplies, .containing = "/locks/orders/", .times = 1});
   auto released = std::async(std::launch::async, [&] { return lease->release(); });
   ASSERT_TRUE(proxy.wait_for_hits(lost));
-  auto got = wait_for_lock(connect(url("20s")), "orders").get();  // It arrived.
+  auto got = wait_for_lock(patient(url("20s")), "orders").get();  // It arrived.
   EXPECT_TRUE(got) << got.error().message();
   proxy.reset_all();
   const auto outcome = released.get();
@@ -157,9 +144,9 @@ TEST_F(ZookeeperFaults, AClientThatIsPartedFromItsServerIsToldFirst) {
   FaultProxy proxy({.server_port = server().port()});
   const std::string through =
       "zookeeper://127.0.0.1:" + std::to_string(proxy.port()) + chroot_ + "?session=1s";
-  auto lease = connect(through).mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+  auto lease = patient(through).mutex("orders").acquire({.wait = kLong, .ttl = 30s});
   ASSERT_TRUE(lease) << lease.error().message();
-  auto next = std::async(std::launch::async, [other = connect(url("1s")), token = lease->lost()] {
+  auto next = std::async(std::launch::async, [other = patient(url("1s")), token = lease->lost()] {
     auto got = other.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
     return std::pair(std::move(got), token.stop_requested());
   });
@@ -173,10 +160,10 @@ TEST_F(ZookeeperFaults, AClientThatIsPartedFromItsServerIsToldFirst) {
 }
 
 TEST_F(ZookeeperFaults, AWaiterWhoseSessionEndsStandsInTheQueueAnew) {
-  const Client holder = connect(url("60s"));
+  const Client holder = patient(url("60s"));
   auto lease = holder.mutex("orders").acquire({.wait = kLong, .ttl = 60s});
   ASSERT_TRUE(lease) << lease.error().message();
-  auto next = wait_for_lock(connect(url("1s")), "orders");
+  auto next = wait_for_lock(patient(url("1s")), "orders");
   const auto waiters = [&] {
     const auto info = holder.inspect("orders");
     return info && *info ? (*info)->waiters.size() : 0;
@@ -196,7 +183,7 @@ TEST_F(ZookeeperFaults, AWaiterWhoseSessionEndsStandsInTheQueueAnew) {
 TEST_F(ZookeeperFaults, TenWaitersGoOnWhenTheHolderIsKilled) {
   support::ChildProcess holder({.arguments = {HOLDFAST_PROGRAM, "run", "--store", url("1s"),
                                               "--ttl", "1s", "orders", "--", "sleep", "600"}});
-  const Client looker = connect(url("1s"));
+  const Client looker = patient(url("1s"));
   const auto held = [&] {
     const auto info = looker.inspect("orders");
     return info && *info && !(*info)->holders.empty();
@@ -205,7 +192,7 @@ TEST_F(ZookeeperFaults, TenWaitersGoOnWhenTheHolderIsKilled) {
   ASSERT_TRUE(held());
   std::vector<std::future<bool>> waiters;
   for (int i = 0; i < 10; ++i) {
-    waiters.push_back(std::async(std::launch::async, [client = connect(url("1s"))] {
+    waiters.push_back(std::async(std::launch::async, [client = patient(url("1s"))] {
       auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
       return lease && lease->release();
     }));
@@ -216,11 +203,11 @@ TEST_F(ZookeeperFaults, TenWaitersGoOnWhenTheHolderIsKilled) {
 
 TEST_F(ZookeeperFaults, AnotherUserIsRefusedWithAClearError) {
   const std::string rest = chroot_ + "?session=1s";
-  const Client owner = connect(server().url(rest, "alice:secret-one@"));
+  const Client owner = patient(server().url(rest, "alice:secret-one@"));
   auto lease = owner.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
   ASSERT_TRUE(lease) << lease.error().message();
   for (const std::string login : {"alice:secret-two@", ""}) {
-    const Client stranger = connect(server().url(rest, login));
+    const Client stranger = patient(server().url(rest, login));
     const auto tried = stranger.mutex("orders").acquire({.wait = 5s, .ttl = 30s});
     ASSERT_FALSE(tried);
     EXPECT_EQ(tried.error().code(), Errc::kPermissionDenied) << tried.error().message();
@@ -230,14 +217,14 @@ TEST_F(ZookeeperFaults, AnotherUserIsRefusedWithAClearError) {
 }
 
 TEST_F(ZookeeperFaults, ATtlShorterThanTheSessionIsRefusedByName) {
-  const auto tried = connect(url("5s")).mutex("orders").acquire({.wait = 1s, .ttl = 1s});
+  const auto tried = patient(url("5s")).mutex("orders").acquire({.wait = 1s, .ttl = 1s});
   ASSERT_FALSE(tried);
   EXPECT_EQ(tried.error().code(), Errc::kInvalidArgument);
   EXPECT_NE(tried.error().message().find("session"), std::string::npos);
 }
 
 TEST_F(ZookeeperFaults, WhatNeedsALeaseWithoutItsClientIsRefused) {
-  const Client client = connect(url("1s"));
+  const Client client = patient(url("1s"));
   const auto once = client.once("orders", 1min).begin({.ttl = 30s});
   ASSERT_FALSE(once);
   EXPECT_EQ(once.error().code(), Errc::kUnsupported);
@@ -246,14 +233,14 @@ TEST_F(ZookeeperFaults, WhatNeedsALeaseWithoutItsClientIsRefused) {
 // --- Three servers.
 
 TEST_F(ZookeeperFaults, ALeaseSurvivesTheLeadersEnd) {
-  const Client client = connect(ensemble_url("20s"));
+  const Client client = patient(ensemble_url("20s"));
   auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
   ASSERT_TRUE(lease) << lease.error().message();
-  auto next = wait_for_lock(connect(ensemble_url("20s")), "orders");
+  auto next = wait_for_lock(patient(ensemble_url("20s")), "orders");
   const auto leader = ensemble().leader();
   ASSERT_TRUE(leader);
   ensemble().kill9(*leader);
-  auto other = connect(ensemble_url("20s")).mutex("another").acquire({.wait = kLong, .ttl = 30s});
+  auto other = patient(ensemble_url("20s")).mutex("another").acquire({.wait = kLong, .ttl = 30s});
   EXPECT_TRUE(other) << other.error().message();
   EXPECT_TRUE(lease->held());
   EXPECT_TRUE(lease->renew());
@@ -266,11 +253,11 @@ TEST_F(ZookeeperFaults, ALeaseSurvivesTheLeadersEnd) {
 }
 
 TEST_F(ZookeeperFaults, ALeaderThatStandsStillIsReplacedAndNobodyHoldsTwice) {
-  const Client client = connect(ensemble_url("20s"));
+  const Client client = patient(ensemble_url("20s"));
   auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
   ASSERT_TRUE(lease) << lease.error().message();
   auto next =
-      std::async(std::launch::async, [other = connect(ensemble_url("20s")), token = lease->lost()] {
+      std::async(std::launch::async, [other = patient(ensemble_url("20s")), token = lease->lost()] {
         auto got = other.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
         return std::pair(std::move(got), token.stop_requested());
       });
@@ -278,7 +265,7 @@ TEST_F(ZookeeperFaults, ALeaderThatStandsStillIsReplacedAndNobodyHoldsTwice) {
   ASSERT_TRUE(leader);
   ensemble().pause(*leader);
   // Within the lease and two elections (initLimit and syncLimit are the fixture's).
-  auto other = connect(ensemble_url("20s")).mutex("another").acquire({.wait = kLong, .ttl = 30s});
+  auto other = patient(ensemble_url("20s")).mutex("another").acquire({.wait = kLong, .ttl = 30s});
   EXPECT_TRUE(other) << other.error().message();
   const bool kept = lease->held();
   if (kept) {
@@ -293,4 +280,4 @@ TEST_F(ZookeeperFaults, ALeaderThatStandsStillIsReplacedAndNobodyHoldsTwice) {
 }
 
 }  // namespace
-}  // namespace holdfast::testing
+}  // namespace holdfast::faults

@@ -132,6 +132,11 @@ std::optional<std::string> find_program(const std::string& name) {
   return std::nullopt;
 }
 
+std::string chosen_or(const char* variable, const std::string& usual) {
+  const char* chosen = std::getenv(variable);
+  return chosen != nullptr && *chosen != '\0' ? chosen : usual;
+}
+
 ChildProcess::ChildProcess(const Command& command) {
   const auto path = find_program(command.arguments.at(0));
   if (!path) throw std::runtime_error("no such program: " + command.arguments[0]);

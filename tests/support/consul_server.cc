@@ -1,11 +1,5 @@
 #include "tests/support/consul_server.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cctype>
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,66 +8,15 @@
 #include <thread>
 
 #include "tests/support/tls_files.h"
+#include "tests/support/url_text.h"
 
 namespace holdfast::support {
 namespace {
 
-constexpr milliseconds kBetweenQuestions = 10ms;
+constexpr milliseconds kLookAgain = 10ms;
 
 std::string unpacked_program() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache != '\0') return std::string(cache) + "/holdfast/consul";
-  const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : "") + "/.cache/holdfast/consul";
-}
-
-std::string percent_encoded(const std::string& text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string result;
-  for (const char each : text) {
-    const auto byte = static_cast<unsigned char>(each);
-    if (std::isalnum(byte) != 0 || std::string_view("-._~/").find(each) != std::string_view::npos) {
-      result += each;
-    } else {
-      result += {'%', kDigits[byte / 16], kDigits[byte % 16]};
-    }
-  }
-  return result;
-}
-
-std::string query_text(const std::map<std::string, std::string>& query) {
-  std::string text;
-  for (const auto& [key, value] : query) {
-    text += (text.empty() ? "?" : "&") + key + "=" + percent_encoded(value);
-  }
-  return text;
-}
-
-// One request over a connection of its own; an empty answer: nobody, or not in time.
-std::string exchange(std::uint16_t port, const std::string& request) {
-  const int fd = connect_to_loopback(port);
-  if (fd < 0) return "";
-  std::string answer;
-  std::size_t sent = 0;
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < until) {
-    pollfd ready{fd, static_cast<short>(sent < request.size() ? POLLOUT : POLLIN), 0};
-    if (::poll(&ready, 1, 1000) <= 0) continue;
-    if (sent < request.size()) {
-      const ssize_t got =
-          ::send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (got < 0 && errno != EAGAIN && errno != EINTR) break;
-      if (got > 0) sent += static_cast<std::size_t>(got);
-      continue;
-    }
-    char chunk[16384];
-    const ssize_t got = ::recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
-    if (got <= 0) break;
-    answer.append(chunk, static_cast<std::size_t>(got));
-  }
-  ::close(fd);
-  return answer;
+  return chosen_or("XDG_CACHE_HOME", chosen_or("HOME", "") + "/.cache") + "/holdfast/consul";
 }
 
 // The text of a JSON string field; for what the harness itself asks.
@@ -97,10 +40,7 @@ std::string escaped(const std::string& text) {
 }  // namespace
 
 std::string ConsulServer::program() {
-  const char* chosen = std::getenv("HOLDFAST_CONSUL");
-  if (chosen != nullptr && *chosen != '\0') return chosen;
-  if (const auto found = find_program("consul")) return *found;
-  return unpacked_program();
+  return chosen_or("HOLDFAST_CONSUL", find_program("consul").value_or(unpacked_program()));
 }
 
 std::optional<std::string> ConsulServer::unavailable() {
@@ -173,7 +113,7 @@ void ConsulServer::start() {
 void ConsulServer::await_ready() {
   const auto until = std::chrono::steady_clock::now() + kStart;
   while (!is_ready()) {
-    if (const auto status = process_->wait(kBetweenQuestions)) {
+    if (const auto status = process_->wait(kLookAgain)) {
       throw std::runtime_error("consul ended with " + std::to_string(*status) +
                                " instead of starting: " + tail_of(folder_.file("log")));
     }
@@ -197,7 +137,7 @@ ConsulAnswer ConsulServer::ask(const std::string& method, const std::string& tar
   const std::string request = method + " " + target + " HTTP/1.0\r\nHost: localhost\r\n" +
                               (shown.empty() ? "" : "X-Consul-Token: " + shown + "\r\n") +
                               "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-  const std::string answer = exchange(port(), request);
+  const std::string answer = exchange_on_loopback(port(), request, kPatience);
   const auto head = answer.find("\r\n\r\n");
   if (head == std::string::npos || answer.size() < 12) {
     throw std::runtime_error("consul does not answer: " + tail_of(folder_.file("log")));
@@ -265,7 +205,7 @@ std::size_t ConsulCluster::leader(milliseconds limit) {
       if (servers_[i]->leader() == wanted && servers_[i]->is_ready()) return i;
     }
     if (std::chrono::steady_clock::now() >= until) throw std::runtime_error("no leader in time");
-    std::this_thread::sleep_for(kBetweenQuestions);
+    std::this_thread::sleep_for(kLookAgain);
   }
 }
 

@@ -1,10 +1,5 @@
 #include "tests/support/etcd_server.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -20,54 +15,21 @@ namespace {
 constexpr milliseconds kStart = 60s;
 constexpr milliseconds kAnswer = 3s;
 
-std::string program_of(const char* variable, const char* usual) {
-  const char* chosen = std::getenv(variable);
-  return chosen != nullptr && *chosen != '\0' ? chosen : usual;
-}
-
-bool await(int socket, short events, std::chrono::steady_clock::time_point until) {
-  const auto left =
-      std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
-  pollfd one{socket, events, 0};
-  return left.count() > 0 && ::poll(&one, 1, static_cast<int>(left.count())) > 0;
-}
-
 // The body of a GET; empty: there was none in time.
 std::string http_get(std::uint16_t port, const std::string& path) {
-  const auto until = std::chrono::steady_clock::now() + kAnswer;
-  const int socket = connect_to_loopback(port);
-  if (socket < 0) return {};
   const std::string request = "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
-  std::string answer;
-  if (await(socket, POLLOUT, until) &&
-      ::send(socket, request.data(), request.size(), MSG_NOSIGNAL) ==
-          static_cast<ssize_t>(request.size())) {
-    char chunk[16384];
-    while (await(socket, POLLIN, until)) {
-      const ssize_t got = ::recv(socket, chunk, sizeof chunk, 0);
-      if (got <= 0) break;
-      answer.append(chunk, static_cast<std::size_t>(got));
-    }
-  }
-  ::close(socket);
+  const std::string answer = exchange_on_loopback(port, request, kAnswer);
   const auto body = answer.find("\r\n\r\n");
   return body == std::string::npos ? std::string() : answer.substr(body + 4);
-}
-
-std::string end_of(const std::string& path) {
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  constexpr std::size_t kEnough = 3000;
-  return text.size() > kEnough ? text.substr(text.size() - kEnough) : text;
 }
 
 }  // namespace
 
 std::optional<std::string> EtcdCluster::unavailable() {
-  if (!find_program(program_of("HOLDFAST_ETCD_SERVER", "etcd"))) {
+  if (!find_program(chosen_or("HOLDFAST_ETCD_SERVER", "etcd"))) {
     return "no program 'etcd' (package etcd-server, or HOLDFAST_ETCD_SERVER)";
   }
-  if (!find_program(program_of("HOLDFAST_ETCDCTL", "etcdctl"))) {
+  if (!find_program(chosen_or("HOLDFAST_ETCDCTL", "etcdctl"))) {
     return "no program 'etcdctl' (package etcd-client, or HOLDFAST_ETCDCTL)";
   }
   return std::nullopt;
@@ -106,7 +68,7 @@ void EtcdCluster::launch(std::size_t i) {
   const std::string scheme = options_.tls ? "https" : "http";
   const std::string client = scheme + "://127.0.0.1:" + std::to_string(member.client.number());
   const std::string peer = "http://127.0.0.1:" + std::to_string(member.peer.number());
-  std::vector<std::string> command = {program_of("HOLDFAST_ETCD_SERVER", "etcd"),
+  std::vector<std::string> command = {chosen_or("HOLDFAST_ETCD_SERVER", "etcd"),
                                       "--name",
                                       name(i),
                                       "--data-dir",
@@ -224,7 +186,7 @@ std::vector<std::string> EtcdCluster::etcdctl_command(
                  "://127.0.0.1:" + std::to_string(port(i));
   }
   std::vector<std::string> command = {
-      "env", "ETCDCTL_API=3", program_of("HOLDFAST_ETCDCTL", "etcdctl"), "--endpoints", endpoints};
+      "env", "ETCDCTL_API=3", chosen_or("HOLDFAST_ETCDCTL", "etcdctl"), "--endpoints", endpoints};
   if (options_.tls) {
     const TlsFiles& files = tls_files();
     command.insert(command.end(), {"--cacert", files.ca, "--cert", files.client.certificate,
@@ -253,7 +215,9 @@ double EtcdCluster::metric(const std::string& name, const std::string& label,
   return sum;
 }
 
-std::string EtcdCluster::log(std::size_t i) const { return end_of(folder_.file(name(i) + ".log")); }
+std::string EtcdCluster::log(std::size_t i) const {
+  return tail_of(folder_.file(name(i) + ".log"));
+}
 
 void EtcdCluster::fail(const std::string& what) const {
   std::string text = what;

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -66,6 +67,35 @@ int connect_to_loopback(std::uint16_t port) {
     return fail_with(socket);
   }
   return socket;
+}
+
+std::string exchange_on_loopback(std::uint16_t port, const std::string& request,
+                                 std::chrono::milliseconds limit) {
+  const int socket = connect_to_loopback(port);
+  if (socket < 0) return {};
+  std::string answer;
+  std::size_t sent = 0;
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        until - std::chrono::steady_clock::now());
+    const bool sends = sent < request.size();
+    pollfd ready{socket, static_cast<short>(sends ? POLLOUT : POLLIN), 0};
+    if (left.count() <= 0 || ::poll(&ready, 1, static_cast<int>(left.count())) == 0) break;
+    char chunk[16384];
+    const ssize_t moved =
+        sends ? ::send(socket, request.data() + sent, request.size() - sent, MSG_NOSIGNAL)
+              : ::recv(socket, chunk, sizeof chunk, 0);
+    if (moved < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (moved <= 0) break;
+    if (sends) {
+      sent += static_cast<std::size_t>(moved);
+    } else {
+      answer.append(chunk, static_cast<std::size_t>(moved));
+    }
+  }
+  ::close(socket);
+  return answer;
 }
 
 }  // namespace holdfast::support

@@ -1,7 +1,9 @@
 // Ports of the loopback interface.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace holdfast::support {
 
@@ -27,5 +29,10 @@ class ReservedPort {
 // Sockets of 127.0.0.1, not blocking. -1: errno says why. A connection may still be in progress.
 int listen_on_loopback(std::uint16_t port);
 int connect_to_loopback(std::uint16_t port);
+
+// Sends a request over a connection of its own; what came back until the other side closed it, or
+// the time was up. Empty: there is nobody.
+std::string exchange_on_loopback(std::uint16_t port, const std::string& request,
+                                 std::chrono::milliseconds limit);
 
 }  // namespace holdfast::support

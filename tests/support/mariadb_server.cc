@@ -18,9 +18,8 @@ namespace holdfast::support {
 namespace {
 
 std::string program() {
-  const char* chosen = std::getenv("HOLDFAST_MARIADBD");
-  if (chosen != nullptr && *chosen != '\0') return chosen;
-  return find_program("mariadbd") ? "mariadbd" : "/usr/sbin/mariadbd";
+  return chosen_or("HOLDFAST_MARIADBD",
+                   find_program("mariadbd") ? "mariadbd" : "/usr/sbin/mariadbd");
 }
 
 }  // namespace

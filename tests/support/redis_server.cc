@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "tests/support/clock_shift.h"
+#include "tests/support/url_text.h"
 
 namespace holdfast::support {
 namespace {
@@ -71,20 +72,6 @@ std::string environment_list(const std::vector<std::string>& items) {
   std::string list;
   for (const std::string& item : items) list += (list.empty() ? "" : ":") + item;
   return list;
-}
-
-std::string encoded(const std::string& text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string result;
-  for (const char each : text) {
-    const auto byte = static_cast<unsigned char>(each);
-    if (std::isalnum(byte) != 0 || std::string_view("-._~/").find(each) != std::string_view::npos) {
-      result += each;
-    } else {
-      result += {'%', kDigits[byte / 16], kDigits[byte % 16]};
-    }
-  }
-  return result;
 }
 
 void add_tls_lines(const RedisOptions& options, std::uint16_t port,
@@ -214,7 +201,7 @@ std::string RedisServer::url(const UrlOptions& options) const {
   const std::string& password = anonymous ? options_.requirepass : options.password;
   std::string text = options.unix_socket ? "redis+unix://" : options.tls ? "rediss://" : "redis://";
   if (!options.user.empty() || !password.empty()) {
-    text += encoded(options.user) + ":" + encoded(password) + "@";
+    text += percent_encoded(options.user) + ":" + percent_encoded(password) + "@";
   }
   if (options.unix_socket) {
     text += socket_path();
@@ -228,12 +215,7 @@ std::string RedisServer::url(const UrlOptions& options) const {
     query.try_emplace("tls_cert", options.certificate.certificate);
     query.try_emplace("tls_key", options.certificate.key);
   }
-  char separator = '?';
-  for (const auto& [name, value] : query) {
-    text += separator + name + "=" + encoded(value);
-    separator = '&';
-  }
-  return text;
+  return text + query_text(query);
 }
 
 void RedisServer::kill9() {

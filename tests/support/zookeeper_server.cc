@@ -1,9 +1,5 @@
 #include "tests/support/zookeeper_server.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,11 +11,7 @@ namespace {
 
 constexpr char kJar[] = "/usr/share/java/zookeeper.jar";
 
-std::string class_path() {
-  const char* const chosen = std::getenv("HOLDFAST_ZOOKEEPER_JAR");
-  if (chosen != nullptr && *chosen != '\0') return chosen;
-  return kJar;
-}
+std::string class_path() { return chosen_or("HOLDFAST_ZOOKEEPER_JAR", kJar); }
 
 }  // namespace
 
@@ -110,26 +102,7 @@ std::optional<std::size_t> ZookeeperServer::follower() {
 }
 
 std::string ZookeeperServer::ask(const std::string& word, std::size_t member) const {
-  const int fd = connect_to_loopback(port(member));
-  if (fd < 0) return {};
-  std::string answer;
-  const auto until = std::chrono::steady_clock::now() + 2s;
-  bool sent = false;
-  while (std::chrono::steady_clock::now() < until) {
-    pollfd waiting{fd, static_cast<short>(sent ? POLLIN : POLLOUT), 0};
-    if (::poll(&waiting, 1, 100) <= 0) continue;
-    if (!sent) {
-      if (::send(fd, word.data(), word.size(), MSG_NOSIGNAL) < 0) break;
-      sent = true;
-      continue;
-    }
-    char buffer[4096];
-    const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
-    if (n <= 0) break;
-    answer.append(buffer, static_cast<std::size_t>(n));
-  }
-  ::close(fd);
-  return answer;
+  return exchange_on_loopback(port(member), word, 2s);
 }
 
 std::int64_t ZookeeperServer::figure(const std::string& name, std::size_t member) const {

@@ -1,0 +1,75 @@
+// What the fault tests of the consensus stores do through the public library.
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#include "src/base/clock.h"
+
+namespace holdfast::faults {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong = 60s;  // No answer may take so long; a machine may stand still.
+
+inline Client connect(const std::string& url, milliseconds request_timeout = 3s) {
+  ClientOptions options;
+  options.request_timeout = request_timeout;
+  auto client = Client::connect(url, std::move(options));
+  if (!client) throw std::runtime_error(client.error().message());
+  return *std::move(client);
+}
+
+inline Lease hold(const Client& client, const std::string& name) {
+  auto lease = client.mutex(name).acquire({.wait = kLong});
+  if (!lease) throw std::runtime_error(lease.error().message());
+  return *std::move(lease);
+}
+
+// Returns once it stands in the queue.
+inline std::future<Result<Lease>> wait_for(const Client& client, const std::string& name) {
+  auto queued = std::make_shared<std::promise<void>>();
+  auto in_queue = queued->get_future();
+  auto waiting = std::async(std::launch::async, [&client, name, queued] {
+    return client.mutex(name).acquire(
+        {.wait = kLong, .on_queued = [queued](std::uint32_t) { queued->set_value(); }});
+  });
+  if (in_queue.wait_for(kLong) != std::future_status::ready) {
+    throw std::runtime_error("it does not get into the queue");
+  }
+  return waiting;
+}
+
+inline void expect_released(Lease& lease) {
+  const auto released = lease.release();
+  EXPECT_TRUE(released) << released.error().message();
+}
+
+template <typename Condition>
+bool eventually(Condition condition, milliseconds limit = kLong) {
+  const auto until = base::BootClock::now() + limit;
+  while (!condition()) {
+    if (base::BootClock::now() > until) return false;
+    std::this_thread::sleep_for(10ms);
+  }
+  return true;
+}
+
+inline bool fires(std::stop_token token, milliseconds within = kLong) {
+  auto fired = std::make_shared<std::promise<void>>();
+  auto future = fired->get_future();
+  const std::stop_callback note(std::move(token), [fired] { fired->set_value(); });
+  return future.wait_for(within) == std::future_status::ready;
+}
+
+}  // namespace holdfast::faults
