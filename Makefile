@@ -6,14 +6,15 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build test test-newer check-all fuzz soak bench install clean setup setup-test format
+.PHONY: help demo build test test-newer check-all fuzz soak bench install clean setup \
+  setup-embedded setup-test format
 
 help:  ## list the targets
 	@echo 'Holdfast: make TARGET'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	  awk -F'|' '{ printf "  %-11s %s\n", $$1, $$2 }'
 
-demo: setup build  ## install what is needed, build, and see eight processes share a stock file
+demo: setup-embedded build  ## install what is needed, build, and see eight processes share a stock file
 	@build/release/bin/holdfast-demo
 
 build:  ## build the release into build/release (programs in build/release/bin)
@@ -50,8 +51,11 @@ bench:  ## build and run the benchmarks: a table, and build/bench.json
 install: build  ## install the release into PREFIX (/usr/local); DESTDIR is honoured
 	@cmake --install build/release --prefix $(PREFIX)
 
-setup:  ## install the Debian packages that the build needs
+setup:  ## install the Debian packages that a build with all stores needs
 	@scripts/setup build
+
+setup-embedded:
+	@scripts/setup embedded
 
 setup-test:  ## install the Debian packages that build and tests need
 	@scripts/setup build test
