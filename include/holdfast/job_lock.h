@@ -56,9 +56,9 @@ class HOLDFAST_EXPORT JobLease {
   std::stop_token lost() const { return lease_.lost(); }
   const Lease& lease() const { return lease_; }
 
-  // The job is done. The store keeps the lock for what is left of `at_least_for`. Errors: as
-  // Lease::release(); kUnavailable, kOutcomeUnknown: it may be free earlier, at the end of its
-  // lease.
+  // The job is done. The store keeps the lock for what is left of `at_least_for`, and no longer.
+  // Errors: as Lease::release(); kUnavailable, kOutcomeUnknown: it is held on, and the destructor
+  // tries again.
   Result<void> release();
 
  private:

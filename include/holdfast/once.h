@@ -15,7 +15,9 @@
 //   std::printf("%s\n", receipt->c_str());  // the same text for all callers
 //
 // Guarantee: at most one caller is first at a time (Lease), and none within the retention time of
-// an outcome that was stored. Callers that come while the first one runs get its outcome. Not
+// an outcome that was stored. Callers that come while the first one runs get its outcome. The
+// outcome and its retention time are stored in one step: what anybody was given is given to all for
+// that time, whenever the first caller dies; until that step its turn ends with its lease. Not
 // guaranteed: that the work is done once only: a caller that dies between its work and complete()
 // is followed by another one, which cannot know how far it got. Do the work and a mark of it in one
 // transaction where that matters, with the token as its fence. That an outcome outlives the loss of
@@ -48,7 +50,9 @@ struct OnceMaker;
 }  // namespace detail
 
 // What begin() gives: the outcome, or the turn to run. The destructor of a turn that was not
-// completed gives it up without waiting: the next caller is first then.
+// completed gives it up without waiting: the next caller is first then. One whose complete() ended
+// with kOutcomeUnknown it leaves to the store, since others may have been given the outcome: the
+// next caller is first after the lease, if it was not stored.
 class HOLDFAST_EXPORT OnceTurn {
  public:
   OnceTurn(OnceTurn&&) noexcept = default;
@@ -61,8 +65,10 @@ class HOLDFAST_EXPORT OnceTurn {
   // Of the first caller: its token fences the work, lost() tells when another one may run.
   Lease& lease() { return *lease_; }
 
-  // Stores the outcome for all others. Errors: kLost: another caller may have run meanwhile.
-  // kOutcomeUnknown: the outcome may or may not be stored; the turn is kept: complete() again.
+  // Stores the outcome for all others. Errors: kLost: it was completed before, or another caller
+  // may have run meanwhile; nothing was changed. kUnavailable: nothing was stored; kOutcomeUnknown:
+  // it may or may not be. The turn goes on after both: complete() again, with the same
+  // outcome.
   Result<void> complete(std::string outcome);
 
  private:

@@ -34,9 +34,9 @@ struct Acquire {
 
 // The heartbeat of a waiter and the renewal of a holder: extends a ticket's lease, never creates
 // one. `seq` numbers the client's requests for this ticket, 0 being the Acquire; one that is not
-// above the last applied changes nothing. A lease end never moves back; a renewal that would not
-// move it forward changes nothing either. Under Policy::kBarging a waiter's heartbeat tries for the
-// lock again, and what it gets is a full `ttl` from this command's instant.
+// above the last applied changes nothing. A lease end moves back by Keep only; a renewal that would
+// not move it forward changes nothing either. Under Policy::kBarging a waiter's heartbeat tries for
+// the lock again, and what it gets is a full `ttl` from this command's instant.
 struct Renew {
   std::string_view name{};
   AcquisitionId id{};
@@ -98,11 +98,23 @@ struct SetValue {
   std::string value{};
 };
 
+// The last request of a holder that lets go: its lease ends `ttl` from now, sooner or later than it
+// would, and in the same step the value is stored. `seq` as in Renew: one that is below the last
+// applied is late (kNotHeld), an equal one is the same again (kDone). The only way in which the end
+// of a lease moves back: the client must not count on more than this before it asks.
+struct Keep {
+  std::string_view name{};
+  AcquisitionId id{};
+  std::uint64_t seq = 0;
+  Duration ttl{};
+  std::optional<std::string> value{};  // nullopt: it stays as it is.
+};
+
 // Nothing but the passage of time: expires what is due and admits.
 struct Tick {};
 
 using Action =
-    std::variant<Acquire, Renew, Release, Cancel, Downgrade, Break, Resize, SetValue, Tick>;
+    std::variant<Acquire, Renew, Release, Cancel, Downgrade, Break, Resize, SetValue, Keep, Tick>;
 
 struct Command {
   Instant at;
@@ -116,8 +128,8 @@ enum class Outcome : std::uint8_t {
   kGone,       // No such ticket: released, cancelled, expired, broken, or never there.
   kReleased,   // Release, Cancel and Break: the ticket held and does not any more.
   kCancelled,  // Release and Cancel: the ticket waited and does not any more.
-  kDone,       // Downgrade, Resize, SetValue, Tick.
-  kNotHeld,    // Break: no holder has that token. SetValue, Downgrade: the id does not hold.
+  kDone,       // Downgrade, Resize, SetValue, Keep, Tick.
+  kNotHeld,    // Break: no holder has that token. SetValue, Keep, Downgrade: the id does not hold.
                // Resize: the lock has no tickets.
   kMismatch,   // Kind, N or policy differ from what the lock's present tickets agreed on.
   kTooLarge,   // More permits than N, a value over the limit.

@@ -270,6 +270,23 @@ Reply LockMachine::Impl::on(const SetValue& set) {
   return {.outcome = Outcome::kDone};
 }
 
+Reply LockMachine::Impl::on(const Keep& keep) {
+  if (keep.value && keep.value->size() > limits.max_value) return {.outcome = Outcome::kTooLarge};
+  if (keep.ttl <= Duration::zero()) return {.outcome = Outcome::kInvalid};
+  const LockIndex index = own(keep.name);
+  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, keep.id);
+  if (found == kNone || !book.ticket(found).held) return {.outcome = Outcome::kNotHeld};
+  Ticket& ticket = book.ticket(found);
+  if (keep.seq < ticket.seq) return {.outcome = Outcome::kNotHeld};
+  if (keep.seq == ticket.seq) return {.outcome = Outcome::kDone};
+  ticket.seq = keep.seq;
+  ticket.lease = keep.ttl;
+  book.set_end(found, saturating_add(now, keep.ttl));
+  emit_ticket(EffectKind::kExtended, found);
+  if (!keep.value) return {.outcome = Outcome::kDone};
+  return on(SetValue{keep.name, keep.id, *keep.value});
+}
+
 Reply LockMachine::Impl::on(const Tick&) { return {.outcome = Outcome::kDone}; }
 
 }  // namespace holdfast::machine

@@ -17,8 +17,8 @@
 // Guarantee: no two tickets hold that are incompatible (admission.h), whatever is asked. Tokens of
 // one lock name grow strictly from grant to grant, also over release, expiry, being forgotten, and
 // snapshot and restore. Equal command sequences give equal replies, effects and states on any
-// machine. Lease ends never move back. Nothing is granted or extended retroactively: what is over
-// at a command's instant is dropped before the command is looked at.
+// machine. Lease ends move back by Keep only. Nothing is granted or extended retroactively: what is
+// over at a command's instant is dropped before the command is looked at.
 // Not guaranteed: that a lease which is over has been dropped. Only a command makes time pass; use
 // next_event() to know when to send one. Nor that the holder knows: its deadline is its own affair.
 //

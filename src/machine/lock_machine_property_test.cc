@@ -68,6 +68,11 @@ Action action(const Word& word) {
     case 8: return Break{name, Token{0, word.other + 1U}, Duration{word.mode}, {}};
     case 9: return Resize{name, id(word.who), word.other};
     case 10: return SetValue{name, id(word.who), std::string(word.other, 'v')};
+    case 11: {
+      Keep keep{name, id(word.who), word.other, Duration{word.mode * 5}, std::nullopt};
+      if (word.pause % 2 == 0) keep.value = std::string(word.mode, 'k');
+      return keep;
+    }
     default: return Tick{};
   }
 }
@@ -82,7 +87,7 @@ struct Arbitrary<holdfast::machine::testing::Word> {
   static auto arbitrary() {
     using holdfast::machine::testing::Word;
     const auto below = [](int bound) { return gen::cast<std::uint8_t>(gen::inRange(0, bound)); };
-    return gen::build<Word>(gen::set(&Word::verb, below(12)), gen::set(&Word::name, below(3)),
+    return gen::build<Word>(gen::set(&Word::verb, below(13)), gen::set(&Word::name, below(3)),
                             gen::set(&Word::who, below(6)), gen::set(&Word::other, below(6)),
                             gen::set(&Word::mode, below(6)), gen::set(&Word::pause, below(9)));
   }
@@ -135,6 +140,7 @@ RC_GTEST_PROP(LockMachineProperty, WhatIsForeseenIsWhatAnAcquireAnswers, (const 
 RC_GTEST_PROP(LockMachineProperty, EffectsTellTheState, (const Words& words)) {
   LockMachine machine(Token{});
   EffectObserver observer(Token{});
+  observer.expect_keeps();
   Instant now{};
   for (const Word& word : words) {
     now += Duration{word.pause};
@@ -199,7 +205,10 @@ RC_GTEST_PROP(LockMachineProperty, EverythingEndsByItself, (const Words& words))
   Effects effects;
   for (const Word& word : words) {
     now += Duration{word.pause};
-    if (word.verb != 10) machine.apply({now, action(word)}, effects);
+    Action next = action(word);
+    if (std::holds_alternative<SetValue>(next)) continue;  // A value stays.
+    if (auto* const keep = std::get_if<Keep>(&next)) keep->value.reset();
+    machine.apply({now, std::move(next)}, effects);
   }
   int steps = 0;
   while (const auto next = machine.next_event()) {

@@ -43,6 +43,7 @@ struct LockMachine::Impl {
   Reply on(const Break& command);
   Reply on(const Resize& resize);
   Reply on(const SetValue& set);
+  Reply on(const Keep& keep);
   Reply on(const Tick& tick);
 
   Outcome foresee(const Acquire& acquire) const;

@@ -49,8 +49,8 @@ Result<EndStatus> to_end_status(const machine::Reply& reply, std::string_view na
 Result<TicketState> to_downgrade_result(const machine::Reply& reply, std::string_view name,
                                         AcquisitionId id, const machine::LockImage* after);
 
-// Of Break, SetValue and Resize: true; false: it stands in the queue (Resize); or an error (kLost:
-// not the holder, or a lock that is not in use).
+// Of Break, SetValue, Keep and Resize: true; false: it stands in the queue (Resize); or an error
+// (kLost: not the holder, or a lock that is not in use).
 Result<bool> to_done(const machine::Reply& reply, std::string_view name);
 
 // A ticket whose lease is known, as the client needs it to count its deadline.

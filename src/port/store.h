@@ -114,6 +114,16 @@ enum class EndStatus : std::uint8_t {
 // clients wait.
 inline constexpr std::size_t kMostAtOnce = 64;
 
+// The last request of a holder that lets go without a release: see machine::Keep.
+struct KeepRequest {
+  std::string name;
+  AcquisitionId id;
+  std::uint64_t seq = 0;  // Above those of all requests for the ticket before.
+  Duration ttl{};
+  std::optional<std::string> value;
+  base::BootInstant deadline{};
+};
+
 struct BreakRequest {
   std::string name;
   Token token;
@@ -193,6 +203,11 @@ class Store {
   virtual void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) = 0;
   // A value beside the lock, set by a holder only. Errors: kLost (not the holder).
   virtual void set_value(TicketRequest holder, std::string value, Done<bool> done) = 0;
+  // The holder's lease ends `ttl` from now, sooner or later than it would, and in the same step the
+  // value is set. Errors: kLost (not the holder, or a late request). kUnsupported where
+  // guarantees().bound_to_client is set: nothing was sent; answered at once, on the caller's
+  // thread.
+  virtual void keep(KeepRequest request, Done<bool> done);
   virtual void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) = 0;
   // Calls `changed` on the loop when that value may have been set, where the store can tell also
   // when a holder has gone; until the handle goes, and perhaps once more. A hint: some are missed,

@@ -28,6 +28,11 @@ Result<void> check_together(const std::vector<AcquireRequest>& requests) {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is that of the stores.
+void Store::keep(KeepRequest, Done<bool> done) {
+  done(Error(Errc::kUnsupported, "leases of this store end with their client"));
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is that of the stores.
 void Store::try_acquire_all(std::vector<AcquireRequest>, Done<Grants> done) {
   done(Error(Errc::kUnsupported,
              "the " + guarantees().store + " store cannot take several locks in one step"));

@@ -212,11 +212,13 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
     });
   }
 
-  // Lets go of a lease that the store keeps for so long from now on.
-  auto keep(Core::ContenderPtr held, std::chrono::milliseconds time) {
-    return asked<void>([this, held = std::move(held), time](Core::Done<void> done) {
-      core_->keep(held, time, std::move(done));
-    });
+  // Lets go of a lease that the store keeps for so long from now on, and sets the value with it.
+  auto keep(Core::ContenderPtr held, std::chrono::milliseconds time,
+            std::optional<std::string> value) {
+    return asked<void>(
+        [this, held = std::move(held), time, value = std::move(value)](Core::Done<void> done) {
+          core_->keep(held, time, value, std::move(done));
+        });
   }
 
   auto inspect(std::string name) {

@@ -55,7 +55,7 @@ Flow<void> give_back(ScopePtr scope, session::Core::ContenderPtr held,
                      std::chrono::nanoseconds keep_until) {
   const milliseconds left = left_of(keep_until);
   if (left == milliseconds::zero()) co_return co_await scope->release(held);
-  co_return co_await scope->keep(held, left);
+  co_return co_await scope->keep(held, left, std::nullopt);
 }
 
 }  // namespace
@@ -85,11 +85,8 @@ JobLease::~JobLease() {
   const auto held = detail::LeaseAccess::of(lease_);
   const std::chrono::milliseconds left = primitives::jobs::left_of(keep_until_);
   if (!held || left == std::chrono::milliseconds::zero() || !lease_.held()) return;
-  // The lease goes when the store has answered: before, it would be released.
-  auto keeping = std::make_shared<Lease>(std::move(lease_));
-  held->core->keep(held, left, [keeping](const Result<void>& kept) {
-    if (!kept) keeping->detach();
-  });
+  // What is being kept is not released by its lease, which goes now.
+  held->core->keep(held, left, std::nullopt, [](const Result<void>&) {});
 }
 
 Result<void> JobLease::release() { return detail::wait_for(detail::Async::release(*this)); }

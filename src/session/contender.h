@@ -88,6 +88,7 @@ class Contender {
   std::vector<RenewWait> renew_waits;
   std::unique_ptr<ObservedSpan> span;    // Where there is an observer.
   bool keeping = false;                  // It is being left to the store: close() lets it be.
+  bool perhaps_kept = false;             // It may have been: only its owner's release() ends it.
   bool releasing = false;                // A release without a handle is under way.
   std::optional<Result<void>> released;  // The answer that release() repeats.
   base::LocalCondition changed;          // With the core's mutex.

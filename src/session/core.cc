@@ -233,7 +233,7 @@ void Core::end_all() {
   }
   for (const auto& contender : held) {
     lose(contender, Error(Errc::kClosed, "the client was closed"));
-    send_release(contender);
+    if (!contender->perhaps_kept) send_release(contender);
   }
 }
 

@@ -106,9 +106,12 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // The wall clock disagrees with boot time: renew now.
   void doubt(const ContenderPtr& contender);
 
-  // Lets go of a lease without releasing it: the store keeps the lock for so long from now on, or
-  // for what is left of the lease, whichever is longer. Held as before where that fails.
-  void keep(const ContenderPtr& contender, std::chrono::milliseconds time, Done<void> done);
+  // Lets go of a lease without releasing it: the store keeps the lock for so long from now on, and
+  // in the same step sets the value. Where that fails it is held and renewed as before, if its time
+  // is not over; with kOutcomeUnknown release_later() leaves it to the store. kLost, kBroken as
+  // set_value().
+  void keep(const ContenderPtr& contender, std::chrono::milliseconds time,
+            std::optional<std::string> value, Done<void> done);
 
   // The value beside a lock: at most 4 KiB, written by a holder. kLost, kBroken: nothing was sent
   // when this side knew.
@@ -293,7 +296,11 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void answer_later(std::function<void()> answer);
 
   // core_ticket.cc
-  Result<void> check_held(const ContenderPtr& contender) HOLDFAST_EXCLUDES(mutex_);
+  Result<void> check_held(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  Result<std::uint64_t> begin_to_keep(const ContenderPtr& contender, Duration time)
+      HOLDFAST_EXCLUDES(mutex_);
+  void end_keeping(const ContenderPtr& contender, const Result<bool>& kept)
+      HOLDFAST_EXCLUDES(mutex_);
   Result<void> on_downgraded(const ContenderPtr& contender, const Result<port::TicketState>& reply);
   void wake_sleepers(BootInstant now) HOLDFAST_REQUIRES(mutex_);
   void rouse(const SleeperPtr& sleeper, const Result<void>& why) HOLDFAST_REQUIRES(mutex_);

@@ -149,9 +149,10 @@ void Core::release_later(const ContenderPtr& contender) {
   const Turn turn(*this);
   if (closed_ || contender->released || contender->releasing) return;
   look_at_deadline(contender);
-  if (feed_) see_ended(*contender, HoldEnd::kReleased);
+  const bool left = contender->keeping || contender->perhaps_kept;
+  if (feed_) see_ended(*contender, left ? HoldEnd::kDetached : HoldEnd::kReleased);
   end_locally(contender);
-  if (!contender->renewal->taken_over()) send_release(contender);
+  if (!left && !contender->renewal->taken_over()) send_release(contender);
 }
 
 // Tried until the lease is over by itself.

@@ -69,6 +69,7 @@ struct Script {
   std::condition_variable changed;
   bool hang_renewals = false;
   bool fail_renewals = false;
+  std::optional<Errc> fail_keeps;
   bool forget = false;  // Renewals find nothing.
   bool hang_releases = false;
   bool queues = false;              // A wait's first request, which the caller's thread makes.
@@ -82,6 +83,7 @@ struct Script {
   std::function<void(port::AcquisitionId)> push_grant;
   int renewals = 0;
   Duration renewed_for{};  // What the last one asked for.
+  std::vector<port::KeepRequest> keeps;
   int cancels = 0;
   std::vector<std::uint64_t> asked;  // The numbers of the acquisitions.
   std::vector<std::uint64_t> released;
@@ -166,6 +168,15 @@ class ScriptedStore final : public UnaskedStore {
       script->hanging.push_back(std::move(done));
     } else {
       loop_.post([done] { done(port::EndStatus::kReleased); });
+    }
+  }
+  void keep(port::KeepRequest request, port::Done<bool> done) override {
+    const std::lock_guard lock(script->mutex);
+    script->keeps.push_back(std::move(request));
+    if (script->fail_keeps) {
+      loop_.post([done, why = *script->fail_keeps] { done(Error(why, "scripted")); });
+    } else {
+      loop_.post([done] { done(true); });
     }
   }
   void cancel(port::TicketRequest, port::Done<port::EndStatus> done) override {
@@ -289,6 +300,12 @@ class CoreTest : public ::testing::Test {
   Errc loss() const {
     const base::LocalLock lock(contender_->loss_mutex);
     return contender_->loss ? contender_->loss->code() : Errc{};
+  }
+  Result<void> keep(std::chrono::milliseconds time, std::optional<std::string> value) {
+    std::promise<Result<void>> kept;
+    core_->keep(contender_, time, std::move(value),
+                [&](const Result<void>& result) { kept.set_value(result); });
+    return kept.get_future().get();
   }
   void let_go() { std::exchange(contender_->core, nullptr)->release_later(contender_); }
 
@@ -476,18 +493,43 @@ TEST_F(CoreTest, AnAdoptionBesideCloseLeavesNoLeaseHeld) {
 }
 
 TEST_F(CoreTest, ALeaseThatCouldNotBeKeptIsRenewedForNoLongerThanBefore) {
-  acquire(900ms);
-  set(&Script::fail_renewals, true);
-  std::promise<Result<void>> kept;
-  core_->keep(contender_, 24h, [&](const Result<void>& result) { kept.set_value(result); });
-  const Result<void> result = kept.get_future().get();
-  ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code(), Errc::kUnavailable);
-  set(&Script::fail_renewals, false);
+  acquire(30s);
+  script_.fail_keeps = Errc::kUnavailable;
+  EXPECT_EQ(keep(24h, std::nullopt).error().code(), Errc::kUnavailable);
   ASSERT_TRUE(core_->renew(contender_));
+  EXPECT_EQ(contender_->state, LeaseState::kHeld);
   let_go();
+  ASSERT_TRUE(core_->close(kPatience));
   const std::lock_guard lock(script_.mutex);
-  EXPECT_EQ(script_.renewed_for, Duration(900ms));
+  EXPECT_EQ(script_.renewed_for, Duration(30s));
+  EXPECT_EQ(script_.released.size(), 1U);
+}
+
+// A crash anywhere leaves both or neither.
+TEST_F(CoreTest, ALeaseIsKeptAndItsValueSetByOneRequest) {
+  acquire(30s);
+  ASSERT_TRUE(keep(24h, "the outcome"));
+  EXPECT_EQ(keep(24h, "another").error().code(), Errc::kLost);
+  let_go();
+  ASSERT_TRUE(core_->close(kPatience));
+  const std::lock_guard lock(script_.mutex);
+  ASSERT_EQ(script_.keeps.size(), 1U);
+  EXPECT_EQ(script_.keeps[0].value, "the outcome");
+  EXPECT_EQ(script_.keeps[0].ttl, Duration(24h));
+  EXPECT_EQ(script_.keeps[0].seq, 1U);
+  EXPECT_TRUE(script_.released.empty());
+}
+
+// Somebody may have been given the value that was set with it.
+TEST_F(CoreTest, WhatMayHaveBeenKeptIsNotReleased) {
+  acquire(30s);
+  script_.fail_keeps = Errc::kOutcomeUnknown;
+  EXPECT_EQ(keep(24h, "the outcome").error().code(), Errc::kOutcomeUnknown);
+  EXPECT_EQ(contender_->state, LeaseState::kHeld);
+  let_go();
+  ASSERT_TRUE(core_->close(kPatience));
+  const std::lock_guard lock(script_.mutex);
+  EXPECT_TRUE(script_.released.empty());
 }
 
 TEST_F(CoreTest, MaxHoldEndsTheLease) {

@@ -60,41 +60,61 @@ Result<void> Core::on_downgraded(const ContenderPtr& contender,
 
 // --- Keeping.
 
-void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time, Done<void> done) {
-  auto call = std::make_shared<Call>(*this);
-  if (!call->alive()) return done(call->alive());
+void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time,
+                std::optional<std::string> value, Done<void> done) {
+  if (auto alive = check_alive(); !alive) return done(alive);
   if (store_->guarantees().bound_to_client) {
     return done(Error(Errc::kUnsupported, "lock '" + printable(contender->name) + "'" + at_store() +
                                               ": leases end with their client there, and cannot be "
                                               "kept for a time"));
   }
-  Duration before{};
-  {
-    const base::LocalLock lock(mutex_);
-    before = std::exchange(contender->ttl, time);
-    contender->keeping = true;
+  const auto begun = begin_to_keep(contender, time);
+  if (!begun) return done(begun.error());
+  ask<bool>(
+      [&](BootInstant deadline, port::Done<bool> answered) {
+        store_->keep(
+            {contender->stored_name, contender->id, *begun, time, std::move(value), deadline},
+            std::move(answered));
+      },
+      [this, contender, done = std::move(done)](const Result<bool>& kept) {
+        if (!forked()) end_keeping(contender, kept);
+        done(without_answer(kept));
+      });
+}
+
+// From here on this side counts on no more than what it asks for: whether or not an answer comes,
+// the lease may end by then.
+Result<std::uint64_t> Core::begin_to_keep(const ContenderPtr& contender, Duration time) {
+  const Turn turn(*this);
+  if (auto held = check_held(contender); !held) return held.error();
+  if (contender->keeping) {
+    return Error(Errc::kInvalidArgument,
+                 "lock '" + printable(contender->name) + "' is being let go by another call");
   }
-  renew(contender,
-        [this, call, contender, before, done = std::move(done)](const Result<void>& renewed) {
-          {
-            const Turn turn(*this);
-            contender->keeping = false;
-            if (!renewed) {
-              contender->ttl = before;  // It goes on being renewed, for no longer than before.
-            } else if (!contender->released) {
-              if (feed_) see_ended(*contender, HoldEnd::kDetached);
-              end_locally(contender);
-            }
-          }
-          done(renewed);
-        });
+  contender->keeping = true;
+  const std::uint64_t seq = contender->renewal->begin_to_keep(base::BootClock::now(), time);
+  publish(*contender);
+  unschedule(*contender);
+  return seq;
+}
+
+void Core::end_keeping(const ContenderPtr& contender, const Result<bool>& kept) {
+  const Turn turn(*this);
+  contender->keeping = false;
+  if (contender->released) return;
+  if (kept) {
+    if (feed_) see_ended(*contender, HoldEnd::kDetached);
+    return end_locally(contender);
+  }
+  if (kept.error().code() == Errc::kOutcomeUnknown) contender->perhaps_kept = true;
+  if (closed_) return lose(contender, Error(Errc::kClosed, "the client was closed"));
+  apply(contender, contender->renewal->on_not_kept(base::BootClock::now()));
 }
 
 // --- Values and capacity.
 
 // Once it is lost or let go here nothing is sent in its name: the store may know of it for longer.
 Result<void> Core::check_held(const ContenderPtr& contender) {
-  const Turn turn(*this);
   if (contender->released || !contender->renewal) {
     return Error(Errc::kLost,
                  "lock '" + printable(contender->name) + "' is not held any more by this lease");
@@ -107,7 +127,12 @@ Result<void> Core::check_held(const ContenderPtr& contender) {
 
 void Core::set_value(const ContenderPtr& holder, std::string value, Done<void> done) {
   if (auto alive = check_alive(); !alive) return done(alive);
-  if (auto held = check_held(holder); !held) return done(held);
+  Result<void> held;
+  {
+    const Turn turn(*this);
+    held = check_held(holder);
+  }
+  if (!held) return done(held);
   ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {
         port::TicketRequest request = end_of(*holder);

@@ -25,7 +25,7 @@ RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::TicketSt
 
 void RenewalFsm::extend(const port::TicketState& state) {
   const auto sent = log_.sent_at(state.seq);
-  if (!sent) return;
+  if (!sent || state.seq < counts_from_) return;
   const BootInstant sure = terms_.bound.safe_deadline(*sent, state.lease);
   if (sure <= sure_until_) return;
   sure_until_ = sure;
@@ -56,6 +56,21 @@ RenewalFsm::Action RenewalFsm::on_renew_asked(BootInstant now) {
   return on_doubt(now);
 }
 
+std::uint64_t RenewalFsm::begin_to_keep(BootInstant now, Duration left) {
+  keeping_ = true;
+  counts_from_ = log_.add(now);
+  const BootInstant sure = terms_.bound.safe_deadline(now, left);
+  sure_until_ = std::min(sure_until_, sure);
+  deadline_ = std::min(deadline_, sure);
+  return counts_from_;
+}
+
+RenewalFsm::Action RenewalFsm::on_not_kept(BootInstant now) {
+  keeping_ = false;
+  renew_at_ = now;
+  return next(now);
+}
+
 bool RenewalFsm::may_renew() const {
   if (terms_.hold_until && renew_at_ >= *terms_.hold_until) return false;
   return terms_.renew || asked_;
@@ -64,7 +79,7 @@ bool RenewalFsm::may_renew() const {
 RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::TicketState>& reply) {
   in_flight_ = false;
   ++replies_;
-  if (state_ == State::kLost) return {};
+  if (state_ == State::kLost || keeping_) return {};
   // Before anything else: whatever the reply says, it came after the owner was told to stop.
   if (now >= deadline_) return next(now);
   if (reply.has_value() && reply->status == port::TicketStatus::kHeld &&
@@ -95,7 +110,7 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::Tick
 }
 
 RenewalFsm::Action RenewalFsm::next(BootInstant now) {
-  if (state_ == State::kLost) return {};
+  if (state_ == State::kLost || keeping_) return {};
   if (now >= deadline_) {
     if (terms_.hold_until && now >= *terms_.hold_until) {
       return lose(LossCause::kMaxHold, "it was held for as long as max_hold allows");
@@ -118,7 +133,7 @@ RenewalFsm::Action RenewalFsm::lose(LossCause cause, const char* why) {
 }
 
 BootInstant RenewalFsm::wake_at() const {
-  if (state_ == State::kLost) return BootInstant::max();
+  if (state_ == State::kLost || keeping_) return BootInstant::max();
   return !may_renew() || in_flight_ ? deadline_ : std::min(deadline_, renew_at_);
 }
 

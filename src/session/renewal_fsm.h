@@ -9,7 +9,8 @@
 //   (1) but for a request that this side has not sent yet: somebody has adopted the lease. kLost.
 //
 // Guarantee: the deadline is counted from the send of the request that the store says its lease
-// counts from, never from a reply; it never moves back; nothing revives a passed deadline.
+// counts from, never from a reply; it moves back only when the owner lets go by begin_to_keep();
+// nothing revives a passed deadline.
 // Not guaranteed: that the owner notices. The driver must call on_tick() at wake_at().
 #pragma once
 
@@ -60,6 +61,11 @@ class RenewalFsm {
   Action on_push_missed(BootInstant now);
   // The owner asks for a renewal now, also where none is sent by itself.
   Action on_renew_asked(BootInstant now);
+  // The owner lets go by a request of its own, numbered by the answer, by which the lease ends
+  // `left` from now: nothing beyond that is counted on any more, and nothing is sent or told until
+  // on_not_kept(): it failed, perhaps after it took effect, and the lease is renewed again.
+  std::uint64_t begin_to_keep(BootInstant now, Duration left);
+  Action on_not_kept(BootInstant now);
   // Grows with every reply about a request that this side made.
   std::uint64_t replies() const { return replies_; }
   bool in_flight() const { return in_flight_; }
@@ -95,6 +101,8 @@ class RenewalFsm {
   bool ask_again_ = false;
   bool asked_ = false;
   bool inherited_ = false;
+  bool keeping_ = false;
+  std::uint64_t counts_from_ = 0;  // What an older request was granted may have been shortened.
   bool taken_over_ = false;
   LossCause loss_cause_ = LossCause::kNone;
   std::uint64_t replies_ = 0;

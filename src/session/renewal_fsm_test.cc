@@ -318,5 +318,24 @@ TEST(RenewalFsmTest, EveryLossHasItsCause) {
   EXPECT_EQ(too_long.loss_cause(), Cause::kMaxHold);
 }
 
+// The request by which it is kept may be late: it shortens what an older one was granted.
+TEST(RenewalFsmTest, OnceAShorterLeaseWasAskedForAnOlderOneIsNotCountedOn) {
+  RenewalFsm renewal = granted();
+  EXPECT_EQ(renewal.begin_to_keep(at(2s), 5s), 1U);
+  const BootInstant brief =
+      at(2s) + ClockBound().safe_deadline(BootInstant(), 5s).time_since_epoch();
+  EXPECT_EQ(renewal.deadline(), brief);
+  EXPECT_EQ(renewal.wake_at(), BootInstant::max());
+  EXPECT_EQ(renewal.on_tick(at(6s)).step, Step::kWait);
+  const auto again = renewal.on_not_kept(at(3s));
+  ASSERT_EQ(again.step, Step::kSend);
+  EXPECT_EQ(again.seq, 2U);
+  renewal.on_reply(at(4s), held(0, 30s));
+  EXPECT_EQ(renewal.deadline(), brief);
+  EXPECT_EQ(renewal.on_doubt(at(4s)).step, Step::kSend);
+  renewal.on_reply(at(4s), held(3, 30s));
+  EXPECT_EQ(renewal.deadline(), at(34s) - kSlackOf30s);
+}
+
 }  // namespace
 }  // namespace holdfast::session

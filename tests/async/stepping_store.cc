@@ -98,6 +98,9 @@ void SteppingStore::set_value(port::TicketRequest holder, std::string value,
                               port::Done<bool> done) {
   store_->set_value(std::move(holder), std::move(value), step(std::move(done)));
 }
+void SteppingStore::keep(port::KeepRequest request, port::Done<bool> done) {
+  store_->keep(std::move(request), step(std::move(done)));
+}
 void SteppingStore::get_value(std::string name, base::BootInstant deadline,
                               port::Done<std::string> done) {
   store_->get_value(std::move(name), deadline, step(std::move(done)));

@@ -54,6 +54,7 @@ class SteppingStore final : public port::Store {
   Result<port::WatchHandle> watch(std::string prefix, port::EventSink sink) override;
   void probe(base::BootInstant deadline, port::Done<std::vector<Finding>> done) override;
   void set_value(port::TicketRequest holder, std::string value, port::Done<bool> done) override;
+  void keep(port::KeepRequest request, port::Done<bool> done) override;
   void get_value(std::string name, base::BootInstant deadline,
                  port::Done<std::string> done) override;
   port::WatchHandle watch_value(std::string name, port::Task changed) override {

@@ -195,6 +195,13 @@ Result<TicketState> Client::renew(const std::string& name, AcquisitionId id, std
   return results->front();
 }
 
+Result<bool> Client::keep(const std::string& name, AcquisitionId id, std::uint64_t seq,
+                          Duration ttl, std::optional<std::string> value) {
+  auto [done, answer] = expect_one<bool>();
+  store_->keep({name, id, seq, ttl, std::move(value), soon()}, std::move(done));
+  return wait_for(std::move(answer));
+}
+
 Result<EndStatus> Client::release(const std::string& name, AcquisitionId id) {
   auto [done, answer] = expect_one<EndStatus>();
   store_->release({name, id, soon(), issue_of(id)}, std::move(done));

@@ -133,6 +133,8 @@ class Client {
   Result<TicketState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
                             Duration ttl = kTtl, Duration waiter_ttl = kWaiterTtl);
   Result<std::vector<Result<TicketState>>> renew(std::vector<port::RenewItem> items);
+  Result<bool> keep(const std::string& name, AcquisitionId id, std::uint64_t seq, Duration ttl,
+                    std::optional<std::string> value = std::nullopt);
   Result<EndStatus> release(const std::string& name, AcquisitionId id);
   Result<EndStatus> cancel(const std::string& name, AcquisitionId id);
   Result<TicketState> downgrade(const std::string& name, AcquisitionId id);

@@ -84,6 +84,49 @@ TEST_P(LeaseConformance, ALeaseEndNeverMovesBack) {
   EXPECT_TRUE(holds(client().renew("orders", id, 2, 10s)));
 }
 
+TEST_P(LeaseConformance, AHolderThatLetsGoSaysWhenItsLeaseEnds) {
+  HOLDFAST_NEEDS_OWN_LEASES();
+  const auto id = fresh();
+  ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(20s, 5s))));
+  ASSERT_TRUE(client().keep("orders", id, 2, 3s, "done"));
+  EXPECT_EQ(*client("bob").get_value("orders"), "done");
+  const auto late = client().renew("orders", id, 1, 30s);
+  ASSERT_TRUE(holds(late));
+  EXPECT_EQ(late->seq, 2U);
+  EXPECT_EQ(late->lease, Duration(3s));
+  pass(2900ms);
+  EXPECT_TRUE(is_busy(client("bob").acquire(Request("orders", fresh()).no_wait())));
+  pass(101ms);
+  EXPECT_TRUE(holds(client("bob").acquire(Request("orders", fresh()).no_wait())));
+  EXPECT_TRUE(fails(client().keep("orders", id, 3, 3s, "again"), Errc::kLost));
+  EXPECT_EQ(*client("bob").get_value("orders"), "done");
+}
+
+TEST_P(LeaseConformance, ALeaseIsKeptForLongerByTheNewestRequestOnly) {
+  HOLDFAST_NEEDS_OWN_LEASES();
+  const auto id = fresh();
+  ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(20s, 5s))));
+  ASSERT_TRUE(holds(client().renew("orders", id, 5, 25s)));
+  EXPECT_TRUE(fails(client().keep("orders", id, 4, 60s, "late"), Errc::kLost));
+  EXPECT_EQ(*client().get_value("orders"), "");
+  ASSERT_TRUE(client().keep("orders", id, 6, 60s));
+  ASSERT_TRUE(client().keep("orders", id, 6, 60s));
+  pass(59s);
+  EXPECT_TRUE(is_busy(client("bob").acquire(Request("orders", fresh()).no_wait())));
+}
+
+TEST_P(LeaseConformance, WhereLeasesEndWithTheirClientNoneIsKept) {
+  HOLDFAST_NEEDS(promised().bound_to_client, "leases have an end of their own");
+  const auto id = fresh();
+  ASSERT_TRUE(holds(client().acquire(Request("orders", id))));
+  std::optional<Result<bool>> kept;  // Told before the call returns.
+  client().store().keep({"orders", id, 1, 60s, std::nullopt, soon()},
+                        [&](Result<bool> answer) { kept = std::move(answer); });
+  ASSERT_TRUE(kept);
+  EXPECT_TRUE(fails(*kept, Errc::kUnsupported));
+  EXPECT_TRUE(holds(client().renew("orders", id, 2)));
+}
+
 TEST_P(LeaseConformance, AHeartbeatKeepsAWaiterInItsPlace) {
   HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();

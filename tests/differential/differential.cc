@@ -96,7 +96,7 @@ class Run {
       case 12: return end(/*release=*/false);
       case 13: return downgrade();
       case 14: return break_one();
-      case 15: return values();
+      case 15: return dice_.one_in(2) ? values() : keep();
       case 16: return resize();
       case 17: return upgrade();
       case 18:
@@ -329,6 +329,25 @@ class Run {
     EXPECT_EQ(*got, model_.get_value(name)) << where("get_value", name, {});
   }
 
+  void keep() {
+    if (any_client().store().guarantees().bound_to_client) return;
+    Known& one = some();
+    const std::string name = one.request.name;
+    const AcquisitionId id = one.request.id;
+    const std::uint64_t seq = dice_.one_in(4)
+                                  ? one.seq + 2 - dice_.below(std::min(one.seq + 3, kOldNumbers))
+                                  : one.seq + 1;
+    one.seq = std::max(one.seq, seq);
+    const Duration time = some_lease();
+    std::optional<std::string> value;
+    if (dice_.one_in(2)) value = "k" + std::to_string(dice_.below(1000));
+    compare_plain("keep", name, id, model_.keep(name, id, seq, time, value),
+                  any_client().keep(name, id, seq, time, value));
+    const auto got = any_client().get_value(name);
+    ASSERT_TRUE(got) << where("get_value", name, {});
+    EXPECT_EQ(*got, model_.get_value(name)) << where("get_value", name, {});
+  }
+
   void resize() {
     const std::string& name = dice_.pick(names_);
     const AcquisitionId id = fresh();
@@ -479,6 +498,8 @@ void expect_all_kinds_of_answers(const Coverage& coverage) {
                            "break kLost",
                            "set_value 1",
                            "set_value kLost",
+                           "keep 1",
+                           "keep kLost",
                            "acquire_all held",
                            "acquire_all none",
                            "acquire_all kInvalidArgument",

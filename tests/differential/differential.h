@@ -58,6 +58,8 @@ class Model {
   Result<TicketState> downgrade(const std::string& name, AcquisitionId id);
   Result<bool> break_lock(const std::string& name, Token token);
   Result<bool> set_value(const std::string& name, AcquisitionId id, std::string value);
+  Result<bool> keep(const std::string& name, AcquisitionId id, std::uint64_t seq, Duration ttl,
+                    std::optional<std::string> value);
   std::string get_value(const std::string& name);
   Result<bool> resize(const std::string& name, AcquisitionId id, std::uint32_t capacity);
   std::optional<LockInfo> inspect(const std::string& name);

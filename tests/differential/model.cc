@@ -128,6 +128,11 @@ Result<bool> Model::set_value(const std::string& name, AcquisitionId id, std::st
   return port::to_done(apply(name, machine::SetValue{name, id, std::move(value)}), name);
 }
 
+Result<bool> Model::keep(const std::string& name, AcquisitionId id, std::uint64_t seq, Duration ttl,
+                         std::optional<std::string> value) {
+  return port::to_done(apply(name, machine::Keep{name, id, seq, ttl, std::move(value)}), name);
+}
+
 std::string Model::get_value(const std::string& name) {
   const auto image = machine_of(name).inspect(name);
   return image ? image->value : std::string();

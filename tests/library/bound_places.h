@@ -39,6 +39,7 @@ inline constexpr std::string_view kNeedLeasesOfTheirOwn[] = {
 // Leases that go on without the client that took them.
 inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
     "JobLockTest.AJobThatEndsEarlyKeepsTheOthersOut",
+    "JobLockTest.AJobThatHasEndedIsFreeWhenItsTimeIsOverNotItsLease",
     "JobLockTest.RefusesWhatCannotBe",
     "JobLockTest.SoDoesAMachineThatDies",
     "JobLockTest.SoDoesItsDestructor",
@@ -48,6 +49,7 @@ inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
     "LeaseTest.ALeaseIsRenewedAfterThousandsOfAdoptions",
     "LeaseTest.AnAdoptedLeaseKeepsItsTtl",
     "ObserverTest.AJobThatKeepsItsLockHasEndedItsHold",
+    "OnceTest.ARetentionTimeIsNotStretchedToTheLease",
     "OnceTest.ATurnThatWasMovedElsewhereIsCompletedThere",
     "OnceTest.AfterACrashTheNextOneIsFirst",
     "OnceTest.AfterAFailureTheNextOneIsFirst",

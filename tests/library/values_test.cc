@@ -360,6 +360,20 @@ TEST_P(OnceTest, ItsOutcomeIsForgottenAfterTheRetentionTime) {
   EXPECT_TRUE(again.first());
 }
 
+TEST_P(OnceTest, ARetentionTimeIsNotStretchedToTheLease) {
+  Once brief = one().once("brief", 300ms);
+  OnceTurn first = brief.begin({.ttl = 60s}).value();
+  EXPECT_TRUE(first.complete("old"));
+  const auto until = std::chrono::steady_clock::now() + 30s;
+  bool anew = false;
+  while (!anew && std::chrono::steady_clock::now() < until) {
+    const auto next = two().once("brief", 300ms).begin({.wait = 30s});
+    anew = next && next->first();
+    if (!anew) std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_TRUE(anew);
+}
+
 TEST_P(OnceTest, RefusesWhatCannotBe) {
   EXPECT_TRUE(fails_with(one().once("k", 25h).begin(), Errc::kInvalidArgument));
   OnceTurn first = a().begin().value();
@@ -390,6 +404,17 @@ TEST_P(JobLockTest, AJobThatEndsEarlyKeepsTheOthersOut) {
   EXPECT_TRUE(here.try_acquire({.ttl = 200ms}).value()->release());
   while (!there.try_acquire().value()) {
     ASSERT_LT(std::chrono::steady_clock::now() - begun, kPatience);
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - begun, 1500ms);
+}
+
+TEST_P(JobLockTest, AJobThatHasEndedIsFreeWhenItsTimeIsOverNotItsLease) {
+  const JobTimes times{.at_least_for = 1500ms};
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_TRUE(one().job_lock("nightly", times).try_acquire({.ttl = 120s}).value()->release());
+  while (!two().job_lock("nightly", times).try_acquire().value()) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begun, 60s);
     std::this_thread::sleep_for(5ms);
   }
   EXPECT_GE(std::chrono::steady_clock::now() - begun, 1500ms);

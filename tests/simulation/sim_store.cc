@@ -139,6 +139,12 @@ class SimStore final : public port::Store {
         },
         std::move(done));
   }
+  void keep(port::KeepRequest request, Done<bool> done) override {
+    send<bool>(
+        request.deadline, kRepeats,
+        [this, request](Done<bool> answer) { inner_->keep(request, std::move(answer)); },
+        std::move(done));
+  }
   void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) override {
     send<std::string>(
         deadline, kOnce,

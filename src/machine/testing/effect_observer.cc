@@ -95,7 +95,9 @@ bool EffectObserver::granted(const Effect& effect) {
 
 bool EffectObserver::extended(const Effect& effect) {
   TicketImage* ticket = find(locks_[effect.name], effect.id);
-  if (ticket == nullptr || effect.lease_end <= ticket->lease_end) return false;
+  if (ticket == nullptr) return false;
+  const bool may_move_back = expects_keeps_ && ticket->held && effect.seq > ticket->seq;
+  if (effect.lease_end <= ticket->lease_end && !may_move_back) return false;
   ticket->lease_end = effect.lease_end;
   ticket->seq = effect.seq;
   ticket->lease = effect.lease;

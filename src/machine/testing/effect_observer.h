@@ -15,6 +15,8 @@ class EffectObserver {
   explicit EffectObserver(Token floor) { image_.floor = floor; }
 
   void pass(Instant now) { image_.now = now > image_.now ? now : image_.now; }
+  // Holders let go by Keep: only then may the end of a lease move back.
+  void expect_keeps() { expects_keeps_ = true; }
   // False: the effect makes no sense in the state so far.
   [[nodiscard]] bool see(const Effect& effect);
 
@@ -33,6 +35,7 @@ class EffectObserver {
   bool unburied(const Effect& effect);
   bool forgotten(const Effect& effect);
 
+  bool expects_keeps_ = false;
   MachineImage image_;  // Without locks.
   std::map<std::string, LockImage> locks_;
 };

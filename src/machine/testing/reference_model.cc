@@ -309,6 +309,24 @@ Reply ReferenceModel::on(const SetValue& set) {
   return {.outcome = Outcome::kDone};
 }
 
+Reply ReferenceModel::on(const Keep& keep) {
+  if (keep.value && keep.value->size() > limits_.max_value) return {.outcome = Outcome::kTooLarge};
+  if (keep.ttl.count() <= 0) return {.outcome = Outcome::kInvalid};
+  own_ = keep.name;
+  LockImage* lock = find(keep.name);
+  TicketImage* ticket = lock != nullptr ? ticket_of(*lock, keep.id) : nullptr;
+  if (ticket == nullptr || !ticket->held || keep.seq < ticket->seq) {
+    return {.outcome = Outcome::kNotHeld};
+  }
+  if (keep.seq > ticket->seq) {
+    ticket->lease_end = later(now_, keep.ttl);
+    ticket->lease = keep.ttl;
+    ticket->seq = keep.seq;
+    if (keep.value) lock->value = *keep.value;
+  }
+  return {.outcome = Outcome::kDone};
+}
+
 // The ticket and an upgrade that is linked to it.
 void ReferenceModel::take_out(LockImage& lock, AcquisitionId id, Duration tombstone) {
   std::vector<AcquisitionId> gone;

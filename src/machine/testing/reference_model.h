@@ -34,6 +34,7 @@ class ReferenceModel {
   Reply on(const Break& command);
   Reply on(const Resize& resize);
   Reply on(const SetValue& set);
+  Reply on(const Keep& keep);
   Reply on(const Tick&) { return {.outcome = Outcome::kDone}; }
 
   void expire();

@@ -325,6 +325,13 @@ void MemoryHub::set_value(const port::TicketRequest& holder, std::string value,
   then(port::to_done(reply, holder.name));
 }
 
+void MemoryHub::keep(const port::KeepRequest& request, const Then<bool>& then) {
+  const base::LocalLock lock(mutex_);
+  const machine::Reply reply = step(
+      machine::Keep{request.name, request.id, request.seq, request.ttl, request.value}, request.id);
+  then(port::to_done(reply, request.name));
+}
+
 void MemoryHub::get_value(const std::string& name, const Then<std::string>& then) {
   const base::LocalLock lock(mutex_);
   auto image = machine_.inspect(name);

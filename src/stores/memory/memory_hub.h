@@ -61,6 +61,7 @@ class MemoryHub : public std::enable_shared_from_this<MemoryHub> {
   void list(const std::string& prefix, std::size_t limit, const Then<std::vector<LockInfo>>& then);
   void break_lock(const port::BreakRequest& request, const Then<bool>& then);
   void set_value(const port::TicketRequest& holder, std::string value, const Then<bool>& then);
+  void keep(const port::KeepRequest& request, const Then<bool>& then);
   void get_value(const std::string& name, const Then<std::string>& then);
   void resize(const port::TicketRequest& request, std::uint32_t capacity, const Then<bool>& then);
   port::WatchHandle watch(const MailboxPtr& from, std::string prefix, port::EventSink sink);

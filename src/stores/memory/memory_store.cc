@@ -125,6 +125,11 @@ class MemoryStore final : public port::Store {
     hub_->set_value(holder, std::move(value), to_loop(std::move(done)));
   }
 
+  void keep(port::KeepRequest request, Done<bool> done) override {
+    if (refuse(done)) return;
+    hub_->keep(request, to_loop(std::move(done)));
+  }
+
   void get_value(std::string name, base::BootInstant, Done<std::string> done) override {
     if (refuse(done)) return;
     hub_->get_value(name, to_loop(std::move(done)));

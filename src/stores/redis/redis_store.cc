@@ -252,8 +252,27 @@ class RedisStore final : public port::Store {
       });
       return;
     }
-    run(requests_.call(ScriptName::kSetValue, holder.name, {redis::id_text(holder.id), value}),
+    run(requests_.call(ScriptName::kSetValue, holder.name,
+                       {redis::id_text(holder.id), value, "v", "0", "0"}),
         holder.deadline, [name = holder.name, done = std::move(done)](const Result<Reply>& reply) {
+          if (!reply) return done(reply.error());
+          done(redis::done_answer(reply->text, name));
+        });
+  }
+
+  void keep(port::KeepRequest request, Done<bool> done) override {
+    if (request.value && request.value->size() > kMaxValue) {
+      loop_->post([name = request.name, done = std::move(done)] {
+        done(redis::done_answer("toolarge", name));
+      });
+      return;
+    }
+    run(requests_.call(
+            ScriptName::kSetValue, request.name,
+            {redis::id_text(request.id), request.value.value_or(""), request.value ? "v" : "-",
+             std::to_string(request.seq), std::to_string(request.ttl.count())}),
+        request.deadline,
+        [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
           if (!reply) return done(reply.error());
           done(redis::done_answer(reply->text, name));
         });

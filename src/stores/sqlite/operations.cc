@@ -337,6 +337,14 @@ Result<bool> Operations::set_value(const TicketRequest& request, std::string val
   return port::to_done(applied->reply, request.name);
 }
 
+Result<bool> Operations::keep(const port::KeepRequest& request, Notices& notices) {
+  const auto applied = apply_alone(
+      request.name,
+      machine::Keep{request.name, request.id, request.seq, request.ttl, request.value}, notices);
+  if (!applied) return applied.error();
+  return port::to_done(applied->reply, request.name);
+}
+
 Result<bool> Operations::resize(const TicketRequest& request, std::uint32_t capacity,
                                 Notices& notices) {
   const auto applied =

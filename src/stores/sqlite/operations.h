@@ -58,6 +58,7 @@ class Operations {
   Result<port::TicketState> downgrade(const port::TicketRequest& request, Notices& notices);
   Result<bool> break_lock(const port::BreakRequest& request, Notices& notices);
   Result<bool> set_value(const port::TicketRequest& request, std::string value, Notices& notices);
+  Result<bool> keep(const port::KeepRequest& request, Notices& notices);
   Result<bool> resize(const port::TicketRequest& request, std::uint32_t capacity, Notices& notices);
   // In transactions of at most 128, so that other processes get in between.
   std::vector<Result<port::TicketState>> renew(const std::vector<port::RenewItem>& items,

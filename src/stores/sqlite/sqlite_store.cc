@@ -150,6 +150,17 @@ class SqliteStore final : public port::Store {
     return site_->watch_value(name, std::move(changed));
   }
 
+  void keep(port::KeepRequest request, Done<bool> done) override {
+    const BootInstant deadline = request.deadline;
+    site_->submit(deadline, std::move(done),
+                  [site = site_.get(), request = std::move(request)](Operations& operations,
+                                                                     Notices& notices) {
+                    auto kept = operations.keep(request, notices);
+                    if (kept && request.value) site->tell_value(request.name);
+                    return kept;
+                  });
+  }
+
   void get_value(std::string name, BootInstant deadline, Done<std::string> done) override {
     site_->submit(deadline, std::move(done),
                   [name = std::move(name)](Operations& operations, Notices&) {

@@ -1,7 +1,9 @@
 -- Stores a value beside the lock, for a holder only; it stays after the release. Whoever listens for
--- it is told that it has changed.
+-- it is told that it has changed. In the same step a holder that lets go says when its lease ends,
+-- sooner or later than it would.
 --
--- KEYS[1] the lock's record. ARGV: 1 acquisition id, 2 value.
+-- KEYS[1] the lock's record. ARGV: 1 acquisition id, 2 value, 3 whether it is to be stored (v or -),
+-- 4 seq, 5 until the lease ends; 0: as it is.
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 
@@ -11,9 +13,20 @@ open(KEYS[1])
 expire()
 local ticket = read(ARGV[1])
 local answer = 'notheld'
-if ticket and ticket.held then
-  call('SET', K .. ':v', ARGV[2], 'PX', WEEK)
-  redis.pcall('PUBLISH', K .. ':v', 'value ' .. K .. ':v')
+local seq, length = ARGV[4], tonumber(ARGV[5])
+local keeps = length > 0
+local is_late = ticket and keeps and is_later(ticket.seq, seq)
+if ticket and ticket.held and not is_late then
+  local is_again = keeps and seq == ticket.seq  -- Done before, value and all.
+  if keeps and not is_again then
+    ticket.seq, ticket.lease = seq, length
+    call('ZADD', H, number(at + length), ticket.id)
+    write(ticket)
+  end
+  if ARGV[3] == 'v' and not is_again then
+    call('SET', K .. ':v', ARGV[2], 'PX', WEEK)
+    redis.pcall('PUBLISH', K .. ':v', 'value ' .. K .. ':v')
+  end
   answer = 'done'
 end
 settle()
