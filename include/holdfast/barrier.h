@@ -20,8 +20,9 @@
 // Guarantee: nobody passes a generation before all who are awaited have arrived. A participant has
 // a seat, which is a lease: there are at most `parties` of them, and one whose process died ends.
 // Whoever waits then is told kBroken, or does not wait for it any more, as the policy says: within
-// a second after the end of the lease. Not guaranteed: that a participant which was paused for
-// longer than its lease has stopped: it learns kLost.
+// a second after the end of the lease, within two where it died over the record (below). Not
+// guaranteed: that a participant which was paused for longer than its lease has stopped: it learns
+// kLost.
 //
 // Participants that have not joined yet are awaited, too. When nobody has a seat (and nobody has
 // arrived and left in the generation under way) the barrier begins anew: all parties are awaited,
@@ -29,7 +30,11 @@
 // grow; they begin anew where a latch's count would (latch.h).
 //
 // Thread-safety: Barrier as Mutex; of a BarrierSeat one call at a time. Ownership: shares the
-// client's core. Time: who waits learns of the opening as of a latch's.
+// client's core. Time: who waits learns of the opening as of a latch's. Whoever joins, arrives or
+// leaves holds the record as a mutex for that moment, by a lease of a second (longer where the
+// store's shortest lease is longer). A call waits for it until its own time is over, but for half a
+// second in any case, and 15 s at most (kUnavailable). Taking an arrival back may last as long as
+// the lease of one who died over the record: kOutcomeUnknown where it lasts half a second longer.
 // The seats are permits of the lock `name`: `holdfast inspect` shows them. A name has at most 245
 // bytes: its record is kept beside a lock of the library's own, `name/../barrier`.
 // Errors: kTimedOut, kCancelled (of arrive_and_wait(): the arrival was taken back; a call that

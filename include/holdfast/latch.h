@@ -25,7 +25,7 @@
 // Redis do), and within half a second at the latest.
 // Blocking: who counts holds the name as a mutex for that moment. Should it die in it, the others
 // wait for the end of that lease, 5 s (longer where the store's shortest lease is longer).
-// count_down() and reset() wait 30 s at most for the others: kTimedOut, and nothing was changed.
+// Each call waits 30 s at most for the others to count: kTimedOut, and nothing was changed.
 // Errors: kTimedOut, kCancelled; kInvalidArgument: count_down() with another count than the one in
 // use, or a name in use for something else (at once where that can be seen: another kind of record,
 // a shared lease, one longer than twice that of who counts; what looks the same is waited for);

@@ -77,9 +77,9 @@ class HOLDFAST_EXPORT SharedMutex {
   Result<std::optional<Lease>> try_acquire_shared(AcquireOptions options = {});
 
   // A writer's lease beside `reader`, a shared lease of this lock. Without a ttl in the options it
-  // has that of the reader. Errors besides those of acquire(): kWouldDeadlock (another reader
-  // upgrades already), kLost (the reader's lease has ended), kInvalidArgument (`reader` is not a
-  // shared lease of this lock).
+  // has that of the reader. Errors besides those of acquire(): kWouldDeadlock (an upgrade, of this
+  // reader or of another one, is under way already), kLost (the reader's lease has ended),
+  // kInvalidArgument (`reader` is not a shared lease of this lock).
   Result<Lease> upgrade(const Lease& reader, AcquireOptions options = {});
   // nullopt: `reader` is not the only one. It is held as before.
   Result<std::optional<Lease>> try_upgrade(const Lease& reader, AcquireOptions options = {});

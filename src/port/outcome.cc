@@ -64,8 +64,8 @@ Error error_of(Outcome outcome, std::string_view name) {
     case Outcome::kWouldDeadlock:
       return {Errc::kWouldDeadlock,
               lock +
-                  "another reader waits to upgrade already; each would wait for the other's "
-                  "shared lease: release it first"};
+                  "an upgrade is under way already: of this reader by another call, or of another "
+                  "reader, and each would wait for the other's shared lease: release yours first"};
     case Outcome::kInvalid:
       return {Errc::kInvalidArgument,
               lock +

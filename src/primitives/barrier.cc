@@ -26,15 +26,21 @@ namespace {
 
 using primitives::Flow;
 using primitives::Pauses;
+using primitives::Scope;
 using primitives::ScopePtr;
 using primitives::ValueNews;
 using session::Core;
 using session::InnerName;
 using BarrierPtr = std::shared_ptr<const BarrierState>;
 
-// The record is held for a few requests only; this outlasts the lease of one who died over it.
+// The record is held for a few requests only, and by a lease that is soon over when its holder dies
+// over it.
+constexpr std::chrono::milliseconds kTurnLease(1'000);
+// Outlasts many turns, and the lease of one who died, too.
 constexpr std::chrono::milliseconds kLongestTurn(15'000);
-constexpr int kTurns = 3;
+// A call whose time is short or over gets so long all the same: the others need moments only.
+constexpr std::chrono::milliseconds kShortestTurn(500);
+constexpr int kTurns = 5;
 
 Result<InnerName> record_name(const BarrierState& barrier) {
   if (barrier.parties == 0 || barrier.parties > kMostParties) {
@@ -52,15 +58,48 @@ std::vector<Token> seats_of(const std::optional<LockInfo>& info) {
   return seats;
 }
 
-// Not the call's own time and cancellation: what has begun is brought to an end.
-auto take_record(const ScopePtr& scope, const InnerName& name) {
-  AcquireOptions options = scope->briefly();
-  options.wait = kLongestTurn;
+// How long a call waits for the record.
+enum class Patience : std::uint8_t {
+  kOfTheCall,  // Until its end, or its cancellation.
+  kToUndo,     // For as long as one who died over the record holds it: what has begun is undone.
+};
+
+AcquireOptions turn_options(const Scope& scope, Patience patience) {
+  AcquireOptions options;
+  options.ttl = std::max(kTurnLease, scope.core().guarantees().min_ttl);
+  if (patience == Patience::kToUndo) {
+    options.wait = options.ttl + kShortestTurn;
+  } else if (scope.until() == BootInstant::max()) {
+    options.wait = kLongestTurn;
+  } else {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(scope.until() - base::BootClock::now());
+    options.wait = std::clamp(left, kShortestTurn, kLongestTurn);
+  }
+  return options;
+}
+
+// Whether or not the call is over, or cancelled.
+auto take_to_undo(const ScopePtr& scope, const InnerName& name, const AcquireOptions& options) {
   return asked<Lease>([scope, name, options](const Core::Done<Lease>& done) {
     scope->core().acquire(name, options, [name, done](Result<Core::ContenderPtr> got) {
       done(detail::as_lease(std::move(got), name.text()));
     });
   });
+}
+
+Flow<Lease> take_record(ScopePtr scope, InnerName name, Patience patience) {
+  const AcquireOptions options = turn_options(*scope, patience);
+  if (patience == Patience::kToUndo) {
+    Result<Lease> lease = co_await take_to_undo(scope, name, options);
+    co_return lease;
+  }
+  Result<Lease> lease = co_await scope->acquire(name, options);
+  // Its own time, which others took.
+  if (!lease && lease.error().code() == Errc::kTimedOut && scope->is_over()) {
+    co_return scope->timed_out_error();
+  }
+  co_return lease;
 }
 
 auto read_text(const ScopePtr& scope, const InnerName& name) {
@@ -78,8 +117,10 @@ struct Turn {
   Result<void> outcome;
 };
 
-Flow<Turn> take_turn(ScopePtr scope, BarrierPtr barrier, InnerName at, Change how) {
-  Result<Lease> lease = co_await take_record(scope, at);
+Flow<Turn> take_turn(ScopePtr scope, BarrierPtr barrier, InnerName at, Change how,
+                     Patience patience) {
+  Flow<Lease> taking = take_record(scope, at, patience);
+  Result<Lease> lease = co_await std::move(taking);
   if (!lease) co_return lease.error();
   const Result<std::string> text = co_await read_text(scope, at);
   if (!text) co_return text.error();
@@ -103,12 +144,13 @@ Flow<Turn> take_turn(ScopePtr scope, BarrierPtr barrier, InnerName at, Change ho
 }
 
 // Changes the record, and gives what it is then.
-Flow<Record> change(ScopePtr scope, BarrierPtr barrier, Change how) {
+Flow<Record> change(ScopePtr scope, BarrierPtr barrier, Change how,
+                    Patience patience = Patience::kOfTheCall) {
   const Result<InnerName> at = record_name(*barrier);
   if (!at) co_return at.error();
   Error error(Errc::kUnavailable, "");
   for (int turns = 0; turns < kTurns; ++turns) {
-    Flow<Turn> taking = take_turn(scope, barrier, *at, how);
+    Flow<Turn> taking = take_turn(scope, barrier, *at, how, patience);
     Result<Turn> turn = co_await std::move(taking);
     if (turn && !turn->outcome) co_return turn->outcome.error();
     if (turn) co_return std::move(turn->record);
@@ -119,22 +161,36 @@ Flow<Record> change(ScopePtr scope, BarrierPtr barrier, Change how) {
   }
   const Errc code = error.code();
   const bool unserved = code == Errc::kLost || code == Errc::kBroken || code == Errc::kTimedOut;
-  if (!unserved) co_return error;
+  const bool own_time = code == Errc::kTimedOut && patience == Patience::kOfTheCall;
+  if (!unserved || (own_time && scope->is_over())) co_return error;
   co_return Error(Errc::kUnavailable, "barrier '" + session::printable(barrier->name) +
                                           "': its record could not be had: " + error.message());
 }
 
-Flow<Record> look(ScopePtr scope, BarrierPtr barrier) {
-  const Result<InnerName> at = record_name(*barrier);
-  if (!at) co_return at.error();
-  const Result<std::string> text = co_await read_text(scope, *at);
+struct Look {
+  Record record;    // As it is written.
+  bool is_settled;  // No member of it is gone.
+};
+
+Flow<Look> view(ScopePtr scope, BarrierPtr barrier, InnerName at) {
+  const Result<std::string> text = co_await read_text(scope, at);
   if (!text) co_return text.error();
   const Result<std::optional<LockInfo>> info = co_await scope->inspect(barrier->name);
   if (!info) co_return info.error();
   Result<Record> record = read_record(*text, barrier->name);
   if (!record) co_return record.error();
   Record settled = *record;
-  if (!drop_gone(settled, seats_of(*info))) co_return std::move(*record);
+  const bool anybody_gone = drop_gone(settled, seats_of(*info));
+  co_return Look{*std::move(record), !anybody_gone};
+}
+
+Flow<Record> look(ScopePtr scope, BarrierPtr barrier) {
+  const Result<InnerName> at = record_name(*barrier);
+  if (!at) co_return at.error();
+  Flow<Look> viewing = view(scope, barrier, *at);
+  Result<Look> seen = co_await std::move(viewing);
+  if (!seen) co_return seen.error();
+  if (seen->is_settled) co_return std::move(seen->record);
   // Somebody is gone: the others are to know it.
   Change nothing = [](Record&) { return Result<void>(); };
   Flow<Record> changing = change(scope, barrier, nothing);
@@ -160,11 +216,30 @@ std::optional<Error> end_error(const session::Contender& seat, const std::string
   return lost_error(name);
 }
 
+// Where all seats are taken: who would be refused then is refused before it waits.
+Flow<Lease> take_seat(ScopePtr scope, BarrierPtr barrier, InnerName at, AcquireOptions options) {
+  const Mode mode = Mode::permits(1, barrier->parties);
+  if (scope->cancelled()) co_return scope->cancelled_error();
+  Result<std::optional<Lease>> free = co_await scope->try_acquire(barrier->name, mode, options);
+  if (!free) co_return free.error();
+  if (*free) co_return std::move(**free);
+  Flow<Look> viewing = view(scope, barrier, at);
+  const Result<Look> seen = co_await std::move(viewing);
+  if (!seen) co_return seen.error();
+  // Where somebody is gone that shows when a seat is free.
+  if (seen->is_settled) {
+    const auto good = check_use(seen->record, barrier->parties, barrier->policy, barrier->name);
+    if (!good) co_return good.error();
+  }
+  Result<Lease> lease = co_await scope->acquire(barrier->name, mode, options);
+  co_return lease;
+}
+
 Flow<Lease> join(ScopePtr scope, BarrierPtr barrier, AcquireOptions options) {
   const Result<InnerName> good = record_name(*barrier);
   if (!good) co_return good.error();
-  const Mode mode = Mode::permits(1, barrier->parties);
-  Result<Lease> seat = co_await scope->acquire(barrier->name, mode, options);
+  Flow<Lease> sitting = take_seat(scope, barrier, *good, options);
+  Result<Lease> seat = co_await std::move(sitting);
   if (!seat) co_return seat.error();
   Change how = [barrier, held = ticket(*seat)](Record& record) -> Result<void> {
     // As a member it would be one that is gone.
@@ -200,7 +275,7 @@ Flow<void> take_back(ScopePtr scope, BarrierPtr barrier, Token seat, Error why) 
     withdraw(record, seat);
     return Result<void>();
   };
-  Flow<Record> changing = change(scope, barrier, how);
+  Flow<Record> changing = change(scope, barrier, how, Patience::kToUndo);
   const Result<Record> changed = co_await std::move(changing);
   if (changed && before) co_return *before;
   if (changed) co_return why;
@@ -210,9 +285,11 @@ Flow<void> take_back(ScopePtr scope, BarrierPtr barrier, Token seat, Error why) 
                       "' could not be taken back: " + changed.error().message());
 }
 
-// The lease bounds how long a store that does not answer is waited for.
+// The lease bounds how long a store that does not answer is waited for. That the call is over is
+// looked at by its next sleep.
 bool may_pass(const Error& error) {
-  return error.code() == Errc::kUnavailable || error.code() == Errc::kOutcomeUnknown;
+  return error.code() == Errc::kUnavailable || error.code() == Errc::kOutcomeUnknown ||
+         error.code() == Errc::kTimedOut || error.code() == Errc::kCancelled;
 }
 
 Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {

@@ -142,6 +142,16 @@ bool drop_gone(Record& record, const std::vector<Token>& seats) {
   return true;
 }
 
+Result<void> check_use(const Record& record, std::uint32_t parties, BarrierPolicy policy,
+                       const std::string& name) {
+  const bool is_free = record.parties == 0 || is_idle(record);
+  if (is_free || (record.parties == parties && record.policy == policy)) return {};
+  return Error(Errc::kInvalidArgument,
+               said_of_barrier(name) + "it is in use with " + std::to_string(record.parties) +
+                   " parties and the policy " +
+                   (record.policy == BarrierPolicy::kLeave ? "kLeave" : "kBreak"));
+}
+
 Result<void> enter(Record& record, const Token& seat, std::uint32_t parties, BarrierPolicy policy,
                    const std::string& name) {
   if (record.parties == 0 || is_idle(record)) {
@@ -149,12 +159,7 @@ Result<void> enter(Record& record, const Token& seat, std::uint32_t parties, Bar
     record.policy = policy;
     record.left = 0;
   }
-  if (record.parties != parties || record.policy != policy) {
-    return Error(Errc::kInvalidArgument,
-                 said_of_barrier(name) + "it is in use with " + std::to_string(record.parties) +
-                     " parties and the policy " +
-                     (record.policy == BarrierPolicy::kLeave ? "kLeave" : "kBreak"));
-  }
+  if (auto good = check_use(record, parties, policy, name); !good) return good;
   if (record.members.size() == record.parties) {
     return Error(Errc::kInvalidArgument,
                  said_of_barrier(name) + "all its " + std::to_string(parties) +

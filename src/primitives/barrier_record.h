@@ -60,7 +60,10 @@ std::string write_record(const Record& record);
 // Members without a seat among `seats` are gone. false: there are none.
 bool drop_gone(Record& record, const std::vector<Token>& seats);
 
-// kInvalidArgument: in use otherwise, or more members than parties.
+// kInvalidArgument: in use with other parties or another policy.
+Result<void> check_use(const Record& record, std::uint32_t parties, BarrierPolicy policy,
+                       const std::string& name);
+// As check_use(); and where there would be more members than parties.
 Result<void> enter(Record& record, const Token& seat, std::uint32_t parties, BarrierPolicy policy,
                    const std::string& name);
 // kLost: no member; kBroken.

@@ -38,11 +38,12 @@ bool Scope::cancelled() const {
   return cancelled_;
 }
 
-AcquireOptions Scope::within(AcquireOptions options) const {
+AcquireOptions Scope::within(AcquireOptions options, BootInstant latest) const {
   options.cancel = {};
   options.wait.reset();
-  if (until_ != BootInstant::max()) {
-    const auto left = std::max(until_ - base::BootClock::now(), session::Nanos::zero());
+  const BootInstant end = std::min(until_, latest);
+  if (end != BootInstant::max()) {
+    const auto left = std::max(end - base::BootClock::now(), session::Nanos::zero());
     options.wait = std::chrono::ceil<std::chrono::milliseconds>(left);
   }
   return options;

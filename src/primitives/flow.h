@@ -137,6 +137,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   Core& core() const { return *core_; }
   const std::shared_ptr<Core>& shared_core() const { return core_; }
   bool is_over() const { return base::BootClock::now() >= until_; }
+  BootInstant until() const { return until_; }
   Error cancelled_error() const { return {Errc::kCancelled, "the call was cancelled"}; }
   Error timed_out_error() const { return {Errc::kTimedOut, "the time of the call is over"}; }
   // For a lock that is held while a value is changed.
@@ -144,15 +145,32 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
 
   // --- Steps. Those that wait end with kCancelled, and with kTimedOut when the time is over.
 
-  // The lease of a lock; the options' wait and cancel are replaced by the call's own.
-  auto acquire(std::string name, Mode mode, AcquireOptions options) {
-    return asked<Lease>([this, name = std::move(name), mode,
+  // The lease of a lock; the options' wait and cancel are replaced by the call's own. Not later
+  // than `latest` and the call's end.
+  auto acquire(std::string name, Mode mode, AcquireOptions options,
+               BootInstant latest = BootInstant::max()) {
+    return asked<Lease>([this, name = std::move(name), mode, options = std::move(options),
+                         latest](const Core::Done<Lease>& done) {
+      const std::uint64_t step = next_step();
+      if (cancelled()) return done(cancelled_error());
+      enter(step, {core_->acquire(name, mode, within(options, latest), /*may_wait=*/true,
+                                  [name, done](Result<Core::ContenderPtr> got) {
+                                    done(detail::as_lease(std::move(got), name));
+                                  }),
+                   nullptr});
+    });
+  }
+
+  // Of a lock of the library's own; the options' wait is its own, which may be longer than the
+  // call's.
+  auto acquire(session::InnerName name, AcquireOptions options) {
+    return asked<Lease>([this, name = std::move(name),
                          options = std::move(options)](const Core::Done<Lease>& done) {
       const std::uint64_t step = next_step();
       if (cancelled()) return done(cancelled_error());
-      enter(step, {core_->acquire(name, mode, within(options), /*may_wait=*/true,
+      enter(step, {core_->acquire(name, options,
                                   [name, done](Result<Core::ContenderPtr> got) {
-                                    done(detail::as_lease(std::move(got), name));
+                                    done(detail::as_lease(std::move(got), name.text()));
                                   }),
                    nullptr});
     });
@@ -233,7 +251,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
     Core::ContenderPtr contender;
     Core::SleeperPtr sleeper;
   };
-  AcquireOptions within(AcquireOptions options) const;
+  AcquireOptions within(AcquireOptions options, BootInstant latest = BootInstant::max()) const;
   std::uint64_t next_step();
   // The wait that belongs to that step, unless the flow is past it already.
   void enter(std::uint64_t step, Wait wait);

@@ -40,12 +40,6 @@ Result<Count> read_same(const std::string& text, const std::string& name, std::u
 // Each of those who count needs a moment, and one that dies in it the rest of a short lease.
 constexpr std::chrono::seconds kLongestTurn{30};
 
-AcquireOptions in_a_turn() {
-  AcquireOptions options;
-  options.wait = kLongestTurn;
-  return options;
-}
-
 using Change = std::function<Result<Count>(const std::string& text)>;
 
 // Who counts holds the name exclusively, and for a short lease.
@@ -72,7 +66,8 @@ Flow<Lease> enter(ScopePtr scope, std::string name) {
                                                   "': the name is held as a lock of another kind");
     }
   }
-  Result<Lease> lease = co_await scope->acquire(name, Mode::exclusive(), options);
+  const BootInstant latest = base::BootClock::now() + kLongestTurn;
+  Result<Lease> lease = co_await scope->acquire(name, Mode::exclusive(), options, latest);
   co_return lease;
 }
 
@@ -195,7 +190,7 @@ namespace detail {
 
 Start<std::uint64_t> Async::count_down(const Latch& latch, std::uint64_t n) {
   return primitives::start_flow<std::uint64_t>(
-      latch.state_->core, primitives::latching::in_a_turn(),
+      latch.state_->core, {},
       [name = latch.state_->name, initial = latch.state_->initial.load(),
        n](primitives::ScopePtr scope) {
         return primitives::latching::count_down(std::move(scope), name, initial, n);
@@ -231,11 +226,10 @@ Start<std::uint64_t> Async::count(const Latch& latch) {
 }
 
 Start<void> Async::reset(const Latch& latch, std::uint64_t count) {
-  return primitives::start_flow<void>(latch.state_->core, primitives::latching::in_a_turn(),
-                                      [state = latch.state_, count](primitives::ScopePtr scope) {
-                                        return primitives::latching::reset(std::move(scope), state,
-                                                                           count);
-                                      });
+  return primitives::start_flow<void>(
+      latch.state_->core, {}, [state = latch.state_, count](primitives::ScopePtr scope) {
+        return primitives::latching::reset(std::move(scope), state, count);
+      });
 }
 
 }  // namespace detail

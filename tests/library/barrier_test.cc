@@ -190,6 +190,10 @@ TEST_P(BarrierTest, AllMustAgree) {
   const BarrierSeat first = seat_of(a());
   EXPECT_TRUE(fails_with(b(3).join({.wait = 0ms}), Errc::kInvalidArgument));
   EXPECT_TRUE(fails_with(b(2, BarrierPolicy::kLeave).join(), Errc::kInvalidArgument));
+  const BarrierSeat second = seat_of(b());  // All seats are taken.
+  EXPECT_TRUE(
+      fails_with(b(2, BarrierPolicy::kLeave).join({.wait = kLong}), Errc::kInvalidArgument));
+  EXPECT_TRUE(fails_with(b(3).join({.wait = kLong}), Errc::kInvalidArgument));
   EXPECT_TRUE(fails_with(two().barrier("none", 0).join(), Errc::kInvalidArgument));
   EXPECT_TRUE(fails_with(two().barrier("many", 101).join(), Errc::kInvalidArgument));
   EXPECT_TRUE(fails_with(two().barrier(std::string(246, 'x'), 2).join(), Errc::kInvalidArgument));

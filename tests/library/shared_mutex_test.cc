@@ -91,6 +91,15 @@ TEST_P(SharedMutexTest, OfTwoReadersThatUpgradeOneIsToldThatItWouldDeadlock) {
   EXPECT_TRUE(upgrading.get());
 }
 
+TEST_P(SharedMutexTest, WhoUpgradesOneReaderTwiceIsNotToldOfAnotherReaderOnly) {
+  const Lease reader = a().acquire_shared().value();
+  const Lease writer = a().upgrade(reader).value();
+  const auto again = a().upgrade(reader);
+  ASSERT_TRUE(fails_with(again, Errc::kWouldDeadlock));
+  EXPECT_NE(again.error().message().find("of this reader by another call"), std::string::npos)
+      << again.error().message();
+}
+
 TEST_P(SharedMutexTest, GivingTheReadersLeaseBackEndsTheUpgrade) {
   Lease reader = a().acquire_shared().value();
   const Lease writer = a().upgrade(reader).value();

@@ -1,0 +1,180 @@
+// Single scenes in the simulated world: who dies or stays at a moment that no test with threads
+// meets, and how long the others wait for it.
+#include <gtest/gtest.h>
+
+#include "holdfast/latch.h"
+#include "src/primitives/client_access.h"
+#include "tests/simulation/actor.h"
+
+namespace holdfast::simulation {
+namespace {
+
+using detail::Async;
+
+const Site* site_of_scenes = nullptr;
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is the registry's.
+Result<std::unique_ptr<port::Store>> make_store_of_scenes(port::StoreUrl,
+                                                          const port::StoreContext& context) {
+  return make_sim_store(*site_of_scenes, context);
+}
+
+template <typename T>
+struct Call {
+  std::optional<Result<T>> answer;
+  Nanos took{};
+};
+
+class ScenesSim : public ::testing::Test {
+ protected:
+  struct Party {
+    Process* process;
+    std::shared_ptr<session::Core> core;
+    std::optional<Client> client;
+  };
+
+  ScenesSim() {
+    scene_.site.hub = make_hub(scene_.world);
+    scene_.site.on_extended = [](const std::string&, const machine::Token&, Nanos) {};
+    site_of_scenes = &scene_.site;
+  }
+  ~ScenesSim() override {
+    scene_.world.closing = true;
+    for (const auto& party : parties_) {
+      Process& process = *party->process;
+      process.run([&] { static_cast<void>(party->core->close(0ns)); });
+      do {
+        process.drain_all();
+        process.wake_all();
+      } while (!process.is_quiet());
+      process.run([&] {
+        seats_.clear();
+        leases_.clear();
+        party->client.reset();
+        party->core.reset();
+      });
+      process.drain_all();
+    }
+  }
+
+  Party& join_world() {
+    scene_.processes.push_back(std::make_unique<Process>(scene_.world, scene_.processes.size()));
+    parties_.push_back(std::make_unique<Party>(Party{scene_.processes.back().get(), {}, {}}));
+    Party& party = *parties_.back();
+    party.process->run([&] {
+      session::CoreOptions options;
+      options.store_url = "simulated:";
+      options.client.owner = party.process->name();
+      options.client.request_timeout = 400ms;
+      party.core = session::Core::make(&make_store_of_scenes, {}, options).value();
+      party.client = detail::ClientAccess::make(party.core);
+    });
+    return party;
+  }
+
+  template <typename T>
+  std::shared_ptr<Call<T>> begin(Party& by, detail::Start<T> start) {
+    auto call = std::make_shared<Call<T>>();
+    const Nanos begun = scene_.world.now;
+    by.process->run([&] {
+      start(std::make_shared<Told<T>>(*by.process, [this, call, begun](Result<T> got) {
+        call->answer = std::move(got);
+        call->took = scene_.world.now - begun;
+      }));
+    });
+    return call;
+  }
+
+  template <typename Done>
+  bool run_until(const Done& done, Nanos most = 5min) {
+    const Nanos end = scene_.world.now + most;
+    while (!done() && scene_.world.now < end && scene_.world.step()) {
+    }
+    return done();
+  }
+
+  template <typename T>
+  Result<T> ended(const std::shared_ptr<Call<T>>& call) {
+    EXPECT_TRUE(run_until([&] { return call->answer.has_value(); })) << "a call does not end";
+    if (!call->answer) return Error(Errc::kClosed, "no answer");
+    return std::move(*call->answer);
+  }
+
+  BarrierSeat& sit(Party& who, AcquireOptions options) {
+    auto joining = begin(who, Async::join(who.client->barrier("step", 2), std::move(options)));
+    seats_.push_back(std::make_unique<BarrierSeat>(ended(joining).value()));
+    return *seats_.back();
+  }
+
+  bool is_record_held() {
+    bool held = false;
+    scene_.site.hub->inspect("step/../barrier", [&](const Result<std::optional<LockInfo>>& lock) {
+      held = lock && *lock && !(*lock)->holders.empty();
+    });
+    return held;
+  }
+
+  // `who` dies in the middle of an arrival.
+  void die_over_the_record(Party& who, BarrierSeat& seat) {
+    const auto arriving = begin(who, Async::arrive_and_wait(seat, {}));
+    ASSERT_TRUE(run_until([&] { return is_record_held(); }));
+    who.process->die();
+  }
+
+  Scene scene_{1};
+  std::vector<std::unique_ptr<Party>> parties_;
+  std::vector<std::unique_ptr<BarrierSeat>> seats_;
+  std::vector<std::unique_ptr<Lease>> leases_;
+};
+
+TEST_F(ScenesSim, WhoDiesOverABarriersRecordIsNoticedWithinTwoSeconds) {
+  Party& one = join_world();
+  Party& two = join_world();
+  BarrierSeat& first = sit(one, {.ttl = 3s});
+  BarrierSeat& second = sit(two, {.ttl = 30s});
+  die_over_the_record(one, first);
+  const auto waiting = begin(two, Async::arrive_and_wait(second, {}));
+  const auto passed = ended(waiting);
+  ASSERT_FALSE(passed);
+  EXPECT_EQ(passed.error().code(), Errc::kBroken) << passed.error().message();
+  EXPECT_LT(waiting->took, 5s);
+}
+
+TEST_F(ScenesSim, AWaitForABarrierEndsThoughItsRecordIsHeld) {
+  Party& one = join_world();
+  Party& two = join_world();
+  BarrierSeat& first = sit(one, {.ttl = 30s});
+  BarrierSeat& second = sit(two, {.ttl = 30s});
+  die_over_the_record(one, first);
+  const auto arriving = begin(two, Async::arrive_and_wait(second, {.wait = 100ms}));
+  EXPECT_EQ(ended(arriving).error().code(), Errc::kTimedOut);
+  EXPECT_LT(arriving->took, 700ms);
+  EXPECT_TRUE(is_record_held());
+}
+
+TEST_F(ScenesSim, AnArrivalIsTakenBackSoonThoughTheRecordIsHeld) {
+  Party& one = join_world();
+  Party& two = join_world();
+  BarrierSeat& first = sit(one, {.ttl = 30s});
+  BarrierSeat& second = sit(two, {.ttl = 30s});
+  const auto waiting = begin(two, Async::arrive_and_wait(second, {.wait = 500ms}));
+  run_until([] { return false; }, 490ms);
+  die_over_the_record(one, first);
+  EXPECT_EQ(ended(waiting).error().code(), Errc::kTimedOut);
+  EXPECT_LT(waiting->took, 2500ms);
+}
+
+TEST_F(ScenesSim, AWaitForALatchEndsThoughItsNameIsHeldByWhatLooksLikeIt) {
+  Party& one = join_world();
+  Party& two = join_world();
+  auto taking = begin(one, Async::acquire(one.client->shared_mutex("start"), {.ttl = 5s}));
+  leases_.push_back(std::make_unique<Lease>(ended(taking).value()));
+  const auto arriving = begin(two, Async::arrive_and_wait(two.client->latch("start", 2), 1, {}));
+  EXPECT_EQ(ended(arriving).error().code(), Errc::kTimedOut);
+  EXPECT_GE(arriving->took, 29s);
+  EXPECT_LT(arriving->took, 32s);
+  EXPECT_TRUE(leases_.back()->held());
+}
+
+}  // namespace
+}  // namespace holdfast::simulation
