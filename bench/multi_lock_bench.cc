@@ -17,15 +17,9 @@
 namespace holdfast::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t kNames = 8;
 constexpr int kBlocks = 40;
 constexpr int kRoundsPerBlock = 60;
-
-double micros_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
 
 class Contestants {
  public:

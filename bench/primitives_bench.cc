@@ -33,13 +33,8 @@ namespace holdfast::bench {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 constexpr int kCallers = 64;
-
-double micros_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
 
 // Where a benchmark runs; false: it has said why it cannot.
 enum class Place { kMemory, kRedis };

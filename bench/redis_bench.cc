@@ -18,26 +18,18 @@
 //   the shortest scripts, and two of PING. p50 of a pair, block by block in turn.
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include <asio/bind_executor.hpp>
-#include <asio/io_context.hpp>
 #include <benchmark/benchmark.h>
 
+#include "bench/chains.h"
 #include "bench/redis_rig.h"
-#include "holdfast/asio.h"
 #include "holdfast/client.h"
 #include "src/stores/redis/scripts.h"
 
 namespace holdfast::bench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kInFlight = 256;
 constexpr int kRounds = 7;
@@ -52,70 +44,9 @@ constexpr std::string_view kOwner =
     R"({"owner":"host/12345/0123456789ab","host":"host","pid":12345,"program":"redis_bench",)"
     R"("since_unix_ms":1700000000000})";
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double cpu_of_this_process() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 double pair_rate(double one, double other) {
   return one > 0 && other > 0 ? 1 / (1 / one + 1 / other) : 0;
 }
-
-// Each of so many chains takes and gives back a name of its own, again and again.
-class Chains {
- public:
-  explicit Chains(const Client& client) : leases_(kInFlight) {
-    for (int i = 0; i < kInFlight; ++i) {
-      mutexes_.push_back(client.mutex("bench/" + std::to_string(i)));
-    }
-  }
-
-  // Pairs per second; 0: one failed.
-  double run(int pairs) {
-    left_ = pairs;
-    const auto begin = Clock::now();
-    for (std::size_t i = 0; i < leases_.size(); ++i) next(i);
-    io_.restart();
-    io_.run();
-    return failed_ ? 0 : pairs / seconds_since(begin);
-  }
-
- private:
-  void next(std::size_t chain) {
-    if (left_ == 0 || failed_) return;
-    --left_;
-    async_acquire(mutexes_[chain], asio::bind_executor(io_, [this, chain](Result<Lease> lease) {
-                    if (!lease) return fail(lease.error());
-                    leases_[chain] = *std::move(lease);
-                    give_back(chain);
-                  }));
-  }
-  void give_back(std::size_t chain) {
-    async_release(*leases_[chain],
-                  asio::bind_executor(io_, [this, chain](const Result<void>& released) {
-                    if (!released) return fail(released.error());
-                    next(chain);
-                  }));
-  }
-  void fail(const Error& error) {
-    if (!failed_) std::fprintf(stderr, "%s\n", error.message().c_str());
-    failed_ = true;
-  }
-
-  asio::io_context io_{1};
-  std::vector<Mutex> mutexes_;
-  std::vector<std::optional<Lease>> leases_;
-  int left_ = 0;
-  bool failed_ = false;
-};
 
 // The references need keys to find.
 class Reference {
@@ -197,7 +128,7 @@ void PairsInFlight(benchmark::State& state) {
   RedisRig& rig = *RedisRig::instance();
   auto client = Client::connect(rig.url());
   if (!client) return state.SkipWithError(client.error().message().c_str());
-  Chains chains(*client);
+  Chains chains(*client, kInFlight);
   Reference reference(rig);
   std::vector<double> ours, pipelined, plain, to_pipelined, to_plain, client_cpu, server_cpu,
       switches;

@@ -43,11 +43,6 @@ namespace holdfast::bench {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
-
-double micros_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
 
 bool no_server(benchmark::State& state) {
   if (RedisRig::instance() == nullptr) {

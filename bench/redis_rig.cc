@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -209,21 +208,6 @@ void pin(pid_t who, int core) {
     if (core < 0 || i == core % count) CPU_SET(static_cast<std::size_t>(i), &cores);
   }
   ::sched_setaffinity(who, sizeof cores, &cores);
-}
-
-double percentile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  const auto at = std::lround(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), values.begin() + at, values.end());
-  return values[static_cast<std::size_t>(at)];
-}
-
-double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
-
-double spread(const std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  return (*high - *low) / median(values);
 }
 
 }  // namespace holdfast::bench

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/figures.h"
+
 namespace holdfast::bench {
 
 // SET key id NX PX ttl, then INCR of a counter, in one script; compare the value and delete.
@@ -75,10 +77,5 @@ double redis_benchmark(const std::string& options, const std::vector<std::string
 
 // Binds a thread or process (0: this thread) to a core; -1: to all.
 void pin(pid_t who, int core);
-
-double median(std::vector<double> values);
-double percentile(std::vector<double> values, double share);
-// (highest - lowest) / median of the rounds.
-double spread(const std::vector<double>& values);
 
 }  // namespace holdfast::bench

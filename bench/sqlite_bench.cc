@@ -21,6 +21,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "bench/figures.h"
 #include "holdfast/client.h"
 #include "src/base/clock.h"
 #include "src/port/store_url.h"
@@ -92,12 +93,6 @@ class BareLoop {
   sqlite3_stmt* commit_ = nullptr;
   sqlite3_stmt* update_ = nullptr;
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 struct Cost {
   double wall = 0;

@@ -7,6 +7,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "src/stores/zookeeper/errors.h"
+#include "src/stores/zookeeper/lonely.h"
 #include "src/stores/zookeeper/nodes.h"
 #include "src/stores/zookeeper/promises.h"
 #include "src/stores/zookeeper/session.h"
@@ -86,9 +87,12 @@ class ZookeeperBackend final : public contend::Backend {
                                   "zookeeper: with recipe= a name is a path below the chroot, like "
                                   "locks/orders"));
     }
-    in_session(op, epoch, [this, op, lock, key, details, epoch] {
-      enter_folder(op, epoch, lock, key, details, kAttempts);
-    });
+    auto entering = std::make_shared<Entering>();
+    entering->epoch = epoch;
+    entering->lock = std::move(lock);
+    entering->key = key;
+    entering->text = contend::to_text(details);
+    in_session(op, epoch, [this, op, entering] { enter_folder(op, entering); });
   }
 
   void list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
@@ -148,14 +152,18 @@ class ZookeeperBackend final : public contend::Backend {
   void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
               Done<bool> done) override {
     auto op = make<bool>(deadline, std::move(done));
-    in_session(op, epoch, [this, op, path = node(lock, place)] {
+    in_session(op, epoch, [this, op, lock = std::move(lock), place = std::move(place)] {
       op->sent_to_write = true;
-      session_->link().remove(path, [op](const Reply& reply) {
-        if (reply.rc != ZOK && reply.rc != ZNONODE) {
-          return op->complete(error_of(reply.rc, true, "removing"));
-        }
-        op->complete(reply.rc == ZOK);
-      });
+      session_->link().remove(node(lock, place),
+                              [this, op, lock, order = place.order](const Reply& reply) {
+                                if (op->over()) return;
+                                if (reply.rc != ZOK && reply.rc != ZNONODE) {
+                                  return op->complete(error_of(reply.rc, true, "removing"));
+                                }
+                                if (reply.rc == ZOK)
+                                  lonely_->removed(lock, static_cast<std::uint32_t>(order));
+                                op->complete(reply.rc == ZOK);
+                              });
     });
   }
 
@@ -318,39 +326,79 @@ class ZookeeperBackend final : public contend::Backend {
     });
   }
 
-  // The listing follows the creation on the same connection, so it shows it.
-  void enter_folder(const Op<Entered>& op, std::uint64_t epoch, const std::string& lock,
-                    const Key& key, const Details& details, int attempts) {
-    const std::string path = folder(lock);
-    auto entered = std::make_shared<Entered>();
+  struct Entering {
+    std::uint64_t epoch = 0;
+    std::string lock;
+    Key key;
+    std::string text;  // The details'.
+    int attempts = kAttempts;
+    Entered entered{};
+    bool alone = false;  // As it seems: to be seen by the number.
+  };
+  using EnteringPtr = std::shared_ptr<Entering>;
+
+  void enter_folder(const Op<Entered>& op, const EnteringPtr& entering) {
+    const std::string path = folder(entering->lock);
     op->sent_to_write = true;
-    session_->link().create(
-        path + "/" + prefix_of(key, recipe_), contend::to_text(details), NodeKind::kContender,
-        [this, op, epoch, lock, key, details, attempts, entered, path](const Reply& reply) {
-          if (op->over()) return;
-          if (reply.rc == ZOK) {
-            entered->created = reply.stat.created;
-            return;
-          }
-          if (reply.rc == ZNONODE && attempts > 0) {
-            op->sent_to_write = false;
-            return make_folder(op, epoch, lock, key, details, attempts - 1);
-          }
-          op->complete(error_of(reply.rc, true, "entering " + path));
-        });
-    session_->link().children(
-        path, nullptr, [op, entered, path, recipe = recipe_](const Reply& reply) {
-          if (op->over() || entered->created == 0) return;
-          if (reply.rc != ZOK)
-            return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
-          entered->listing = listing_from(reply, recipe);
-          op->complete(std::move(*entered));
-        });
+    if (recipe_ == Recipe::kOwn) {
+      lonely_->set_connection(entering->epoch, session_->connections());
+      watch_folder(entering->lock, path);
+      entering->alone =
+          entering->key.shape == contend::Shape::kExclusive && lonely_->is_free(entering->lock);
+    }
+    session_->link().create(path + "/" + prefix_of(entering->key, recipe_), entering->text,
+                            NodeKind::kContender, [this, op, entering](const Reply& reply) {
+                              if (!op->over()) on_created(op, entering, reply);
+                            });
+    // Behind the creation on the same connection, so it shows it.
+    if (!entering->alone) list_entered(op, entering);
   }
 
-  void make_folder(const Op<Entered>& op, std::uint64_t epoch, const std::string& lock,
-                   const Key& key, const Details& details, int attempts) {
-    const std::string path = folder(lock);
+  void watch_folder(const std::string& lock, const std::string& path) {
+    const WakerPtr waker = lonely_->wants_watch(lock);
+    if (!waker) return;
+    session_->link().get(path, waker, [lonely = lonely_, lock, waker](const Reply& reply) {
+      if (reply.rc != ZOK) lonely->no_watch(lock, waker);
+    });
+  }
+
+  void on_created(const Op<Entered>& op, const EnteringPtr& entering, const Reply& reply) {
+    if (reply.rc == ZNONODE && entering->attempts > 0) {
+      op->sent_to_write = false;
+      --entering->attempts;
+      return make_folder(op, entering);
+    }
+    if (reply.rc != ZOK) {
+      return op->complete(error_of(reply.rc, true, "entering " + folder(entering->lock)));
+    }
+    entering->entered.created = reply.stat.created;
+    const auto place = parse_node(reply.text.substr(reply.text.rfind('/') + 1), recipe_);
+    const bool alone =
+        place && lonely_->created(entering->lock, static_cast<std::uint32_t>(place->order));
+    if (!entering->alone) return;  // The listing comes.
+    if (!alone) return list_entered(op, entering);
+    entering->entered.listing.queue.push_back(*place);
+    // Whatever is written to the record from here on, nobody holds beside it, or overtakes it.
+    op->complete(std::move(entering->entered));
+  }
+
+  void list_entered(const Op<Entered>& op, const EnteringPtr& entering) {
+    const std::string path = folder(entering->lock);
+    session_->link().children(path, nullptr, [this, op, entering, path](const Reply& reply) {
+      if (op->over() || entering->entered.created == 0) return;
+      if (reply.rc != ZOK) {
+        return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
+      }
+      Listing& listing = entering->entered.listing = listing_from(reply, recipe_);
+      if (listing.queue.size() == 1 && listing.queue[0].key == entering->key) {
+        lonely_->seen_alone(entering->lock, static_cast<std::uint32_t>(listing.queue[0].order));
+      }
+      op->complete(std::move(entering->entered));
+    });
+  }
+
+  void make_folder(const Op<Entered>& op, const EnteringPtr& entering) {
+    const std::string path = folder(entering->lock);
     // As the other library does it, from above.
     for (std::size_t at = chroot_.size(); recipe_ != Recipe::kOwn;) {
       at = path.find('/', at + 1);
@@ -358,15 +406,13 @@ class ZookeeperBackend final : public contend::Backend {
       session_->link().create(path.substr(0, at), "", NodeKind::kContainer, [](const Reply&) {});
     }
     session_->link().create(
-        path, "", NodeKind::kContainer,
-        [this, op, epoch, lock, key, details, attempts](const Reply& reply) {
+        path, "", NodeKind::kContainer, [this, op, entering](const Reply& reply) {
           if (op->over()) return;
           if (reply.rc != ZOK && reply.rc != ZNODEEXISTS) {
-            return op->complete(error_of(reply.rc, false, "making the folder of '" + lock + "'"));
+            return op->complete(
+                error_of(reply.rc, false, "making the folder of '" + entering->lock + "'"));
           }
-          in_session(op, epoch, [this, op, epoch, lock, key, details, attempts] {
-            enter_folder(op, epoch, lock, key, details, attempts);
-          });
+          in_session(op, entering->epoch, [this, op, entering] { enter_folder(op, entering); });
         });
   }
 
@@ -487,6 +533,7 @@ class ZookeeperBackend final : public contend::Backend {
   const Recipe recipe_;
   const std::chrono::milliseconds length_;
   std::shared_ptr<Session> session_;
+  const std::shared_ptr<Lonely> lonely_ = std::make_shared<Lonely>();
 };
 
 }  // namespace

@@ -93,7 +93,7 @@ std::string prefix_of(const contend::Key& key, Recipe recipe) {
   if (recipe == Recipe::kOwn) return contend::to_text(key) + "-";
   std::string id = contend::to_text(key).substr(0, kHexDigits);
   if (recipe == Recipe::kKazoo) return id + kKazooWord;
-  for (const std::size_t at : {8U, 13U, 18U, 23U}) id.insert(at, "-");
+  for (const std::size_t at : {8U, 13U, 18U, 23U}) id.insert(at, 1, '-');
   const bool shared = key.shape == contend::Shape::kShared;
   return "_c_" + id + "-" +
          (recipe == Recipe::kCurator ? kCuratorLock

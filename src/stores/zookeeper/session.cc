@@ -108,6 +108,7 @@ void Session::opened(std::shared_ptr<Link> link, BootInstant at) {
 
 void Session::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
   if (stopped_ || link != link_) return;
+  ++connections_;
   switch (event) {
     case LinkEvent::kConnected:
       connected_ = true;

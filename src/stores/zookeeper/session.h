@@ -32,6 +32,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string tag() const { return tag_; }
   const ZookeeperAddress& address() const { return address_; }
 
+  // Grows with each connection that is made or lost.
+  std::uint64_t connections() const { return connections_; }
+
   // Runs it when there is a session that is connected, unless it is over by then. Opens one.
   void when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then);
   // Valid in what when_ready() runs.
@@ -77,6 +80,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::uint64_t epoch_ = 0;  // Of the session that runs, or ran last.
   bool opening_ = false;
   bool connected_ = false;
+  std::uint64_t connections_ = 0;
   bool making_ = false;
   bool ready_ = false;  // Its nodes are made.
   bool stopped_ = false;
