@@ -17,6 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kRounds = 7;
+constexpr const char* kTold = "?session=6s";  // Where requests are counted.
 
 // For all benchmarks of the program; nullptr: it has said why there is none.
 Site* site_of(benchmark::State& state, const Contest& contest) {
@@ -39,6 +40,18 @@ struct Side {
     server_us.push_back((cpu_of(server) - other) / pairs * 1e6);
   }
 };
+
+// In folders that it has used before.
+double requests_of_a_pair(Site& site, int in_flight) {
+  auto client = Client::connect(site.url(kTold));
+  if (!client) return 0;
+  const int pairs = 20 * in_flight;
+  Chains chains(*client, in_flight);
+  chains.run(pairs);
+  const double before = site.requests();
+  chains.run(pairs);
+  return (site.requests() - before) / pairs;
+}
 
 void pairs_in_flight(benchmark::State& state, const Contest& contest) {
   Site* const site = site_of(state, contest);
@@ -64,6 +77,7 @@ void pairs_in_flight(benchmark::State& state, const Contest& contest) {
     }
     state.SetIterationTime(pairs / median(ours.rates));
   }
+  state.counters["requests"] = requests_of_a_pair(*site, in_flight);
   state.counters["pairs_per_s"] = median(ours.rates);
   state.counters["bare_per_s"] = median(theirs.rates);
   state.counters["of_bare"] = median(ratios);  // To be 0.9 at least.
@@ -140,7 +154,7 @@ void hand_off(benchmark::State& state, const Contest& contest) {
 void held(benchmark::State& state, const Contest& contest) {
   Site* const site = site_of(state, contest);
   if (site == nullptr) return;
-  auto client = Client::connect(site->url("?session=6s"));
+  auto client = Client::connect(site->url(kTold));
   if (!client) return state.SkipWithError(client.error().message().c_str());
   const Hoard hoard(*client, static_cast<int>(state.range(0)));
   double before = 0, cpu = 0;

@@ -4,7 +4,8 @@
 // PairsInFlight: so many acquisitions in flight on as many names, from one thread; pairs per second
 //   beside what the bare loop reaches with as many in flight (RawPairs: each store's file says what
 //   a bare pair is there). The two take turns; each figure is the median of the rounds, the ratio
-//   the median of the rounds' ratios. The CPU time of a pair is told for both, too: this process's and the server's.
+//   the median of the rounds' ratios. The CPU time of a pair is told for both, too: this process's
+//   and the server's; and how many requests one of ours is.
 // HandOff: sixteen clients, each with a thread in a blocking acquire(), want one name. From the
 //   call of release() to the next holder's return from acquire(); p50. Beside it, in turn, while
 //   the lock is held: a bare watch on a key, from before its deletion is asked for to the event;

@@ -1,9 +1,9 @@
 // What a client knows of a folder does not outlive the folder, on a real server.
-#include <gtest/gtest.h>
-#include <zookeeper/zookeeper.h>
-
 #include <optional>
 #include <string>
+
+#include <gtest/gtest.h>
+#include <zookeeper/zookeeper.h>
 
 #include "holdfast/client.h"
 #include "tests/support/zookeeper_server.h"
@@ -74,7 +74,7 @@ TEST(ZookeeperLonelyLiveTest, WhoeverComesBetweenIsSeen) {
 TEST(ZookeeperLonelyLiveTest, AnUncontendedPairIsTwoRequests) {
   HOLDFAST_NEEDS_ZOOKEEPER();
   support::ZookeeperServer server;
-  auto client = Client::connect(server.url("/?session=60s"));
+  auto client = Client::connect(server.url("/?session=30s"));
   ASSERT_TRUE(client);
   Mutex mutex = client->mutex("orders");
   for (int i = 0; i < 3; ++i) take_and_give_back(mutex);
