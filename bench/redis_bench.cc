@@ -10,6 +10,8 @@
 //   ratios. `spread`: highest minus lowest of the rounds, by the median.
 // ScriptsAlone: redis-benchmark with Holdfast's own two scripts in place of the shortest: what the
 //   server's part of a pair allows at most, whatever the client costs.
+// JoinedScriptsAlone: the same, with 16 locks per request in place of `-P 16`: what the store sends
+//   while many ask at once.
 // WithoutAScript: SET NX PX, GET and DEL as plain commands, `-P 16`. What a fast path without a
 //   script would bring, and why there is none: only a script can write the record and mint its
 //   token in one step, and only a script can compare and delete.
@@ -75,7 +77,8 @@ class Reference {
     return pair_rate(a, b);
   }
 
-  double holdfast_pair(const RedisRig& rig, const std::string& shape) {
+  // `joined`: so many pairs per request.
+  double holdfast_pair(const RedisRig& rig, const std::string& shape, int joined) {
     namespace redis = stores::redis;
     const std::string acquire = rig.load(redis::script(redis::ScriptName::kAcquire).text);
     const std::string release = rig.load(redis::script(redis::ScriptName::kEnd).text);
@@ -84,13 +87,23 @@ class Reference {
     fill("hf1:{held", "}",
          "1 held 1700000000000000 " + client + " " + number + " " + id +
              " 1700000000000000 0 30000000 " + owner);
+    const auto request = [&](const std::string& hash, const char* key,
+                             const std::vector<std::string>& own) {
+      std::vector<std::string> words{"EVALSHA", hash, std::to_string(joined)};
+      words.insert(words.end(), static_cast<std::size_t>(joined), key);
+      words.push_back(client);
+      for (int i = 0; i < joined; ++i) words.insert(words.end(), own.begin(), own.end());
+      return words;
+    };
+    const auto count = [&](int all) { return " -n " + std::to_string(all / joined); };
     const double a = redis_benchmark(
-        shape + kAcquires, {"EVALSHA", acquire, "1", "hf1:{free__rand_int__}", id, client, number,
-                            "30000000", owner, "Pe 1 1 f 1 5000000 0 -"});
-    const double b = redis_benchmark(
-        shape + kReleases,
-        {"EVALSHA", release, "1", "hf1:{held__rand_int__}", id, client, number, "release"});
-    return pair_rate(a, b);
+        shape + count(20'000) + " -r 100000000",
+        request(acquire, "hf1:{free__rand_int__}",
+                {id, number, "30000000", owner, "Pe 1 1 f 1 5000000 0 -"}));
+    const double b =
+        redis_benchmark(shape + count(10'000) + " -r 100000",
+                        request(release, "hf1:{held__rand_int__}", {id, number, "release"}));
+    return pair_rate(a, b) * joined;
   }
 
   double plain_commands(const std::string& shape) {
@@ -112,6 +125,7 @@ class Reference {
 };
 
 constexpr const char* kPipelined = "-c 50 -P 16";
+constexpr const char* kPlainFifty = "-c 50 -P 1";
 constexpr const char* kPlain = "-c 256 -P 1";
 
 bool no_server(benchmark::State& state) {
@@ -189,10 +203,17 @@ void compare_with_shortest(benchmark::State& state, double (*pair)(Reference&, c
 
 void ScriptsAlone(benchmark::State& state) {
   compare_with_shortest(state, [](Reference& reference, const RedisRig& rig) {
-    return reference.holdfast_pair(rig, kPipelined);
+    return reference.holdfast_pair(rig, kPipelined, 1);
   });
 }
 BENCHMARK(ScriptsAlone)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+void JoinedScriptsAlone(benchmark::State& state) {
+  compare_with_shortest(state, [](Reference& reference, const RedisRig& rig) {
+    return reference.holdfast_pair(rig, kPlainFifty, 16);
+  });
+}
+BENCHMARK(JoinedScriptsAlone)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 void WithoutAScript(benchmark::State& state) {
   compare_with_shortest(state, [](Reference& reference, const RedisRig&) {

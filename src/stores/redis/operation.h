@@ -21,6 +21,8 @@ struct Operation {
   base::BootInstant deadline{};
   port::Done<Reply> done;
   std::uint64_t end = 0;  // Its last byte's place in what its connection was given to write.
+  std::size_t joined = 1;  // Of those that went as one, the first: how many they are.
+  bool alone = false;      // It is not joined with others any more.
 
   std::size_t cost() const noexcept { return command.wire.size() + sizeof(Operation); }
 };
@@ -38,6 +40,7 @@ class OperationList {
 
   bool empty() const noexcept { return first_ == nullptr; }
   const Operation* front() const noexcept { return first_; }
+  Operation* front() noexcept { return first_; }
 
   void push(std::unique_ptr<Operation> operation) noexcept {
     Operation* const added = operation.release();

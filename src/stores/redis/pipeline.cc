@@ -13,6 +13,7 @@
 #include "src/stores/redis/backoff.h"
 #include "src/stores/redis/boot_timer.h"
 #include "src/stores/redis/errors.h"
+#include "src/stores/redis/joining.h"
 #include "src/stores/redis/loop_link.h"
 #include "src/stores/redis/operation.h"
 
@@ -66,6 +67,9 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   void on_timer();
   void arm();
   void sweep(BootInstant now);
+  std::size_t put_out(OperationList& taken);
+  void answer(std::unique_ptr<Operation> operation, Reply reply);
+  void answer_each(OperationList& asked, std::size_t number, Reply reply);
   void complete(std::unique_ptr<Operation> operation, Result<Reply> result);
   void refuse(port::Done<Reply> done, Error why);
   void fail_all(OperationList& operations, const Error& why);
@@ -91,6 +95,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   std::string out_;
   std::uint64_t given_to_link_ = 0;  // Bytes, on this connection.
   bool leaving_ = false;             // This connection: nothing more is sent on it.
+  bool joins_ = true;                // Requests, on this connection.
   bool started_ = false;
   bool shut_ = false;
   Backoff backoff_;
@@ -150,15 +155,9 @@ void Pipeline::Impl::flush() {
     out_.clear();
     std::uint64_t count = 0;
     while (!waiting_.empty() && out_.size() < kWriteSize) {
-      auto operation = waiting_.pop();
-      if (operation->deadline <= now) {
-        late.push(std::move(operation));
-        continue;
-      }
-      out_ += operation->command.wire;
-      operation->end = given_to_link_ + out_.size();
-      sent_.push(std::move(operation));
-      ++count;
+      OperationList taken;
+      take_next(waiting_, now, joins_, taken, late);
+      if (!taken.empty()) count += put_out(taken);
     }
     if (out_.empty()) break;
     given_to_link_ += out_.size();
@@ -169,10 +168,24 @@ void Pipeline::Impl::flush() {
   expire(late);
 }
 
+// As one request; how many they are.
+std::size_t Pipeline::Impl::put_out(OperationList& taken) {
+  append_request(out_, taken);
+  std::size_t number = 0;
+  for (Operation* each = taken.front(); each != nullptr; each = each->next) {
+    each->end = given_to_link_ + out_.size();
+    ++number;
+  }
+  taken.front()->joined = number;
+  sent_.append(taken);
+  return number;
+}
+
 void Pipeline::Impl::on_up() {
   up_since_ = BootClock::now();
   given_to_link_ = 0;
   leaving_ = false;
+  joins_ = true;
   last_failure_.reset();
   connections_.fetch_add(1, std::memory_order_relaxed);
   connected_ = true;
@@ -180,14 +193,40 @@ void Pipeline::Impl::on_up() {
 }
 
 void Pipeline::Impl::on_reply(Reply reply) {
-  auto operation = sent_.pop();
-  if (operation == nullptr) {
+  if (sent_.empty()) {
     link_->fail({Errc::kUnavailable, where_ + ": the server answered what nobody had asked"});
     return;
   }
+  const std::size_t number = sent_.front()->joined;
+  if (number == 1) {
+    answer(sent_.pop(), std::move(reply));
+  } else {
+    OperationList asked;
+    for (std::size_t i = 0; i < number; ++i) asked.push(sent_.pop());
+    answer_each(asked, number, std::move(reply));
+  }
+  if (leaving_) leave_when_answered();
+}
+
+void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
   leaving_ = leaving_ || is_demotion(reply);
   complete(std::move(operation), std::move(reply));
-  if (leaving_) leave_when_answered();
+}
+
+// Of those that went as one.
+void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply reply) {
+  if (reply.kind == Reply::Kind::kArray && reply.items.size() == number) {
+    for (Reply& own : reply.items) answer(asked.pop(), std::move(own));
+  } else if (concerns_each(reply)) {
+    while (!asked.empty()) answer(asked.pop(), reply);
+  } else {
+    // A node of a cluster takes locks of one slot together, and those are rarely met.
+    joins_ = joins_ && reply.error_word() != "CROSSSLOT";
+    for (Operation* each = asked.front(); each != nullptr; each = each->next) each->alone = true;
+    asked.append(waiting_);
+    waiting_.append(asked);
+    flush();
+  }
 }
 
 // The server has become a replica: what is under way is answered still, then the name is looked up

@@ -31,6 +31,7 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/port/store.h"
+#include "src/stores/redis/joint.h"
 #include "src/stores/redis/remote.h"
 #include "src/stores/redis/reply.h"
 
@@ -44,6 +45,7 @@ namespace holdfast::stores::redis {
 struct Command {
   std::string wire;         // As append_command() writes it.
   bool reads_only = false;  // Cannot change anything: without an answer it is kUnavailable.
+  Joint joint = {};         // Whether it may go as one with others.
 };
 
 struct PipelineOptions {

@@ -396,8 +396,12 @@ class RedisStore final : public port::Store {
   }
 
   // By its hash, and whole where the server does not know it (after a restart or a fail-over).
+  // Whole until the server is seen to know it: requests that the server refuses because it does not
+  // are sent again, and others would overtake them meanwhile.
   void run(ScriptCall script, base::BootInstant deadline, Done<Reply> done) {
-    redis::Command command{as_known(script), script.reads_only()};
+    const bool known = known_[index_of(script)];
+    redis::Command command{known ? script.by_hash() : script.whole(), script.reads_only()};
+    if (known) command.joint = script.joint_of(command.wire);
     pipeline_.send(std::move(command), deadline,
                    [this, script = std::move(script), deadline,
                     done = std::move(done)](Result<Reply> reply) mutable {
@@ -411,12 +415,6 @@ class RedisStore final : public port::Store {
                            done(judged(std::move(whole), reads_only));
                          });
                    });
-  }
-
-  // Whole until the server is seen to know it: requests that the server refuses because it does not
-  // are sent again, and others would overtake them meanwhile.
-  std::string as_known(const ScriptCall& script) const {
-    return known_[index_of(script)] ? script.by_hash() : script.whole();
   }
 
   // True: it must be sent whole.
@@ -440,7 +438,7 @@ class RedisStore final : public port::Store {
     const bool known = known_[index_of(script)];
     auto replies = pushes_first && known
                        ? turn->call(redis::Handshake::ping() + script.by_hash(), 2, deadline)
-                       : turn->call(as_known(script), 1, deadline);
+                       : turn->call(known ? script.by_hash() : script.whole(), 1, deadline);
     if (replies && note_known(script, replies->back())) {
       replies = turn->call(script.whole(), 1, deadline);
     }

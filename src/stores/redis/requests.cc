@@ -59,9 +59,19 @@ void Requests::add_test_clock(ScriptCall& made) const {
 }
 
 ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
-  return call(ScriptName::kAcquire, request.name,
-              {id_text(request.id), client_, padded(request.issue),
-               std::to_string(request.ttl.count()), to_json(request.owner), terms_of(request)});
+  ScriptCall made(ScriptName::kAcquire, clock());
+  made.add_key(record_key(request.name));
+  made.add(client_);
+  const std::string terms = terms_of(request);
+  // What takes long makes others wait for their answers.
+  if (by_server_time() && terms.front() != 'Q') made.begin_own(Joint::Kind::kAcquire);
+  made.add(id_text(request.id));
+  made.add(padded(request.issue));
+  made.add(request.ttl.count());
+  made.add(to_json(request.owner));
+  made.add(terms);
+  add_test_clock(made);
+  return made;
 }
 
 ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& requests) const {
@@ -92,8 +102,15 @@ ScriptCall Requests::end_all(const std::vector<port::TicketRequest>& requests) c
 }
 
 ScriptCall Requests::end(std::string_view how, const port::TicketRequest& request) const {
-  return call(ScriptName::kEnd, request.name,
-              {id_text(request.id), client_, padded(request.issue), how});
+  ScriptCall made(ScriptName::kEnd, clock());
+  made.add_key(record_key(request.name));
+  made.add(client_);
+  if (by_server_time() && how == "release") made.begin_own(Joint::Kind::kRelease);
+  made.add(id_text(request.id));
+  made.add(padded(request.issue));
+  made.add(how);
+  add_test_clock(made);
+  return made;
 }
 
 ScriptCall Requests::renew(const std::vector<port::RenewItem>& items, std::size_t from,

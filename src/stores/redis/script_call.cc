@@ -12,6 +12,13 @@ ScriptCall::ScriptCall(ScriptName name, ScriptClock clock) : name_(name), clock_
 void ScriptCall::add_key(std::string_view key) {
   ++keys_;
   add(key);
+  common_at_ = words_text_.size();
+}
+
+void ScriptCall::begin_own(Joint::Kind kind) {
+  kind_ = kind;
+  own_at_ = words_text_.size();
+  own_from_ = words_;
 }
 
 void ScriptCall::add(std::string_view arg) {
@@ -31,6 +38,15 @@ std::string ScriptCall::encode(std::string_view command, std::string_view script
 }
 
 std::string ScriptCall::by_hash() const { return encode("EVALSHA", script(name_, clock_).sha1); }
+
+Joint ScriptCall::joint_of(const std::string& by_hash) const {
+  if (kind_ == Joint::Kind::kNone) return {};
+  constexpr std::size_t kOneKey = 7;  // "$1\r\n1\r\n"
+  const std::size_t key = by_hash.size() - words_text_.size();
+  const auto at = [](std::size_t place) { return static_cast<std::uint16_t>(place); };
+  return {kind_, static_cast<std::uint8_t>(words_ - own_from_), at(key - kOneKey), at(key),
+          at(key + common_at_), at(key + own_at_)};
+}
 
 std::string ScriptCall::whole() const { return encode("EVAL", script(name_, clock_).text); }
 

@@ -1,0 +1,90 @@
+#include "src/stores/redis/joining.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace holdfast::stores::redis {
+namespace {
+
+using Kind = Joint::Kind;
+
+Kind kind_of(const Operation& operation) {
+  return operation.alone ? Kind::kNone : operation.command.joint.kind;
+}
+
+// Of what can be joined at the front: releases, if there are any.
+Kind next_kind(const OperationList& waiting) {
+  std::size_t looked = 0;
+  for (const Operation* each = waiting.front(); each != nullptr; each = each->next) {
+    const Kind kind = kind_of(*each);
+    if (kind == Kind::kRelease) return kind;
+    if (kind == Kind::kNone) return looked == 0 ? kind : Kind::kAcquire;
+    if (++looked == kMostLookedThrough) break;
+  }
+  return Kind::kAcquire;
+}
+
+std::string_view part(const Operation& operation, std::size_t from, std::size_t to) {
+  return std::string_view(operation.command.wire).substr(from, to - from);
+}
+
+}  // namespace
+
+void take_next(OperationList& waiting, base::BootInstant now, bool join, OperationList& taken,
+               OperationList& late) {
+  while (!waiting.empty() && waiting.front()->deadline <= now) late.push(waiting.pop());
+  if (waiting.empty()) return;
+  const Kind wanted = join ? next_kind(waiting) : Kind::kNone;
+  if (wanted == Kind::kNone) return taken.push(waiting.pop());
+  OperationList passed;
+  std::size_t joined = 0;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < kMostLookedThrough && !waiting.empty(); ++i) {
+    const Operation& next = *waiting.front();
+    const Kind kind = kind_of(next);
+    if (kind == Kind::kNone) break;
+    if (kind != wanted) {
+      passed.push(waiting.pop());
+    } else if (next.deadline <= now) {
+      late.push(waiting.pop());
+    } else {
+      bytes += next.command.wire.size();
+      if (joined > 0 && bytes > kMostJoinedBytes) break;
+      taken.push(waiting.pop());
+      if (++joined == kMostJoined) break;
+    }
+  }
+  passed.append(waiting);
+  waiting.append(passed);
+}
+
+void append_request(std::string& out, const OperationList& taken) {
+  const Operation& first = *taken.front();
+  if (first.next == nullptr) {
+    out += first.command.wire;
+    return;
+  }
+  const Joint& joint = first.command.joint;
+  std::size_t number = 0;
+  for (const Operation* each = &first; each != nullptr; each = each->next) ++number;
+  append_array_header(out, 4 + number * (1U + joint.own_words));
+  out += part(first, first.command.wire.find('\n') + 1, joint.count);
+  append_word(out, std::to_string(number));
+  for (const Operation* each = &first; each != nullptr; each = each->next) {
+    out += part(*each, each->command.joint.key, each->command.joint.common);
+  }
+  out += part(first, joint.common, joint.own);
+  for (const Operation* each = &first; each != nullptr; each = each->next) {
+    out += part(*each, each->command.joint.own, each->command.wire.size());
+  }
+}
+
+bool concerns_each(const Reply& refusal) {
+  constexpr std::string_view kWords[] = {"NOSCRIPT",   "READONLY", "LOADING", "MASTERDOWN",
+                                         "MISCONF",    "BUSY",     "NOAUTH",  "UNKILLABLE",
+                                         "NOREPLICAS", "FAILOVER", "NOMASTERLINK"};
+  return std::find(std::begin(kWords), std::end(kWords), refusal.error_word()) != std::end(kWords);
+}
+
+}  // namespace holdfast::stores::redis
