@@ -20,6 +20,7 @@
 //   the shortest scripts, and two of PING. p50 of a pair, block by block in turn.
 #include <sys/resource.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,14 @@ constexpr std::string_view kOwner =
 
 double pair_rate(double one, double other) {
   return one > 0 && other > 0 ? 1 / (1 / one + 1 / other) : 0;
+}
+
+// Calls of scripts so far.
+double script_calls(const RedisRig& rig) {
+  const std::string stats = RawConnection(rig.port()).ask({"INFO", "commandstats"});
+  const std::string head = "cmdstat_evalsha:calls=";
+  const std::size_t at = stats.find(head);
+  return at == std::string::npos ? 0 : std::atof(stats.c_str() + at + head.size());
 }
 
 // The references need keys to find.
@@ -145,7 +154,7 @@ void PairsInFlight(benchmark::State& state) {
   Chains chains(*client, kInFlight);
   Reference reference(rig);
   std::vector<double> ours, pipelined, plain, to_pipelined, to_plain, client_cpu, server_cpu,
-      switches;
+      switches, joined;
   chains.run(kPairsPerRound / 4);
   for (auto _ : state) {
     for (int round = 0; round < kRounds; ++round) {
@@ -153,6 +162,7 @@ void PairsInFlight(benchmark::State& state) {
       rusage before{};
       ::getrusage(RUSAGE_SELF, &before);
       const double client_before = cpu_of_this_process();
+      const double calls_before = script_calls(rig);
       const double server_before = rig.cpu_seconds();
       ours.push_back(chains.run(kPairsPerRound));
       rusage after{};
@@ -160,6 +170,7 @@ void PairsInFlight(benchmark::State& state) {
       switches.push_back(static_cast<double>(after.ru_nvcsw - before.ru_nvcsw) / kPairsPerRound);
       client_cpu.push_back((cpu_of_this_process() - client_before) / kPairsPerRound * 1e6);
       server_cpu.push_back((rig.cpu_seconds() - server_before) / kPairsPerRound * 1e6);
+      joined.push_back(2.0 * kPairsPerRound / (script_calls(rig) - calls_before));
       plain.push_back(reference.shortest_pair(kPlain));
       if (ours.back() == 0 || pipelined.back() == 0 || plain.back() == 0) {
         return state.SkipWithError("a pair, or redis-benchmark, failed");
@@ -179,6 +190,7 @@ void PairsInFlight(benchmark::State& state) {
   state.counters["client_us"] = median(client_cpu);
   state.counters["client_switches"] = median(switches);  // Of a pair.
   state.counters["server_us"] = median(server_cpu);
+  state.counters["locks_per_call"] = median(joined);  // Of a script.
 }
 BENCHMARK(PairsInFlight)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 

@@ -134,7 +134,11 @@ local answers, first = {}, 2
 for i, key in ipairs(KEYS) do
   local done, answer = pcall(take, key, ARGV[first], ARGV[first + 1], ARGV[first + 2],
     ARGV[first + 3], ARGV[first + 4])
-  answers[i] = (done or type(answer) == 'table') and answer or {err = 'ERR ' .. tostring(answer)}
+  if not done then
+    local why = type(answer) == 'table' and answer.err or tostring(answer)
+    answer = {err = string.find(why, '^%u+ ') and why or 'ERR ' .. why}
+  end
+  answers[i] = answer
   first = first + 5
 end
 return answers

@@ -92,7 +92,11 @@ if #KEYS == 1 then return give_back(KEYS[1], ARGV[2], ARGV[3], ARGV[4]) end
 local answers, first = {}, 2
 for i, key in ipairs(KEYS) do
   local done, answer = pcall(give_back, key, ARGV[first], ARGV[first + 1], ARGV[first + 2])
-  answers[i] = (done or type(answer) == 'table') and answer or {err = 'ERR ' .. tostring(answer)}
+  if not done then
+    local why = type(answer) == 'table' and answer.err or tostring(answer)
+    answer = {err = string.find(why, '^%u+ ') and why or 'ERR ' .. why}
+  end
+  answers[i] = answer
   first = first + 3
 end
 return answers
