@@ -38,7 +38,6 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
   const Kind wanted = join ? next_kind(waiting) : Kind::kNone;
   if (wanted == Kind::kNone) return taken.push(waiting.pop());
   OperationList passed;
-  std::size_t joined = 0;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < kMostLookedThrough && !waiting.empty(); ++i) {
     const Operation& next = *waiting.front();
@@ -50,9 +49,9 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
       late.push(waiting.pop());
     } else {
       bytes += next.command.wire.size();
-      if (joined > 0 && bytes > kMostJoinedBytes) break;
+      if (!taken.empty() && bytes > kMostJoinedBytes) break;
       taken.push(waiting.pop());
-      if (++joined == kMostJoined) break;
+      if (taken.size() == kMostJoined) break;
     }
   }
   passed.append(waiting);
@@ -66,8 +65,7 @@ void append_request(std::string& out, const OperationList& taken) {
     return;
   }
   const Joint& joint = first.command.joint;
-  std::size_t number = 0;
-  for (const Operation* each = &first; each != nullptr; each = each->next) ++number;
+  const std::size_t number = taken.size();
   append_array_header(out, 4 + number * (1U + joint.own_words));
   out += part(first, first.command.wire.find('\n') + 1, joint.count);
   append_word(out, std::to_string(number));

@@ -299,7 +299,7 @@ TEST_F(JoiningLiveTest, AHundredInFlightAreAFewRequestsAtTheServer) {
   for (std::size_t i = 1; i < answers.size(); ++i) {
     EXPECT_THAT(answers[i], StartsWith("waiting 0 10000000 " + std::to_string(i - 1) + " "));
   }
-  EXPECT_EQ(server.command_count("evalsha"), 4);
+  EXPECT_EQ(server.command_count("evalsha"), 4) << "so many at a time";
 }
 
 // --- Joined or alone, it is the same to the locks.

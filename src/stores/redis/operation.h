@@ -39,6 +39,7 @@ class OperationList {
   OperationList& operator=(const OperationList&) = delete;
 
   bool empty() const noexcept { return first_ == nullptr; }
+  std::size_t size() const noexcept { return size_; }
   const Operation* front() const noexcept { return first_; }
   Operation* front() noexcept { return first_; }
 
@@ -47,6 +48,7 @@ class OperationList {
     added->next = nullptr;
     (last_ == nullptr ? first_ : last_->next) = added;
     last_ = added;
+    ++size_;
   }
 
   std::unique_ptr<Operation> pop() noexcept {
@@ -54,6 +56,7 @@ class OperationList {
     std::unique_ptr<Operation> taken(first_);
     first_ = taken->next;
     if (first_ == nullptr) last_ = nullptr;
+    --size_;
     return taken;
   }
 
@@ -62,12 +65,14 @@ class OperationList {
     if (other.empty()) return;
     (last_ == nullptr ? first_ : last_->next) = other.first_;
     last_ = other.last_;
+    size_ += std::exchange(other.size_, 0);
     other.first_ = other.last_ = nullptr;
   }
 
  private:
   Operation* first_ = nullptr;
   Operation* last_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 // Many push, one takes all.

@@ -25,6 +25,10 @@ using base::BootInstant;
 
 // One write's worth; what is behind it gathers meanwhile.
 constexpr std::size_t kWriteSize = 256 * 1024;
+// A server that has so many to answer gets more when there are so many more, which can be joined;
+// or when it has answered.
+constexpr std::size_t kEnoughToDo = 32;
+constexpr std::size_t kWorthAWrite = 32;
 // Deadlines closer together than this share one sweep.
 constexpr std::chrono::milliseconds kSweepGrain{1};
 
@@ -149,6 +153,7 @@ void Pipeline::Impl::drain() {
 
 void Pipeline::Impl::flush() {
   if (waiting_.empty() || !link_->can_write() || leaving_) return;
+  if (sent_.size() > kEnoughToDo && waiting_.size() < kWorthAWrite) return;
   const BootInstant now = BootClock::now();
   OperationList late;
   while (link_->can_write() && !waiting_.empty()) {
@@ -171,10 +176,9 @@ void Pipeline::Impl::flush() {
 // As one request; how many they are.
 std::size_t Pipeline::Impl::put_out(OperationList& taken) {
   append_request(out_, taken);
-  std::size_t number = 0;
+  const std::size_t number = taken.size();
   for (Operation* each = taken.front(); each != nullptr; each = each->next) {
     each->end = given_to_link_ + out_.size();
-    ++number;
   }
   taken.front()->joined = number;
   sent_.append(taken);
@@ -205,7 +209,8 @@ void Pipeline::Impl::on_reply(Reply reply) {
     for (std::size_t i = 0; i < number; ++i) asked.push(sent_.pop());
     answer_each(asked, number, std::move(reply));
   }
-  if (leaving_) leave_when_answered();
+  if (leaving_) return leave_when_answered();
+  flush();
 }
 
 void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
@@ -225,7 +230,6 @@ void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply
     for (Operation* each = asked.front(); each != nullptr; each = each->next) each->alone = true;
     asked.append(waiting_);
     waiting_.append(asked);
-    flush();
   }
 }
 
