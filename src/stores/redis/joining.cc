@@ -79,8 +79,8 @@ void append_request(std::string& out, const OperationList& taken) {
 }
 
 bool concerns_each(const Reply& refusal) {
-  constexpr std::string_view kWords[] = {"NOSCRIPT",   "READONLY", "LOADING", "MASTERDOWN",
-                                         "MISCONF",    "BUSY",     "NOAUTH",  "UNKILLABLE",
+  constexpr std::string_view kWords[] = {"NOSCRIPT",   "READONLY", "LOADING",     "MASTERDOWN",
+                                         "MISCONF",    "BUSY",     "NOAUTH",      "UNKILLABLE",
                                          "NOREPLICAS", "FAILOVER", "NOMASTERLINK"};
   return std::find(std::begin(kWords), std::end(kWords), refusal.error_word()) != std::end(kWords);
 }

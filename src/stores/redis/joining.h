@@ -24,8 +24,8 @@ inline constexpr std::size_t kMostJoinedBytes = 32 * 1024;
 inline constexpr std::size_t kMostLookedThrough = 256;
 
 // Moves from `waiting` to `taken` (empty before) what is to be sent next: one operation, or several
-// that can be joined, where `join`. Those that it meets whose deadline has passed go to `late`; where there are
-// no others nothing is taken.
+// that can be joined, where `join`. Those that it meets whose deadline has passed go to `late`;
+// where there are no others nothing is taken.
 void take_next(OperationList& waiting, base::BootInstant now, bool join, OperationList& taken,
                OperationList& late);
 

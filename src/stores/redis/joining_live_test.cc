@@ -4,13 +4,13 @@
 #include <random>
 
 #include <asio/post.hpp>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "src/stores/redis/answers.h"
 #include "src/stores/redis/keys.h"
 #include "src/stores/redis/pipeline.h"
+#include "src/stores/redis/redis_store.h"
 #include "src/stores/redis/requests.h"
 #include "src/stores/redis/test_wire.h"
 
@@ -115,8 +115,8 @@ TEST_F(JoiningLiveTest, EachAcquisitionGetsItsOwnAnswer) {
   told_alone(pipe, {other_.acquire(asking_for("held", 1)), other_.acquire(asking_for("queue", 2)),
                     ours_.acquire(asking_for("queue", 3)), ours_.acquire(asking_for("used", 9)),
                     ours_.end("release", ticket_of("used", 9))});
-  server.must({"SET", record_key("spent"), "1 free 9007199254740991 " + std::string(kOurs) +
-                                               " 0000000000000001"});
+  server.must({"SET", record_key("spent"),
+               "1 free 9007199254740991 " + std::string(kOurs) + " 0000000000000001"});
   server.must({"LPUSH", record_key("list"), "x"});
   server.must({"SET", record_key("later"), "2 free and so on"});
   server.must({"SET", record_key("mess"), "1 held"});
@@ -128,12 +128,12 @@ TEST_F(JoiningLiveTest, EachAcquisitionGetsItsOwnAnswer) {
              ours_.acquire(asking_for("later", 14)), ours_.acquire(asking_for("spent", 15)),
              ours_.acquire(asking_for("mess", 16)), ours_.acquire(asking_for("queue", 17)),
              ours_.acquire(asking_for("used", 18)), ours_.acquire(asking_for("free", 10))}));
-  EXPECT_THAT(answers,
-              ElementsAre(StartsWith("held "), StartsWith("waiting 0 10000000 0 "),
-                          StartsWith("busy "), StartsWith("-WRONGTYPE"), "gone",
-                          HasSubstr("HOLDFAST-VERSION 2 of hf1:{later}"), "exhausted",
-                          HasSubstr("HOLDFAST-CORRUPT record hf1:{mess}"),
-                          StartsWith("waiting 0 10000000 1 "), StartsWith("held "), answers[0]));
+  EXPECT_THAT(
+      answers,
+      ElementsAre(StartsWith("held "), StartsWith("waiting 0 10000000 0 "), StartsWith("busy "),
+                  StartsWith("-WRONGTYPE"), "gone", HasSubstr("HOLDFAST-VERSION 2 of hf1:{later}"),
+                  "exhausted", HasSubstr("HOLDFAST-CORRUPT record hf1:{mess}"),
+                  StartsWith("waiting 0 10000000 1 "), StartsWith("held "), answers[0]));
   EXPECT_EQ(server.command_count("evalsha"), 1);
 }
 
@@ -151,13 +151,12 @@ TEST_F(JoiningLiveTest, EachReleaseGetsItsOwnAnswerAndHandsOn) {
   server.must({"LPUSH", record_key("list"), "x"});
   server.reset_counts();
   EXPECT_THAT(
-      told(send_together(pipe, {ours_.end("release", ticket_of("a", 1)),
-                                ours_.end("release", ticket_of("b", 2)),
-                                ours_.end("release", ticket_of("list", 8)),
-                                ours_.end("release", ticket_of("nobody", 9)),
-                                ours_.end("release", ticket_of("a", 1)),
-                                ours_.end("release", ticket_of("d", 4)),
-                                ours_.end("release", ticket_of("e", 5))})),
+      told(send_together(
+          pipe,
+          {ours_.end("release", ticket_of("a", 1)), ours_.end("release", ticket_of("b", 2)),
+           ours_.end("release", ticket_of("list", 8)), ours_.end("release", ticket_of("nobody", 9)),
+           ours_.end("release", ticket_of("a", 1)), ours_.end("release", ticket_of("d", 4)),
+           ours_.end("release", ticket_of("e", 5))})),
       ElementsAre("released", "released", StartsWith("-WRONGTYPE"), "gone", "gone", "released",
                   "released"));
   EXPECT_EQ(server.command_count("evalsha"), 1);
@@ -173,11 +172,10 @@ TEST_F(JoiningLiveTest, ACancelComesBehindItsAcquisitionAndLeavesNothing) {
   Pipeline pipe(loop_.io, remote_of(server.url()));
   told_alone(pipe, {other_.acquire(asking_for("b", 1))});
   EXPECT_THAT(
-      told(send_together(pipe, {ours_.acquire(asking_for("a", 2)),
-                                ours_.acquire(asking_for("b", 3)),
-                                ours_.end("cancel", ticket_of("a", 2)),
-                                ours_.end("cancel", ticket_of("b", 3)),
-                                ours_.acquire(asking_for("c", 4))})),
+      told(send_together(
+          pipe, {ours_.acquire(asking_for("a", 2)), ours_.acquire(asking_for("b", 3)),
+                 ours_.end("cancel", ticket_of("a", 2)), ours_.end("cancel", ticket_of("b", 3)),
+                 ours_.acquire(asking_for("c", 4))})),
       ElementsAre(StartsWith("held "), StartsWith("waiting "), "released", "cancelled",
                   StartsWith("held ")));
   EXPECT_THAT(server.must({"GET", record_key("a")}).text, StartsWith("1 free "));
@@ -189,9 +187,9 @@ TEST_F(JoiningLiveTest, AReleaseGoesAheadOfTheAcquisitionThatWouldWaitForIt) {
   load(server);
   Pipeline pipe(loop_.io, remote_of(server.url()));
   told_alone(pipe, {ours_.acquire(asking_for("a", 1))});
-  EXPECT_THAT(told(send_together(pipe, {ours_.acquire(asking_for("a", 2)),
-                                        ours_.acquire(asking_for("b", 3)),
-                                        ours_.end("release", ticket_of("a", 1))})),
+  EXPECT_THAT(told(send_together(
+                  pipe, {ours_.acquire(asking_for("a", 2)), ours_.acquire(asking_for("b", 3)),
+                         ours_.end("release", ticket_of("a", 1))})),
               ElementsAre(StartsWith("held "), StartsWith("held "), "released"));
 }
 
@@ -209,9 +207,9 @@ TEST_F(JoiningLiveTest, WhereTheWholeIsRefusedEachIsAskedForAlone) {
   RedisServer server({.users = {"alice on >secret resetkeys ~hf1:{ok* resetchannels &* +@all"}});
   load(server);
   Pipeline pipe(loop_.io, remote_of(server.url({.user = "alice", .password = "secret"})));
-  EXPECT_THAT(told(send_together(pipe, {ours_.acquire(asking_for("ok/a", 1)),
-                                        ours_.acquire(asking_for("no", 2)),
-                                        ours_.acquire(asking_for("ok/b", 3))})),
+  EXPECT_THAT(told(send_together(
+                  pipe, {ours_.acquire(asking_for("ok/a", 1)), ours_.acquire(asking_for("no", 2)),
+                         ours_.acquire(asking_for("ok/b", 3))})),
               ElementsAre(StartsWith("held "), StartsWith("-NOPERM"), StartsWith("held ")));
 }
 
@@ -221,8 +219,8 @@ TEST_F(JoiningLiveTest, OutOfMemoryIsEachAcquisitionsOwnAndReleasesGoOn) {
   Pipeline pipe(loop_.io, remote_of(server.url()));
   told_alone(pipe, {ours_.acquire(asking_for("a", 1)), ours_.acquire(asking_for("b", 2))});
   server.config_set("maxmemory", "1");
-  EXPECT_THAT(told(send_together(pipe, {ours_.acquire(asking_for("c", 3)),
-                                        ours_.acquire(asking_for("d", 4))})),
+  EXPECT_THAT(told(send_together(
+                  pipe, {ours_.acquire(asking_for("c", 3)), ours_.acquire(asking_for("d", 4))})),
               Each(StartsWith("-OOM")));
   EXPECT_THAT(told(send_together(pipe, {ours_.end("release", ticket_of("a", 1)),
                                         ours_.end("release", ticket_of("b", 2))})),
@@ -238,8 +236,8 @@ TEST_F(JoiningLiveTest, AReplicaRefusesEachAndIsLeft) {
   // A replica learns no scripts from its primary.
   server.must({"SCRIPT", "LOAD", script(ScriptName::kAcquire).text});
   server.must({"SCRIPT", "LOAD", script(ScriptName::kEnd).text});
-  EXPECT_THAT(told(send_together(pipe, {ours_.acquire(asking_for("a", 1)),
-                                        ours_.acquire(asking_for("b", 2))})),
+  EXPECT_THAT(told(send_together(
+                  pipe, {ours_.acquire(asking_for("a", 1)), ours_.acquire(asking_for("b", 2))})),
               Each(StartsWith("-READONLY")));
   EXPECT_TRUE(eventually([&] { return pipe.counts().connections == 2; }));
 }
@@ -254,8 +252,8 @@ TEST_F(JoiningLiveTest, ANodeOfAClusterIsAskedOneByOne) {
   }));
   load(server);
   Pipeline pipe(loop_.io, remote_of(server.url()));
-  EXPECT_THAT(told(send_together(pipe, {ours_.acquire(asking_for("a", 1)),
-                                        ours_.acquire(asking_for("b", 2))})),
+  EXPECT_THAT(told(send_together(
+                  pipe, {ours_.acquire(asking_for("a", 1)), ours_.acquire(asking_for("b", 2))})),
               Each(StartsWith("held ")));
   server.reset_counts();
   EXPECT_THAT(told(send_together(pipe, {ours_.end("release", ticket_of("a", 1)),
@@ -300,6 +298,70 @@ TEST_F(JoiningLiveTest, AHundredInFlightAreAFewRequestsAtTheServer) {
     EXPECT_THAT(answers[i], StartsWith("waiting 0 10000000 " + std::to_string(i - 1) + " "));
   }
   EXPECT_EQ(server.command_count("evalsha"), 4) << "so many at a time";
+}
+
+// --- Through the store
+
+class LoopOfIo final : public port::Loop {
+ public:
+  explicit LoopOfIo(asio::io_context& io) : io_(io) {}
+  void post(port::Task task) override { asio::post(io_, std::move(task)); }
+
+ private:
+  asio::io_context& io_;
+};
+
+class NoListener final : public port::Listener {
+  void on_push(const port::Push&) override {}
+};
+
+TEST_F(JoiningLiveTest, AServerThatForgetsItsScriptsInBetweenGrantsAndFreesAll) {
+  RedisServer server;
+  LoopOfIo loop(loop_.io);
+  NoListener listener;
+  port::StoreContext context;
+  context.loop = &loop;
+  context.io = &loop_.io;
+  context.listener = &listener;
+  auto store = make_redis_store(*port::StoreUrl::parse(server.url()), context);
+  ASSERT_TRUE(store) << store.error().message();
+  constexpr std::uint64_t kLocks = 100;
+  std::uint64_t number = 0;
+  const auto pairs = [&](bool forget) {
+    const std::uint64_t from = number;
+    std::vector<Awaited<Result<port::TicketState>>> grants(kLocks);
+    std::promise<void> go_on;
+    asio::post(loop_.io, [wait = go_on.get_future().share()] { wait.wait(); });
+    for (auto& grant : grants) {
+      const std::string name = std::to_string(number - from);
+      auto request = asking_for(name, ++number, /*wait=*/false);
+      request.deadline = BootClock::now() + 10s;
+      (*store)->acquire(request, [grant](Result<port::TicketState> state) mutable {
+        grant.give(std::move(state));
+      });
+    }
+    if (forget) server.script_flush();
+    go_on.set_value();
+    for (auto& grant : grants) {
+      const auto state = grant.wait();
+      ASSERT_TRUE(state) << state.error().message();
+      EXPECT_EQ(state->status, port::TicketStatus::kHeld);
+    }
+    std::vector<Awaited<Result<port::EndStatus>>> ends(kLocks);
+    for (std::uint64_t i = 0; i < kLocks; ++i) {
+      (*store)->release(
+          ticket_of(std::to_string(i), from + i + 1),
+          [end = ends[i]](Result<port::EndStatus> ended) mutable { end.give(ended); });
+    }
+    for (auto& end : ends) EXPECT_EQ(end.wait().value(), port::EndStatus::kReleased);
+  };
+  pairs(/*forget=*/false);
+  pairs(/*forget=*/true);
+  server.reset_counts();
+  pairs(/*forget=*/false);
+  EXPECT_LE(server.command_count("evalsha"), static_cast<std::int64_t>(kLocks) + 10) << "of 200";
+  EXPECT_EQ(server.command_count("eval"), 0);
+  (*store)->close(BootClock::now() + 1s);
 }
 
 // --- Joined or alone, it is the same to the locks.
@@ -397,25 +459,25 @@ TEST_F(JoiningLiveTest, JoinedRequestsLeaveTheLocksAsTheSameRequestsAlone) {
         // Now and then one that is asked for again, or comes late.
         const std::uint64_t mine = below(8) == 0 && number > 5 ? number - 5 : number;
         known.push_back({client, name, id_text({7, mine}), padded(mine)});
-        asked.push_back({name,
-                         {known.back().id, known.back().issue,
-                          std::to_string(2'000'000 + below(9'000'000)), "{}",
-                          terms[below(static_cast<unsigned>(terms.size()))]}});
+        asked.push_back(
+            {name,
+             {known.back().id, known.back().issue, std::to_string(2'000'000 + below(9'000'000)),
+              "{}", terms[below(static_cast<unsigned>(terms.size()))]}});
       } else {
         std::vector<Known> mine;
         std::copy_if(known.begin(), known.end(), std::back_inserter(mine),
                      [&](const Known& each) { return each.client == client; });
         if (mine.empty()) continue;
-        const Known& one = mine[mine.size() - 1 - below(std::min<unsigned>(
-                                                      10, static_cast<unsigned>(mine.size())))];
+        const Known& one = mine[mine.size() - 1 -
+                                below(std::min<unsigned>(10, static_cast<unsigned>(mine.size())))];
         asked.push_back({one.name, {one.id, one.issue, below(4) == 0 ? "cancel" : "release"}});
       }
     }
     if (asked.empty()) continue;
     twins.run(acquires ? ScriptName::kAcquire : ScriptName::kEnd, client, padded(now), asked);
   }
-  for (const char* kind : {"held", "waiting", "busy", "gone", "full", "mismatch", "released",
-                           "cancelled"}) {
+  for (const char* kind :
+       {"held", "waiting", "busy", "gone", "full", "mismatch", "released", "cancelled"}) {
     EXPECT_GT(twins.kinds[kind], 0) << kind;
   }
 }

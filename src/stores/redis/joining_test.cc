@@ -166,8 +166,8 @@ TEST_F(JoiningTest, TheRequestHasTheKeysThenTheClientThenWhatIsEachOnes) {
   const std::string& hash = script(ScriptName::kEnd).sha1;
   const std::string id = "00000000000000010000000000000002";
   const std::vector<std::string_view> words{
-      "EVALSHA", hash,      "2", "hf1:{a}",          "hf1:{bc}", "00000000c11e4701", id,
-      "0000000000000007", "release", id, "0000000000000007", "release"};
+      "EVALSHA",          hash,      "2", "hf1:{a}",          "hf1:{bc}", "00000000c11e4701", id,
+      "0000000000000007", "release", id,  "0000000000000007", "release"};
   std::string expected;
   append_command(expected, words);
   EXPECT_EQ(wire_, expected);

@@ -20,7 +20,7 @@ struct Operation {
   Command command;
   base::BootInstant deadline{};
   port::Done<Reply> done;
-  std::uint64_t end = 0;  // Its last byte's place in what its connection was given to write.
+  std::uint64_t end = 0;   // Its last byte's place in what its connection was given to write.
   std::size_t joined = 1;  // Of those that went as one, the first: how many they are.
   bool alone = false;      // It is not joined with others any more.
 

@@ -405,15 +405,14 @@ class RedisStore final : public port::Store {
     pipeline_.send(std::move(command), deadline,
                    [this, script = std::move(script), deadline,
                     done = std::move(done)](Result<Reply> reply) mutable {
-                     const bool reads_only = script.reads_only();
                      if (!note_known(script, reply)) {
-                       return done(judged(std::move(reply), reads_only));
+                       return done(judged(std::move(reply), script.reads_only()));
                      }
-                     pipeline_.send(
-                         {script.whole(), reads_only}, deadline,
-                         [this, reads_only, done = std::move(done)](Result<Reply> whole) {
-                           done(judged(std::move(whole), reads_only));
-                         });
+                     pipeline_.send({script.whole(), script.reads_only()}, deadline,
+                                    [this, script, done = std::move(done)](Result<Reply> whole) {
+                                      note_known(script, whole);
+                                      done(judged(std::move(whole), script.reads_only()));
+                                    });
                    });
   }
 

@@ -44,8 +44,12 @@ Joint ScriptCall::joint_of(const std::string& by_hash) const {
   constexpr std::size_t kOneKey = 7;  // "$1\r\n1\r\n"
   const std::size_t key = by_hash.size() - words_text_.size();
   const auto at = [](std::size_t place) { return static_cast<std::uint16_t>(place); };
-  return {kind_, static_cast<std::uint8_t>(words_ - own_from_), at(key - kOneKey), at(key),
-          at(key + common_at_), at(key + own_at_)};
+  return {kind_,
+          static_cast<std::uint8_t>(words_ - own_from_),
+          at(key - kOneKey),
+          at(key),
+          at(key + common_at_),
+          at(key + own_at_)};
 }
 
 std::string ScriptCall::whole() const { return encode("EVAL", script(name_, clock_).text); }
