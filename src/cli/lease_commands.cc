@@ -137,7 +137,7 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
     const Error& why = loss       ? *loss
                        : released ? Error(Errc::kLost, "the lease ran out")
                                   : released.error();
-    narrator.alarm("lost the lock " + in_quotes(lease.name()) + ": " + explain(why, ""));
+    narrator.lost("lost the lock " + in_quotes(lease.name()) + ": " + explain(why, ""), why.code());
   } else if (!released) {
     status = fail(released.error(), narrator.setup().store);
   }

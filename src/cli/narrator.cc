@@ -78,6 +78,21 @@ void Narrator::alarm(const std::string& sentence) const {
   if (setup_.people) complain(sentence);
 }
 
+void Narrator::lost(const std::string& sentence, Errc code) const {
+  if (!setup_.people) return;
+  LogEvent event;
+  event.time = std::chrono::system_clock::now();
+  event.severity = LogSeverity::kError;
+  event.event = "lock_lost";
+  event.text = sentence;
+  event.store = setup_.store;
+  event.lock = setup_.name;
+  if (const auto token = Token::parse(token_)) event.token = *token;
+  event.trace_id = setup_.trace_id;
+  event.error = code;
+  relay(event);
+}
+
 void Narrator::note(const std::string& sentence) const {
   if (setup_.people && !setup_.quiet) complain(sentence);
 }

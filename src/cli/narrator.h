@@ -48,6 +48,8 @@ class Narrator {
 
   // Failures and losses: also with --quiet.
   void alarm(const std::string& sentence) const;
+  // That the lock is lost, as an alarm; where the log is data, as the library's event `lock_lost`.
+  void lost(const std::string& sentence, Errc code = Errc::kLost) const;
   // What a person wants to know: not with --quiet.
   void note(const std::string& sentence) const;
   // On a terminal, or with -v.

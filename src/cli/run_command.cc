@@ -347,7 +347,7 @@ int Run::under_lock(Guard& guard, Lease lease) {
     end.lost = true;
     const std::string why = "lost before --min-hold was over";
     narrator_.event("lost", Duration::zero(), {{"message", why}, {"command_ended", true}});
-    narrator_.alarm("the lock " + in_quotes(lease.name()) + " was " + why);
+    narrator_.lost("the lock " + in_quotes(lease.name()) + " was " + why);
   }
   if (!end.tree_empty) {
     leave_to_lease(lease);
@@ -358,8 +358,8 @@ int Run::under_lock(Guard& guard, Lease lease) {
     end.lost = true;
     narrator_.event("lost", Duration::zero(),
                     {{"message", "found at the release"}, {"command_ended", true}});
-    narrator_.alarm("the lock " + in_quotes(lease.name()) +
-                    " was lost while the command ran (found at the release)");
+    narrator_.lost("the lock " + in_quotes(lease.name()) +
+                   " was lost while the command ran (found at the release)");
   }
   // A command that has ended by itself is not begun again.
   if (end.lost && !ran && plan_.guard.on_lost != OnLost::kIgnore) round_end_ = RoundEnd::kLost;

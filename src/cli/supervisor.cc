@@ -61,7 +61,8 @@ void Supervisor::look_at_lease() {
   if (end_.lost) return;
   if (!may_be_held(lease_)) {
     const auto why = lease_.loss();
-    return on_lost(why ? printable(why->message()) : "the lease ran out");
+    return on_lost(why ? printable(why->message()) : "the lease ran out",
+                   why ? why->code() : Errc::kLost);
   }
   const Nanos deadline = lease_.deadline_boottime();
   if (deadline <= told_deadline_) return;
@@ -70,7 +71,7 @@ void Supervisor::look_at_lease() {
   parts_.narrator.event("renewed", lease_.remaining());
 }
 
-void Supervisor::on_lost(std::string why) {
+void Supervisor::on_lost(std::string why, Errc code) {
   if (end_.lost) return;
   end_.lost = true;
   if (max_hold_end_ > Nanos::zero() && boottime_now() >= max_hold_end_ - tick_) {
@@ -80,11 +81,12 @@ void Supervisor::on_lost(std::string why) {
                         {{"message", why}, {"command_ended", ends_tree()}});
   const std::string lost = "lost the lock " + in_quotes(parts_.narrator.setup().name) + ": " + why;
   if (!ends_tree()) {
-    return parts_.narrator.alarm(lost +
-                                 "; the command goes on without it, as --on-lost ignore"
-                                 " says: somebody else may hold the lock now");
+    return parts_.narrator.lost(lost +
+                                    "; the command goes on without it, as --on-lost ignore"
+                                    " says: somebody else may hold the lock now",
+                                code);
   }
-  parts_.narrator.alarm(lost + "; ending the command");
+  parts_.narrator.lost(lost + "; ending the command", code);
   parts_.guard.lost();
 }
 

@@ -48,7 +48,7 @@ class Supervisor {
  private:
   void wait_for_something() const;
   void look_at_lease();
-  void on_lost(std::string why);
+  void on_lost(std::string why, Errc code = Errc::kLost);
   void read_signals();
   void on_signal(int signal);
   void on_message(const GuardMessage& message);

@@ -43,7 +43,7 @@ Result<std::optional<LockInfo>> Core::inspect(std::string name) {
 }
 
 void Core::inspect(std::string name, Done<std::optional<LockInfo>> done) {
-  if (auto good = check_name(name); !good) return done(good.error());
+  if (auto good = check_shown_name(name); !good) return done(good.error());
   ask<std::optional<LockInfo>>(
       [&](BootInstant deadline, port::Done<std::optional<LockInfo>> answered) {
         store_->inspect(stored(name), deadline, std::move(answered));
@@ -79,7 +79,7 @@ Result<void> Core::break_lock(std::string name, port::Token token, std::string r
 }
 
 void Core::break_lock(std::string name, port::Token token, std::string reason, Done<void> done) {
-  if (auto good = check_name(name); !good) return done(good);
+  if (auto good = check_shown_name(name); !good) return done(good);
   ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {
         store_->break_lock({stored(name), token, owner_info(reason), deadline},

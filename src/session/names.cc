@@ -1,5 +1,6 @@
 #include "src/session/names.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "src/base/printable.h"
@@ -11,6 +12,7 @@ using base::is_control;
 using base::utf8_sequence;
 
 constexpr std::size_t kLongestName = 256;
+constexpr std::string_view kInner = "/../";
 
 Error bad_name(std::string_view name, const std::string& what) {
   return {Errc::kInvalidArgument, "lock name '" + printable(name.substr(0, 64)) + "': " + what};
@@ -46,9 +48,20 @@ Result<void> check_name(std::string_view name) {
   return {};
 }
 
+Result<void> check_shown_name(std::string_view name) {
+  const auto at = name.rfind(kInner);
+  if (at == std::string_view::npos) return check_name(name);
+  const std::string_view purpose = name.substr(at + kInner.size());
+  const bool is_word = !purpose.empty() && std::all_of(purpose.begin(), purpose.end(),
+                                                       [](char c) { return c >= 'a' && c <= 'z'; });
+  if (!is_word) return check_name(name);
+  const auto inner = InnerName::make(name.substr(0, at), purpose);
+  return inner ? Result<void>() : Result<void>(inner.error());
+}
+
 Result<InnerName> InnerName::make(std::string_view name, std::string_view purpose) {
   if (auto good = check_name(name); !good) return good.error();
-  std::string text = std::string(name) + "/../" + std::string(purpose);
+  std::string text = std::string(name) + std::string(kInner) + std::string(purpose);
   if (text.size() <= kLongestName) return InnerName(std::move(text));
   return bad_name(name, "it has " + std::to_string(name.size()) + " bytes; the name of a " +
                             std::string(purpose) + " has at most " +

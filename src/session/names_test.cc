@@ -26,9 +26,20 @@ TEST(NamesTest, AnInnerNameIsNoUsersName) {
   ASSERT_TRUE(inner);
   EXPECT_EQ(inner->text(), "a/b/../barrier");
   EXPECT_FALSE(check_name(inner->text()));
+  EXPECT_TRUE(check_shown_name(inner->text()));
   EXPECT_FALSE(InnerName::make("..", "barrier"));
   EXPECT_EQ(InnerName::make(std::string(245, 'x'), "barrier")->text().size(), 256U);
   EXPECT_FALSE(InnerName::make(std::string(246, 'x'), "barrier"));
+}
+
+TEST(NamesTest, WhatIsShownIsAUsersNameOrAnInnerOne) {
+  EXPECT_TRUE(check_shown_name("a/b"));
+  for (const char* name : {"", "..", "a/..", "../barrier", "a/../", "a/../b/c", "a/../b/../barrier",
+                           "a/../Barrier", "a/../b\n"}) {
+    EXPECT_FALSE(check_shown_name(name)) << name;
+  }
+  EXPECT_TRUE(check_shown_name(std::string(245, 'x') + "/../barrier"));
+  EXPECT_FALSE(check_shown_name(std::string(246, 'x') + "/../barrier"));
 }
 
 TEST(NamesTest, ControlCharactersAreRefused) {

@@ -1,10 +1,12 @@
 """The other commands: help, stores, configuration, looking, leases, JSON shapes."""
 
+import contextlib
 import json
 import os
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 
 import harness
@@ -285,6 +287,28 @@ class LookTest(CliCase):
         self.assertIn("nightly", self.holdfast("ls").stdout)
         self.assertIn("waiter 1", self.holdfast("inspect", "job").stdout)
 
+    def test_a_lock_of_the_librarys_own_is_inspected_and_broken_by_the_name_that_ls_shows(self):
+        # As a barrier's participant leaves it that died over the record.
+        lease = self.holdfast("acquire", "--ttl", "60s", "step/xx/barrier")
+        self.assertEqual(lease.returncode, 0, lease.stderr)
+        with contextlib.closing(sqlite3.connect(self.path("locks.db"))) as file:
+            renamed = file.execute("UPDATE locks SET name = CAST('step/../barrier' AS BLOB)")
+            self.assertEqual(renamed.rowcount, 1)
+            file.commit()
+        listed = json.loads(self.holdfast("ls", "--json").stdout)
+        self.assertEqual([lock["name"] for lock in listed], ["step/../barrier"])
+        self.assertIn("step/../barrier", self.holdfast("ls").stdout)
+        info = self.inspect("step/../barrier")
+        self.assertTrue(info["held"])
+        done = self.holdfast("break", "step/../barrier", "--token", info["token"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(self.holdfast("ls", "--json").stdout), [])
+        for refused in (["run", "step/../barrier", "--", "true"], ["acquire", "step/../barrier"],
+                        ["inspect", "step/.."], ["inspect", "../barrier"]):
+            done = self.holdfast(*refused)
+            self.assertEqual(done.returncode, 125, refused)
+            self.assertIn("'..' is not allowed", done.stderr)
+
     def test_a_trace_id_is_shown_and_inherited(self):
         first, second = "00-4bf92f35-01", "other"
         holder = self.run_locked("--trace-id", first, "job", "--",
@@ -443,6 +467,25 @@ class LeaseTest(CliCase):
         self.assertEqual(self.holdfast("break", "job", "--token", line.split()[-1]).returncode, 0)
         self.assertEqual(process.wait(PATIENCE), 123)
         self.assertIn("lost", process.stderr.read())
+
+    def test_a_loss_is_an_event_of_the_log_that_names_the_lock(self):
+        process, line = self.hold("--ttl", "600ms", "--trace-id", "00-4bf92f35-01",
+                                  "--log-format", "json")
+        token = line.split()[-1]
+        self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
+        self.assertEqual(process.wait(PATIENCE), 123)
+        self.assert_loss(json.loads(process.stderr.read().splitlines()[-1]), token)
+        running = self.run_locked("--ttl", "1s", "--trace-id", "00-4bf92f35-01", "--log-format",
+                                  "json", "job", "--", "sleep", "60")
+        token = running.event("started")["token"]
+        self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
+        self.assertEqual(running.status(), 123)
+        said = [json.loads(line) for line in running.errors().splitlines()]
+        self.assert_loss([one for one in said if one["event"] == "lock_lost"][0], token)
+
+    def assert_loss(self, said, token):
+        self.assertEqual([said[key] for key in ("event", "severity", "lock", "token", "trace_id", "error")],
+                         ["lock_lost", "error", "job", token, "00-4bf92f35-01", "kBroken"])
 
 
 class DescriptorTest(CliCase):

@@ -2,6 +2,7 @@
 // meets, and how long the others wait for it.
 #include <gtest/gtest.h>
 
+#include "holdfast/election.h"
 #include "holdfast/latch.h"
 #include "src/primitives/client_access.h"
 #include "tests/simulation/actor.h"
@@ -100,6 +101,13 @@ class ScenesSim : public ::testing::Test {
     return std::move(*call->answer);
   }
 
+  template <typename T, typename How>
+  Result<T> ask(Party& by, How how) {
+    auto call = std::make_shared<Call<T>>();
+    by.process->run([&] { how([call](Result<T> got) { call->answer = std::move(got); }); });
+    return ended(call);
+  }
+
   BarrierSeat& sit(Party& who, AcquireOptions options) {
     auto joining = begin(who, Async::join(who.client->barrier("step", 2), std::move(options)));
     seats_.push_back(std::make_unique<BarrierSeat>(ended(joining).value()));
@@ -162,6 +170,64 @@ TEST_F(ScenesSim, AnArrivalIsTakenBackSoonThoughTheRecordIsHeld) {
   die_over_the_record(one, first);
   EXPECT_EQ(ended(waiting).error().code(), Errc::kTimedOut);
   EXPECT_LT(waiting->took, 2500ms);
+}
+
+TEST_F(ScenesSim, TheRecordsLockIsInspectedAndBrokenByTheNameThatAListShows) {
+  Party& one = join_world();
+  Party& two = join_world();
+  BarrierSeat& first = sit(one, {.ttl = 30s});
+  die_over_the_record(one, first);
+  using Locks = std::vector<LockInfo>;
+  const auto locks = ask<Locks>(
+      two, [&](session::Core::Done<Locks> done) { two.core->list("step/", 10, std::move(done)); });
+  ASSERT_TRUE(locks) << locks.error().message();
+  ASSERT_EQ(locks->size(), 1U);
+  const std::string name = locks->front().name;
+  EXPECT_EQ(name, "step/../barrier");
+  using Info = std::optional<LockInfo>;
+  const auto info = ask<Info>(
+      two, [&](session::Core::Done<Info> done) { two.core->inspect(name, std::move(done)); });
+  ASSERT_TRUE(info) << info.error().message();
+  const Token holder = (*info)->holders.at(0).token;
+  const auto broken = ask<void>(two, [&](session::Core::Done<void> done) {
+    two.core->break_lock(name, {holder.epoch, holder.counter}, "gone", std::move(done));
+  });
+  EXPECT_TRUE(broken) << broken.error().message();
+  EXPECT_FALSE(is_record_held());
+}
+
+TEST_F(ScenesSim, WhoseSeatEndsWhileItWaitsForTheRecordHasNotJoined) {
+  Party& one = join_world();
+  Party& two = join_world();
+  BarrierSeat& first = sit(one, {.ttl = 30s});
+  die_over_the_record(one, first);
+  const auto joining =
+      begin(two, Async::join(two.client->barrier("step", 2), {.ttl = 300ms, .auto_renew = false}));
+  const auto seat = ended(joining);
+  ASSERT_FALSE(seat);
+  EXPECT_EQ(seat.error().code(), Errc::kLost) << seat.error().message();
+}
+
+TEST_F(ScenesSim, AnObserverIsToldTheLastWordsOfALeaderThatHasGone) {
+  Party& one = join_world();
+  Party& two = join_world();
+  std::vector<std::string> told;
+  const auto observing =
+      begin(two, Async::observe(two.client->election("leader"), [&](const LeaderChange& change) {
+              told.push_back(change.now ? change.now->value : "nobody");
+            }));
+  const auto watch = ended(observing);
+  ASSERT_TRUE(watch) << watch.error().message();
+  auto campaigning = begin(one, Async::campaign(one.client->election("leader"), "first", {}));
+  auto leads = std::make_unique<Leadership>(ended(campaigning).value());
+  EXPECT_TRUE(run_until([&] { return !told.empty() && told.back() == "first"; }, 5s));
+  two.process->pause(2s);
+  EXPECT_TRUE(ended(begin(one, Async::proclaim(*leads, "last"))));
+  one.process->run([&] { leads.reset(); });
+  EXPECT_TRUE(run_until([&] { return told.back() == "nobody"; }, 10s));
+  ASSERT_GE(told.size(), 3U);
+  EXPECT_EQ(std::vector(told.end() - 3, told.end()),
+            (std::vector<std::string>{"first", "last", "nobody"}));
 }
 
 TEST_F(ScenesSim, AWaitForALatchEndsThoughItsNameIsHeldByWhatLooksLikeIt) {
