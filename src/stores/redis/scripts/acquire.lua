@@ -1,5 +1,6 @@
 -- Grants locks, queues for them, or says that they are busy: each for itself, as if it were asked
--- for alone. One lock: its answer; several: an answer for each, where the failure of one is its own.
+-- for alone. One lock: its answer; several: an answer for each, where the failure of one is its
+-- own.
 --
 -- KEYS the locks' records, one lock may come again. ARGV: 1 client, then per lock: acquisition id,
 -- issue, ttl, owner, terms: "P" (plain: may take the short way), "T" (the same, and does not wait)
@@ -10,8 +11,34 @@ local user, clock = ARGV[1], redis.call('TIME')
 local now = clock[1] .. sub('00000' .. clock[2], -6)
 local go_the_long_way  -- Made when the first needs it.
 
-local function look_closer(key, record, id, issue, ttl, owner, terms)
+local function take(key, id, issue, ttl, owner, terms)
+  local record = redis.call('GET', key)
   local form, how = record and sub(record, 1, 7), string.byte(terms)
+
+  -- The short way of a plain mutex that is free and was last used by this client.
+  if how ~= 81 and (not record or form == '1 free ' and #record == 57) then
+    local token, ours, fresh = now, true, false
+    if record then
+      local last = sub(record, 8, 23)
+      if last >= now then
+        token = string.format('%016.0f', last + 1)
+      else
+        -- Within a thousand seconds of the last grant its week need not begin anew.
+        fresh = sub(last, 1, 7) == sub(now, 1, 7)
+      end
+      ours = sub(record, 25, 40) == user and sub(record, 42, 57) < issue
+    end
+    if ours and token < '9007199254740990' then
+      local held = '1 held ' .. token .. ' ' .. user .. ' ' .. issue .. ' ' .. id .. ' ' .. now ..
+        ' 0 ' .. ttl .. ' ' .. owner
+      if fresh then
+        redis.call('SET', key, held, 'KEEPTTL')
+      else
+        redis.call('SET', key, held, 'PX', '604800000')
+      end
+      return 'held ' .. token .. ' 0 ' .. ttl
+    end
+  end
 
   -- The short way when it is held by another, and the caller would not wait.
   if how == 84 and form == '1 held ' and sub(record, 25, 40) ~= user then
@@ -21,37 +48,41 @@ local function look_closer(key, record, id, issue, ttl, owner, terms)
     if left > 0 and not (seen and seen >= issue) then return string.format('busy %.0f', left) end
   end
 
-  -- The short way to the end of a plain mutex' queue, in which nobody's lease is over: what lock.lua
-  -- would do, with two thirds of the calls. nil when it is not so: nothing is changed then.
-  local function queue_up()
-    local call, match = redis.call, string.match
-    local K, client, at = key, user, tonumber(now)
-    local T, H, W, Q, M = K .. ':t', K .. ':h', K .. ':w', K .. ':q', K .. ':m'
-    local head, order, tickets, waiters, refreshed, used_by, number = match(record,
-      '^(1 many %d+ e f 1 )(%d+) 1 0 0 (%d+) (%d+) %- %- %- (%d+) (%S+) (%d+)$')
-    local lease, most = match(terms, '^Pe 1 1 f 1 (%d+) (%d+) %-$')
-    if not head or not lease or waiters == '0' or waiters + 1 ~= tonumber(tickets) then return nil end
-    if at - refreshed > 3600000000 or most ~= '0' and waiters - most >= 0 then return nil end
-    local seen = used_by == client and number or call('HGET', M, client)
-    if seen and seen >= issue then return nil end
-    local holder, dying = call('ZRANGE', H, 0, 0, 'WITHSCORES'), call('ZRANGE', W, 0, 0, 'WITHSCORES')
-    local left = holder[2] and holder[2] - at or 0
-    if left <= 0 or not dying[2] or tonumber(dying[2]) <= at then return nil end
-    if call('EXISTS', T, Q) < 2 or call('HEXISTS', T, id) == 1 then return nil end
-    if used_by ~= client then
-      if used_by == '----------------' or call('HLEN', M) >= 1000 then return nil end
-      call('HSET', M, used_by, number)
-      call('PEXPIRE', M, '604800000')
-    end
-    call('ZADD', Q, order, id)
-    call('ZADD', W, string.format('%.0f', at + lease), id)
-    call('HSET', T, id, 'w e 1 ' .. order .. ' 0 ' .. lease .. ' 0000000000000000 ' .. client ..
-      ' - ' .. owner)
-    call('SET', K, string.format('%s%.0f 1 0 0 %.0f %.0f - - - %s %s %s', head, order + 1,
-      tickets + 1, waiters + 1, refreshed, client, issue), 'PX', '604800000')
-    return string.format('waiting 0 %s %s %.0f', lease, waiters, left)
-  end
+  -- The short way to the end of a plain mutex' queue, in which nobody's lease is over: what
+  -- lock.lua would do, with two thirds of the calls. nil when it is not so: nothing is changed
+  -- then.
   if how == 80 and form == '1 many ' then
+    local function queue_up()
+      local call, match = redis.call, string.match
+      local K, client, at = key, user, tonumber(now)
+      local T, H, W, Q, M = K .. ':t', K .. ':h', K .. ':w', K .. ':q', K .. ':m'
+      local head, order, tickets, waiters, refreshed, used_by, number = match(record,
+        '^(1 many %d+ e f 1 )(%d+) 1 0 0 (%d+) (%d+) %- %- %- (%d+) (%S+) (%d+)$')
+      local lease, most = match(terms, '^Pe 1 1 f 1 (%d+) (%d+) %-$')
+      if not head or not lease or waiters == '0' or waiters + 1 ~= tonumber(tickets) then
+        return nil
+      end
+      if at - refreshed > 3600000000 or most ~= '0' and waiters - most >= 0 then return nil end
+      local seen = used_by == client and number or call('HGET', M, client)
+      if seen and seen >= issue then return nil end
+      local holder = call('ZRANGE', H, 0, 0, 'WITHSCORES')
+      local dying = call('ZRANGE', W, 0, 0, 'WITHSCORES')
+      local left = holder[2] and holder[2] - at or 0
+      if left <= 0 or not dying[2] or tonumber(dying[2]) <= at then return nil end
+      if call('EXISTS', T, Q) < 2 or call('HEXISTS', T, id) == 1 then return nil end
+      if used_by ~= client then
+        if used_by == '----------------' or call('HLEN', M) >= 1000 then return nil end
+        call('HSET', M, used_by, number)
+        call('PEXPIRE', M, '604800000')
+      end
+      call('ZADD', Q, order, id)
+      call('ZADD', W, string.format('%.0f', at + lease), id)
+      call('HSET', T, id, 'w e 1 ' .. order .. ' 0 ' .. lease .. ' 0000000000000000 ' .. client ..
+        ' - ' .. owner)
+      call('SET', K, string.format('%s%.0f 1 0 0 %.0f %.0f - - - %s %s %s', head, order + 1,
+        tickets + 1, waiters + 1, refreshed, client, issue), 'PX', '604800000')
+      return string.format('waiting 0 %s %s %.0f', lease, waiters, left)
+    end
     local answer = queue_up()
     if answer then return answer end
   end
@@ -96,37 +127,6 @@ local function look_closer(key, record, id, issue, ttl, owner, terms)
     end
   end
   return go_the_long_way(key, record, id, user, issue, ttl, owner, terms)
-end
-
-local function take(key, id, issue, ttl, owner, terms)
-  local record = redis.call('GET', key)
-
-  -- The short way of a plain mutex that is free and was last used by this client.
-  if string.byte(terms) ~= 81 and
-      (not record or #record == 57 and sub(record, 1, 7) == '1 free ') then
-    local token, ours, fresh = now, true, false
-    if record then
-      local last = sub(record, 8, 23)
-      if last >= now then
-        token = string.format('%016.0f', last + 1)
-      else
-        -- Within a thousand seconds of the last grant its week need not begin anew.
-        fresh = sub(last, 1, 7) == sub(now, 1, 7)
-      end
-      ours = sub(record, 25, 40) == user and sub(record, 42, 57) < issue
-    end
-    if ours and token < '9007199254740990' then
-      local held = '1 held ' .. token .. ' ' .. user .. ' ' .. issue .. ' ' .. id .. ' ' .. now ..
-        ' 0 ' .. ttl .. ' ' .. owner
-      if fresh then
-        redis.call('SET', key, held, 'KEEPTTL')
-      else
-        redis.call('SET', key, held, 'PX', '604800000')
-      end
-      return 'held ' .. token .. ' 0 ' .. ttl
-    end
-  end
-  return look_closer(key, record, id, issue, ttl, owner, terms)
 end
 
 if #KEYS == 1 then return take(KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]) end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Gives locks back, or leaves their queues, and grants to the next in the same step: each for itself,
--- as if it were asked for alone. One lock: its answer; several: an answer for each, where the failure
--- of one is its own.
+-- Gives locks back, or leaves their queues, and grants to the next in the same step: each for
+-- itself, as if it were asked for alone. One lock: its answer; several: an answer for each, where
+-- the failure of one is its own.
 --
 -- KEYS the locks' records, one lock may come again. ARGV: 1 client, then per lock: acquisition id,
 -- issue, "release" or "cancel".
@@ -9,7 +9,16 @@ local sub, user = string.sub, ARGV[1]
 local now
 local go_the_long_way  -- Made when the first needs it.
 
-local function look_closer(key, record, id, issue, how)
+local function give_back(key, id, issue, how)
+  local record = redis.call('GET', key)
+  local form = record and sub(record, 1, 7)
+
+  -- The short way: the only holder. Should its lease be over, nobody has taken the lock since.
+  if form == '1 held ' and sub(record, 59, 90) == id then
+    redis.call('SET', key, '1 free ' .. sub(record, 8, 57), 'KEEPTTL')
+    return 'released'
+  end
+
   if not now then
     local clock = redis.call('TIME')
     now = clock[1] .. sub('00000' .. clock[2], -6)
@@ -19,47 +28,51 @@ local function look_closer(key, record, id, issue, how)
   -- queue, nobody's lease is over, and the hour of the expiries neither. What lock.lua would do,
   -- with two thirds of the calls and little of the text. nil when it is not so: nothing is changed
   -- then.
-  local function hand_over()
-    local call, match = redis.call, string.match
-    local K, at = key, tonumber(now)
-    local T, H, W, Q = K .. ':t', K .. ':h', K .. ':w', K .. ':q'
-    local last, order, tickets, waiters, refreshed, used_by = match(record,
-      '^1 many (%d+) e f 1 (%d+) 1 0 0 (%d+) (%d+) %- %- %- (%d+) (.*)$')
-    if not last or at - refreshed > 3600000000 or waiters + 1 ~= tonumber(tickets) then return nil end
-    local holds_until, dying = call('ZSCORE', H, id), call('ZRANGE', W, 0, 0, 'WITHSCORES')
-    if not holds_until or tonumber(holds_until) <= at then return nil end
-    if not dying[1] or tonumber(dying[2]) <= at then return nil end
-    local head = call('ZRANGE', Q, 0, 0)[1]
-    local ticket = head and call('HGET', T, head)
-    if not ticket then return nil end
-    local place, seq, lease, client, owner = match(ticket,
-      '^w e 1 (%d+) (%d+) (%d+) %d+ (%S+) %- (.*)$')
-    if not place then return nil end
-    local token = last < now and now or string.format('%016.0f', last + 1)
-    if token >= '9007199254740990' then return nil end
-    local lease_end = dying[1] == head and dying[2] or call('ZSCORE', W, head)
-    if waiters == '1' then
-      call('DEL', T, H, W, Q)
-      call('SET', K, '1 held ' .. token .. ' ' .. used_by .. ' ' .. head .. ' ' ..
-        string.format('%016.0f', lease_end - lease) .. ' ' .. seq .. ' ' .. lease .. ' ' .. owner,
-        'PX', '604800000')
-    else
-      call('ZREM', Q, head)
-      call('ZREM', W, head)
-      call('ZADD', H, lease_end, head)
-      call('ZREM', H, id)
-      call('HDEL', T, id)
-      call('HSET', T, head, 'h e 1 ' .. place .. ' ' .. seq .. ' ' .. lease .. ' ' .. token .. ' ' ..
-        client .. ' - ' .. owner)
-      call('SET', K, string.format('1 many %s e f 1 %s 1 0 0 %.0f %.0f - - - %s %s', token, order,
-        tickets - 1, waiters - 1, refreshed, used_by), 'PX', '604800000')
+  if form == '1 many ' then
+    local function hand_over()
+      local call, match = redis.call, string.match
+      local K, at = key, tonumber(now)
+      local T, H, W, Q = K .. ':t', K .. ':h', K .. ':w', K .. ':q'
+      local last, order, tickets, waiters, refreshed, used_by = match(record,
+        '^1 many (%d+) e f 1 (%d+) 1 0 0 (%d+) (%d+) %- %- %- (%d+) (.*)$')
+      if not last or at - refreshed > 3600000000 or waiters + 1 ~= tonumber(tickets) then
+        return nil
+      end
+      local holds_until, dying = call('ZSCORE', H, id), call('ZRANGE', W, 0, 0, 'WITHSCORES')
+      if not holds_until or tonumber(holds_until) <= at then return nil end
+      if not dying[1] or tonumber(dying[2]) <= at then return nil end
+      local head = call('ZRANGE', Q, 0, 0)[1]
+      local ticket = head and call('HGET', T, head)
+      if not ticket then return nil end
+      local place, seq, lease, client, owner = match(ticket,
+        '^w e 1 (%d+) (%d+) (%d+) %d+ (%S+) %- (.*)$')
+      if not place then return nil end
+      local token = last < now and now or string.format('%016.0f', last + 1)
+      if token >= '9007199254740990' then return nil end
+      local lease_end = dying[1] == head and dying[2] or call('ZSCORE', W, head)
+      if waiters == '1' then
+        call('DEL', T, H, W, Q)
+        call('SET', K, '1 held ' .. token .. ' ' .. used_by .. ' ' .. head .. ' ' ..
+          string.format('%016.0f', lease_end - lease) .. ' ' .. seq .. ' ' .. lease .. ' ' .. owner,
+          'PX', '604800000')
+      else
+        call('ZREM', Q, head)
+        call('ZREM', W, head)
+        call('ZADD', H, lease_end, head)
+        call('ZREM', H, id)
+        call('HDEL', T, id)
+        call('HSET', T, head, 'h e 1 ' .. place .. ' ' .. seq .. ' ' .. lease .. ' ' .. token ..
+          ' ' .. client .. ' - ' .. owner)
+        call('SET', K, string.format('1 many %s e f 1 %s 1 0 0 %.0f %.0f - - - %s %s', token, order,
+          tickets - 1, waiters - 1, refreshed, used_by), 'PX', '604800000')
+      end
+      redis.pcall('PUBLISH', 'hf1:@' .. client,
+        'granted ' .. head .. ' ' .. token .. ' ' .. seq .. ' ' .. lease)
+      return 'released'
     end
-    redis.pcall('PUBLISH', 'hf1:@' .. client,
-      'granted ' .. head .. ' ' .. token .. ' ' .. seq .. ' ' .. lease)
-    return 'released'
+    local answer = hand_over()
+    if answer then return answer end
   end
-  local handed_over = record and sub(record, 1, 7) == '1 many ' and hand_over()
-  if handed_over then return handed_over end
 
   if not go_the_long_way then
 --@lock
@@ -75,17 +88,6 @@ local function look_closer(key, record, id, issue, how)
     end
   end
   return go_the_long_way(key, record, id, issue, how)
-end
-
-local function give_back(key, id, issue, how)
-  local record = redis.call('GET', key)
-
-  -- The short way: the only holder. Should its lease be over, nobody has taken the lock since.
-  if record and sub(record, 1, 7) == '1 held ' and sub(record, 59, 90) == id then
-    redis.call('SET', key, '1 free ' .. sub(record, 8, 57), 'KEEPTTL')
-    return 'released'
-  end
-  return look_closer(key, record, id, issue, how)
 end
 
 if #KEYS == 1 then return give_back(KEYS[1], ARGV[2], ARGV[3], ARGV[4]) end
