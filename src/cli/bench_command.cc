@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "src/cli/commands.h"
@@ -27,10 +28,10 @@ using Micros = std::chrono::duration<double, std::micro>;
 struct Sample {
   std::vector<double> micros;
   std::uint64_t errors = 0;
-  std::string first_error;
+  std::optional<Error> first_error;
 
   void fail(const Error& error) {
-    if (errors++ == 0) first_error = error.message();
+    if (errors++ == 0) first_error = error;
   }
   void join(Sample&& other) {
     micros.insert(micros.end(), other.micros.begin(), other.micros.end());
@@ -234,12 +235,15 @@ int bench_command(const std::vector<std::string>& arguments) {
     const std::string run = std::to_string(Clock::now().time_since_epoch().count());
     double seconds = 1;
     const Sample pairs = measure_pairs(client, options, run, seconds);
+    if (pairs.micros.empty() && pairs.first_error) {
+      return fail(*pairs.first_error, settings.shown_store);
+    }
     const auto handoff = measure_handoff(client, options, settings.store.url, run, alarms);
     if (!handoff) return fail(handoff.error(), settings.shown_store);
     const Json out = report(options, settings.shown_store, pairs, seconds, *handoff);
     print(options.common.json ? to_line(out) : text_of(out));
     for (const Sample* sample : {&pairs, &*handoff}) {
-      if (sample->errors > 0) complain("first error: " + printable(sample->first_error));
+      if (sample->errors > 0) complain("first error: " + printable(sample->first_error->message()));
     }
     return flush_output() && !pairs.micros.empty() ? 0 : kExitError;
   });

@@ -216,6 +216,12 @@ std::string_view userinfo(std::string_view url) {
   return at == whole.npos ? std::string_view() : whole.substr(0, at);
 }
 
+// Consul has no users: all that stands in front of the host is its token.
+bool logs_in_by_token(std::string_view url) {
+  const std::string scheme = lower(url.substr(0, std::min(url.find("://"), url.size())));
+  return (scheme == "consul" || scheme == "consuls") && !userinfo(url).empty();
+}
+
 // A password with a '/' or '?' that was not percent-encoded: what is taken for the host is its
 // beginning.
 bool may_hold_split_secret(std::string_view url) {
@@ -311,6 +317,7 @@ bool is_plain(std::string_view url) {
 bool may_hold_secret(std::string text, int depth) {
   for (; depth < 4; ++depth) {
     if (userinfo(text).find(':') != std::string_view::npos) return true;
+    if (logs_in_by_token(text)) return true;
     if (may_hold_split_secret(text)) return true;
     bool found = false;
     each_option(text, [&](std::string_view key, std::string_view value, std::string_view) {
@@ -386,6 +393,7 @@ std::vector<std::string> secrets_of(const std::string& url) {
     login = login.substr(0, login.rfind('@'));
   }
   if (const std::size_t colon = login.find(':'); colon != login.npos) add(login.substr(colon + 1));
+  if (logs_in_by_token(url)) add(login);
   each_option(url, [&](std::string_view key, std::string_view value, std::string_view) {
     if (is_secret_key(key)) add(value);
   });

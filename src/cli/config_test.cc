@@ -18,6 +18,17 @@ TEST(ConfigTest, SecretsInUrlsAreFound) {
   }
 }
 
+TEST(ConfigTest, AConsulTokenIsASecretWhereOthersHaveAUser) {
+  EXPECT_FALSE(holds_secret("etcd://me@host/a"));
+  for (const char* url : {"consul://t0ken@host:1/a?ns=b", "CONSUL://t0ken@host:1/a",
+                          "failover:?chain=consul%3A%2F%2Ft0ken%40host"}) {
+    EXPECT_TRUE(holds_secret(url)) << url;
+    EXPECT_EQ(without_secret(url).find("t0ken"), std::string::npos) << url;
+  }
+  EXPECT_EQ(without_secret("consuls://t0ken@host:1/a?ns=b"), "consuls://host:1/a");
+  EXPECT_EQ(secrets_of("consul://t%30ken@host"), (std::vector<std::string>{"t%30ken", "t0ken"}));
+}
+
 TEST(ConfigTest, UrlsWithoutSecretsStayAsTheyAre) {
   for (const char* url : {"sqlite:///var/lib/a@b:c/locks.db", "memory:x", "redis://me@host:1/0",
                           "redis://host?password_file=/etc/pw&ttl=30s", "redis://host:1/0?ns=a@b",

@@ -156,8 +156,9 @@ void Engine::find_out_why(const TicketPtr& ticket) {
         if (broken) {
           const Trace& trace = *record->first.broken;
           const BreakInfo info{port::to_public(ticket->token), port::to_public(trace.by)};
-          self->broken_.insert_or_assign({ticket->request.name, ticket->request.id},
-                                         port::broken_error(ticket->request.name, info));
+          const Error why = port::broken_error(ticket->request.name, info);
+          self->broken_.insert_or_assign({ticket->request.name, ticket->request.id}, why);
+          ticket->verdict = why;  // For a renewal that is under way.
         }
         self->taken_away(ticket);
       });

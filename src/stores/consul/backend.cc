@@ -129,6 +129,8 @@ class ConsulBackend final : public contend::Backend {
   void try_get(const std::string& target, BootInstant deadline, GetDone done);
   void get_pairs(std::string target, BootInstant deadline,
                  std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
+  void check_reading(const std::string& key, BootInstant deadline,
+                     std::function<void(Result<void>)> done);
   Result<Listing> listing_of(const std::string& lock, const std::vector<Pair>& pairs,
                              bool in_full) const;
   struct Asker {
@@ -301,6 +303,16 @@ void ConsulBackend::get_pairs(
   });
 }
 
+// A listing leaves out what the token may not read, and says nothing of it: one that is empty is
+// believed when a single key of it may be read.
+void ConsulBackend::check_reading(const std::string& key, BootInstant deadline,
+                                  std::function<void(Result<void>)> done) {
+  get_pairs(key_target(key) + "?consistent", deadline,
+            [done = std::move(done)](const Result<std::vector<Pair>>& pairs, std::uint64_t) {
+              done(pairs ? Result<void>() : Result<void>(pairs.error()));
+            });
+}
+
 void ConsulBackend::list(std::string lock, bool /*latest*/, WakerPtr waker, BootInstant deadline,
                          Done<Listing> done) {
   list_as(lock, /*in_full=*/false, waker, deadline, std::move(done));
@@ -337,7 +349,20 @@ void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
 }
 
 void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) {
-  if (!gate_.on()) return list_as(lock, /*in_full=*/true, nullptr, deadline, std::move(done));
+  if (!gate_.on()) {
+    return list_as(lock, /*in_full=*/true, nullptr, deadline,
+                   [this, lock, deadline, done = std::move(done)](Result<Listing> listing) {
+                     if (!listing || !listing->queue.empty() || listing->record_rev != 0) {
+                       return done(std::move(listing));
+                     }
+                     check_reading(
+                         keys_.record(lock), deadline,
+                         [lock, listing = *std::move(listing), done](const Result<void>& allowed) {
+                           if (!allowed) return done(with_lock(allowed.error(), lock));
+                           done(listing);
+                         });
+                   });
+  }
   gate_.find_stranger(
       lock, deadline,
       [this, lock, deadline, done = std::move(done)](const Result<std::optional<Place>>& stranger) {
@@ -504,11 +529,18 @@ void ConsulBackend::knock(std::string session_tag) {
 
 void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                                Done<std::vector<std::string>> done) {
-  get(key_target(keys_.locks(prefix)) + "?keys&separator=%2F&consistent", deadline,
-      [this, limit, done = std::move(done)](const Result<HttpReply>& reply) {
+  const std::string all = keys_.locks(prefix);
+  get(key_target(all) + "?keys&separator=%2F&consistent", deadline,
+      [this, all, limit, deadline, done = std::move(done)](const Result<HttpReply>& reply) {
         if (!reply) return done(reply.error());
         auto folders = read_keys(*reply, "listing locks");
         if (!folders) return done(folders.error());
+        if (folders->empty()) {
+          return check_reading(all, deadline, [done](const Result<void>& allowed) {
+            if (!allowed) return done(allowed.error());
+            done(std::vector<std::string>());
+          });
+        }
         std::vector<std::string> names;
         for (const std::string& folder : *folders) {
           if (auto name = keys_.lock_of(folder)) names.push_back(*std::move(name));

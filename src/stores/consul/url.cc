@@ -59,7 +59,7 @@ Result<void> take_prefix(port::StoreUrl& url, ConsulAddress& address) {
   if (path.empty()) return {};
   const bool odd = std::any_of(path.begin(), path.end(), [](unsigned char c) {
     return c <= ' ' || c >= 0x7f ||
-           std::string_view("%?#\\\"").find(static_cast<char>(c)) != std::string_view::npos;
+           std::string_view("%?#&\\\"").find(static_cast<char>(c)) != std::string_view::npos;
   });
   const std::string slashed = "/" + path + "/";
   if (odd || path.size() > kLongestPrefix || slashed.find("//") != std::string::npos ||

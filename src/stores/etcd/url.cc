@@ -16,6 +16,9 @@ Result<std::string> prefix_of(std::string path) {
   if (begin == std::string::npos) return std::string();
   path = path.substr(begin, path.find_last_not_of('/') - begin + 1);
   if (path.size() > kLongestPrefix) return bad("the prefix (/prefix) has at most 512 bytes");
+  if (path.find('&') != std::string::npos) {
+    return bad("the prefix (/prefix) has no '&': options follow a '?'");
+  }
   if (std::any_of(path.begin(), path.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; })) {
     return bad("the prefix (/prefix) has no control characters");
   }

@@ -25,6 +25,7 @@ Result<void> take_time(port::StoreUrl& url, const char* name, std::chrono::milli
 
 Result<void> check_chroot(const std::string& path) {
   if (path.empty()) return {};
+  if (path.find('&') != std::string::npos) return bad("a chroot has no '&': options follow a '?'");
   if (path.find("//") != std::string::npos || path.back() == '/') {
     return bad("a chroot is written /like/this");
   }

@@ -27,7 +27,7 @@ TEST(ZookeeperUrlTest, WhatIsWrongIsSaidWithoutThePassword) {
   for (const char* const text :
        {"zookeeper://u@h1", "zookeeper://h1/a//b", "zookeeper://h1/a/", "zookeeper://h1/../x",
         "zookeeper://h1/zookeeper", "zookeeper://h1?session=1ms", "zookeeper://u:secret@h1:0",
-        "zookeeper://h1?tls_ca=x"}) {
+        "zookeeper://h1?tls_ca=x", "zookeeper://h1/a&password=secret"}) {
     const auto address = parse(text);
     ASSERT_FALSE(address) << text;
     EXPECT_EQ(address.error().message().find("secret"), std::string::npos);

@@ -1,0 +1,107 @@
+// A server of one of the stores for a test in another language, with log-in, for as long as its
+// input is open. Prints one line of JSON: where it is, and who may use it.
+//
+//   store_server zookeeper|etcd|consul
+//
+// 77: there is no such server here; the line says why.
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tests/support/consul_server.h"
+#include "tests/support/etcd_server.h"
+#include "tests/support/zookeeper_server.h"
+
+namespace {
+
+using namespace holdfast::support;
+
+// Plain words, none of which needs an escape.
+struct Facts {
+  pid_t pid;
+  std::string place;      // "127.0.0.1:port", and a path.
+  std::string user;       // "user@" of the one that may use it; empty: the secret says it all.
+  std::string secret;     // And of what:
+  std::string powerless;  // "user:secret@" of one that is known and has no rights.
+};
+
+int serve(const Facts& facts) {
+  const std::map<std::string, std::string> words = {{"place", facts.place},
+                                                    {"user", facts.user},
+                                                    {"secret", facts.secret},
+                                                    {"powerless", facts.powerless}};
+  std::cout << "{\"pid\": " << facts.pid;
+  for (const auto& [name, word] : words) std::cout << ", \"" << name << "\": \"" << word << '"';
+  std::cout << "}" << std::endl;
+  while (std::cin.get() != std::char_traits<char>::eof()) {
+  }
+  return 0;
+}
+
+int serve_zookeeper() {
+  const ZookeeperServer server;
+  return serve({.pid = server.pid(),
+                .place = server.servers() + "/cli",
+                .user = "alice@",
+                .secret = "s3cret-Pw",
+                .powerless = "bob:other-Pw@"});
+}
+
+int serve_etcd() {
+  const EtcdCluster server({.auth = true});
+  server.etcdctl({"role", "add", "locks"});
+  server.etcdctl({"role", "grant-permission", "locks", "readwrite", "hf1/", "--prefix=true"});
+  server.etcdctl({"user", "add", "alice:s3cret-Pw"});
+  server.etcdctl({"user", "grant-role", "alice", "locks"});
+  server.etcdctl({"user", "add", "bob:other-Pw"});
+  return serve({.pid = server.pid(),
+                .place = "127.0.0.1:" + std::to_string(server.port()),
+                .user = "alice@",
+                .secret = "s3cret-Pw",
+                .powerless = "bob:other-Pw@"});
+}
+
+int serve_consul() {
+  const ConsulServer server({.acl = true});
+  // As docs/stores/consul.md has it.
+  const std::string locks = server.make_token(
+      R"(key_prefix "holdfast/" { policy = "write" } session_prefix "" { policy = "write" } )"
+      R"(agent_prefix "" { policy = "read" })");
+  const std::string none = server.make_token(R"(key_prefix "other/" { policy = "write" })");
+  return serve({.pid = server.pid(),
+                .place = "127.0.0.1:" + std::to_string(server.port()),
+                .user = "",
+                .secret = locks,
+                .powerless = none + "@"});
+}
+
+struct Kind {
+  std::function<std::optional<std::string>()> unavailable;
+  std::function<int()> serve;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::map<std::string, Kind> kinds = {
+      {"zookeeper", {ZookeeperServer::unavailable, serve_zookeeper}},
+      {"etcd", {EtcdCluster::unavailable, serve_etcd}},
+      {"consul", {ConsulServer::unavailable, serve_consul}}};
+  const auto kind = kinds.find(argc == 2 ? argv[1] : "");
+  if (kind == kinds.end()) {
+    std::fputs("usage: store_server zookeeper|etcd|consul\n", stderr);
+    return 2;
+  }
+  if (const auto why = kind->second.unavailable()) {
+    std::cout << *why << std::endl;
+    constexpr int kSkipped = 77;
+    return kSkipped;
+  }
+  return kind->second.serve();
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "store_server: %s\n", error.what());
+  return 1;
+}

@@ -1,0 +1,450 @@
+"""The commands on any store: the same words, the same output, the same exit codes.
+
+HOLDFAST_TEST_STORE says on which. SQLite and Redis are here so that the expectations are one; what
+only they can do, or only they can suffer, is tested beside this.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+import harness
+import redis_server
+from harness import NOBODY_LEFT, PATIENCE, PROGRAM, STUBBORN, CliCase, alive, boottime
+from redis_server import free_port
+
+STORE = os.environ.get("HOLDFAST_TEST_STORE", "sqlite")
+BOUND = STORE in ("zookeeper", "etcd", "consul")  # Locks end with the process that took them.
+# A holder that is killed, and whoever cannot reach the store, lose the lock after so long. Consul
+# ends a session one to two of its lengths after its last renewal.
+SESSION = {"zookeeper": "1200ms", "etcd": "2s", "consul": "2s"}.get(STORE)
+TOKEN = r"\d{10}\.\d{20}"
+LOOK = {"name", "held", "token", "mode", "owner", "host", "pid", "program", "since", "reason",
+        "trace_id", "time_left_ms", "last_token", "holders", "waiters", "last_break"}
+
+
+class Server:
+    """A ZooKeeper, etcd or Consul that only who logs in may use: one for all cases."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [os.environ.get("HOLDFAST_STORE_SERVER", "build/dev/tests/cli_store_server"), STORE],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if self.process.poll() == 77 or not line.startswith("{"):
+            self.stop()
+            print(f"SKIPPED: no {STORE}: {line.strip()}: nothing of the program was tested on it")
+            sys.exit(77 if self.process.returncode == 77 else 1)
+        self.facts = json.loads(line)
+
+    def url(self, options="", who=None, place=None):
+        who = self.facts["user"] if who is None else who
+        return f"{STORE}://{who}{place or self.facts['place']}?session={SESSION}{options}"
+
+    def signal(self, number):
+        os.kill(self.facts["pid"], number)
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+SERVER = None
+
+
+class StoreCase(CliCase):
+    cases = 0
+
+    def setUp(self):
+        super().setUp()
+        StoreCase.cases += 1
+        if STORE == "redis":
+            self.redis = redis_server.RedisServer(self)
+            self.store = self.redis.url()
+        elif BOUND:
+            self.store = SERVER.url(f"&ns=case{self.cases}")
+            self.env[f"HOLDFAST_{STORE.upper()}_{'TOKEN' if STORE == 'consul' else 'PASSWORD'}"] = (
+                SERVER.facts["secret"])
+        self.env["HOLDFAST_STORE"] = self.store
+
+    def ok(self, *arguments, **options):
+        done = self.holdfast(*arguments, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def json_of(self, *arguments):
+        return json.loads(self.ok(*arguments).stdout)
+
+    def refused(self, *arguments, **options):
+        """Fails with one line that says where and what next; the line."""
+        done = self.holdfast(*arguments, **options)
+        return self.refusal(done, arguments)
+
+    def refusal(self, done, arguments):
+        self.assertEqual((done.returncode, done.stdout), (125, ""), (arguments, done.stderr))
+        self.assertEqual(done.stderr.count("\n"), 1, (arguments, done.stderr))
+        self.assertTrue(done.stderr.startswith("holdfast: "), done.stderr)
+        return done.stderr
+
+    def all_at_once(self, commands, **variables):
+        """Each command, and how it ended and after how long."""
+        begin = time.monotonic()
+        started = [(words, subprocess.Popen(
+            [PROGRAM, *words], env={**self.env, **variables}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) for words in commands]
+        for words, process in started:
+            out, err = process.communicate(timeout=PATIENCE)
+            yield words, subprocess.CompletedProcess(words, process.returncode, out, err)
+        self.assertLess(time.monotonic() - begin, 30)
+
+    def lines_of(self, *arguments):
+        """A command that goes on; its lines can be awaited."""
+        process = subprocess.Popen([PROGRAM, *arguments], env=self.env, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stdin.close)
+        return process
+
+    def next_line(self, process, within=PATIENCE):
+        if not select.select([process.stdout], [], [], within)[0]:
+            return None
+        return process.stdout.readline().decode().rstrip("\n")
+
+
+class RunTest(StoreCase):
+    def test_the_command_runs_under_the_lock_and_is_told_of_it(self):
+        done = self.ok("run", "job", "--", "env")
+        env = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+        self.assertEqual((env["HOLDFAST_NAME"], env["HOLDFAST_STORE"], env["HOLDFAST_MODE"]),
+                         ("job", self.store, "exclusive"))
+        self.assertRegex(env["HOLDFAST_TOKEN"], f"^{TOKEN}$")
+        self.assertEqual(self.ok("run", "job", "--", "cat", stdin="in").stdout, "in")
+        self.assertFalse(self.inspect()["held"])
+
+    def test_the_exit_status_is_the_commands(self):
+        for command, status in ((["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -TERM $$"], 143),
+                                (["/etc"], 126), (["/no/such/program"], 127)):
+            self.assertEqual(self.holdfast("run", "job", "--", *command).returncode, status)
+
+    def test_two_programs_contend_and_the_second_follows_the_first(self):
+        first = self.run_locked("job", "--", "sh", "-c", "read line; true", stdin=subprocess.PIPE)
+        first.event("started")
+        for limit in (["--no-wait"], ["--wait", "100ms"]):
+            done = self.holdfast("run", *limit, "job", "--", "true")
+            self.assertEqual(done.returncode, 124, done.stderr)
+            self.assertIn("'job'", done.stderr)
+        second = self.run_locked("job", "--", "true")
+        waiting = second.event("waiting")
+        self.assertEqual([who["pid"] for who in waiting["holders"]], [first.pid])
+        token = self.inspect()["token"]
+        first.process.stdin.close()
+        self.assertEqual(first.status(), 0)
+        self.assertGreater(second.event("acquired")["token"], token)
+        self.assertEqual(second.status(), 0)
+
+    def test_a_signal_ends_a_wait_and_leaves_the_queue(self):
+        self.holder("job")
+        waiter = self.run_locked("job", "--", "true")
+        waiter.event("waiting")
+        self.until(lambda: self.inspect()["waiters"], "it waits")
+        waiter.signal(signal.SIGTERM)
+        self.assertEqual(waiter.status(), 143)
+        self.until(lambda: not self.inspect()["waiters"], "it has left the queue")
+
+    def test_a_nested_run_of_the_same_lock_is_refused(self):
+        program = os.path.abspath(PROGRAM)
+        done = self.holdfast("run", "job", "--", program, "run", "job", "--", "true")
+        self.assertEqual(done.returncode, 125, done.stderr)
+        self.assertIn("deadlock", done.stderr)
+
+    def test_shared_holders_and_permits_hold_together(self):
+        for mode, other in ((["--shared"], []), (["--permits", "1/2"], ["--permits", "2/2"])):
+            name = mode[0].strip("-")
+            holder = self.holder(name, *mode)
+            self.ok("run", "--no-wait", *mode, name, "--", "true")
+            done = self.holdfast("run", "--no-wait", *other, name, "--", "true")
+            self.assertEqual(done.returncode, 124, done.stderr)
+            holder.signal(signal.SIGTERM)
+            self.assertEqual(holder.status(), 143)
+
+    def test_hold_holds_until_its_input_ends(self):
+        holder = self.lines_of("hold", "job")
+        self.assertRegex(self.next_line(holder), f"^held job token {TOKEN}$")
+        self.assertEqual(self.inspect()["pid"], holder.pid)
+        holder.stdin.close()
+        self.assertEqual(holder.wait(PATIENCE), 0)
+        self.assertFalse(self.inspect()["held"])
+
+    def test_a_lease_without_its_process_is_had_or_refused_with_what_to_use(self):
+        if BOUND:
+            self.assertRegex(self.refused("acquire", "job"), "'holdfast (hold|run)'")
+            self.assertIn("bound_to_client", self.json_of("doctor", "--json")["guarantees"])
+            return
+        lease = self.ok("acquire", "--ttl", "20s", "job").stdout.strip()
+        self.ok("renew", lease)
+        self.ok("release", lease)
+        self.assertEqual(self.holdfast("release", lease).returncode, 123)
+
+    def test_min_hold_keeps_the_lock_after_the_command(self):
+        begin = boottime()
+        self.ok("run", "--min-hold", "500ms", "job", "--", "true")
+        self.ok("run", "--wait", "30s", "job", "--", "true")
+        self.assertGreater(boottime() - begin, 0.5)
+
+
+class LookTest(StoreCase):
+    def test_looking_tells_who_holds_and_who_waits(self):
+        holder = self.holder("job", "--reason", "nightly")
+        waiter = self.run_locked("job", "--", "true")
+        waiter.event("waiting")
+        self.until(lambda: self.inspect()["waiters"], "it waits")
+        info = self.inspect()
+        self.assertEqual(set(info) - LOOK, set())
+        self.assertEqual((info["pid"], info["reason"], info["host"], info["mode"], info["program"]),
+                         (holder.pid, "nightly", socket.gethostname(), "exclusive", "sleep"))
+        self.assertRegex(info["token"], f"^{TOKEN}$")
+        self.assertEqual([one["pid"] for one in info["waiters"]], [waiter.pid])
+        self.assertTrue(0 < info["time_left_ms"] <= 10_000, info)
+        self.assertEqual([one["name"] for one in self.json_of("ls", "--json", "jo")], ["job"])
+        text = self.ok("ls").stdout.splitlines()
+        self.assertEqual(text[0].split(), ["NAME", "MODE", "HOLDER", "HOST", "PID", "SINCE", "LEFT",
+                                           "WAITING", "REASON"])
+        self.assertEqual([text[1].split()[i] for i in (0, 1, 2, 4, 7, 8)],
+                         ["job", "exclusive", "sleep", str(holder.pid), "1", "nightly"])
+        text = self.ok("inspect", "job").stdout
+        self.assertRegex(text, f"^job: held, last token {TOKEN}\n")
+        self.assertIn("waiter 1", text)
+        top = self.ok("top", "--once").stdout.splitlines()
+        self.assertIn("locks 1, holders 1, waiters 1", top[0])
+        token = int(info["token"].split(".")[1])
+        self.assertRegex(top[2], rf"^job +holds +exclusive .* 1 +{token} +nightly$")
+        self.assertRegex(top[3], r"^job +waits 1 +exclusive")
+
+    def test_looking_at_nothing(self):
+        self.assertIn("nobody holds a lock", self.ok("ls", "other").stderr)
+        self.assertEqual(self.json_of("ls", "--json"), [])
+        self.assertEqual((self.inspect()["held"], self.inspect()["waiters"]), (False, []))
+        self.assertEqual(self.ok("inspect", "job").stdout, "job: free, never held\n")
+
+    def test_odd_names_are_shown_as_they_are(self):
+        name = "a b/ü%2F'\"*[{}]#?"
+        self.holder(name)
+        self.assertEqual([one["name"] for one in self.json_of("ls", "--json", "a b/")], [name])
+        self.assertEqual(self.inspect(name)["name"], name)
+
+    def test_watch_tells_what_happens(self):
+        watch = self.lines_of("watch", "--json", "jo")
+        # What is there when it begins to look has not happened: nothing to await.
+        for _ in range(100):
+            holder = self.holder("job")
+            line = self.next_line(watch, 3)
+            granted = json.loads(line) if line else {"event": "nothing"}
+            if granted["event"] == "granted":
+                break
+            holder.signal(signal.SIGTERM)
+            holder.status()
+        self.assertEqual((granted["event"], granted["name"], granted["pid"], granted["token"]),
+                         ("granted", "job", holder.pid, self.inspect()["token"]))
+        holder.signal(signal.SIGTERM)
+        released = json.loads(self.next_line(watch))
+        self.assertEqual((released["event"], released["token"]), ("released", granted["token"]))
+        watch.send_signal(signal.SIGTERM)
+        self.assertEqual(watch.wait(PATIENCE), 0)
+
+    def test_break_frees_the_lock_and_ends_the_holder(self):
+        holder = self.holder("job", ttl="2s")
+        done = self.holdfast("break", "job", "--token", "1")
+        self.assertEqual(done.returncode, 123, done.stderr)
+        token = self.inspect()["token"]
+        self.ok("break", "job", "--token", token, "--reason", "fire")
+        trace = self.inspect()["last_break"]
+        self.assertEqual((trace["reason"], trace["token"]), ("fire", token))
+        self.assertIn("last broken: token " + token, self.ok("inspect", "job").stdout)
+        holder.event("lost")
+        self.assertEqual(holder.status(), 123)
+        self.assertIn("fire", holder.errors())
+
+    def test_elect_runs_what_leads_and_shows_what_it_proclaims(self):
+        first = self.run_locked("--value", "one", "boss", "--", "sleep", "60", verb="elect")
+        first.event("started")
+        self.assertEqual(self.holdfast("elect", "--no-wait", "boss", "--", "true").returncode, 124)
+        self.until(lambda: self.inspect("boss").get("value") == "one", "it proclaims")
+        seen = self.json_of("elect", "--observe", "--count", "1", "--json", "boss")
+        self.assertEqual((seen["event"], seen["value"], seen["token"]),
+                         ("leads", "one", self.inspect("boss")["token"]))
+        second = self.run_locked("--value", "two", "boss", "--", "sh", "-c",
+                                 'echo "$HOLDFAST_VALUE"; exit 7', verb="elect")
+        second.event("waiting")
+        first.signal(signal.SIGTERM)
+        self.assertEqual(second.line(), "two")
+        self.assertEqual((first.status(), second.status()), (143, 7))
+
+    def test_doctor_says_what_is_promised(self):
+        done = self.ok("doctor", "--require", "fenced,fair")
+        self.assertEqual(done.stderr, "")
+        self.assertRegex(done.stdout, rf"^store {STORE}:.* \({STORE}, for .*\)\n")
+        self.assertRegex(done.stdout, r"(?m)^promises: +fenced fair shared permits ")
+        self.assertTrue(done.stdout.endswith("\nhealthy\n"), done.stdout)
+        report = self.json_of("doctor", "--json")
+        self.assertEqual((report["healthy"], report["missing"]), (True, []))
+        promises = report["guarantees"]
+        self.assertEqual((promises["bound_to_client"], promises["survives_failover"]),
+                         (BOUND, BOUND))
+        for finding in report["findings"]:
+            self.assertIn(finding["what"], done.stdout)
+        missing = "watch-every-change"
+        done = self.holdfast("doctor", "--json", "--require", missing)
+        if promises["watch_every_change"]:
+            return self.assertEqual(done.returncode, 0)
+        self.assertEqual((done.returncode, json.loads(done.stdout)["missing"]), (1, [missing]))
+        return self.assertIn(f"'{missing}'", done.stderr)
+
+    def test_bench_gives_its_figures(self):
+        figures = self.json_of("bench", "--duration", "200ms", "--in-flight", "2", "--json")
+        self.assertGreater(figures["pairs_per_s"], 0)
+        self.assertGreater(figures["handoff_us"]["p50"], 0)
+        self.assertEqual(figures["errors"], 0)
+
+
+class FaultTest(StoreCase):
+    def setUp(self):
+        super().setUp()
+        self.env["PIDS"] = self.path("pids")
+
+    def stubborn(self):
+        running = self.run_locked("--ttl", "2s", "job", "--", "sh", "-c", STUBBORN)
+        running.event("started")
+        return running, self.read_pids(self.path("pids"), 4)
+
+    def test_a_killed_program_leaves_no_process_and_the_next_one_follows(self):
+        running, _ = self.stubborn()
+        token = self.inspect()["token"]
+        successor = self.run_locked("--wait", "60s", "job", "--", "sh", "-c", NOBODY_LEFT)
+        successor.event("waiting")
+        running.process.kill()
+        self.assertEqual(successor.line(), "nobody left")
+        self.assertEqual(successor.status(), 0)
+        self.assertGreater(successor.event("acquired")["token"], token)
+
+
+EVERY_COMMAND = (["run", "job", "--", "true"], ["run", "--no-wait", "job", "--", "true"],
+                 ["elect", "job", "--", "true"], ["hold", "job"], ["ls"], ["inspect", "job"],
+                 ["watch"], ["top", "--once"], ["break", "job", "--token", "1"], ["doctor"],
+                 ["bench", "--duration", "100ms"])
+
+if BOUND:
+    class AwayTest(StoreCase):
+        def test_a_server_that_is_not_there(self):
+            place = f"127.0.0.1:{free_port()}"
+            url = SERVER.url(place=place)
+            for words, done in self.all_at_once(EVERY_COMMAND, HOLDFAST_STORE=url):
+                with self.subTest(words=words):
+                    line = self.refusal(done, words)
+                    self.assertIn(place, line)
+                    self.assertIn("Is it up and reachable?", line)
+
+        def test_a_server_that_hangs(self):
+            running = self.run_locked("--ttl", "2s", "job", "--", "sleep", "60")
+            pid = running.event("started")["command_pid"]
+            SERVER.signal(signal.SIGSTOP)
+            stopped_at = boottime()
+            try:
+                self.until(lambda: not alive(pid), "the command has ended")
+                self.assertLess(boottime() - stopped_at, 2)
+                running.event("lost")
+                self.assertEqual(running.status(), 123)
+                self.assertIn("lost the lock 'job'", running.errors())
+                words = (["run", "job", "--", "true"], ["ls"], ["watch"], ["doctor"])
+                for words, done in self.all_at_once(words):
+                    with self.subTest(words=words):
+                        self.assertIn("Is it up and reachable?", self.refusal(done, words))
+            finally:
+                SERVER.signal(signal.SIGCONT)
+            self.ok("run", "--wait", "60s", "job", "--", "true", timeout=PATIENCE)
+
+    class RefusalTest(StoreCase):
+        """Who may not, and what is written wrong: what, where, what next, and no secret."""
+
+        LOCKING = (["run", "job", "--", "true"], ["hold", "job"], ["break", "job", "--token", "1"],
+                   ["elect", "job", "--", "true"])
+        LOOKING = (["ls"], ["inspect", "job"], ["watch"], ["top", "--once"])
+
+        def setUp(self):
+            super().setUp()
+            # On ZooKeeper rights are those of nodes: somebody must have made them.
+            self.ok("run", "job", "--", "true")
+            self.env = {key: value for key, value in self.env.items()
+                        if key != "HOLDFAST_STORE" and not key.endswith(("PASSWORD", "TOKEN"))}
+
+        def all_are_refused(self, who, words, secrets=()):
+            url = SERVER.url(f"&ns=case{self.cases}", who)
+            for arguments, done in self.all_at_once([*self.LOCKING, *self.LOOKING],
+                                                    HOLDFAST_STORE=url):
+                with self.subTest(arguments=arguments):
+                    line = self.refusal(done, arguments)
+                    self.assertIn(SERVER.facts["place"].split("/")[0], line)
+                    self.assertRegex(line, words)
+                    self.assertIn("Mend that, or name another store with --store.", line)
+                    for secret in secrets:
+                        self.assertNotIn(secret, line)
+            done = self.holdfast("doctor", "--store", url)
+            self.assertIn(done.returncode, (1, 125), done.stderr)
+            self.assertRegex(done.stdout + done.stderr, words)
+            for secret in secrets:
+                self.assertNotIn(secret, done.stdout + done.stderr)
+
+        def test_a_wrong_secret(self):
+            wrong = "00000000-1111-4222-8333-wr0ng00Pw000"
+            who = f"{wrong}@" if STORE == "consul" else f"alice:{wrong}@"
+            self.all_are_refused(who, "password|token", [wrong])
+
+        def test_no_secret(self):
+            self.all_are_refused("", "password|token")
+
+        def test_no_rights(self):
+            powerless = SERVER.facts["powerless"]
+            self.all_are_refused(powerless, "not allow|may not", [powerless.split(":")[-1][:-1]])
+
+        def test_what_is_written_wrong(self):
+            place = SERVER.facts["place"]
+            for url, words in ((f"{STORE}://{place}?sesion=2s&session=2s", "'sesion'"),
+                               (f"{STORE}://{place}?session=soon", "session"),
+                               (f"{STORE}://{place}?session=1ms", "session"),
+                               (f"{STORE}://{place}?recipe=none", "recipe"),
+                               (f"{STORE}://u:s3cret:{place}", ""),
+                               (f"{STORE}://{place}&password=s3cret", "")):
+                with self.subTest(url=url):
+                    line = self.refused("ls", "--store", url)
+                    self.assertIn(words, line)
+                    self.assertNotIn("s3cret", line)
+
+        def test_a_ttl_below_the_sessions_is_refused_by_name(self):
+            place = SERVER.facts["place"]
+            url = f"{STORE}://{SERVER.facts['user']}{place}"  # The session is the store's own.
+            variable = "TOKEN" if STORE == "consul" else "PASSWORD"
+            self.env[f"HOLDFAST_{STORE.upper()}_{variable}"] = SERVER.facts["secret"]
+            line = self.refused("run", "--store", url, "--ttl", "1s", "job", "--", "true")
+            self.assertIn("session", line)
+
+
+def setUpModule():
+    global SERVER
+    if BOUND:
+        SERVER = Server()
+        unittest.addModuleCleanup(SERVER.stop)
+
+
+if __name__ == "__main__":
+    if STORE == "redis":
+        redis_server.main()
+    else:
+        harness.main()
