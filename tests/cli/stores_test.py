@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ BOUND = STORE in ("zookeeper", "etcd", "consul")  # Locks end with the process t
 # A holder that is killed, and whoever cannot reach the store, lose the lock after so long. Consul
 # ends a session one to two of its lengths after its last renewal.
 SESSION = {"zookeeper": "1200ms", "etcd": "2s", "consul": "2s"}.get(STORE)
+SHIM = os.path.join(os.path.dirname(PROGRAM), "../tests/libtest_clock_shim.so")
 TOKEN = r"\d{10}\.\d{20}"
 LOOK = {"name", "held", "token", "mode", "owner", "host", "pid", "program", "since", "reason",
         "trace_id", "time_left_ms", "last_token", "holders", "waiters", "last_break"}
@@ -334,6 +336,56 @@ class FaultTest(StoreCase):
         self.assertEqual(successor.line(), "nobody left")
         self.assertEqual(successor.status(), 0)
         self.assertGreater(successor.event("acquired")["token"], token)
+
+
+    def test_ten_waiters_go_on_when_the_holder_and_two_of_them_are_killed(self):
+        running, _ = self.stubborn()
+        waiters = [self.run_locked("job", "--", "true") for _ in range(10)]
+        for waiter in waiters:
+            waiter.event("waiting")
+        self.until(lambda: len(self.inspect()["waiters"]) == 10, "all stand in the queue")
+        first = self.inspect()["waiters"][0]["pid"]
+        dead = [waiter for waiter in waiters if waiter.pid == first] + waiters[-1:]
+        for one in [running, *dead]:
+            one.process.kill()
+        for waiter in waiters:
+            if waiter not in dead:
+                self.assertEqual(waiter.status(), 0)
+        self.until(lambda: not self.inspect()["waiters"], "the dead have gone from the queue")
+
+    def test_who_was_stopped_for_too_long_gives_back_nobody_elses_lock(self):
+        late = self.lines_of("hold", "--ttl", "2s", "job")
+        token = self.next_line(late).split()[-1]
+        late.send_signal(signal.SIGSTOP)
+        self.addCleanup(late.send_signal, signal.SIGCONT)
+        successor = self.run_locked("--wait", "60s", "--ttl", "10s", "job", "--", "sleep", "60")
+        self.assertGreater(successor.event("acquired")["token"], token)
+        late.stdin.close()  # It is to release as soon as it can.
+        late.send_signal(signal.SIGCONT)
+        self.assertEqual(late.wait(PATIENCE), 123)
+        self.assertEqual((self.inspect()["pid"], successor.process.poll()), (successor.pid, None))
+
+    def test_a_wall_clock_that_jumps_costs_no_lock(self):
+        if not os.path.exists(SHIM):
+            self.skipTest("needs the shim of the clock (target test_clock_shim)")
+        clock = self.path("clock")
+        with open(clock, "wb") as file:
+            file.write(struct.pack("q", 0))
+        env = {**self.env, "LD_PRELOAD": os.path.abspath(SHIM), "HOLDFAST_TEST_CLOCK_FILE": clock}
+        holder = self.run_locked("--ttl", "2s", "job", "--", "sleep", "60", env=env)
+        holder.event("started")
+        waiter = self.run_locked("job", "--", "true", env=env)
+        waiter.event("waiting")
+        # gRPC waits until an instant of the kernel's wall clock, which the shim does not move: ahead
+        # of it, its timers would stand still. (What they do then is on the store's page.)
+        for hours in (-24, -48) if STORE == "etcd" else (24, -24):
+            with open(clock, "r+b") as file:
+                file.write(struct.pack("q", hours * 3600 * 10**9))
+            for _ in range(3):
+                holder.event("renewed")
+        self.assertEqual((holder.process.poll(), waiter.process.poll()), (None, None))
+        holder.signal(signal.SIGTERM)
+        self.assertEqual((holder.status(), waiter.status()), (143, 0))
 
 
 EVERY_COMMAND = (["run", "job", "--", "true"], ["run", "--no-wait", "job", "--", "true"],
