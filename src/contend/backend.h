@@ -153,7 +153,9 @@ class Backend {
   virtual void read(std::string lock, Place place, WakerPtr waker, base::BootInstant deadline,
                     Done<std::optional<Read>> done) = 0;
 
-  // Writes the details of an own contender; nullopt: it is not there.
+  // Writes the details of an own contender; nullopt: it is not there. `rewrites`: it can be asked
+  // for (in another library's folder perhaps not). Constant.
+  virtual bool rewrites() const { return true; }
   virtual void write(std::uint64_t epoch, std::string lock, Place place, Details details,
                      base::BootInstant deadline, Done<std::optional<Read>> done) = 0;
 

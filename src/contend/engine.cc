@@ -16,6 +16,8 @@ using port::TicketStatus;
 constexpr auto kBackground = std::chrono::seconds(5);
 constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr auto kTick = std::chrono::milliseconds(20);
+// As the session layer's (src/session/deadline.h): one part in so many.
+constexpr int kRateError = 100;
 // So many are told one by one; beyond, everybody is told to ask.
 constexpr std::size_t kMostHints = 32;
 
@@ -86,6 +88,7 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<TicketS
   auto ticket = std::make_shared<Ticket>();
   ticket->place.key = key_for(request.id, request.mode, request.upgrade_of);
   ticket->details.owner = request.owner;
+  ticket->details.attempt = !request.may_wait && backend_.rewrites();
   ticket->seq_at = now;
   ticket->request = std::move(request);
   ticket->asks.push_back(std::move(done));
@@ -180,12 +183,14 @@ void Engine::enter_again(const TicketPtr& ticket) {
 
 // --- What is said of a ticket.
 
-// Counted from when its newest request came, which its owner sent before.
+// Counted from when its newest request came, which its owner sent before. The session layer allows
+// for clock rates over what is told; what had passed of the session's length by then is here.
 machine::Duration Engine::lease_of(const Ticket& ticket) const {
   const SessionView session = backend_.session();
   if (session.epoch != ticket.epoch) return {};
   const auto left = std::chrono::floor<machine::Duration>(session.deadline - ticket.seq_at);
-  return std::clamp(left, machine::Duration::zero(), ticket.request.ttl);
+  const auto passed = std::max(session.length - left, machine::Duration::zero());
+  return std::clamp(left - passed / kRateError, machine::Duration::zero(), ticket.request.ttl);
 }
 
 TicketState Engine::state_of(const Ticket& ticket) const {
@@ -318,6 +323,7 @@ void Engine::answer_when_confirmed(const TicketPtr& ticket) {
 // earlier.
 Engine::BootInstant Engine::lease_end(const Ticket& ticket) const {
   const bool held = ticket.stage == Stage::kHeld;
+  if (!held && !ticket.request.may_wait) return ticket.request.deadline;
   const machine::Duration length = held ? ticket.request.ttl : ticket.request.waiter_ttl;
   const auto left = BootInstant::max() - ticket.seq_at;
   return length > left ? BootInstant::max() : ticket.seq_at + length;
@@ -332,6 +338,11 @@ void Engine::on_lease_end(const TicketPtr& ticket) {
   ticket->lease_due.reset();
   if (ticket->stage == Stage::kLeaving) return;
   if (lease_end(*ticket) > base::BootClock::now()) return watch_lease(ticket);
+  if (ticket->stage != Stage::kHeld && !ticket->request.may_wait) {
+    return leave(ticket, Error(Errc::kTimedOut,
+                               "lock '" + ticket->request.name +
+                                   "': it was not known in time whether somebody holds it"));
+  }
   leave(ticket, TicketState{.status = TicketStatus::kGone});
 }
 

@@ -4,7 +4,8 @@
 //   Stage      answer or event                          next
 //   kEntering  entered, and admitted                    kHeld
 //              entered, and not                         kWaiting; or kLeaving (would not wait,
-//                                                       queue full, mismatch ...)
+//                                                       queue full, mismatch ...), once it is sure
+//                                                       that somebody holds
 //              no answer                                looks for its key; enters again if it is
 //                                                       surely not there
 //   kWaiting   what blocks it has gone or weakened      kHeld, or waits for the next one
@@ -80,6 +81,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   // --- engine_decide.cc: to hold, or to wait.
   void look(const TicketPtr& ticket);
   void look_with(const TicketPtr& ticket, bool watching);
+  WakerPtr waker_for(const TicketPtr& ticket);
   void decide(const TicketPtr& ticket, Listing listing, bool watching);
   void decide_by(const TicketPtr& ticket, const Listing& listing, const Record& record,
                  bool watching);
@@ -98,6 +100,15 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void look_failed(const TicketPtr& ticket, const Error& error);
   // Whether the decision that was asked for is still wanted.
   bool still_looking(const TicketPtr& ticket) const;
+
+  // --- engine_try.cc: for those who would not wait.
+  void refuse_to_wait(const TicketPtr& ticket, const Listing& listing, const Record& record,
+                      const Decision& decision);
+  void ask_fate(const TicketPtr& ticket, Listing listing, const Record& record,
+                const Decision& decision, std::size_t at);
+  void stand_by(const TicketPtr& ticket);
+  void look_at_fate(const TicketPtr& ticket);
+  void show_hold(const TicketPtr& ticket);
 
   // --- engine_end.cc: to leave.
   void leave(const TicketPtr& ticket, Result<port::TicketState> verdict);

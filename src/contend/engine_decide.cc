@@ -12,6 +12,8 @@ using port::TicketState;
 using port::TicketStatus;
 
 constexpr auto kPause = std::chrono::milliseconds(100);
+// What is held for less than that costs no write more; who would not wait is delayed by no more.
+constexpr auto kShown = std::chrono::milliseconds(20);
 
 bool any_upgrade(const Listing& listing) {
   for (const Place& place : listing.queue) {
@@ -48,15 +50,11 @@ void Engine::look(const TicketPtr& ticket) {
 
 void Engine::look_with(const TicketPtr& ticket, bool watching) {
   ticket->look_again = false;
+  ticket->standing_by = false;
   ticket->waker = nullptr;
   ticket->blocker.reset();
   if (watching) {
-    ticket->waker = std::make_shared<Waker>();
-    ticket->waker->wake = [weak = weak_from_this(), waiting = std::weak_ptr(ticket)] {
-      const auto self = weak.lock();
-      const TicketPtr woken = waiting.lock();
-      if (self && woken && !self->closed_) self->look(woken);
-    };
+    ticket->waker = waker_for(ticket);
   }
   backend_.list(ticket->request.name, /*latest=*/false, ticket->waker, soon(),
                 [self = shared_from_this(), ticket, watching](Result<Listing> listing) {
@@ -64,6 +62,18 @@ void Engine::look_with(const TicketPtr& ticket, bool watching) {
                   if (!listing) return self->look_failed(ticket, listing.error());
                   self->decide(ticket, *std::move(listing), watching);
                 });
+}
+
+WakerPtr Engine::waker_for(const TicketPtr& ticket) {
+  auto waker = std::make_shared<Waker>();
+  waker->wake = [weak = weak_from_this(), waiting = std::weak_ptr(ticket)] {
+    const auto self = weak.lock();
+    const TicketPtr woken = waiting.lock();
+    if (!self || !woken || self->closed_) return;
+    woken->head.reset();
+    self->look(woken);
+  };
+  return waker;
 }
 
 void Engine::decide(const TicketPtr& ticket, Listing listing, bool watching) {
@@ -111,7 +121,7 @@ void Engine::decide_by(const TicketPtr& ticket, const Listing& listing, const Re
     case Verdict::kWaits:
     case Verdict::kWaitsForAny: break;
   }
-  if (!ticket->request.may_wait) return leave(ticket, TicketState{.status = TicketStatus::kBusy});
+  if (!ticket->request.may_wait) return refuse_to_wait(ticket, listing, record, decision);
   if (!ticket->waited && limit != 0 && decision.ahead >= limit) {
     return leave(ticket,
                  port::to_ticket_state({.outcome = Outcome::kQueueFull}, ticket->request.name, {}));
@@ -152,14 +162,7 @@ void Engine::read_head(const TicketPtr& ticket, Listing listing, const Record& r
 
 // Sets the watch, and looks whether it was set too late.
 void Engine::wait_for(const TicketPtr& ticket, const Place& blocker) {
-  ticket->waker = std::make_shared<Waker>();
-  ticket->waker->wake = [weak = weak_from_this(), waiting = std::weak_ptr(ticket)] {
-    const auto self = weak.lock();
-    const TicketPtr woken = waiting.lock();
-    if (!self || !woken || self->closed_) return;
-    woken->head.reset();
-    self->look(woken);
-  };
+  ticket->waker = waker_for(ticket);
   backend_.read(
       ticket->request.name, blocker, ticket->waker, soon(),
       [self = shared_from_this(), ticket, blocker](const Result<std::optional<Read>>& read) {
@@ -262,6 +265,7 @@ void Engine::admit(const TicketPtr& ticket, std::uint64_t record_rev) {
 void Engine::mark(const TicketPtr& ticket) {
   Details details = ticket->details;
   details.marked = true;
+  details.attempt = false;
   backend_.write(
       ticket->epoch, ticket->request.name, ticket->place, details, soon(),
       [self = shared_from_this(), ticket, details](const Result<std::optional<Read>>& written) {
@@ -279,12 +283,8 @@ void Engine::mark(const TicketPtr& ticket) {
 void Engine::pass_gate(const TicketPtr& ticket) {
   Details details = ticket->details;
   details.marked = true;
-  ticket->waker = std::make_shared<Waker>();
-  ticket->waker->wake = [weak = weak_from_this(), waiting = std::weak_ptr(ticket)] {
-    const auto self = weak.lock();
-    const TicketPtr woken = waiting.lock();
-    if (self && woken && !self->closed_) self->look(woken);
-  };
+  details.attempt = false;
+  ticket->waker = waker_for(ticket);
   backend_.pass_gate(
       ticket->epoch, ticket->request.name, ticket->place, details, ticket->waker, soon(),
       [self = shared_from_this(), ticket, details](const Result<Gate>& gate) {
@@ -315,6 +315,9 @@ void Engine::grant(const TicketPtr& ticket) {
   ticket->stage = Stage::kHeld;
   ticket->ahead = 0;
   ticket->told_until = backend_.session().deadline;
+  if (ticket->details.attempt) {
+    at(base::BootClock::now() + kShown, ticket, &Engine::show_hold);
+  }
   if (ticket->told) push(ticket, port::Push::Kind::kGranted);
   answer(ticket, state_of(*ticket));
 }

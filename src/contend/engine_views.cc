@@ -237,10 +237,13 @@ void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> don
   if (ticket->details.weakened) return done(state_of(*ticket));
   Details details = ticket->details;
   details.weakened = true;
+  details.attempt = false;
   details.token = ticket->token.counter;
+  ticket->rewriting = true;
   backend_.write(ticket->epoch, request.name, ticket->place, details, request.deadline,
                  [self = shared_from_this(), ticket, details,
                   done = std::move(done)](const Result<std::optional<Read>>& written) {
+                   ticket->rewriting = false;
                    if (!written) return done(written.error());
                    if (!*written || ticket->stage != Stage::kHeld) {
                      return done(TicketState{.status = TicketStatus::kGone});

@@ -155,6 +155,39 @@ Decision decide(std::span<const Place> queue, const machine::AcquisitionId& id,
   return {Verdict::kWaits, blocker, waiting_before(admitted_in_order(queue, 1), me)};
 }
 
+std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine::AcquisitionId& id,
+                                    const Record& record, std::uint64_t record_rev,
+                                    const Decision& decision) {
+  const std::size_t me = find(queue, id);
+  if (me == kNone) return std::nullopt;
+  const auto doubtful = [&](std::size_t i) -> std::optional<std::size_t> {
+    if (queue[i].details && !queue[i].details->attempt) return std::nullopt;
+    return i;
+  };
+  switch (queue[me].key.shape) {
+    case Shape::kExclusive: return doubtful(head_of(queue));
+    case Shape::kShared:
+      // The record says of an upgrade that it holds.
+      if (record.upgrade && queue[decision.blocker].key.id == record.upgrade) return std::nullopt;
+      for (std::size_t i = 0; i < me; ++i) {
+        if (!orphaned(queue, i) && !shared_by_now(queue[i])) return doubtful(i);
+      }
+      return std::nullopt;
+    case Shape::kUpgrade: return doubtful(decision.blocker);
+    case Shape::kPermits:
+    case Shape::kShrink: break;
+  }
+  // Who is first in line counts; without one, all who hold.
+  const auto admitted = admitted_in_order(queue, capacity_of(queue, record, record_rev));
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < me; ++i) {
+    if (orphaned(queue, i)) continue;
+    if (!admitted[i]) return doubtful(i);
+    if (!found) found = doubtful(i);
+  }
+  return found;
+}
+
 std::vector<bool> holders(std::span<const Place> queue, const Record& record,
                           std::uint64_t record_rev) {
   const std::size_t upgrade = find_upgrade(queue);

@@ -59,6 +59,13 @@ struct Decision {
 Decision decide(std::span<const Place> queue, const machine::AcquisitionId& me,
                 const Record& record, std::uint64_t record_rev);
 
+// Of a ticket that would not wait, and has to (`decision`): whose details must be known, or must
+// change, before it may be told that the lock is busy. Details::attempt: that one holds, or is
+// about to leave and has not held. nullopt: somebody holds, or waits in earnest, before it.
+std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine::AcquisitionId& me,
+                                    const Record& record, std::uint64_t record_rev,
+                                    const Decision& decision);
+
 // Of every place, whether it holds; orphaned upgrades do not. Unread details count as not weakened.
 std::vector<bool> holders(std::span<const Place> queue, const Record& record,
                           std::uint64_t record_rev);

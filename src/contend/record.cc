@@ -250,6 +250,7 @@ std::string to_text(const Details& details) {
   Writer writer;
   writer.add("weakened", details.weakened ? 1U : 0U);
   writer.add("marked", details.marked ? 1U : 0U);
+  writer.add("attempt", details.attempt ? 1U : 0U);
   writer.add("token", details.token.value_or(0));
   writer.add("lease_us",
              static_cast<std::uint64_t>(std::max<std::int64_t>(0, details.lease.count())));
@@ -264,6 +265,7 @@ Result<Details> parse_details(std::string_view text) {
   Details details;
   details.weakened = fields->has("weakened");
   details.marked = fields->has("marked");
+  details.attempt = fields->has("attempt");
   details.token = fields->whole("token");
   details.lease = machine::Duration(number<std::int64_t>(fields->text("lease_us")).value_or(0));
   details.session = fields->text("session");

@@ -48,6 +48,7 @@ std::optional<Key> parse_key(std::string_view text);  // nullopt: not a contende
 struct Details {
   bool weakened = false;               // An exclusive ticket that is shared by now.
   bool marked = false;                 // The number of this write is the token.
+  bool attempt = false;                // Its owner would not wait: it holds, or is about to leave.
   std::optional<std::uint64_t> token;  // Told: what was written after the grant.
   machine::Duration lease{};           // Of the session, as its client knows it.
   std::string session{};               // Backend::session_tag() of its client.

@@ -27,6 +27,7 @@ TEST(ContenderRecordTest, WhatIsNoKeyIsRefused) {
 TEST(ContenderRecordTest, DetailsKeepEveryField) {
   Details details;
   details.weakened = true;
+  details.attempt = true;
   details.token = 77;
   details.lease = std::chrono::seconds(10);
   details.session = "s 1%";
@@ -36,6 +37,7 @@ TEST(ContenderRecordTest, DetailsKeepEveryField) {
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->weakened);
   EXPECT_FALSE(read->marked);
+  EXPECT_TRUE(read->attempt);
   EXPECT_EQ(read->token, 77U);
   EXPECT_EQ(read->lease, details.lease);
   EXPECT_EQ(read->session, details.session);

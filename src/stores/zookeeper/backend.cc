@@ -133,6 +133,7 @@ class ZookeeperBackend final : public contend::Backend {
         });
   }
 
+  bool rewrites() const override { return recipe_ == Recipe::kOwn; }
   void write(std::uint64_t epoch, std::string lock, Place place, Details details,
              BootInstant deadline, Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
