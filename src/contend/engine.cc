@@ -125,6 +125,10 @@ void Engine::on_entered(const TicketPtr& ticket, const Result<Entered>& entered)
     if (entered.error().code() == Errc::kOutcomeUnknown) return find_again(ticket);
     return fail_entering(ticket, entered.error());
   }
+  // It has come under a session that has ended meanwhile.
+  if (ticket->epoch != backend_.session().epoch) {
+    return fail_entering(ticket, Error(Errc::kLost, "the session has ended"));
+  }
   ticket->placed = true;
   ticket->place.created = entered->created;
   for (const Place& place : entered->listing.queue) {
@@ -152,21 +156,28 @@ void Engine::find_again(const TicketPtr& ticket) {
                   }
                   for (const Place& place : listing->queue) {
                     if (place.key.id != ticket->request.id) continue;
+                    if (ticket->epoch != self->backend_.session().epoch) break;
                     ticket->placed = true;
                     ticket->place.order = place.order;
                     if (ticket->stage == Stage::kLeaving) return self->remove(ticket);
                     self->watch_lease(ticket);
                     return self->look(ticket);
                   }
-                  self->fail_entering(ticket,
-                                      Error(Errc::kUnavailable, "the request did not arrive"));
+                  const bool over = ticket->epoch != self->backend_.session().epoch;
+                  self->fail_entering(ticket, Error(over ? Errc::kLost : Errc::kUnavailable,
+                                                    "the request did not arrive"));
                 });
 }
 
 // It is surely not in the store. Tried again while somebody waits for the answer.
 void Engine::fail_entering(const TicketPtr& ticket, const Error& error) {
   if (ticket->stage == Stage::kLeaving) return ended(ticket, port::EndStatus::kGone);
-  const bool passing = error.code() == Errc::kUnavailable || error.code() == Errc::kLost;
+  if (error.code() == Errc::kLost) {
+    // Perhaps it came, and goes with its session: its key must not be taken up by the next one.
+    ticket->verdict = TicketState{.status = TicketStatus::kGone};
+    return ended(ticket, port::EndStatus::kGone);
+  }
+  const bool passing = error.code() == Errc::kUnavailable;
   const BootInstant again = base::BootClock::now() + kPause;
   if (passing && !ticket->asks.empty() && again < ticket->request.deadline) {
     at(again, ticket, &Engine::enter_again);

@@ -91,7 +91,9 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void look_at_blocker(const TicketPtr& ticket, BootInstant deadline);
   void settle(const TicketPtr& ticket, const Listing& listing, const Record& record);
   void admit(const TicketPtr& ticket, std::uint64_t record_rev);
-  void mark(const TicketPtr& ticket);
+  void learn_number(const TicketPtr& ticket, std::uint64_t record_rev);
+  void mark(const TicketPtr& ticket, std::optional<machine::Token> token);
+  void outdate_others(const TicketPtr& ticket);
   void pass_gate(const TicketPtr& ticket);
   void grant(const TicketPtr& ticket);
   void finish_shrink(const TicketPtr& ticket);

@@ -252,31 +252,78 @@ void Engine::settle(const TicketPtr& ticket, const Listing& listing, const Recor
 void Engine::admit(const TicketPtr& ticket, std::uint64_t record_rev) {
   if (ticket->system()) return finish_shrink(ticket);
   if (backend_.gated() && !ticket->details.marked) return pass_gate(ticket);
-  if (ticket->place.created == 0) return mark(ticket);  // Found again: its number is not known.
-  const auto token =
-      token_at_grant(ticket->details, ticket->place.created, ticket->place.modified, record_rev);
-  // For permits, who waits behind it watches for the mark.
-  const bool shown = ticket->place.key.shape == Shape::kPermits && ticket->waited;
-  if (!token || (shown && !ticket->details.marked)) return mark(ticket);
+  if (ticket->place.created == 0) return learn_number(ticket, record_rev);
+  if (ticket->marked_late) return outdate_others(ticket);
+  // There are no upgrades of permits: they are granted in the order of creation. Who waits behind
+  // one watches for its mark.
+  const bool permits = ticket->place.key.shape == Shape::kPermits;
+  const bool shown = permits && ticket->waited;
+  const auto token = token_at_grant(ticket->details, ticket->place.created, ticket->place.modified,
+                                    permits ? 0 : record_rev);
+  if (!token || (shown && !ticket->details.marked)) return mark(ticket, token);
   ticket->token = *token;
   grant(ticket);
 }
 
-void Engine::mark(const TicketPtr& ticket) {
+// It was found again after a lost reply.
+void Engine::learn_number(const TicketPtr& ticket, std::uint64_t record_rev) {
+  backend_.read(
+      ticket->request.name, ticket->place, nullptr, soon(),
+      [self = shared_from_this(), ticket, record_rev](const Result<std::optional<Read>>& read) {
+        if (!self->still_looking(ticket)) return;
+        if (!read) return self->look_failed(ticket, read.error());
+        if (!*read) return self->taken_away(ticket);
+        ticket->place.created = (*read)->created;
+        ticket->place.modified = (*read)->modified;
+        self->admit(ticket, record_rev);
+      });
+}
+
+// `token`: its own; otherwise the number of this write is, which is larger than those of tickets
+// that come behind it.
+void Engine::mark(const TicketPtr& ticket, std::optional<machine::Token> token) {
   Details details = ticket->details;
   details.marked = true;
   details.attempt = false;
-  backend_.write(
-      ticket->epoch, ticket->request.name, ticket->place, details, soon(),
-      [self = shared_from_this(), ticket, details](const Result<std::optional<Read>>& written) {
+  if (token) details.token = token->counter;
+  backend_.write(ticket->epoch, ticket->request.name, ticket->place, details, soon(),
+                 [self = shared_from_this(), ticket, details,
+                  late = !token](const Result<std::optional<Read>>& written) {
+                   if (!self->still_looking(ticket)) return;
+                   if (!written) return self->look_failed(ticket, written.error());
+                   if (!*written) return self->taken_away(ticket);
+                   ticket->details = details;
+                   ticket->place.created = (*written)->created;
+                   ticket->place.modified = (*written)->modified;
+                   ticket->token = token_of(details, ticket->place.created, ticket->place.modified);
+                   if (!late) return self->grant(ticket);
+                   ticket->marked_late = true;
+                   self->outdate_others(ticket);
+                 });
+}
+
+// Who was created before the mark has a smaller number, and holds later: by the record he knows.
+void Engine::outdate_others(const TicketPtr& ticket) {
+  backend_.list_in_full(
+      ticket->request.name, soon(),
+      [self = shared_from_this(), ticket](const Result<Listing>& listing) {
         if (!self->still_looking(ticket)) return;
-        if (!written) return self->look_failed(ticket, written.error());
-        if (!*written) return self->taken_away(ticket);
-        ticket->details = details;
-        ticket->place.created = (*written)->created;
-        ticket->place.modified = (*written)->modified;
-        ticket->token = token_of(details, ticket->place.created, ticket->place.modified);
-        self->grant(ticket);
+        if (!listing) return self->look_failed(ticket, listing.error());
+        if (listing->record_rev > ticket->place.modified) return self->grant(ticket);
+        Change change;
+        change.lock = ticket->request.name;
+        change.epoch = ticket->epoch;
+        change.record_rev = listing->record_rev;
+        change.record =
+            still_valid(listing->queue, listing->record.value_or(Record{}), listing->record_rev);
+        change.present = ticket->place;
+        self->backend_.apply(std::move(change), self->soon(),
+                             [self, ticket](const Result<std::optional<std::uint64_t>>& applied) {
+                               if (!self->still_looking(ticket)) return;
+                               if (!applied) return self->look_failed(ticket, applied.error());
+                               if (!*applied) return self->look_with(ticket, false);
+                               self->grant(ticket);
+                             });
       });
 }
 
@@ -313,6 +360,7 @@ void Engine::grant(const TicketPtr& ticket) {
   ticket->waker = nullptr;
   ticket->head.reset();
   ticket->stage = Stage::kHeld;
+  ticket->marked_late = false;
   ticket->ahead = 0;
   ticket->told_until = backend_.session().deadline;
   if (ticket->details.attempt) {

@@ -9,7 +9,8 @@
 //                 hold beside an upgrade that waits write the record, too: of the two, one wins.
 //   a late token  a contender that was created before the last write to the record marks itself
 //                 before it holds, and the mark's number is its token: an upgrade that was
-//                 created later may have held with a larger one.
+//                 created later may have held with a larger one. It writes the record behind that:
+//                 who was created before the mark has to do the same.
 //
 // Thread-safety: pure functions.
 #pragma once

@@ -63,6 +63,7 @@ struct Ticket {
   bool looking = false;          // Somebody decides about it right now...
   bool look_again = false;       // ...and has to do it once more.
   bool waited = false;
+  bool marked_late = false;   // Others are to know before it holds.
   bool standing_by = false;   // kEntering: what blocks it, though it would not wait, is in doubt.
   bool rewriting = false;     // kHeld: its details are being written.
   std::optional<Place> head;  // The head of the queue, read once.
