@@ -1,5 +1,6 @@
 // Calls that cross: a stop while the wait begins, close() beside other calls, two who keep one
 // lease, the last handle going on a thread of ours. And durations at the ends of their range.
+#include <algorithm>
 #include <random>
 
 #include "tests/library/fixture.h"
@@ -115,6 +116,25 @@ TEST_P(RacesTest, TheLastHandleMayGoOnAnyThread) {
   }
   for (int name = 0; name < 3; ++name) {
     EXPECT_TRUE(observer.mutex("n" + std::to_string(name)).acquire({.wait = kPatience}));
+  }
+}
+
+// Who is refused must not look like a holder to the others meanwhile.
+TEST_P(RacesTest, OfTriesAtOnceExactlyOneWins) {
+  for (int round = 0; round < 10; ++round) {
+    const std::string name = "n" + std::to_string(round);
+    std::vector<std::future<std::optional<Lease>>> tries;
+    for (int i = 0; i < 6; ++i) {
+      tries.push_back(std::async(std::launch::async, [this, i, name]() -> std::optional<Lease> {
+        auto tried = (i % 2 == 0 ? one() : two()).mutex(name).try_acquire();
+        EXPECT_TRUE(tried) << tried.error().message();
+        return tried ? *std::move(tried) : std::nullopt;
+      }));
+    }
+    std::vector<std::optional<Lease>> all;
+    for (auto& each : tries) all.push_back(each.get());
+    const auto won = std::count_if(all.begin(), all.end(), [](const auto& l) { return bool(l); });
+    EXPECT_EQ(won, 1) << "round " << round;
   }
 }
 
