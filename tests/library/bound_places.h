@@ -16,6 +16,7 @@ inline constexpr std::string_view kNeedLeasesOfTheirOwn[] = {
     "ClientTest.InspectTellsWhoHoldsAndWhy",
     "ClientTest.TheUrlsTtlIsTheDefault",
     "LeaseTest.ABlockingCallbackDoesNotStopRenewals",
+    "LatchTest.ANameThatIsHeldForSomethingElseIsRefusedWhileItIsHeld",
     "LeaseTest.ADetachedLeaseRunsOut",
     "LeaseTest.ALateReleaseDoesNotTouchTheNextHolder",
     "LeaseTest.ALeaseIsRenewedInTheBackground",
@@ -24,6 +25,7 @@ inline constexpr std::string_view kNeedLeasesOfTheirOwn[] = {
     "LeaseTest.ManyLeasesAreRenewedTogether",
     "LeaseTest.MaxHoldEndsARunawayHolder",
     "LeaseTest.ReleaseAndRenewOfALostLeaseSaySo",
+    "LeaseTest.RenewGivesAFullLease",
     "LeaseTest.TheLeaseOutlivesClientAndMutexObjects",
     "LeaseTest.TheLossIsToldBeforeAnotherCanHoldTheLock",
     "MultiLockTest.WaitsForTheOneThatIsHeldAndRenewsTheOthersMeanwhile",
@@ -67,12 +69,19 @@ inline constexpr std::string_view kNeedOneStep[] = {
     "SemaphoreTest.ShrinksWhenPermitsHaveComeBack",
 };
 
+// Store::watch_value().
+inline constexpr std::string_view kNeedNewsOfValues[] = {
+    "ElectionTest.AnObserverLearnsOfAProclamationAtOnce",
+    "LatchTest.WhoWaitsLearnsOfTheOpeningAtOnce",
+};
+
 inline std::string not_supported_by_sessions(std::string_view test_case) {
   const auto has = [&](const auto& cases) {
     return std::find(std::begin(cases), std::end(cases), test_case) != std::end(cases);
   };
   if (has(kNeedLeasesOfTheirOwn)) return "leases last as long as the session";
   if (has(kNeedLeasesWithoutClient)) return "leases end with their client";
+  if (has(kNeedNewsOfValues)) return "values that are set are found by looking, not told";
   if (has(kNeedOneStep)) return "a shrink is finished a little later";
   return {};
 }
