@@ -54,6 +54,7 @@ inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
     "OnceTest.ARetentionTimeIsNotStretchedToTheLease",
     "OnceTest.ATurnThatWasMovedElsewhereIsCompletedThere",
     "OnceTest.AfterACrashTheNextOneIsFirst",
+    "OnceTest.AnOutcomeIsNotReplacedByItsFirstCaller",
     "OnceTest.AfterAFailureTheNextOneIsFirst",
     "OnceTest.ItsOutcomeIsForgottenAfterTheRetentionTime",
     "OnceTest.RefusesWhatCannotBe",

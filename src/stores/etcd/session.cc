@@ -263,7 +263,8 @@ void Session::watch_keys(std::uint64_t epoch) {
   const std::int64_t own = lease();
   const std::uint64_t knocks =
       rpc_.watch(keys_.knock(lease_text(own)), {}, [this](const WatchNews& news) {
-        if (!news.events.empty()) told_.knocked();
+        // Before the watch stood, and while its stream was broken, nobody heard a knock.
+        if (!news.events.empty() || (news.created && !news.refused)) told_.knocked();
       });
   const std::uint64_t ends =
       rpc_.watch(keys_.session(own), {}, [this, epoch](const WatchNews& news) {
