@@ -53,6 +53,7 @@ inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
     "ObserverTest.AJobThatKeepsItsLockHasEndedItsHold",
     "OnceTest.ARetentionTimeIsNotStretchedToTheLease",
     "OnceTest.ATurnThatWasMovedElsewhereIsCompletedThere",
+    "OnceTest.ATurnThatIsOverCompletesNothing",
     "OnceTest.AfterACrashTheNextOneIsFirst",
     "OnceTest.AnOutcomeIsNotReplacedByItsFirstCaller",
     "OnceTest.AfterAFailureTheNextOneIsFirst",
