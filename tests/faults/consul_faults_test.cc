@@ -252,6 +252,25 @@ TEST_F(ConsulClusterFaultsTest, AKilledLeaderCostsNoLock) {
   EXPECT_GT(got->token(), first);
 }
 
+TEST_F(ConsulClusterFaultsTest, AKilledFollowerCostsNoLock) {
+  const std::size_t leader = cluster_->leader();
+  const std::size_t follower = (leader + 1) % 3;
+  const auto url = cluster_->url({}, {follower, leader, (leader + 2) % 3});
+  Client one = connect(url);
+  Client two = connect(url);
+  Lease lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  cluster_->server(follower).kill9();
+  EXPECT_TRUE(eventually([&] { return lease.renew().has_value(); }));
+  EXPECT_TRUE(lease.held());
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+  const Token first = lease.token();
+  static_cast<void>(lease.release());  // It may have to be made up for.
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), first);
+}
+
 TEST_F(ConsulClusterFaultsTest, AStoppedLeaderIsPassedBy) {
   const std::size_t leader = cluster_->leader();
   const auto url =
