@@ -215,7 +215,7 @@ class ProgramTest(unittest.TestCase):
                 (["run", "--duration", "100ms", calm], "--duration must be longer"),
                 (["run", stranger],
                  "there are: holdfast"),
-                (["matrix"], "--store consul, etcd, memory, redis, sqlite, or a URL"),
+                (["matrix"], "--store consul, etcd, memory, redis, sqlite, zookeeper, or a URL"),
                 (["matrix", "--store", "mysql"], "there is no store 'mysql'"),
                 (["matrix", "--store", "nosuch://x"], "there is no store 'nosuch:'"),
                 (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),
