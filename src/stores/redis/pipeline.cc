@@ -63,6 +63,8 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   void on_down(Error why) override;
 
  private:
+  void take_fresh();
+  void look_into_inbox();
   void drain();
   void flush();
   void leave_when_answered();
@@ -87,6 +89,8 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   std::atomic<std::size_t> queued_bytes_{0};
   std::atomic<bool> closed_{false};
   std::atomic<bool> connected_{false};
+  std::atomic<bool> busy_{false};      // It has answers to come, and need not be woken.
+  std::atomic<std::size_t> fresh_{0};  // In the inbox, about.
   std::atomic<std::uint64_t> writes_{0};
   std::atomic<std::uint64_t> commands_{0};
   std::atomic<std::uint64_t> connections_{0};
@@ -106,7 +110,8 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   BootInstant up_since_{};
   BootInstant next_attempt_ = BootInstant::max();
   BootInstant next_sweep_ = BootInstant::max();  // No deadline of an operation is earlier.
-  BootInstant armed_ = BootInstant::max();
+  // Boot time, which those who send read.
+  std::atomic<std::int64_t> armed_ = BootInstant::max().time_since_epoch().count();
   std::optional<Error> last_failure_;
 };
 
@@ -123,12 +128,14 @@ void Pipeline::Impl::send(Command command, BootInstant deadline, port::Done<Repl
         {Errc::kQueueFull, where_ + ": requests for " + std::to_string(options_.max_queued_bytes) +
                                " bytes are under way already: send fewer at a time"});
   }
-  switch (inbox_.push(operation)) {
-    case Inbox::Pushed::kFirst:
-      asio::post(io_, [self = shared_from_this()] { self->drain(); });
-      return;
-    case Inbox::Pushed::kBehindOthers: return;
-    case Inbox::Pushed::kClosed: break;
+  const Inbox::Pushed pushed = inbox_.push(operation);
+  if (pushed != Inbox::Pushed::kClosed) {
+    const bool enough = fresh_.fetch_add(1) + 1 == kWorthAWrite;
+    // A busy loop looks by itself with its next answer, and when its timer fires.
+    const bool wake = busy_ ? enough || deadline.time_since_epoch().count() < armed_
+                            : pushed == Inbox::Pushed::kFirst;
+    if (wake) asio::post(io_, [self = shared_from_this()] { self->drain(); });
+    return;
   }
   queued_bytes_.fetch_sub(cost, std::memory_order_relaxed);
   refuse(std::move(operation->done), closed_error(where_));
@@ -138,14 +145,20 @@ void Pipeline::Impl::refuse(port::Done<Reply> done, Error why) {
   asio::post(io_, [done = std::move(done), why = std::move(why)] { done(why); });
 }
 
-void Pipeline::Impl::drain() {
-  if (shut_) return;
+// Reads what those who sent have counted: what they sent before is in the inbox then.
+void Pipeline::Impl::take_fresh() {
   OperationList fresh;
+  fresh_.exchange(0);
   inbox_.take_all(fresh);
   for (const Operation* each = fresh.front(); each != nullptr; each = each->next) {
     next_sweep_ = std::min(next_sweep_, each->deadline);
   }
   waiting_.append(fresh);
+}
+
+void Pipeline::Impl::drain() {
+  if (shut_) return;
+  take_fresh();
   if (!std::exchange(started_, true)) link_->start();
   flush();
   arm();
@@ -170,6 +183,7 @@ void Pipeline::Impl::flush() {
     link_->write(out_);
     writes_.store(link_->writes(), std::memory_order_relaxed);
   }
+  if (sent_.size() > kEnoughToDo) busy_ = true;
   expire(late);
 }
 
@@ -209,8 +223,18 @@ void Pipeline::Impl::on_reply(Reply reply) {
     for (std::size_t i = 0; i < number; ++i) asked.push(sent_.pop());
     answer_each(asked, number, std::move(reply));
   }
+  look_into_inbox();
   if (leaving_) return leave_when_answered();
   flush();
+}
+
+// Of one that is busy: nobody wakes it for what it has not seen. Who has stopped to be looks once
+// more, since another may have taken it to be busy until then.
+void Pipeline::Impl::look_into_inbox() {
+  if (!busy_) return;
+  if (sent_.size() <= kEnoughToDo) busy_ = false;
+  take_fresh();
+  arm();
 }
 
 void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
@@ -255,6 +279,7 @@ void Pipeline::Impl::on_down(Error why) {
   }
   kept.append(waiting_);
   waiting_.append(kept);
+  look_into_inbox();
   while (auto operation = answered_never.pop()) {
     Error error = unanswered(*operation, why.message());
     complete(std::move(operation), std::move(error));
@@ -286,14 +311,15 @@ void Pipeline::Impl::arm() {
   if (shut_) return;
   const BootInstant at = std::min(next_attempt_, next_sweep_);
   // A timer that fires too early finds nothing to do; it is moved forward only.
-  if (at >= armed_) return;
-  armed_ = at;
+  if (at.time_since_epoch().count() >= armed_) return;
+  armed_ = at.time_since_epoch().count();
   timer_.arm(at);
 }
 
 void Pipeline::Impl::on_timer() {
   if (shut_) return;
-  armed_ = BootInstant::max();
+  armed_ = BootInstant::max().time_since_epoch().count();
+  if (busy_) take_fresh();
   const BootInstant now = BootClock::now();
   if (next_attempt_ <= now) {
     next_attempt_ = BootInstant::max();

@@ -322,6 +322,48 @@ TEST_F(PipelineLiveTest, AfterADemotionItConnectsAnew) {
   EXPECT_EQ(said(ask(pipe, {"SET", "a", "1"})), "OK");
 }
 
+TEST_F(PipelineLiveTest, ABusyPipelineWatchesOverDeadlinesOfWhatItHasNotSent) {
+  RedisServer server;
+  Pipeline pipe(loop_.io, remote_of(server.url()));
+  ASSERT_EQ(said(ask(pipe, {"PING"})), "PONG");
+  server.pause();
+  std::vector<Awaited<Result<Reply>>> before;
+  for (int i = 0; i < 100; ++i) before.push_back(send(pipe, {"INCR", "n"}));
+  const auto sent = [&] { return pipe.counts().commands >= 34; };
+  ASSERT_TRUE(eventually(sent));
+  auto later = send(pipe, {"INCR", "n"});
+  auto hasty = send(pipe, {"SET", "a", "1"}, 50ms);
+  EXPECT_EQ(code_of(hasty.wait()), "kUnavailable");
+  EXPECT_FALSE(later.given());
+  server.resume();
+  for (auto& answer : before) EXPECT_TRUE(answer.wait());
+  EXPECT_EQ(said(later.wait()), "101");
+  EXPECT_EQ(said(ask(pipe, {"EXISTS", "a"})), "0");
+}
+
+TEST_F(PipelineLiveTest, NothingIsForgottenHoweverManySendAtOnce) {
+  RedisServer server;
+  Pipeline pipe(loop_.io, remote_of(server.url()));
+  constexpr int kThreads = 4;
+  constexpr int kEach = 3000;
+  std::vector<std::thread> threads;
+  std::atomic<int> failed = 0;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      // Bursts around the numbers at which it holds back and begins again, then silence.
+      for (int i = 0; i < kEach;) {
+        std::vector<Awaited<Result<Reply>>> burst;
+        for (int k = 0; k < 1 + (i * 7 + thread) % 70; ++k, ++i) {
+          burst.push_back(send(pipe, {"INCR", "n"}));
+        }
+        for (auto& answer : burst) failed += answer.wait() ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+}
+
 TEST_F(PipelineLiveTest, WhatIsTooLateAlreadyIsNotSent) {
   RedisServer server;
   Pipeline pipe(loop_.io, remote_of(server.url()));
