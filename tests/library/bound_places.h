@@ -40,6 +40,9 @@ inline constexpr std::string_view kNeedLeasesOfTheirOwn[] = {
 
 // Leases that go on without the client that took them.
 inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
+    "AsyncScenarios.ACancelAtAnyStepOfAPrimitiveLeavesNothing",
+    "AsyncTest.CoroutinesAwaitEveryCall",
+    "AsyncTest.EveryPrimitiveHasAsynchronousCalls",
     "JobLockTest.AJobThatEndsEarlyKeepsTheOthersOut",
     "JobLockTest.AJobThatHasEndedIsFreeWhenItsTimeIsOverNotItsLease",
     "JobLockTest.RefusesWhatCannotBe",

@@ -577,9 +577,9 @@ void play(std::uint64_t seed) {
 TEST(ContendSim, TheEngineKeepsItsPromisesInEveryRun) {
   if (const std::uint64_t only = number_from("HOLDFAST_SIM_SEED", 0); only != 0) return play(only);
 #if defined(HOLDFAST_SANITIZED)
-  constexpr std::uint64_t kSeeds = 150;  // Each takes ten times as long.
+  constexpr std::uint64_t kSeeds = 100;  // Each takes ten times as long.
 #else
-  constexpr std::uint64_t kSeeds = 1500;
+  constexpr std::uint64_t kSeeds = 800;
 #endif
   const std::uint64_t seeds = number_from("HOLDFAST_SIM_SEEDS", kSeeds);
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {

@@ -216,7 +216,9 @@ class ZookeeperBackend final : public contend::Backend {
         if (change.record_rev && *change.record_rev != record_rev(reply.stat)) {
           return op->complete(std::optional<std::uint64_t>());
         }
-        apply_at(op, change, reply.stat.version, kAttempts);
+        still_in(op, change.epoch, [this, op, change, version = reply.stat.version] {
+          apply_at(op, change, version, kAttempts);
+        });
       });
     };
     if (epoch != 0) return in_session(op, epoch, std::move(then));
@@ -327,6 +329,13 @@ class ZookeeperBackend final : public contend::Backend {
     });
   }
 
+  // Behind an answer: the session may have ended meanwhile, and with it its connection.
+  template <typename T, typename Then>
+  void still_in(const Op<T>& op, std::uint64_t epoch, Then then) {
+    if (epoch != 0) return in_session(op, epoch, std::move(then));
+    session_->when_ready(op, std::move(then));
+  }
+
   struct Entering {
     std::uint64_t epoch = 0;
     std::string lock;
@@ -367,7 +376,7 @@ class ZookeeperBackend final : public contend::Backend {
     if (reply.rc == ZNONODE && entering->attempts > 0) {
       op->sent_to_write = false;
       --entering->attempts;
-      return make_folder(op, entering);
+      return in_session(op, entering->epoch, [this, op, entering] { make_folder(op, entering); });
     }
     if (reply.rc != ZOK) {
       return op->complete(error_of(reply.rc, true, "entering " + folder(entering->lock)));
@@ -377,7 +386,9 @@ class ZookeeperBackend final : public contend::Backend {
     const bool alone =
         place && lonely_->created(entering->lock, static_cast<std::uint32_t>(place->order));
     if (!entering->alone) return;  // The listing comes.
-    if (!alone) return list_entered(op, entering);
+    if (!alone) {
+      return in_session(op, entering->epoch, [this, op, entering] { list_entered(op, entering); });
+    }
     entering->entered.listing.queue.push_back(*place);
     // Whatever is written to the record from here on, nobody holds beside it, or overtakes it.
     op->complete(std::move(entering->entered));
@@ -435,20 +446,25 @@ class ZookeeperBackend final : public contend::Backend {
       reading->listing = listing_from(reply, recipe_);
       reading->version = reply.stat.children_version;
       reading->left = reading->listing.queue.size() + 1;
-      for (std::size_t i = 0; i < reading->listing.queue.size(); ++i) {
-        session_->link().get(
-            path + "/" + node_of(reading->listing.queue[i], recipe_), nullptr,
-            [this, op, path, attempts, reading, i, recipe = recipe_](const Reply& read) {
-              note(*reading, i, read, recipe);
-              if (--reading->left == 0) finish(op, path, attempts, *reading);
-            });
-      }
+      session_->when_ready(op, [=, this] { read_each(op, path, attempts, reading); });
+    });
+  }
+
+  void read_each(const Op<Listing>& op, const std::string& path, int attempts,
+                 const std::shared_ptr<Reading>& reading) {
+    for (std::size_t i = 0; i < reading->listing.queue.size(); ++i) {
       session_->link().get(
-          path, nullptr, [this, op, path, attempts, reading, recipe = recipe_](const Reply& read) {
-            note_record(*reading, read, recipe);
+          path + "/" + node_of(reading->listing.queue[i], recipe_), nullptr,
+          [this, op, path, attempts, reading, i, recipe = recipe_](const Reply& read) {
+            note(*reading, i, read, recipe);
             if (--reading->left == 0) finish(op, path, attempts, *reading);
           });
-    });
+    }
+    session_->link().get(path, nullptr,
+                         [this, op, path, attempts, reading, recipe = recipe_](const Reply& read) {
+                           note_record(*reading, read, recipe);
+                           if (--reading->left == 0) finish(op, path, attempts, *reading);
+                         });
   }
 
   static void note(Reading& reading, std::size_t i, const Reply& reply, Recipe recipe) {
@@ -483,7 +499,9 @@ class ZookeeperBackend final : public contend::Backend {
   void finish(const Op<Listing>& op, const std::string& path, int attempts, Reading& reading) {
     if (op->over()) return;
     if (reading.error) return op->complete(*reading.error);
-    if (reading.moved && attempts > 1) return read_all(op, path, attempts - 1);
+    if (reading.moved && attempts > 1) {
+      return session_->when_ready(op, [=, this] { read_all(op, path, attempts - 1); });
+    }
     std::erase_if(reading.listing.queue, [](const Place& place) { return !place.details; });
     reading.listing.in_full = true;
     op->complete(std::move(reading.listing));
@@ -515,7 +533,9 @@ class ZookeeperBackend final : public contend::Backend {
           if (reply.rc == ZOK) return op->complete(std::optional(reply.stat.modified));
           const bool retry = (reply.rc == ZNONODE && !make_value) || reply.rc == ZNODEEXISTS;
           if (change.value && retry && attempts > 0) {
-            return apply_at(op, change, version, attempts - 1, !make_value);
+            return still_in(op, change.epoch, [=, this] {
+              apply_at(op, change, version, attempts - 1, !make_value);
+            });
           }
           const bool unexpected =
               reply.rc == ZNONODE || reply.rc == ZBADVERSION || reply.rc == ZNODEEXISTS;
