@@ -163,6 +163,11 @@ class Backend {
   virtual void remove(std::uint64_t epoch, std::string lock, Place place,
                       base::BootInstant deadline, Done<bool> done) = 0;
 
+  // Whether the store goes on looking at names that have gone whenever a folder is listed. Then a
+  // client's contenders have the same few names again and again, where each has its own otherwise:
+  // a Place is its name with its `order`, and what has the name and another order is not it.
+  virtual bool remembers_names() const { return false; }
+
   // Whether clients of another kind take part (?recipe=), who do not stand in the queue: then a
   // contender that the queue admits must pass a gate, too, and is marked by that. Constant.
   virtual bool gated() const { return false; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/random.h"
 #include "src/port/outcome.h"
 
 namespace holdfast::contend {
@@ -86,7 +87,9 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<TicketS
   last_issue_ = std::max(last_issue_, request.issue);
 
   auto ticket = std::make_shared<Ticket>();
-  ticket->place.key = key_for(request.id, request.mode, request.upgrade_of);
+  const TicketPtr upgraded = request.upgrade_of ? find(request.name, request.upgrade_of) : nullptr;
+  ticket->place.key = key_for(request.id, request.mode,
+                              upgraded ? upgraded->place.key.id : machine::AcquisitionId{});
   ticket->details.owner = request.owner;
   ticket->details.attempt = !request.may_wait && backend_.rewrites();
   ticket->seq_at = now;
@@ -109,6 +112,7 @@ void Engine::enter(const TicketPtr& ticket) {
 
 void Engine::enter_in(const TicketPtr& ticket, const SessionView& session) {
   if (ticket->stage == Stage::kLeaving) return ended(ticket, port::EndStatus::kCancelled);
+  if (ticket->epoch != session.epoch) choose_key(*ticket, session.epoch);
   ticket->epoch = session.epoch;
   ticket->details.lease = session.length;
   ticket->details.session = backend_.session_tag();
@@ -118,6 +122,28 @@ void Engine::enter_in(const TicketPtr& ticket, const SessionView& session) {
                    if (self->closed_ || ticket->stage == Stage::kEnded) return;
                    self->on_entered(ticket, entered);
                  });
+}
+
+// The first of this client's names in that lock that none of its tickets goes by.
+void Engine::choose_key(Ticket& ticket, std::uint64_t epoch) {
+  const Shape shape = ticket.place.key.shape;
+  // These are named elsewhere, also when they have gone.
+  if (!backend_.remembers_names() || shape == Shape::kUpgrade || shape == Shape::kShrink) return;
+  if (names_epoch_ != epoch) names_ = base::random_128().high;
+  names_epoch_ = epoch;
+  std::vector<bool> used;
+  const auto note = [&](const machine::AcquisitionId& id) {
+    if (id.high != names_ || id.low == 0) return;
+    used.resize(std::max<std::size_t>(used.size(), id.low));
+    used[id.low - 1] = true;
+  };
+  auto at = tickets_.lower_bound({ticket.request.name, {}});
+  for (; at != tickets_.end() && at->first.first == ticket.request.name; ++at) {
+    note(at->second->place.key.id);
+    note(at->second->place.key.upgrade_of);
+  }
+  const auto free = std::find(used.begin(), used.end(), false) - used.begin();
+  ticket.place.key.id = {names_, static_cast<std::uint64_t>(free) + 1};
 }
 
 void Engine::on_entered(const TicketPtr& ticket, const Result<Entered>& entered) {
@@ -132,7 +158,7 @@ void Engine::on_entered(const TicketPtr& ticket, const Result<Entered>& entered)
   ticket->placed = true;
   ticket->place.created = entered->created;
   for (const Place& place : entered->listing.queue) {
-    if (place.key.id == ticket->request.id) ticket->place.order = place.order;
+    if (place.key == ticket->place.key) ticket->place.order = place.order;
   }
   if (ticket->stage == Stage::kLeaving) return remove(ticket);
   watch_lease(ticket);
@@ -155,7 +181,7 @@ void Engine::find_again(const TicketPtr& ticket) {
                     return;
                   }
                   for (const Place& place : listing->queue) {
-                    if (place.key.id != ticket->request.id) continue;
+                    if (place.key != ticket->place.key) continue;
                     if (ticket->epoch != self->backend_.session().epoch) break;
                     ticket->placed = true;
                     ticket->place.order = place.order;

@@ -78,8 +78,9 @@ WakerPtr Engine::waker_for(const TicketPtr& ticket) {
 
 void Engine::decide(const TicketPtr& ticket, Listing listing, bool watching) {
   for (Place& place : listing.queue) {
-    if (place.key.id == ticket->request.id) place.created = ticket->place.created;
+    if (place.key == ticket->place.key) place.created = ticket->place.created;
     if (!ticket->head || place.key != ticket->head->key || place.details) continue;
+    if (place.order != ticket->head->order) continue;  // The name came again.
     place = *ticket->head;
   }
   const bool needed =
@@ -102,7 +103,7 @@ void Engine::decide(const TicketPtr& ticket, Listing listing, bool watching) {
 void Engine::decide_by(const TicketPtr& ticket, const Listing& listing, const Record& record,
                        bool watching) {
   const Decision decision =
-      contend::decide(listing.queue, ticket->request.id, record, listing.record_rev);
+      contend::decide(listing.queue, ticket->place.key.id, record, listing.record_rev);
   ticket->ahead = decision.ahead;
   const auto& limit = ticket->request.max_waiters;
   switch (decision.verdict) {
@@ -237,7 +238,7 @@ void Engine::settle(const TicketPtr& ticket, const Listing& listing, const Recor
   change.epoch = ticket->epoch;
   change.record_rev = listing.record_rev;
   change.record = still_valid(listing.queue, record, listing.record_rev);
-  if (ticket->place.key.shape == Shape::kUpgrade) change.record->upgrade = ticket->request.id;
+  if (ticket->place.key.shape == Shape::kUpgrade) change.record->upgrade = ticket->place.key.id;
   change.present = ticket->place;
   backend_.apply(
       std::move(change), soon(),

@@ -34,7 +34,7 @@ TicketPtr Engine::upgrade_of(const TicketPtr& ticket) const {
   if (mode_of(ticket->place.key).kind == machine::ModeKind::kPermits) return nullptr;
   auto at = tickets_.lower_bound({ticket->request.name, {}});
   for (; at != tickets_.end() && at->first.first == ticket->request.name; ++at) {
-    if (at->second->place.key.upgrade_of == ticket->request.id) return at->second;
+    if (at->second->place.key.upgrade_of == ticket->place.key.id) return at->second;
   }
   return nullptr;
 }

@@ -25,7 +25,7 @@ constexpr auto kPoll = std::chrono::milliseconds(500);
 void Engine::refuse_to_wait(const TicketPtr& ticket, const Listing& listing, const Record& record,
                             const Decision& decision) {
   const auto doubt =
-      in_doubt(listing.queue, ticket->request.id, record, listing.record_rev, decision);
+      in_doubt(listing.queue, ticket->place.key.id, record, listing.record_rev, decision);
   if (!doubt) return leave(ticket, TicketState{.status = TicketStatus::kBusy});
   const bool many = ticket->place.key.shape == Shape::kPermits;
   if (!many || listing.queue[*doubt].details) {

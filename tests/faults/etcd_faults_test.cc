@@ -303,6 +303,7 @@ TEST(EtcdCrowdTest, AReleaseWakesOneOfAThousandWaiters) {
   std::vector<std::thread> waiters;
   std::mutex mutex;
   std::vector<Lease> got;
+  waiters.reserve(kWaiters);
   for (int i = 0; i < kWaiters; ++i) {
     waiters.emplace_back([&] {
       auto mine = crowd.mutex("a").acquire({.wait = 10min,

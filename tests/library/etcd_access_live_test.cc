@@ -134,5 +134,28 @@ TEST(EtcdConnectTest, AnUnknownOptionIsRefusedByName) {
   EXPECT_NE(client.error().message().find("colour"), std::string::npos);
 }
 
+// etcd keeps every name that was used until it is compacted, and looks at it in each listing.
+TEST(EtcdNamesTest, AClientsContendersHaveTheSameNameAgain) {
+  EtcdCluster etcd;
+  auto client = Client::connect(etcd.url());
+  ASSERT_TRUE(client);
+  Mutex mutex = client->mutex("orders");
+  std::string first;
+  std::uint64_t last = 0;
+  for (int i = 0; i < 3; ++i) {
+    auto lease = mutex.acquire({.wait = std::chrono::seconds(60)});
+    ASSERT_TRUE(lease) << lease.error().message();
+    EXPECT_GT(lease->token().counter, last);
+    last = lease->token().counter;
+    const std::string keys = etcd.etcdctl({"get", "hf1/", "--prefix", "--keys-only"});
+    const std::size_t end = keys.find("-x\n");
+    ASSERT_NE(end, std::string::npos) << keys;
+    const std::string name = keys.substr(keys.rfind('\n', end) + 1, end - keys.rfind('\n', end));
+    if (i == 0) first = name;
+    EXPECT_EQ(name, first);
+    ASSERT_TRUE(lease->release());
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::testing

@@ -161,7 +161,7 @@ std::string ConsulServer::make_token(const std::string& rules) const {
   const auto policy = ask("PUT", "/v1/acl/policy",
                           R"({"Name":")" + name + R"(","Rules":")" + escaped(rules) + "\"}");
   const auto token = ask("PUT", "/v1/acl/token", R"({"Policies":[{"Name":")" + name + R"("}]})");
-  const std::string secret = field_of(token.body, "SecretID");
+  std::string secret = field_of(token.body, "SecretID");
   if (policy.status != 200 || secret.empty()) {
     throw std::runtime_error("no token: " + policy.body + token.body);
   }

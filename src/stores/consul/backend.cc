@@ -100,6 +100,7 @@ class ConsulBackend final : public contend::Backend {
                    Done<std::pair<Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<Value> done) override;
   void apply(Change change, BootInstant deadline, Done<std::optional<std::uint64_t>> done) override;
+  bool remembers_names() const override { return !gate_.on(); }
   bool gated() const override { return gate_.on(); }
   void pass_gate(std::uint64_t epoch, std::string lock, Place place, Details details,
                  WakerPtr waker, BootInstant deadline, Done<contend::Gate> done) override {
@@ -379,11 +380,13 @@ void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInst
                          Done<std::optional<Read>> done) {
   const std::string target = key_target(keys_.contender(lock, place.key));
   get_pairs(target + "?consistent", deadline,
-            [this, lock, target, weak = std::weak_ptr(waker), done = std::move(done)](
-                Result<std::vector<Pair>> pairs, std::uint64_t) {
+            [this, lock, target, order = place.order, weak = std::weak_ptr(waker),
+             done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
               if (!pairs) return done(with_lock(pairs.error(), lock));
               const auto wanted = weak.lock();
-              if (pairs->empty() || pairs->front().session.empty()) {
+              const bool there = !pairs->empty() && !pairs->front().session.empty() &&
+                                 pairs->front().created == order;
+              if (!there) {
                 if (wanted != nullptr) watches_->wake(wanted);
                 return done(std::optional<Read>());
               }
@@ -496,7 +499,11 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
       const std::string gate = gate_.key_of(change.lock);
       const bool stranger = !place.key.id;
       const std::string path = stranger ? gate : keys_.contender(change.lock, place.key);
-      all.get(path).erase(path);
+      if (stranger || place.modified == 0) {
+        all.get(path).erase(path);
+      } else {
+        all.check_index(path, place.modified).erase(path);
+      }
       if (!gate_.on() || stranger || !place.details || !place.details->marked) continue;
       all.check_session(gate, place.details->session).erase(gate);
     }

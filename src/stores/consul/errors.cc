@@ -55,7 +55,9 @@ Error to_error(const HttpReply& reply, std::string_view what, bool reads) {
   for (const Row& row : kTable) {
     if (reply.body.find(row.holds) == std::string::npos) continue;
     const bool harmless = reads && row.code == Errc::kOutcomeUnknown;
-    return {harmless ? Errc::kUnavailable : row.code, head + std::string(row.advice) + said};
+    std::string text = head;
+    text.append(row.advice).append(said);
+    return {harmless ? Errc::kUnavailable : row.code, text};
   }
   if (reply.status == 401 || reply.status == 403) {
     return {Errc::kPermissionDenied, head + "the token is refused" + said};

@@ -73,7 +73,7 @@ void Session::start_opening() {
   });
 }
 
-void Session::make_keys(std::string id, base::BootInstant sent, base::BootInstant until) {
+void Session::make_keys(const std::string& id, base::BootInstant sent, base::BootInstant until) {
   Transaction both;
   both.lock(keys_.fence(id), "", id).lock(keys_.knock(id), "", id);
   HttpRequest request{.method = HttpRequest::Method::kPut,

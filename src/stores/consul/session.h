@@ -77,7 +77,7 @@ class Session : public std::enable_shared_from_this<Session> {
   enum class State : std::uint8_t { kNone, kOpening, kOpen, kClosed };
 
   void start_opening();
-  void make_keys(std::string id, base::BootInstant sent, base::BootInstant until);
+  void make_keys(const std::string& id, base::BootInstant sent, base::BootInstant until);
   void opened(std::string id, std::uint64_t fence, base::BootInstant sent);
   void answer_waiting(const Result<void>& result);
   void wait_for_next();

@@ -43,7 +43,7 @@ void Writes::step(const std::string& lock) {
   if (fencing_ || stopped_ || chain == chains_.end() || chain->second.front()->busy) return;
   const EntryPtr entry = chain->second.front();
   entry->busy = true;
-  const auto refuse = [&](Error why) {
+  const auto refuse = [&](const Error& why) {
     behind(base::BootInstant::max(), [self = shared_from_this(), entry, why](const Result<void>&) {
       self->finish(entry, why);
     });

@@ -40,14 +40,6 @@ void compare_modified(wire::TxnRequest& txn, const std::string& key, std::int64_
   compare.set_mod_revision(modified);
 }
 
-void compare_there(wire::TxnRequest& txn, const std::string& key) {
-  wire::Compare& compare = *txn.add_compare();
-  compare.set_target(wire::Compare::VERSION);
-  compare.set_result(wire::Compare::GREATER);
-  compare.set_key(key);
-  compare.set_version(0);
-}
-
 void put(wire::TxnRequest& txn, const std::string& key, const std::string& value,
          std::int64_t lease) {
   wire::PutRequest& request = *txn.add_success()->mutable_request_put();
@@ -257,7 +249,7 @@ void EtcdBackend::remove(std::uint64_t epoch, std::string lock, Place place, Boo
   const std::string key = keys_.contenders(lock) + contend::to_text(place.key);
   lanes_.run(lock, Kind::kRemove, place.key.id,
              [=, this, done = std::move(done)](std::function<void()> finished) {
-               send_remove(epoch, key, deadline, /*maybe_removed=*/false,
+               send_remove(epoch, key, place.order, deadline, /*maybe_removed=*/false,
                            [done, finished = std::move(finished)](Result<bool> removed) {
                              finished();
                              done(std::move(removed));
@@ -265,29 +257,32 @@ void EtcdBackend::remove(std::uint64_t epoch, std::string lock, Place place, Boo
              });
 }
 
-// A late one does no harm: its key is nobody else's. So it is repeated without further ado.
-void EtcdBackend::send_remove(std::uint64_t epoch, const std::string& key, BootInstant deadline,
-                              bool maybe_removed, Done<bool> done) {
+// A late one does no harm: it is for that one creation of the key. So it is repeated without
+// further ado.
+void EtcdBackend::send_remove(std::uint64_t epoch, const std::string& key, std::uint64_t created,
+                              BootInstant deadline, bool maybe_removed, Done<bool> done) {
   const BootInstant now = BootClock::now();
-  wire::DeleteRangeRequest request;
-  request.set_key(key);
-  rpc_->call(
-      std::move(request), How{std::min(deadline, now + kRemoval)},
-      on_loop<wire::DeleteRangeResponse>([=, this, done = std::move(done)](
-                                             const Result<wire::DeleteRangeResponse>& answer) {
-        note(epoch, answer, /*may_have_written=*/false);
-        if (answer) return done(answer->deleted() > 0 || maybe_removed);
-        const Errc code = answer.error().code();
-        const bool unknown = code == Errc::kOutcomeUnknown;
-        const bool again = unknown || code == Errc::kUnavailable;
-        if (!again || BootClock::now() + kBetweenTries >= deadline) {
-          if (!maybe_removed) return done(answer.error());
-          return done(Error(Errc::kOutcomeUnknown, answer.error().message()));
-        }
-        rpc_->after(kBetweenTries, [=, this] {
-          post([=, this] { send_remove(epoch, key, deadline, maybe_removed || unknown, done); });
-        });
-      }));
+  wire::TxnRequest txn;
+  compare_created(txn, key, created);
+  txn.add_success()->mutable_request_delete_range()->set_key(key);
+  rpc_->call(std::move(txn), How{std::min(deadline, now + kRemoval)},
+             on_loop<wire::TxnResponse>(
+                 [=, this, done = std::move(done)](const Result<wire::TxnResponse>& answer) {
+                   note(epoch, answer, /*may_have_written=*/false);
+                   if (answer) return done(answer->succeeded() || maybe_removed);
+                   const Errc code = answer.error().code();
+                   const bool unknown = code == Errc::kOutcomeUnknown;
+                   const bool again = unknown || code == Errc::kUnavailable;
+                   if (!again || BootClock::now() + kBetweenTries >= deadline) {
+                     if (!maybe_removed) return done(answer.error());
+                     return done(Error(Errc::kOutcomeUnknown, answer.error().message()));
+                   }
+                   rpc_->after(kBetweenTries, [=, this] {
+                     post([=, this] {
+                       send_remove(epoch, key, created, deadline, maybe_removed || unknown, done);
+                     });
+                   });
+                 }));
 }
 
 // --- Beside the contenders.
@@ -322,7 +317,7 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
       compare_modified(txn, record, static_cast<std::int64_t>(*change->record_rev));
     }
     if (change->present) {
-      compare_there(txn, key_of(change->lock, *change->present));
+      compare_created(txn, key_of(change->lock, *change->present), change->present->order);
     }
     if (change->value_rev) {
       compare_modified(txn, value, static_cast<std::int64_t>(*change->value_rev));
@@ -331,7 +326,7 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
     if (change->value) put(txn, value, *change->value, 0);
     for (const Place& place : change->removed) {
       const std::string key = key_of(change->lock, place);
-      compare_there(txn, key);
+      compare_created(txn, key, place.order);
       txn.add_success()->mutable_request_delete_range()->set_key(key);
     }
     rpc_->call(std::move(txn), How{deadline},

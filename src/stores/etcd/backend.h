@@ -50,6 +50,7 @@ class EtcdBackend final : public contend::Backend {
              BootInstant deadline, Done<std::optional<contend::Read>> done) override;
   void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
               Done<bool> done) override;
+  bool remembers_names() const override { return !keys_.foreign_recipe(); }
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<contend::Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
@@ -100,8 +101,8 @@ class EtcdBackend final : public contend::Backend {
   void send_write(std::uint64_t epoch, const std::string& lock, const Place& place,
                   const contend::Details& details, BootInstant deadline, int attempts,
                   Done<std::optional<contend::Read>> done);
-  void send_remove(std::uint64_t epoch, const std::string& key, BootInstant deadline,
-                   bool maybe_removed, Done<bool> done);
+  void send_remove(std::uint64_t epoch, const std::string& key, std::uint64_t created,
+                   BootInstant deadline, bool maybe_removed, Done<bool> done);
   void send_apply(std::shared_ptr<contend::Change> change, BootInstant deadline, int attempts,
                   Done<std::optional<std::uint64_t>> done);
   void read_watched(std::string key, std::string end, wire::RangeRequest request, bool latest,

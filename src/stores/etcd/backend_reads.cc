@@ -16,9 +16,11 @@ using contend::Record;
 using contend::Value;
 using contend::WakerPtr;
 
-Result<std::optional<Read>> read_of(const wire::RangeResponse& range, bool foreign) {
+Result<std::optional<Read>> read_of(const wire::RangeResponse& range, std::uint64_t order,
+                                    bool foreign) {
   if (range.kvs().empty()) return std::optional<Read>();
   const wire::KeyValue& kv = range.kvs(0);
+  if (number(kv.create_revision()) != order) return std::optional<Read>();  // Another one by now.
   Read read;
   read.created = number(kv.create_revision());
   read.modified = number(kv.mod_revision());
@@ -54,7 +56,7 @@ contend::Listing EtcdBackend::listing_of(const std::string& lock, const wire::Ra
     place.order = place.created = number(kv.create_revision());
     place.modified = number(kv.mod_revision());
     if (key) {
-      place.key = *std::move(key);
+      place.key = *key;
     } else {
       foreign_[lock][place.order] = kv.key();
     }
@@ -96,12 +98,12 @@ void EtcdBackend::read(std::string lock, Place place, WakerPtr waker, BootInstan
     post([done] { done(std::optional<Read>()); });
     return;
   }
-  read_watched(
-      key, {}, one_key(key), /*latest=*/false, std::move(waker), deadline,
-      [foreign = !place.key.id, done = std::move(done)](const Result<wire::RangeResponse>& range) {
-        if (!range) return done(range.error());
-        done(read_of(*range, foreign));
-      });
+  read_watched(key, {}, one_key(key), /*latest=*/false, std::move(waker), deadline,
+               [order = place.order, foreign = !place.key.id,
+                done = std::move(done)](const Result<wire::RangeResponse>& range) {
+                 if (!range) return done(range.error());
+                 done(read_of(*range, order, foreign));
+               });
 }
 
 void EtcdBackend::read_record(std::string lock, BootInstant deadline,

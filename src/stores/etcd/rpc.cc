@@ -146,7 +146,7 @@ class UnaryCall final : public Tag, public Flight {
     }
     // Shared, because a function object has to be copyable.
     auto kept = std::make_shared<std::unique_ptr<UnaryCall>>(std::move(self));
-    home_.log_in(login_, how_.deadline, [kept](Result<bool> done) {
+    home_.log_in(login_, how_.deadline, [kept](const Result<bool>& done) {
       if (!done) return (*kept)->then_(done.error());
       if ((*kept)->start()) static_cast<void>(kept->release());
     });
