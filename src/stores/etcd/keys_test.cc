@@ -27,7 +27,8 @@ TEST(EtcdKeysTest, ALeaseIsReadAsItIsWritten) {
   EXPECT_FALSE(parse_lease("000000000000123x"));
 }
 
-RC_GTEST_PROP(EtcdKeysTest, NoTwoNamesMeetAndEachIsFoundAgain, (const std::string& a, const std::string& b)) {
+RC_GTEST_PROP(EtcdKeysTest, NoTwoNamesMeetAndEachIsFoundAgain,
+              (const std::string& a, const std::string& b)) {
   RC_PRE(!a.empty() && !b.empty());
   const Keys keys("", /*foreign_recipe=*/false);
   RC_ASSERT(keys.folder_of(keys.record(a))->lock == a);
