@@ -397,7 +397,7 @@ if BOUND:
     class AwayTest(StoreCase):
         def test_a_server_that_is_not_there(self):
             place = f"127.0.0.1:{free_port()}"
-            url = SERVER.url(place=place)
+            url = SERVER.url("&request_timeout=3s", place=place)
             for words, done in self.all_at_once(EVERY_COMMAND, HOLDFAST_STORE=url):
                 with self.subTest(words=words):
                     line = self.refusal(done, words)
@@ -416,7 +416,8 @@ if BOUND:
                 self.assertEqual(running.status(), 123)
                 self.assertIn("lost the lock 'job'", running.errors())
                 words = (["run", "job", "--", "true"], ["ls"], ["watch"], ["doctor"])
-                for words, done in self.all_at_once(words):
+                soon = self.store + "&request_timeout=3s"
+                for words, done in self.all_at_once(words, HOLDFAST_STORE=soon):
                     with self.subTest(words=words):
                         self.assertIn("Is it up and reachable?", self.refusal(done, words))
             finally:
