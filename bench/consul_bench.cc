@@ -240,7 +240,7 @@ class Consul final : public Site {
   ConsulServer& telling() const {
     if (telling_ == nullptr) {
       support::ConsulOptions options;
-      options.config = {"log_level = \"debug\""};
+      options.log_level = "debug";
       telling_ = std::make_unique<ConsulServer>(options);
     }
     return *telling_;

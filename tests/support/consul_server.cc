@@ -99,7 +99,7 @@ void ConsulServer::launch() {
   file.close();
   process_ = std::make_unique<ChildProcess>(
       Command{.arguments = {program(), "agent", "-config-file", folder_.file("consul.hcl"),
-                            "-log-level", "info"},
+                            "-log-level", options_.log_level},
               .environment = {"GOMAXPROCS=2", "CONSUL_HTTP_TOKEN="},
               .output = folder_.file("log")});
 }

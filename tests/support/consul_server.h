@@ -35,7 +35,8 @@ struct ConsulOptions {
   bool tls = false;                    // HTTPS on a port of its own; plain HTTP stays.
   bool tls_clients = false;            // Clients must show a certificate.
   std::vector<std::string> config{};   // More of its configuration, in HCL.
-  std::string data_folder{};           // Not: one of its own.
+  std::string log_level = "info";
+  std::string data_folder{};  // Not: one of its own.
 };
 
 struct ConsulAnswer {
