@@ -32,6 +32,7 @@ namespace holdfast {
 namespace {
 
 using namespace std::chrono_literals;
+using bench::median;
 
 constexpr int kBlocks = 41;
 constexpr int kPairsPerBlock = 1000;
