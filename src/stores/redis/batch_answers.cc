@@ -34,13 +34,17 @@ Result<port::Store::Grants> acquire_all_answer(const Reply& reply,
 
 Result<std::vector<Result<port::EndStatus>>> end_all_answer(
     const Reply& reply, const std::vector<port::TicketRequest>& requests) {
-  if (reply.items.size() != requests.size()) return no_answer("not one answer for each lock");
+  const bool alone = requests.size() == 1 && reply.kind != Reply::Kind::kArray;
+  if (!alone && reply.items.size() != requests.size()) {
+    return no_answer("not one answer for each lock");
+  }
   std::vector<Result<port::EndStatus>> ends;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const std::string& text = reply.items[i].text;
-    ends.push_back(text.starts_with("error ")
-                       ? Result<port::EndStatus>(failed_answer(text, requests[i].name))
-                       : end_answer(text, requests[i].name));
+    const Reply& own = alone ? reply : reply.items[i];
+    const std::string& name = requests[i].name;
+    ends.push_back(own.is_error()
+                       ? Result<port::EndStatus>(failed_answer("error " + own.text, name))
+                       : end_answer(own.text, name));
   }
   return ends;
 }

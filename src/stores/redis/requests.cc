@@ -90,12 +90,13 @@ ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& reques
 }
 
 ScriptCall Requests::end_all(const std::vector<port::TicketRequest>& requests) const {
-  ScriptCall made(ScriptName::kEndAll, clock());
+  ScriptCall made(ScriptName::kEnd, clock());
   for (const port::TicketRequest& request : requests) made.add_key(record_key(request.name));
   made.add(client_);
   for (const port::TicketRequest& request : requests) {
     made.add(id_text(request.id));
     made.add(padded(request.issue));
+    made.add("release");
   }
   add_test_clock(made);
   return made;

@@ -56,8 +56,7 @@ Scripts assemble_all(ScriptClock clock) {
           assemble(script_texts::kRenew, clock),    assemble(script_texts::kDowngrade, clock),
           assemble(script_texts::kBreak, clock),    assemble(script_texts::kResize, clock),
           assemble(script_texts::kSetValue, clock), assemble(script_texts::kInspect, clock),
-          assemble(script_texts::kRights, clock),   assemble(script_texts::kAcquireAll, clock),
-          assemble(script_texts::kEndAll, clock)};
+          assemble(script_texts::kRights, clock),   assemble(script_texts::kAcquireAll, clock)};
 }
 
 // No local static: a child forked while another thread is making that would wait for it for ever.

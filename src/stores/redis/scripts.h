@@ -22,9 +22,8 @@ enum class ScriptName : std::uint8_t {
   kInspect,
   kRights,
   kAcquireAll,
-  kEndAll,
 };
-inline constexpr std::size_t kScripts = 11;
+inline constexpr std::size_t kScripts = 10;
 
 // Whose time a script reads.
 enum class ScriptClock : std::uint8_t {

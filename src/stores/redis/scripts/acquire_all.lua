@@ -71,7 +71,7 @@ local function look(key)
 end
 
 -- What look_here() found to be free or ours.
-local function take_here(key, record)
+local function take_here(key, record, id, issue, ttl, owner)
   if sub(record, 1, 7) == '1 held ' then
     local seq, lease = match(record, '^%d+ (%d+) (%d+) ', 92)
     return 'held ' .. sub(record, 8, 24) .. seq .. ' ' .. lease
@@ -79,14 +79,14 @@ local function take_here(key, record)
   local token, last = now, record ~= '' and sub(record, 8, 23) or ZERO
   if last >= now then token = padded(last + 1) end
   local held = '1 held ' .. token .. ' ' .. client .. ' ' .. issue .. ' ' .. id .. ' ' .. now ..
-    ' 0 ' .. number(ttl) .. ' ' .. owner
+    ' 0 ' .. ttl .. ' ' .. owner
   -- Within a thousand seconds of the last grant its week need not begin anew.
   if last < now and sub(last, 1, 7) == sub(now, 1, 7) then
     call('SET', key, held, 'KEEPTTL')
   else
     call('SET', key, held, 'PX', WEEK)
   end
-  return 'held ' .. token .. ' 0 ' .. number(ttl)
+  return 'held ' .. token .. ' 0 ' .. ttl
 end
 
 local function take(key)
@@ -111,7 +111,13 @@ for i, key in ipairs(KEYS) do
 end
 local answers = {}
 for i, key in ipairs(KEYS) do
-  turn_to(i)
-  answers[i] = records[i] and take_here(key, records[i]) or take(key)
+  local first = 5 * i - 3
+  if records[i] then
+    answers[i] = take_here(key, records[i], ARGV[first], ARGV[first + 1], ARGV[first + 2],
+      ARGV[first + 3])
+  else
+    turn_to(i)
+    answers[i] = take(key)
+  end
 end
 return answers
