@@ -83,10 +83,7 @@ JobLease& JobLease::operator=(JobLease&& other) noexcept {
 
 JobLease::~JobLease() {
   const auto held = detail::LeaseAccess::of(lease_);
-  const std::chrono::milliseconds left = primitives::jobs::left_of(keep_until_);
-  if (!held || left == std::chrono::milliseconds::zero() || !lease_.held()) return;
-  // What is being kept is not released by its lease, which goes now.
-  held->core->keep(held, left, std::nullopt, [](const Result<void>&) {});
+  if (held) held->core->release_later(held, base::BootInstant(keep_until_));
 }
 
 Result<void> JobLease::release() { return detail::wait_for(detail::Async::release(*this)); }

@@ -90,6 +90,7 @@ class Contender {
   bool keeping = false;                  // It is being left to the store: close() lets it be.
   bool perhaps_kept = false;             // It may have been: only its owner's release() ends it.
   bool releasing = false;                // A release without a handle is under way.
+  std::optional<BootInstant> let_go_at;  // And may not take effect before that.
   std::optional<Result<void>> released;  // The answer that release() repeats.
   base::LocalCondition changed;          // With the core's mutex.
   std::optional<std::thread::id> ear;    // The thread that waits listens at the store's ear.

@@ -96,7 +96,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
              AcquireOptions options, Done<ContenderPtr> done);
   Result<void> release(const ContenderPtr& contender);
   void release(const ContenderPtr& contender, Done<void> done);
-  void release_later(const ContenderPtr& contender);
+  // As a handle goes. `at`: not before that; until then the store keeps the lock.
+  void release_later(const ContenderPtr& contender, std::optional<BootInstant> at = {});
   Result<void> renew(const ContenderPtr& contender);
   void renew(const ContenderPtr& contender, Done<void> done);
   // Exclusive becomes shared; an upgrade is given back.
@@ -282,6 +283,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Result<void> end_release(const ContenderPtr& contender, const std::optional<Error>& loss,
                            const Result<port::EndStatus>& ended);
   void send_release(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void on_release_sent(const ContenderPtr& contender, std::optional<Errc> failure);
   void end_locally(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
   void end_all() HOLDFAST_EXCLUDES(mutex_);
   LogEvent log_event(LogSeverity severity, const char* event, std::string text) const;

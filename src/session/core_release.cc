@@ -144,12 +144,13 @@ void Core::release(const ContenderPtr& contender, Done<void> done) {
       });
 }
 
-void Core::release_later(const ContenderPtr& contender) {
+void Core::release_later(const ContenderPtr& contender, std::optional<BootInstant> at) {
   if (!check_alive()) return;
   const Turn turn(*this);
   if (closed_ || contender->released || contender->releasing) return;
   look_at_deadline(contender);
-  const bool left = contender->keeping || contender->perhaps_kept;
+  contender->let_go_at = at;
+  const bool left = contender->keeping || (contender->perhaps_kept && !at);
   if (feed_) see_ended(*contender, left ? HoldEnd::kDetached : HoldEnd::kReleased);
   end_locally(contender);
   if (!left && !contender->renewal->taken_over()) send_release(contender);
@@ -159,18 +160,33 @@ void Core::release_later(const ContenderPtr& contender) {
 void Core::send_release(const ContenderPtr& contender) {
   if (!contender->releasing) ++releases_under_way_;
   contender->releasing = true;
-  store_->release(end_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
-    const base::LocalLock lock(mutex_);
-    const BootInstant now = base::BootClock::now();
-    if (!reply && reply.error().code() != Errc::kClosed &&
-        now.time_since_epoch().count() < contender->deadline_ns) {
-      schedule(contender, now + kReleaseRetry);
-      return;
-    }
-    contender->releasing = false;
-    --releases_under_way_;
-    drained_.notify_all();
-  });
+  const BootInstant now = base::BootClock::now();
+  if (!contender->let_go_at || *contender->let_go_at <= now) {
+    store_->release(end_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
+      on_release_sent(contender, reply ? std::nullopt : std::optional(reply.error().code()));
+    });
+    return;
+  }
+  const auto left = std::chrono::ceil<Duration>(*contender->let_go_at - now);
+  store_->keep({contender->stored_name, contender->id, contender->renewal->begin_to_keep(now, left),
+                left, std::nullopt, request_deadline()},
+               [this, contender](const Result<bool>& kept) {
+                 on_release_sent(contender,
+                                 kept ? std::nullopt : std::optional(kept.error().code()));
+               });
+}
+
+void Core::on_release_sent(const ContenderPtr& contender, std::optional<Errc> failure) {
+  const base::LocalLock lock(mutex_);
+  const BootInstant now = base::BootClock::now();
+  if (failure && *failure != Errc::kClosed && *failure != Errc::kLost &&
+      now.time_since_epoch().count() < contender->deadline_ns) {
+    schedule(contender, now + kReleaseRetry);
+    return;
+  }
+  contender->releasing = false;
+  --releases_under_way_;
+  drained_.notify_all();
 }
 
 }  // namespace holdfast::session

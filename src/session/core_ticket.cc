@@ -108,7 +108,8 @@ void Core::end_keeping(const ContenderPtr& contender, const Result<bool>& kept) 
   }
   if (kept.error().code() == Errc::kOutcomeUnknown) contender->perhaps_kept = true;
   if (closed_) return lose(contender, Error(Errc::kClosed, "the client was closed"));
-  apply(contender, contender->renewal->on_not_kept(base::BootClock::now()));
+  const bool surely_not = kept.error().code() == Errc::kUnavailable;
+  apply(contender, contender->renewal->on_not_kept(base::BootClock::now(), surely_not));
 }
 
 // --- Values and capacity.

@@ -1,6 +1,7 @@
 #include "src/session/renewal_fsm.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace holdfast::session {
 namespace {
@@ -58,6 +59,7 @@ RenewalFsm::Action RenewalFsm::on_renew_asked(BootInstant now) {
 
 std::uint64_t RenewalFsm::begin_to_keep(BootInstant now, Duration left) {
   keeping_ = true;
+  before_keeping_ = {sure_until_, deadline_};
   counts_from_ = log_.add(now);
   const BootInstant sure = terms_.bound.safe_deadline(now, left);
   sure_until_ = std::min(sure_until_, sure);
@@ -65,8 +67,9 @@ std::uint64_t RenewalFsm::begin_to_keep(BootInstant now, Duration left) {
   return counts_from_;
 }
 
-RenewalFsm::Action RenewalFsm::on_not_kept(BootInstant now) {
+RenewalFsm::Action RenewalFsm::on_not_kept(BootInstant now, bool surely_not) {
   keeping_ = false;
+  if (surely_not) std::tie(sure_until_, deadline_) = before_keeping_;
   renew_at_ = now;
   return next(now);
 }

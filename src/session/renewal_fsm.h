@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "holdfast/result.h"
 #include "src/port/store.h"
@@ -63,9 +64,10 @@ class RenewalFsm {
   Action on_renew_asked(BootInstant now);
   // The owner lets go by a request of its own, numbered by the answer, by which the lease ends
   // `left` from now: nothing beyond that is counted on any more, and nothing is sent or told until
-  // on_not_kept(): it failed, perhaps after it took effect, and the lease is renewed again.
+  // on_not_kept(): it failed, and the lease is renewed again; unless it surely did not take effect,
+  // what was granted before does not count any more.
   std::uint64_t begin_to_keep(BootInstant now, Duration left);
-  Action on_not_kept(BootInstant now);
+  Action on_not_kept(BootInstant now, bool surely_not);
   // Grows with every reply about a request that this side made.
   std::uint64_t replies() const { return replies_; }
   bool in_flight() const { return in_flight_; }
@@ -94,8 +96,9 @@ class RenewalFsm {
   Terms terms_;
   SendLog log_;
   State state_ = State::kHeld;
-  BootInstant sure_until_ = BootInstant::min();  // By what the store confirmed.
-  BootInstant deadline_ = BootInstant::min();    // The same, within max_hold.
+  BootInstant sure_until_ = BootInstant::min();         // By what the store confirmed.
+  BootInstant deadline_ = BootInstant::min();           // The same, within max_hold.
+  std::pair<BootInstant, BootInstant> before_keeping_;  // Both.
   BootInstant renew_at_{};
   bool in_flight_ = false;
   bool ask_again_ = false;

@@ -327,7 +327,7 @@ TEST(RenewalFsmTest, OnceAShorterLeaseWasAskedForAnOlderOneIsNotCountedOn) {
   EXPECT_EQ(renewal.deadline(), brief);
   EXPECT_EQ(renewal.wake_at(), BootInstant::max());
   EXPECT_EQ(renewal.on_tick(at(6s)).step, Step::kWait);
-  const auto again = renewal.on_not_kept(at(3s));
+  const auto again = renewal.on_not_kept(at(3s), /*surely_not=*/false);
   ASSERT_EQ(again.step, Step::kSend);
   EXPECT_EQ(again.seq, 2U);
   renewal.on_reply(at(4s), held(0, 30s));
@@ -335,6 +335,16 @@ TEST(RenewalFsmTest, OnceAShorterLeaseWasAskedForAnOlderOneIsNotCountedOn) {
   EXPECT_EQ(renewal.on_doubt(at(4s)).step, Step::kSend);
   renewal.on_reply(at(4s), held(3, 30s));
   EXPECT_EQ(renewal.deadline(), at(34s) - kSlackOf30s);
+}
+
+TEST(RenewalFsmTest, AShorterLeaseThatWasRefusedChangesNothing) {
+  RenewalFsm renewal = granted();
+  const BootInstant before = renewal.deadline();
+  renewal.begin_to_keep(at(2s), 500ms);
+  EXPECT_LT(renewal.deadline(), before);
+  renewal.on_not_kept(at(4s), /*surely_not=*/true);
+  EXPECT_EQ(renewal.deadline(), before);
+  EXPECT_EQ(renewal.on_tick(at(4s)).step, Step::kWait);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The server answers, but not what was asked for: it cannot, or may not, do it now.
 #include <filesystem>
 
+#include "holdfast/job_lock.h"
 #include "tests/faults/redis_harness.h"
 
 namespace holdfast::faults {
@@ -51,6 +52,21 @@ TEST_F(RedisRefusalFaultsTest, AServerThatBecomesAReplicaRefusesUntilItIsNoneAny
   server_->must({"REPLICAOF", "NO", "ONE"});
   expect_all_is_well(lease);
   EXPECT_FALSE(loss.told());
+}
+
+TEST_F(RedisRefusalFaultsTest, AJobThatIsDroppedMeanwhileIsLetGoOfAfterwards) {
+  start();
+  auto job = one_->client().job_lock("job", {.at_least_for = 2s}).try_acquire({.ttl = 60s});
+  ASSERT_TRUE(job && *job);
+  server_->must({"REPLICAOF", "127.0.0.1", "1"});
+  expect_refusal(*other_, "replica");
+  EXPECT_EQ((*job)->release().error().code(), Errc::kUnavailable);
+  EXPECT_TRUE((*job)->held());
+  job->reset();
+  for (int i = 0; i < 3; ++i) expect_refusal(*one_, "replica");  // So is what was sent for it.
+  server_->must({"REPLICAOF", "NO", "ONE"});
+  const auto next = other_->client().mutex("job").acquire({.wait = 20s, .ttl = 5s});
+  EXPECT_TRUE(next) << next.error().message();
 }
 
 // --- MASTERDOWN
@@ -155,6 +171,19 @@ TEST_F(RedisRefusalFaultsTest, AFullServerRefusesNewLocksButKeepsAndFreesThoseTh
   expect_refusal(*other_, "maxmemory");
   server_->config_set("maxmemory", "0");
   EXPECT_GT(other_->hold("a", 5s).token(), lease.token());
+}
+
+TEST_F(RedisRefusalFaultsTest, AFullServerLetsAJobGoForWhichOthersWait) {
+  start();
+  auto job = one_->client().job_lock("job", {.at_least_for = 500ms}).try_acquire({.ttl = 60s});
+  ASSERT_TRUE(job && *job);
+  Waiter waiter(*other_, "job", 5s);
+  waiter.await_queued();
+  server_->config_set("maxmemory", "1");
+  const auto released = (*job)->release();
+  EXPECT_TRUE(released) << released.error().message();
+  EXPECT_GT(waiter.grant().token(), (*job)->token());
+  server_->config_set("maxmemory", "0");
 }
 
 // --- MISCONF

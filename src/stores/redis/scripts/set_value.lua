@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- Stores a value beside the lock, for a holder only; it stays after the release. Whoever listens for
 -- it is told that it has changed. In the same step a holder that lets go says when its lease ends,
 -- sooner or later than it would.
