@@ -11,7 +11,7 @@ support::EtcdCluster& server() {
 }
 
 constexpr OneServer kServer{
-    [](const std::string& place) { return server().url("/" + place + "?session=1s"); },
+    [](const std::string& place) { return server().url("/" + place + "?session=3s"); },
     &stores::make_etcd_store,
     [] {
       server().terminate();
