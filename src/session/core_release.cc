@@ -151,7 +151,8 @@ void Core::release_later(const ContenderPtr& contender, std::optional<BootInstan
   look_at_deadline(contender);
   contender->let_go_at = at;
   const bool left = contender->keeping || (contender->perhaps_kept && !at);
-  if (feed_) see_ended(*contender, left ? HoldEnd::kDetached : HoldEnd::kReleased);
+  const bool stays = left || (at && *at > base::BootClock::now());
+  if (feed_) see_ended(*contender, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
   end_locally(contender);
   if (!left && !contender->renewal->taken_over()) send_release(contender);
 }

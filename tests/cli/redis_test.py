@@ -6,7 +6,6 @@ import os
 import pty
 import select
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -58,33 +57,6 @@ class CommandTest(RedisCase):
         done = self.ok("run", "--store", url, "job", "--", "printenv", "HOLDFAST_STORE")
         self.assertEqual(done.stdout.strip(), url)
 
-    def test_two_programs_contend_and_the_second_follows_the_first(self):
-        first = self.run_locked("job", "--", "sh", "-c", "read line; true", stdin=subprocess.PIPE)
-        first.event("started")
-        self.assertEqual(self.holdfast("run", "--no-wait", "job", "--", "true").returncode, 124)
-        self.assertEqual(self.holdfast("run", "--wait", "100ms", "job", "--", "true").returncode,
-                         124)
-        second = self.run_locked("job", "--", "true")
-        waiting = second.event("waiting")
-        self.assertEqual([who["pid"] for who in waiting["holders"]], [first.pid])
-        token = self.inspect()["token"]
-        first.process.stdin.close()
-        self.assertEqual(first.status(), 0)
-        self.assertGreater(second.event("acquired")["token"], token)
-        self.assertEqual(second.status(), 0)
-
-    def test_shared_holders_and_permits_hold_together(self):
-        for mode in (["--shared"], ["--permits", "1/2"]):
-            with self.subTest(mode=mode):
-                name = mode[0].strip("-")
-                holder = self.holder(name, *mode)
-                self.ok("run", "--no-wait", *mode, name, "--", "true")
-                done = self.holdfast("run", "--no-wait", *(["--permits", "2/2"] if len(mode) > 1
-                                                           else []), name, "--", "true")
-                self.assertEqual(done.returncode, 124, done.stderr)
-                holder.signal(signal.SIGTERM)
-                holder.status()
-
     def test_acquire_renew_release(self):
         lease = self.ok("acquire", "--ttl", "20s", "job").stdout.strip()
         self.assertEqual(self.holdfast("run", "--no-wait", "job", "--", "true").returncode, 124)
@@ -95,60 +67,6 @@ class CommandTest(RedisCase):
         self.assertFalse(self.inspect()["held"])
         for command in ("renew", "release"):
             self.assertEqual(self.holdfast(command, lease).returncode, 123)
-
-    def test_hold_holds_until_its_input_ends(self):
-        process = subprocess.Popen([PROGRAM, "hold", "job"], env=self.env, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, text=True)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.addCleanup(process.stdout.close)
-        self.assertTrue(select.select([process.stdout], [], [], PATIENCE)[0])
-        self.assertRegex(process.stdout.readline(), r"^held job token \d{10}\.\d{20}$")
-        self.assertTrue(self.inspect()["held"])
-        process.stdin.close()
-        self.assertEqual(process.wait(PATIENCE), 0)
-        self.assertFalse(self.inspect()["held"])
-
-    def test_looking_tells_who_holds_and_who_waits(self):
-        holder = self.holder("job", "--reason", "nightly")
-        waiter = self.run_locked("job", "--", "true")
-        waiter.event("waiting")
-        info = self.inspect()
-        self.assertEqual((info["pid"], info["reason"], info["host"]),
-                         (holder.pid, "nightly", socket.gethostname()))
-        self.assertEqual([one["pid"] for one in info["waiters"]], [waiter.pid])
-        self.assertTrue(0 < info["time_left_ms"] <= 10_000, info)
-        self.assertEqual([one["name"] for one in self.json_of("ls", "--json", "jo")], ["job"])
-        text = self.ok("ls").stdout.splitlines()
-        self.assertEqual(text[0].split(), ["NAME", "MODE", "HOLDER", "HOST", "PID", "SINCE", "LEFT",
-                                           "WAITING", "REASON"])
-        self.assertEqual([text[1].split()[i] for i in (0, 1, 2, 4, 7, 8)],
-                         ["job", "exclusive", "sleep", str(holder.pid), "1", "nightly"])
-        self.assertIn("waiter 1", self.ok("inspect", "job").stdout)
-        self.assertIn("nobody holds a lock", self.ok("ls", "other").stderr)
-
-    def test_watch_tells_what_happens(self):
-        watch = subprocess.Popen([PROGRAM, "watch", "--json", "--count", "1", "jo"], env=self.env,
-                                 stdout=subprocess.PIPE, text=True)
-        self.addCleanup(watch.wait)
-        self.addCleanup(watch.kill)
-        self.addCleanup(watch.stdout.close)
-        # Until it has begun to look there is nothing to await.
-        for _ in range(100):
-            self.ok("run", "job", "--", "sleep", "0.3")
-            if select.select([watch.stdout], [], [], 0)[0]:
-                break
-        event = json.loads(watch.stdout.readline())
-        self.assertEqual(event["name"], "job")
-        self.assertIn(event["event"], ("granted", "released"))
-
-    def test_break_frees_the_lock_and_ends_the_holder(self):
-        holder = self.holder("job", ttl="2s")
-        self.assertEqual(self.holdfast("break", "job", "--token", "1").returncode, 123)
-        self.ok("break", "job", "--token", self.inspect()["token"], "--reason", "fire")
-        self.assertEqual(self.inspect()["last_break"]["reason"], "fire")
-        holder.event("lost")
-        self.assertEqual(holder.status(), 123)
 
     def test_bench_gives_its_figures(self):
         figures = self.json_of("bench", "--duration", "200ms", "--in-flight", "2", "--json")

@@ -72,4 +72,22 @@ inline bool fires(std::stop_token token, milliseconds within = kLong) {
   return future.wait_for(within) == std::future_status::ready;
 }
 
+// One holds and one waits while it happens: neither is harmed, and the waiter follows.
+template <typename Harm, typename Release>
+void expect_no_lock_lost(const std::string& url, Harm harm, Release release) {
+  Client one = connect(url);
+  Client two = connect(url);
+  Lease lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  harm();
+  EXPECT_TRUE(eventually([&] { return lease.renew().has_value(); }));
+  EXPECT_TRUE(lease.held());
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+  const Token first = lease.token();
+  release(lease);
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), first);
+}
+
 }  // namespace holdfast::faults

@@ -169,18 +169,13 @@ TEST_F(ZookeeperFaults, AWaiterWhoseSessionEndsStandsInTheQueueAnew) {
     const auto info = holder.inspect("orders");
     return info && *info ? (*info)->waiters.size() : 0;
   };
-  for (int i = 0; i < 600 && waiters() == 0; ++i) std::this_thread::sleep_for(20ms);
+  ASSERT_TRUE(eventually([&] { return waiters() != 0; }));
   server().pause();
   std::this_thread::sleep_for(2s);  // Longer than the waiter's session.
   server().resume();
   ASSERT_TRUE(lease->renew()) << "the holder's session is longer";
-  // Looked at once each: the old place goes and the new one comes at any time.
-  std::size_t seen = 0;
-  for (int i = 0; i < 3000 && seen != 1; ++i) {
-    std::this_thread::sleep_for(20ms);
-    seen = waiters();
-  }
-  EXPECT_EQ(seen, 1U);
+  // The old place goes and the new one comes at any time.
+  EXPECT_TRUE(eventually([&] { return waiters() == 1; }));
   ASSERT_TRUE(lease->release());
   const auto got = next.get();
   EXPECT_TRUE(got) << got.error().message();
@@ -194,8 +189,7 @@ TEST_F(ZookeeperFaults, TenWaitersGoOnWhenTheHolderIsKilled) {
     const auto info = looker.inspect("orders");
     return info && *info && !(*info)->holders.empty();
   };
-  for (int i = 0; i < 3000 && !held(); ++i) std::this_thread::sleep_for(20ms);
-  ASSERT_TRUE(held());
+  ASSERT_TRUE(eventually(held));
   std::vector<std::future<bool>> waiters;
   for (int i = 0; i < 10; ++i) {
     waiters.push_back(std::async(std::launch::async, [client = patient(url("1s"))] {

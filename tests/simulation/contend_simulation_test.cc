@@ -7,7 +7,6 @@
 // is told that a lock is busy which nobody holds or waits for, "surely not applied" is true,
 // nothing is left behind, every call ends, once, and everybody gets done.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <set>
@@ -18,8 +17,8 @@
 
 #include "src/base/random.h"
 #include "src/contend/engine.h"
-#include "src/machine/testing/replay_note.h"
 #include "tests/simulation/folder_server.h"
+#include "tests/simulation/seeds.h"
 
 namespace holdfast::simulation {
 namespace {
@@ -561,31 +560,13 @@ class Run {
   std::vector<std::unique_ptr<House>> houses_;
 };
 
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-void play(std::uint64_t seed) {
-  const std::string replay =
-      "replay: HOLDFAST_SIM_SEED=" + std::to_string(seed) + " contend_simulation_test";
-  const machine::testing::ReplayNote note(replay);
-  const std::string wrong = Run(seed).play();
-  ASSERT_EQ(wrong, "") << replay;
-}
-
 TEST(ContendSim, TheEngineKeepsItsPromisesInEveryRun) {
-  if (const std::uint64_t only = number_from("HOLDFAST_SIM_SEED", 0); only != 0) return play(only);
 #if defined(HOLDFAST_SANITIZED)
   constexpr std::uint64_t kSeeds = 100;  // Each takes ten times as long.
 #else
   constexpr std::uint64_t kSeeds = 800;
 #endif
-  const std::uint64_t seeds = number_from("HOLDFAST_SIM_SEEDS", kSeeds);
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    play(seed);
-    if (HasFatalFailure()) return;
-  }
+  play_seeds<simulation::Run>(kSeeds, "contend_simulation_test");
 }
 
 }  // namespace

@@ -8,14 +8,13 @@
 // than the safety poll, no ticket is left behind, every call ends, once; and what each primitive
 // promises of its own (the programs say it where they check it).
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "src/machine/testing/replay_note.h"
 #include "tests/simulation/actor.h"
+#include "tests/simulation/seeds.h"
 
 namespace holdfast::simulation {
 namespace {
@@ -212,31 +211,13 @@ class Run {
   std::size_t left_ = 0;  // Programs that did not end.
 };
 
-std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-void play(std::uint64_t seed) {
-  const std::string replay =
-      "replay: HOLDFAST_SIM_SEED=" + std::to_string(seed) + " simulation_test";
-  const machine::testing::ReplayNote note(replay);
-  const std::string wrong = Run(seed).play();
-  ASSERT_EQ(wrong, "") << replay;
-}
-
 TEST(PrimitivesSim, KeepTheirPromisesInEveryRun) {
-  if (const std::uint64_t only = number_from("HOLDFAST_SIM_SEED", 0); only != 0) return play(only);
 #if defined(HOLDFAST_SANITIZED)
   constexpr std::uint64_t kSeeds = 300;  // Each takes ten times as long.
 #else
   constexpr std::uint64_t kSeeds = 2000;
 #endif
-  const std::uint64_t seeds = number_from("HOLDFAST_SIM_SEEDS", kSeeds);
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    play(seed);
-    if (HasFatalFailure()) return;
-  }
+  play_seeds<simulation::Run>(kSeeds, "simulation_test");
 }
 
 }  // namespace

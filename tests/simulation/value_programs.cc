@@ -347,10 +347,10 @@ Program observe(Actor& a) {
   }
   const auto seen = std::make_shared<Observed>();
   auto observing = a.call(Async::observe(election, [&a, seen](const LeaderChange& change) {
-    a.referee().trace("leader: an observer is told " +
-                      (change.now ? std::to_string(change.now->token.counter) + " '" +
-                                        change.now->value + "'"
-                                  : "nobody"));
+    a.referee().trace(
+        "leader: an observer is told " +
+        (change.now ? std::to_string(change.now->token.counter) + " '" + change.now->value + "'"
+                    : "nobody"));
     a.referee().check(!seen->ended, "observer: told after its end");
     if (!change.now) return;
     check_told(a, *change.now, "observer");

@@ -6,6 +6,9 @@
 // one whose number comes late. Nothing overtakes, or is overtaken by, a request that goes alone: so
 // a cancel stays behind its acquisition. A release, which gives back what was granted before, may
 // go ahead of acquisitions: they may wait for just this lock.
+// Not guaranteed: that order after a joined request was refused as a whole. Its parts are sent
+// again one by one, behind what has gone out meanwhile; the script refuses one that comes late by
+// that, whose client asks anew and stands at the end of the queue. Exclusion does not rest on it.
 // Thread-safety: one thread at a time.
 #pragma once
 

@@ -1,0 +1,41 @@
+// A simulation by its seeds: HOLDFAST_SIM_SEED=N plays that one, HOLDFAST_SIM_SEEDS=N so many.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/machine/testing/replay_note.h"
+
+namespace holdfast::simulation {
+
+inline std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+// `Run(seed).play()` says what went wrong; empty: nothing. The failure tells how to replay it.
+template <typename Run>
+void play(std::uint64_t seed, const std::string& program) {
+  const std::string replay = "replay: HOLDFAST_SIM_SEED=" + std::to_string(seed) + " " + program;
+  const machine::testing::ReplayNote note(replay);
+  const std::string wrong = Run(seed).play();
+  ASSERT_EQ(wrong, "") << replay;
+}
+
+// Ends with the first that fails.
+template <typename Run>
+void play_seeds(std::uint64_t usual, const std::string& program) {
+  if (const std::uint64_t only = number_from("HOLDFAST_SIM_SEED", 0); only != 0) {
+    return play<Run>(only, program);
+  }
+  const std::uint64_t seeds = number_from("HOLDFAST_SIM_SEEDS", usual);
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    play<Run>(seed, program);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+}  // namespace holdfast::simulation
