@@ -22,7 +22,8 @@ namespace holdfast::machine {
 
 class Book {
  public:
-  explicit Book(std::uint64_t hash_seed) : seed_(hash_seed) {}
+  Book(std::uint64_t hash_seed, std::uint32_t chunk)
+      : seed_(hash_seed), locks_(chunk), tickets_(chunk), tombstones_(chunk) {}
 
   Lock& lock(LockIndex index) { return locks_[index]; }
   const Lock& lock(LockIndex index) const { return locks_[index]; }

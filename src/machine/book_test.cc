@@ -23,7 +23,7 @@ class BookTest : public ::testing::Test {
   }
   using Ids = std::vector<std::uint64_t>;
 
-  Book book{0};
+  Book book{0, 8};
   LockIndex lock = book.add_lock("orders/42");
 };
 

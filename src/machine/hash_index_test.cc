@@ -84,7 +84,7 @@ TEST(HashOfTest, LowBitsSpreadNamesThatDifferInTheirLastDigits) {
 }
 
 TEST(SlabTest, AGivenBackSlotIsTheNextToBeUsed) {
-  Slab<int> slab;
+  Slab<int> slab(8);
   const auto a = slab.take();
   const auto b = slab.take();
   EXPECT_NE(a, b);
@@ -95,7 +95,7 @@ TEST(SlabTest, AGivenBackSlotIsTheNextToBeUsed) {
 }
 
 TEST(SlabTest, ObjectsStayWhereTheyAreWhileTheSlabGrows) {
-  Slab<int> slab;
+  Slab<int> slab(8);
   const auto first = slab.take();
   int* place = &slab[first];
   *place = 7;

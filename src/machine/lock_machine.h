@@ -62,6 +62,9 @@ struct Limits {
   Duration expiry_tombstone{};
   // Against names chosen to collide. It changes speed, never an answer.
   std::uint64_t hash_seed = 0;
+  // Locks, tickets and tombstones are made so many at once; a power of two. No more does it change
+  // an answer: a machine that is made for one operation wants few.
+  std::uint32_t chunk = 1'024;
 };
 
 class LockMachine {

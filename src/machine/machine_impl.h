@@ -26,7 +26,7 @@ constexpr Instant saturating_add(Instant a, Duration b) {
 
 struct LockMachine::Impl {
   Impl(Token lowest, const Limits& bounds)
-      : limits(bounds), floor(lowest), book(bounds.hash_seed) {}
+      : limits(bounds), floor(lowest), book(bounds.hash_seed, bounds.chunk) {}
 
   Reply apply(const Command& command, Effects& effects);
 

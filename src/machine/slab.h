@@ -1,9 +1,12 @@
 // Objects in numbered slots: a handle is 32 bits, an object never moves, and a slot that was given
-// back is the next to be used, while it is still in the cache.
+// back is the next to be used, while it is still in the cache. Slots are made in chunks: large ones
+// for a machine that has many locks for long, small ones for one that lives for an operation.
 //
 // Not guaranteed: that a handle is still meant for the same object. The owner knows.
 #pragma once
 
+#include <bit>
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,8 +18,14 @@ inline constexpr std::uint32_t kNone = UINT32_MAX;
 template <class T>
 class Slab {
  public:
-  T& operator[](std::uint32_t index) { return chunks_[index >> kShift][index & kMask]; }
-  const T& operator[](std::uint32_t index) const { return chunks_[index >> kShift][index & kMask]; }
+  // `chunk`: slots, a power of two.
+  explicit Slab(std::uint32_t chunk)
+      : shift_(static_cast<std::uint32_t>(std::countr_zero(chunk))), mask_(chunk - 1) {
+    assert(std::has_single_bit(chunk));
+  }
+
+  T& operator[](std::uint32_t index) { return chunks_[index >> shift_][index & mask_]; }
+  const T& operator[](std::uint32_t index) const { return chunks_[index >> shift_][index & mask_]; }
 
   // The object is as its last user left it; new ones are default constructed.
   std::uint32_t take() {
@@ -25,7 +34,7 @@ class Slab {
       free_.pop_back();
       return index;
     }
-    if ((used_ & kMask) == 0) chunks_.push_back(std::make_unique<T[]>(kMask + 1));
+    if ((used_ & mask_) == 0) chunks_.push_back(std::make_unique<T[]>(mask_ + 1));
     return used_++;
   }
 
@@ -35,9 +44,8 @@ class Slab {
   std::size_t size() const { return used_ - free_.size(); }
 
  private:
-  static constexpr std::uint32_t kShift = 10;
-  static constexpr std::uint32_t kMask = (1U << kShift) - 1;
-
+  std::uint32_t shift_;
+  std::uint32_t mask_;
   std::vector<std::unique_ptr<T[]>> chunks_;
   std::vector<std::uint32_t> free_;
   std::uint32_t used_ = 0;

@@ -101,6 +101,7 @@ Result<Operations::Step> Operations::run(std::string_view name, machine::Action 
 
   machine::Limits limits;
   limits.token_ceiling = static_cast<std::uint64_t>(tokens.ceiling);
+  limits.chunk = 8;
   machine::LockMachine machine({0, static_cast<std::uint64_t>(tokens.floor)}, limits);
   if (before->exists && !machine.restore_lock(before->image)) {
     return database_.corrupt("the tickets of lock '" + std::string(name) +
