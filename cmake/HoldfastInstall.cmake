@@ -83,6 +83,7 @@ write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/holdfastConfigVers
 install(FILES
   "${CMAKE_CURRENT_BINARY_DIR}/holdfastConfig.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/holdfastConfigVersion.cmake"
+  cmake/holdfastGrpc.cmake
   DESTINATION "${holdfast_package_dir}")
 
 set(HOLDFAST_PC_REQUIRES_PRIVATE)

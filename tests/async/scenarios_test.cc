@@ -18,7 +18,7 @@ TEST_P(AsyncScenarios, ACancelAtAnyStepOfAPrimitiveLeavesNothing) { sweep_primit
 TEST_P(AsyncScenarios, ASignalAtAnyInstantLeavesNoTicket) { sweep_signals(url(), 100); }
 
 // Each wait has a heartbeat: a sanitizer's host must keep up with them.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(HOLDFAST_SANITIZED)
 constexpr bool kSlow = true;
 #else
 constexpr bool kSlow = false;

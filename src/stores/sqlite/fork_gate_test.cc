@@ -70,7 +70,7 @@ TEST(ForkGateTest, WhoIsInsideMayEnterAgainWhileAForkWaits) {
 // The child lets go of a connection that a thread of the parent was waiting with, and has the store
 // for its own.
 TEST(ForkGateTest, AForkDoesNotWaitForADatabaseThatAnotherProcessKeepsLocked) {
-#if defined(__SANITIZE_THREAD__)
+#if defined(HOLDFAST_SANITIZED_THREADS)
   GTEST_SKIP() << "SKIPPED: the thread sanitizer allows a forked child no threads of its own";
 #endif
   const TempFolder folder;
