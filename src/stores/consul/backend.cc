@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "src/base/random.h"
 #include "src/contend/contend_store.h"
 #include "src/stores/consul/doctor.h"
 #include "src/stores/consul/errors.h"
@@ -508,7 +509,11 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
       all.check_session(gate, place.details->session).erase(gate);
     }
     if (change.value) all.set(value, *change.value);
-    if (change.record) all.set(record, contend::to_text(*change.record));
+    // The number of before makes it another text: a write that changes nothing is passed over.
+    if (change.record) {
+      all.set(record, contend::to_text(*change.record) +
+                          " behind=" + std::to_string(change.record_rev.value_or(0)));
+    }
   };
   write.done = [lock, done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) return done(with_lock(answer.error(), lock));
@@ -526,7 +531,8 @@ void ConsulBackend::knock(std::string session_tag) {
   if (session_tag.size() != 36) return;
   const std::string key = keys_.knock(session_tag);
   Transaction both;
-  both.get(key).set(key, "");
+  // Something new: a write that changes nothing is passed over.
+  both.get(key).set(key, std::to_string(base::random_128().low));
   http_.send({.method = HttpRequest::Method::kPut,
               .target = "/v1/txn",
               .body = both.body(),

@@ -130,7 +130,10 @@ void Writes::retry_fence() {
   if (stopped_ || fence_is_gone()) return;
   const std::string key = keys_.fence(session_.id());
   Transaction up;
-  up.check_index(key, session_.fence()).check_session(key, session_.id()).set(key, "");
+  // Another value each time: a write that changes nothing is passed over, index and all.
+  up.check_index(key, session_.fence())
+      .check_session(key, session_.id())
+      .set(key, std::to_string(session_.fence()));
   http_.send({.method = HttpRequest::Method::kPut,
               .target = "/v1/txn",
               .body = up.body(),
