@@ -22,32 +22,6 @@ using contend::Read;
 using contend::Record;
 using Kind = Lanes::Kind;
 
-constexpr int kAttempts = 3;
-constexpr auto kRemoval = std::chrono::seconds(1);
-constexpr auto kBetweenTries = std::chrono::milliseconds(50);
-
-void compare_created(wire::TxnRequest& txn, const std::string& key, std::uint64_t created) {
-  wire::Compare& compare = *txn.add_compare();
-  compare.set_target(wire::Compare::CREATE);
-  compare.set_key(key);
-  compare.set_create_revision(static_cast<std::int64_t>(created));
-}
-
-void compare_modified(wire::TxnRequest& txn, const std::string& key, std::int64_t modified) {
-  wire::Compare& compare = *txn.add_compare();
-  compare.set_target(wire::Compare::MOD);
-  compare.set_key(key);
-  compare.set_mod_revision(modified);
-}
-
-void put(wire::TxnRequest& txn, const std::string& key, const std::string& value,
-         std::int64_t lease) {
-  wire::PutRequest& request = *txn.add_success()->mutable_request_put();
-  request.set_key(key);
-  request.set_value(value);
-  request.set_lease(lease);
-}
-
 // Nothing was sent.
 Error not_sent(const Error& why) {
   return {why.code() == Errc::kOutcomeUnknown ? Errc::kUnavailable : why.code(), why.message()};
@@ -106,22 +80,22 @@ void EtcdBackend::when_settled(BootInstant deadline,
                   }));
 }
 
-void EtcdBackend::add_guard(wire::TxnRequest& txn) const {
-  const std::string key = keys_.session(session_->lease());
-  compare_modified(txn, key, session_->generation());
+void EtcdBackend::add_guard(wire::TxnRequest& txn, const Session::Guard& guard) const {
+  const std::string key = keys_.session(guard.lease);
+  compare_modified(txn, key, guard.generation);
   *txn.add_failure()->mutable_request_range() = one_key(key);
 }
 
-EtcdBackend::Guard EtcdBackend::guard_of(std::uint64_t epoch,
-                                         const wire::RangeResponse& session_key) {
+EtcdBackend::Passed EtcdBackend::passed(std::uint64_t epoch, const Session::Guard& guard,
+                                        const wire::RangeResponse& session_key) {
   if (session_key.kvs().empty()) {
     session_->lost(epoch, "its lease has ended at the server");
-    return Guard::kGone;
+    return Passed::kGone;
   }
   const std::int64_t written = session_key.kvs(0).mod_revision();
-  if (written == session_->generation()) return Guard::kPassed;
+  if (written == guard.generation) return Passed::kYes;
   session_->set_generation(epoch, written);
-  return Guard::kWrittenSince;
+  return Passed::kWrittenSince;
 }
 
 // --- Folders.
@@ -144,59 +118,7 @@ wire::RangeRequest EtcdBackend::folder_request(const std::string& lock, bool ful
   return request;
 }
 
-// --- Contenders.
-
-void EtcdBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details details,
-                        BootInstant deadline, Done<Entered> done) {
-  if (keys_.foreign_recipe() && key.shape != contend::Shape::kExclusive) {
-    return fail(done, unknown_to_the_recipe());
-  }
-  lanes_.run(lock, Kind::kEnter, key.id,
-             [this, epoch, lock, key, details = std::move(details), deadline,
-              done = std::move(done)](std::function<void()> finished) {
-               send_enter(epoch, lock, key, details, deadline, kAttempts,
-                          [done, finished = std::move(finished)](Result<Entered> entered) {
-                            finished();
-                            done(std::move(entered));
-                          });
-             });
-}
-
-void EtcdBackend::send_enter(std::uint64_t epoch, const std::string& lock, const Key& key,
-                             const Details& details, BootInstant deadline, int attempts,
-                             Done<Entered> done) {
-  when_settled(deadline, [=, this, done = std::move(done)](const Result<void>& settled) {
-    if (!settled) return fail(done, settled.error());
-    if (!is_current(epoch)) return fail(done, session_over());
-    const std::string place = keys_.contenders(lock) + contend::to_text(key);
-    wire::TxnRequest txn;
-    add_guard(txn);
-    compare_created(txn, place, 0);
-    put(txn, place, contend::to_text(details), session_->lease());
-    *txn.add_success()->mutable_request_range() = folder_request(lock, /*full=*/false);
-    *txn.add_failure()->mutable_request_range() = folder_request(lock, /*full=*/false);
-    rpc_->call(std::move(txn), How{deadline},
-               on_loop<wire::TxnResponse>([=, this](const Result<wire::TxnResponse>& answer) {
-                 note(epoch, answer, /*may_have_written=*/true);
-                 if (!answer) return done(answer.error());
-                 Entered entered;
-                 entered.listing = listing_of(lock, answer->responses(1).response_range(), false);
-                 for (const Place& each : entered.listing.queue) {
-                   if (each.key == key) entered.created = each.order;
-                 }
-                 if (entered.created != 0) return done(std::move(entered));
-                 switch (guard_of(epoch, answer->responses(0).response_range())) {
-                   case Guard::kGone: return done(session_over());
-                   case Guard::kPassed:
-                   case Guard::kWrittenSince: break;
-                 }
-                 if (attempts > 1) {
-                   return send_enter(epoch, lock, key, details, deadline, attempts - 1, done);
-                 }
-                 done(Error(Errc::kUnavailable, "etcd: the session changes all the time"));
-               }));
-  });
-}
+// --- Contenders. (To come in and to leave: backend_joined.cc.)
 
 void EtcdBackend::write(std::uint64_t epoch, std::string lock, Place place, Details details,
                         BootInstant deadline, Done<std::optional<Read>> done) {
@@ -217,12 +139,13 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
                              Done<std::optional<Read>> done) {
   when_settled(deadline, [=, this, done = std::move(done)](const Result<void>& settled) {
     if (!settled) return fail(done, settled.error());
-    if (!is_current(epoch)) return fail(done, session_over());
+    const auto guard = session_->guard(epoch);
+    if (!guard) return fail(done, session_over());
     const std::string key = keys_.contenders(lock) + contend::to_text(place.key);
     wire::TxnRequest txn;
-    add_guard(txn);
+    add_guard(txn, *guard);
     compare_created(txn, key, place.order);
-    put(txn, key, contend::to_text(details), session_->lease());
+    put(txn, key, contend::to_text(details), guard->lease);
     rpc_->call(std::move(txn), How{deadline},
                on_loop<wire::TxnResponse>([=, this](const Result<wire::TxnResponse>& answer) {
                  note(epoch, answer, /*may_have_written=*/true);
@@ -231,10 +154,10 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
                    return done(std::optional(
                        Read{details, place.order, number(answer->header().revision())}));
                  }
-                 switch (guard_of(epoch, answer->responses(0).response_range())) {
-                   case Guard::kGone: return done(session_over());
-                   case Guard::kPassed: return done(std::optional<Read>());
-                   case Guard::kWrittenSince: break;
+                 switch (passed(epoch, *guard, answer->responses(0).response_range())) {
+                   case Passed::kGone: return done(session_over());
+                   case Passed::kYes: return done(std::optional<Read>());
+                   case Passed::kWrittenSince: break;
                  }
                  if (attempts > 1) {
                    return send_write(epoch, lock, place, details, deadline, attempts - 1, done);
@@ -242,47 +165,6 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
                  done(Error(Errc::kUnavailable, "etcd: the session changes all the time"));
                }));
   });
-}
-
-void EtcdBackend::remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
-                         Done<bool> done) {
-  const std::string key = keys_.contenders(lock) + contend::to_text(place.key);
-  lanes_.run(lock, Kind::kRemove, place.key.id,
-             [=, this, done = std::move(done)](std::function<void()> finished) {
-               send_remove(epoch, key, place.order, deadline, /*maybe_removed=*/false,
-                           [done, finished = std::move(finished)](Result<bool> removed) {
-                             finished();
-                             done(std::move(removed));
-                           });
-             });
-}
-
-// A late one does no harm: it is for that one creation of the key. So it is repeated without
-// further ado.
-void EtcdBackend::send_remove(std::uint64_t epoch, const std::string& key, std::uint64_t created,
-                              BootInstant deadline, bool maybe_removed, Done<bool> done) {
-  const BootInstant now = BootClock::now();
-  wire::TxnRequest txn;
-  compare_created(txn, key, created);
-  txn.add_success()->mutable_request_delete_range()->set_key(key);
-  rpc_->call(std::move(txn), How{std::min(deadline, now + kRemoval)},
-             on_loop<wire::TxnResponse>(
-                 [=, this, done = std::move(done)](const Result<wire::TxnResponse>& answer) {
-                   note(epoch, answer, /*may_have_written=*/false);
-                   if (answer) return done(answer->succeeded() || maybe_removed);
-                   const Errc code = answer.error().code();
-                   const bool unknown = code == Errc::kOutcomeUnknown;
-                   const bool again = unknown || code == Errc::kUnavailable;
-                   if (!again || BootClock::now() + kBetweenTries >= deadline) {
-                     if (!maybe_removed) return done(answer.error());
-                     return done(Error(Errc::kOutcomeUnknown, answer.error().message()));
-                   }
-                   rpc_->after(kBetweenTries, [=, this] {
-                     post([=, this] {
-                       send_remove(epoch, key, created, deadline, maybe_removed || unknown, done);
-                     });
-                   });
-                 }));
 }
 
 // --- Beside the contenders.
@@ -308,9 +190,10 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
     if (!settled) return fail(done, settled.error());
     // Somebody without a session may change what belongs to nobody.
     const bool guarded = change->epoch != 0;
-    if (guarded && !is_current(change->epoch)) return fail(done, session_over());
+    const auto guard = session_->guard(change->epoch);
+    if (guarded && !guard) return fail(done, session_over());
     wire::TxnRequest txn;
-    if (guarded) add_guard(txn);
+    if (guarded) add_guard(txn, *guard);
     const std::string record = keys_.record(change->lock);
     const std::string value = keys_.value(change->lock);
     if (change->record_rev) {
@@ -337,10 +220,10 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
                    return done(std::optional(number(answer->header().revision())));
                  }
                  if (!guarded) return done(std::optional<std::uint64_t>());
-                 switch (guard_of(change->epoch, answer->responses(0).response_range())) {
-                   case Guard::kGone: return done(session_over());
-                   case Guard::kPassed: return done(std::optional<std::uint64_t>());
-                   case Guard::kWrittenSince: break;
+                 switch (passed(change->epoch, *guard, answer->responses(0).response_range())) {
+                   case Passed::kGone: return done(session_over());
+                   case Passed::kYes: return done(std::optional<std::uint64_t>());
+                   case Passed::kWrittenSince: break;
                  }
                  if (attempts > 1) return send_apply(change, deadline, attempts - 1, done);
                  done(Error(Errc::kUnavailable, "etcd: the session changes all the time"));

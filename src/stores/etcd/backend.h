@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "src/contend/backend.h"
+#include "src/contend/joining.h"
 #include "src/port/registry.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/lanes.h"
@@ -79,14 +80,12 @@ class EtcdBackend final : public contend::Backend {
   std::string key_of(const std::string& lock, const Place& place) const;
   contend::Listing listing_of(const std::string& lock, const wire::RangeResponse& range, bool full);
   wire::RangeRequest folder_request(const std::string& lock, bool full) const;
-  void add_guard(wire::TxnRequest& txn) const;
-  // Of a transaction that did not pass: whether the session's key was written since; asks anew
-  // then.
-  enum class Guard { kPassed, kWrittenSince, kGone };
-  Guard guard_of(std::uint64_t epoch, const wire::RangeResponse& session_key);
-  bool is_current(std::uint64_t epoch) const {
-    return epoch != 0 && session_->view().epoch == epoch;
-  }
+  void add_guard(wire::TxnRequest& txn, const Session::Guard& guard) const;
+  // Of a transaction with that guard that did not pass: whether the session's key was written
+  // since; to be asked anew then.
+  enum class Passed { kYes, kWrittenSince, kGone };
+  Passed passed(std::uint64_t epoch, const Session::Guard& guard,
+                const wire::RangeResponse& session_key);
   Error session_over() const;
 
   // Behind an answer that was lost: nothing is asked before it is sure what came of it.
@@ -95,14 +94,33 @@ class EtcdBackend final : public contend::Backend {
   template <typename T>
   void note(std::uint64_t epoch, const Result<T>& answer, bool may_have_written);
 
-  void send_enter(std::uint64_t epoch, const std::string& lock, const contend::Key& key,
-                  const contend::Details& details, BootInstant deadline, int attempts,
-                  Done<contend::Entered> done);
+  // --- backend_joined.cc: to come in and to leave.
+  struct Entry;
+  struct Removal;
+  using EntryPtr = std::shared_ptr<Entry>;
+  using RemovalPtr = std::shared_ptr<Removal>;
+  using Entries = contend::Joining<EntryPtr>;
+  using Removals = contend::Joining<RemovalPtr>;
+  void ask(const EntryPtr& entry);
+  void ask(const RemovalPtr& removal);
+  void send_soon();
+  void send_what_may_go();
+  template <typename Part>
+  void send_all(contend::Joining<Part>& joining, BootInstant now);
+  // `joined`: as take() gave it. Otherwise one that goes by itself.
+  void send(Entries::Call call, bool joined);
+  void send(Removals::Call call, bool joined);
+  wire::TxnRequest transaction_of(const std::vector<EntryPtr>& entries,
+                                  const Session::Guard& guard) const;
+  contend::Entered entered_of(const Entry& entry, const wire::ResponseOp& folder);
+  void on_entered(const std::vector<EntryPtr>& entries, const Session::Guard& guard,
+                  const Result<wire::TxnResponse>& answer);
+  void on_removed(const std::vector<RemovalPtr>& removals, const Result<wire::TxnResponse>& answer);
+  void remove_again(const RemovalPtr& removal, const Error& why);
+
   void send_write(std::uint64_t epoch, const std::string& lock, const Place& place,
                   const contend::Details& details, BootInstant deadline, int attempts,
                   Done<std::optional<contend::Read>> done);
-  void send_remove(std::uint64_t epoch, const std::string& key, std::uint64_t created,
-                   BootInstant deadline, bool maybe_removed, Done<bool> done);
   void send_apply(std::shared_ptr<contend::Change> change, BootInstant deadline, int attempts,
                   Done<std::optional<std::uint64_t>> done);
   void read_watched(std::string key, std::string end, wire::RangeRequest request, bool latest,
@@ -117,6 +135,12 @@ class EtcdBackend final : public contend::Backend {
   std::unique_ptr<Session> session_;
   contend::Events* events_ = nullptr;
   Lanes lanes_;
+  // An entry is two steps, and servers take 128 of them in a transaction unless told otherwise.
+  // (One that takes fewer says so, and gets fewer.)
+  static constexpr contend::JoinLimits kLimits{.parts = 48, .bytes = 64 * 1024, .calls = 2};
+  Entries entries_{kLimits};
+  Removals removals_{kLimits};
+  bool sending_soon_ = false;
 
   bool unsettled_ = false;
   std::vector<std::pair<BootInstant, std::function<void(const Result<void>&)>>> settling_;
@@ -151,6 +175,31 @@ void EtcdBackend::note(std::uint64_t epoch, const Result<T>& answer, bool may_ha
   } else if (may_have_written && answer.error().code() == Errc::kOutcomeUnknown) {
     unsettled_ = true;
   }
+}
+
+// After a fence of the session's key, which they expect as it was.
+constexpr int kAttempts = 3;
+
+inline void compare_created(wire::TxnRequest& txn, const std::string& key, std::uint64_t created) {
+  wire::Compare& compare = *txn.add_compare();
+  compare.set_target(wire::Compare::CREATE);
+  compare.set_key(key);
+  compare.set_create_revision(static_cast<std::int64_t>(created));
+}
+
+inline void compare_modified(wire::TxnRequest& txn, const std::string& key, std::int64_t modified) {
+  wire::Compare& compare = *txn.add_compare();
+  compare.set_target(wire::Compare::MOD);
+  compare.set_key(key);
+  compare.set_mod_revision(modified);
+}
+
+inline void put(wire::TxnRequest& txn, const std::string& key, const std::string& value,
+                std::int64_t lease) {
+  wire::PutRequest& request = *txn.add_success()->mutable_request_put();
+  request.set_key(key);
+  request.set_value(value);
+  request.set_lease(lease);
 }
 
 inline wire::RangeRequest one_key(const std::string& key) {

@@ -38,9 +38,10 @@ std::int64_t Session::lease() const {
   return lease_;
 }
 
-std::int64_t Session::generation() const {
+std::optional<Session::Guard> Session::guard(std::uint64_t epoch) const {
   const base::LocalLock lock(mutex_);
-  return generation_;
+  if (epoch == 0 || view_.epoch != epoch) return std::nullopt;
+  return Guard{lease_, generation_};
 }
 
 void Session::set_generation(std::uint64_t epoch, std::int64_t generation) {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,12 @@ class Session {
 
   std::int64_t lease() const HOLDFAST_EXCLUDES(mutex_);
   std::string tag() const { return lease_text(lease()); }
-  std::int64_t generation() const HOLDFAST_EXCLUDES(mutex_);
+  // What a request of that session is conditional on; nullopt: that session has ended.
+  struct Guard {
+    std::int64_t lease = 0;
+    std::int64_t generation = 0;
+  };
+  std::optional<Guard> guard(std::uint64_t epoch) const HOLDFAST_EXCLUDES(mutex_);
   // Of that epoch's session key, as it was read.
   void set_generation(std::uint64_t epoch, std::int64_t generation) HOLDFAST_EXCLUDES(mutex_);
   void fence(base::BootInstant deadline, std::function<void(const Result<void>&)> then)
