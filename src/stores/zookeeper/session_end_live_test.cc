@@ -1,0 +1,96 @@
+// A session that ends between an answer and what is asked behind it, on a real server.
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "src/stores/zookeeper/test_rig.h"
+#include "tests/support/zookeeper_server.h"
+
+namespace holdfast::stores::zookeeper::testing {
+namespace {
+
+class ZookeeperSessionEndLiveTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_ZOOKEEPER();
+    server_.emplace();
+    rig_.emplace(server_->url("/?session=1s"));
+  }
+
+  // `asked` is answered, but the client comes to look at that when its session has ended.
+  void end_session_before_the_answer(const std::function<void()>& ask) {
+    while (rig_->loop.run_one()) {
+    }
+    ask();
+    ASSERT_TRUE(rig_->loop.wait_for_post());
+    const std::uint64_t epoch = rig_->epoch;
+    const BootInstant until = Rig::soon();
+    while (rig_->ended_epoch != epoch && BootClock::now() < until) {
+      rig_->io.restart();
+      rig_->io.run_one_for(10ms);
+    }
+    ASSERT_EQ(rig_->ended_epoch, epoch);
+  }
+
+  std::optional<support::ZookeeperServer> server_;
+  std::optional<Rig> rig_;
+};
+
+TEST_F(ZookeeperSessionEndLiveTest, AFolderThatIsToBeMadeIsNotMadeForAnEndedSession) {
+  Rig::Answer<contend::Entered> entered;
+  ASSERT_NO_FATAL_FAILURE(
+      end_session_before_the_answer([&] { entered = rig_->enter("orders", Rig::new_key()); }));
+  rig_->await<contend::Entered>({entered});
+  ASSERT_FALSE(entered.get());
+  EXPECT_EQ(entered.get().error().code(), Errc::kLost);
+}
+
+TEST_F(ZookeeperSessionEndLiveTest, AListingInFullGoesOnInTheNextSession) {
+  const auto key = Rig::new_key();
+  const auto entered = rig_->enter("orders", key);
+  rig_->await<contend::Entered>({entered});
+  ASSERT_TRUE(entered.get());
+  Rig::Answer<contend::Listing> listed;
+  ASSERT_NO_FATAL_FAILURE(end_session_before_the_answer(
+      [&] { rig_->backend().list_in_full("orders", Rig::soon(), listed.done()); }));
+  rig_->await<contend::Listing>({listed});
+  EXPECT_TRUE(listed.get()) << listed.get().error().message();
+}
+
+TEST_F(ZookeeperSessionEndLiveTest, AChangeThatExpectsTheRecordIsNotMadeByAnEndedSession) {
+  const auto entered = rig_->enter("orders", Rig::new_key());
+  rig_->await<contend::Entered>({entered});
+  ASSERT_TRUE(entered.get());
+  contend::Change change;
+  change.lock = "orders";
+  change.epoch = rig_->epoch;
+  change.record_rev = entered.get()->listing.record_rev;
+  change.record.emplace();
+  Rig::Answer<std::optional<std::uint64_t>> applied;
+  ASSERT_NO_FATAL_FAILURE(end_session_before_the_answer(
+      [&] { rig_->backend().apply(change, Rig::soon(), applied.done()); }));
+  rig_->await<std::optional<std::uint64_t>>({applied});
+  ASSERT_FALSE(applied.get());
+  EXPECT_EQ(applied.get().error().code(), Errc::kLost);
+}
+
+TEST_F(ZookeeperSessionEndLiveTest, AFirstValueIsNotWrittenByAnEndedSession) {
+  const auto entered = rig_->enter("orders", Rig::new_key());
+  rig_->await<contend::Entered>({entered});
+  ASSERT_TRUE(entered.get());
+  contend::Change change;
+  change.lock = "orders";
+  change.epoch = rig_->epoch;
+  change.value = "something";
+  Rig::Answer<std::optional<std::uint64_t>> applied;
+  ASSERT_NO_FATAL_FAILURE(end_session_before_the_answer(
+      [&] { rig_->backend().apply(change, Rig::soon(), applied.done()); }));
+  rig_->await<std::optional<std::uint64_t>>({applied});
+  ASSERT_FALSE(applied.get());
+  EXPECT_EQ(applied.get().error().code(), Errc::kLost);
+}
+
+}  // namespace
+}  // namespace holdfast::stores::zookeeper::testing
