@@ -60,32 +60,16 @@ class Joining {
   // `late`, unsent.
   Call take(BootInstant now, std::vector<Part>& late) {
     drop_late(now, late);
-    Call call;
-    if (!may_go()) return call;
-    std::set<std::string> seen;
-    std::deque<Waiting> passed;
-    std::size_t bytes = 0;
-    BootInstant latest{};
-    for (std::size_t i = 0; i < kMostLookedThrough && !waiting_.empty(); ++i) {
-      Waiting next = std::move(waiting_.front());
-      waiting_.pop_front();
-      const bool first_of_lock = seen.insert(next.lock).second;
-      const bool fits = call.parts.empty() || (bytes + next.bytes <= limits_.bytes &&
-                                               alike(call.deadline, latest, next.deadline, now));
-      if (!first_of_lock || !fits) {
-        passed.push_back(std::move(next));
-        continue;
-      }
-      bytes += next.bytes;
-      call.deadline = call.parts.empty() ? next.deadline : std::min(call.deadline, next.deadline);
-      latest = std::max(latest, next.deadline);
-      call.parts.push_back(std::move(next.part));
-      if (call.parts.size() == limits_.parts) break;
-    }
-    waiting_.insert(waiting_.begin(), std::make_move_iterator(passed.begin()),
-                    std::make_move_iterator(passed.end()));
-    if (!call.parts.empty()) ends_.insert(call.deadline);
-    return call;
+    return may_go() ? take_some(now) : Call();
+  }
+  // Also while a few are unanswered: what is to be sent ahead of something that does not come here.
+  Call take_anyway(BootInstant now, std::vector<Part>& late) {
+    drop_late(now, late);
+    return take_some(now);
+  }
+  bool waits(const std::string& lock) const {
+    return std::any_of(waiting_.begin(), waiting_.end(),
+                       [&lock](const Waiting& each) { return each.lock == lock; });
   }
 
   // A call was answered, or has ended without an answer.
@@ -113,6 +97,34 @@ class Joining {
   // for, and nobody's call is kept open for others.
   static bool alike(BootInstant earliest, BootInstant latest, BootInstant one, BootInstant now) {
     return std::max(latest, one) - now <= 2 * (std::min(earliest, one) - now);
+  }
+
+  Call take_some(BootInstant now) {
+    Call call;
+    std::set<std::string> seen;
+    std::deque<Waiting> passed;
+    std::size_t bytes = 0;
+    BootInstant latest{};
+    for (std::size_t i = 0; i < kMostLookedThrough && !waiting_.empty(); ++i) {
+      Waiting next = std::move(waiting_.front());
+      waiting_.pop_front();
+      const bool first_of_lock = seen.insert(next.lock).second;
+      const bool fits = call.parts.empty() || (bytes + next.bytes <= limits_.bytes &&
+                                               alike(call.deadline, latest, next.deadline, now));
+      if (!first_of_lock || !fits) {
+        passed.push_back(std::move(next));
+        continue;
+      }
+      bytes += next.bytes;
+      call.deadline = call.parts.empty() ? next.deadline : std::min(call.deadline, next.deadline);
+      latest = std::max(latest, next.deadline);
+      call.parts.push_back(std::move(next.part));
+      if (call.parts.size() == limits_.parts) break;
+    }
+    waiting_.insert(waiting_.begin(), std::make_move_iterator(passed.begin()),
+                    std::make_move_iterator(passed.end()));
+    if (!call.parts.empty()) ends_.insert(call.deadline);
+    return call;
   }
 
   bool may_go() const {

@@ -74,6 +74,21 @@ TEST_F(JoiningTest, WhatFillsACallDoesNotWaitForAnAnswer) {
   EXPECT_EQ(joining_.waiting(), 1U);
 }
 
+TEST_F(JoiningTest, WhatSomethingElseIsToFollowGoesAnyway) {
+  for (const char* part : {"a", "b"}) {
+    add(part);
+    EXPECT_THAT(take(), SizeIs(1));
+  }
+  for (const char* part : {"c1", "d", "c2"}) add(part);
+  EXPECT_TRUE(joining_.waits("c"));
+  EXPECT_FALSE(joining_.waits("a")) << "it was sent";
+  EXPECT_THAT(joining_.take_anyway(kNow, late_).parts, ElementsAre("c1", "d"));
+  EXPECT_TRUE(joining_.waits("c"));
+  EXPECT_THAT(joining_.take_anyway(kNow, late_).parts, ElementsAre("c2"));
+  EXPECT_FALSE(joining_.waits("c"));
+  EXPECT_THAT(joining_.take_anyway(kNow, late_).parts, IsEmpty());
+}
+
 TEST_F(JoiningTest, OneLockIsInACallOnceAndItsOrderStays) {
   for (const char* part : {"a1", "a2", "b1", "a3", "b2"}) add(part);
   EXPECT_THAT(take(), ElementsAre("a1", "b1"));

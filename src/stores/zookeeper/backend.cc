@@ -7,6 +7,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "src/stores/zookeeper/errors.h"
+#include "src/stores/zookeeper/joined.h"
 #include "src/stores/zookeeper/lonely.h"
 #include "src/stores/zookeeper/nodes.h"
 #include "src/stores/zookeeper/promises.h"
@@ -66,7 +67,8 @@ class ZookeeperBackend final : public contend::Backend {
         chroot_(address.chroot),
         recipe_(address.recipe),
         length_(address.session),
-        session_(std::make_shared<Session>(std::move(address), context)) {}
+        session_(std::make_shared<Session>(std::move(address), context)),
+        joined_(std::make_shared<Joined>(*context.loop, session_)) {}
 
   void start(contend::Events* events) override { session_->start(events); }
   SessionView session() const override { return session_->view(); }
@@ -98,21 +100,21 @@ class ZookeeperBackend final : public contend::Backend {
   void list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
             Done<Listing> done) override {
     auto op = make<Listing>(deadline, std::move(done));
-    session_->when_ready(
-        op, [session = session_, op, waker, latest, recipe = recipe_, path = folder(lock)] {
-          if (latest) session->link().sync(path, [](const Reply&) {});
-          session->link().children(path, waker, [op, path, recipe](const Reply& reply) {
-            if (reply.rc == ZNONODE) return op->complete(Listing());
-            if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
-            op->complete(listing_from(reply, recipe));
-          });
-        });
+    session_->when_ready(op, [this, op, waker, latest, path = folder(lock)] {
+      Link& link = link_for(path);
+      if (latest) link.sync(path, [](const Reply&) {});
+      link.children(path, waker, [op, path, recipe = recipe_](const Reply& reply) {
+        if (reply.rc == ZNONODE) return op->complete(Listing());
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
+        op->complete(listing_from(reply, recipe));
+      });
+    });
   }
 
   void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
     auto op = make<Listing>(deadline, std::move(done));
     session_->when_ready(op, [this, op, path = folder(lock)] {
-      session_->link().sync(path, [](const Reply&) {});
+      link_for(path).sync(path, [](const Reply&) {});
       read_all(op, path, kAttempts);
     });
   }
@@ -120,17 +122,16 @@ class ZookeeperBackend final : public contend::Backend {
   void read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
             Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
-    session_->when_ready(
-        op, [session = session_, op, waker, recipe = recipe_, path = node(lock, place)] {
-          session->link().get(path, waker, [op, path, recipe](const Reply& reply) {
-            if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
-            if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
-            auto details = details_from(reply.text, recipe);
-            if (!details) return op->complete(details.error());
-            op->complete(
-                std::optional(Read{*std::move(details), reply.stat.created, reply.stat.modified}));
-          });
-        });
+    session_->when_ready(op, [this, op, waker, above = folder(lock), path = node(lock, place)] {
+      link_for(above).get(path, waker, [op, path, recipe = recipe_](const Reply& reply) {
+        if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
+        auto details = details_from(reply.text, recipe);
+        if (!details) return op->complete(details.error());
+        op->complete(
+            std::optional(Read{*std::move(details), reply.stat.created, reply.stat.modified}));
+      });
+    });
   }
 
   bool rewrites() const override { return recipe_ == Recipe::kOwn; }
@@ -138,9 +139,9 @@ class ZookeeperBackend final : public contend::Backend {
              BootInstant deadline, Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
     if (recipe_ != Recipe::kOwn) return refuse(op);
-    in_session(op, epoch, [this, op, details, path = node(lock, place)] {
+    in_session(op, epoch, [this, op, details, above = folder(lock), path = node(lock, place)] {
       op->sent_to_write = true;
-      session_->link().set(path, contend::to_text(details), -1, [op, details](const Reply& reply) {
+      link_for(above).set(path, contend::to_text(details), -1, [op, details](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
         if (reply.rc != ZOK) {
           return op->complete(error_of(reply.rc, true, "writing"));
@@ -153,18 +154,22 @@ class ZookeeperBackend final : public contend::Backend {
   void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
               Done<bool> done) override {
     auto op = make<bool>(deadline, std::move(done));
-    in_session(op, epoch, [this, op, lock = std::move(lock), place = std::move(place)] {
+    in_session(op, epoch, [this, op, epoch, lock = std::move(lock), place = std::move(place)] {
+      const std::string path = node(lock, place);
+      auto answered = [this, op, lock, order = place.order](const Reply& reply) {
+        if (op->over()) return;
+        if (reply.rc != ZOK && reply.rc != ZNONODE) {
+          return op->complete(error_of(reply.rc, true, "removing"));
+        }
+        if (reply.rc == ZOK) lonely_->removed(lock, static_cast<std::uint32_t>(order));
+        op->complete(reply.rc == ZOK);
+      };
+      if (joins(place.key)) {
+        return joined_->add(
+            {folder(lock), {Step::Kind::kRemove, path}, epoch, op, std::move(answered)});
+      }
       op->sent_to_write = true;
-      session_->link().remove(node(lock, place),
-                              [this, op, lock, order = place.order](const Reply& reply) {
-                                if (op->over()) return;
-                                if (reply.rc != ZOK && reply.rc != ZNONODE) {
-                                  return op->complete(error_of(reply.rc, true, "removing"));
-                                }
-                                if (reply.rc == ZOK)
-                                  lonely_->removed(lock, static_cast<std::uint32_t>(order));
-                                op->complete(reply.rc == ZOK);
-                              });
+      link_for(folder(lock)).remove(path, std::move(answered));
     });
   }
 
@@ -172,7 +177,7 @@ class ZookeeperBackend final : public contend::Backend {
                    Done<std::pair<Record, std::uint64_t>> done) override {
     auto op = make<std::pair<Record, std::uint64_t>>(deadline, std::move(done));
     session_->when_ready(op, [this, op, path = folder(lock)] {
-      session_->link().get(path, nullptr, [op, path](const Reply& reply) {
+      link_for(path).get(path, nullptr, [op, path](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::pair<Record, std::uint64_t>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
         auto record = contend::parse_record(reply.text);
@@ -209,7 +214,7 @@ class ZookeeperBackend final : public contend::Backend {
       if (!change.record && !change.record_rev) return apply_at(op, change, -1, kAttempts);
       // The library's condition is a version, ours a zxid.
       const std::string path = folder(change.lock);
-      session_->link().get(path, nullptr, [this, op, change, path](const Reply& reply) {
+      link_for(path).get(path, nullptr, [this, op, change, path](const Reply& reply) {
         if (op->over()) return;
         if (reply.rc == ZNONODE) return op->complete(std::optional<std::uint64_t>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
@@ -301,6 +306,16 @@ class ZookeeperBackend final : public contend::Backend {
     return folder(lock) + "/" + node_of(place, recipe_);
   }
 
+  // What is asked by itself goes behind what was asked before of that folder.
+  Link& link_for(const std::string& path) {
+    joined_->settle(path);
+    return session_->link();
+  }
+  // Plain tickets only: an upgrade goes before the one under it.
+  bool joins(const Key& key) const {
+    return recipe_ == Recipe::kOwn && key.shape == contend::Shape::kExclusive;
+  }
+
   template <typename T>
   Op<T> make(BootInstant deadline, Done<T> done) {
     auto op = std::make_shared<Pending<T>>(std::move(done));
@@ -349,19 +364,30 @@ class ZookeeperBackend final : public contend::Backend {
 
   void enter_folder(const Op<Entered>& op, const EnteringPtr& entering) {
     const std::string path = folder(entering->lock);
-    op->sent_to_write = true;
     if (recipe_ == Recipe::kOwn) {
-      lonely_->set_connection(entering->epoch, session_->connections());
+      know_connection(*entering);
       watch_folder(entering->lock, path);
-      entering->alone =
-          entering->key.shape == contend::Shape::kExclusive && lonely_->is_free(entering->lock);
+      entering->alone = joins(entering->key) && lonely_->is_free(entering->lock);
     }
-    session_->link().create(path + "/" + prefix_of(entering->key, recipe_), entering->text,
-                            NodeKind::kContender, [this, op, entering](const Reply& reply) {
-                              if (!op->over()) on_created(op, entering, reply);
-                            });
+    const std::string node = path + "/" + prefix_of(entering->key, recipe_);
+    auto created = [this, op, entering](const Reply& reply) {
+      if (!op->over()) on_created(op, entering, reply);
+    };
+    if (entering->alone) {
+      return joined_->add({path,
+                           {Step::Kind::kEnter, node, entering->text},
+                           entering->epoch,
+                           op,
+                           std::move(created)});
+    }
+    op->sent_to_write = true;
+    link_for(path).create(node, entering->text, NodeKind::kContender, std::move(created));
     // Behind the creation on the same connection, so it shows it.
-    if (!entering->alone) list_entered(op, entering);
+    list_entered(op, entering);
+  }
+
+  void know_connection(const Entering& entering) {
+    lonely_->set_connection(entering.epoch, session_->connections());
   }
 
   void watch_folder(const std::string& lock, const std::string& path) {
@@ -383,6 +409,7 @@ class ZookeeperBackend final : public contend::Backend {
     }
     entering->entered.created = reply.stat.created;
     const auto place = parse_node(reply.text.substr(reply.text.rfind('/') + 1), recipe_);
+    know_connection(*entering);
     const bool alone =
         place && lonely_->created(entering->lock, static_cast<std::uint32_t>(place->order));
     if (!entering->alone) return;  // The listing comes.
@@ -527,7 +554,7 @@ class ZookeeperBackend final : public contend::Backend {
       steps.push_back({Step::Kind::kRemove, node(change.lock, place)});
     }
     op->sent_to_write = true;
-    session_->link().multi(
+    link_for(path).multi(
         std::move(steps), [this, op, change, version, attempts, make_value](const Reply& reply) {
           if (op->over()) return;
           if (reply.rc == ZOK) return op->complete(std::optional(reply.stat.modified));
@@ -554,6 +581,7 @@ class ZookeeperBackend final : public contend::Backend {
   const Recipe recipe_;
   const std::chrono::milliseconds length_;
   std::shared_ptr<Session> session_;
+  const std::shared_ptr<Joined> joined_;
   const std::shared_ptr<Lonely> lonely_ = std::make_shared<Lonely>();
 };
 

@@ -229,6 +229,8 @@ void Link::sync(const std::string& path, Done done) {
 
 namespace {
 
+constexpr std::size_t kMostDigits = 11;  // "-2147483648"
+
 // What the library reads and writes while the request is under way.
 struct Batch {
   std::vector<Step> steps;
@@ -256,16 +258,32 @@ void prepare(Batch& batch, const ACL_vector* acl) {
                         &batch.stats[i]);
         break;
       case Step::Kind::kCreate:
-        batch.paths[i].resize(step.path.size() + 1);
+      case Step::Kind::kEnter: {
+        const bool enters = step.kind == Step::Kind::kEnter;
+        batch.paths[i].resize(step.path.size() + (enters ? kMostDigits : 0) + 1);
         zoo_create_op_init(&batch.ops[i], step.path.c_str(), step.data.data(), length, acl,
-                           ZOO_PERSISTENT, batch.paths[i].data(),
-                           static_cast<int>(batch.paths[i].size()));
+                           enters ? ZOO_EPHEMERAL_SEQUENTIAL : ZOO_PERSISTENT,
+                           batch.paths[i].data(), static_cast<int>(batch.paths[i].size()));
         break;
+      }
       case Step::Kind::kRemove:
         zoo_delete_op_init(&batch.ops[i], step.path.c_str(), step.version);
         break;
     }
   }
+}
+
+// Of one that was applied.
+Reply reply_of(const Batch& batch) {
+  Reply reply;
+  bool set = false;
+  for (std::size_t i = 0; i < batch.steps.size(); ++i) {
+    const Step::Kind kind = batch.steps[i].kind;
+    if (kind == Step::Kind::kEnter) reply.names.emplace_back(batch.paths[i].c_str());
+    if (kind != Step::Kind::kSet || std::exchange(set, true)) continue;
+    reply.stat = stat_from(&batch.stats[i]);
+  }
+  return reply;
 }
 
 }  // namespace
@@ -275,13 +293,7 @@ void Link::multi(std::vector<Step> steps, Done done) {
   batch->steps = std::move(steps);
   prepare(*batch, state_->acl);
   const Call* const call = state_->call([batch, done = std::move(done)](const Reply& reply) {
-    Reply whole = reply;
-    for (std::size_t i = 0; i < batch->steps.size() && reply.rc == ZOK; ++i) {
-      if (batch->steps[i].kind != Step::Kind::kSet) continue;
-      whole.stat = stat_from(&batch->stats[i]);
-      break;
-    }
-    done(whole);
+    done(reply.rc == ZOK ? reply_of(*batch) : reply);
   });
   state_->sent(zoo_amulti(state_->handle, static_cast<int>(batch->ops.size()), batch->ops.data(),
                           batch->results.data(), &on_void, call),

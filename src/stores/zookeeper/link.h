@@ -37,9 +37,9 @@ struct Reply {
 
 // One part of a request that is applied as a whole or not at all.
 struct Step {
-  enum class Kind : std::uint8_t { kCheck, kSet, kCreate, kRemove };
+  enum class Kind : std::uint8_t { kCheck, kSet, kCreate, kEnter, kRemove };
   Kind kind{};
-  std::string path;
+  std::string path;  // kEnter: of a contender, without its number.
   std::string data{};
   std::int32_t version = -1;
 };
@@ -70,7 +70,8 @@ class Link {
   void set(const std::string& path, const std::string& data, std::int32_t version, Done done);
   void remove(const std::string& path, Done done);
   void sync(const std::string& path, Done done);
-  // `stat` of the reply is that of the first kSet or kCreate.
+  // Of the reply, `stat` is that of the first kSet, and `names` are the paths of the contenders
+  // that were created, in the order of their steps. Why one step was refused is the answer of all.
   void multi(std::vector<Step> steps, Done done);
 
   std::uint64_t session_id() const;

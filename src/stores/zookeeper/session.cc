@@ -47,7 +47,7 @@ contend::SessionView Session::view() const {
 
 void Session::when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then) {
   if (stopped_) return pending->fail(Error(Errc::kClosed, "the client was closed"));
-  if (ready_ && connected_) return then();
+  if (can_ask()) return then();
   waiting_.push_back({std::move(pending), std::move(then)});
   if (!link_ && !opening_) open();
 }
@@ -134,7 +134,7 @@ void Session::make_nodes() {
   tag_ = tag;
   const std::string path = address_.base + "/sessions/" + tag_;
   auto link = link_;
-  link->create(path + "-beat", "", NodeKind::kEphemeral, [](const Reply&) {});
+  link->create(own_node(), "", NodeKind::kEphemeral, [](const Reply&) {});
   link->create(path, "", NodeKind::kEphemeral,
                [self = shared_from_this(), link](const Reply& reply) {
                  if (self->stopped_ || self->link_ != link) return;
@@ -209,10 +209,9 @@ void Session::beat() {
   beat_sent_ = now;
   beat_at_ = now + beats_->spacing();
   auto link = link_;
-  link->set(address_.base + "/sessions/" + tag_ + "-beat", "", -1,
-            [self = shared_from_this(), link, now](const Reply& reply) {
-              self->on_beat(link, now, reply);
-            });
+  link->set(own_node(), "", -1, [self = shared_from_this(), link, now](const Reply& reply) {
+    self->on_beat(link, now, reply);
+  });
   arm();
 }
 
@@ -222,8 +221,7 @@ void Session::on_beat(const std::shared_ptr<Link>& link, BootInstant sent, const
   if (reply.rc == ZOK) return beats_->acknowledged(sent);
   if (reply.rc == ZNONODE) {
     // Somebody has removed it: the session lives, and so do its contenders.
-    link_->create(address_.base + "/sessions/" + tag_ + "-beat", "", NodeKind::kEphemeral,
-                  [](const Reply&) {});
+    link_->create(own_node(), "", NodeKind::kEphemeral, [](const Reply&) {});
   }
 }
 

@@ -37,8 +37,12 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Runs it when there is a session that is connected, unless it is over by then. Opens one.
   void when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then);
+  // Whether when_ready() would run it now.
+  bool can_ask() const { return ready_ && connected_ && !stopped_; }
   // Valid in what when_ready() runs.
   Link& link() { return *link_; }
+  // Written to by this client only, which nobody watches. With a session.
+  std::string own_node() const { return address_.base + "/sessions/" + tag_ + "-beat"; }
   Pendings& pendings() { return pendings_; }
 
   // On the loop: no answer is given from here on but kClosed.
