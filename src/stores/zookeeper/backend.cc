@@ -123,14 +123,15 @@ class ZookeeperBackend final : public contend::Backend {
             Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
     session_->when_ready(op, [this, op, waker, above = folder(lock), path = node(lock, place)] {
-      link_for(above).get(path, waker, [op, path, recipe = recipe_](const Reply& reply) {
+      auto answered = [op, path, recipe = recipe_](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
         auto details = details_from(reply.text, recipe);
         if (!details) return op->complete(details.error());
         op->complete(
             std::optional(Read{*std::move(details), reply.stat.created, reply.stat.modified}));
-      });
+      };
+      link_for(above).get(path, waker, std::move(answered), above);
     });
   }
 

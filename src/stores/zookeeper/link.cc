@@ -79,6 +79,14 @@ struct Link::State {
   struct Watch {
     std::weak_ptr<State> state;
     std::weak_ptr<contend::Waker> waker;
+    std::string then_list;
+  };
+
+  // A listing that was asked for when the news came, for who is woken by it. It was asked for
+  // behind all that the loop had been told by then.
+  struct Ahead {
+    std::string path;
+    Done done;  // Empty: nobody has wanted it.
   };
 
   zhandle_t* handle = nullptr;
@@ -90,10 +98,12 @@ struct Link::State {
   std::mutex mutex;
   std::unordered_map<Watch*, std::unique_ptr<Watch>> watches;
   std::weak_ptr<State>* self = nullptr;  // The handle's context.
+  std::shared_ptr<Ahead> ahead;          // On the loop, while somebody is woken.
 
-  Watch* add(const std::shared_ptr<State>& owner, const contend::WakerPtr& waker) {
+  Watch* add(const std::shared_ptr<State>& owner, const contend::WakerPtr& waker,
+             const std::string& then_list) {
     if (!waker) return nullptr;
-    auto watch = std::make_unique<Watch>(Watch{owner, waker});
+    auto watch = std::make_unique<Watch>(Watch{owner, waker, then_list});
     Watch* const key = watch.get();
     const std::lock_guard lock(mutex);
     watches.emplace(key, std::move(watch));
@@ -122,12 +132,27 @@ struct Link::State {
     auto* const watch = static_cast<Watch*>(context);
     const auto self = watch->state.lock();
     if (!self || self->closed) return;
-    self->loop->post([self, watch] {
+    const bool lists = !watch->then_list.empty() && !watch->waker.expired();
+    auto listing = lists ? std::make_shared<Ahead>(Ahead{watch->then_list, nullptr}) : nullptr;
+    // Before that listing can be answered.
+    self->loop->post([self, watch, listing] {
       if (self->closed) return;
       const auto waker = watch->waker.lock();
       self->drop(watch);
-      if (waker) waker->wake();
+      if (!waker) return;
+      self->ahead = listing;
+      waker->wake();
+      self->ahead = nullptr;
     });
+    if (lists) self->ask_for(listing);
+  }
+
+  void ask_for(const std::shared_ptr<Ahead>& listing) const {
+    const Call* const asked = call([listing](const Reply& reply) {
+      if (listing->done) std::exchange(listing->done, nullptr)(reply);
+    });
+    sent(zoo_awget_children2(handle, listing->path.c_str(), nullptr, nullptr, &on_names, asked),
+         asked);
   }
 
   // A request that the library refuses at once is answered, too.
@@ -185,8 +210,9 @@ void Link::create(const std::string& path, const std::string& data, NodeKind kin
                call);
 }
 
-void Link::get(const std::string& path, const contend::WakerPtr& waker, Done done) {
-  auto* const watch = state_->add(state_, waker);
+void Link::get(const std::string& path, const contend::WakerPtr& waker, Done done,
+               const std::string& then_list) {
+  auto* const watch = state_->add(state_, waker, then_list);
   // Without a node the library sets no watch.
   const Call* const call =
       state_->call([state = state_, watch, done = std::move(done)](const Reply& reply) {
@@ -199,7 +225,12 @@ void Link::get(const std::string& path, const contend::WakerPtr& waker, Done don
 }
 
 void Link::children(const std::string& path, const contend::WakerPtr& waker, Done done) {
-  auto* const watch = state_->add(state_, waker);
+  const auto& listing = state_->ahead;
+  if (listing && !waker && !listing->done && listing->path == path) {
+    listing->done = std::move(done);
+    return;
+  }
+  auto* const watch = state_->add(state_, waker, {});
   const Call* const call =
       state_->call([state = state_, watch, done = std::move(done)](const Reply& reply) {
         if (watch != nullptr && reply.rc != ZOK) state->drop(watch);

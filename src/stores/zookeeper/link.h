@@ -65,7 +65,10 @@ class Link {
   Link& operator=(const Link&) = delete;
 
   void create(const std::string& path, const std::string& data, NodeKind kind, Done done);
-  void get(const std::string& path, const contend::WakerPtr& waker, Done done);
+  // `then_list`: whoever is woken lists that folder, which is asked for as soon as the news comes,
+  // ahead of the loop: children() answers with that where the waker calls it without a waker.
+  void get(const std::string& path, const contend::WakerPtr& waker, Done done,
+           const std::string& then_list = {});
   void children(const std::string& path, const contend::WakerPtr& waker, Done done);
   void set(const std::string& path, const std::string& data, std::int32_t version, Done done);
   void remove(const std::string& path, Done done);
