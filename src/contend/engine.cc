@@ -30,6 +30,10 @@ bool well_formed(const port::AcquireRequest& request) {
          (request.mode.permits > 0 && request.mode.capacity > 0);
 }
 
+bool counts_permits(const Ticket& ticket) {
+  return mode_of(ticket.place.key).kind == machine::ModeKind::kPermits;
+}
+
 }  // namespace
 
 Engine::Engine(Backend& backend, const port::StoreContext& context, machine::Duration min_ttl)
@@ -62,12 +66,20 @@ std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
             " ms is shorter than the session's " + std::to_string(min_ttl_.count() / 1000) +
             " ms: ask for a longer one, or set a shorter session in the store's URL");
   }
-  const bool upgrade = request.upgrade_of && find(request.name, request.upgrade_of) == nullptr;
-  if (upgrade) {
+  return std::nullopt;
+}
+
+// Of what its owner was not told to be a shared lease that it holds.
+std::optional<Error> Engine::refuse_upgrade(const port::AcquireRequest& request) const {
+  if (!request.upgrade_of) return std::nullopt;
+  const TicketPtr base = find(request.name, request.upgrade_of);
+  if (base == nullptr || (base->stage != Stage::kHeld && !counts_permits(*base))) {
     return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
         .error();
   }
-  return std::nullopt;
+  const bool shared = base->place.key.shape == Shape::kShared || base->details.weakened;
+  if (shared) return std::nullopt;
+  return port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, request.name, {}).error();
 }
 
 void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<TicketState> done) {
@@ -85,6 +97,7 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<TicketS
     return done(TicketState{.status = TicketStatus::kGone});
   }
   last_issue_ = std::max(last_issue_, request.issue);
+  if (auto error = refuse_upgrade(request)) return done(*std::move(error));
 
   auto ticket = std::make_shared<Ticket>();
   const TicketPtr upgraded = request.upgrade_of ? find(request.name, request.upgrade_of) : nullptr;

@@ -72,6 +72,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
 
   // --- engine.cc: to come in.
   std::optional<Error> refuse(const port::AcquireRequest& request) const;
+  std::optional<Error> refuse_upgrade(const port::AcquireRequest& request) const;
   void enter(const TicketPtr& ticket);
   void enter_in(const TicketPtr& ticket, const SessionView& session);
   void choose_key(Ticket& ticket, std::uint64_t epoch);

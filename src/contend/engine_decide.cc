@@ -105,7 +105,6 @@ void Engine::decide_by(const TicketPtr& ticket, const Listing& listing, const Re
   const Decision decision =
       contend::decide(listing.queue, ticket->place.key.id, record, listing.record_rev);
   ticket->ahead = decision.ahead;
-  const auto& limit = ticket->request.max_waiters;
   switch (decision.verdict) {
     case Verdict::kHolds: return admit(ticket, listing.record_rev);
     case Verdict::kHoldsIfSettled: return settle(ticket, listing, record);
@@ -123,7 +122,11 @@ void Engine::decide_by(const TicketPtr& ticket, const Listing& listing, const Re
     case Verdict::kWaitsForAny: break;
   }
   if (!ticket->request.may_wait) return refuse_to_wait(ticket, listing, record, decision);
-  if (!ticket->waited && limit != 0 && decision.ahead >= limit) {
+  const std::uint32_t limit = ticket->request.max_waiters;
+  const bool counted = !ticket->waited && limit != 0;
+  // An upgrade, too, which has nobody ahead of it.
+  if (counted &&
+      waiting_before(listing.queue, ticket->place.key.id, record, listing.record_rev) >= limit) {
     return leave(ticket,
                  port::to_ticket_state({.outcome = Outcome::kQueueFull}, ticket->request.name, {}));
   }

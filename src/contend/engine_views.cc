@@ -41,7 +41,10 @@ machine::LockImage image_of(const std::string& name, const Listing& listing) {
     ticket.held = held[i];
     ticket.system = place.key.shape == Shape::kShrink;
     ticket.upgrade_of = place.key.upgrade_of;
-    if (ticket.mode.kind == machine::ModeKind::kPermits) image.kind = machine::ModeKind::kPermits;
+    if (ticket.mode.kind == machine::ModeKind::kPermits) {
+      image.kind = machine::ModeKind::kPermits;
+      ticket.mode.capacity = image.capacity;  // N may have changed since it came.
+    }
     if (place.details) {
       if (place.details->weakened) ticket.mode = machine::Mode::shared();
       if (held[i]) ticket.token = token_of(*place.details, place.created, place.modified);

@@ -112,10 +112,11 @@ Decision decide_permits(std::span<const Place> queue, std::size_t me, const Reco
   return {Verdict::kWaits, before(queue, me), ahead};
 }
 
-Decision decide_shared(std::span<const Place> queue, std::size_t me, const Record& record) {
+Decision decide_shared(std::span<const Place> queue, std::size_t me, const Record& record,
+                       std::uint64_t record_rev) {
   const std::size_t head = head_of(queue);
   const std::size_t upgrade = find_upgrade(queue);
-  const std::vector<bool> admitted = admitted_in_order(queue, 1);
+  const std::vector<bool> held = holders(queue, record, record_rev);
   std::size_t blocker = kNone;
   for (std::size_t i = me; i-- > 0 && blocker == kNone;) {
     if (!orphaned(queue, i) && !shared_by_now(queue[i])) blocker = i;
@@ -123,11 +124,11 @@ Decision decide_shared(std::span<const Place> queue, std::size_t me, const Recor
   if (blocker == head && queue[head].key.shape == Shape::kExclusive && !queue[head].details) {
     return {Verdict::kLook, head};
   }
-  if (blocker != kNone) return {Verdict::kWaits, blocker, waiting_before(admitted, me)};
+  if (blocker != kNone) return {Verdict::kWaits, blocker, waiting_before(held, me)};
   if (upgrade == kNone) return {Verdict::kHolds};
   if (record.upgrade == queue[upgrade].key.id &&
       queue[upgrade].key.upgrade_of != queue[me].key.id) {
-    return {Verdict::kWaits, upgrade, waiting_before(admitted, me)};
+    return {Verdict::kWaits, upgrade, waiting_before(held, me)};
   }
   return {Verdict::kHoldsIfSettled};
 }
@@ -146,13 +147,13 @@ Decision decide(std::span<const Place> queue, const machine::AcquisitionId& id,
   switch (queue[me].key.shape) {
     case Shape::kPermits:
     case Shape::kShrink: return decide_permits(queue, me, record, record_rev);
-    case Shape::kShared: return decide_shared(queue, me, record);
+    case Shape::kShared: return decide_shared(queue, me, record, record_rev);
     case Shape::kExclusive:
     case Shape::kUpgrade: break;
   }
   const std::size_t blocker = before(queue, me);
   if (blocker == kNone) return {Verdict::kHolds};
-  return {Verdict::kWaits, blocker, waiting_before(admitted_in_order(queue, 1), me)};
+  return {Verdict::kWaits, blocker, waiting_before(holders(queue, record, record_rev), me)};
 }
 
 std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine::AcquisitionId& id,
@@ -186,6 +187,12 @@ std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine:
     if (!found) found = doubtful(i);
   }
   return found;
+}
+
+std::uint32_t waiting_before(std::span<const Place> queue, const machine::AcquisitionId& id,
+                             const Record& record, std::uint64_t record_rev) {
+  const std::size_t me = find(queue, id);
+  return me == kNone ? 0 : waiting_before(holders(queue, record, record_rev), me);
 }
 
 std::vector<bool> holders(std::span<const Place> queue, const Record& record,

@@ -71,6 +71,10 @@ std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine:
 std::vector<bool> holders(std::span<const Place> queue, const Record& record,
                           std::uint64_t record_rev);
 
+// How many wait before that ticket, whoever of them it may pass.
+std::uint32_t waiting_before(std::span<const Place> queue, const machine::AcquisitionId& me,
+                             const Record& record, std::uint64_t record_rev);
+
 // N of a permits lock as its queue and record say; 1 where no ticket asks for permits.
 std::uint32_t capacity_of(std::span<const Place> queue, const Record& record,
                           std::uint64_t record_rev);

@@ -143,6 +143,21 @@ TEST(QueueTest, NewReadersWaitBehindAnUpgrade) {
   EXPECT_EQ(decision.blocker, 2U);
 }
 
+TEST(QueueTest, AnUpgradeThatHoldsIsNotAheadOfOthersThatWait) {
+  Record record;
+  record.upgrade = id(3);
+  const Queue queue{shared(1), exclusive(2), upgrade(3, 1), exclusive(4), shared(5)};
+  EXPECT_EQ(ask(queue, 4, record, 5).ahead, 1U);
+  EXPECT_EQ(ask(queue, 5, record, 5).ahead, 2U);
+}
+
+TEST(QueueTest, AnUpgradeCountsThoseWhomItPasses) {
+  const Queue queue{shared(1), shared(2), exclusive(3), upgrade(4, 1)};
+  EXPECT_EQ(ask(queue, 4).ahead, 0U);
+  EXPECT_EQ(waiting_before(queue, id(4), {}, 0), 1U);
+  EXPECT_EQ(waiting_before(queue, id(5), {}, 0), 0U);
+}
+
 TEST(QueueTest, ATokenOfBeforeTheRecordsLastWriteNeedsAMark) {
   Details details;
   EXPECT_EQ(token_at_grant(details, 5, 5, 3), (machine::Token{0, 5}));
