@@ -3,6 +3,11 @@
 // The machine is the model: where the two disagree, one of them is wrong. Time is a number that
 // both are told. Tokens are compared grant by grant: the store may skip numbers, but equal tokens
 // of the model must be equal there, later ones later.
+//
+// Where leases are a session's (DifferentialTraits::session_bound) no time passes, lengths of
+// leases and ends of holders are not compared, and a ticket is asked about by its own client only.
+// There the grants that follow from another client's request are told a little later: each of them
+// is waited for, and must come once, with its token, and to nobody else.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +40,9 @@ struct DifferentialTraits {
   bool looking_passes_time = true;
   // A single plain holder whose lease is over releases like one in time, if nobody came meanwhile.
   bool late_release_counts = false;
+  // Leases are those of the client's session, and its engine (src/contend) knows its tickets: what
+  // it answers without the store is in Model::answer_of_client().
+  bool session_bound = false;
 };
 
 // The model: machines that are asked what the store is asked.
@@ -64,29 +72,42 @@ class Model {
   Result<bool> resize(const std::string& name, AcquisitionId id, std::uint32_t capacity);
   std::optional<LockInfo> inspect(const std::string& name);
 
+  bool stands(const std::string& name, AcquisitionId id);
+
+  // What the commands since the last call did to tickets that they were not about.
+  machine::Effects take_news() { return std::exchange(news_, {}); }
+  // Of one of these requests the client has taken note, whatever came of it.
+  void note_issue(std::size_t client, std::uint64_t issue);
+
  private:
+  std::optional<Result<TicketState>> answer_of_client(const port::AcquireRequest& request,
+                                                      std::size_t client);
   machine::Reply foresee(const port::AcquireRequest& request, std::size_t client);
   Result<EndStatus> end(const std::string& name, AcquisitionId id, machine::Action action,
                         std::size_t client, std::uint64_t issue);
   bool ends_late(const std::string& name, AcquisitionId id);
-  bool stands(const std::string& name, AcquisitionId id);
   machine::LockMachine& machine_of(const std::string& name);
-  machine::Reply apply(const std::string& name, machine::Action action);
+  machine::Reply apply(const std::string& name, machine::Action action, AcquisitionId about = {});
 
   DifferentialTraits traits_;
   machine::Instant now_;
   std::map<std::string, machine::LockMachine> machines_;
   std::set<AcquisitionId> ended_;
   std::map<std::pair<std::string, std::size_t>, std::uint64_t> numbers_;
+  std::map<std::size_t, std::uint64_t> last_issue_;
+  machine::Effects news_;
 };
 
 // How often each command got each kind of answer: a test that never saw some proves little.
 using Coverage = std::map<std::string, int>;
-void expect_all_kinds_of_answers(const Coverage& coverage);
+void expect_all_kinds_of_answers(const Coverage& coverage, const DifferentialTraits& traits = {});
 
 // One run of `steps` commands. Names carry the seed, so that runs can share a store.
 void run_differential(Site& site, std::vector<Client*> clients, DifferentialTraits traits,
                       machine::Instant now, std::uint64_t seed, int steps, Coverage& coverage);
+
+// That many runs on a store whose leases are its clients' sessions, with two clients.
+void compare_session_store(Site& site, std::uint64_t seeds);
 
 // The seeds of this run: HOLDFAST_DIFF_SEED=N one, HOLDFAST_DIFF_SEEDS=N that many from 1 on.
 std::vector<std::uint64_t> differential_seeds(std::uint64_t ordinary);

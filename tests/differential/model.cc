@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,7 @@ machine::LockMachine& Model::machine_of(const std::string& name) {
   return machines_.try_emplace(key, machine::Token{}).first->second;
 }
 
-machine::Reply Model::apply(const std::string& name, machine::Action action) {
+machine::Reply Model::apply(const std::string& name, machine::Action action, AcquisitionId about) {
   machine::LockMachine& machine = machine_of(name);
   machine::Effects effects;
   const machine::Reply reply = machine.apply({now_, std::move(action)}, effects);
@@ -20,17 +21,42 @@ machine::Reply Model::apply(const std::string& name, machine::Action action) {
        next = machine.next_event()) {
     machine.apply({now_, machine::Tick{}}, effects);
   }
+  if (traits_.session_bound) {
+    std::copy_if(effects.begin(), effects.end(), std::back_inserter(news_),
+                 [&](const machine::Effect& effect) { return effect.id != about; });
+  }
   return reply;
 }
 
+void Model::note_issue(std::size_t client, std::uint64_t issue) {
+  std::uint64_t& last = last_issue_[client];
+  last = std::max(last, issue);
+}
+
+// As Engine::acquire(): what is refused without a look at the store, and what is old.
+std::optional<Result<TicketState>> Model::answer_of_client(const port::AcquireRequest& request,
+                                                           std::size_t client) {
+  if (stands(request.name, request.id)) return std::nullopt;
+  if (request.policy != Policy::kFair) return Error(Errc::kUnsupported, "fair only");
+  if (request.issue <= last_issue_[client]) return TicketState{.status = TicketStatus::kGone};
+  note_issue(client, request.issue);
+  if (request.upgrade_of && !stands(request.name, request.upgrade_of)) {
+    return Error(Errc::kLost, "nothing to upgrade");
+  }
+  return std::nullopt;
+}
+
 Result<TicketState> Model::acquire(const port::AcquireRequest& request, std::size_t client) {
+  if (traits_.session_bound) {
+    if (auto answer = answer_of_client(request, client)) return *std::move(answer);
+  }
   if (ended_.contains(request.id)) return TicketState{.status = TicketStatus::kGone};
   std::uint64_t& highest = numbers_[{request.name, client}];
   if (traits_.numbers_are_remembered && request.issue <= highest) {
     apply(request.name, machine::Tick{});
     if (!stands(request.name, request.id)) return TicketState{.status = TicketStatus::kGone};
   }
-  const auto reply = apply(request.name, port::to_command(request));
+  const auto reply = apply(request.name, port::to_command(request), request.id);
   if (stands(request.name, request.id)) highest = std::max(highest, request.issue);
   const auto image = machine_of(request.name).inspect(request.name);
   return port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
@@ -74,7 +100,9 @@ Result<port::Store::Grants> Model::acquire_all(const std::vector<port::AcquireRe
 }
 
 Result<TicketState> Model::renew(const port::RenewItem& item) {
-  return port::to_ticket_state(apply(item.name, port::to_command(item)), item.name, now_);
+  // Of two leases of one length the later one is the longer.
+  if (traits_.session_bound) pass(Duration(1));
+  return port::to_ticket_state(apply(item.name, port::to_command(item), item.id), item.name, now_);
 }
 
 bool Model::stands(const std::string& name, AcquisitionId id) {
@@ -95,9 +123,10 @@ Result<EndStatus> Model::end(const std::string& name, AcquisitionId id, machine:
                              std::size_t client, std::uint64_t issue) {
   if (traits_.client_remembers_ends) ended_.insert(id);
   const bool late = traits_.late_release_counts && ends_late(name, id);
-  const auto status = port::to_end_status(apply(name, std::move(action)), name);
+  const auto status = port::to_end_status(apply(name, std::move(action), id), name);
   if (late) return EndStatus::kReleased;
   if (status && *status == EndStatus::kGone) {
+    note_issue(client, issue);
     std::uint64_t& highest = numbers_[{name, client}];
     highest = std::max(highest, issue);
   }
@@ -115,7 +144,7 @@ Result<EndStatus> Model::cancel(const std::string& name, AcquisitionId id, std::
 }
 
 Result<TicketState> Model::downgrade(const std::string& name, AcquisitionId id) {
-  const auto reply = apply(name, machine::Downgrade{name, id, traits_.tombstone});
+  const auto reply = apply(name, machine::Downgrade{name, id, traits_.tombstone}, id);
   const auto image = machine_of(name).inspect(name);
   return port::to_downgrade_result(reply, name, id, image ? &*image : nullptr);
 }
@@ -139,7 +168,7 @@ std::string Model::get_value(const std::string& name) {
 }
 
 Result<bool> Model::resize(const std::string& name, AcquisitionId id, std::uint32_t capacity) {
-  return port::to_done(apply(name, machine::Resize{name, id, capacity}), name);
+  return port::to_done(apply(name, machine::Resize{name, id, capacity}, id), name);
 }
 
 std::optional<LockInfo> Model::inspect(const std::string& name) {
