@@ -133,7 +133,11 @@ void use_values(const Client& client, const AcquireOptions& options) {
   EXPECT_FALSE(got(async_try_campaign(election, "there", options, token)));
   got(async_proclaim(leading, "now here", token));
   EXPECT_EQ(got(async_leader(election, token))->value, "now here");
+}
 
+// What is kept for longer than its client may live.
+void use_what_outlives_its_client(const Client& client, const AcquireOptions& options) {
+  const auto& token = asio::use_future;
   Once once = client.once("order", 10s);
   OnceTurn turn = got(async_begin(once, options, token));
   got(async_complete(turn, "done", token));
@@ -149,6 +153,12 @@ TEST_P(AsyncTest, EveryPrimitiveHasAsynchronousCalls) {
   options.ttl = 30s;
   use_readers_and_permits(client, options);
   use_values(client, options);
+}
+
+TEST_P(AsyncTest, WhatOutlivesItsClientHasAsynchronousCallsToo) {
+  AcquireOptions options;
+  options.ttl = 30s;
+  use_what_outlives_its_client(connect(), options);
 }
 
 asio::awaitable<void> use_every_call(Client client, std::string url) {
@@ -179,14 +189,9 @@ asio::awaitable<void> use_every_call(Client client, std::string url) {
   Result<DoctorReport> report = co_await async_doctor(client, use_awaitable);
   EXPECT_TRUE(report) << report.error().message();
 
-  const std::string id = lease->id();
-  lease->detach();
-  Result<Lease> adopted = co_await async_adopt(client, id, options, use_awaitable);
-  EXPECT_TRUE(adopted) << adopted.error().message();
-  if (!adopted) co_return;
-  Result<void> released = co_await async_release(*adopted, use_awaitable);
+  Result<void> released = co_await async_release(*lease, use_awaitable);
   EXPECT_TRUE(released) << released.error().message();
-  Result<void> again = co_await async_release(*adopted, use_awaitable);
+  Result<void> again = co_await async_release(*lease, use_awaitable);
   EXPECT_TRUE(again) << again.error().message();
 
   Result<Lease> third =
@@ -217,6 +222,22 @@ asio::awaitable<void> use_every_call(Client client, std::string url) {
   EXPECT_TRUE(fails_with(late, Errc::kClosed));
   Result<std::optional<LockInfo>> refused = co_await async_inspect(client, "a", use_awaitable);
   EXPECT_TRUE(fails_with(refused, Errc::kClosed));
+}
+
+asio::awaitable<void> adopt_a_lease(Client client) {
+  using asio::use_awaitable;
+  AcquireOptions options;
+  options.ttl = 30s;
+  Result<Lease> lease = co_await async_acquire(client.mutex("a"), options, use_awaitable);
+  EXPECT_TRUE(lease) << lease.error().message();
+  if (!lease) co_return;
+  const std::string id = lease->id();
+  lease->detach();
+  Result<Lease> adopted = co_await async_adopt(client, id, options, use_awaitable);
+  EXPECT_TRUE(adopted) << adopted.error().message();
+  if (!adopted) co_return;
+  Result<void> released = co_await async_release(*adopted, use_awaitable);
+  EXPECT_TRUE(released) << released.error().message();
 }
 
 TEST_P(AsyncTest, SeveralLocksAreTakenTogether) {
@@ -276,6 +297,17 @@ TEST_P(AsyncTest, CoroutinesAwaitEveryCall) {
   EXPECT_TRUE(ended);
 }
 
+TEST_P(AsyncTest, ACoroutineAdoptsALease) {
+  asio::io_context io;
+  bool ended = false;
+  asio::co_spawn(io, adopt_a_lease(connect()), [&](const std::exception_ptr& thrown) {
+    EXPECT_EQ(thrown, nullptr);
+    ended = true;
+  });
+  EXPECT_TRUE(run(io));
+  EXPECT_TRUE(ended);
+}
+
 TEST_P(AsyncTest, CallbacksRunOnTheirExecutor) {
   Client client = connect();
   asio::io_context io;
@@ -298,7 +330,10 @@ TEST_P(AsyncTest, CallbacksRunOnTheirExecutor) {
 }
 
 TEST_P(AsyncTest, AStrandKeepsHandlersApartOnAPool) {
-  Client client = connect();
+  // Fifty requests about one lock, which some stores send one after the other.
+  ClientOptions patient;
+  patient.request_timeout = 60s;
+  Client client = connect(patient);
   asio::thread_pool pool(3);
   const auto strand = asio::make_strand(pool);
   int inside = 0;

@@ -191,22 +191,6 @@ void sweep_values(const std::string& url, Client& holder) {
     swept.make_way = [&holder, name] { EXPECT_TRUE(holder.latch(name, 2).count_down(1)); };
     return swept;
   });
-
-  sweep("a later caller", url, holder, [](Attempted& attempted, int n) {
-    const std::string key = "order-" + std::to_string(n);
-    auto first = std::make_shared<std::optional<OnceTurn>>();
-    Swept swept;
-    swept.events_before = 9;  // It has tried, and has looked for an outcome and for the holder.
-    swept.lock = key;
-    swept.stand_in_the_way = [key, first](Client& c) {
-      first->emplace(c.once(key, 100ms).begin({.ttl = 100ms}).value());
-    };
-    swept.begin = [&attempted, key](Client& client) {
-      return started(Async::begin(client.once(key, 100ms), {.ttl = 30s}), attempted.kept);
-    };
-    swept.make_way = [first] { EXPECT_TRUE((*first)->complete("done")); };
-    return swept;
-  });
 }
 
 void sweep_barrier(const std::string& url, Client& holder) {
@@ -308,6 +292,26 @@ void sweep_primitives(const std::string& url) {
 
   sweep_values(url, holder);
   sweep_barrier(url, holder);
+}
+
+void sweep_once_guard(const std::string& url) {
+  Client holder = connect_or_die(url);
+
+  sweep("a later caller", url, holder, [](Attempted& attempted, int n) {
+    const std::string key = "order-" + std::to_string(n);
+    auto first = std::make_shared<std::optional<OnceTurn>>();
+    Swept swept;
+    swept.events_before = 9;  // It has tried, and has looked for an outcome and for the holder.
+    swept.lock = key;
+    swept.stand_in_the_way = [key, first](Client& c) {
+      first->emplace(c.once(key, 100ms).begin({.ttl = 100ms}).value());
+    };
+    swept.begin = [&attempted, key](Client& client) {
+      return started(Async::begin(client.once(key, 100ms), {.ttl = 30s}), attempted.kept);
+    };
+    swept.make_way = [first] { EXPECT_TRUE((*first)->complete("done")); };
+    return swept;
+  });
 }
 
 }  // namespace holdfast::testing

@@ -14,6 +14,8 @@ void sweep_cancellation(const std::string& url);
 // Each waiting call of each primitive, cancelled at the n-th event as above. Whatever the answer:
 // no ticket and no lease may be left but those that were held before.
 void sweep_primitives(const std::string& url);
+// The same of the once-guard, whose lease may outlive its client.
+void sweep_once_guard(const std::string& url);
 
 // The same with asio's cancellation slots, by time: the signal comes later and later.
 void sweep_signals(const std::string& url, int rounds);

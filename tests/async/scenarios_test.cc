@@ -8,12 +8,18 @@ namespace {
 class AsyncScenarios : public LibraryTest {
  protected:
   bool on_disk() const { return GetParam() == "sqlite"; }
+  // Each request is a round of the servers, and each wait has a heartbeat that reads.
+  bool by_consensus() const {
+    return GetParam() == "zookeeper" || GetParam() == "etcd" || GetParam() == "consul";
+  }
 };
 HOLDFAST_ON_EVERY_STORE(AsyncScenarios);
 
 TEST_P(AsyncScenarios, ACancelAtAnyStepLeavesNoTicket) { sweep_cancellation(url()); }
 
 TEST_P(AsyncScenarios, ACancelAtAnyStepOfAPrimitiveLeavesNothing) { sweep_primitives(url()); }
+
+TEST_P(AsyncScenarios, ACancelAtAnyStepOfAOnceGuardLeavesNothing) { sweep_once_guard(url()); }
 
 TEST_P(AsyncScenarios, ASignalAtAnyInstantLeavesNoTicket) { sweep_signals(url(), 100); }
 
@@ -25,7 +31,9 @@ constexpr bool kSlow = false;
 #endif
 
 TEST_P(AsyncScenarios, ACrowdOnOneThreadIsGrantedOneByOne) {
-  if (kSlow) {
+  if (by_consensus()) {
+    contend(url(), 500, 50);
+  } else if (kSlow) {
     contend(url(), 1'000, 50);
   } else if (on_disk()) {
     contend(url(), 2'000, 100);
@@ -35,7 +43,7 @@ TEST_P(AsyncScenarios, ACrowdOnOneThreadIsGrantedOneByOne) {
 }
 
 TEST_P(AsyncScenarios, CloseAnswersEveryWait) {
-  close_while_waiting(url(), kSlow ? 100 : on_disk() ? 300 : 1'000);
+  close_while_waiting(url(), kSlow ? 100 : on_disk() || by_consensus() ? 300 : 1'000);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ support::ConsulServer& server() {
 class ConsulPlace final : public Place {
  public:
   std::string url() const override {
-    return "consul://127.0.0.1:" + std::to_string(server().port()) + "/" + prefix_ + "?session=2s";
+    return "consul://127.0.0.1:" + std::to_string(server().port()) + "/" + prefix_ +
+           "?session=" HOLDFAST_TEST_SESSION;
   }
 
  private:

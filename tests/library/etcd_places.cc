@@ -13,7 +13,9 @@ support::EtcdCluster& server() {
 
 class EtcdPlace final : public Place {
  public:
-  std::string url() const override { return server().url("/" + prefix_ + "?session=2s"); }
+  std::string url() const override {
+    return server().url("/" + prefix_ + "?session=" HOLDFAST_TEST_SESSION);
+  }
 
  private:
   static inline int places_ = 0;

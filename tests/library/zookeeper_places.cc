@@ -13,7 +13,9 @@ support::ZookeeperServer& server() {
 
 class ZookeeperPlace final : public Place {
  public:
-  std::string url() const override { return server().url("/" + chroot_ + "?session=2s"); }
+  std::string url() const override {
+    return server().url("/" + chroot_ + "?session=" HOLDFAST_TEST_SESSION);
+  }
 
  private:
   static inline int places_ = 0;
