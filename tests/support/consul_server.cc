@@ -184,7 +184,7 @@ std::string ConsulServer::log() const {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-ConsulCluster::ConsulCluster(ConsulOptions options) {
+ConsulCluster::ConsulCluster(const ConsulOptions& options) {
   for (int i = 0; i < 3; ++i) {
     servers_.push_back(std::unique_ptr<ConsulServer>(
         new ConsulServer(options, {3, "server-" + std::to_string(i + 1), {}})));

@@ -113,7 +113,7 @@ class ConsulServer {
 // Three servers of one cluster.
 class ConsulCluster {
  public:
-  explicit ConsulCluster(ConsulOptions options = {});
+  explicit ConsulCluster(const ConsulOptions& options = {});
 
   ConsulServer& server(std::size_t i) { return *servers_.at(i); }
   std::size_t size() const { return servers_.size(); }

@@ -15,6 +15,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::uint8_t kNoDigit = 0xff;
 
 Error senseless(std::string_view what) {
   return {Errc::kCorruptState,
@@ -211,10 +212,10 @@ std::string to_base64(std::string_view bytes) {
 
 std::optional<std::string> from_base64(std::string_view text) {
   static const auto kValues = [] {
-    std::array<std::int8_t, 256> values{};
-    values.fill(-1);
+    std::array<std::uint8_t, 256> values{};
+    values.fill(kNoDigit);
     for (std::size_t i = 0; i < kAlphabet.size(); ++i) {
-      values[static_cast<unsigned char>(kAlphabet[i])] = static_cast<std::int8_t>(i);
+      values[static_cast<unsigned char>(kAlphabet[i])] = static_cast<std::uint8_t>(i);
     }
     return values;
   }();
@@ -226,9 +227,9 @@ std::optional<std::string> from_base64(std::string_view text) {
   std::uint32_t bits = 0;
   int have = 0;
   for (const char each : text) {
-    const int value = kValues[static_cast<unsigned char>(each)];
-    if (value < 0) return std::nullopt;
-    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    const std::uint32_t value = kValues[static_cast<unsigned char>(each)];
+    if (value == kNoDigit) return std::nullopt;
+    bits = bits << 6 | value;
     have += 6;
     if (have >= 8) {
       have -= 8;
