@@ -70,6 +70,9 @@ class Events {
 // waker that is gone is not called, and its watch at the store may be ended.
 struct Waker {
   std::function<void()> wake;
+  // Called instead by read()'s, where the store can tell it: the contender has gone, and told by
+  // its last step that it held, under this token (Backend::hand_on). Not set: `wake` is called.
+  std::function<void(const machine::Token& last)> handed_on{};
 };
 using WakerPtr = std::shared_ptr<Waker>;  // nullptr: nothing is to be watched.
 
@@ -162,6 +165,15 @@ class Backend {
   // Ends an own contender; false: it was not there. Applied once at most, and harmless if late.
   virtual void remove(std::uint64_t epoch, std::string lock, Place place,
                       base::BootInstant deadline, Done<bool> done) = 0;
+
+  // The same of one that waited, and has held alone from its grant on: whoever watches it need not
+  // look whether somebody is left before it. Stores that can tell that in one step do.
+  virtual void hand_on(std::uint64_t epoch, std::string lock, Place place,
+                       const machine::Token& held_with, base::BootInstant deadline,
+                       Done<bool> done) {
+    static_cast<void>(held_with);
+    remove(epoch, std::move(lock), std::move(place), deadline, std::move(done));
+  }
 
   // Whether the store goes on looking at names that have gone whenever a folder is listed. Then a
   // client's contenders have the same few names again and again, where each has its own otherwise:

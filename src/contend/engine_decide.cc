@@ -167,6 +167,12 @@ void Engine::read_head(const TicketPtr& ticket, Listing listing, const Record& r
 // Sets the watch, and looks whether it was set too late.
 void Engine::wait_for(const TicketPtr& ticket, const Place& blocker) {
   ticket->waker = waker_for(ticket);
+  ticket->waker->handed_on = [weak = weak_from_this(), waiting = std::weak_ptr(ticket),
+                              blocker](const machine::Token& last) {
+    const auto self = weak.lock();
+    const TicketPtr next = waiting.lock();
+    if (self && next && !self->closed_) self->on_handed_on(next, blocker, last);
+  };
   backend_.read(
       ticket->request.name, blocker, ticket->waker, soon(),
       [self = shared_from_this(), ticket, blocker](const Result<std::optional<Read>>& read) {
@@ -185,6 +191,23 @@ void Engine::wait_for(const TicketPtr& ticket, const Place& blocker) {
         ticket->blocker = blocker;
         self->stand_waiting(ticket);
       });
+}
+
+// The one before it has held alone, and gone: nobody is left before it. Tokens that were granted so
+// far are no larger than that one's.
+void Engine::on_handed_on(const TicketPtr& ticket, const Place& by, const machine::Token& last) {
+  const bool next = ticket->stage == Stage::kWaiting && !ticket->looking && ticket->blocker &&
+                    ticket->blocker->key == by.key && ticket->blocker->order == by.order;
+  const bool newer = ticket->place.created != 0 && ticket->place.created > last.counter;
+  const bool alike = ticket->place.key.shape == Shape::kExclusive && !ticket->details.marked;
+  const SessionView session = backend_.session();
+  const bool lives = ticket->epoch == session.epoch && session.deadline > base::BootClock::now();
+  if (next && newer && alike && lives) {
+    ticket->looking = true;
+    return admit(ticket, last.counter);
+  }
+  ticket->head.reset();
+  look(ticket);
 }
 
 // The safety poll: one small answer, however long the queue is.
@@ -362,6 +385,7 @@ void Engine::pass_gate(const TicketPtr& ticket) {
 void Engine::grant(const TicketPtr& ticket) {
   ticket->looking = false;
   ticket->waker = nullptr;
+  ticket->blocker.reset();
   ticket->head.reset();
   ticket->stage = Stage::kHeld;
   ticket->marked_late = false;

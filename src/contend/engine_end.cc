@@ -58,11 +58,17 @@ void Engine::remove(const TicketPtr& ticket) {
   ticket->maybe_removed = false;
   const BootInstant deadline =
       ticket->ends.empty() ? soon() : std::max(ticket->request.deadline, base::BootClock::now());
-  backend_.remove(ticket->epoch, ticket->request.name, ticket->place, deadline,
-                  [self = shared_from_this(), ticket](const Result<bool>& removed) {
-                    if (self->closed_ || ticket->stage == Stage::kEnded) return;
-                    self->on_removed(ticket, removed);
-                  });
+  const auto done = [self = shared_from_this(), ticket](const Result<bool>& removed) {
+    if (self->closed_ || ticket->stage == Stage::kEnded) return;
+    self->on_removed(ticket, removed);
+  };
+  // Others stand behind whoever waited himself.
+  const bool hands_on = ticket->was_held && ticket->waited && ticket->held_alone();
+  if (!hands_on) {
+    return backend_.remove(ticket->epoch, ticket->request.name, ticket->place, deadline, done);
+  }
+  backend_.hand_on(ticket->epoch, ticket->request.name, ticket->place, ticket->token, deadline,
+                   done);
 }
 
 void Engine::on_removed(const TicketPtr& ticket, const Result<bool>& removed) {

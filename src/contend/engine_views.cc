@@ -243,6 +243,7 @@ void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> don
   details.attempt = false;
   details.token = ticket->token.counter;
   ticket->rewriting = true;
+  ticket->perhaps_weakened = true;
   backend_.write(ticket->epoch, request.name, ticket->place, details, request.deadline,
                  [self = shared_from_this(), ticket, details,
                   done = std::move(done)](const Result<std::optional<Read>>& written) {

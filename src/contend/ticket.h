@@ -63,9 +63,10 @@ struct Ticket {
   bool looking = false;          // Somebody decides about it right now...
   bool look_again = false;       // ...and has to do it once more.
   bool waited = false;
-  bool marked_late = false;   // Others are to know before it holds.
-  bool standing_by = false;   // kEntering: what blocks it, though it would not wait, is in doubt.
-  bool rewriting = false;     // kHeld: its details are being written.
+  bool marked_late = false;  // Others are to know before it holds.
+  bool standing_by = false;  // kEntering: what blocks it, though it would not wait, is in doubt.
+  bool rewriting = false;    // kHeld: its details are being written.
+  bool perhaps_weakened = false;
   std::optional<Place> head;  // The head of the queue, read once.
 
   bool was_held = false;            // kLeaving.
@@ -75,6 +76,9 @@ struct Ticket {
 
   // The shrink of a permits lock: nobody's, and done with when it is admitted.
   bool system() const { return place.key.shape == Shape::kShrink; }
+
+  // Of one that has held: with nobody beside it at any time.
+  bool held_alone() const { return place.key.shape == Shape::kExclusive && !perhaps_weakened; }
 };
 
 }  // namespace holdfast::contend

@@ -449,6 +449,7 @@ class Run {
     world_.pauses = world_.percent(30);
     world_.deaths = world_.percent(25);
     server_.head_in_listings = world_.percent(50);
+    server_.tells_hand_on = world_.percent(60);
     server_.on_node = [this](const std::string& lock, const Node& node, bool comes) {
       referee_.on_node(lock, node, comes);
     };

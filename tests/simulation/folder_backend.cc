@@ -108,15 +108,11 @@ class FolderBackend final : public contend::Backend {
 
   void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
               Done<bool> done) override {
-    if (epoch != view_.epoch) return post([done] { done(simulated(Errc::kLost)); });
-    call<bool>(
-        deadline, /*writes=*/true,
-        [this, lock, order = place.order](std::uint64_t& seen) -> Result<bool> {
-          const bool removed = server_.remove(lock, order);
-          seen = std::max(seen, server_.revision());
-          return removed;
-        },
-        std::move(done));
+    remove_as(epoch, lock, place, {}, deadline, std::move(done));
+  }
+  void hand_on(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
+               BootInstant deadline, Done<bool> done) override {
+    remove_as(epoch, lock, place, held_with, deadline, std::move(done));
   }
 
   void read_record(std::string lock, BootInstant deadline,
@@ -165,6 +161,20 @@ class FolderBackend final : public contend::Backend {
   void abandon_after_fork() noexcept override {}
 
  private:
+  void remove_as(std::uint64_t epoch, const std::string& lock, const Place& place,
+                 const std::optional<machine::Token>& held_with, BootInstant deadline,
+                 Done<bool> done) {
+    if (epoch != view_.epoch) return post([done] { done(simulated(Errc::kLost)); });
+    call<bool>(
+        deadline, /*writes=*/true,
+        [this, lock, order = place.order, held_with](std::uint64_t& seen) -> Result<bool> {
+          const bool removed = server_.remove(lock, order, held_with);
+          seen = std::max(seen, server_.revision());
+          return removed;
+        },
+        std::move(done));
+  }
+
   Nanos delay() { return world_.loses && world_.percent(3) ? world_.upto(2s) : world_.upto(5ms); }
 
   void post(Task task) {
@@ -211,14 +221,22 @@ class FolderBackend final : public contend::Backend {
   void watch(const std::string& lock, std::optional<std::uint64_t> order, std::uint64_t seen,
              const WakerPtr& waker) {
     if (!waker) return;
-    server_.watch(lock, order, seen, [this, weak = std::weak_ptr(waker)](std::uint64_t revision) {
-      world_.after(delay(), [this, weak, revision] {
+    const auto tell = [this, order, weak = std::weak_ptr(waker)](std::uint64_t revision) {
+      const auto left = order ? server_.left_by(*order) : std::nullopt;
+      world_.after(delay(), [this, weak, revision, left] {
         if (world_.closing) return;
-        post([this, weak, revision] {
+        post([this, weak, revision, left] {
           seen_ = std::max(seen_, revision);
-          if (const auto wanted = weak.lock()) wanted->wake();
+          const auto wanted = weak.lock();
+          if (!wanted) return;
+          if (left && wanted->handed_on) return wanted->handed_on(*left);
+          wanted->wake();
         });
       });
+    };
+    server_.watch(lock, order, seen, [this, tell](std::uint64_t revision) {
+      // What happened meanwhile is in the answer, too.
+      world_.after(world_.percent(50) ? Nanos() : delay(), [tell, revision] { tell(revision); });
     });
   }
 

@@ -109,14 +109,21 @@ std::optional<contend::Read> FolderServer::write(const std::string& lock, std::u
   return read;
 }
 
-bool FolderServer::remove(const std::string& lock, std::uint64_t order) {
+bool FolderServer::remove(const std::string& lock, std::uint64_t order,
+                          const std::optional<machine::Token>& held_with) {
   Folder folder = begin(lock);
   const auto found = folder.nodes.find(order);
   if (found == folder.nodes.end()) return false;
   on_node(lock, found->second, false);
   folder.nodes.erase(found);
+  if (held_with && tells_hand_on) left_.emplace(order, *held_with);
   commit(lock, std::move(folder), {{order, true}});
   return true;
+}
+
+std::optional<machine::Token> FolderServer::left_by(std::uint64_t order) const {
+  const auto found = left_.find(order);
+  return found == left_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<std::uint64_t> FolderServer::apply(const contend::Change& change) {

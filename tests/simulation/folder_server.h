@@ -49,6 +49,8 @@ class FolderServer {
 
   // Listings bring the details of the head, as Consul's do.
   bool head_in_listings = false;
+  // What a contender leaves when it has held is told to who watches it, as Consul's do.
+  bool tells_hand_on = false;
 
   const Folder& now(const std::string& lock) { return *folders_[lock].back().second; }
   const std::map<std::string, std::deque<std::pair<std::uint64_t, std::shared_ptr<const Folder>>>>&
@@ -68,7 +70,11 @@ class FolderServer {
                       const contend::Details& details, std::uint64_t session);
   std::optional<contend::Read> write(const std::string& lock, std::uint64_t order,
                                      const contend::Details& details);
-  bool remove(const std::string& lock, std::uint64_t order);
+  // `held_with`: what is told to who watches it.
+  bool remove(const std::string& lock, std::uint64_t order,
+              const std::optional<machine::Token>& held_with = {});
+  // What that contender has left, if it has gone.
+  std::optional<machine::Token> left_by(std::uint64_t order) const;
   std::optional<std::uint64_t> apply(const contend::Change& change);
 
   // Calls back once, when the contender (nullopt: any that comes or goes) changes after `seen`.
@@ -102,6 +108,7 @@ class FolderServer {
   std::map<std::string, std::deque<std::pair<std::uint64_t, std::shared_ptr<const Folder>>>>
       folders_;
   std::map<std::string, std::vector<Step>> steps_;
+  std::map<std::uint64_t, machine::Token> left_;
   std::map<std::string, std::list<Watch>> watches_;
 };
 

@@ -11,6 +11,7 @@
 #include "src/stores/consul/doctor.h"
 #include "src/stores/consul/errors.h"
 #include "src/stores/consul/gate.h"
+#include "src/stores/consul/hand_on.h"
 #include "src/stores/consul/keys.h"
 #include "src/stores/consul/messages.h"
 #include "src/stores/consul/promises.h"
@@ -52,11 +53,13 @@ class ConsulBackend final : public contend::Backend {
         http_(*context.io, agents_),
         read_timer_(*context.io),
         watches_(std::make_shared<Watches>(*context.io, http_)),
+        hand_ons_(std::make_shared<HandOns>(*context.io, http_)),
         session_(std::make_shared<Session>(
             *context.io, http_, keys_,
             SessionTerms{"holdfast " + context.owner, address.session_ttl, address.lock_delay},
             Session::Events{[this](std::uint64_t epoch, const Error& why) {
                               gate_.clear();
+                              hand_ons_->clear();
                               events_->on_session_ended(epoch, why);
                             },
                             [this] { events_->on_knock(); },
@@ -96,7 +99,15 @@ class ConsulBackend final : public contend::Backend {
   void write(std::uint64_t epoch, std::string lock, Place place, Details details,
              BootInstant deadline, Done<std::optional<Read>> done) override;
   void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
-              Done<bool> done) override;
+              Done<bool> done) override {
+    remove_as(epoch, std::move(lock), place, std::nullopt, deadline, std::move(done));
+  }
+  void hand_on(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
+               BootInstant deadline, Done<bool> done) override {
+    std::optional<HandOn> left;
+    if (!gate_.on() && place.order != 0) left = {place.order, held_with.counter};
+    remove_as(epoch, std::move(lock), place, left, deadline, std::move(done));
+  }
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<Value> done) override;
@@ -126,6 +137,8 @@ class ConsulBackend final : public contend::Backend {
     loop_.post([done = std::move(done), error = std::move(error)] { done(error); });
   }
 
+  void remove_as(std::uint64_t epoch, std::string lock, const Place& place,
+                 std::optional<HandOn> left, BootInstant deadline, Done<bool> done);
   // A request that changes nothing, tried again until its deadline.
   void get(std::string target, BootInstant deadline, GetDone done);
   void try_get(const std::string& target, BootInstant deadline, GetDone done);
@@ -160,6 +173,7 @@ class ConsulBackend final : public contend::Backend {
   LoopTimer read_timer_;
   std::vector<std::function<void()>> reads_again_;
   std::shared_ptr<Watches> watches_;
+  std::shared_ptr<HandOns> hand_ons_;
   std::shared_ptr<Session> session_;
   std::shared_ptr<Writes> writes_;
   LockGate gate_;
@@ -379,21 +393,30 @@ void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Li
 
 void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
                          Done<std::optional<Read>> done) {
-  const std::string target = key_target(keys_.contender(lock, place.key));
-  get_pairs(target + "?consistent", deadline,
-            [this, lock, target, order = place.order, weak = std::weak_ptr(waker),
-             done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
+  const std::string path = keys_.contender(lock, place.key);
+  const std::string target = key_target(path);
+  // With what it may leave behind (hand_on.h).
+  const std::string all = target + "?recurse";
+  get_pairs(waker != nullptr ? all + "&consistent" : target + "?consistent", deadline,
+            [this, lock, path, all, order = place.order, weak = std::weak_ptr(waker),
+             done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t index) {
               if (!pairs) return done(with_lock(pairs.error(), lock));
               const auto wanted = weak.lock();
-              const bool there = !pairs->empty() && !pairs->front().session.empty() &&
-                                 pairs->front().created == order;
-              if (!there) {
+              const auto found = std::find_if(pairs->begin(), pairs->end(), [&](const Pair& pair) {
+                return pair.key == path && !pair.session.empty() && pair.created == order;
+              });
+              if (found == pairs->end()) {
                 if (wanted != nullptr) watches_->wake(wanted);
                 return done(std::optional<Read>());
               }
-              const Pair& pair = pairs->front();
-              if (wanted != nullptr) watches_->add(target + "?", pair.modified, wanted);
-              if (wanted != nullptr && gate_.on()) gate_.note(lock, pair);
+              const Pair& pair = *found;
+              if (wanted != nullptr) {
+                watches_->add(all, index, wanted,
+                              [path, order, modified = pair.modified](const HttpReply& reply) {
+                                return judge(reply, path, order, modified);
+                              });
+                if (gate_.on()) gate_.note(lock, pair);
+              }
               auto details = contend::parse_details(pair.value());
               if (!details) return done(with_lock(details.error(), lock));
               done(std::optional(Read{*std::move(details), pair.created, pair.modified}));
@@ -419,8 +442,9 @@ void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, De
   writes_->send(std::move(write));
 }
 
-void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
-                           Done<bool> done) {
+// `left`: what it leaves to the next one.
+void ConsulBackend::remove_as(std::uint64_t epoch, std::string lock, const Place& place,
+                              std::optional<HandOn> left, BootInstant deadline, Done<bool> done) {
   const std::string path = keys_.contender(lock, place.key);
   Write write{.lock = lock,
               .epoch = epoch,
@@ -429,20 +453,31 @@ void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, B
               .deadline = deadline,
               .done = {}};
   // Asked when its turn has come: whether it is inside the gate may be decided until then.
-  write.steps = [this, path, lock, id = session_->id()](Transaction& all) {
+  write.steps = [this, path, lock, left, id = session_->id()](Transaction& all) {
     all.check_session(path, id).erase(path);
+    const std::string out = out_of(path);
+    if (left) {
+      all.lock(out, to_text(*left), id);
+    } else if (hand_ons_->stands(out)) {
+      all.erase(out);
+    }
     if (!gate_.holds(path)) return;
     all.check_session(gate_.key_of(lock), id).erase(gate_.key_of(lock));
   };
-  write.done = [this, epoch, lock, path, place, deadline,
+  write.done = [this, epoch, lock, path, place, left, deadline,
                 done = std::move(done)](const Result<TransactionReply>& answer) {
-    if (!answer) return done(with_lock(answer.error(), lock));
+    if (!answer) {
+      if (left) hand_ons_->made(out_of(path));  // Perhaps.
+      return done(with_lock(answer.error(), lock));
+    }
     const bool was_inside = gate_.holds(path);
     gate_.leave(path);
-    // Somebody has broken the key: the contender goes all the same.
-    if (!answer->done && was_inside && answer->failed_at > 0) {
+    // Somebody has broken the key, or has taken what is left: the contender goes all the same.
+    if (!answer->done && (was_inside || left) && answer->failed_at > 0) {
       return remove(epoch, lock, place, deadline, done);
     }
+    if (answer->done && left) hand_ons_->made(out_of(path));
+    if (answer->done && !left) hand_ons_->removed(out_of(path));
     done(answer->done);
   };
   writes_->send(std::move(write));
@@ -588,6 +623,7 @@ void ConsulBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done)
 void ConsulBackend::stop_on_loop(BootInstant deadline, std::function<void()> done) {
   if (std::exchange(closed_, true)) return done();
   watches_->stop();
+  hand_ons_->stop();
   writes_->stop();
   read_timer_.stop();
   reads_again_.clear();
@@ -626,10 +662,12 @@ void ConsulBackend::abandon_after_fork() noexcept {
   session_->abandon();
   writes_->abandon();
   watches_->abandon();
+  hand_ons_->abandon();
   // Never destroyed: what they hold is the parent's.
   static_cast<void>(new (std::nothrow) std::shared_ptr<Session>(std::move(session_)));
   static_cast<void>(new (std::nothrow) std::shared_ptr<Writes>(std::move(writes_)));
   static_cast<void>(new (std::nothrow) std::shared_ptr<Watches>(std::move(watches_)));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<HandOns>(std::move(hand_ons_)));
 }
 
 }  // namespace

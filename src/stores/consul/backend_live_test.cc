@@ -1,155 +1,15 @@
 // The backend against a real Consul: what the engine relies on (src/contend/backend.h).
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <future>
-#include <mutex>
-#include <thread>
-
-#include <asio/executor_work_guard.hpp>
-#include <asio/io_context.hpp>
-#include <asio/post.hpp>
 #include <gtest/gtest.h>
 
-#include "src/stores/consul/backend.h"
+#include "src/stores/consul/test_party.h"
 #include "tests/support/consul_server.h"
 #include "tests/support/fault_proxy.h"
 
 namespace holdfast::stores::consul {
 namespace {
 
-using namespace std::chrono_literals;
-using base::BootClock;
-using contend::Details;
-using contend::Entered;
-using contend::Key;
-using contend::Listing;
-using contend::Place;
 using support::ConsulServer;
 using support::FaultProxy;
-
-constexpr auto kSoon = 60s;  // Far above anything that is asserted.
-
-class TestLoop final : public port::Loop {
- public:
-  TestLoop() : thread_([this] { io.run(); }) {}
-  ~TestLoop() override {
-    work_.reset();
-    thread_.join();
-  }
-  void post(port::Task task) override { asio::post(io, std::move(task)); }
-
-  asio::io_context io{1};
-
- private:
-  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io);
-  std::thread thread_;
-};
-
-// A client of the backend that waits for each answer.
-class Party final : public contend::Events {
- public:
-  explicit Party(const std::string& url) {
-    auto parsed = port::StoreUrl::parse(url);
-    context_.loop = &loop_;
-    context_.owner = "test";
-    context_.io = &loop_.io;
-    backend_ = *make_backend(*parse_consul_url(*parsed), context_);
-    on_loop([this] { backend_->start(this); });
-  }
-  ~Party() override {
-    backend_->close(BootClock::now() + 5s);
-    backend_.reset();
-  }
-
-  void on_session_ended(std::uint64_t epoch, const Error&) override {
-    note([&] { ended_ = epoch; });
-  }
-  void on_knock() override {
-    note([&] { ++knocks_; });
-  }
-  void on_alarm(const std::string&) override {}
-
-  void on_loop(std::function<void()> task) {
-    std::promise<void> done;
-    loop_.post([&] {
-      task();
-      done.set_value();
-    });
-    done.get_future().wait();
-  }
-  template <typename T>
-  Result<T> ask(const std::function<void(contend::Backend&, port::Done<T>)>& call) {
-    auto answer = std::make_shared<std::promise<Result<T>>>();
-    auto future = answer->get_future();
-    loop_.post([this, call, answer] {
-      call(*backend_, [answer](Result<T> result) { answer->set_value(std::move(result)); });
-    });
-    if (future.wait_for(kSoon) != std::future_status::ready) throw std::runtime_error("no answer");
-    return future.get();
-  }
-
-  contend::SessionView session() {
-    auto view = ask<contend::SessionView>(
-        [](auto& backend, auto done) { backend.ensure_session(BootClock::now() + 20s, done); });
-    EXPECT_TRUE(view) << view.error().message();
-    return view ? *view : contend::SessionView{};
-  }
-  Result<Entered> enter(const std::string& lock, std::uint64_t id,
-                        BootClock::duration limit = 20s) {
-    const auto epoch = session().epoch;
-    Details details;
-    details.session = "tag";
-    return ask<Entered>([=](auto& backend, auto done) {
-      backend.enter(epoch, lock, key(id), details, BootClock::now() + limit, done);
-    });
-  }
-  Result<bool> remove(const std::string& lock, std::uint64_t id) {
-    const auto epoch = session().epoch;
-    return ask<bool>([=](auto& backend, auto done) {
-      backend.remove(epoch, lock, Place{key(id), 0}, BootClock::now() + 20s, done);
-    });
-  }
-  Result<Listing> list(const std::string& lock, contend::WakerPtr waker = nullptr) {
-    return ask<Listing>([=](auto& backend, auto done) {
-      backend.list(lock, true, waker, BootClock::now() + 20s, done);
-    });
-  }
-  std::string tag() {
-    std::string tag;
-    on_loop([&] { tag = backend_->session_tag(); });
-    return tag;
-  }
-  bool await(const std::function<bool(Party&)>& condition) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kSoon, [&] { return condition(*this); });
-  }
-  // Counts how often it is called.
-  contend::WakerPtr waker(int& count) {
-    auto made = std::make_shared<contend::Waker>();
-    made->wake = [this, &count] { note([&] { ++count; }); };
-    return made;
-  }
-
-  static Key key(std::uint64_t id) { return contend::key_for({1, id}, {}, {}); }
-
-  int knocks_ = 0;
-  std::uint64_t ended_ = 0;
-
- private:
-  void note(const std::function<void()>& change) {
-    const std::lock_guard lock(mutex_);
-    change();
-    changed_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  TestLoop loop_;
-  port::StoreContext context_;
-  std::unique_ptr<contend::Backend> backend_;
-};
 
 class ConsulBackendTest : public ::testing::Test {
  protected:

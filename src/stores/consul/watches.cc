@@ -21,14 +21,15 @@ constexpr milliseconds kLongestRest = 5s;
 
 }  // namespace
 
-void Watches::add(std::string target, std::uint64_t index, const contend::WakerPtr& waker) {
+void Watches::add(std::string target, std::uint64_t index, const contend::WakerPtr& waker,
+                  Judge judge) {
   if (stopped_ || waker == nullptr) return;
   for (auto& [shared, watch] : watches_) {
     if (watch.target != target || watch.index != index || watch.query == 0) continue;
     return watch.wakers.push_back(waker);
   }
   const std::uint64_t number = ++last_;
-  watches_.emplace(number, Watch{std::move(target), index, {waker}, 0, {}});
+  watches_.emplace(number, Watch{std::move(target), index, {waker}, 0, {}, std::move(judge)});
   ask(number);
   if (!std::exchange(ticking_, true)) timer_.arm(kTick, [this] { tick(); });
 }
@@ -41,7 +42,7 @@ void Watches::wake(const contend::WakerPtr& waker) {
 
 void Watches::wake_after(const contend::WakerPtr& waker, std::chrono::milliseconds time) {
   if (stopped_ || waker == nullptr) return;
-  watches_.emplace(++last_, Watch{{}, 0, {waker}, 0, steady_clock::now() + time});
+  watches_.emplace(++last_, Watch{{}, 0, {waker}, 0, steady_clock::now() + time, {}});
   ticking_ = true;
   tick();
 }
@@ -75,10 +76,19 @@ void Watches::on_answer(std::uint64_t number, const Result<HttpReply>& reply) {
     return tick();
   }
   failures_ = 0;
-  if (reply->status == 200 && reply->index == watch.index) return ask(number);
+  Seen seen;
+  if (watch.judge) {
+    seen = watch.judge(*reply);
+  } else {
+    seen.same = reply->status == 200 && reply->index == watch.index;
+  }
+  if (seen.same) {
+    watch.index = reply->index;
+    return ask(number);
+  }
   const Watch over = std::move(watch);
   watches_.erase(found);
-  wake_all(over);
+  wake_all(over, seen.handed_on);
 }
 
 bool Watches::is_wanted(const Watch& watch) {
@@ -86,9 +96,15 @@ bool Watches::is_wanted(const Watch& watch) {
                      [](const auto& waker) { return !waker.expired(); });
 }
 
-void Watches::wake_all(const Watch& watch) {
+void Watches::wake_all(const Watch& watch, const std::optional<machine::Token>& handed_on) {
   for (const auto& weak : watch.wakers) {
-    if (const auto waker = weak.lock()) waker->wake();
+    const auto waker = weak.lock();
+    if (waker == nullptr) continue;
+    if (handed_on && waker->handed_on) {
+      waker->handed_on(*handed_on);
+    } else {
+      waker->wake();
+    }
   }
 }
 

@@ -11,8 +11,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +26,19 @@ namespace holdfast::stores::consul {
 
 class Watches : public std::enable_shared_from_this<Watches> {
  public:
+  // What an answer says of what is watched.
+  struct Seen {
+    bool same = false;                          // It has not changed: the query goes on.
+    std::optional<machine::Token> handed_on{};  // Waker::handed_on is called.
+  };
+  using Judge = std::function<Seen(const HttpReply&)>;
+
   Watches(asio::io_context& io, HttpLoop& http) : io_(io), http_(http), timer_(io) {}
 
   // `target` has a '?'; the index is that of what was read.
-  void add(std::string target, std::uint64_t index, const contend::WakerPtr& waker);
+  // Without a judge any other index is a change.
+  void add(std::string target, std::uint64_t index, const contend::WakerPtr& waker,
+           Judge judge = nullptr);
   // Soon, and not inline.
   void wake(const contend::WakerPtr& waker);
   void wake_after(const contend::WakerPtr& waker, std::chrono::milliseconds time);
@@ -41,13 +52,14 @@ class Watches : public std::enable_shared_from_this<Watches> {
     std::vector<std::weak_ptr<contend::Waker>> wakers;
     std::uint64_t query = 0;  // 0: none runs.
     std::chrono::steady_clock::time_point wake_at{};
+    Judge judge{};
   };
 
   void ask(std::uint64_t number);
   void on_answer(std::uint64_t number, const Result<HttpReply>& reply);
   void end(std::uint64_t number);
   static bool is_wanted(const Watch& watch);
-  void wake_all(const Watch& watch);
+  static void wake_all(const Watch& watch, const std::optional<machine::Token>& handed_on = {});
   void tick();
 
   asio::io_context& io_;
