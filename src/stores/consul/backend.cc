@@ -132,6 +132,11 @@ class ConsulBackend final : public contend::Backend {
  private:
   using GetDone = std::function<void(Result<HttpReply>)>;
 
+  // The gate's key is in no lock's folder.
+  bool may_join() const { return !gate_.on(); }
+  // Of a write's steps, without a contender's text.
+  static std::size_t bytes_about(const std::string& path) { return 3 * path.size() + 300; }
+
   template <typename T>
   void later(Done<T> done, Error error) {
     loop_.post([done = std::move(done), error = std::move(error)] { done(error); });
@@ -237,7 +242,10 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
               .steps = {},
               .deadline = deadline,
               .done = {}};
-  write.steps = [this, path, folder, text = contend::to_text(details),
+  std::string text = contend::to_text(details);
+  write.joins = may_join();
+  write.bytes = bytes_about(path) + text.size() * 4 / 3;
+  write.steps = [this, path, folder, text = std::move(text),
                  id = session_->id()](Transaction& all) {
     all.check_not_exists(path).lock(path, text, id, gate_.flags()).get_tree(folder);
   };
@@ -451,7 +459,9 @@ void ConsulBackend::remove_as(std::uint64_t epoch, std::string lock, const Place
               .what = "release",
               .steps = {},
               .deadline = deadline,
-              .done = {}};
+              .done = {},
+              .joins = may_join(),
+              .bytes = bytes_about(path)};
   // Asked when its turn has come: whether it is inside the gate may be decided until then.
   write.steps = [this, path, lock, left, id = session_->id()](Transaction& all) {
     all.check_session(path, id).erase(path);

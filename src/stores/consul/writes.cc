@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
 #include "src/stores/consul/errors.h"
 
 namespace holdfast::stores::consul {
@@ -15,6 +18,8 @@ using namespace std::chrono_literals;
 constexpr milliseconds kOneTry = 1500ms;
 constexpr milliseconds kFenceTry = 1s;
 constexpr milliseconds kFencePause = 50ms;
+// A transaction has 64 steps at most; the first looks at the fence.
+constexpr contend::JoinLimits kLimits{.parts = 63 / Writes::kMostSteps};
 
 Error lost() { return {Errc::kLost, "the session at Consul has ended, and what it held"}; }
 
@@ -31,10 +36,26 @@ milliseconds Writes::patience(base::BootInstant deadline) const {
   return several_ ? std::min(left, kOneTry) : left;
 }
 
+Writes::Writes(asio::io_context& io, HttpLoop& http, Session& session, const Keys& keys,
+               std::size_t agents)
+    : io_(io),
+      http_(http),
+      session_(session),
+      keys_(keys),
+      several_(agents > 1),
+      timer_(io),
+      joining_(kLimits) {}
+
 void Writes::send(Write write) {
   const std::string lock = write.lock;
   chains_[lock].push_back(std::make_shared<Entry>(Entry{std::move(write)}));
   step(lock);
+}
+
+std::optional<Error> Writes::refusal_of(const Write& write) const {
+  if (!session_.open() || session_.epoch() != write.epoch) return lost();
+  if (left_until(write.deadline) <= 0ms) return too_late();
+  return std::nullopt;
 }
 
 // Sends the first of the chain, which stays there until its answer.
@@ -43,53 +64,131 @@ void Writes::step(const std::string& lock) {
   if (fencing_ || stopped_ || chain == chains_.end() || chain->second.front()->busy) return;
   const EntryPtr entry = chain->second.front();
   entry->busy = true;
-  const auto refuse = [&](const Error& why) {
-    behind(base::BootInstant::max(), [self = shared_from_this(), entry, why](const Result<void>&) {
-      self->finish(entry, why);
-    });
-  };
   const Write& write = entry->write;
-  if (!session_.open() || session_.epoch() != write.epoch) return refuse(lost());
-  if (left_until(write.deadline) <= 0ms) return refuse(too_late());
+  if (const auto why = refusal_of(write)) {
+    return behind(base::BootInstant::max(), [self = shared_from_this(), entry, why = *why](
+                                                const Result<void>&) { self->finish(entry, why); });
+  }
+  if (!write.joins || entry->alone) {
+    return send_call({{entry}, session_.fence(), std::nullopt}, write.deadline);
+  }
+  entry->queued = true;
+  joining_.add(lock, write.deadline, write.bytes, entry);
+  if (std::exchange(sending_, true)) return;
+  asio::post(io_, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr) return;
+    self->sending_ = false;
+    self->send_joined();
+  });
+}
+
+void Writes::send_joined() {
+  while (!fencing_ && !stopped_) {
+    std::vector<EntryPtr> late;
+    auto taken = joining_.take(BootClock::now(), late);
+    for (const EntryPtr& entry : late) finish(entry, too_late());
+    Call call{{}, session_.fence(), taken.deadline};
+    for (const EntryPtr& entry : taken.parts) {
+      entry->queued = false;
+      if (const auto why = refusal_of(entry->write)) {
+        finish(entry, *why);
+      } else {
+        call.entries.push_back(entry);
+      }
+    }
+    if (!call.entries.empty()) {
+      send_call(std::move(call), taken.deadline);
+    } else if (!taken.parts.empty()) {
+      joining_.answered(taken.deadline);
+    } else if (late.empty()) {
+      return;
+    }
+  }
+}
+
+void Writes::send_call(Call call, base::BootInstant deadline) {
   Transaction all;
-  const std::uint64_t fence = session_.fence();
-  all.check_index(keys_.fence(session_.id()), fence);
-  write.steps(all);
+  all.check_index(keys_.fence(session_.id()), call.fence);
+  for (const EntryPtr& entry : call.entries) entry->write.steps(all);
   http_.send({.method = HttpRequest::Method::kPut,
               .target = "/v1/txn",
               .body = all.body(),
-              .limit = patience(write.deadline)},
-             [weak = weak_from_this(), entry, fence](const Result<HttpReply>& reply) {
-               if (const auto self = weak.lock()) self->on_answer(entry, fence, reply);
+              .limit = patience(deadline)},
+             [weak = weak_from_this(), call = std::move(call)](const Result<HttpReply>& reply) {
+               if (const auto self = weak.lock()) self->on_answer(call, reply);
              });
 }
 
-void Writes::on_answer(const EntryPtr& entry, std::uint64_t fence, const Result<HttpReply>& reply) {
+void Writes::on_answer(const Call& call, const Result<HttpReply>& reply) {
   if (stopped_) return;
-  const Write& write = entry->write;
-  auto answer = reply ? read_transaction(*reply, write.what, /*reads=*/false)
+  if (call.joined) joining_.answered(*call.joined);
+  auto answer = reply ? read_transaction(*reply, call.entries.front()->write.what, /*reads=*/false)
                       : Result<TransactionReply>(reply.error());
-  if (!answer) {
-    if (answer.error().code() == Errc::kOutcomeUnknown) raise_fence();
-    return finish(entry, answer.error());
+  if (answer && answer->done) {
+    finish_each(call, *std::move(answer));
+  } else if (answer) {
+    on_refusal(call, *std::move(answer));
+  } else {
+    const Errc code = answer.error().code();
+    if (code == Errc::kOutcomeUnknown) raise_fence();
+    // What one of them may not do, or is too much together, is no matter of the others.
+    const bool of_all = code == Errc::kOutcomeUnknown || code == Errc::kUnavailable;
+    for (const EntryPtr& entry : call.entries) {
+      if (of_all || call.entries.size() == 1) {
+        finish(entry, answer.error());
+      } else {
+        entry->alone = true;
+        again(entry);
+      }
+    }
   }
-  if (answer->done) return finish(entry, std::move(answer));
-  if (is_no_session(answer->why)) {
+  send_joined();
+}
+
+// Nothing of it was done.
+void Writes::on_refusal(const Call& call, TransactionReply answer) {
+  if (is_no_session(answer.why)) {
     session_.suspect();
-    return finish(entry, lost());
+    for (const EntryPtr& entry : call.entries) finish(entry, lost());
+    return;
   }
-  if (answer->failed_at > 0) {
-    --answer->failed_at;
-    return finish(entry, std::move(answer));
+  if (answer.failed_at > 0 && call.entries.size() == 1) {
+    --answer.failed_at;
+    return finish(call.entries.front(), std::move(answer));
   }
-  const bool same_session = session_.open() && session_.epoch() == write.epoch;
-  if (same_session && (fencing_ || session_.fence() != fence)) {
-    entry->busy = false;
-    return step(write.lock);
+  for (const EntryPtr& entry : call.entries) {
+    const bool same_session = session_.open() && session_.epoch() == entry->write.epoch;
+    const bool fence_moved = fencing_ || session_.fence() != call.fence;
+    if (answer.failed_at > 0) entry->alone = true;
+    if (answer.failed_at > 0 || (same_session && fence_moved)) {
+      again(entry);
+      continue;
+    }
+    // Nobody else writes the fence, and only the session's end removes it.
+    if (same_session) session_.give_up(lost());
+    finish(entry, lost());
   }
-  // Nobody else writes the fence, and only the session's end removes it.
-  if (same_session) session_.give_up(lost());
-  finish(entry, lost());
+}
+
+// The pairs are in the order of the steps.
+void Writes::finish_each(const Call& call, TransactionReply answer) {
+  if (call.entries.size() == 1) return finish(call.entries.front(), std::move(answer));
+  auto next = answer.pairs.begin();
+  if (next != answer.pairs.end() && next->key == keys_.fence(session_.id())) ++next;
+  for (const EntryPtr& entry : call.entries) {
+    TransactionReply own{true, {}, 0, {}};
+    const std::string folder = keys_.folder(entry->write.lock);
+    for (; next != answer.pairs.end() && next->key.starts_with(folder); ++next) {
+      own.pairs.push_back(std::move(*next));
+    }
+    finish(entry, std::move(own));
+  }
+}
+
+void Writes::again(const EntryPtr& entry) {
+  entry->busy = false;
+  step(entry->write.lock);
 }
 
 void Writes::finish(const EntryPtr& entry, Result<TransactionReply> result) {
@@ -113,6 +212,12 @@ void Writes::behind(base::BootInstant deadline, std::function<void(Result<void>)
 void Writes::raise_fence() {
   if (fencing_ || !session_.open()) return;
   fencing_ = true;
+  // Who has not been sent yet waits for its turn once more, until his deadline (drop_late()).
+  joining_ = contend::Joining<EntryPtr>(kLimits);
+  for (const auto& [lock, chain] : chains_) {
+    Entry& first = *chain.front();
+    if (std::exchange(first.queued, false)) first.busy = false;
+  }
   fencing_epoch_ = session_.epoch();
   retry_fence();
 }

@@ -1,4 +1,8 @@
-// The session's writes: in order for each lock, and none of them late.
+// The session's writes: in order for each lock, several locks' in one, and none of them late.
+//
+// Contenders that come and go are joined, those of different locks in one transaction
+// (src/contend/joining.h says when). It is carried out as a whole or not at all; where it was
+// refused for the sake of one, each is asked for again by itself.
 //
 // Every write is a transaction that expects the index of the session's fence key. One whose outcome
 // is not known is followed by a write to the fence, before anything else is sent: behind that it
@@ -18,11 +22,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "holdfast/result.h"
 #include "src/base/clock.h"
+#include "src/contend/joining.h"
 #include "src/stores/consul/http.h"
 #include "src/stores/consul/loop_timer.h"
 #include "src/stores/consul/messages.h"
@@ -36,15 +42,21 @@ struct Write {  // One that is asked for.
   const char* what = "";                    // For messages: "release".
   std::function<void(Transaction&)> steps;  // Behind the one that looks at the fence.
   base::BootInstant deadline{};
-  // failed_at counts from the first of `steps`.
+  // failed_at counts from the first of `steps`; the pairs are those of its lock's folder.
   std::function<void(Result<TransactionReply>)> done;
+  // May share a transaction with other locks': it has kMostSteps at most, about keys in its lock's
+  // folder only.
+  bool joins = false;
+  std::size_t bytes = 0;  // About: of one that joins.
 };
 
 class Writes : public std::enable_shared_from_this<Writes> {
  public:
+  // Of one that joins others.
+  static constexpr std::size_t kMostSteps = 3;
+
   Writes(asio::io_context& io, HttpLoop& http, Session& session, const Keys& keys,
-         std::size_t agents)
-      : http_(http), session_(session), keys_(keys), several_(agents > 1), timer_(io) {}
+         std::size_t agents);
 
   void send(Write write);
   // Runs it when no write is left that might still be carried out; at once where there is none.
@@ -60,16 +72,30 @@ class Writes : public std::enable_shared_from_this<Writes> {
  private:
   struct Entry {
     Write write;
-    bool busy = false;  // Under way, or about to be answered.
+    bool busy = false;    // Under way, or about to be answered.
+    bool queued = false;  // It is to be joined with others.
+    bool alone = false;   // It was refused together with others.
   };
   using EntryPtr = std::shared_ptr<Entry>;
+  // One transaction's.
+  struct Call {
+    std::vector<EntryPtr> entries;
+    std::uint64_t fence = 0;
+    std::optional<base::BootInstant> joined;  // For Joining::answered().
+  };
   struct Behind {
     base::BootInstant deadline;
     std::function<void(Result<void>)> task;
   };
 
   void step(const std::string& lock);
-  void on_answer(const EntryPtr& entry, std::uint64_t fence, const Result<HttpReply>& reply);
+  std::optional<Error> refusal_of(const Write& write) const;
+  void send_joined();
+  void send_call(Call call, base::BootInstant deadline);
+  void on_answer(const Call& call, const Result<HttpReply>& reply);
+  void on_refusal(const Call& call, TransactionReply answer);
+  void finish_each(const Call& call, TransactionReply answer);
+  void again(const EntryPtr& entry);
   void finish(const EntryPtr& entry, Result<TransactionReply> result);
   void raise_fence();
   void on_fence(const Result<HttpReply>& reply);
@@ -80,12 +106,15 @@ class Writes : public std::enable_shared_from_this<Writes> {
   void read_fence();
   void drop_late();
 
+  asio::io_context& io_;
   HttpLoop& http_;
   Session& session_;
   const Keys keys_;
   const bool several_;
   LoopTimer timer_;
   std::map<std::string, std::deque<EntryPtr>> chains_;
+  contend::Joining<EntryPtr> joining_;
+  bool sending_ = false;  // At the end of the loop's turn.
   std::vector<Behind> behind_;
   bool fencing_ = false;
   std::uint64_t fencing_epoch_ = 0;
