@@ -138,6 +138,23 @@ class SoakTest(unittest.TestCase):
             self.assertEqual(result.returncode, 2, hours)
             self.assertIn(f"invalid number of hours value: '{hours}'", result.stdout)
 
+    def test_reports_of_a_matrix_are_added_once(self):
+        for seed in ("1", "2"):
+            kept = self.folder / "out" / f"cell-{seed}"
+            kept.mkdir(parents=True)
+            (kept / "report.json").write_text(json.dumps(report(
+                scenario="redis-kill", seed=seed, as_expected=seed == "1", seen={"V1": 3})))
+        result = self.soak("add", self.folder / "out")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertIn("2 runs added, 1 of them not as expected; 0 were known", result.stdout)
+        self.assertIn("0 runs added", self.soak("add", self.folder / "out").stdout)
+        recorded = [json.loads(line) for line in self.lines()]
+        self.assertEqual([(run["scenario"], run["seed"], run["ok"]) for run in recorded],
+                         [("redis-kill", "1", True), ("redis-kill", "2", False)])
+        self.assertIn("redis-kill", self.page.read_text())
+        self.assertEqual(self.soak("page", "--check").returncode, 0)
+        self.assertEqual(self.soak("add", self.folder / "state").returncode, 2)
+
     def test_a_record_names_the_commit_where_the_report_does(self):
         self.run_times(1)
         self.lab_runs(report(commit="0123456789ab-dirty"))
