@@ -179,9 +179,11 @@ void Engine::on_entered(const TicketPtr& ticket, const Result<Entered>& entered)
   decide(ticket, entered->listing, /*watching=*/false);
 }
 
-// The reply to the creation was lost: it is there, or it never will be.
+// The reply to the creation was lost: it is there, or it never will be. Who asks is answered in
+// time; then we go on looking.
 void Engine::find_again(const TicketPtr& ticket) {
-  const BootInstant deadline = std::max(ticket->request.deadline, soon());
+  const bool asked = !ticket->asks.empty() && ticket->request.deadline > base::BootClock::now();
+  const BootInstant deadline = asked ? ticket->request.deadline : soon();
   backend_.list(ticket->request.name, /*latest=*/true, nullptr, deadline,
                 [self = shared_from_this(), ticket](const Result<Listing>& listing) {
                   if (self->closed_ || ticket->stage == Stage::kEnded) return;

@@ -39,7 +39,9 @@ AcquireFsm::Action AcquireFsm::ask(BootInstant now, bool fresh_id) {
     log_.clear();
     log_.add(now);
   }
-  sleep_until(BootInstant::max());
+  // Who does not wait has asked for an answer within a request's time, not a repetition's.
+  const bool overdue_soon = !terms_.may_wait && maybe_applied_;
+  sleep_until(overdue_soon ? retry_until_ : BootInstant::max());
   return {Step::kSendAcquire, 0, fresh_id};
 }
 
@@ -156,7 +158,10 @@ AcquireFsm::Action AcquireFsm::on_timer(BootInstant now) {
     return in_flight_ ? Action{} : Action{Step::kSendCancel, 0, false};
   }
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
-  if (phase_ == Phase::kAsking) return in_flight_ ? Action{} : ask(now, /*fresh_id=*/false);
+  if (phase_ == Phase::kAsking) {
+    if (in_flight_) return leave(now, Errc::kOutcomeUnknown);
+    return ask(now, /*fresh_id=*/false);
+  }
   return beat(now);
 }
 

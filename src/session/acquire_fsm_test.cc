@@ -288,6 +288,21 @@ TEST(AcquireFsmTest, AnUnknownOutcomeIsTakenBackBeforeTheLockIsCalledBusy) {
   EXPECT_EQ(fsm.on_cancel_reply(at(400ms), EndStatus::kGone).step, Step::kBusy);
 }
 
+// The repetition has a deadline of its own, which may be almost a request later.
+TEST(AcquireFsmTest, ATryWhoseRepetitionIsNotAnsweredEndsInItsTime) {
+  auto how = terms();
+  how.may_wait = false;
+  how.request = 3s;
+  AcquireFsm fsm(how);
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_reply(at(2900ms), unknown()).step, Step::kWait);
+  ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendAcquire);
+  EXPECT_EQ(fsm.wake_at(), at(3s));
+  EXPECT_EQ(fsm.on_timer(at(3s)).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_timer(at(5s)).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kOutcomeUnknown);
+}
+
 TEST(AcquireFsmTest, ARequestThatWentOutElsewhereIsRepeatedAndItsLeaseCountsFromThere) {
   AcquireFsm fsm(terms());
   const auto again = fsm.start_again(at(5s), at(0s));
