@@ -1,8 +1,6 @@
 // The program `holdfast-lab`.
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <sstream>
 
 #include "src/cli/text.h"
+#include "tests/support/small_disk.h"
 
 #include "lab/exhibits/mistakes.h"
 #include "lab/program/commands.h"
@@ -96,13 +95,6 @@ volatile std::sig_atomic_t the_signal = 0;
 
 void keep_signal(int number) { the_signal = number; }
 
-// What root mounts for a run is seen by it alone, and goes with it however it ends. Before there is
-// any thread. Where that is not allowed, mounting is not either.
-void keep_mounts_private() {
-  if (::geteuid() != 0 || ::unshare(CLONE_NEWNS) != 0) return;
-  ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-}
-
 // A socket that gets the number of a closed stream would be written to as if it were that.
 void keep_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -123,7 +115,7 @@ void catch_signals() {
 
 int dispatch(const std::string& command, const Arguments& arguments) {
   if (command == "run" || command == "matrix") {
-    keep_mounts_private();
+    support::keep_mounts_private();
     catch_signals();
   }
   if (command == "exhibits") catch_signals();

@@ -35,7 +35,9 @@ void Rig::start(const Topology& topology) {
   version_ = version_of(topology);
   const std::string place = folder_ + "/store";
   std::filesystem::create_directory(place);
-  if (scenario_.store.disk_mb > 0) disk_ = std::make_unique<Disk>(place, scenario_.store.disk_mb);
+  if (scenario_.store.disk_mb > 0) {
+    disk_ = std::make_unique<support::SmallDisk>(place, scenario_.store.disk_mb);
+  }
   if (scenario_.store.clock) clock_ = std::make_unique<support::ClockShift>();
   if (clock_ && topology.wall_clock == "clients") environment_ = clock_environment(*clock_);
   if (topology.server) {
@@ -53,7 +55,9 @@ std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
                 .log = folder_ + "/" + name + ".log",
                 .durable = scenario_.store.durable,
                 .waiting = waiting_};
-  if (clock_) site.environment = clock_environment(*clock_);
+  if (clock_ && scenario_.topology->wall_clock == "server") {
+    site.environment = clock_environment(*clock_);
+  }
   return std::make_unique<Node>(*scenario_.topology, std::move(site));
 }
 

@@ -14,8 +14,8 @@
 
 #include "tests/support/clock_shift.h"
 #include "tests/support/fault_proxy.h"
+#include "tests/support/small_disk.h"
 
-#include "lab/rig/disk.h"
 #include "lab/rig/node.h"
 #include "lab/scenario/topology.h"
 
@@ -73,7 +73,7 @@ class Rig {
   std::string store_;
   std::string version_;
   std::vector<std::string> environment_;
-  std::unique_ptr<Disk> disk_;
+  std::unique_ptr<support::SmallDisk> disk_;
   std::unique_ptr<support::ClockShift> clock_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unique_ptr<Node> replica_;

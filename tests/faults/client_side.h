@@ -72,13 +72,15 @@ inline bool fires(std::stop_token token, milliseconds within = kLong) {
   return future.wait_for(within) == std::future_status::ready;
 }
 
-// One holds and one waits while it happens: neither is harmed, and the waiter follows.
+// One holds and one waits while it happens: neither is harmed, and the waiter follows, all in that
+// time.
 template <typename Harm, typename Release>
-void expect_no_lock_lost(const std::string& url, Harm harm, Release release) {
+void expect_no_lock_lost(const std::string& url, Harm harm, Release release, milliseconds within) {
   Client one = connect(url);
   Client two = connect(url);
   Lease lease = hold(one, "a");
   auto waiting = wait_for(two, "a");
+  const auto harmed = base::BootClock::now();
   harm();
   EXPECT_TRUE(eventually([&] { return lease.renew().has_value(); }));
   EXPECT_TRUE(lease.held());
@@ -87,6 +89,7 @@ void expect_no_lock_lost(const std::string& url, Harm harm, Release release) {
   release(lease);
   auto got = waiting.get();
   ASSERT_TRUE(got) << got.error().message();
+  EXPECT_LT(base::BootClock::now() - harmed, within);
   EXPECT_GT(got->token(), first);
 }
 

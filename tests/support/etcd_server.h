@@ -61,6 +61,7 @@ class EtcdCluster {
   pid_t pid(std::size_t member = 0) const { return members_[member]->process->pid(); }
   std::size_t leader();
 
+  bool running(std::size_t member = 0) { return members_[member]->process->running(); }
   void kill9(std::size_t member = 0);
   void terminate(std::size_t member = 0);
   void pause(std::size_t member = 0) { members_[member]->process->pause(); }

@@ -43,6 +43,13 @@ std::string ZookeeperServer::folder(std::size_t member) const {
   return (options_.data.empty() ? folder_.path() : options_.data) + "/" + std::to_string(member);
 }
 
+// Not beside the data, whose disk may be full.
+std::string ZookeeperServer::log_file(std::size_t member) const {
+  return folder_.file("log-" + std::to_string(member));
+}
+
+std::string ZookeeperServer::log(std::size_t member) const { return tail_of(log_file(member)); }
+
 void ZookeeperServer::write_config(std::size_t member) const {
   std::ofstream file(folder(member) + "/zoo.cfg");
   file << "tickTime=" << options_.tick.count() << "\ndataDir=" << folder(member)
@@ -64,11 +71,11 @@ void ZookeeperServer::write_config(std::size_t member) const {
 void ZookeeperServer::start(std::size_t member) {
   members_[member]->process = std::make_unique<ChildProcess>(Command{
       .arguments = {"java", "-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-                    "-Dzookeeper.log.dir=" + folder(member), "-cp", class_path(),
+                    "-Dzookeeper.log.dir=" + folder_.path(), "-cp", class_path(),
                     "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                     folder(member) + "/zoo.cfg"},
       .environment = {},
-      .output = folder(member) + "/log"});
+      .output = log_file(member)});
 }
 
 void ZookeeperServer::kill9(std::size_t member) { members_[member]->process->kill9(); }
@@ -78,7 +85,7 @@ void ZookeeperServer::await_serving() {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     while (ask("srvr", i).find("Mode: ") == std::string::npos) {
       if (!members_[i]->process->running() || std::chrono::steady_clock::now() >= until) {
-        throw std::runtime_error("zookeeper does not serve: " + tail_of(folder(i) + "/log"));
+        throw std::runtime_error("zookeeper does not serve: " + log(i));
       }
       std::this_thread::sleep_for(20ms);
     }

@@ -57,10 +57,12 @@ class ZookeeperServer {
   std::uint16_t port(std::size_t member = 0) const { return members_[member]->client.number(); }
   pid_t pid(std::size_t member = 0) const { return members_[member]->process->pid(); }
 
+  bool running(std::size_t member = 0) { return members_[member]->process->running(); }
   void kill9(std::size_t member = 0);
   void pause(std::size_t member = 0) { members_[member]->process->pause(); }
   void resume(std::size_t member = 0) { members_[member]->process->resume(); }
-  void start(std::size_t member = 0);  // After kill9(): with the data that is on the disk.
+  // After kill9(), or when it ended by itself: with the data that is on the disk.
+  void start(std::size_t member = 0);
   void await_serving();
   // nullopt: there is none right now.
   std::optional<std::size_t> leader();
@@ -70,6 +72,7 @@ class ZookeeperServer {
   std::string ask(const std::string& word, std::size_t member = 0) const;
   // One line of "mntr": the number behind that name.
   std::int64_t figure(const std::string& name, std::size_t member = 0) const;
+  std::string log(std::size_t member = 0) const;  // Its end.
 
  private:
   struct Member {
@@ -79,6 +82,7 @@ class ZookeeperServer {
     std::unique_ptr<ChildProcess> process{};
   };
   std::string folder(std::size_t member) const;
+  std::string log_file(std::size_t member) const;
   void write_config(std::size_t member) const;
 
   ZookeeperOptions options_;
