@@ -67,8 +67,14 @@ class EtcdBackend final : public contend::Backend {
   void abandon_after_fork() noexcept override;
 
  private:
-  struct Watching;
   struct Locks;
+  // What is watched beside a read; no waker: nothing is.
+  struct Watching {
+    std::string key;
+    std::string end;
+    contend::WakerPtr waker;
+    std::function<void()> wake;  // On the thread of Rpc.
+  };
 
   // Makes a completion out of one for the loop: runs there, unless the backend has gone.
   template <typename T>
@@ -123,8 +129,14 @@ class EtcdBackend final : public contend::Backend {
                   Done<std::optional<contend::Read>> done);
   void send_apply(std::shared_ptr<contend::Change> change, BootInstant deadline, int attempts,
                   Done<std::optional<std::uint64_t>> done);
-  void read_watched(std::string key, std::string end, wire::RangeRequest request, bool latest,
-                    contend::WakerPtr waker, BootInstant deadline, Done<wire::RangeResponse> done);
+  void ask_range(wire::RangeRequest request, bool latest, Watching watching, BootInstant deadline,
+                 Done<wire::RangeResponse> done);
+  std::function<void()> waking(const contend::WakerPtr& waker);
+  // A woken waiter lists its folder: that is asked for on the spot, before the loop has come to it.
+  struct Ahead;
+  std::function<void()> waking_with_list(const std::string& lock, const contend::WakerPtr& waker);
+  void use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant deadline,
+                 Done<contend::Listing> done);
   void keep_watch(const contend::WakerPtr& waker, std::uint64_t watch);
   void list_more(const std::shared_ptr<Locks>& all);
 
@@ -149,6 +161,7 @@ class EtcdBackend final : public contend::Backend {
       foreign_;  // Keys, by lock and number.
   std::vector<std::pair<std::weak_ptr<contend::Waker>, std::uint64_t>> watches_;
   std::size_t swept_ = 0;
+  std::shared_ptr<Ahead> ahead_;  // While a waiter is being woken.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

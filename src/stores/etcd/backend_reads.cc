@@ -16,6 +16,8 @@ using contend::Record;
 using contend::Value;
 using contend::WakerPtr;
 
+constexpr auto kAheadAtMost = std::chrono::seconds(2);
+
 Result<std::optional<Read>> read_of(const wire::RangeResponse& range, std::uint64_t order,
                                     bool foreign) {
   if (range.kvs().empty()) return std::optional<Read>();
@@ -33,6 +35,13 @@ Result<std::optional<Read>> read_of(const wire::RangeResponse& range, std::uint6
 }
 
 }  // namespace
+
+struct EtcdBackend::Ahead {
+  std::string lock;
+  // On the loop.
+  std::optional<Result<wire::RangeResponse>> range;
+  Done<wire::RangeResponse> wanted;
+};
 
 contend::Listing EtcdBackend::listing_of(const std::string& lock, const wire::RangeResponse& range,
                                          bool full) {
@@ -74,21 +83,23 @@ contend::Listing EtcdBackend::listing_of(const std::string& lock, const wire::Ra
 
 void EtcdBackend::list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
                        Done<Listing> done) {
+  const bool ahead = ahead_ && ahead_->lock == lock && !latest && !waker && !unsettled_;
+  if (ahead) return use_ahead(std::exchange(ahead_, nullptr), deadline, std::move(done));
   const std::string contenders = keys_.contenders(lock);
-  read_watched(contenders, behind(contenders), folder_request(lock, /*full=*/false), latest,
-               std::move(waker), deadline,
-               [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 done(listing_of(lock, *range, /*full=*/false));
-               });
+  ask_range(folder_request(lock, /*full=*/false), latest,
+            {contenders, behind(contenders), waker, waking(waker)}, deadline,
+            [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
+              if (!range) return done(range.error());
+              done(listing_of(lock, *range, /*full=*/false));
+            });
 }
 
 void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) {
-  read_watched({}, {}, folder_request(lock, /*full=*/true), /*latest=*/true, nullptr, deadline,
-               [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 done(listing_of(lock, *range, /*full=*/true));
-               });
+  ask_range(folder_request(lock, /*full=*/true), /*latest=*/true, {}, deadline,
+            [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
+              if (!range) return done(range.error());
+              done(listing_of(lock, *range, /*full=*/true));
+            });
 }
 
 void EtcdBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
@@ -98,12 +109,13 @@ void EtcdBackend::read(std::string lock, Place place, WakerPtr waker, BootInstan
     post([done] { done(std::optional<Read>()); });
     return;
   }
-  read_watched(key, {}, one_key(key), /*latest=*/false, std::move(waker), deadline,
-               [order = place.order, foreign = !place.key.id,
-                done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 done(read_of(*range, order, foreign));
-               });
+  ask_range(one_key(key), /*latest=*/false, {key, {}, waker, waking_with_list(lock, waker)},
+            deadline,
+            [order = place.order, foreign = !place.key.id,
+             done = std::move(done)](const Result<wire::RangeResponse>& range) {
+              if (!range) return done(range.error());
+              done(read_of(*range, order, foreign));
+            });
 }
 
 void EtcdBackend::read_record(std::string lock, BootInstant deadline,
@@ -112,27 +124,27 @@ void EtcdBackend::read_record(std::string lock, BootInstant deadline,
     post([done] { done(std::pair(Record{}, std::uint64_t{0})); });
     return;
   }
-  read_watched({}, {}, one_key(keys_.record(lock)), /*latest=*/false, nullptr, deadline,
-               [done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 if (range->kvs().empty()) return done(std::pair(Record{}, std::uint64_t{0}));
-                 auto record = contend::parse_record(range->kvs(0).value());
-                 if (!record) return done(record.error());
-                 done(std::pair(*std::move(record), number(range->kvs(0).mod_revision())));
-               });
+  ask_range(one_key(keys_.record(lock)), /*latest=*/false, {}, deadline,
+            [done = std::move(done)](const Result<wire::RangeResponse>& range) {
+              if (!range) return done(range.error());
+              if (range->kvs().empty()) return done(std::pair(Record{}, std::uint64_t{0}));
+              auto record = contend::parse_record(range->kvs(0).value());
+              if (!record) return done(record.error());
+              done(std::pair(*std::move(record), number(range->kvs(0).mod_revision())));
+            });
 }
 
 void EtcdBackend::read_value(std::string lock, BootInstant deadline, Done<Value> done) {
   if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
-  read_watched({}, {}, one_key(keys_.value(lock)), /*latest=*/true, nullptr, deadline,
-               [done = std::move(done)](const Result<wire::RangeResponse>& range) {
-                 if (!range) return done(range.error());
-                 Value value;
-                 if (!range->kvs().empty()) {
-                   value = {range->kvs(0).value(), number(range->kvs(0).mod_revision())};
-                 }
-                 done(std::move(value));
-               });
+  ask_range(one_key(keys_.value(lock)), /*latest=*/true, {}, deadline,
+            [done = std::move(done)](const Result<wire::RangeResponse>& range) {
+              if (!range) return done(range.error());
+              Value value;
+              if (!range->kvs().empty()) {
+                value = {range->kvs(0).value(), number(range->kvs(0).mod_revision())};
+              }
+              done(std::move(value));
+            });
 }
 
 // --- All locks.
@@ -167,59 +179,99 @@ void EtcdBackend::list_more(const std::shared_ptr<Locks>& all) {
   request.set_range_end(all->end);
   request.set_limit(kAtOnce);
   request.set_keys_only(true);
-  read_watched({}, {}, std::move(request), /*latest=*/true, nullptr, all->deadline,
-               [this, all](const Result<wire::RangeResponse>& range) {
-                 if (!range) return all->done(range.error());
-                 bool over = !range->more();
-                 for (const wire::KeyValue& kv : range->kvs()) {
-                   auto folder = keys_.folder_of(kv.key());
-                   all->next = folder ? folder->end : kv.key() + '\0';
-                   if (!folder) continue;
-                   if (!folder->lock.starts_with(all->prefix)) {
-                     over = true;
-                     break;
-                   }
-                   if (!all->names.empty() && all->names.back() == folder->lock) continue;
-                   if (all->names.size() == all->limit) {
-                     over = true;
-                     break;
-                   }
-                   all->names.push_back(std::move(folder->lock));
-                 }
-                 if (!over) return list_more(all);
-                 std::sort(all->names.begin(), all->names.end());
-                 all->done(std::move(all->names));
-               });
+  ask_range(std::move(request), /*latest=*/true, {}, all->deadline,
+            [this, all](const Result<wire::RangeResponse>& range) {
+              if (!range) return all->done(range.error());
+              bool over = !range->more();
+              for (const wire::KeyValue& kv : range->kvs()) {
+                auto folder = keys_.folder_of(kv.key());
+                all->next = folder ? folder->end : kv.key() + '\0';
+                if (!folder) continue;
+                if (!folder->lock.starts_with(all->prefix)) {
+                  over = true;
+                  break;
+                }
+                if (!all->names.empty() && all->names.back() == folder->lock) continue;
+                if (all->names.size() == all->limit) {
+                  over = true;
+                  break;
+                }
+                all->names.push_back(std::move(folder->lock));
+              }
+              if (!over) return list_more(all);
+              std::sort(all->names.begin(), all->names.end());
+              all->done(std::move(all->names));
+            });
 }
 
 // --- Watched.
 
-void EtcdBackend::read_watched(std::string key, std::string end, wire::RangeRequest request,
-                               bool latest, contend::WakerPtr waker, BootInstant deadline,
-                               Done<wire::RangeResponse> done) {
+void EtcdBackend::ask_range(wire::RangeRequest request, bool latest, Watching watching,
+                            BootInstant deadline, Done<wire::RangeResponse> done) {
   when_settled(deadline, [=, this, request = std::move(request), done = std::move(done),
-                          waker = std::move(waker)](const Result<void>& settled) mutable {
+                          watching = std::move(watching)](const Result<void>& settled) mutable {
     if (!settled) return fail(done, settled.error());
     // What this member knows is enough when it is not older than what we have seen.
     request.set_serializable(!latest);
-    std::function<void()> wake;
-    if (waker) {
-      wake = [this, weak = std::weak_ptr(waker)] {
-        post([weak] {
-          if (const auto wanted = weak.lock()) wanted->wake();
-        });
-      };
-    }
     const auto read = std::make_shared<WatchedRead>(
         *rpc_, std::move(request), seen_, deadline,
-        on_loop<wire::RangeResponse>([this, done](const Result<wire::RangeResponse>& range) {
-          note(0, range, /*may_have_written=*/false);
-          done(range);
-        }),
-        std::move(wake));
-    const std::uint64_t watch = read->start(key, end);
-    if (watch != 0) keep_watch(waker, watch);
+        on_loop<wire::RangeResponse>(
+            [this, done = std::move(done)](const Result<wire::RangeResponse>& range) {
+              note(0, range, /*may_have_written=*/false);
+              done(range);
+            }),
+        std::move(watching.wake));
+    const std::uint64_t watch = read->start(watching.key, watching.end);
+    if (watch != 0) keep_watch(watching.waker, watch);
   });
+}
+
+std::function<void()> EtcdBackend::waking(const WakerPtr& waker) {
+  if (!waker) return nullptr;
+  return [this, weak = std::weak_ptr(waker)] {
+    post([weak] {
+      if (const auto wanted = weak.lock()) wanted->wake();
+    });
+  };
+}
+
+// --- Ahead of the loop.
+
+std::function<void()> EtcdBackend::waking_with_list(const std::string& lock,
+                                                    const WakerPtr& waker) {
+  if (!waker) return nullptr;
+  auto request = folder_request(lock, /*full=*/false);
+  request.set_serializable(true);
+  return [this, lock, weak = std::weak_ptr(waker), request = std::move(request)] {
+    if (weak.expired()) return;
+    auto ahead = std::make_shared<Ahead>(Ahead{lock, {}, {}});
+    rpc_->call(request, How{base::BootClock::now() + kAheadAtMost, /*reads_only=*/true},
+               on_loop<wire::RangeResponse>([this, ahead](Result<wire::RangeResponse> range) {
+                 note(0, range, /*may_have_written=*/false);
+                 ahead->range = std::move(range);
+                 if (ahead->wanted) ahead->wanted(*ahead->range);
+               }));
+    post([this, weak, ahead] {
+      const auto wanted = weak.lock();
+      if (!wanted) return;
+      ahead_ = ahead;
+      wanted->wake();
+      ahead_ = nullptr;
+    });
+  };
+}
+
+// It counts like one that is asked for now, if it shows what we have seen by now.
+void EtcdBackend::use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant deadline,
+                            Done<Listing> done) {
+  ahead->wanted = [this, lock = ahead->lock, least = seen_, deadline,
+                   done = std::move(done)](const Result<wire::RangeResponse>& range) {
+    if (!range || range->header().revision() < least) {
+      return list(lock, /*latest=*/false, nullptr, deadline, done);
+    }
+    done(listing_of(lock, *range, /*full=*/false));
+  };
+  if (ahead->range) post([ahead] { ahead->wanted(*ahead->range); });
 }
 
 // With every new watch two old ones are looked at: those that nobody wants any more are ended.

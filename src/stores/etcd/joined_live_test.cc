@@ -447,6 +447,34 @@ TEST(EtcdJoinedTest, ALostReplyToAJoinedRemovalIsMadeUpFor) {
   EXPECT_EQ(all_contenders(etcd).find("hf1/l/l"), std::string::npos);
 }
 
+// What a waiter asks for ahead of its loop is not asked for again.
+TEST(EtcdHandOffTest, AWokenWaiterListsOnce) {
+  EtcdCluster etcd;
+  Answer<machine::Token> granted;
+  Shop one(etcd.url("?session=60s"));
+  Shop two(etcd.url("?session=60s"), [done = granted.done()](const port::Push& push) {
+    if (push.kind == port::Push::Kind::kGranted) done(push.state.token);
+  });
+  Answer<port::TicketState> held, waits;
+  (*one).acquire(Shop::asking_for("a", 1, /*may_wait=*/true), held.done());
+  const auto first = held.wait();
+  ASSERT_TRUE(first) << first.error().message();
+  (*two).acquire(Shop::asking_for("a", 2, /*may_wait=*/true), waits.done());
+  const auto second = waits.wait();
+  ASSERT_TRUE(second) << second.error().message();
+  ASSERT_EQ(second->status, port::TicketStatus::kWaiting);
+  const auto reads = [&] {
+    return etcd.metric("grpc_server_handled_total", "grpc_method=\"Range\"");
+  };
+  const double before = reads();
+  Answer<port::EndStatus> released;
+  (*one).release(Shop::ticket_of("a", 1), released.done());
+  const auto token = granted.wait();
+  ASSERT_TRUE(token);
+  EXPECT_GT(token->counter, first->token.counter);
+  EXPECT_EQ(reads() - before, 1);
+}
+
 // 256 acquisitions in flight on eight names, of two clients.
 TEST(EtcdJoinedTest, TokensOfANameGrowStrictlyWithManyInFlight) {
   constexpr std::uint64_t kChains = 256, kNames = 8, kEach = 4;

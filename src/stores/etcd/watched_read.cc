@@ -74,8 +74,8 @@ void WatchedRead::tell(Result<wire::RangeResponse> range) {
 
 void WatchedRead::fire() {
   if (over_.exchange(true)) return;
+  if (wake_) wake_();  // First: somebody waits for it.
   end_watch();
-  if (wake_) wake_();
 }
 
 void WatchedRead::end_watch() {
