@@ -35,7 +35,8 @@ EtcdBackend::EtcdBackend(EtcdAddress address, std::unique_ptr<Rpc> rpc,
       keys_(address_.prefix, address_.foreign_recipe),
       loop_(context.loop),
       rpc_(std::move(rpc)),
-      session_(std::make_unique<Session>(*rpc_, keys_, address_.session_ttl, context.owner)) {}
+      session_(std::make_unique<Session>(*rpc_, *context.io, keys_, address_.session_ttl,
+                                         context.owner)) {}
 
 EtcdBackend::~EtcdBackend() {
   if (rpc_) rpc_->close();
@@ -262,6 +263,7 @@ void EtcdBackend::close(BootInstant deadline) {
 void EtcdBackend::abandon_after_fork() noexcept {
   // The threads of gRPC are not in the child: whatever is touched there could wait for them.
   static_cast<void>(rpc_.release());
+  static_cast<void>(session_.release());
 }
 
 }  // namespace holdfast::stores::etcd

@@ -23,8 +23,9 @@ std::int64_t fresh_lease() {
 
 }  // namespace
 
-Session::Session(Rpc& rpc, const Keys& keys, std::chrono::seconds length, std::string owner)
-    : rpc_(rpc), keys_(keys), length_(length), owner_(std::move(owner)) {}
+Session::Session(Rpc& rpc, asio::io_context& io, const Keys& keys, std::chrono::seconds length,
+                 std::string owner)
+    : rpc_(rpc), keys_(keys), length_(length), owner_(std::move(owner)), delays_(io) {}
 
 void Session::start(Told told) { told_ = std::move(told); }
 
@@ -114,7 +115,7 @@ void Session::opened(std::int64_t lease, BootInstant sent, std::chrono::seconds 
                 " s: the session is that long");
   }
   watch_keys(view.epoch);
-  rpc_.after(granted / 3, [this, epoch = view.epoch] { renew(epoch); });
+  delays_.after(granted / 3, [this, epoch = view.epoch] { renew(epoch); });
   watch_deadline(view.epoch);
   for (const auto& then : waiting) then(view);
 }
@@ -179,7 +180,7 @@ void Session::renewal_failed(std::uint64_t epoch, std::size_t server) {
     keeper_ = (server + 1) % rpc_.servers();
   }
   if (rpc_.servers() > 1) rpc_.give_up_server(server);
-  rpc_.after(kBeforeNext, [this, epoch] { renew(epoch); });
+  delays_.after(kBeforeNext, [this, epoch] { renew(epoch); });
 }
 
 void Session::confirmed(std::uint64_t epoch, BootInstant deadline) {
@@ -191,7 +192,7 @@ void Session::confirmed(std::uint64_t epoch, BootInstant deadline) {
     view_.deadline = std::max(view_.deadline, deadline);
     next = view_.deadline - view_.length * 2 / 3 - BootClock::now();
   }
-  rpc_.after(std::max(next, 0ns), [this, epoch] { renew(epoch); });
+  delays_.after(std::max(next, 0ns), [this, epoch] { renew(epoch); });
 }
 
 void Session::watch_deadline(std::uint64_t epoch) {
@@ -202,7 +203,7 @@ void Session::watch_deadline(std::uint64_t epoch) {
     left = view_.deadline - BootClock::now();
   }
   if (left <= 0ns) return lost(epoch, "it could not be renewed in time");
-  rpc_.after(left, [this, epoch] { watch_deadline(epoch); });
+  delays_.after(left, [this, epoch] { watch_deadline(epoch); });
 }
 
 void Session::lost(std::uint64_t epoch, const std::string& why) {
@@ -293,6 +294,7 @@ void Session::close(BootInstant deadline) {
     closing_ = true;
     lease = view_.epoch == 0 ? 0 : lease_;
   }
+  delays_.close();
   if (lease == 0) return;
   auto revoked = std::make_shared<std::promise<void>>();
   auto done = revoked->get_future();

@@ -11,8 +11,8 @@
 // conditional on the number of that key's last write. fence() writes it again: a request from
 // before, whose outcome is not known, can do nothing from then on.
 //
-// Thread-safety: all functions from any thread. Callbacks run on the thread of `Rpc`.
-// Ownership: keeps a reference to `rpc` and `keys`, which outlive it.
+// Thread-safety: all functions from any thread. Callbacks run on the thread of `Rpc` or on the
+// loop. Ownership: keeps a reference to `rpc`, `io` and `keys`, which outlive it.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@
 
 #include "src/base/local_mutex.h"
 #include "src/contend/backend.h"
+#include "src/stores/etcd/delays.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/rpc.h"
 
@@ -38,7 +39,8 @@ class Session {
     std::function<void(const std::string& line)> alarm;
   };
 
-  Session(Rpc& rpc, const Keys& keys, std::chrono::seconds length, std::string owner);
+  Session(Rpc& rpc, asio::io_context& io, const Keys& keys, std::chrono::seconds length,
+          std::string owner);
 
   void start(Told told);
   View view() const HOLDFAST_EXCLUDES(mutex_);
@@ -98,6 +100,8 @@ class Session {
   bool opening_ HOLDFAST_GUARDED_BY(mutex_) = false;
   bool closing_ HOLDFAST_GUARDED_BY(mutex_) = false;
   Waiting waiting_ HOLDFAST_GUARDED_BY(mutex_);
+
+  Delays delays_;  // Whose tasks use all of it.
 };
 
 }  // namespace holdfast::stores::etcd
