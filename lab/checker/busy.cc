@@ -58,7 +58,8 @@ class BusyRule {
   std::int64_t end_of(const Acquisition& one) const {
     // A store whose clock was set may keep a lease for ever.
     if (!one.release_confirmed && !ledger_.clock_jumps.empty()) return kNever;
-    return possible_end(one, options_.drift_ppm);
+    const std::int64_t end = possible_end(one, options_.drift_ppm);
+    return one.release_confirmed ? end : end + options_.linger_ns;
   }
 
   void add(std::uint32_t lock, const Presence& presence) {
@@ -71,7 +72,8 @@ class BusyRule {
       case Outcome::kUnavailable:  // It may have been taken back.
       case Outcome::kTimedOut:
       case Outcome::kCancelled:
-        add(attempt.lock, {attempt.call.invoked, attempt.call.returned, 0, nullptr, &attempt});
+        add(attempt.lock, {attempt.call.invoked, attempt.call.returned + options_.linger_ns, 0,
+                           nullptr, &attempt});
         return;
       default:  // Its request may arrive at any time, or never.
         add(attempt.lock, {attempt.call.invoked, kNever, 0, nullptr, &attempt});

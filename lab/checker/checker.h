@@ -29,6 +29,8 @@ struct CheckOptions {
   std::int64_t wake_ns = 2'000'000'000;
   // The same after everything has healed, or the lease of a holder that is gone has ended.
   std::int64_t grace_ns = 10'000'000'000;
+  // How long a store may keep what nobody gave back beyond its lease: sessions end later.
+  std::int64_t linger_ns = 0;
   // The difference of two clocks' rates, in parts per million.
   std::int64_t drift_ppm = 10'000;
   std::size_t busy_samples = 1000;

@@ -332,6 +332,26 @@ TEST(CheckerTest, ABusyAnswerNeedsAReason) {
   expect_only(judge(story), Class::kV0, "busy-without-holder");
 }
 
+// The client believed its session lost; the servers end it later.
+TEST(CheckerTest, WhatWasNotGivenBackIsAReasonForAsLongAsItLingers) {
+  CheckOptions options;
+  Story story;
+  story.acquire(1, 0, 10, {.token = 1, .deadline = 100});
+  story.acquire(2, 161, 170, {.outcome = Outcome::kBusy});
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  options.linger_ns = 50;
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  options.linger_ns = 70;
+  EXPECT_TRUE(check(story.history(), options).clean());
+  Story released = one_holder();
+  released.acquire(3, 61, 70, {.outcome = Outcome::kBusy});
+  expect_only(check(released.history(), options), Class::kV0, "busy-without-holder");
+  Story given_up;
+  given_up.acquire(1, 0, 10, {.outcome = Outcome::kUnavailable});
+  given_up.acquire(2, 40, 50, {.outcome = Outcome::kBusy});
+  EXPECT_TRUE(check(given_up.history(), options).clean());
+}
+
 TEST(CheckerTest, AWaitingWriterIsAReasonToRefuseAReader) {
   Story story;
   const Asked busy{.outcome = Outcome::kBusy, .mode = ModeKind::kShared};
@@ -475,7 +495,8 @@ TEST(CheckerTest, NamesAreWrittenOut) {
 TEST(CheckerTest, AHistorySaysWhatItIsToBeJudgedBy) {
   History history;
   EXPECT_EQ(options_of(history).wake_ns, CheckOptions().wake_ns);
-  history.limits = {3, 5, false};
+  history.limits = {3, 5, false, 7};
+  EXPECT_EQ(options_of(history).linger_ns, 7);
   EXPECT_EQ(options_of(history).wake_ns, 3);
   EXPECT_EQ(options_of(history).grace_ns, 5);
   EXPECT_EQ(options_of(history).busy_samples, 0U);

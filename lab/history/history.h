@@ -12,9 +12,10 @@ namespace holdfast::lab {
 
 // What the run was to be judged by, as far as scenarios may say it.
 struct Limits {
-  std::int64_t wake_ns = 0;   // How long a lock may be free while somebody waits ...
-  std::int64_t grace_ns = 0;  // ... after faults and ended leases.
-  bool busy = true;           // Whether refused tries are judged.
+  std::int64_t wake_ns = 0;    // How long a lock may be free while somebody waits ...
+  std::int64_t grace_ns = 0;   // ... after faults and ended leases.
+  bool busy = true;            // Whether refused tries are judged.
+  std::int64_t linger_ns = 0;  // How long a store may refuse others after a lease has ended.
 
   friend bool operator==(const Limits&, const Limits&) = default;
 };

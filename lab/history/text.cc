@@ -136,7 +136,7 @@ void write(const History& history, std::ostream& out) {
   out << "holdfast-history " << kTextVersion << '\n';
   if (const auto& limits = history.limits) {
     out << "limits " << limits->wake_ns << ' ' << limits->grace_ns << ' '
-        << (limits->busy ? "yes" : "no") << '\n';
+        << (limits->busy ? "yes" : "no") << ' ' << limits->linger_ns << '\n';
   }
   for (const std::string& name : history.locks) out << "lock " << name << '\n';
   for (const std::string& name : history.targets) out << "target " << name << '\n';
@@ -153,10 +153,15 @@ Result<void> TextReader::take_limits(std::string_view line) {
   Limits limits;
   const bool read = parse(next_word(line), limits.wake_ns) && limits.wake_ns >= 0 &&
                     parse(next_word(line), limits.grace_ns) && limits.grace_ns >= 0;
-  if (!read || (line != "yes" && line != "no")) return malformed("not 'limits WAKE GRACE yes|no'");
+  const std::string_view busy = next_word(line);
+  // Histories of earlier versions have no more.
+  const bool whole = line.empty() || (parse(line, limits.linger_ns) && limits.linger_ns >= 0);
+  if (!read || !whole || (busy != "yes" && busy != "no")) {
+    return malformed("not 'limits WAKE GRACE yes|no LINGERS'");
+  }
   if (history_.limits) return malformed("limits twice");
   if (!history_.events.empty()) return malformed("limits after the first event");
-  limits.busy = line == "yes";
+  limits.busy = busy == "yes";
   history_.limits = limits;
   return {};
 }

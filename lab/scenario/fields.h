@@ -122,6 +122,7 @@ void fields(Visitor& visit, Topology& topology) {
   visit("wall_clock", topology.wall_clock, OneOf{"none server clients"});
   visit("one_process", topology.one_process, Any{});
   visit("disk", topology.disk, Any{});
+  visit("lingers", topology.lingers, Span{0ms, 1h});
 }
 
 template <typename Visitor>

@@ -113,6 +113,9 @@ CheckOptions check_options(const Scenario& scenario) {
   CheckOptions options;
   options.wake_ns = std::chrono::nanoseconds(scenario.wake).count();
   options.grace_ns = std::chrono::nanoseconds(scenario.grace).count();
+  if (scenario.topology != nullptr) {
+    options.linger_ns = std::chrono::nanoseconds(scenario.topology->lingers).count();
+  }
   if (!scenario.judge_busy) options.busy_samples = 0;
   return options;
 }

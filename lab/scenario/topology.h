@@ -60,6 +60,9 @@ struct Topology {
   std::string wall_clock = "none";  // Whose the store reads: none, server, clients.
   bool one_process = false;         // Every process has a store of its own, which dies with it.
   bool disk = false;                // Its files are in {folder}, which may be a disk of its own.
+  // How long the store may go on refusing others after a lease that nobody gave back has ended for
+  // its client: where it lives by a session, which the servers end later.
+  milliseconds lingers{0};
   std::optional<ServerSpec> server{};
   std::optional<ReplicaSpec> replica{};
   std::vector<Cell> cells{};
