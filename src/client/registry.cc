@@ -35,7 +35,7 @@ constexpr Entry kStores[] = {
     {"sqlite", nullptr},
 #endif
 #ifdef HOLDFAST_STORE_REDIS
-    {"redis", &stores::make_redis_store},      {"rediss", &stores::make_redis_store},
+    {"redis", &stores::make_redis_store},         {"rediss", &stores::make_redis_store},
     {"redis+unix", &stores::make_redis_store},
 #else
     {"redis", nullptr},
@@ -48,14 +48,13 @@ constexpr Entry kStores[] = {
     {"zookeeper", nullptr},
 #endif
 #ifdef HOLDFAST_STORE_ETCD
-    {"etcd", &stores::make_etcd_store},
-    {"etcds", &stores::make_etcd_store},
+    {"etcd", &stores::make_etcd_store},           {"etcds", &stores::make_etcd_store},
 #else
     {"etcd", nullptr},
     {"etcds", nullptr},
 #endif
 #ifdef HOLDFAST_STORE_CONSUL
-    {"consul", &stores::make_consul_store},    {"consuls", &stores::make_consul_store},
+    {"consul", &stores::make_consul_store},       {"consuls", &stores::make_consul_store},
 #else
     {"consul", nullptr},
     {"consuls", nullptr},
