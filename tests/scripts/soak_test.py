@@ -144,13 +144,17 @@ class SoakTest(unittest.TestCase):
             kept.mkdir(parents=True)
             (kept / "report.json").write_text(json.dumps(report(
                 scenario="redis-kill", seed=seed, as_expected=seed == "1", seen={"V1": 3})))
+        failed = self.folder / "out" / "cell-3"
+        failed.mkdir()
+        (failed / "report.json").write_text(json.dumps(report(scenario="redis-kill", seed="3")))
+        (failed / "node-1.log").touch()
         result = self.soak("add", self.folder / "out")
         self.assertEqual(result.returncode, 0, result.stdout)
-        self.assertIn("2 runs added, 1 of them not as expected; 0 were known", result.stdout)
+        self.assertIn("3 runs added, 2 of them not as expected; 0 were known", result.stdout)
         self.assertIn("0 runs added", self.soak("add", self.folder / "out").stdout)
         recorded = [json.loads(line) for line in self.lines()]
         self.assertEqual([(run["scenario"], run["seed"], run["ok"]) for run in recorded],
-                         [("redis-kill", "1", True), ("redis-kill", "2", False)])
+                         [("redis-kill", "1", True), ("redis-kill", "2", False), ("redis-kill", "3", False)])
         self.assertIn("redis-kill", self.page.read_text())
         self.assertEqual(self.soak("page", "--check").returncode, 0)
         self.assertEqual(self.soak("add", self.folder / "state").returncode, 2)
