@@ -114,13 +114,27 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<TicketS
 
 void Engine::enter(const TicketPtr& ticket) {
   const SessionView session = backend_.session();
-  if (session.epoch != 0) return enter_in(ticket, session);
+  // Not past those who wait for the session, and are about to be told that it is there.
+  if (session.epoch != 0 && awaiting_session_.empty()) return enter_in(ticket, session);
+  awaiting_session_.push_back(ticket);
   backend_.ensure_session(ticket->request.deadline,
                           [self = shared_from_this(), ticket](const Result<SessionView>& opened) {
-                            if (self->closed_ || ticket->stage == Stage::kEnded) return;
-                            if (!opened) return self->fail_entering(ticket, opened.error());
-                            self->enter_in(ticket, *opened);
+                            if (!self->closed_) self->enter_all(ticket, opened);
                           });
+}
+
+// Whoever is told first, all enter in the order in which they came.
+void Engine::enter_all(const TicketPtr& told, const Result<SessionView>& opened) {
+  const auto found = std::find(awaiting_session_.begin(), awaiting_session_.end(), told);
+  if (found == awaiting_session_.end()) return;
+  if (!opened) {
+    awaiting_session_.erase(found);
+    if (told->stage != Stage::kEnded) fail_entering(told, opened.error());
+    return;
+  }
+  for (const TicketPtr& ticket : std::exchange(awaiting_session_, {})) {
+    if (ticket->stage != Stage::kEnded) enter_in(ticket, *opened);
+  }
 }
 
 void Engine::enter_in(const TicketPtr& ticket, const SessionView& session) {

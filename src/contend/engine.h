@@ -74,6 +74,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   std::optional<Error> refuse(const port::AcquireRequest& request) const;
   std::optional<Error> refuse_upgrade(const port::AcquireRequest& request) const;
   void enter(const TicketPtr& ticket);
+  void enter_all(const TicketPtr& told, const Result<SessionView>& opened);
   void enter_in(const TicketPtr& ticket, const SessionView& session);
   void choose_key(Ticket& ticket, std::uint64_t epoch);
   void on_entered(const TicketPtr& ticket, const Result<Entered>& entered);
@@ -167,6 +168,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   std::map<TicketName, TicketPtr> tickets_;
   std::map<TicketName, Error> broken_;  // What their holders are told, once.
   Dues due_;
+  std::vector<TicketPtr> awaiting_session_;  // In the order in which they came.
   std::uint64_t last_issue_ = 0;
   // What the names of this session's contenders begin with, where they come again.
   std::uint64_t names_ = 0;

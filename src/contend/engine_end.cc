@@ -178,6 +178,7 @@ void Engine::close() {
   if (std::exchange(closed_, true)) return;
   timer_.stop();
   due_.clear();
+  awaiting_session_.clear();
   const Error closed(Errc::kClosed, "the client was closed");
   for (const auto& [name, ticket] : std::exchange(tickets_, {})) {
     ticket->stage = Stage::kEnded;
