@@ -184,13 +184,14 @@ class Backend {
   // contender that the queue admits must pass a gate, too, and is marked by that. Constant.
   virtual bool gated() const { return false; }
   // Not passed: the waker is called when it may be tried again.
+  // NOLINTBEGIN(performance-unnecessary-value-param): the signature is that of who has a gate.
   virtual void pass_gate(std::uint64_t epoch, std::string lock, Place place, Details details,
                          WakerPtr waker, base::BootInstant deadline, Done<Gate> done) {
-    static_cast<void>(epoch), static_cast<void>(deadline);  // Not called.
-    static_cast<void>(std::move(lock)), static_cast<void>(std::move(place));
-    static_cast<void>(std::move(details)), static_cast<void>(std::move(waker));
-    static_cast<void>(std::move(done));
+    static_cast<void>(epoch), static_cast<void>(lock), static_cast<void>(place);
+    static_cast<void>(details), static_cast<void>(waker), static_cast<void>(deadline);
+    static_cast<void>(done);
   }
+  // NOLINTEND(performance-unnecessary-value-param)
 
   virtual void read_record(std::string lock, base::BootInstant deadline,
                            Done<std::pair<Record, std::uint64_t>> done) = 0;
