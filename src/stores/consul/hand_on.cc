@@ -40,7 +40,6 @@ std::string to_text(const HandOn& what) {
 }
 
 std::optional<HandOn> parse_hand_on(std::string_view text) {
-  HandOn what;
   if (!take(text, kBegins)) return std::nullopt;
   const auto order = take_number(text);
   if (!order || !take(text, kThen)) return std::nullopt;

@@ -10,17 +10,14 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include <asio/executor_work_guard.hpp>
-#include <asio/io_context.hpp>
-#include <asio/post.hpp>
 #include <gtest/gtest.h>
 
 #include "src/stores/consul/backend.h"
 #include "tests/support/consul_server.h"
+#include "tests/support/loop_thread.h"
 
 namespace holdfast::stores::consul {
 
@@ -33,22 +30,6 @@ using contend::Listing;
 using contend::Place;
 
 inline constexpr auto kSoon = 60s;  // Far above anything that is asserted.
-
-class TestLoop final : public port::Loop {
- public:
-  TestLoop() : thread_([this] { io.run(); }) {}
-  ~TestLoop() override {
-    work_.reset();
-    thread_.join();
-  }
-  void post(port::Task task) override { asio::post(io, std::move(task)); }
-
-  asio::io_context io{1};
-
- private:
-  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io);
-  std::thread thread_;
-};
 
 class Party final : public contend::Events {
  public:
@@ -176,7 +157,7 @@ class Party final : public contend::Events {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  TestLoop loop_;
+  support::LoopThread loop_;
   port::StoreContext context_;
   std::unique_ptr<contend::Backend> backend_;
 };

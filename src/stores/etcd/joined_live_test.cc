@@ -6,12 +6,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include <asio/executor_work_guard.hpp>
-#include <asio/io_context.hpp>
-#include <asio/post.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,6 +16,7 @@
 #include "src/stores/etcd/etcd_store.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/fault_proxy.h"
+#include "tests/support/loop_thread.h"
 
 namespace holdfast::stores::etcd {
 namespace {
@@ -40,22 +37,6 @@ using testing::Ge;
 using testing::Le;
 
 constexpr auto kSoon = 30s;  // Far above anything that is asserted.
-
-class TestLoop final : public port::Loop {
- public:
-  TestLoop() : thread_([this] { io.run(); }) {}
-  ~TestLoop() override {
-    work_.reset();
-    thread_.join();
-  }
-  void post(port::Task task) override { asio::post(io, std::move(task)); }
-
-  asio::io_context io{1};
-
- private:
-  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(io);
-  std::thread thread_;
-};
 
 template <typename T>
 class Answer {
@@ -151,7 +132,7 @@ class Clerk {
   }
 
   NoEvents events_;
-  TestLoop loop_;
+  support::LoopThread loop_;
   std::unique_ptr<EtcdBackend> backend_;
   std::uint64_t epoch_ = 0;
 };
@@ -346,7 +327,7 @@ class Shop {
   }
 
  private:
-  TestLoop loop_;
+  support::LoopThread loop_;
   Listener listener_;
   std::unique_ptr<port::Store> store_;
 };
