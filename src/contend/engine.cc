@@ -390,7 +390,9 @@ void Engine::answer_when_confirmed(const TicketPtr& ticket) {
 Engine::BootInstant Engine::lease_end(const Ticket& ticket) const {
   const bool held = ticket.stage == Stage::kHeld;
   if (!held && !ticket.request.may_wait) return ticket.request.deadline;
-  const machine::Duration length = held ? ticket.request.ttl : ticket.request.waiter_ttl;
+  machine::Duration length = held ? ticket.request.ttl : ticket.request.waiter_ttl;
+  // Who waits with a thousand others may be late: to queue anew would make all of them later.
+  if (!held) length = std::max(length, ticket.details.lease);
   const auto left = BootInstant::max() - ticket.seq_at;
   return length > left ? BootInstant::max() : ticket.seq_at + length;
 }
