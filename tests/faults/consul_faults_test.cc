@@ -107,6 +107,11 @@ TEST_F(ConsulFaultsTest, ALaterFormatIsRefusedByName) {
   const auto taken = client.mutex("a").acquire({.wait = 5s});
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code(), Errc::kVersionMismatch) << taken.error().message();
+  // Who was refused does not stand there: others get it as soon as the record is gone.
+  server.ask("DELETE", "/v1/kv/holdfast/l/a/record");
+  Client other = connect(server.url());
+  const auto got = other.mutex("a").try_acquire();
+  EXPECT_TRUE(got) << got.error().message();
 }
 
 TEST_F(ConsulFaultsTest, AWrongTokenAndAMissingRightAreToldApartFromAbsence) {

@@ -249,12 +249,17 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
                  id = session_->id()](Transaction& all) {
     all.check_not_exists(path).lock(path, text, id, gate_.flags()).get_tree(folder);
   };
-  write.done = [this, lock, path, id = session_->id(), deadline,
+  write.done = [this, epoch, lock, key, path, id = session_->id(), deadline,
                 done = std::move(done)](Result<TransactionReply> answer) {
     if (!answer) return done(with_lock(answer.error(), lock));
-    const auto conclude = [this, lock, path, id, done](const std::vector<Pair>& pairs) {
+    // It has come, but what it came to cannot be read: who is refused leaves nothing behind.
+    const auto refuse = [this, epoch, lock, key, deadline, done](const Error& why) {
+      remove_as(epoch, lock, Place{key, 0}, std::nullopt, deadline,
+                [done, why](const Result<bool>&) { done(why); });
+    };
+    const auto conclude = [this, lock, path, id, done, refuse](const std::vector<Pair>& pairs) {
       auto listing = listing_of(lock, pairs, /*in_full=*/false);
-      if (!listing) return done(listing.error());
+      if (!listing) return refuse(listing.error());
       const auto own = std::find_if(pairs.begin(), pairs.end(),
                                     [&](const Pair& pair) { return pair.key == path; });
       if (own != pairs.end() && own->session != id) {
@@ -264,10 +269,10 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
                                           "keeps it"));
       }
       if (own == pairs.end()) {
-        return done(Error(Errc::kPermissionDenied,
-                          "lock '" + lock +
-                              "': the token may not read what it has written: "
-                              "docs/stores/consul.md has the policy that allows it"));
+        return refuse(
+            {Errc::kPermissionDenied, "lock '" + lock +
+                                          "': the token may not read what it has written: "
+                                          "docs/stores/consul.md has the policy that allows it"});
       }
       done(Entered{own->created, *std::move(listing)});
     };

@@ -70,7 +70,7 @@ void Writes::step(const std::string& lock) {
                                                 const Result<void>&) { self->finish(entry, why); });
   }
   if (!write.joins || entry->alone) {
-    return send_call({{entry}, session_.fence(), std::nullopt}, write.deadline);
+    return send_call({{entry}, {}, session_.fence(), std::nullopt}, write.deadline);
   }
   entry->queued = true;
   joining_.add(lock, write.deadline, write.bytes, entry);
@@ -88,7 +88,7 @@ void Writes::send_joined() {
     std::vector<EntryPtr> late;
     auto taken = joining_.take(BootClock::now(), late);
     for (const EntryPtr& entry : late) finish(entry, too_late());
-    Call call{{}, session_.fence(), taken.deadline};
+    Call call{{}, {}, session_.fence(), taken.deadline};
     for (const EntryPtr& entry : taken.parts) {
       entry->queued = false;
       if (const auto why = refusal_of(entry->write)) {
@@ -109,7 +109,8 @@ void Writes::send_joined() {
 
 void Writes::send_call(Call call, base::BootInstant deadline) {
   Transaction all;
-  all.check_index(keys_.fence(session_.id()), call.fence);
+  call.fence_key = keys_.fence(session_.id());
+  all.check_index(call.fence_key, call.fence);
   for (const EntryPtr& entry : call.entries) entry->write.steps(all);
   http_.send({.method = HttpRequest::Method::kPut,
               .target = "/v1/txn",
@@ -175,7 +176,7 @@ void Writes::on_refusal(const Call& call, TransactionReply answer) {
 void Writes::finish_each(const Call& call, TransactionReply answer) {
   if (call.entries.size() == 1) return finish(call.entries.front(), std::move(answer));
   auto next = answer.pairs.begin();
-  if (next != answer.pairs.end() && next->key == keys_.fence(session_.id())) ++next;
+  if (next != answer.pairs.end() && next->key == call.fence_key) ++next;
   for (const EntryPtr& entry : call.entries) {
     TransactionReply own{true, {}, 0, {}};
     const std::string folder = keys_.folder(entry->write.lock);

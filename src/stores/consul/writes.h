@@ -80,6 +80,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
   // One transaction's.
   struct Call {
     std::vector<EntryPtr> entries;
+    std::string fence_key{};  // Of the session that it was sent under.
     std::uint64_t fence = 0;
     std::optional<base::BootInstant> joined;  // For Joining::answered().
   };
