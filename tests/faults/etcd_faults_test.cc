@@ -149,6 +149,10 @@ TEST(EtcdServerFaultsTest, ALaterFormatIsRefusedByName) {
   const auto taken = client.semaphore("a", 3).acquire(1, {.wait = 5s});
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().code(), Errc::kVersionMismatch) << taken.error().message();
+  // Nor is it shown as free, or broken: that would write it anew.
+  const auto shown = client.inspect("a");
+  ASSERT_FALSE(shown);
+  EXPECT_EQ(shown.error().code(), Errc::kVersionMismatch) << shown.error().message();
 }
 
 // --- Between client and server.

@@ -98,6 +98,14 @@ void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<List
   ask_range(folder_request(lock, /*full=*/true), /*latest=*/true, {}, deadline,
             [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
+              // Whoever breaks a lock writes its record by what is read here.
+              for (const wire::KeyValue& kv : range->kvs()) {
+                if (keys_.foreign_recipe() || kv.key() != keys_.record(lock)) continue;
+                if (auto record = contend::parse_record(kv.value()); !record) {
+                  return done(Error(record.error().code(),
+                                    "lock '" + lock + "': " + record.error().message()));
+                }
+              }
               done(listing_of(lock, *range, /*full=*/true));
             });
 }
