@@ -37,6 +37,7 @@ using contend::WakerPtr;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
+constexpr const char* kPlainOnly = "': with recipe=consul there are plain exclusive locks only";
 constexpr milliseconds kPauseOfReads = 50ms;
 
 Error with_lock(const Error& error, const std::string& lock) {
@@ -228,10 +229,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
   if (gate_.on()) {
     if (auto good = gate_.check_name(lock); !good) return later(std::move(done), good.error());
     if (key.shape != contend::Shape::kExclusive) {
-      return later(std::move(done),
-                   Error(Errc::kUnsupported, "lock '" + lock +
-                                                 "': with recipe=consul there are plain "
-                                                 "exclusive locks only"));
+      return later(std::move(done), Error(Errc::kUnsupported, "lock '" + lock + kPlainOnly));
     }
   }
   const std::string path = keys_.contender(lock, key);
