@@ -14,11 +14,13 @@
 
 #include "holdfast/client.h"
 #include "src/base/clock.h"
+#include "tests/support/eventually.h"
 
 namespace holdfast::faults {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
+using support::eventually;
 
 constexpr milliseconds kLong = 60s;  // No answer may take so long; a machine may stand still.
 
@@ -53,16 +55,6 @@ inline std::future<Result<Lease>> wait_for(const Client& client, const std::stri
 inline void expect_released(Lease& lease) {
   const auto released = lease.release();
   EXPECT_TRUE(released) << released.error().message();
-}
-
-template <typename Condition>
-bool eventually(Condition condition, milliseconds limit = kLong) {
-  const auto until = base::BootClock::now() + limit;
-  while (!condition()) {
-    if (base::BootClock::now() > until) return false;
-    std::this_thread::sleep_for(10ms);
-  }
-  return true;
 }
 
 inline bool fires(std::stop_token token, milliseconds within = kLong) {

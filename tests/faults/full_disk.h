@@ -53,16 +53,29 @@ inline void make_room(support::SmallDisk& disk, const FullDiskServer& server) {
   if (!server.running()) server.start();
 }
 
+// One client holds, one waits, and a third was refused.
+struct HeldOnAFullDisk {
+  Client holder, waiter, other;
+  Lease lease;
+  std::future<Result<Lease>> waiting;
+};
+
+inline HeldOnAFullDisk held_on_a_full_disk(support::SmallDisk& disk, const FullDiskServer& server,
+                                           const std::string& session) {
+  constexpr milliseconds kSoon = 3s;
+  Client holder = connect(server.url(session), kSoon);
+  Client waiter = connect(server.url("30s"), kSoon);
+  Client other = connect(server.url("30s"), kSoon);
+  Lease lease = hold(holder, "a");
+  auto waiting = wait_for(waiter, "a");
+  disk.fill();
+  expect_clear(first_refusal(other, kSoon), server);
+  return {holder, waiter, other, std::move(lease), std::move(waiting)};
+}
+
 // The lock of a holder that is told is nobody's until the server works again.
 inline void expect_that_holders_are_told(support::SmallDisk& disk, const FullDiskServer& server) {
-  constexpr milliseconds kSoon = 3s;
-  Client one = connect(server.url("2s"), kSoon);
-  Client two = connect(server.url("30s"), kSoon);
-  Client three = connect(server.url("30s"), kSoon);
-  Lease lease = hold(one, "a");
-  auto waiting = wait_for(two, "a");
-  disk.fill();
-  expect_clear(first_refusal(three, kSoon), server);
+  auto [holder, waiter, other, lease, waiting] = held_on_a_full_disk(disk, server, "2s");
   if (server.stops_itself) {
     EXPECT_TRUE(eventually([&] { return !server.running(); })) << server.log();
   }
@@ -76,20 +89,13 @@ inline void expect_that_holders_are_told(support::SmallDisk& disk, const FullDis
   EXPECT_FALSE(lease.release()) << "a zombie's release";
   EXPECT_TRUE(got->renew());
   EXPECT_TRUE(got->held());
-  EXPECT_TRUE(three.mutex("b").acquire({.wait = kLong}));
+  EXPECT_TRUE(other.mutex("b").acquire({.wait = kLong}));
 }
 
 // Who has a long session keeps the lock over it.
 inline void expect_that_room_in_time_costs_no_lock(support::SmallDisk& disk,
                                                    const FullDiskServer& server) {
-  constexpr milliseconds kSoon = 3s;
-  Client one = connect(server.url("30s"), kSoon);
-  Client two = connect(server.url("30s"), kSoon);
-  Client three = connect(server.url("30s"), kSoon);
-  Lease lease = hold(one, "a");
-  auto waiting = wait_for(two, "a");
-  disk.fill();
-  expect_clear(first_refusal(three, kSoon), server);
+  auto [holder, waiter, other, lease, waiting] = held_on_a_full_disk(disk, server, "30s");
   EXPECT_TRUE(lease.held());
   make_room(disk, server);
   EXPECT_TRUE(eventually([&] { return lease.renew().has_value(); })) << server.log();

@@ -6,7 +6,9 @@
 // creation and its token: both are in the one answer. KEY/out is the session's and goes with it; it
 // is removed before that when nobody can want it any more.
 //
-// Thread-safety: the loop only. Errors: none; who does not find what is left looks at the queue.
+// Not guaranteed: that anything is left, or is found: then the next one looks at the queue, and no
+// lock is the later for more than that. KEY/out by itself says nothing of who holds.
+// Thread-safety: the loop only. Errors: none.
 #pragma once
 
 #include <chrono>

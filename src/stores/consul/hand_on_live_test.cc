@@ -4,20 +4,13 @@
 #include "holdfast/client.h"
 #include "src/stores/consul/test_party.h"
 #include "tests/support/consul_server.h"
+#include "tests/support/eventually.h"
 
 namespace holdfast::stores::consul {
 namespace {
 
 using support::ConsulServer;
-
-bool eventually(const std::function<bool()>& condition) {
-  const auto until = BootClock::now() + kSoon;
-  while (!condition()) {
-    if (BootClock::now() > until) return false;
-    std::this_thread::sleep_for(20ms);
-  }
-  return true;
-}
+using support::eventually;
 
 class ConsulHandOnTest : public ::testing::Test {
  protected:

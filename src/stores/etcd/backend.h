@@ -84,7 +84,9 @@ class EtcdBackend final : public contend::Backend {
   void fail(const Done<T>& done, Error why);
 
   std::string key_of(const std::string& lock, const Place& place) const;
-  contend::Listing listing_of(const std::string& lock, const wire::RangeResponse& range, bool full);
+  // Errors (in full only): a record that cannot be read, or is of a later version.
+  Result<contend::Listing> listing_of(const std::string& lock, const wire::RangeResponse& range,
+                                      bool full);
   wire::RangeRequest folder_request(const std::string& lock, bool full) const;
   void add_guard(wire::TxnRequest& txn, const Session::Guard& guard) const;
   // Of a transaction with that guard that did not pass: whether the session's key was written

@@ -194,7 +194,7 @@ wire::TxnRequest EtcdBackend::transaction_of(const std::vector<EntryPtr>& entrie
 
 contend::Entered EtcdBackend::entered_of(const Entry& entry, const wire::ResponseOp& folder) {
   Entered entered;
-  entered.listing = listing_of(entry.lock, folder.response_range(), /*full=*/false);
+  entered.listing = *listing_of(entry.lock, folder.response_range(), /*full=*/false);
   for (const Place& each : entered.listing.queue) {
     if (each.key == entry.key) entered.created = each.order;
   }

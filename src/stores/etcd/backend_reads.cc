@@ -43,8 +43,8 @@ struct EtcdBackend::Ahead {
   Done<wire::RangeResponse> wanted;
 };
 
-contend::Listing EtcdBackend::listing_of(const std::string& lock, const wire::RangeResponse& range,
-                                         bool full) {
+Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
+                                                 const wire::RangeResponse& range, bool full) {
   const std::string contenders = keys_.contenders(lock);
   const std::string record = keys_.foreign_recipe() ? std::string() : keys_.record(lock);
   Listing listing;
@@ -54,7 +54,12 @@ contend::Listing EtcdBackend::listing_of(const std::string& lock, const wire::Ra
     if (kv.key() == record) {
       listing.record_rev = number(kv.mod_revision());
       if (full) {
-        if (auto parsed = contend::parse_record(kv.value())) listing.record = *std::move(parsed);
+        // Whoever breaks a lock writes its record by what is read here.
+        auto parsed = contend::parse_record(kv.value());
+        if (!parsed) {
+          return Error(parsed.error().code(), "lock '" + lock + "': " + parsed.error().message());
+        }
+        listing.record = *std::move(parsed);
       }
       continue;
     }
@@ -98,14 +103,6 @@ void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<List
   ask_range(folder_request(lock, /*full=*/true), /*latest=*/true, {}, deadline,
             [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
-              // Whoever breaks a lock writes its record by what is read here.
-              for (const wire::KeyValue& kv : range->kvs()) {
-                if (keys_.foreign_recipe() || kv.key() != keys_.record(lock)) continue;
-                if (auto record = contend::parse_record(kv.value()); !record) {
-                  return done(Error(record.error().code(),
-                                    "lock '" + lock + "': " + record.error().message()));
-                }
-              }
               done(listing_of(lock, *range, /*full=*/true));
             });
 }

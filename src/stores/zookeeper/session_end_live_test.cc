@@ -34,6 +34,28 @@ class ZookeeperSessionEndLiveTest : public ::testing::Test {
     ASSERT_EQ(rig_->ended_epoch, epoch);
   }
 
+  contend::Entered enter() {
+    const auto entered = rig_->enter("orders", Rig::new_key());
+    rig_->await<contend::Entered>({entered});
+    EXPECT_TRUE(entered.get());
+    return entered.get().value();
+  }
+  contend::Change change_of_the_lock() const {
+    contend::Change change;
+    change.lock = "orders";
+    change.epoch = rig_->epoch;
+    return change;
+  }
+  // Asked for in a session that ends before the first answer comes to the client.
+  void expect_not_made(const contend::Change& change) {
+    Rig::Answer<std::optional<std::uint64_t>> applied;
+    ASSERT_NO_FATAL_FAILURE(end_session_before_the_answer(
+        [&] { rig_->backend().apply(change, Rig::soon(), applied.done()); }));
+    rig_->await<std::optional<std::uint64_t>>({applied});
+    ASSERT_FALSE(applied.get());
+    EXPECT_EQ(applied.get().error().code(), Errc::kLost);
+  }
+
   std::optional<support::ZookeeperServer> server_;
   std::optional<Rig> rig_;
 };
@@ -60,36 +82,18 @@ TEST_F(ZookeeperSessionEndLiveTest, AListingInFullGoesOnInTheNextSession) {
 }
 
 TEST_F(ZookeeperSessionEndLiveTest, AChangeThatExpectsTheRecordIsNotMadeByAnEndedSession) {
-  const auto entered = rig_->enter("orders", Rig::new_key());
-  rig_->await<contend::Entered>({entered});
-  ASSERT_TRUE(entered.get());
-  contend::Change change;
-  change.lock = "orders";
-  change.epoch = rig_->epoch;
-  change.record_rev = entered.get()->listing.record_rev;
+  const auto entered = enter();
+  contend::Change change = change_of_the_lock();
+  change.record_rev = entered.listing.record_rev;
   change.record.emplace();
-  Rig::Answer<std::optional<std::uint64_t>> applied;
-  ASSERT_NO_FATAL_FAILURE(end_session_before_the_answer(
-      [&] { rig_->backend().apply(change, Rig::soon(), applied.done()); }));
-  rig_->await<std::optional<std::uint64_t>>({applied});
-  ASSERT_FALSE(applied.get());
-  EXPECT_EQ(applied.get().error().code(), Errc::kLost);
+  expect_not_made(change);
 }
 
 TEST_F(ZookeeperSessionEndLiveTest, AFirstValueIsNotWrittenByAnEndedSession) {
-  const auto entered = rig_->enter("orders", Rig::new_key());
-  rig_->await<contend::Entered>({entered});
-  ASSERT_TRUE(entered.get());
-  contend::Change change;
-  change.lock = "orders";
-  change.epoch = rig_->epoch;
+  enter();
+  contend::Change change = change_of_the_lock();
   change.value = "something";
-  Rig::Answer<std::optional<std::uint64_t>> applied;
-  ASSERT_NO_FATAL_FAILURE(end_session_before_the_answer(
-      [&] { rig_->backend().apply(change, Rig::soon(), applied.done()); }));
-  rig_->await<std::optional<std::uint64_t>>({applied});
-  ASSERT_FALSE(applied.get());
-  EXPECT_EQ(applied.get().error().code(), Errc::kLost);
+  expect_not_made(change);
 }
 
 }  // namespace
