@@ -9,7 +9,6 @@
 namespace holdfast::lab {
 
 int exhibits_command(const Arguments& arguments) {
-#ifdef HOLDFAST_LAB_HAVE_EXHIBITS
   ExhibitsOrders orders;
   std::optional<std::string> out;
   cli::OptionTable table = options_of("exhibits");
@@ -22,11 +21,13 @@ int exhibits_command(const Arguments& arguments) {
     return bad_input("exhibits", usable.error().message());
   }
   orders.out = out.value_or("");
+#ifdef HOLDFAST_LAB_HAVE_EXHIBITS
   const int status = run_exhibits(orders, std::cout, std::cerr, [] { return signal_seen() != 0; });
   return signal_seen() != 0 ? 128 + signal_seen() : status;
 #else
-  static_cast<void>(arguments);
-  complain("exhibits: built without Redis or SQLite");
+  complain(
+      "exhibits: this program was built without the Redis store or the SQLite store, which they "
+      "need");
   return kOwnFailure;
 #endif
 }

@@ -82,6 +82,15 @@ class ProgramTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory(prefix="holdfast-lab-test-")
         self.addCleanup(self.folder.cleanup)
 
+    # Asked at the first use, as the program is known then.
+    def needs_exhibits(self):
+        if call("exhibits", "--list")[0] != 0:
+            self.skipTest("SKIPPED: built without the exhibits")
+
+    def needs_the_redis_store(self):
+        if "was left out" in call("matrix", "--store", "redis://127.0.0.1:1/")[2]:
+            self.skipTest("SKIPPED: built without the Redis store")
+
     def file(self, text, name="x.toml"):
         path = os.path.join(self.folder.name, name)
         with open(path, "w", encoding="utf-8") as file:
@@ -141,14 +150,14 @@ class ProgramTest(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("redis-server"), "SKIPPED: no redis-server")
     def test_exhibits_without_an_output_end_as_a_failure(self):
+        self.needs_exhibits()
         done = subprocess.run(["sh", "-c", 'exec "$0" exhibits thread-id >&-', PROGRAM], timeout=60,
                               stderr=subprocess.DEVNULL, check=False)
         self.assertEqual(done.returncode, 125)
 
     @unittest.skipUnless(shutil.which("redis-server"), "SKIPPED: no redis-server")
     def test_an_exhibit_that_was_not_finished_is_not_judged(self):
-        if call("exhibits", "--list")[0] != 0:
-            self.skipTest("SKIPPED: built without the exhibits")
+        self.needs_exhibits()
         show = subprocess.Popen([PROGRAM, "exhibits"], stdout=subprocess.PIPE, text=True)
         rows = [show.stdout.readline(), show.stdout.readline()]
         show.send_signal(signal.SIGTERM)
@@ -245,8 +254,7 @@ class ProgramTest(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("redis-server"), "SKIPPED: no redis-server")
     def test_what_happens_at_a_point_counts_as_a_fault(self):
-        if call("exhibits", "--list")[0] != 0:
-            self.skipTest("SKIPPED: built without the exhibits")
+        self.needs_exhibits()
         out = os.path.join(self.folder.name, "out")
         scenario = self.file(AT_A_POINT)
         said = call("run", "-q", "--out", out, scenario)[1]
@@ -274,12 +282,11 @@ class ProgramTest(unittest.TestCase):
     @unittest.skipUnless(shutil.which("redis-server") and shutil.which("redis-cli"),
                          "SKIPPED: no redis-server")
     def test_a_store_plugs_in_by_one_file(self):
+        self.needs_the_redis_store()
         self.topology()
         out = os.path.join(self.folder.name, "out")
         scenario = self.file(PLUGGED, "plugged.toml")
         status, said, told = call("run", "-q", "--out", out, scenario)
-        if "there is no store 'redis:'" in told:
-            self.skipTest("SKIPPED: built without the Redis store")
         self.assertEqual(status, 0, said + told)
         self.assertRegex(said, r"ok      plugged \(my-redis \d+\.\d+\.\d+, seed 1")
         kept = os.path.join(out, "plugged-1")
@@ -295,14 +302,13 @@ class ProgramTest(unittest.TestCase):
     @unittest.skipUnless(shutil.which("redis-server") and shutil.which("redis-cli"),
                          "SKIPPED: no redis-server")
     def test_a_server_that_ends_by_itself_is_told_and_what_was_recorded_is_kept(self):
+        self.needs_the_redis_store()
         self.topology(of_the_guide().replace(
             '["redis-server", "{folder}/my.conf"]',
             '["sh", "-c", "redis-server {folder}/my.conf & sleep 2; echo enough; exit 3"]'))
         scenario = self.file(PLUGGED.split("[[nemesis]]")[0], "plugged.toml")
         out = os.path.join(self.folder.name, "out")
         status, said, told = call("run", "-q", "--out", out, scenario)
-        if "there is no store 'redis:'" in told:
-            self.skipTest("SKIPPED: built without the Redis store")
         self.assertEqual(status, 1, said + told)
         self.assertIn("NOT OK  plugged", said)
         self.assertIn("the server of the topology 'my-redis' ended by itself with 3", said)
@@ -354,6 +360,7 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("memory-kill\n", said)
 
     def test_the_exhibits_have_names(self):
+        self.needs_exhibits()
         status, said, _ = call("exhibits", "--list")
         self.assertEqual(status, 0)
         self.assertIn("get-then-del ", said)
