@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kBetweenLooks{5};
 constexpr milliseconds kForAConnection{100};
+constexpr milliseconds kFirstLook{1'000};
 
 milliseconds left_until(Clock::time_point until) {
   return std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), milliseconds{1});
@@ -90,8 +91,13 @@ bool Node::is_ready(std::string& why_not, milliseconds limit) const {
 
 void Node::await_ready() {
   const auto until = Clock::now() + spec().patience;
+  // A look that came at a bad moment may never end: another is made. It has more time, since on a
+  // starved machine the question itself is slow.
+  milliseconds look = kFirstLook;
   std::string why_not;
-  while (!is_ready(why_not, left_until(until))) {
+  for (auto begin = Clock::now(); !is_ready(why_not, std::min(look, left_until(until)));
+       begin = Clock::now()) {
+    if (Clock::now() - begin >= look) look *= 2;
     if (site_.waiting) site_.waiting();
     // Waits for its death, and for a moment.
     if (const auto status = process_->wait(kBetweenLooks)) {

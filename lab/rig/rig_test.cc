@@ -265,6 +265,18 @@ TEST_F(RigTest, AHangingQuestionIsNotWaitedForLongerThanPatience) {
   EXPECT_THROW(Rig(scenario, folder_.path(), waiting), std::invalid_argument);
 }
 
+TEST_F(RigTest, AQuestionThatHangsIsAskedAgain) {
+  std::string topology = kTeller;
+  const std::string ready = "[\"test\", \"-s\", \"{folder}/told\"]";
+  topology.replace(topology.find(ready), ready.size(),
+                   "[\"sh\", \"-c\", \"test -e {folder}/asked && exec test -s {folder}/told; "
+                   "touch {folder}/asked; sleep 1000\"]\npatience = \"1m\"");
+  const auto begin = std::chrono::steady_clock::now();
+  const Scenario scenario = on(topology);
+  const Rig rig(scenario, folder_.path());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
+}
+
 TEST(RigStartTest, SaysWhatIsNotInstalledAndWhatTheServerSaid) {
   const auto with = [](const std::string& server) {
     return what_is_wrong_with("name = \"x\"\nurl = \"x://{port}\"\n[server]\n" + server);
