@@ -352,6 +352,36 @@ TEST(CheckerTest, WhatWasNotGivenBackIsAReasonForAsLongAsItLingers) {
   EXPECT_TRUE(check(given_up.history(), options).clean());
 }
 
+// Cut from etcd-restart, seed 220, in milliseconds: the writer gave up while the server was away,
+// so that its place in the queue was still there when its own next try came.
+TEST(CheckerTest, WhoGaveUpOnAServerThatIsAwayIsAReasonForAsLongAsItLingers) {
+  Story story;
+  story.fault(FaultKind::kRestart, 6185, 8012);
+  story.acquire(3, 1101, 6988, {.outcome = Outcome::kTimedOut, .wait = 5396});
+  story.acquire(2, 2209, 9635,
+                {.mode = ModeKind::kShared, .token = 1, .deadline = 10'635, .wait = 8613});
+  story.acquire(3, 6991, 8276, {.outcome = Outcome::kBusy, .mode = ModeKind::kShared});
+  CheckOptions options;
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  options.linger_ns = 5000;
+  EXPECT_TRUE(check(story.history(), options).clean());
+}
+
+// Cut from consul-chaos, seed 113: sent to a server that stood still, and given up while it was
+// away.
+TEST(CheckerTest, WhatWasSentToAServerThatStoodStillIsAReasonForAsLongAsItLingers) {
+  Story story;
+  story.fault(FaultKind::kPause, 457, 1148);
+  story.fault(FaultKind::kRestart, 1182, 3218);
+  story.acquire(5, 735, 2731, {.outcome = Outcome::kUnavailable, .wait = 6312});
+  story.acquire(2, 450, 3834, {.outcome = Outcome::kTimedOut, .wait = 3021});
+  story.acquire(2, 3838, 3853, {.outcome = Outcome::kBusy});
+  CheckOptions options;
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  options.linger_ns = 5000;
+  EXPECT_TRUE(check(story.history(), options).clean());
+}
+
 TEST(CheckerTest, AWaitingWriterIsAReasonToRefuseAReader) {
   Story story;
   const Asked busy{.outcome = Outcome::kBusy, .mode = ModeKind::kShared};

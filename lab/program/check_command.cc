@@ -14,10 +14,12 @@ namespace holdfast::lab {
 int check_command(const Arguments& arguments) {
   std::optional<cli::Duration> wake;
   std::optional<cli::Duration> grace;
+  std::optional<cli::Duration> lingers;
   std::vector<std::string> paths;
   cli::OptionTable table = options_of("check");
   table.value<cli::Duration>("--wake", wake, cli::read_duration);
   table.value<cli::Duration>("--grace", grace, cli::read_duration);
+  table.value<cli::Duration>("--lingers", lingers, cli::read_duration);
   table.words(paths);
   if (const auto status = parse_options(table, "check", arguments)) return *status;
   if (paths.empty()) return bad_input("check", "name the file of a history");
@@ -36,6 +38,7 @@ int check_command(const Arguments& arguments) {
     CheckOptions options = options_of(*history);
     if (wake) options.wake_ns = std::chrono::nanoseconds(*wake).count();
     if (grace) options.grace_ns = std::chrono::nanoseconds(*grace).count();
+    if (lingers) options.linger_ns = std::chrono::nanoseconds(*lingers).count();
     const Verdict verdict = check(*history, options);
     if (paths.size() > 1) std::cout << path << ": ";
     print(verdict, std::cout);

@@ -83,6 +83,8 @@ after the deadline; stuck, orphaned, lost wake-up: nothing moved.
   --wake D          how long a lock may be free while somebody waits (otherwise as the history
                     says that the run was judged, or 2s)
   --grace D         the same after faults and ended leases (as the history says, or 10s)
+  --lingers D       how long the store may go on refusing others after a lease that nobody gave back
+                    has ended for its client (as the history says, or 0s)
 
 Exit status: 0 nothing found; 1 violations; 2 not a history; 125 own failure.
 )";

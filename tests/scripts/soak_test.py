@@ -190,6 +190,29 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(self.run_times(1).returncode, 0)
         self.assertIn("| 7 declared |", self.page.read_text())
 
+    def test_what_was_not_as_expected_may_be_explained_and_is_not_forgotten(self):
+        self.lab_runs(report(as_expected=False, seen={"V0": 2}, commit="0123456789ab"), status=1)
+        self.run_times(1)
+        name, seed = self.calls()[0]
+        self.assertIn(f"| {name} | {seed} | 0123456789ab | V0 2 | **not explained** | - |", self.page.read_text())
+        noted = ("note", name, seed, "--fault", "lab", "the judge took it for free")
+        self.assertEqual(self.soak(*noted[:2], "17", *noted[3:]).returncode, 2)
+        self.assertEqual(self.soak(*noted).returncode, 0)
+        page = self.page.read_text()
+        self.assertIn("| redis | 7.0.15 | kill | 5 | 1 | 1,000 | 0 | 2 misjudged |", page)
+        self.assertIn("**1** of them not as their scenario expects, 1 of which are explained", page)
+        self.assertIn("| V0 2 | the lab: the judge took it for free | - |", page)
+        self.assertEqual(self.soak("page", "--check").returncode, 0)
+        kept = self.folder / "out" / "again"
+        kept.mkdir(parents=True)
+        (kept / "report.json").write_text(json.dumps(report(scenario=name, seed=seed, commit="ba9876543210")))
+        self.assertIn("1 runs added", self.soak("add", self.folder / "out").stdout)
+        self.assertIn("the judge took it for free | 1 of 1 as expected |", self.page.read_text())
+        self.assertIn("2 histories", self.page.read_text())
+        product = (*noted[:4], "product", "it was wrong")
+        self.assertEqual(self.soak(*product).returncode, 0)
+        self.assertIn("| **2** |", self.page.read_text())
+
     def test_failures_of_the_lab_itself_count_nowhere(self):
         (self.folder / "broken").touch()
         result = self.run_times(9)
