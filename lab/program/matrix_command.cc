@@ -150,6 +150,12 @@ Result<Scenario> store_of(const MatrixOrders& orders) {
   return scenario;
 }
 
+void tell_skipped(const std::vector<SkippedCell>& skipped) {
+  for (const SkippedCell& cell : skipped) {
+    std::cerr << "SKIPPED: " << cell.name << ": " << cell.why << std::endl;
+  }
+}
+
 // Round after round, until the time is over or all rounds are done.
 int run_rounds(const std::vector<Scenario>& cells, const MatrixOrders& orders) {
   const std::string out = orders.out.value_or("");
@@ -194,8 +200,13 @@ int matrix_command(const Arguments& arguments) {
   if (!on) return bad_input("matrix", on.error().message());
   on->seed = orders.seed.value_or(1);
   std::vector<Scenario> cells = matrix_cells(*on);
+  std::vector<SkippedCell> skipped = skipped_cells(*on);
   if (orders.cell) {
     std::erase_if(cells, [&](const Scenario& cell) { return cell.name != *orders.cell; });
+    std::erase_if(skipped, [&](const SkippedCell& cell) { return cell.name != *orders.cell; });
+    if (!skipped.empty()) {
+      return bad_input("matrix", skipped.front().name + " cannot be run: " + skipped.front().why);
+    }
     if (cells.empty()) {
       return bad_input("matrix",
                        "there is no cell " + cli::in_quotes(*orders.cell) + "; --list names them");
@@ -204,6 +215,7 @@ int matrix_command(const Arguments& arguments) {
   if (orders.list) {
     for (const Scenario& cell : cells) std::cout << cell.name << "\n";
     std::cout.flush();
+    tell_skipped(skipped);
     std::cerr << "a round takes " << length_of(cells) << std::endl;
     return std::cout ? kAsExpected : kOwnFailure;
   }
@@ -215,6 +227,7 @@ int matrix_command(const Arguments& arguments) {
   }
   // Where the time is short, what has to be seen is looked for.
   std::stable_partition(cells.begin(), cells.end(), must_show_something);
+  tell_skipped(skipped);
   if (!orders.quiet) {
     std::cerr << cells.size() << " cells, a round takes " << length_of(cells) << std::endl;
   }

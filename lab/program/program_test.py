@@ -337,6 +337,21 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn("the key 'frmaing' in [server] is not known; did you mean framing?", told)
 
+    def test_a_clock_that_cannot_be_shifted_is_skipped_with_the_reason(self):
+        status, said, told = call("matrix", "--store", "zookeeper", "--list")
+        self.assertEqual(status, 0, told)
+        self.assertIn("zookeeper-server-clock", said.split())
+        self.assertNotIn("SKIPPED", told)
+        for store in ("etcd", "consul"):
+            status, said, told = call("matrix", "--store", store, "--list")
+            self.assertEqual(status, 0, told)
+            self.assertIn(store + "-clock", said.split())
+            self.assertNotIn(store + "-server-clock", said.split())
+            self.assertRegex(told, f"SKIPPED: {store}-server-clock: a static Go program")
+        status, _, told = call("matrix", "--store", "etcd", "--cell", "etcd-server-clock")
+        self.assertEqual(status, 2)
+        self.assertIn("etcd-server-clock cannot be run: a static Go program", told)
+
     def test_what_a_topology_needs_and_is_not_there_is_told(self):
         path = self.topology(of_the_guide().replace("redis-server", "rediss-server"))
         status, said, told = call("matrix", "-q", "--topology", path, "--rounds", "1")

@@ -38,8 +38,9 @@ void Rig::start(const Topology& topology) {
   if (scenario_.store.disk_mb > 0) {
     disk_ = std::make_unique<support::SmallDisk>(place, scenario_.store.disk_mb);
   }
-  if (scenario_.store.clock) clock_ = std::make_unique<support::ClockShift>();
-  if (clock_ && topology.wall_clock == "clients") environment_ = clock_environment(*clock_);
+  const StoreSpec& store = scenario_.store;
+  if (store.clock || store.server_clock) clock_ = std::make_unique<support::ClockShift>();
+  if (store.clock && topology.wall_clock == "clients") environment_ = clock_environment(*clock_);
   if (topology.server) {
     start_servers(topology);
   } else {
@@ -55,7 +56,9 @@ std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
                 .log = folder_ + "/" + name + ".log",
                 .durable = scenario_.store.durable,
                 .waiting = waiting_};
-  if (clock_ && scenario_.topology->wall_clock == "server") {
+  const StoreSpec& store = scenario_.store;
+  const bool reads_its_own = scenario_.topology->wall_clock == "server";
+  if (store.server_clock || (store.clock && reads_its_own)) {
     site.environment = clock_environment(*clock_);
   }
   return std::make_unique<Node>(*scenario_.topology, std::move(site));

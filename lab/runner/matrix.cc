@@ -112,15 +112,21 @@ void add_clients_faults(Cells& cells) {
   cells.add("starve", {often("starve", 3s, 1s)}).workloads = keepers();
 }
 
-// A client's wall clock must not matter.
-void add_clients_clock(Cells& cells, bool with_chaos) {
+constexpr char kServerClock[] = "server-clock";
+
+// No wall clock must matter.
+void add_clocks(Cells& cells, const Topology& topology) {
   NemesisSpec ahead = often("clock-jump", 3s, 1s);
   ahead.delay = 1h;
   NemesisSpec back = ahead;
   back.first = 2s;
   back.delay = -1h;
-  cells.add("clock", {ahead, back, often("kill", 2s, 200ms)}).store.clock = true;
-  if (!with_chaos) return;
+  const Nemeses jumps = {ahead, back, often("kill", 2s, 200ms)};
+  cells.add("clock", jumps).store.clock = true;
+  if (topology.server) {
+    if (topology.fixed_clock.empty()) cells.add(kServerClock, jumps).store.server_clock = true;
+    return;
+  }
   Scenario& chaos = cells.add("chaos", {often("kill", 1s, 200ms), often("pause", 700ms, 1300ms),
                                         ahead, back, often("starve", 4s, 500ms)});
   chaos.duration = 24s;
@@ -205,7 +211,7 @@ void add_what_it_can(Cells& cells, const Topology& topology) {
       add_servers(cells, topology, prefix, sizes[i]);
     }
   }
-  if (topology.wall_clock == "clients") add_clients_clock(cells, !topology.server);
+  if (topology.wall_clock == "clients") add_clocks(cells, topology);
   if (topology.disk) add_disk(cells);
   for (const Cell& own : topology.cells) cells.add(own);
 }
@@ -217,6 +223,15 @@ std::vector<Scenario> matrix_cells(const Scenario& on) {
   add_clients_faults(cells);
   if (on.topology != nullptr) add_what_it_can(cells, *on.topology);
   return std::move(cells).take();
+}
+
+std::vector<SkippedCell> skipped_cells(const Scenario& on) {
+  if (on.topology == nullptr) return {};
+  const Topology& topology = *on.topology;
+  if (!topology.server || topology.wall_clock != "clients" || topology.fixed_clock.empty()) {
+    return {};
+  }
+  return {{topology.name + "-" + kServerClock, topology.fixed_clock}};
 }
 
 }  // namespace holdfast::lab

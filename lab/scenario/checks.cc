@@ -57,6 +57,14 @@ void check_store(const Scenario& scenario, const Topology* topology, const Compl
   needs(store.replica, topology != nullptr && topology->replica, "replica", "a [replica]");
   needs(store.clock, topology != nullptr && topology->wall_clock != "none", "clock",
         "a wall_clock");
+  needs(store.server_clock, server != nullptr, "server_clock", "servers of the lab's own");
+  if (store.server_clock && topology != nullptr && !topology->fixed_clock.empty()) {
+    complain("server_clock in [store]: that of " + called(topology) +
+             " cannot be made to jump: " + topology->fixed_clock);
+  }
+  if (store.clock && store.server_clock) {
+    complain("clock and server_clock in [store] do not go together: say one of them");
+  }
   needs(store.durable,
         server != nullptr && (server->keeps_everything() || !server->durable.empty()), "durable",
         "durable in [server]");
@@ -104,7 +112,7 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
     complain(who + "replica = true and proxy = true in [store]" +
              (topology != nullptr && topology->replica ? "" : ", and that a [replica]" + none));
   }
-  if (nemesis.kind == "clock-jump" && !store.clock) {
+  if (nemesis.kind == "clock-jump" && !store.clock && !store.server_clock) {
     complain(who + "clock = true in [store]");
   }
   if (nemesis.kind == "disk-full" && store.disk_mb == 0) {

@@ -43,6 +43,7 @@ void fields(Visitor& visit, StoreSpec& store) {
   visit("proxy", store.proxy, Any{});
   visit("replica", store.replica, Any{});
   visit("clock", store.clock, Any{});
+  visit("server_clock", store.server_clock, Any{});
   visit("durable", store.durable, Any{});
   visit("disk_mb", store.disk_mb, Range{0, 1024});
   visit("nodes", store.nodes, Range{0, 9});
@@ -120,6 +121,7 @@ void fields(Visitor& visit, Topology& topology) {
   visit("version", topology.version, Any{});
   visit("version_function", topology.version_function, Any{});
   visit("wall_clock", topology.wall_clock, OneOf{"none server clients"});
+  visit("fixed_clock", topology.fixed_clock, Any{});
   visit("one_process", topology.one_process, Any{});
   visit("disk", topology.disk, Any{});
   visit("lingers", topology.lingers, Span{0ms, 1h});

@@ -22,16 +22,17 @@ using namespace std::chrono_literals;
 struct Topology;
 
 struct StoreSpec {
-  std::string kind{};        // A topology that comes with the lab; or url, or none.
-  std::string topology{};    // Or the file of one of the user's own, as seen from the scenario's.
-  std::string url{};         // Of kind url: the user's own store; it is not touched otherwise.
-  std::string options{};     // Behind the '?' of the store's URL.
-  bool proxy = false;        // Each client process reaches the servers through proxies of its own.
-  bool replica = false;      // A second server follows the first.
-  bool clock = false;        // The wall clock that the store reads can jump.
-  bool durable = false;      // What the server was told is on its disk.
-  std::int64_t disk_mb = 0;  // Its files are on a disk of their own, so small (root only).
-  std::int64_t nodes = 0;    // Servers; 0: as many as the topology has by itself.
+  std::string kind{};         // A topology that comes with the lab; or url, or none.
+  std::string topology{};     // Or the file of one of the user's own, as seen from the scenario's.
+  std::string url{};          // Of kind url: the user's own store; it is not touched otherwise.
+  std::string options{};      // Behind the '?' of the store's URL.
+  bool proxy = false;         // Each client process reaches the servers through proxies of its own.
+  bool replica = false;       // A second server follows the first.
+  bool clock = false;         // The wall clock that the store reads can jump.
+  bool server_clock = false;  // That of its servers can, where clients' could, too.
+  bool durable = false;       // What the server was told is on its disk.
+  std::int64_t disk_mb = 0;   // Its files are on a disk of their own, so small (root only).
+  std::int64_t nodes = 0;     // Servers; 0: as many as the topology has by itself.
 };
 
 struct ClientSpec {

@@ -58,6 +58,7 @@ struct Topology {
   Words version{};                  // A command; its output's first dotted number is the version.
   std::string version_function{};   // Or a C function of a linked library: const char* f(void).
   std::string wall_clock = "none";  // Whose the store reads: none, server, clients.
+  std::string fixed_clock{};        // Why that of its servers cannot be made to jump; none: it can.
   bool one_process = false;         // Every process has a store of its own, which dies with it.
   bool disk = false;                // Its files are in {folder}, which may be a disk of its own.
   // How long the store may go on refusing others after a lease that nobody gave back has ended for

@@ -107,6 +107,11 @@ TEST(TopologyTest, WhatDoesNotFitTogetherIsRefused) {
   says(whole + cell + "[cell.store]\nkind = \"redis\"\n", "a cell is run on its own topology");
   says(whole + cell + "[[cell.nemesis]]\nkind = \"restart\"\n", "keeps what it knew");
   says(whole + cell + "[[cell.nemesis]]\nkind = \"clock-jump\"\n", "needs clock = true");
+  const std::string clock = cell + "[cell.store]\nserver_clock = true\n";
+  EXPECT_EQ(complaint_about(whole + clock), "it was taken");
+  says("name = \"x\"\nurl = \"x:\"\n" + clock, "server_clock in [store] needs servers");
+  says("fixed_clock = \"it has none\"\n" + whole + clock, "cannot be made to jump: it has none");
+  says("wall_clock = \"clients\"\n" + whole + clock + "clock = true\n", "do not go together");
 }
 
 }  // namespace
