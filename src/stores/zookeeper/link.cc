@@ -10,12 +10,51 @@
 #include <zookeeper/zookeeper.h>
 
 namespace holdfast::stores::zookeeper {
+
+// The requests that the library has not answered.
+class Calls {
+ public:
+  struct Call {
+    Calls* all;
+    Link::Done done;
+  };
+
+  explicit Calls(port::Loop& loop) : loop_(&loop) {}
+
+  const Call* add(Link::Done done) {
+    auto call = std::make_unique<Call>(Call{this, std::move(done)});
+    const Call* const key = call.get();
+    const std::lock_guard lock(mutex_);
+    calls_.emplace(key, std::move(call));
+    return key;
+  }
+  void answer(const Call* call, Reply reply) {
+    std::unique_lock lock(mutex_);
+    const auto found = calls_.extract(call);
+    lock.unlock();
+    post(found.mapped()->done, std::move(reply));
+  }
+  // When it has ended, its threads have: what they had not come to they have dropped.
+  void answer_all(int rc) {
+    std::unique_lock lock(mutex_);
+    const auto left = std::exchange(calls_, {});
+    lock.unlock();
+    for (const auto& [key, call] : left) post(call->done, Reply{rc});
+  }
+
+ private:
+  void post(const Link::Done& done, Reply reply) {
+    loop_->post([done, reply = std::move(reply)] { done(reply); });
+  }
+
+  port::Loop* loop_;
+  std::mutex mutex_;
+  std::unordered_map<const Call*, std::unique_ptr<Call>> calls_;
+};
+
 namespace {
 
-struct Call {
-  port::Loop* loop;
-  Link::Done done;
-};
+using Call = Calls::Call;
 
 NodeStat stat_from(const Stat* stat) {
   if (stat == nullptr) return {};
@@ -24,8 +63,8 @@ NodeStat stat_from(const Stat* stat) {
 }
 
 void answer(const void* data, Reply reply) {
-  const std::unique_ptr<const Call> call(static_cast<const Call*>(data));
-  call->loop->post([done = call->done, reply = std::move(reply)] { done(reply); });
+  const auto* const call = static_cast<const Call*>(data);
+  call->all->answer(call, std::move(reply));
 }
 
 void on_text(int rc, const char* text, const Stat* stat, const void* data) {
@@ -73,7 +112,7 @@ void ignore_log(const char*) {}
 
 struct Link::State {
   State(port::Loop& on, std::function<void(LinkEvent)> tell)
-      : loop(&on), on_event(std::move(tell)) {}
+      : loop(&on), calls(on), on_event(std::move(tell)) {}
 
   // What a watch calls; freed when it has, or with the link.
   struct Watch {
@@ -91,6 +130,7 @@ struct Link::State {
 
   zhandle_t* handle = nullptr;
   port::Loop* loop;
+  Calls calls;
   std::function<void(LinkEvent)> on_event;  // On the loop.
   Options options;
   const ACL_vector* acl = &ZOO_OPEN_ACL_UNSAFE;
@@ -147,7 +187,7 @@ struct Link::State {
     if (lists) self->ask_for(listing);
   }
 
-  void ask_for(const std::shared_ptr<Ahead>& listing) const {
+  void ask_for(const std::shared_ptr<Ahead>& listing) {
     const Call* const asked = call([listing](const Reply& reply) {
       if (listing->done) std::exchange(listing->done, nullptr)(reply);
     });
@@ -160,7 +200,7 @@ struct Link::State {
     if (rc == ZOK) return;
     answer(call, Reply{rc});
   }
-  const Call* call(Done done) const { return new Call{loop, std::move(done)}; }
+  const Call* call(Done done) { return calls.add(std::move(done)); }
 };
 
 std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
@@ -192,6 +232,7 @@ Link::~Link() { close(); }
 void Link::close() {
   if (state_->closed.exchange(true) || state_->handle == nullptr) return;
   zookeeper_close(state_->handle);
+  state_->calls.answer_all(ZCLOSING);
   delete state_->self;
   const std::lock_guard lock(state_->mutex);
   state_->watches.clear();

@@ -1,0 +1,57 @@
+// The link's own promise, on a real server: whatever was asked is answered, once.
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <zookeeper/zookeeper.h>
+
+#include "src/stores/zookeeper/link.h"
+#include "src/stores/zookeeper/test_rig.h"
+#include "tests/support/zookeeper_server.h"
+
+namespace holdfast::stores::zookeeper::testing {
+namespace {
+
+// The client library's thread drops what it has not come to when it is told to end: now and then,
+// so there are several.
+TEST(ZookeeperLinkLiveTest, WhatIsUnderWayWhenItIsClosedIsAnswered) {
+  HOLDFAST_NEEDS_ZOOKEEPER();
+  constexpr int kLinks = 24;
+  constexpr int kRequests = 100;
+  support::ZookeeperServer server;
+  HandLoop loop;
+  int connected = 0;
+  std::vector<std::shared_ptr<Link>> links;
+  for (int i = 0; i < kLinks; ++i) {
+    links.push_back(Link::open({server.servers(), "", 30s}, loop, [&connected](LinkEvent event) {
+      if (event == LinkEvent::kConnected) ++connected;
+    }));
+  }
+  while (connected < kLinks) {
+    ASSERT_TRUE(loop.wait_for_post());
+    loop.run_one();
+  }
+  server.pause();
+  int answered = 0;
+  const auto count = [&answered](const Reply& reply) {
+    EXPECT_NE(reply.rc, ZOK);
+    ++answered;
+  };
+  for (const auto& link : links) {
+    for (int i = 0; i < kRequests; i += 2) {
+      link->remove("/no-such-node", count);
+      link->multi({{Step::Kind::kRemove, "/no-such-node"}, {Step::Kind::kSet, "/neither"}}, count);
+    }
+  }
+  std::vector<std::thread> closing;
+  for (const auto& link : links) closing.emplace_back([&link] { link->close(); });
+  for (std::thread& each : closing) each.join();
+  while (loop.run_one()) {
+  }
+  EXPECT_EQ(answered, kLinks * kRequests);
+  server.resume();
+}
+
+}  // namespace
+}  // namespace holdfast::stores::zookeeper::testing
