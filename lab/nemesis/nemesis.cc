@@ -99,6 +99,7 @@ void Nemesis::step(milliseconds now) {
     // It lasts from when it began, late as that may be; so the one before it may last still.
     active.strike.at = now;
     if (active.strike.node == kLeader) active.strike.node = rig_.leader();
+    if (active.strike.node == kFollower) active.strike.node = rig_.follower();
     const bool too_early = std::any_of(active_.begin(), active_.end(), [&](const Active& other) {
       return exclude(scenario_, active.strike, other.strike);
     });

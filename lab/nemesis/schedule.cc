@@ -48,6 +48,13 @@ std::uint32_t number_in(const std::string& text, std::uint32_t most) {
   return whole && number <= most ? number : 0;
 }
 
+// Which node that is, the run shows.
+std::optional<std::uint32_t> role_named(const std::string& target) {
+  if (target == "leader") return kLeader;
+  if (target == "follower") return kFollower;
+  return std::nullopt;
+}
+
 // When something is done to one target. Nemeses are planned one after the other, so what comes
 // later in the file takes the room that is left between what is there already.
 class Taken {
@@ -120,7 +127,8 @@ class Planner {
           {.slot = 0, .node = node > 0 ? node : 1 + static_cast<std::uint32_t>(dice.below(nodes))}};
     }
     const bool server = hits_server(spec.kind);
-    if (!server && spec.target == "leader") return {{.slot = 0, .node = kLeader}};
+    const std::optional<std::uint32_t> role = role_named(spec.target);
+    if (!server && role) return {{.slot = 0, .node = *role}};
     // Of what there is one, there is nothing to choose.
     if (server && !(hits_node(spec.kind) && nodes_of(scenario_) > 1)) return {{}};
     const auto most =
@@ -128,7 +136,7 @@ class Planner {
     const auto aim = [&](std::uint32_t number) {
       return server ? Aim{.slot = 0, .node = number} : Aim{.slot = number, .node = 1};
     };
-    if (server && spec.target == "leader") return {aim(kLeader)};
+    if (role) return {aim(*role)};
     if (spec.target == "all") {
       std::vector<Aim> all;
       for (std::uint32_t number = 1; number <= most; ++number) all.push_back(aim(number));

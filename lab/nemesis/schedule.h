@@ -15,13 +15,15 @@
 namespace holdfast::lab {
 
 inline constexpr std::uint32_t kLeader = 0;
+inline constexpr std::uint32_t kFollower = 1'000;
 
 struct Strike {
   milliseconds at{};  // After the start of the run.
   milliseconds lasts{};
   std::size_t nemesis = 0;  // Index into Scenario::nemeses.
   std::uint32_t slot = 0;   // The client; 0: a server, all ways to one, or the host.
-  std::uint32_t node = 1;   // Which server; kLeader: the one that leads when it is done.
+  std::uint32_t node = 1;   // Which server; kLeader: the one that leads when it is done,
+                            // kFollower: one that does not.
 
   friend bool operator==(const Strike&, const Strike&) = default;
 };

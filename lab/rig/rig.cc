@@ -129,6 +129,16 @@ std::uint32_t Rig::leader() const {
   return 1;
 }
 
+std::uint32_t Rig::follower() const {
+  const std::uint32_t first = leader();
+  const auto all = static_cast<std::uint32_t>(nodes_.size());
+  for (std::uint32_t i = 0; i + 1 < all; ++i) {
+    const std::uint32_t node = (first + i) % all + 1;
+    if (nodes_[node - 1]->works()) return node;
+  }
+  return first % all + 1;
+}
+
 void Rig::look_after() {
   for (const auto& node : nodes_) node->look_after();
   if (replica_ != nullptr) replica_->look_after();

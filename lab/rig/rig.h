@@ -39,6 +39,8 @@ class Rig {
 
   // `node`: 1, 2, ...; the one that leads, or the first where none says that it does.
   std::uint32_t leader() const;
+  // One that works and does not lead; the one after the leader where none does.
+  std::uint32_t follower() const;
   // Throws NodeFailed when one that is to run has ended.
   void look_after();
   void pause_server(std::uint32_t node) { nodes_.at(node - 1)->pause(); }

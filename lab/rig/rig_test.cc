@@ -140,8 +140,10 @@ TEST_F(RigTest, TheLeaderIsWhoSaysSoAndWorks) {
   EXPECT_EQ(rig.leader(), 1U);  // Somebody.
   for (const int node : {2, 3}) std::ofstream(file(node, "leads"));
   EXPECT_EQ(rig.leader(), 2U);
+  EXPECT_EQ(rig.follower(), 3U);
   rig.pause_server(2);
   EXPECT_EQ(rig.leader(), 3U);
+  EXPECT_EQ(rig.follower(), 1U);
 }
 
 TEST_F(RigTest, AStartThatIsInterruptedLeavesNothing) {

@@ -179,9 +179,15 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
   if (restarts) with(cells.add(prefix + "restart", {often("restart", 3s, 300ms)}), true);
   const std::int64_t size = nodes > 0 ? nodes : topology.usual_nodes();
   if (size > 1 && !topology.server->leader.empty()) {
-    NemesisSpec leader = often("server-pause", 2500ms, 1500ms);
-    leader.target = "leader";
-    with(cells.add(prefix + "leader-pause", {leader}), false);
+    for (const std::string role : {"leader", "follower"}) {
+      const auto add = [&](const std::string& name, NemesisSpec what) {
+        what.target = role;
+        with(cells.add(prefix + role + "-" + name, {what}), what.kind == "restart");
+      };
+      add("pause", often("server-pause", 2500ms, 1500ms));
+      if (restarts) add("kill", often("restart", 4s, 1s));
+      add("partition", often("partition", 2500ms, 1500ms));
+    }
   }
   if (size > 1) {
     // Each node in its turn cannot be reached, by nobody.
@@ -208,6 +214,7 @@ void add_what_it_can(Cells& cells, const Topology& topology) {
       const std::string prefix = std::to_string(sizes[i]) + "-nodes-";
       cells.add(prefix + "kill-pause", {often("kill", 1s, 200ms), often("pause", 500ms, 1300ms)})
           .store.nodes = sizes[i];
+      cells.add(prefix + "partition", {often("partition", 1s, 1200ms)}).store.nodes = sizes[i];
       add_servers(cells, topology, prefix, sizes[i]);
     }
   }

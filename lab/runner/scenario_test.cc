@@ -260,7 +260,13 @@ TEST(MatrixTest, HasCellsOfEverySizeAndATopologysOwnInThePlaceOfOthers) {
   EXPECT_FALSE(three.store.durable);  // It keeps everything without being told.
   EXPECT_TRUE(three.store.proxy);
   EXPECT_EQ(cell_named(cells, "x-kill").calm, 3s);
-  EXPECT_EQ(cell_named(cells, "x-3-nodes-leader-pause").nemeses.at(0).target, "leader");
+  for (const std::string role : {"leader", "follower"}) {
+    for (const std::string fault : {"pause", "kill", "partition"}) {
+      const Scenario cell = cell_named(cells, "x-3-nodes-" + role + "-" + fault);
+      EXPECT_EQ(cell.nemeses.at(0).target, role);
+      EXPECT_TRUE(check_again(cell)) << cell.name;
+    }
+  }
 }
 
 TEST(ScheduleTest, HitsEveryNodeOfAClusterOrTheOneThatIsNamed) {
@@ -278,6 +284,8 @@ TEST(ScheduleTest, HitsEveryNodeOfAClusterOrTheOneThatIsNamed) {
   EXPECT_EQ(nodes(), (std::set<std::uint32_t>{2}));
   cell.nemeses[0].target = "leader";
   EXPECT_EQ(nodes(), (std::set<std::uint32_t>{kLeader}));
+  cell.nemeses[0].target = "follower";
+  EXPECT_EQ(nodes(), (std::set<std::uint32_t>{kFollower}));
   cell.nemeses[0].target = "all";
   const std::vector<Strike> all = schedule(cell);
   ASSERT_GE(all.size(), 3U);
@@ -304,8 +312,8 @@ TEST(ScheduleTest, AllWaysToOneNodeOfAClusterAreCut) {
     ASSERT_FALSE(fine) << target;
     EXPECT_EQ(fine.error().message(),
               "target in [[nemesis]] is '" + target +
-                  "'; it may be: any, all, leader, node any, node 1 to node 3, or a number from 1 "
-                  "to 4");
+                  "'; it may be: any, all, leader, follower, node any, node 1 to node 3, or a "
+                  "number from 1 to 4");
   }
 }
 

@@ -134,6 +134,8 @@ void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const To
   const bool leads =
       (of_servers || of_links) && topology->server && !topology->server->leader.empty();
   if (target == "any" || target == "all" || (target == "leader" && leads)) return;
+  const bool follows = leads && nodes_in(store, topology) > 1;
+  if (target == "follower" && follows) return;
   if (is_number(target, most)) return;
   constexpr std::string_view kNode = "node ";
   const std::int64_t nodes = nodes_in(store, topology);
@@ -142,7 +144,7 @@ void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const To
     return;
   }
   complain("target in [[nemesis]] is " + cli::in_quotes(cli::shortened(target)) +
-           "; it may be: any, all, " + (leads ? "leader, " : "") +
+           "; it may be: any, all, " + (leads ? "leader, " : "") + (follows ? "follower, " : "") +
            (of_links ? "node any, node 1 to node " + std::to_string(nodes) + ", " : "") +
            "or a number from 1 to " + std::to_string(most));
 }
