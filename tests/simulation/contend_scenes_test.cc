@@ -1,0 +1,193 @@
+// Single scenes of the engine of contenders (src/contend) in the simulated world: what has to be so
+// at a moment that a run with threads meets once in a thousand times.
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "src/contend/engine.h"
+#include "tests/simulation/folder_server.h"
+
+namespace holdfast::simulation {
+namespace {
+
+using base::BootClock;
+using machine::AcquisitionId;
+using machine::Duration;
+using machine::Mode;
+using port::EndStatus;
+using port::TicketState;
+using port::TicketStatus;
+
+constexpr auto kLease = FolderServer::kSession * 2;
+const std::string kLock = "orders";
+
+struct Asking {
+  Mode mode = Mode::exclusive();
+  Duration waiter_ttl = kLease;
+  std::uint32_t max_waiters = 0;
+};
+
+// A client of a store that answers late, but loses nothing.
+class Scene final : port::Listener, port::Loop {
+ public:
+  explicit Scene(std::uint64_t seed) : world_(seed), server_(world_), process_(world_, 0) {
+    server_.on_node = [this](const std::string&, const Node&, bool comes) { entered_ += comes; };
+    process_.run([&] {
+      alignas(std::max_align_t) static char nothing[16];
+      port::StoreContext context;
+      context.loop = this;
+      context.listener = this;
+      context.io = reinterpret_cast<asio::io_context*>(nothing);
+      backend_ = make_folder_backend(server_);
+      engine_ = std::make_shared<contend::Engine>(*backend_, context, FolderServer::kSession);
+      backend_->start(engine_.get());
+    });
+  }
+  ~Scene() override {
+    world_.closing = true;
+    process_.run([&] {
+      engine_->close();
+      backend_->close({});
+      engine_.reset();
+    });
+    process_.drain_all();
+  }
+  Scene(const Scene&) = delete;
+  Scene& operator=(const Scene&) = delete;
+
+  // --- One call each, waited for.
+  Result<TicketState> acquire(std::uint64_t number, const Asking& how = {}) {
+    return wait_for<TicketState>([&](port::Done<TicketState> done) {
+      port::AcquireRequest request;
+      request.name = kLock;
+      request.id = id(number);
+      request.mode = how.mode;
+      request.ttl = kLease;
+      request.waiter_ttl = how.waiter_ttl;
+      request.max_waiters = how.max_waiters;
+      request.deadline = BootClock::now() + 2s;
+      request.issue = ++issues_;
+      issue_of_[number] = issues_;
+      engine_->acquire(std::move(request), BootClock::now(), std::move(done));
+    });
+  }
+  Result<TicketState> renew(std::uint64_t number, Duration waiter_ttl = kLease) {
+    using States = std::vector<Result<TicketState>>;
+    const auto states = wait_for<States>([&](const port::Done<States>& done) {
+      const auto now = BootClock::now();
+      engine_->renew({{kLock, id(number), ++beats_, kLease, waiter_ttl, {}}}, now, now + 1s, done);
+    });
+    return states ? states->front() : states.error();
+  }
+  Result<EndStatus> end(std::uint64_t number) {
+    return wait_for<EndStatus>([&](port::Done<EndStatus> done) {
+      engine_->end({kLock, id(number), BootClock::now() + 1s, issue_of_.at(number)},
+                   std::move(done));
+    });
+  }
+  Result<TicketState> downgrade(std::uint64_t number) {
+    return wait_for<TicketState>([&](port::Done<TicketState> done) {
+      engine_->downgrade({kLock, id(number), BootClock::now() + 1s, issue_of_.at(number)},
+                         std::move(done));
+    });
+  }
+
+  void pass(Nanos time) {
+    bool over = false;
+    world_.after(time, [&over] { over = true; });
+    while (!over) world_.step();
+  }
+  Nanos upto(Nanos most) { return world_.upto(most); }
+  // Everything of this client stands still: its keepalives, too.
+  void pause(Nanos time) { process_.pause(time); }
+  // So many contenders have come so far.
+  int entered() const { return entered_; }
+
+ private:
+  static AcquisitionId id(std::uint64_t number) { return {7, number}; }
+
+  template <typename T>
+  Result<T> wait_for(const std::function<void(port::Done<T>)>& ask) {
+    std::optional<Result<T>> answer;
+    process_.post(Process::kLoop,
+                  [&] { ask([&answer](Result<T> told) { answer = std::move(told); }); });
+    const Nanos patience = world_.now + 1min;
+    while (!answer && world_.now < patience && world_.step()) {
+    }
+    if (answer) return *std::move(answer);
+    return Error(Errc::kTimedOut, "no answer");
+  }
+
+  void on_push(const port::Push&) override {}
+  void on_pushes_missed() override {}
+  void post(port::Task task) override { process_.post(Process::kLoop, std::move(task)); }
+
+  World world_;
+  FolderServer server_;
+  Process process_;
+  std::unique_ptr<contend::Backend> backend_;
+  std::shared_ptr<contend::Engine> engine_;
+  std::map<std::uint64_t, std::uint64_t> issue_of_;
+  std::uint64_t issues_ = 0;
+  std::uint64_t beats_ = 0;
+  int entered_ = 0;
+};
+
+::testing::AssertionResult is(const Result<TicketState>& result, TicketStatus status) {
+  if (!result) return ::testing::AssertionFailure() << result.error().message();
+  if (result->status == status) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "its status is " << static_cast<int>(result->status);
+}
+::testing::AssertionResult holds(const Result<TicketState>& result) {
+  return is(result, TicketStatus::kHeld);
+}
+::testing::AssertionResult waits(const Result<TicketState>& result) {
+  return is(result, TicketStatus::kWaiting);
+}
+
+// The heartbeats of a crowd come late. Were a place lost by that, its owner would queue anew, which
+// makes all of them later: for ever.
+TEST(ContendScenes, LateHeartbeatsCostNobodyItsPlace) {
+  constexpr std::uint64_t kWaiters = 20;
+  constexpr Duration kShort = 1s;
+  constexpr Nanos kLate = 2s;  // Less than a session, whose keepalives are in time.
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  for (std::uint64_t i = 0; i < kWaiters; ++i) {
+    ASSERT_TRUE(waits(scene.acquire(10 + i, {.waiter_ttl = kShort})));
+  }
+  for (int beat = 0; beat < 4; ++beat) {
+    scene.pass(kLate);
+    ASSERT_TRUE(holds(scene.renew(1)));
+    for (std::uint64_t i = 0; i < kWaiters; ++i) {
+      const auto state = scene.renew(10 + i, kShort);
+      ASSERT_TRUE(waits(state)) << i;
+      EXPECT_EQ(state->ahead, i);
+    }
+  }
+  EXPECT_EQ(scene.entered(), 1 + static_cast<int>(kWaiters)) << "somebody has queued anew";
+  ASSERT_TRUE(scene.end(1));
+  for (std::uint64_t i = 0; i < kWaiters; ++i) {
+    ASSERT_TRUE(holds(scene.renew(10 + i))) << i;
+    ASSERT_TRUE(scene.end(10 + i));
+  }
+}
+
+TEST(ContendScenes, AWaitersPlaceGoesWithItsSession) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  ASSERT_TRUE(waits(scene.acquire(2)));
+  scene.pause(FolderServer::kSession * 2);
+  scene.pass(FolderServer::kSession * 2);
+  EXPECT_TRUE(is(scene.renew(2), TicketStatus::kGone));
+}
+
+}  // namespace
+}  // namespace holdfast::simulation
