@@ -92,6 +92,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void wait_for(const TicketPtr& ticket, const Place& blocker);
   void on_handed_on(const TicketPtr& ticket, const Place& by, const machine::Token& last);
   void stand_waiting(const TicketPtr& ticket);
+  void tell_waiting(const TicketPtr& ticket);
   void look_at_blocker(const TicketPtr& ticket, BootInstant deadline);
   void settle(const TicketPtr& ticket, const Listing& listing, const Record& record);
   void admit(const TicketPtr& ticket, std::uint64_t record_rev);

@@ -1,4 +1,6 @@
 // How tickets come to hold, or wait.
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "src/contend/engine.h"
@@ -56,6 +58,7 @@ void Engine::look_with(const TicketPtr& ticket, bool watching) {
   if (watching) {
     ticket->waker = waker_for(ticket);
   }
+  ticket->asks_seen = ticket->asks.size();
   backend_.list(ticket->request.name, /*latest=*/false, ticket->waker, soon(),
                 [self = shared_from_this(), ticket, watching](Result<Listing> listing) {
                   if (!self->still_looking(ticket)) return;
@@ -173,6 +176,7 @@ void Engine::wait_for(const TicketPtr& ticket, const Place& blocker) {
     const TicketPtr next = waiting.lock();
     if (self && next && !self->closed_) self->on_handed_on(next, blocker, last);
   };
+  ticket->asks_seen = ticket->asks.size();
   backend_.read(
       ticket->request.name, blocker, ticket->waker, soon(),
       [self = shared_from_this(), ticket, blocker](const Result<std::optional<Read>>& read) {
@@ -215,19 +219,18 @@ void Engine::look_at_blocker(const TicketPtr& ticket, BootInstant deadline) {
   if (ticket->looking) return;  // It is answered at the end of that.
   if (!ticket->blocker) return look(ticket);
   ticket->looking = true;
+  ticket->asks_seen = ticket->asks.size();
   backend_.read(ticket->request.name, *ticket->blocker, nullptr, deadline,
                 [self = shared_from_this(), ticket](const Result<std::optional<Read>>& read) {
                   if (!self->still_looking(ticket)) return;
-                  const bool same =
-                      read && *read && !(*read)->details.weakened && !(*read)->details.marked;
-                  if (same || !read) {
-                    ticket->looking = false;
-                    self->answer(ticket, read ? Result<TicketState>(self->state_of(*ticket))
-                                              : Result<TicketState>(read.error()));
+                  ticket->looking = false;
+                  if (!read) {
+                    self->answer(ticket, read.error());
                     if (ticket->look_again) self->look(ticket);
                     return;
                   }
-                  ticket->looking = false;
+                  const bool same = *read && !(*read)->details.weakened && !(*read)->details.marked;
+                  if (same) return self->tell_waiting(ticket);
                   self->look(ticket);
                 });
 }
@@ -236,8 +239,18 @@ void Engine::stand_waiting(const TicketPtr& ticket) {
   ticket->looking = false;
   ticket->told = true;
   ticket->stage = Stage::kWaiting;
-  answer(ticket, state_of(*ticket));
-  if (ticket->look_again) look(ticket);
+  tell_waiting(ticket);
+}
+
+// Who has asked since the store was asked last may know better: told by another look.
+void Engine::tell_waiting(const TicketPtr& ticket) {
+  auto asks = std::exchange(ticket->asks, {});
+  const std::size_t seen = std::min(ticket->asks_seen, asks.size());
+  for (std::size_t i = seen; i < asks.size(); ++i) ticket->asks.push_back(std::move(asks[i]));
+  asks.resize(seen);
+  for (const auto& done : asks) done(state_of(*ticket));
+  if (ticket->look_again) return look(ticket);
+  if (ticket->stage == Stage::kWaiting && !ticket->asks.empty()) look_at_blocker(ticket, soon());
 }
 
 // An answer that failed: it stands where it stood, and looks again.
@@ -359,6 +372,7 @@ void Engine::pass_gate(const TicketPtr& ticket) {
   details.marked = true;
   details.attempt = false;
   ticket->waker = waker_for(ticket);
+  ticket->asks_seen = ticket->asks.size();
   backend_.pass_gate(
       ticket->epoch, ticket->request.name, ticket->place, details, ticket->waker, soon(),
       [self = shared_from_this(), ticket, details](const Result<Gate>& gate) {

@@ -1,6 +1,7 @@
 // One acquisition of this client, from its first request until it has left the store.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -55,7 +56,8 @@ struct Ticket {
   std::optional<Dues::iterator> lease_due;
 
   std::vector<port::Done<port::TicketState>> asks;  // To be told where it stands.
-  std::vector<port::Done<port::EndStatus>> ends;    // To be told that it has left.
+  std::size_t asks_seen = 0;  // So many of them came before the store was asked last.
+  std::vector<port::Done<port::EndStatus>> ends;  // To be told that it has left.
 
   WakerPtr waker;
   std::optional<Place> blocker;  // kWaiting: nothing, if it watches the folder.

@@ -189,5 +189,21 @@ TEST(ContendScenes, AWaitersPlaceGoesWithItsSession) {
   EXPECT_TRUE(is(scene.renew(2), TicketStatus::kGone));
 }
 
+// While it looks anew, since the one before it has given up, the holder releases, and is told so.
+// What it reads of the holder meanwhile may be of a moment before.
+TEST(ContendScenes, ARenewalIsNotToldWhatWasSoBeforeItWasSent) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Scene scene(seed);
+    ASSERT_TRUE(holds(scene.acquire(1)));
+    ASSERT_TRUE(waits(scene.acquire(2)));
+    ASSERT_TRUE(waits(scene.acquire(3)));
+    ASSERT_TRUE(scene.end(2));
+    scene.pass(scene.upto(20ms));
+    ASSERT_TRUE(scene.end(1));
+    ASSERT_TRUE(holds(scene.renew(3)));
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::simulation
