@@ -125,6 +125,12 @@ void Engine::decide_by(const TicketPtr& ticket, const Listing& listing, const Re
     case Verdict::kWaitsForAny: break;
   }
   if (!ticket->request.may_wait) return refuse_to_wait(ticket, listing, record, decision);
+  // Who comes is told how many wait before it, and may be refused for their number.
+  if (!ticket->waited) {
+    if (const auto head = unread_head(listing.queue, ticket->place.key.id)) {
+      return read_head(ticket, listing, record, *head);
+    }
+  }
   const std::uint32_t limit = ticket->request.max_waiters;
   const bool counted = !ticket->waited && limit != 0;
   // An upgrade, too, which has nobody ahead of it.

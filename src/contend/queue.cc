@@ -189,6 +189,18 @@ std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine:
   return found;
 }
 
+std::optional<std::size_t> unread_head(std::span<const Place> queue,
+                                       const machine::AcquisitionId& id) {
+  const std::size_t me = find(queue, id);
+  const std::size_t head = head_of(queue);
+  if (me == kNone || head >= me) return std::nullopt;
+  if (queue[head].key.shape != Shape::kExclusive || queue[head].details) return std::nullopt;
+  std::size_t next = head + 1;
+  while (next < me && orphaned(queue, next)) ++next;
+  if (next == me || queue[next].key.shape != Shape::kShared) return std::nullopt;
+  return head;
+}
+
 std::uint32_t waiting_before(std::span<const Place> queue, const machine::AcquisitionId& id,
                              const Record& record, std::uint64_t record_rev) {
   const std::size_t me = find(queue, id);

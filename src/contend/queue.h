@@ -67,6 +67,12 @@ std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine:
                                     const Record& record, std::uint64_t record_rev,
                                     const Decision& decision);
 
+// Before it is told, or counted against a limit, how many wait before me: whose details must be
+// known. An exclusive head may have been weakened, and then the readers next to it hold.
+// nullopt: it makes no difference, or they are known.
+std::optional<std::size_t> unread_head(std::span<const Place> queue,
+                                       const machine::AcquisitionId& me);
+
 // Of every place, whether it holds; orphaned upgrades do not. Unread details count as not weakened.
 std::vector<bool> holders(std::span<const Place> queue, const Record& record,
                           std::uint64_t record_rev);

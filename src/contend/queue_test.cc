@@ -72,6 +72,18 @@ TEST(QueueTest, AReaderLooksWhetherTheHeadWasWeakened) {
   EXPECT_EQ(ask({weakened(1), exclusive(2)}, 2).verdict, Verdict::kWaits);
 }
 
+TEST(QueueTest, AnUnreadHeadMattersToWhoCountsTheReadersNextToIt) {
+  EXPECT_EQ(unread_head(Queue{exclusive(1), shared(2), exclusive(3)}, id(3)), 0U);
+  EXPECT_EQ(unread_head(Queue{upgrade(9, 8), exclusive(1), shared(2), shared(3)}, id(3)), 1U);
+  EXPECT_FALSE(unread_head(Queue{weakened(1), shared(2), exclusive(3)}, id(3)));
+  EXPECT_FALSE(unread_head(Queue{read(1), shared(2), exclusive(3)}, id(3)));
+  EXPECT_FALSE(unread_head(Queue{exclusive(1), exclusive(2), shared(3)}, id(3)));
+  EXPECT_FALSE(unread_head(Queue{exclusive(1), exclusive(3), shared(4)}, id(3)));
+  EXPECT_FALSE(unread_head(Queue{shared(1), shared(2), exclusive(3)}, id(3)));
+  EXPECT_FALSE(unread_head(Queue{exclusive(1), shared(2)}, id(1)));
+  EXPECT_EQ(waiting_before(Queue{weakened(1), shared(2), exclusive(3)}, id(3), {}, 0), 0U);
+}
+
 TEST(QueueTest, PermitsAreAdmittedWithinTheirSum) {
   const Queue queue{permits(1, 2, 5), permits(2, 3, 5), permits(3, 1, 5), permits(4, 1, 5)};
   EXPECT_EQ(ask(queue, 2).verdict, Verdict::kHolds);

@@ -162,6 +162,20 @@ TEST_P(ModesConformance, DowngradeKeepsTheTokenAndWakesReaders) {
   EXPECT_TRUE(waits(client("carol").renew("doc", next_writer, 1)));
 }
 
+// Where a listing tells of the key alone, the head looks exclusive still.
+TEST_P(ModesConformance, AReaderBesideADowngradedLeaseIsNotCountedAsAWaiter) {
+  HOLDFAST_NEEDS(promised().shared, "no shared locks");
+  const auto writer = fresh();
+  ASSERT_TRUE(holds(client().acquire({"doc", writer})));
+  ASSERT_TRUE(holds(client().downgrade("doc", writer)));
+  ASSERT_TRUE(holds(client("bob").acquire({"doc", fresh(), Mode::shared()})));
+  const auto first = client("carol").acquire(Request("doc", fresh()).limit(1));
+  ASSERT_TRUE(waits(first)) << "nobody waits before it";
+  EXPECT_EQ(first->ahead, 0U);
+  const auto second = client("dan").acquire(Request("doc", fresh(), Mode::shared()).limit(1));
+  EXPECT_TRUE(fails(second, Errc::kQueueFull)) << "one waits before it";
+}
+
 TEST_P(ModesConformance, PermitsAreCountedAndGivenInOrder) {
   HOLDFAST_NEEDS(promised().permits, "no permits");
   const auto two = fresh();

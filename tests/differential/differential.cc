@@ -213,13 +213,9 @@ class Run {
     compare("acquire", sent.name, sent.id, expected, *got);
     const bool queued = expected && expected->status == TicketStatus::kWaiting;
     if (!bound_ || !queued || ::testing::Test::HasFailure()) return;
-    // Told as of the ticket's newest look at the queue, so compared when it comes in. Whether the
-    // head was weakened is not looked at for that.
+    // Told as of the ticket's newest look at the queue, so compared when it comes in.
     if (!queued_.insert(sent.id).second) return;
-    EXPECT_GE((*got)->ahead, expected->ahead) << where("acquire", sent.name, sent.id);
-    if (!weakened_.contains(sent.name)) {
-      EXPECT_EQ((*got)->ahead, expected->ahead) << where("acquire", sent.name, sent.id);
-    }
+    EXPECT_EQ((*got)->ahead, expected->ahead) << where("acquire", sent.name, sent.id);
   }
 
   void acquire_new() {
@@ -366,7 +362,6 @@ class Run {
     const AcquisitionId id = one.request.id;
     const auto expected = model_.downgrade(name, id);
     compare("downgrade", name, id, expected, any_client_for(id).downgrade(name, id));
-    if (expected && expected->status == TicketStatus::kHeld) weakened_.insert(name);
   }
 
   void break_one() {
@@ -586,7 +581,6 @@ class Run {
   std::vector<std::vector<port::AcquireRequest>> sets_;
   Known stranger_;
   std::set<AcquisitionId> queued_;
-  std::set<std::string> weakened_;
   std::map<std::pair<std::string, Token>, int> together_;
   std::map<std::string, std::map<Token, Token>> tokens_;  // By name: the model's, the store's.
   std::uint64_t last_id_ = 0;

@@ -205,5 +205,22 @@ TEST(ContendScenes, ARenewalIsNotToldWhatWasSoBeforeItWasSent) {
   }
 }
 
+// The head is shared by now, which its name does not tell: whoever stands next to it holds.
+TEST(ContendScenes, AReaderBesideAWeakenedHeadIsNotCountedAsAWaiter) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  ASSERT_TRUE(holds(scene.downgrade(1)));
+  ASSERT_TRUE(holds(scene.acquire(2, {.mode = Mode::shared()})));
+  const auto first = scene.acquire(3, {.max_waiters = 1});
+  ASSERT_TRUE(waits(first)) << "nobody waits before it";
+  EXPECT_EQ(first->ahead, 0U);
+  const auto second = scene.acquire(4, {.mode = Mode::shared(), .max_waiters = 1});
+  ASSERT_FALSE(second) << "one waits before it";
+  EXPECT_EQ(second.error().code(), Errc::kQueueFull);
+  const auto third = scene.acquire(5, {.mode = Mode::shared(), .max_waiters = 2});
+  ASSERT_TRUE(waits(third));
+  EXPECT_EQ(third->ahead, 1U);
+}
+
 }  // namespace
 }  // namespace holdfast::simulation
