@@ -115,6 +115,14 @@ TEST_P(CompletionConformance, AnInlineReleaseHandsOn) {
   EXPECT_TRUE(holds(client("bob").renew("orders", waiter, 1)));
 }
 
+namespace {
+
+// A push that has the grant in it says all. To ask all the same takes a while where leases are
+// those of a session: a renewal right behind a grant is answered once there is more to tell.
+bool told(const Push& push) { return push.kind == Push::Kind::kGranted; }
+
+}  // namespace
+
 // A hand-off between two clients, on the store's own clock: the waiter hears of it by itself.
 TEST_P(LiveConformance, AReleaseReachesTheWaiterWithinASecond) {
   auto& alice = client();
@@ -125,8 +133,9 @@ TEST_P(LiveConformance, AReleaseReachesTheWaiterWithinASecond) {
     ASSERT_TRUE(holds(alice.acquire({"orders", holder})));
     ASSERT_TRUE(waits(bob.acquire({"orders", waiter})));
     ASSERT_TRUE(ends(alice.release("orders", holder), EndStatus::kReleased));
-    ASSERT_TRUE(bob.inbox().next(waiter, 1s)) << "round " << round;
-    ASSERT_TRUE(holds(bob.renew("orders", waiter, 1)));
+    const auto push = bob.inbox().next(waiter, 1s);
+    ASSERT_TRUE(push) << "round " << round;
+    ASSERT_TRUE(holds(told(*push) ? push->state : bob.renew("orders", waiter, 1)));
     ASSERT_TRUE(ends(bob.release("orders", waiter), EndStatus::kReleased));
   }
 }
@@ -150,8 +159,8 @@ TEST_P(LiveConformance, ThreadsOfManyClientsCountUnderOneLock) {
         auto state = mine.acquire({"counter", id});
         std::uint64_t beat = 0;
         while (state && state->status == TicketStatus::kWaiting) {
-          mine.inbox().next(id, 1000ms);
-          state = mine.renew("counter", id, ++beat);
+          const auto push = mine.inbox().next(id, 1000ms);
+          state = push && told(*push) ? push->state : mine.renew("counter", id, ++beat);
         }
         ASSERT_TRUE(holds(state));
         EXPECT_EQ(inside.fetch_add(1), 0);

@@ -285,7 +285,10 @@ Client& StoreConformance::client(const std::string& owner) {
   return *slot;
 }
 
-void StoreConformance::close_all() { clients_.clear(); }
+void StoreConformance::restart() {
+  clients_.clear();
+  site_->restart();
+}
 
 namespace {
 

@@ -191,7 +191,7 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
   virtual std::unique_ptr<Site> make_site() { return GetParam().injected(); }
 
   Client& client(const std::string& owner = "alice");  // Opened when first named.
-  void close_all();
+  void restart();                                      // Of the store, when everybody has closed.
   AcquisitionId fresh() { return {0xC0'FFEE, ++last_id_}; }
   void pass(Duration time) { site_->pass(time); }
   const Guarantees& promised() const { return promised_; }
