@@ -1,0 +1,41 @@
+// A thousand waiters on one name: what the server has to say about a release stays the same.
+#include "src/stores/etcd/etcd_store.h"
+#include "tests/conformance/herd.h"
+#include "tests/support/etcd_server.h"
+
+namespace holdfast::testing {
+namespace {
+
+class HerdSite final : public Site {
+ public:
+  Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
+    return stores::make_etcd_store(*port::StoreUrl::parse(server_.url("?session=120s")), context);
+  }
+  void pass(Duration) override {}
+  // Answers and events, of all its services.
+  std::int64_t messages_sent() const {
+    return static_cast<std::int64_t>(server_.metric("grpc_server_msg_sent_total"));
+  }
+
+ private:
+  support::EtcdCluster server_;
+};
+
+TEST(EtcdHerd, WakeUpsPerReleaseDoNotGrowWithTheQueue) {
+  HOLDFAST_NEEDS_ETCD();
+  HerdSite site;
+  Herd herd(site, /*clients=*/10, [&] { return site.messages_sent(); });
+  herd.grow_to(20);
+  const std::int64_t few = herd.cost_of_a_release();
+  herd.grow_to(100);
+  herd.grow_to(1000);
+  const std::int64_t many = herd.cost_of_a_release();
+  Herd::note("messages_with_20_waiters", few);
+  Herd::note("messages_with_1000_waiters", many);
+  // The release, the event, what the next one reads, the end of its watch; beside them keepalives.
+  EXPECT_LE(few, 10);
+  EXPECT_LE(many, 10) << "beside " << few << " with twenty waiters";
+}
+
+}  // namespace
+}  // namespace holdfast::testing
