@@ -1,9 +1,9 @@
 // A timer of the client's loop. Thread-safety: the loop only. Time: the monotonic clock, so a
 // machine that was suspended finds it late: nobody's deadline rests on it.
 //
-// Not contend::LoopTimer: that one has a single task, and of two times the earlier counts, as a list
-// of what is due wants it. Here the newest arm counts, with a task of its own (writes are sent, or
-// their fence is tried again), and a forked child lets go of it.
+// Not contend::LoopTimer: that one has a single task, and of two times the earlier counts, as a
+// list of what is due wants it. Here the newest arm counts, with a task of its own (writes are
+// sent, or their fence is tried again), and a forked child lets go of it.
 #pragma once
 
 #include <chrono>
