@@ -466,18 +466,16 @@ void ConsulBackend::remove_as(std::uint64_t epoch, std::string lock, const Place
               .joins = may_join(),
               .bytes = bytes_about(path)};
   // Asked when its turn has come: whether it is inside the gate may be decided until then.
-  write.steps = [this, path, lock, left, id = session_->id()](Transaction& all) {
-    all.check_session(path, id).erase(path);
-    const std::string out = out_of(path);
-    if (left) {
-      all.lock(out, to_text(*left), id);
-    } else if (hand_ons_->stands(out)) {
-      all.erase(out);
-    }
+  // Its name may come again: of this request, a copy that comes late must not take the next bearer.
+  const std::uint64_t index = place.modified != 0 ? place.modified : place.order;
+  write.steps = [this, path, lock, left, index, id = session_->id()](Transaction& all) {
+    (index != 0 ? all.check_index(path, index) : all.check_session(path, id)).erase(path);
+    if (left) all.lock(out_of(path), to_text(*left), id);
+    if (!left && hand_ons_->stands(out_of(path))) all.erase(out_of(path));
     if (!gate_.holds(path)) return;
     all.check_session(gate_.key_of(lock), id).erase(gate_.key_of(lock));
   };
-  write.done = [this, epoch, lock, path, place, left, deadline,
+  write.done = [this, epoch, lock, path, place, left, deadline, index,
                 done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) {
       if (left) hand_ons_->made(out_of(path));  // Perhaps.
@@ -488,6 +486,15 @@ void ConsulBackend::remove_as(std::uint64_t epoch, std::string lock, const Place
     // Somebody has broken the key, or has taken what is left: the contender goes all the same.
     if (!answer->done && (was_inside || left) && answer->failed_at > 0) {
       return remove(epoch, lock, place, deadline, done);
+    }
+    if (!answer->done && index != 0) {  // It has gone, or was written since.
+      const auto seen = [=, this, written = place](const Result<std::optional<Read>>& now) mutable {
+        if (!now) return done(now.error());
+        if (!*now || (*now)->modified == index) return done(false);
+        written.modified = (*now)->modified;
+        remove(epoch, lock, written, deadline, done);
+      };
+      return read(lock, place, nullptr, deadline, seen);
     }
     if (answer->done && left) hand_ons_->made(out_of(path));
     if (answer->done && !left) hand_ons_->removed(out_of(path));

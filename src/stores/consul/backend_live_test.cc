@@ -149,6 +149,38 @@ TEST_F(ConsulBackendTest, AnEntryThatIsCarriedOutLateIsRefused) {
   }
 }
 
+// Of one that was answered; the next bearer of that name stands by then.
+TEST_F(ConsulBackendTest, ARemovalThatIsCarriedOutOnceMoreTakesNoOther) {
+  FaultProxy proxy({.server_port = server_->port()});
+  Party alice(url(proxy.port()));
+  const auto first = alice.enter("orders", 1);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(*alice.remove("orders", 1, first->created), true);
+  const auto second = alice.enter("orders", 1);
+  ASSERT_TRUE(second);
+  ASSERT_TRUE(proxy.replay("\"delete\""));
+  ASSERT_TRUE(
+      proxy.wait_for([](const support::ProxyStats& stats) { return stats.copies_answered == 1; }));
+  EXPECT_EQ(alice.list("orders")->queue.size(), 1U);
+  EXPECT_EQ(*alice.remove("orders", 1, first->created), false);
+  EXPECT_EQ(*alice.remove("orders", 1, second->created), true);
+}
+
+// It is known by its creation.
+TEST_F(ConsulBackendTest, WhatWasWrittenSinceIsRemovedAllTheSame) {
+  Party alice(url());
+  const auto entered = alice.enter("orders", 1);
+  ASSERT_TRUE(entered);
+  const auto epoch = alice.session().epoch;
+  const auto written = alice.ask<std::optional<contend::Read>>([&](auto& backend, auto done) {
+    backend.write(epoch, "orders", Place{Party::key(1), entered->created}, Details(),
+                  BootClock::now() + 20s, done);
+  });
+  ASSERT_TRUE(written && *written);
+  EXPECT_EQ(*alice.remove("orders", 1, entered->created), true);
+  EXPECT_TRUE(alice.list("orders")->queue.empty());
+}
+
 TEST_F(ConsulBackendTest, ALostReplyIsFoundAgain) {
   FaultProxy proxy({.server_port = server_->port()});
   Party alice(url(proxy.port()));

@@ -91,10 +91,10 @@ class Party final : public contend::Events {
       backend.enter(epoch, lock, key(id), details, BootClock::now() + limit, done);
     });
   }
-  Result<bool> remove(const std::string& lock, std::uint64_t id) {
+  Result<bool> remove(const std::string& lock, std::uint64_t id, std::uint64_t order = 0) {
     const auto epoch = session().epoch;
     return ask<bool>([=](auto& backend, auto done) {
-      backend.remove(epoch, lock, Place{key(id), 0}, BootClock::now() + 20s, done);
+      backend.remove(epoch, lock, Place{key(id), order}, BootClock::now() + 20s, done);
     });
   }
   // As one that held, with that token.
