@@ -211,7 +211,11 @@ class SoakTest(unittest.TestCase):
         self.assertIn("2 histories", self.page.read_text())
         product = (*noted[:4], "product", "it was wrong")
         self.assertEqual(self.soak(*product).returncode, 0)
-        self.assertIn("| **2** |", self.page.read_text())
+        self.assertIn("| 2 mended |", self.page.read_text())
+        (kept / "report.json").write_text(json.dumps(report(
+            scenario=name, seed=seed, commit="cccccccccccc", as_expected=False, seen={"V0": 1})))
+        self.soak("add", self.folder / "out")
+        self.assertIn("| **3** |", self.page.read_text())
 
     def test_failures_of_the_lab_itself_count_nowhere(self):
         (self.folder / "broken").touch()
