@@ -202,7 +202,7 @@ TEST_P(QueueConformance, ManyReadersBehindAWriterAreAllAdmitted) {
   const auto writer = fresh();
   ASSERT_TRUE(holds(client().acquire({"orders", writer})));
   std::vector<AcquisitionId> readers;
-  for (int i = 0; i < 300; ++i) {  // More than one step admits.
+  for (int i = 0; i < 200; ++i) {  // More than one step admits, which is 128.
     readers.push_back(fresh());
     // A long lease: it takes a while until all stand there.
     ASSERT_TRUE(waits(
