@@ -23,6 +23,7 @@ TEST(ZookeeperLinkLiveTest, WhatIsUnderWayWhenItIsClosedIsAnswered) {
   HandLoop loop;
   int connected = 0;
   std::vector<std::shared_ptr<Link>> links;
+  links.reserve(kLinks);
   for (int i = 0; i < kLinks; ++i) {
     links.push_back(Link::open({server.servers(), "", 30s}, loop, [&connected](LinkEvent event) {
       if (event == LinkEvent::kConnected) ++connected;
@@ -45,6 +46,7 @@ TEST(ZookeeperLinkLiveTest, WhatIsUnderWayWhenItIsClosedIsAnswered) {
     }
   }
   std::vector<std::thread> closing;
+  closing.reserve(kLinks);
   for (const auto& link : links) closing.emplace_back([&link] { link->close(); });
   for (std::thread& each : closing) each.join();
   while (loop.run_one()) {
