@@ -182,7 +182,8 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
     for (const std::string role : {"leader", "follower"}) {
       const auto add = [&](const std::string& name, NemesisSpec what) {
         what.target = role;
-        with(cells.add(prefix + role + "-" + name, {what}), what.kind == "restart");
+        with(cells.add(std::string(prefix).append(role).append("-").append(name), {what}),
+             what.kind == "restart");
       };
       add("pause", often("server-pause", 2500ms, 1500ms));
       if (restarts) add("kill", often("restart", 4s, 1s));
