@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void decide(const TicketPtr& ticket, Listing listing, bool watching);
   void decide_by(const TicketPtr& ticket, const Listing& listing, const Record& record,
                  bool watching);
+  bool is_readable(const std::string& lock, std::uint64_t record_rev) const;
+  void note_readable(const std::string& lock, std::uint64_t record_rev);
   void read_head(const TicketPtr& ticket, Listing listing, const Record& record, std::size_t head);
   void wait_for(const TicketPtr& ticket, const Place& blocker);
   void on_handed_on(const TicketPtr& ticket, const Place& by, const machine::Token& last);
@@ -168,6 +171,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   LoopTimer timer_;
   std::map<TicketName, TicketPtr> tickets_;
   std::map<TicketName, Error> broken_;  // What their holders are told, once.
+  // The newest record of each lock that was read, and was of a form that is known.
+  std::unordered_map<std::string, std::uint64_t> readable_;
   Dues due_;
   std::vector<TicketPtr> awaiting_session_;  // In the order in which they came.
   std::uint64_t last_issue_ = 0;

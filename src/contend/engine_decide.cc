@@ -16,6 +16,8 @@ using port::TicketStatus;
 constexpr auto kPause = std::chrono::milliseconds(100);
 // What is held for less than that costs no write more; who would not wait is delayed by no more.
 constexpr auto kShown = std::chrono::milliseconds(20);
+// Records are remembered as readable of so many locks.
+constexpr std::size_t kMostReadable = 4096;
 
 bool any_upgrade(const Listing& listing) {
   for (const Place& place : listing.queue) {
@@ -92,15 +94,29 @@ void Engine::decide(const TicketPtr& ticket, Listing listing, bool watching) {
     const Record record = *listing.record;
     return decide_by(ticket, listing, record, watching);
   }
-  if (!needed || listing.record_rev == 0) return decide_by(ticket, listing, {}, watching);
+  // A later version says by the record that the queue is not to be read as this one reads it: so
+  // nobody is let in beside a record that was not read, also where it would decide nothing.
+  const bool known = !needed && is_readable(ticket->request.name, listing.record_rev);
+  if (known || listing.record_rev == 0) return decide_by(ticket, listing, {}, watching);
   backend_.read_record(ticket->request.name, soon(),
                        [self = shared_from_this(), ticket, watching, listing = std::move(listing)](
                            const Result<std::pair<Record, std::uint64_t>>& record) mutable {
                          if (!self->still_looking(ticket)) return;
                          if (!record) return self->look_failed(ticket, record.error());
+                         self->note_readable(ticket->request.name, record->second);
                          listing.record_rev = record->second;
                          self->decide_by(ticket, listing, record->first, watching);
                        });
+}
+
+bool Engine::is_readable(const std::string& lock, std::uint64_t record_rev) const {
+  const auto read = readable_.find(lock);
+  return read != readable_.end() && read->second == record_rev;
+}
+
+void Engine::note_readable(const std::string& lock, std::uint64_t record_rev) {
+  if (readable_.size() >= kMostReadable) readable_.clear();
+  readable_[lock] = record_rev;
 }
 
 void Engine::decide_by(const TicketPtr& ticket, const Listing& listing, const Record& record,

@@ -16,6 +16,7 @@
 #include "holdfast/semaphore.h"
 #include "src/base/clock.h"
 #include "tests/faults/client_side.h"
+#include "tests/faults/later_format.h"
 #include "tests/support/child_process.h"
 #include "tests/support/consul_server.h"
 #include "tests/support/fault_proxy.h"
@@ -100,18 +101,16 @@ TEST_F(ConsulFaultsTest, AWaiterWhoseSessionEndsQueuesAnew) {
   EXPECT_TRUE(got->held());
 }
 
-TEST_F(ConsulFaultsTest, ALaterFormatIsRefusedByName) {
+TEST_F(ConsulFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
   ConsulServer server;
-  Client client = connect(server.url());
-  server.ask("PUT", "/v1/kv/holdfast/l/a/record", "hf2 something=new");
-  const auto taken = client.mutex("a").acquire({.wait = 5s});
-  ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().code(), Errc::kVersionMismatch) << taken.error().message();
-  // Who was refused does not stand there: others get it as soon as the record is gone.
-  server.ask("DELETE", "/v1/kv/holdfast/l/a/record");
-  Client other = connect(server.url());
-  const auto got = other.mutex("a").try_acquire();
-  EXPECT_TRUE(got) << got.error().message();
+  const RecordSite site{[&] { return connect(server.url()); },
+                        [&](const std::string& lock, const std::string& text) {
+                          const std::string key = "/v1/kv/holdfast/l/" + lock + "/record";
+                          if (text.empty()) server.ask("DELETE", key);
+                          if (!text.empty()) server.ask("PUT", key, text);
+                        }};
+  expect_unreadable_records_refused(site);
+  expect_a_waiter_refused(site);
 }
 
 TEST_F(ConsulFaultsTest, AWrongTokenAndAMissingRightAreToldApartFromAbsence) {

@@ -12,6 +12,7 @@
 #include "holdfast/client.h"
 #include "src/base/clock.h"
 #include "tests/faults/client_side.h"
+#include "tests/faults/later_format.h"
 #include "tests/support/child_process.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/fault_proxy.h"
@@ -142,17 +143,16 @@ TEST(EtcdServerFaultsTest, AFullServerSaysSo) {
   EXPECT_TRUE(lease.release());
 }
 
-TEST(EtcdServerFaultsTest, ALaterFormatIsRefusedByName) {
+TEST(EtcdServerFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
   EtcdCluster etcd;
-  Client client = connect(etcd.url());
-  etcd.etcdctl({"put", "hf1/l/a/c", "hf2 something=new"});
-  const auto taken = client.semaphore("a", 3).acquire(1, {.wait = 5s});
-  ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().code(), Errc::kVersionMismatch) << taken.error().message();
-  // Nor is it shown as free, or broken: that would write it anew.
-  const auto shown = client.inspect("a");
-  ASSERT_FALSE(shown);
-  EXPECT_EQ(shown.error().code(), Errc::kVersionMismatch) << shown.error().message();
+  const RecordSite site{[&] { return connect(etcd.url()); },
+                        [&](const std::string& lock, const std::string& text) {
+                          const std::string key = "hf1/l/" + lock + "/c";
+                          if (text.empty()) etcd.etcdctl({"del", key});
+                          if (!text.empty()) etcd.etcdctl({"put", key, text});
+                        }};
+  expect_unreadable_records_refused(site);
+  expect_a_waiter_refused(site);
 }
 
 // --- Between client and server.

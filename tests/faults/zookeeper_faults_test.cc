@@ -1,6 +1,5 @@
 // What happens to holders and waiters on ZooKeeper when servers, connections and clients fail.
 #include <algorithm>
-#include <cstdlib>
 #include <future>
 #include <memory>
 #include <string>
@@ -8,10 +7,11 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <zookeeper/zookeeper.h>
 
 #include "holdfast/holdfast.h"
 #include "tests/faults/client_side.h"
-#include "tests/support/child_process.h"
+#include "tests/faults/later_format.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/zookeeper_server.h"
 
@@ -216,16 +216,26 @@ TEST_F(ZookeeperFaults, AnotherUserIsRefusedWithAClearError) {
   EXPECT_TRUE(lease->held());
 }
 
-TEST_F(ZookeeperFaults, ALaterFormatIsRefusedByName) {
-  const Client client = patient(url("20s"));
-  ASSERT_TRUE(client.semaphore("orders", 3).acquire(1, {.wait = kLong, .ttl = 30s}));
-  const char* const jar = std::getenv("HOLDFAST_ZOOKEEPER_JAR");
-  support::run({"java", "-cp", jar != nullptr ? jar : "/usr/share/java/zookeeper.jar",
-                "org.apache.zookeeper.ZooKeeperMain", "-server", server().servers(), "set",
-                chroot_ + "/hf1/locks/orders", "hf2 something=new"});
-  const auto taken = client.semaphore("orders", 3).acquire(1, {.wait = 5s, .ttl = 30s});
-  ASSERT_FALSE(taken);
-  EXPECT_EQ(taken.error().code(), Errc::kVersionMismatch) << taken.error().message();
+TEST_F(ZookeeperFaults, NobodyIsLetInBesideARecordThatCannotBeRead) {
+  zhandle_t* const raw =
+      zookeeper_init(server().servers().c_str(), nullptr, 10'000, nullptr, nullptr, 0);
+  const RecordSite site{[&] { return patient(url("20s")); },
+                        [&](const std::string& lock, const std::string& text) {
+                          const std::string folder = chroot_ + "/hf1/locks/" + lock;
+                          const int length = static_cast<int>(text.size());
+                          int rc = ZCONNECTIONLOSS;
+                          while (rc == ZCONNECTIONLOSS) {
+                            rc = zoo_set(raw, folder.c_str(), text.data(), length, -1);
+                          }
+                          if (rc == ZNONODE) {
+                            rc = zoo_create(raw, folder.c_str(), text.data(), length,
+                                            &ZOO_OPEN_ACL_UNSAFE, 0, nullptr, 0);
+                          }
+                          ASSERT_EQ(rc, ZOK) << folder;
+                        }};
+  expect_unreadable_records_refused(site);
+  expect_a_waiter_refused(site);
+  zookeeper_close(raw);
 }
 
 TEST_F(ZookeeperFaults, ATtlShorterThanTheSessionIsRefusedByName) {

@@ -32,7 +32,10 @@ using contend::WakerPtr;
 constexpr int kAttempts = 5;
 constexpr std::string_view kValueFormat = "hf1 ";
 
-std::uint64_t record_rev(const NodeStat& stat) { return stat.version == 0 ? 0 : stat.modified; }
+// We make folders empty; a later version may make one with its record in it.
+std::uint64_t record_rev(const NodeStat& stat) {
+  return stat.version == 0 && stat.length == 0 ? 0 : stat.modified;
+}
 
 // In the folder of another library nothing is ours but our own contenders.
 Listing listing_from(const Reply& reply, Recipe recipe) {
@@ -395,7 +398,10 @@ class ZookeeperBackend final : public contend::Backend {
     const WakerPtr waker = lonely_->wants_watch(lock);
     if (!waker) return;
     session_->link().get(path, waker, [lonely = lonely_, lock, waker](const Reply& reply) {
-      if (reply.rc != ZOK) lonely->no_watch(lock, waker);
+      // What nobody else has changed since is read here, once: a listing finds an unreadable
+      // record.
+      const bool readable = reply.rc == ZOK && contend::parse_record(reply.text);
+      if (!readable) lonely->no_watch(lock, waker);
     });
   }
 

@@ -59,7 +59,7 @@ using Call = Calls::Call;
 NodeStat stat_from(const Stat* stat) {
   if (stat == nullptr) return {};
   return {static_cast<std::uint64_t>(stat->czxid), static_cast<std::uint64_t>(stat->mzxid),
-          stat->version, stat->cversion};
+          stat->version, stat->cversion, stat->dataLength};
 }
 
 void answer(const void* data, Reply reply) {

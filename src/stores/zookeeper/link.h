@@ -26,6 +26,7 @@ struct NodeStat {
   std::uint64_t modified = 0;  // zxid
   std::int32_t version = 0;
   std::int32_t children_version = 0;
+  std::int32_t length = 0;  // Of its data.
 };
 
 struct Reply {
