@@ -143,6 +143,7 @@ void Engine::enter_in(const TicketPtr& ticket, const SessionView& session) {
   ticket->epoch = session.epoch;
   ticket->details.lease = session.length;
   ticket->details.session = backend_.session_tag();
+  ticket->sent = true;
   backend_.enter(session.epoch, ticket->request.name, ticket->place.key, ticket->details,
                  ticket->request.deadline,
                  [self = shared_from_this(), ticket](const Result<Entered>& entered) {
@@ -226,7 +227,8 @@ void Engine::find_again(const TicketPtr& ticket) {
 
 // It is surely not in the store. Tried again while somebody waits for the answer.
 void Engine::fail_entering(const TicketPtr& ticket, const Error& error) {
-  if (ticket->stage == Stage::kLeaving) return ended(ticket, port::EndStatus::kGone);
+  ticket->sent = false;
+  if (ticket->stage == Stage::kLeaving) return left_unheard(ticket, error);
   if (error.code() == Errc::kLost) {
     // Perhaps it came, and goes with its session: its key must not be taken up by the next one.
     ticket->verdict = TicketState{.status = TicketStatus::kGone};
@@ -235,6 +237,7 @@ void Engine::fail_entering(const TicketPtr& ticket, const Error& error) {
   const bool passing = error.code() == Errc::kUnavailable;
   const BootInstant again = base::BootClock::now() + kPause;
   if (passing && !ticket->asks.empty() && again < ticket->request.deadline) {
+    ticket->unheard = error;
     at(again, ticket, &Engine::enter_again);
     return;
   }
@@ -243,7 +246,7 @@ void Engine::fail_entering(const TicketPtr& ticket, const Error& error) {
 }
 
 void Engine::enter_again(const TicketPtr& ticket) {
-  if (ticket->stage == Stage::kLeaving) return ended(ticket, port::EndStatus::kGone);
+  if (ticket->stage == Stage::kLeaving) return left_unheard(ticket, *ticket->unheard);
   enter(ticket);
 }
 

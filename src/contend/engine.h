@@ -126,7 +126,10 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void remove_again(const TicketPtr& ticket);
   void find_out_why(const TicketPtr& ticket);
   void on_removed(const TicketPtr& ticket, const Result<bool>& removed);
-  void ended(const TicketPtr& ticket, port::EndStatus how);
+  void ended(const TicketPtr& ticket, const Result<port::EndStatus>& how);
+  void give_up_unsent(const TicketPtr& ticket);
+  Error unheard(const Ticket& ticket) const;
+  void left_unheard(const TicketPtr& ticket, const Error& error);
   void taken_away(const TicketPtr& ticket);
   TicketPtr upgrade_of(const TicketPtr& ticket) const;
 

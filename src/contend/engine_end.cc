@@ -14,6 +14,9 @@ using port::TicketStatus;
 
 constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr auto kLongPause = std::chrono::seconds(1);
+// Whoever gives up before the store was heard waits so long for a sign of it: no longer than he
+// waits for us (AcquireFsm::Terms::patience).
+constexpr auto kSignOfLife = std::chrono::milliseconds(1500);
 
 }  // namespace
 
@@ -51,7 +54,26 @@ void Engine::leave(const TicketPtr& ticket, Result<TicketState> verdict) {
   ticket->waker = nullptr;
   ticket->stage = Stage::kLeaving;
   // What is asked for just now is removed when it is there.
-  if (ticket->placed) remove(ticket);
+  if (ticket->placed) return remove(ticket);
+  if (!ticket->sent) at(base::BootClock::now() + kSignOfLife, ticket, &Engine::give_up_unsent);
+}
+
+// The store has not opened a session for it yet, and it is not to be waited for any longer.
+void Engine::give_up_unsent(const TicketPtr& ticket) {
+  if (ticket->stage != Stage::kLeaving || ticket->placed || ticket->sent) return;
+  left_unheard(ticket, unheard(*ticket));
+}
+
+Error Engine::unheard(const Ticket& ticket) const {
+  return ticket.unheard.value_or(
+      Error(Errc::kUnavailable, backend_.guarantees().store + ": no server has answered so far"));
+}
+
+// Nothing of it is in the store, nor will be. That the store has said nothing is told, so that
+// nobody takes it for a lock that others hold.
+void Engine::left_unheard(const TicketPtr& ticket, const Error& error) {
+  if (error.code() == Errc::kLost) return ended(ticket, EndStatus::kGone);
+  ended(ticket, error);
 }
 
 void Engine::remove(const TicketPtr& ticket) {
@@ -95,7 +117,7 @@ void Engine::remove_again(const TicketPtr& ticket) {
   if (ticket->stage == Stage::kLeaving && ticket->maybe_removed) remove(ticket);
 }
 
-void Engine::ended(const TicketPtr& ticket, EndStatus how) {
+void Engine::ended(const TicketPtr& ticket, const Result<EndStatus>& how) {
   ticket->stage = Stage::kEnded;
   ticket->looking = false;
   ticket->waker = nullptr;

@@ -39,9 +39,11 @@ struct Ticket {
   port::AcquireRequest request;
   Stage stage = Stage::kEntering;
   std::uint64_t epoch = 0;
-  Place place;          // `order` once it is `placed`.
-  bool placed = false;  // Its contender was seen.
-  Details details;      // As they were written last.
+  Place place;                     // `order` once it is `placed`.
+  bool placed = false;             // Its contender was seen.
+  bool sent = false;               // Its contender was asked for, and perhaps is there.
+  std::optional<Error> unheard{};  // Why it surely was not, when it was tried last.
+  Details details;                 // As they were written last.
   machine::Token token{};
   std::uint32_t ahead = 0;
   std::optional<base::BootInstant> opens_at;  // The gate, where that is known.

@@ -177,6 +177,7 @@ AcquireFsm::Action AcquireFsm::on_deadlock(BootInstant now, Error why) {
 }
 
 AcquireFsm::Action AcquireFsm::leave(BootInstant now, Errc why) {
+  leaving_unheard_ = phase_ == Phase::kAsking && (in_flight_ || maybe_applied_);
   phase_ = Phase::kLeaving;
   leaving_why_ = why;
   leave_until_ = now + terms_.patience;
@@ -193,6 +194,10 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
   if (reply) {
     if (leaving_error_) return fail(*leaving_error_);
     if (leaving_busy_) return phase_ = Phase::kDone, Action{Step::kBusy, 0, false};
+    if (leaving_why_ == Errc::kTimedOut && unreached_) {
+      return fail({Errc::kUnavailable,
+                   "the store could not be reached within the wait: " + unreached_->message()});
+    }
     if (leaving_why_ == Errc::kTimedOut) {
       return fail({Errc::kTimedOut, "the lock was not granted within the wait"});
     }
@@ -204,6 +209,7 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
   }
   const Errc code = reply.error().code();
   if (code != Errc::kUnavailable && code != Errc::kOutcomeUnknown) return fail(reply.error());
+  if (leaving_unheard_ && code == Errc::kUnavailable) unreached_ = reply.error();
   sleep_until(std::min(leave_until_, now + kRetryPause));
   return {};
 }

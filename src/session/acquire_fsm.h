@@ -104,6 +104,8 @@ class AcquireFsm {
   bool maybe_applied_ = false;  // A request with this id had no answer.
   Errc leaving_why_ = Errc::kCancelled;
   bool leaving_busy_ = false;           // The same for an end that is no failure.
+  bool leaving_unheard_ = false;        // Before the store has said a word of this acquisition...
+  std::optional<Error> unreached_;      // ...which was still out of reach when it was cancelled.
   std::optional<Error> leaving_error_;  // Set: what to fail with once the store has confirmed.
   std::optional<Error> error_;
 };

@@ -72,6 +72,35 @@ TEST(AcquireFsmTest, BusyEndsATry) {
   EXPECT_EQ(fsm.on_reply(at(1ms), ticket(TicketStatus::kBusy)).step, Step::kBusy);
 }
 
+// Nobody is to take a store that is away for a lock that others hold.
+TEST(AcquireFsmTest, AWaitThatEndsBeforeTheStoreWasReachedSaysSo) {
+  AcquireFsm fsm(terms(3s));
+  fsm.start(at(0s));
+  EXPECT_EQ(fsm.on_timer(at(3s)).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_cancel_reply(at(4s), unavailable()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(4100ms), EndStatus::kGone).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kUnavailable);
+  EXPECT_NE(fsm.error()->message().find("no route"), std::string::npos);
+}
+
+TEST(AcquireFsmTest, AWaitThatEndsBeforeASlowAnswerIsOverInTime) {
+  AcquireFsm fsm(terms(1ms));
+  fsm.start(at(0s));
+  EXPECT_EQ(fsm.on_timer(at(1ms)).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(20ms), EndStatus::kCancelled).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kTimedOut);
+}
+
+TEST(AcquireFsmTest, WhoLeftAQueueIsNotToldThatTheStoreWasAway) {
+  AcquireFsm fsm = queued(terms(3s));
+  EXPECT_EQ(fsm.on_timer(at(3s)).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_cancel_reply(at(3500ms), unavailable()).step, Step::kWait);
+  EXPECT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(4s), EndStatus::kCancelled).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kTimedOut);
+}
+
 TEST(AcquireFsmTest, AGrantWhoseLeaseIsNearlyOverIsConfirmedFirst) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));

@@ -398,6 +398,29 @@ EVERY_COMMAND = (["run", "job", "--", "true"], ["run", "--no-wait", "job", "--",
                  ["watch"], ["top", "--once"], ["break", "job", "--token", "1"], ["doctor"],
                  ["bench", "--duration", "100ms"])
 
+if STORE != "sqlite":
+    class AwayWhileWaitingTest(StoreCase):
+        """Nobody takes a server that is away for a lock that others hold: 125, not 124."""
+
+        WAITS = (["run", "--wait", "3s", "job", "--", "true"],
+                 ["run", "--no-wait", "job", "--", "true"], ["hold", "--wait", "3s", "job"],
+                 ["elect", "--wait", "3s", "job", "--", "true"])
+
+        def all_are_refused(self, place):
+            url = SERVER.url(place=place) if BOUND else f"redis://{place}"
+            for words, done in self.all_at_once(self.WAITS, HOLDFAST_STORE=url):
+                with self.subTest(words=words):
+                    line = self.refusal(done, words)
+                    self.assertIn(place, line)
+                    self.assertIn("Is it up and reachable?", line)
+
+        def test_nobody_listens_there(self):
+            self.all_are_refused(f"127.0.0.1:{free_port()}")
+
+        def test_who_listens_there_says_nothing(self):
+            with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+                self.all_are_refused(f"127.0.0.1:{silent.getsockname()[1]}")
+
 if BOUND:
     class AwayTest(StoreCase):
         def test_a_server_that_is_not_there(self):
