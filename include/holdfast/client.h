@@ -18,7 +18,8 @@
 // the last of them waits for releases that are still queued, for a second at most, and for
 // callbacks of the user that run just then; no other destructor waits.
 // Blocking: calls that ask the store end within ClientOptions::request_timeout, besides the wait
-// that was asked for.
+// that was asked for, and two seconds in which a grant that nobody was told of is taken back. (A
+// machine that is busy may add to that.)
 // After fork(): the child must connect anew; every call on the parent's client answers kClosed
 // there and nothing is sent.
 #pragma once

@@ -117,6 +117,7 @@ void Engine::enter(const TicketPtr& ticket) {
   // Not past those who wait for the session, and are about to be told that it is there.
   if (session.epoch != 0 && awaiting_session_.empty()) return enter_in(ticket, session);
   awaiting_session_.push_back(ticket);
+  at(ticket->request.deadline, ticket, &Engine::give_up_session);
   backend_.ensure_session(ticket->request.deadline,
                           [self = shared_from_this(), ticket](const Result<SessionView>& opened) {
                             if (!self->closed_) self->enter_all(ticket, opened);
@@ -135,6 +136,18 @@ void Engine::enter_all(const TicketPtr& told, const Result<SessionView>& opened)
   for (const TicketPtr& ticket : std::exchange(awaiting_session_, {})) {
     if (ticket->stage != Stage::kEnded) enter_in(ticket, *opened);
   }
+}
+
+// A session may take longer to open, for somebody who has more time.
+void Engine::give_up_session(const TicketPtr& ticket) {
+  const auto found = std::find(awaiting_session_.begin(), awaiting_session_.end(), ticket);
+  if (found == awaiting_session_.end()) return;
+  if (base::BootClock::now() < ticket->request.deadline) {
+    at(ticket->request.deadline, ticket, &Engine::give_up_session);
+    return;
+  }
+  awaiting_session_.erase(found);
+  fail_entering(ticket, unheard(*ticket));
 }
 
 void Engine::enter_in(const TicketPtr& ticket, const SessionView& session) {
@@ -197,7 +210,13 @@ void Engine::on_entered(const TicketPtr& ticket, const Result<Entered>& entered)
 // The reply to the creation was lost: it is there, or it never will be. Who asks is answered in
 // time; then we go on looking.
 void Engine::find_again(const TicketPtr& ticket) {
-  const bool asked = !ticket->asks.empty() && ticket->request.deadline > base::BootClock::now();
+  const bool in_time = ticket->request.deadline > base::BootClock::now();
+  if (!in_time) {
+    answer(ticket, Error(Errc::kOutcomeUnknown,
+                         backend_.guarantees().store +
+                             ": no answer in time; it is not known whether the request arrived"));
+  }
+  const bool asked = in_time && !ticket->asks.empty();
   const BootInstant deadline = asked ? ticket->request.deadline : soon();
   backend_.list(ticket->request.name, /*latest=*/true, nullptr, deadline,
                 [self = shared_from_this(), ticket](const Result<Listing>& listing) {

@@ -76,6 +76,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   std::optional<Error> refuse_upgrade(const port::AcquireRequest& request) const;
   void enter(const TicketPtr& ticket);
   void enter_all(const TicketPtr& told, const Result<SessionView>& opened);
+  void give_up_session(const TicketPtr& ticket);
   void enter_in(const TicketPtr& ticket, const SessionView& session);
   void choose_key(Ticket& ticket, std::uint64_t epoch);
   void on_entered(const TicketPtr& ticket, const Result<Entered>& entered);

@@ -13,6 +13,8 @@ constexpr Nanos kRetryPause = std::chrono::milliseconds(50);
 constexpr Nanos kAfterExpiry = std::chrono::milliseconds(2);
 // Only those next in line time a poll at the holder's end: the others would find nothing.
 constexpr std::uint32_t kPollersAtExpiry = 2;
+// A store answers by a request's deadline, be it with an error that says more than we know.
+constexpr Nanos kBehindDeadline = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -20,6 +22,7 @@ AcquireFsm::Action AcquireFsm::start(BootInstant now) {
   if (terms_.may_wait && terms_.wait) wait_until_ = now + *terms_.wait;
   retry_until_ =
       now + (terms_.may_wait ? Nanos(terms_.ttl) : std::min(Nanos(terms_.ttl), terms_.request));
+  answer_until_ = now + terms_.request + kBehindDeadline;
   return ask(now, /*fresh_id=*/true);
 }
 
@@ -40,8 +43,8 @@ AcquireFsm::Action AcquireFsm::ask(BootInstant now, bool fresh_id) {
     log_.add(now);
   }
   // Who does not wait has asked for an answer within a request's time, not a repetition's.
-  const bool overdue_soon = !terms_.may_wait && maybe_applied_;
-  sleep_until(overdue_soon ? retry_until_ : BootInstant::max());
+  const BootInstant overdue = maybe_applied_ ? retry_until_ : answer_until_;
+  sleep_until(terms_.may_wait ? BootInstant::max() : overdue);
   return {Step::kSendAcquire, 0, fresh_id};
 }
 
@@ -181,6 +184,11 @@ AcquireFsm::Action AcquireFsm::leave(BootInstant now, Errc why) {
   phase_ = Phase::kLeaving;
   leaving_why_ = why;
   leave_until_ = now + terms_.patience;
+  // Who does not wait: counted from when his request should have been answered.
+  if (!terms_.may_wait && why == Errc::kOutcomeUnknown) {
+    const BootInstant asked_until = answer_until_ - kBehindDeadline;
+    leave_until_ = std::min(leave_until_, std::max(now, asked_until + terms_.patience));
+  }
   wait_until_.reset();
   in_flight_ = true;
   sleep_until(leave_until_);

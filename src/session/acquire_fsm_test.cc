@@ -101,6 +101,22 @@ TEST(AcquireFsmTest, WhoLeftAQueueIsNotToldThatTheStoreWasAway) {
   EXPECT_EQ(fsm.error()->code(), Errc::kTimedOut);
 }
 
+// Whatever the store does about its deadlines.
+TEST(AcquireFsmTest, ATryThatIsNotAnsweredAtAllEndsInItsTime) {
+  AcquireFsm::Terms how = terms();
+  how.may_wait = false;
+  AcquireFsm fsm(how);
+  fsm.start(at(0s));
+  EXPECT_LT(fsm.wake_at(), at(how.request + 500ms));
+  EXPECT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendCancel);
+  while (fsm.wake_at() < at(how.request + how.patience)) {
+    EXPECT_NE(fsm.on_timer(fsm.wake_at()).step, Step::kFailed);
+  }
+  ASSERT_EQ(fsm.wake_at(), at(how.request + how.patience));
+  ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kOutcomeUnknown);
+}
+
 TEST(AcquireFsmTest, AGrantWhoseLeaseIsNearlyOverIsConfirmedFirst) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));

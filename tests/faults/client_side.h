@@ -64,6 +64,35 @@ inline bool fires(std::stop_token token, milliseconds within = kLong) {
   return future.wait_for(within) == std::future_status::ready;
 }
 
+// Who would not wait is answered by a server that is stopped within request_timeout and two seconds
+// (to take back what may have been granted), be it his first request or not; and nothing is left.
+constexpr milliseconds kBusyMachine = 2s;
+template <typename Stop, typename GoOn>
+void expect_tries_in_time(const std::string& url, Stop stop, GoOn go_on) {
+  constexpr milliseconds kRequest = 1s;
+  const Client used = connect(url, kRequest);
+  const Client fresh = connect(url, kRequest);
+  ASSERT_TRUE(eventually([&] {
+    auto lease = used.mutex("warm").try_acquire();
+    return lease && *lease && (*lease)->release();
+  }));
+  stop();
+  for (const Client& client : {used, fresh}) {
+    const auto asked = base::BootClock::now();
+    const auto tried = client.mutex("a").try_acquire();
+    EXPECT_LT(base::BootClock::now() - asked, kRequest + 2s + kBusyMachine);
+    ASSERT_FALSE(tried);
+    const Errc code = tried.error().code();
+    EXPECT_TRUE(code == Errc::kUnavailable || code == Errc::kOutcomeUnknown)
+        << tried.error().message();
+  }
+  go_on();
+  EXPECT_TRUE(eventually([&] {
+    const auto lease = used.mutex("a").try_acquire();
+    return lease && *lease;
+  })) << "what came late holds for nobody";
+}
+
 // One holds and one waits while it happens: neither is harmed, and the waiter follows, all in that
 // time.
 template <typename Harm, typename Release>

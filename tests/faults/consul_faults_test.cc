@@ -113,6 +113,12 @@ TEST_F(ConsulFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
   expect_a_waiter_refused(site);
 }
 
+TEST_F(ConsulFaultsTest, ATryOnAStoppedServerEndsInTime) {
+  ConsulServer server;
+  expect_tries_in_time(
+      server.url(), [&] { server.pause(); }, [&] { server.resume(); });
+}
+
 TEST_F(ConsulFaultsTest, AWrongTokenAndAMissingRightAreToldApartFromAbsence) {
   ConsulServer server({.acl = true});
   const std::string none = server.make_token("key_prefix \"other/\" { policy = \"write\" }");

@@ -155,6 +155,12 @@ TEST(EtcdServerFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
   expect_a_waiter_refused(site);
 }
 
+TEST(EtcdServerFaultsTest, ATryOnAStoppedServerEndsInTime) {
+  EtcdCluster etcd;
+  expect_tries_in_time(
+      etcd.url(), [&] { etcd.pause(); }, [&] { etcd.resume(); });
+}
+
 // --- Between client and server.
 
 class EtcdLinkFaultsTest : public ::testing::Test {

@@ -238,6 +238,11 @@ TEST_F(ZookeeperFaults, NobodyIsLetInBesideARecordThatCannotBeRead) {
   zookeeper_close(raw);
 }
 
+TEST_F(ZookeeperFaults, ATryOnAStoppedServerEndsInTime) {
+  expect_tries_in_time(
+      url("20s"), [] { server().pause(); }, [] { server().resume(); });
+}
+
 TEST_F(ZookeeperFaults, ATtlShorterThanTheSessionIsRefusedByName) {
   const auto tried = patient(url("5s")).mutex("orders").acquire({.wait = 1s, .ttl = 1s});
   ASSERT_FALSE(tried);
