@@ -125,6 +125,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void leave(const TicketPtr& ticket, Result<port::TicketState> verdict);
   void remove(const TicketPtr& ticket);
   void remove_again(const TicketPtr& ticket);
+  void look_whether_there(const TicketPtr& ticket);
   void find_out_why(const TicketPtr& ticket);
   void on_removed(const TicketPtr& ticket, const Result<bool>& removed);
   void ended(const TicketPtr& ticket, const Result<port::EndStatus>& how);

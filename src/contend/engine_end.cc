@@ -165,13 +165,21 @@ void Engine::on_knock() {
   for (const auto& [name, ticket] : tickets_) mine.push_back(ticket);
   for (const TicketPtr& ticket : mine) {
     if (ticket->stage == Stage::kWaiting) look(ticket);
-    if (ticket->stage != Stage::kHeld) continue;
-    backend_.read(ticket->request.name, ticket->place, nullptr, soon(),
-                  [self = shared_from_this(), ticket](const Result<std::optional<Read>>& read) {
-                    if (self->closed_ || ticket->stage != Stage::kHeld) return;
-                    if (read && !*read) self->find_out_why(ticket);
-                  });
+    look_whether_there(ticket);
   }
+}
+
+// A knock comes once: what could not be looked at is looked at again.
+void Engine::look_whether_there(const TicketPtr& ticket) {
+  if (ticket->stage != Stage::kHeld) return;
+  backend_.read(ticket->request.name, ticket->place, nullptr, soon(),
+                [self = shared_from_this(), ticket](const Result<std::optional<Read>>& read) {
+                  if (self->closed_ || ticket->stage != Stage::kHeld) return;
+                  if (read && !*read) return self->find_out_why(ticket);
+                  const Errc code = read ? Errc::kLost : read.error().code();
+                  if (code != Errc::kUnavailable && code != Errc::kOutcomeUnknown) return;
+                  self->at(base::BootClock::now() + kPause, ticket, &Engine::look_whether_there);
+                });
 }
 
 void Engine::find_out_why(const TicketPtr& ticket) {

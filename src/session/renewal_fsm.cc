@@ -84,7 +84,16 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::Tick
   ++replies_;
   if (state_ == State::kLost || keeping_) return {};
   // Before anything else: whatever the reply says, it came after the owner was told to stop.
-  if (now >= deadline_) return next(now);
+  if (now >= deadline_) {
+    const Action action = next(now);
+    // Only why it was lost: that is better known than by the clock.
+    const bool told = !reply && reply.error().code() == Errc::kBroken;
+    if (told && loss_cause_ == LossCause::kExpired) {
+      loss_cause_ = LossCause::kStore;
+      loss_ = reply.error();
+    }
+    return action;
+  }
   if (reply.has_value() && reply->status == port::TicketStatus::kHeld &&
       reply->seq >= log_.next()) {
     taken_over_ = true;

@@ -147,6 +147,13 @@ TEST(RenewalFsmTest, BrokenIsToldAsSuch) {
   EXPECT_EQ(renewal.loss()->code(), Errc::kBroken);
 }
 
+TEST(RenewalFsmTest, BrokenIsToldAsSuchAlsoBehindTheDeadline) {
+  RenewalFsm renewal = granted();
+  renewal.on_tick(at(10s));
+  EXPECT_EQ(renewal.on_reply(at(31s), Error(Errc::kBroken, "by ops")).step, Step::kLost);
+  EXPECT_EQ(renewal.loss()->code(), Errc::kBroken);
+}
+
 TEST(RenewalFsmTest, ARequestThatThisSideNeverSentIsATakeOver) {
   RenewalFsm renewal = granted();
   ASSERT_EQ(renewal.on_tick(at(10s)).step, Step::kSend);

@@ -267,7 +267,9 @@ class LookTest(StoreCase):
         self.assertEqual(watch.wait(PATIENCE), 0)
 
     def test_break_frees_the_lock_and_ends_the_holder(self):
-        holder = self.holder("job", ttl="2s")
+        # Its lease is not to run out first: then it is lost without anybody's reason.
+        self.env["HOLDFAST_STORE"] = self.store.replace(f"session={SESSION}", "session=10s")
+        holder = self.holder("job")
         done = self.holdfast("break", "job", "--token", "1")
         self.assertEqual(done.returncode, 123, done.stderr)
         token = self.inspect()["token"]
