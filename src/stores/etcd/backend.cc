@@ -1,6 +1,7 @@
 #include "src/stores/etcd/backend.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "src/base/random.h"
@@ -22,10 +23,9 @@ using contend::Read;
 using contend::Record;
 using Kind = Lanes::Kind;
 
-// Nothing was sent.
-Error not_sent(const Error& why) {
-  return {why.code() == Errc::kOutcomeUnknown ? Errc::kUnavailable : why.code(), why.message()};
-}
+// One look for what came of a lost answer; then another, perhaps at another server.
+constexpr auto kFenceTry = std::chrono::seconds(2);
+constexpr auto kBetweenFences = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -36,7 +36,8 @@ EtcdBackend::EtcdBackend(EtcdAddress address, std::unique_ptr<Rpc> rpc,
       loop_(context.loop),
       rpc_(std::move(rpc)),
       session_(std::make_unique<Session>(*rpc_, *context.io, keys_, address_.session_ttl,
-                                         context.owner)) {}
+                                         context.owner)),
+      delays_(*context.io) {}
 
 EtcdBackend::~EtcdBackend() {
   if (rpc_) rpc_->close();
@@ -72,13 +73,42 @@ void EtcdBackend::when_settled(BootInstant deadline,
                                std::function<void(const Result<void>&)> then) {
   if (!unsettled_) return then({});
   settling_.emplace_back(deadline, std::move(then));
-  if (settling_.size() > 1) return;
-  session_->fence(deadline, on_loop<void>([this](const Result<void>& done) {
+  delays_.after(std::max(deadline - BootClock::now(), BootInstant::duration::zero()),
+                [this] { give_up_late(); });
+  fence();
+}
+
+// For all who wait for it, and so by no deadline of theirs: who has time left has it asked again.
+void EtcdBackend::fence() {
+  if (fencing_ || settling_.empty()) return;
+  fencing_ = true;
+  session_->fence(BootClock::now() + kFenceTry, on_loop<void>([this](const Result<void>& done) {
+                    fencing_ = false;
                     if (done) unsettled_ = false;
-                    auto waiting = std::exchange(settling_, {});
-                    const Result<void> told = done ? Result<void>() : not_sent(done.error());
-                    for (const auto& [until, go_on] : waiting) go_on(told);
+                    const bool passing = !done && (done.error().code() == Errc::kUnavailable ||
+                                                   done.error().code() == Errc::kOutcomeUnknown);
+                    if (!passing) return tell_settled(done);
+                    unsettled_by_ = done.error().message();
+                    delays_.after(kBetweenFences, [this] { fence(); });
                   }));
+}
+
+void EtcdBackend::tell_settled(const Result<void>& settled) {
+  auto waiting = std::exchange(settling_, {});
+  for (const auto& [until, go_on] : waiting) go_on(settled);
+}
+
+void EtcdBackend::give_up_late() {
+  const auto late = std::stable_partition(
+      settling_.begin(), settling_.end(),
+      [now = BootClock::now()](const auto& each) { return each.first > now; });
+  const decltype(settling_) given_up(std::make_move_iterator(late),
+                                     std::make_move_iterator(settling_.end()));
+  settling_.erase(late, settling_.end());
+  const Error why(Errc::kUnavailable,
+                  "etcd: it was not known in time what came of an earlier request" +
+                      (unsettled_by_.empty() ? std::string() : ": " + unsettled_by_));
+  for (const auto& [until, go_on] : given_up) go_on(why);
 }
 
 void EtcdBackend::add_guard(wire::TxnRequest& txn, const Session::Guard& guard) const {
@@ -256,6 +286,7 @@ void EtcdBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
 }
 
 void EtcdBackend::close(BootInstant deadline) {
+  delays_.close();
   session_->close(deadline);
   rpc_->close();
 }

@@ -21,6 +21,7 @@
 #include "src/contend/backend.h"
 #include "src/contend/joining.h"
 #include "src/port/registry.h"
+#include "src/stores/etcd/delays.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/lanes.h"
 #include "src/stores/etcd/rpc.h"
@@ -96,8 +97,12 @@ class EtcdBackend final : public contend::Backend {
                 const wire::RangeResponse& session_key);
   Error session_over() const;
 
-  // Behind an answer that was lost: nothing is asked before it is sure what came of it.
+  // Behind an answer that was lost: nothing is asked before it is sure what came of it. `then` is
+  // told by its deadline, in the order of the calls among those that go on.
   void when_settled(BootInstant deadline, std::function<void(const Result<void>&)> then);
+  void fence();
+  void tell_settled(const Result<void>& settled);
+  void give_up_late();
   // What it says of the session is passed on.
   template <typename T>
   void note(std::uint64_t epoch, const Result<T>& answer, bool may_have_written);
@@ -157,7 +162,10 @@ class EtcdBackend final : public contend::Backend {
   bool sending_soon_ = false;
 
   bool unsettled_ = false;
+  bool fencing_ = false;
+  std::string unsettled_by_;  // What the last fence that failed was told.
   std::vector<std::pair<BootInstant, std::function<void(const Result<void>&)>>> settling_;
+  Delays delays_;
   std::int64_t seen_ = 0;  // The newest revision that this client was told of.
   std::map<std::string, std::map<std::uint64_t, std::string>>
       foreign_;  // Keys, by lock and number.

@@ -14,6 +14,7 @@
 #include "src/contend/record.h"
 #include "src/stores/etcd/backend.h"
 #include "src/stores/etcd/etcd_store.h"
+#include "src/stores/etcd/test_clerk.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/loop_thread.h"
@@ -36,106 +37,11 @@ using testing::ElementsAre;
 using testing::Ge;
 using testing::Le;
 
-constexpr auto kSoon = 30s;  // Far above anything that is asserted.
-
-template <typename T>
-class Answer {
- public:
-  port::Done<T> done() const {
-    return [promise = promise_](Result<T> result) { promise->set_value(std::move(result)); };
-  }
-  Result<T> wait() {
-    if (future_.wait_for(kSoon) != std::future_status::ready) {
-      throw std::runtime_error("no answer");
-    }
-    return future_.get();
-  }
-
- private:
-  std::shared_ptr<std::promise<Result<T>>> promise_ = std::make_shared<std::promise<Result<T>>>();
-  std::future<Result<T>> future_ = promise_->get_future();
-};
-
 double transactions(const EtcdCluster& etcd) {
   return etcd.metric("grpc_server_handled_total", "grpc_method=\"Txn\"");
 }
 
 // --- Below the engine: what one transaction of several comes back with.
-
-class NoEvents final : public contend::Events {
-  void on_session_ended(std::uint64_t, const Error&) override {}
-  void on_knock() override {}
-  void on_alarm(const std::string&) override {}
-};
-
-class Clerk {
- public:
-  explicit Clerk(const std::string& url) {
-    auto parsed = port::StoreUrl::parse(url);
-    auto address = parse_etcd_url(*parsed);
-    auto rpc = Rpc::make(*address);
-    if (!rpc) throw std::runtime_error(rpc.error().message());
-    port::StoreContext context;
-    context.loop = &loop_;
-    context.io = &loop_.io;
-    context.owner = "tester";
-    backend_ = std::make_unique<EtcdBackend>(*std::move(address), *std::move(rpc), context);
-    Answer<contend::SessionView> opened;
-    loop_.post([&] {
-      backend_->start(&events_);
-      backend_->ensure_session(BootClock::now() + kSoon, opened.done());
-    });
-    const auto session = opened.wait();
-    if (!session) throw std::runtime_error(session.error().message());
-    epoch_ = session->epoch;
-  }
-  ~Clerk() { backend_->close(BootClock::now() + 1s); }
-
-  using Asked = std::pair<std::string, std::uint64_t>;  // The lock, and which contender.
-
-  // All of them in one turn of the loop.
-  std::vector<Result<Entered>> enter(const std::vector<Asked>& all) {
-    std::vector<Answer<Entered>> answers(all.size());
-    loop_.post([&] {
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        backend_->enter(epoch_, all[i].first, key(all[i].second), Details{}, BootClock::now() + 10s,
-                        answers[i].done());
-      }
-    });
-    return told(answers);
-  }
-  std::vector<Result<bool>> remove(const std::vector<std::pair<std::string, Place>>& all) {
-    std::vector<Answer<bool>> answers(all.size());
-    loop_.post([&] {
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        backend_->remove(epoch_, all[i].first, all[i].second, BootClock::now() + 10s,
-                         answers[i].done());
-      }
-    });
-    return told(answers);
-  }
-  std::string session() {
-    Answer<std::string> tag;
-    loop_.post([&] { tag.done()(backend_->session_tag()); });
-    return *tag.wait();
-  }
-
-  static Place place(std::uint64_t which, std::uint64_t created) { return {key(which), created}; }
-
- private:
-  static Key key(std::uint64_t which) { return {{7, which}, Shape::kExclusive}; }
-  template <typename T>
-  static std::vector<Result<T>> told(std::vector<Answer<T>>& answers) {
-    std::vector<Result<T>> all;
-    for (auto& each : answers) all.push_back(each.wait());
-    return all;
-  }
-
-  NoEvents events_;
-  support::LoopThread loop_;
-  std::unique_ptr<EtcdBackend> backend_;
-  std::uint64_t epoch_ = 0;
-};
 
 void rewrite_session(const EtcdCluster& etcd, const std::string& session) {
   etcd.etcdctl({"put", "hf1/s/" + session, "somebody", "--lease", session});
