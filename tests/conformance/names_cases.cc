@@ -1,4 +1,5 @@
 // Different names are different locks, whatever they are written with.
+#include <map>
 #include <set>
 
 #include "tests/conformance/harness.h"
@@ -58,6 +59,15 @@ std::vector<std::string> awkward_names() {
   return names;
 }
 
+// What a path of a file or of a URL would make something else of.
+const std::vector<std::string>& path_names() {
+  static const std::vector<std::string> names{
+      ".",   "..",   "...", ".a",   "..a",   "a.",     "a..",  "./",  "../",
+      "./a", "../a", "a/.", "a/..", "a/./b", "a/../b", "a//b", "/",   "//",
+      "/a",  "a/",   "a",   "a/b",  "%2E",   "%2E%2E", "%2e",  "./.", "../.."};
+  return names;
+}
+
 // Own bounded draws: the same names on every machine.
 class Dice {
  public:
@@ -92,6 +102,77 @@ TEST_P(NamesConformance, AwkwardNamesAreLocksOfTheirOwn) {
   std::set<std::string> found;
   for (const LockInfo& lock : *listed) found.insert(lock.name);
   EXPECT_EQ(found, std::set<std::string>(names.begin(), names.end()));
+}
+
+TEST_P(NamesConformance, NamesLikePathsAreHeldWaitedForAndHandedOn) {
+  for (const std::string& name : path_names()) {
+    SCOPED_TRACE("name '" + name + "'");
+    const auto holder = fresh();
+    const auto waiter = fresh();
+    const auto grant = client().acquire({name, holder});
+    ASSERT_TRUE(holds(grant));
+    EXPECT_TRUE(is_busy(client("bob").acquire(Request(name, fresh()).no_wait())));
+    ASSERT_TRUE(waits(client("bob").acquire({name, waiter})));
+    if (promised().values) {
+      ASSERT_TRUE(client().set_value(name, holder, "of " + name));
+      const auto value = client("bob").get_value(name);
+      ASSERT_TRUE(value) << value.error().message();
+      EXPECT_EQ(*value, "of " + name);
+    }
+    const auto info = client("bob").inspect(name);
+    ASSERT_TRUE(info && *info);
+    EXPECT_EQ((*info)->holders.size(), 1U);
+    EXPECT_EQ((*info)->waiters.size(), 1U);
+    ASSERT_TRUE(ends(client().release(name, holder), EndStatus::kReleased));
+    EXPECT_TRUE(client("bob").inbox().next(waiter));
+    const auto next = client("bob").renew(name, waiter, 1);
+    ASSERT_TRUE(holds(next));
+    EXPECT_GT(next->token, grant->token);
+    ASSERT_TRUE(ends(client("bob").release(name, waiter), EndStatus::kReleased));
+  }
+}
+
+TEST_P(NamesConformance, ABreakTakesOneNameAndLeavesThoseThatLookLikeIt) {
+  std::map<std::string, std::pair<AcquisitionId, Token>> held;
+  for (const std::string& name : path_names()) {
+    const auto id = fresh();
+    const auto grant = client().acquire({name, id});
+    ASSERT_TRUE(holds(grant)) << name;
+    held[name] = {id, grant->token};
+  }
+  for (const std::string name : {"%2E", ".", "a/./b", "/"}) {
+    SCOPED_TRACE("broken: '" + name + "'");
+    const auto ticket = held.at(name);
+    held.erase(name);
+    ASSERT_TRUE(client("bob").break_lock(name, ticket.second, "a trial"));
+    EXPECT_TRUE(client().inbox().next(ticket.first));
+    EXPECT_TRUE(is_gone(client().renew(name, ticket.first, 100)));
+    // Who was told that something is broken looks at all that it holds.
+    const std::uint64_t seq = path_names().size() - held.size();
+    for (const auto& [other, its] : held) {
+      EXPECT_EQ(client().inbox().count(its.first), 0U) << other;
+      ASSERT_TRUE(holds(client().renew(other, its.first, seq))) << other;
+    }
+  }
+}
+
+TEST_P(NamesConformance, APrefixLikeAPathFindsWhatBeginsWithIt) {
+  HOLDFAST_NEEDS(promised().list, "no list");
+  for (const std::string& name : path_names()) {
+    ASSERT_TRUE(holds(client().acquire({name, fresh()}))) << name;
+  }
+  for (const char* prefix : {".", "..", "...", "./", "../", "/", "//", "a/", "a/.", "a/..", "a/./",
+                             "a//", "%2E", "b", "b/.", ""}) {
+    std::set<std::string> expected;
+    for (const std::string& name : path_names()) {
+      if (name.starts_with(prefix)) expected.insert(name);
+    }
+    const auto listed = client("bob").list(prefix);
+    ASSERT_TRUE(listed) << prefix << ": " << listed.error().message();
+    std::set<std::string> found;
+    for (const LockInfo& lock : *listed) found.insert(lock.name);
+    EXPECT_EQ(found, expected) << "prefix '" << prefix << "'";
+  }
 }
 
 TEST_P(NamesConformance, APrefixIsTextAndNotAPattern) {

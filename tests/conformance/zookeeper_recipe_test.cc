@@ -151,9 +151,15 @@ TEST_F(ZookeeperRecipe, WhatTheOtherLibraryDoesNotKnowIsRefused) {
   const auto shared = client.acquire(Request("locks/a", {1, 1}, Mode::shared()));
   ASSERT_FALSE(shared);
   EXPECT_EQ(shared.error().code(), Errc::kUnsupported);
-  const auto bad = client.acquire(Request("/a", {1, 2}));
-  ASSERT_FALSE(bad);
-  EXPECT_EQ(bad.error().code(), Errc::kInvalidArgument);
+  std::uint64_t last = 1;
+  for (const char* name : {"/a", ".", "a/./b", "a//b", "a/.."}) {
+    const auto bad = client.acquire(Request(name, {1, ++last}));
+    ASSERT_FALSE(bad) << name;
+    EXPECT_EQ(bad.error().code(), Errc::kInvalidArgument) << bad.error().message();
+    const auto shown = client.inspect(name);
+    ASSERT_FALSE(shown) << name;
+    EXPECT_EQ(shown.error().code(), Errc::kInvalidArgument) << shown.error().message();
+  }
 }
 
 }  // namespace

@@ -409,5 +409,31 @@ TEST_F(ConsulRecipeTest, OursQueueInOrderAndWhatIsNotPlainIsRefused) {
   EXPECT_EQ(permits.error().code(), Errc::kUnsupported) << permits.error().message();
 }
 
+// What a URL cannot name is not the key of another lock.
+TEST_F(ConsulRecipeTest, ANameThatConsulLockCannotHaveIsRefused) {
+  Client client = connect(url());
+  const std::string made = server_->ask("PUT", "/v1/session/create", R"({"TTL":"15s"})").body;
+  const std::string session = made.substr(made.find(':') + 2, 36);
+  ASSERT_EQ(server_->ask("PUT", "/v1/kv/team/a/.lock?acquire=" + session).body, "true") << made;
+  for (const char* name : {".", "./a", "a/.", "b/./a", "/a", "a/", "b//a", "a b"}) {
+    const auto tried = client.mutex(name).try_acquire();
+    ASSERT_FALSE(tried) << name;
+    EXPECT_EQ(tried.error().code(), Errc::kInvalidArgument) << tried.error().message();
+    const auto shown = client.inspect(name);
+    ASSERT_FALSE(shown) << name;
+    EXPECT_EQ(shown.error().code(), Errc::kInvalidArgument) << shown.error().message();
+  }
+  const auto shown = client.inspect("a");
+  EXPECT_TRUE(shown && *shown);
+  // Whoever shares the prefix without the recipe may have them.
+  Client plain = connect(server_->url());
+  Lease dot = hold(plain, ".");
+  Lease b = hold(plain, "b");
+  const auto listed = client.list("");
+  ASSERT_TRUE(listed) << listed.error().message();
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_EQ(listed->front().name, "b");
+}
+
 }  // namespace
 }  // namespace holdfast::faults

@@ -390,6 +390,7 @@ void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Li
                          });
                    });
   }
+  if (auto good = gate_.check_name(lock); !good) return later(std::move(done), good.error());
   gate_.find_stranger(
       lock, deadline,
       [this, lock, deadline, done = std::move(done)](const Result<std::optional<Place>>& stranger) {
@@ -599,7 +600,7 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
                                Done<std::vector<std::string>> done) {
   const std::string all = keys_.locks(prefix);
   get(key_target(all) + "?keys&separator=%2F&consistent", deadline,
-      [this, all, limit, deadline, done = std::move(done)](const Result<HttpReply>& reply) {
+      [this, all, prefix, limit, deadline, done = std::move(done)](const Result<HttpReply>& reply) {
         if (!reply) return done(reply.error());
         auto folders = read_keys(*reply, "listing locks");
         if (!folders) return done(folders.error());
@@ -611,7 +612,10 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
         }
         std::vector<std::string> names;
         for (const std::string& folder : *folders) {
-          if (auto name = keys_.lock_of(folder)) names.push_back(*std::move(name));
+          auto name = keys_.lock_of(folder);
+          if (!name || !name->starts_with(prefix)) continue;
+          // With the recipe also those who do without share the prefix.
+          if (!gate_.on() || gate_.check_name(*name)) names.push_back(*std::move(name));
         }
         std::sort(names.begin(), names.end());
         if (names.size() > limit) names.resize(limit);

@@ -215,6 +215,26 @@ TEST_F(ConsulBackendTest, LocksAreListedByTheirNames) {
   EXPECT_EQ(*names, (std::vector<std::string>{"a", "a/1", "a/2"}));
 }
 
+// libcurl and Consul take such a segment out of a URL's path: what was asked for was another key.
+TEST_F(ConsulBackendTest, AContenderOfALockWhoseNameIsDotsIsFound) {
+  Party alice(url());
+  Party bob(url());
+  for (const char* name : {".", ".."}) {
+    const auto first = alice.enter(name, 1);
+    ASSERT_TRUE(first) << first.error().message();
+    ASSERT_TRUE(bob.enter(name, 2));
+    int woken = 0;
+    const auto waker = bob.waker(woken);
+    const auto before = bob.read(name, 1, first->created, waker);
+    ASSERT_TRUE(before) << before.error().message();
+    EXPECT_TRUE(*before) << "who waits for it is not woken again and again";
+    EXPECT_EQ(woken, 0);
+    EXPECT_EQ(*alice.remove(name, 1), true);
+    EXPECT_TRUE(bob.await([&](Party&) { return woken == 1; }));
+    EXPECT_EQ(bob.list(name)->queue.size(), 1U);
+  }
+}
+
 TEST_F(ConsulBackendTest, ARefusedTokenIsACleanError) {
   ConsulServer guarded({.acl = true});
   Party alice(

@@ -33,13 +33,13 @@ Result<void> LockGate::check_name(const std::string& lock) const {
   });
   const std::string slashed = "/" + lock + "/";
   if (plain && slashed.find("//") == std::string::npos &&
-      slashed.find("/./") == std::string::npos) {
+      slashed.find("/./") == std::string::npos && slashed.find("/../") == std::string::npos) {
     return {};
   }
   return Error(Errc::kInvalidArgument,
                "lock '" + lock +
-                   "': with recipe=consul a name is a path of letters, digits and "
-                   "-._:@=+, as 'consul lock' has it");
+                   "': with recipe=consul a name is a path of letters, digits and -._:@=+, as "
+                   "'consul lock' has it; none of its segments is empty, '.' or '..'");
 }
 
 void LockGate::pass(Pass pass) { attempt(std::make_shared<Pass>(std::move(pass)), std::nullopt); }

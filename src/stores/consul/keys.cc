@@ -5,15 +5,20 @@
 namespace holdfast::stores::consul {
 namespace {
 
+bool is_lost(std::string_view segment) { return segment == "." || segment == ".."; }
+
 std::string encoded(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
+  // A URL's path would lose such a segment: libcurl takes it out, and so does Consul.
+  const bool lost = is_lost(name);
   std::string text;
   text.reserve(name.size());
   for (const char each : name) {
     const auto byte = static_cast<unsigned char>(each);
     const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                       (byte >= '0' && byte <= '9') || each == '-' || each == '_' || each == '.' ||
-                       each == ':' || each == '@' || each == '=' || each == '+' || each == ',';
+                       (byte >= '0' && byte <= '9') || each == '-' || each == '_' ||
+                       (each == '.' && !lost) || each == ':' || each == '@' || each == '=' ||
+                       each == '+' || each == ',';
     if (plain) {
       text += each;
     } else {
@@ -25,9 +30,16 @@ std::string encoded(std::string_view name) {
 
 }  // namespace
 
+std::string Keys::folder(std::string_view lock) const {
+  return prefix_ + "l/" + encoded(lock) + "/";
+}
+
 std::string Keys::value(std::string_view lock) const { return prefix_ + "v/" + encoded(lock); }
 
-std::string Keys::locks(std::string_view prefix) const { return prefix_ + "l/" + encoded(prefix); }
+std::string Keys::locks(std::string_view prefix) const {
+  // The lock of that name has another key than those whose names go on behind it.
+  return prefix_ + "l/" + (is_lost(prefix) ? std::string() : encoded(prefix));
+}
 
 std::optional<std::string> Keys::lock_of(std::string_view folder) const {
   const std::string begins = prefix_ + "l/";

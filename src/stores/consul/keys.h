@@ -7,8 +7,9 @@
 //   PREFIX/s/SESSION/fence    ends with the session; its index is the number of a client's writes'
 //   PREFIX/s/SESSION/knock    era (backend.h); others knock here
 //
-// NAME is the lock's, percent-encoded, the '/' too: names map to keys one to one, and no name ends
-// in another's folder. Thread-safety: values.
+// NAME is the lock's, percent-encoded, the '/' too, and the dots of "." and "..", which no URL can
+// have as a segment: names map to keys one to one, and no name ends in another's folder.
+// Thread-safety: values.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,7 @@ class Keys {
  public:
   explicit Keys(const std::string& prefix) : prefix_(prefix + "/") {}
 
-  std::string folder(std::string_view lock) const { return locks(lock) + "/"; }
+  std::string folder(std::string_view lock) const;
   std::string contenders(std::string_view lock) const { return folder(lock) + "c/"; }
   std::string contender(std::string_view lock, const contend::Key& key) const {
     return contenders(lock) + contend::to_text(key);
@@ -36,7 +37,7 @@ class Keys {
   std::string knock(std::string_view session) const {
     return prefix_ + session_part(session) + "knock";
   }
-  // What the keys of all locks with that prefix begin with.
+  // What the keys of all locks with that prefix begin with; others' may, too.
   std::string locks(std::string_view prefix) const;
 
   // Of a lock's folder; nullopt: it is none.

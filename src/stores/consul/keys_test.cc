@@ -11,8 +11,9 @@
 namespace holdfast::stores::consul {
 namespace {
 
-const std::vector<std::string> kNames = {"orders", "orders/42", "orders%2F42", "a b", "a/c",   "ä",
-                                         "\"",     "{x}",       "%",           "..x", "a/c/x", "+"};
+const std::vector<std::string> kNames = {
+    "orders", "orders/42", "orders%2F42", "a b", "a/c", "ä",  "\"",  "{x}", "%",
+    "..x",    "a/c/x",     "+",           ".",   "..",  ".x", "%2E", "./a", "a/."};
 
 TEST(ConsulKeysTest, NamesComeBackFromTheirFolders) {
   const Keys keys("team/locks");
@@ -37,7 +38,7 @@ TEST(ConsulKeysTest, NoFolderHoldsAnother) {
 TEST(ConsulKeysTest, AFolderThatIsNotOursIsNone) {
   const Keys keys("p");
   for (const char* folder :
-       {"p/l/a", "p/l//", "q/l/a/", "p/l/a b/", "p/l/%61/", "p/l/%/", "p/v/a/"}) {
+       {"p/l/a", "p/l//", "q/l/a/", "p/l/a b/", "p/l/%61/", "p/l/%/", "p/v/a/", "p/l/./"}) {
     EXPECT_FALSE(keys.lock_of(folder)) << folder;
   }
 }
@@ -45,7 +46,33 @@ TEST(ConsulKeysTest, AFolderThatIsNotOursIsNone) {
 TEST(ConsulKeysTest, TheKeysOfAPrefixBeginAsItDoes) {
   const Keys keys("p");
   EXPECT_TRUE(keys.folder("orders/42").starts_with(keys.locks("orders/")));
-  EXPECT_TRUE(keys.folder("orders/42").starts_with(keys.locks("")));
+  for (const std::string& name : kNames) {
+    for (std::size_t end = 0; end <= name.size(); ++end) {
+      EXPECT_TRUE(keys.folder(name).starts_with(keys.locks(name.substr(0, end)))) << name;
+    }
+  }
+}
+
+TEST(ConsulKeysTest, NoKeyHasASegmentThatAUrlsPathWouldLose) {
+  const Keys keys("p");
+  for (const std::string& name : kNames) {
+    for (const std::string& key :
+         {keys.folder(name), keys.record(name), keys.value(name),
+          keys.contender(name, contend::key_for({1, 2}, {}, {})), keys.locks(name)}) {
+      const std::string slashed = "/" + encode_path(key) + "/";
+      EXPECT_EQ(slashed.find("/./"), std::string::npos) << key;
+      EXPECT_EQ(slashed.find("/../"), std::string::npos) << key;
+    }
+  }
+}
+
+TEST(ConsulKeysTest, OtherNamesKeepTheirDots) {
+  const Keys keys("p");
+  EXPECT_EQ(keys.folder("."), "p/l/%2E/");
+  EXPECT_EQ(keys.folder(".."), "p/l/%2E%2E/");
+  EXPECT_EQ(keys.folder(".x"), "p/l/.x/");
+  EXPECT_EQ(keys.folder("a/./b"), "p/l/a%2F.%2Fb/");
+  EXPECT_EQ(keys.folder("v1.2"), "p/l/v1.2/");
 }
 
 TEST(ConsulKeysTest, AKeyIsEncodedOnceMoreForAUrl) {

@@ -64,7 +64,9 @@ Result<void> take_prefix(port::StoreUrl& url, ConsulAddress& address) {
   const std::string slashed = "/" + path + "/";
   if (odd || path.size() > kLongestPrefix || slashed.find("//") != std::string::npos ||
       slashed.find("/../") != std::string::npos || slashed.find("/./") != std::string::npos) {
-    return bad("the path is what keys begin with: letters, digits, '/', '-', at most 128 bytes");
+    return bad(
+        "the path is what keys begin with: letters, digits, '/', '-', at most 128 bytes; none of "
+        "its segments is empty, '.' or '..'");
   }
   address.prefix = std::move(path);
   address.has_path = true;

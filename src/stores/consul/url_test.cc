@@ -77,10 +77,11 @@ TEST(ConsulUrlTest, TheVariablesOfConsulCountLast) {
 TEST(ConsulUrlTest, WhatMakesNoSenseIsRefused) {
   for (const char* bad :
        {"consul://host/a//b", "consul://host/a/../b", "consul://host/a%20b", "consul://host/a%22b",
-        "consul://host?recipe=consul&lock_delay=61s", "consul://host?recipe=consul&lock_delay=x",
-        "consul://host?lock_delay=1s", "consul://host?recipe=zk", "consul://host?session=1ms",
-        "consul://host?tls_ca=x", "consul://host?dc=a%26b", "consul://host?connect_timeout=0s",
-        "consul://host,host"}) {
+        "consul://host/.", "consul://host/a/./b", "consul://host/a/%2e%2e", "consul://host/..",
+        "consul://host/a/.?recipe=consul", "consul://host?recipe=consul&lock_delay=61s",
+        "consul://host?recipe=consul&lock_delay=x", "consul://host?lock_delay=1s",
+        "consul://host?recipe=zk", "consul://host?session=1ms", "consul://host?tls_ca=x",
+        "consul://host?dc=a%26b", "consul://host?connect_timeout=0s", "consul://host,host"}) {
     EXPECT_FALSE(parsed(bad)) << bad;
   }
 }

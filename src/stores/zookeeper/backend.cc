@@ -59,6 +59,12 @@ Result<Details> details_from(const std::string& text, Recipe recipe) {
   return foreign;
 }
 
+Error no_path() {
+  return {Errc::kInvalidArgument,
+          "zookeeper: with recipe= a name is a path below the chroot, like locks/orders; none of "
+          "its parts is empty, '.' or '..'"};
+}
+
 class ZookeeperBackend final : public contend::Backend {
  public:
   template <typename T>
@@ -87,11 +93,7 @@ class ZookeeperBackend final : public contend::Backend {
              Done<Entered> done) override {
     auto op = make<Entered>(deadline, std::move(done));
     if (!speaks(recipe_, key)) return refuse(op);
-    if (recipe_ != Recipe::kOwn && !is_path(lock)) {
-      return post_error(op, Error(Errc::kInvalidArgument,
-                                  "zookeeper: with recipe= a name is a path below the chroot, like "
-                                  "locks/orders"));
-    }
+    if (recipe_ != Recipe::kOwn && !is_path(lock)) return post_error(op, no_path());
     auto entering = std::make_shared<Entering>();
     entering->epoch = epoch;
     entering->lock = std::move(lock);
@@ -116,6 +118,7 @@ class ZookeeperBackend final : public contend::Backend {
 
   void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
     auto op = make<Listing>(deadline, std::move(done));
+    if (recipe_ != Recipe::kOwn && !is_path(lock)) return post_error(op, no_path());
     session_->when_ready(op, [this, op, path = folder(lock)] {
       link_for(path).sync(path, [](const Reply&) {});
       read_all(op, path, kAttempts);
