@@ -2,22 +2,139 @@
 //
 // A contender is a key that the client's session has acquired; its creation's index is its number.
 // To enter is one transaction: the key is acquired, and the lock's folder is read behind that, at
-// the same index. See docs/design/0015-consul.md.
+// the same index. See docs/design/0015-consul-store.md.
 //
-// Thread-safety: as backend.h says. Ownership: the loop outlives it.
+// What changes something (backend_writes.cc) goes through Writes, what does not (backend_reads.cc)
+// is asked again until its deadline; with ?recipe=consul a grant needs LockGate, too.
+//
+// No I/O before start(). Thread-safety: as contend/backend.h says. Ownership: the loop outlives it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "holdfast/result.h"
 #include "src/contend/backend.h"
 #include "src/port/registry.h"
+#include "src/stores/consul/gate.h"
+#include "src/stores/consul/hand_on.h"
+#include "src/stores/consul/http.h"
+#include "src/stores/consul/keys.h"
+#include "src/stores/consul/loop_timer.h"
+#include "src/stores/consul/messages.h"
+#include "src/stores/consul/session.h"
 #include "src/stores/consul/url.h"
+#include "src/stores/consul/watches.h"
+#include "src/stores/consul/writes.h"
 
 namespace holdfast::stores::consul {
 
-// No I/O. Errors: kUnavailable (libcurl cannot start).
-Result<std::unique_ptr<contend::Backend>> make_backend(const ConsulAddress& address,
-                                                       const port::StoreContext& context);
+class ConsulBackend final : public contend::Backend {
+ public:
+  using BootInstant = base::BootInstant;
+  using Place = contend::Place;
+
+  ConsulBackend(const ConsulAddress& address, const port::StoreContext& context);
+  ~ConsulBackend() override;
+
+  void start(contend::Events* events) override { events_ = events; }
+  contend::SessionView session() const override;
+  void ensure_session(BootInstant deadline, Done<contend::SessionView> done) override;
+  std::string session_tag() const override { return session_->id(); }
+
+  void enter(std::uint64_t epoch, std::string lock, contend::Key key, contend::Details details,
+             BootInstant deadline, Done<contend::Entered> done) override;
+  void list(std::string lock, bool latest, contend::WakerPtr waker, BootInstant deadline,
+            Done<contend::Listing> done) override;
+  void list_in_full(std::string lock, BootInstant deadline, Done<contend::Listing> done) override;
+  void read(std::string lock, Place place, contend::WakerPtr waker, BootInstant deadline,
+            Done<std::optional<contend::Read>> done) override;
+  void write(std::uint64_t epoch, std::string lock, Place place, contend::Details details,
+             BootInstant deadline, Done<std::optional<contend::Read>> done) override;
+  void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+              Done<bool> done) override;
+  void hand_on(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
+               BootInstant deadline, Done<bool> done) override;
+  bool remembers_names() const override { return !gate_.on(); }
+  bool gated() const override { return gate_.on(); }
+  void pass_gate(std::uint64_t epoch, std::string lock, Place place, contend::Details details,
+                 contend::WakerPtr waker, BootInstant deadline, Done<contend::Gate> done) override;
+  void read_record(std::string lock, BootInstant deadline,
+                   Done<std::pair<contend::Record, std::uint64_t>> done) override;
+  void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
+  void apply(contend::Change change, BootInstant deadline,
+             Done<std::optional<std::uint64_t>> done) override;
+  void knock(std::string session_tag) override;
+  void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
+                  Done<std::vector<std::string>> done) override;
+
+  Guarantees guarantees() const override;
+  void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;
+  void close(BootInstant deadline) override;
+  void abandon_after_fork() noexcept override;
+
+ private:
+  using GetDone = std::function<void(Result<HttpReply>)>;
+
+  template <typename T>
+  void later(Done<T> done, Error error) {
+    loop_.post([done = std::move(done), error = std::move(error)] { done(error); });
+  }
+  Session::Events session_events();
+  void stop_on_loop(BootInstant deadline, std::function<void()> done);
+
+  // --- backend_writes.cc
+  // The gate's key is in no lock's folder.
+  bool may_join() const { return !gate_.on(); }
+  void remove_as(std::uint64_t epoch, std::string lock, const Place& place,
+                 std::optional<HandOn> left, BootInstant deadline, Done<bool> done);
+
+  // --- backend_reads.cc
+  // A request that changes nothing, tried again until its deadline.
+  void get(std::string target, BootInstant deadline, GetDone done);
+  void try_get(const std::string& target, BootInstant deadline, GetDone done);
+  void get_pairs(std::string target, BootInstant deadline,
+                 std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
+  void check_reading(const std::string& key, BootInstant deadline,
+                     std::function<void(Result<void>)> done);
+  Result<contend::Listing> listing_of(const std::string& lock, const std::vector<Pair>& pairs,
+                                      bool in_full) const;
+  struct Asker {
+    std::weak_ptr<contend::Waker> waker;
+    BootInstant deadline{};
+    Done<contend::Listing> done;
+  };
+  // Who wants a lock's listing; those who ask while one is under way share the next.
+  struct Asked {
+    bool busy = false;
+    std::vector<Asker> next;
+  };
+  void list_for_all(const std::pair<std::string, bool>& what);
+  void list_as(const std::string& lock, bool in_full, const contend::WakerPtr& waker,
+               BootInstant deadline, Done<contend::Listing> done);
+
+  const ConsulAddress address_;
+  port::Loop& loop_;
+  contend::Events* events_ = nullptr;
+  const Keys keys_;
+  const std::shared_ptr<Agents> agents_;
+  HttpLoop http_;
+  LoopTimer read_timer_;
+  std::vector<std::function<void()>> reads_again_;
+  std::shared_ptr<Watches> watches_;
+  std::shared_ptr<HandOns> hand_ons_;
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<Writes> writes_;
+  LockGate gate_;
+  std::map<std::pair<std::string, bool>, Asked> lists_;
+  bool closed_ = false;  // On the loop.
+  bool close_called_ = false;
+};
 
 }  // namespace holdfast::stores::consul

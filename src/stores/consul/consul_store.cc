@@ -1,5 +1,6 @@
 #include "src/stores/consul/consul_store.h"
 
+#include <memory>
 #include <utility>
 
 #include "src/contend/contend_store.h"
@@ -16,9 +17,8 @@ Result<std::unique_ptr<port::Store>> make_consul_store(port::StoreUrl url,
     return Error(Errc::kInvalidArgument,
                  "consul URL: there is no option '" + url.options.front().first + "'");
   }
-  auto backend = consul::make_backend(*address, context);
-  if (!backend) return backend.error();
-  return contend::make_store(*std::move(backend), context, address->session_ttl);
+  auto backend = std::make_unique<consul::ConsulBackend>(*address, context);
+  return contend::make_store(std::move(backend), context, address->session_ttl);
 }
 
 }  // namespace holdfast::stores

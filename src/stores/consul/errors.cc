@@ -48,6 +48,10 @@ bool is_refusal(std::string_view words) {
   });
 }
 
+Error with_lock(const Error& error, const std::string& lock) {
+  return {error.code(), "lock '" + lock + "': " + error.message()};
+}
+
 Error to_error(const HttpReply& reply, std::string_view what, bool reads) {
   const std::string head = std::string(what) + ": ";
   const std::string said =

@@ -38,7 +38,7 @@ class Party final : public contend::Events {
     context_.loop = &loop_;
     context_.owner = "test";
     context_.io = &loop_.io;
-    backend_ = *make_backend(*parse_consul_url(*parsed), context_);
+    backend_ = std::make_unique<ConsulBackend>(*parse_consul_url(*parsed), context_);
     on_loop([this] { backend_->start(this); });
   }
   ~Party() override {

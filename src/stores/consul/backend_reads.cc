@@ -1,0 +1,254 @@
+// The reads of the backend, and the watches that stay behind them.
+#include <algorithm>
+#include <utility>
+
+#include "src/stores/consul/backend.h"
+#include "src/stores/consul/errors.h"
+
+namespace holdfast::stores::consul {
+namespace {
+
+using contend::Listing;
+using contend::Place;
+using contend::Read;
+using contend::Record;
+using contend::Value;
+using contend::WakerPtr;
+
+constexpr std::chrono::milliseconds kPauseOfReads(50);
+
+std::string key_target(const std::string& key) { return "/v1/kv/" + encode_path(key); }
+
+}  // namespace
+
+// --- Asking.
+
+void ConsulBackend::get(std::string target, BootInstant deadline, GetDone done) {
+  // What may still be carried out must not come behind what is read now.
+  if (!writes_->fencing()) return try_get(target, deadline, std::move(done));
+  writes_->behind(deadline, [this, target = std::move(target), deadline,
+                             done = std::move(done)](const Result<void>& ready) mutable {
+    if (!ready) return done(ready.error());
+    try_get(target, deadline, std::move(done));
+  });
+}
+
+void ConsulBackend::try_get(const std::string& target, BootInstant deadline, GetDone done) {
+  HttpRequest request{.target = target, .reads = true, .limit = writes_->patience(deadline)};
+  http_.send(std::move(request), [this, target, deadline,
+                                  done = std::move(done)](Result<HttpReply> reply) mutable {
+    const bool failed = reply ? reply->status >= 500 : reply.error().code() == Errc::kUnavailable;
+    if (closed_ || !failed || left_until(deadline) <= kPauseOfReads) return done(std::move(reply));
+    reads_again_.push_back([this, target, deadline, done = std::move(done)]() mutable {
+      try_get(target, deadline, std::move(done));
+    });
+    if (reads_again_.size() > 1) return;  // It is armed.
+    read_timer_.arm(kPauseOfReads, [this] {
+      for (auto& again : std::exchange(reads_again_, {})) again();
+    });
+  });
+}
+
+void ConsulBackend::get_pairs(
+    std::string target, BootInstant deadline,
+    std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done) {
+  get(std::move(target), deadline, [done = std::move(done)](const Result<HttpReply>& reply) {
+    if (!reply) return done(reply.error(), 0);
+    done(read_pairs(*reply, "reading"), reply->index);
+  });
+}
+
+// A listing leaves out what the token may not read, and says nothing of it: one that is empty is
+// believed when a single key of it may be read.
+void ConsulBackend::check_reading(const std::string& key, BootInstant deadline,
+                                  std::function<void(Result<void>)> done) {
+  get_pairs(key_target(key) + "?consistent", deadline,
+            [done = std::move(done)](const Result<std::vector<Pair>>& pairs, std::uint64_t) {
+              done(pairs ? Result<void>() : Result<void>(pairs.error()));
+            });
+}
+
+// --- One lock.
+
+// What stands in a folder; other people's keys are left out.
+Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::vector<Pair>& pairs,
+                                          bool in_full) const {
+  const std::string begins = keys_.contenders(lock);
+  const std::string record = keys_.record(lock);
+  Listing listing;
+  listing.in_full = in_full;
+  std::map<std::uint64_t, const Pair*> values;
+  listing.record.emplace();
+  for (const Pair& pair : pairs) {
+    if (pair.key == record) {
+      auto parsed = contend::parse_record(pair.value());
+      if (!parsed) return with_lock(parsed.error(), lock);
+      listing.record = *std::move(parsed);
+      listing.record_rev = pair.modified;
+      continue;
+    }
+    if (!pair.key.starts_with(begins)) continue;
+    const auto key = contend::parse_key(std::string_view(pair.key).substr(begins.size()));
+    // Without a session it is nobody's: an operator has written it, and may remove it.
+    if (!key || pair.session.empty()) continue;
+    values.emplace(pair.created, &pair);
+    listing.queue.push_back({*key, pair.created, {}, pair.created, pair.modified});
+  }
+  std::sort(listing.queue.begin(), listing.queue.end(),
+            [](const Place& a, const Place& b) { return a.order < b.order; });
+  // Of the others the key is enough.
+  const std::size_t wanted = in_full ? listing.queue.size() : 1;
+  for (std::size_t i = 0; i < std::min(wanted, listing.queue.size()); ++i) {
+    auto details = contend::parse_details(values.at(listing.queue[i].order)->value());
+    if (!details) return with_lock(details.error(), lock);
+    listing.queue[i].details = *std::move(details);
+  }
+  return listing;
+}
+
+void ConsulBackend::list(std::string lock, bool /*latest*/, WakerPtr waker, BootInstant deadline,
+                         Done<Listing> done) {
+  list_as(lock, /*in_full=*/false, waker, deadline, std::move(done));
+}
+
+void ConsulBackend::list_as(const std::string& lock, bool in_full, const WakerPtr& waker,
+                            BootInstant deadline, Done<Listing> done) {
+  Asked& asked = lists_[{lock, in_full}];
+  asked.next.push_back({waker, deadline, std::move(done)});
+  if (!asked.busy) list_for_all({lock, in_full});
+}
+
+// A release may wake hundreds of readers, who ask for the same at once.
+void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
+  Asked& asked = lists_[what];
+  asked.busy = true;
+  auto askers = std::make_shared<std::vector<Asker>>(std::exchange(asked.next, {}));
+  BootInstant deadline{};
+  for (const Asker& each : *askers) deadline = std::max(deadline, each.deadline);
+  const std::string folder = key_target(keys_.folder(what.first));
+  get_pairs(folder + "?recurse&consistent", deadline,
+            [this, what, folder, askers](Result<std::vector<Pair>> pairs, std::uint64_t index) {
+              const auto listing = pairs ? listing_of(what.first, *pairs, what.second)
+                                         : Result<Listing>(with_lock(pairs.error(), what.first));
+              for (const Asker& each : *askers) {
+                const auto wanted = each.waker.lock();
+                // Keys alone are a short answer.
+                if (pairs && wanted) watches_->add(folder + "?keys", index, wanted);
+                each.done(listing);
+              }
+              if (!lists_[what].next.empty()) return list_for_all(what);
+              lists_.erase(what);
+            });
+}
+
+void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) {
+  if (!gate_.on()) {
+    return list_as(lock, /*in_full=*/true, nullptr, deadline,
+                   [this, lock, deadline, done = std::move(done)](Result<Listing> listing) {
+                     if (!listing || !listing->queue.empty() || listing->record_rev != 0) {
+                       return done(std::move(listing));
+                     }
+                     check_reading(
+                         keys_.record(lock), deadline,
+                         [lock, listing = *std::move(listing), done](const Result<void>& allowed) {
+                           if (!allowed) return done(with_lock(allowed.error(), lock));
+                           done(listing);
+                         });
+                   });
+  }
+  if (auto good = gate_.check_name(lock); !good) return later(std::move(done), good.error());
+  gate_.find_stranger(
+      lock, deadline,
+      [this, lock, deadline, done = std::move(done)](const Result<std::optional<Place>>& stranger) {
+        if (!stranger) return done(with_lock(stranger.error(), lock));
+        list_as(lock, /*in_full=*/true, nullptr, deadline,
+                [stranger = *stranger, done](Result<Listing> listing) {
+                  if (listing && stranger) listing->queue.insert(listing->queue.begin(), *stranger);
+                  done(std::move(listing));
+                });
+      });
+}
+
+void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+                         Done<std::optional<Read>> done) {
+  const std::string path = keys_.contender(lock, place.key);
+  const std::string target = key_target(path);
+  // With what it may leave behind (hand_on.h).
+  const std::string all = target + "?recurse";
+  get_pairs(waker != nullptr ? all + "&consistent" : target + "?consistent", deadline,
+            [this, lock, path, all, order = place.order, weak = std::weak_ptr(waker),
+             done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t index) {
+              if (!pairs) return done(with_lock(pairs.error(), lock));
+              const auto wanted = weak.lock();
+              const auto found = std::find_if(pairs->begin(), pairs->end(), [&](const Pair& pair) {
+                return pair.key == path && !pair.session.empty() && pair.created == order;
+              });
+              if (found == pairs->end()) {
+                if (wanted != nullptr) watches_->wake(wanted);
+                return done(std::optional<Read>());
+              }
+              const Pair& pair = *found;
+              if (wanted != nullptr) {
+                watches_->add(all, index, wanted,
+                              [path, order, modified = pair.modified](const HttpReply& reply) {
+                                return judge(reply, path, order, modified);
+                              });
+                if (gate_.on()) gate_.note(lock, pair);
+              }
+              auto details = contend::parse_details(pair.value());
+              if (!details) return done(with_lock(details.error(), lock));
+              done(std::optional(Read{*std::move(details), pair.created, pair.modified}));
+            });
+}
+
+void ConsulBackend::read_record(std::string lock, BootInstant deadline,
+                                Done<std::pair<Record, std::uint64_t>> done) {
+  get_pairs(key_target(keys_.record(lock)) + "?consistent", deadline,
+            [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
+              if (!pairs) return done(with_lock(pairs.error(), lock));
+              if (pairs->empty()) return done(std::pair(Record{}, std::uint64_t{0}));
+              auto record = contend::parse_record(pairs->front().value());
+              if (!record) return done(with_lock(record.error(), lock));
+              done(std::pair(*std::move(record), pairs->front().modified));
+            });
+}
+
+void ConsulBackend::read_value(std::string lock, BootInstant deadline, Done<Value> done) {
+  get_pairs(key_target(keys_.value(lock)) + "?consistent", deadline,
+            [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
+              if (!pairs) return done(with_lock(pairs.error(), lock));
+              if (pairs->empty()) return done(Value{});
+              done(Value{pairs->front().value(), pairs->front().modified});
+            });
+}
+
+// --- All locks.
+
+void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
+                               Done<std::vector<std::string>> done) {
+  const std::string all = keys_.locks(prefix);
+  get(key_target(all) + "?keys&separator=%2F&consistent", deadline,
+      [this, all, prefix, limit, deadline, done = std::move(done)](const Result<HttpReply>& reply) {
+        if (!reply) return done(reply.error());
+        auto folders = read_keys(*reply, "listing locks");
+        if (!folders) return done(folders.error());
+        if (folders->empty()) {
+          return check_reading(all, deadline, [done](const Result<void>& allowed) {
+            if (!allowed) return done(allowed.error());
+            done(std::vector<std::string>());
+          });
+        }
+        std::vector<std::string> names;
+        for (const std::string& folder : *folders) {
+          auto name = keys_.lock_of(folder);
+          if (!name || !name->starts_with(prefix)) continue;
+          // With the recipe also those who do without share the prefix.
+          if (!gate_.on() || gate_.check_name(*name)) names.push_back(*std::move(name));
+        }
+        std::sort(names.begin(), names.end());
+        if (names.size() > limit) names.resize(limit);
+        done(std::move(names));
+      });
+}
+
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,258 @@
+// The writes of the backend: to come in, to mark, to leave, and one step for all that is rare.
+#include <algorithm>
+#include <utility>
+
+#include "src/base/random.h"
+#include "src/stores/consul/backend.h"
+#include "src/stores/consul/errors.h"
+
+namespace holdfast::stores::consul {
+namespace {
+
+using contend::Change;
+using contend::Details;
+using contend::Entered;
+using contend::Key;
+using contend::Place;
+using contend::Read;
+using contend::WakerPtr;
+
+constexpr const char* kPlainOnly = "': with recipe=consul there are plain exclusive locks only";
+
+// Of a write's steps, without a contender's text.
+std::size_t bytes_about(const std::string& path) { return 3 * path.size() + 300; }
+
+}  // namespace
+
+void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details details,
+                          BootInstant deadline, Done<Entered> done) {
+  if (gate_.on()) {
+    if (auto good = gate_.check_name(lock); !good) return later(std::move(done), good.error());
+    if (key.shape != contend::Shape::kExclusive) {
+      return later(std::move(done), Error(Errc::kUnsupported, "lock '" + lock + kPlainOnly));
+    }
+  }
+  const std::string path = keys_.contender(lock, key);
+  const std::string folder = keys_.folder(lock);
+  Write write{.lock = lock,
+              .epoch = epoch,
+              .what = "acquire",
+              .steps = {},
+              .deadline = deadline,
+              .done = {}};
+  std::string text = contend::to_text(details);
+  write.joins = may_join();
+  write.bytes = bytes_about(path) + text.size() * 4 / 3;
+  write.steps = [this, path, folder, text = std::move(text),
+                 id = session_->id()](Transaction& all) {
+    all.check_not_exists(path).lock(path, text, id, gate_.flags()).get_tree(folder);
+  };
+  write.done = [this, epoch, lock, key, path, id = session_->id(), deadline,
+                done = std::move(done)](Result<TransactionReply> answer) {
+    if (!answer) return done(with_lock(answer.error(), lock));
+    // It has come, but what it came to cannot be read: who is refused leaves nothing behind.
+    const auto refuse = [this, epoch, lock, key, deadline, done](const Error& why) {
+      remove_as(epoch, lock, Place{key, 0}, std::nullopt, deadline,
+                [done, why](const Result<bool>&) { done(why); });
+    };
+    const auto conclude = [this, lock, path, id, done, refuse](const std::vector<Pair>& pairs) {
+      auto listing = listing_of(lock, pairs, /*in_full=*/false);
+      if (!listing) return refuse(listing.error());
+      const auto own = std::find_if(pairs.begin(), pairs.end(),
+                                    [&](const Pair& pair) { return pair.key == path; });
+      if (own != pairs.end() && own->session != id) {
+        return done(
+            Error(Errc::kUnsupported, "lock '" + lock +
+                                          "': this acquisition is another client's, whose session "
+                                          "keeps it"));
+      }
+      if (own == pairs.end()) {
+        return refuse(
+            {Errc::kPermissionDenied, "lock '" + lock +
+                                          "': the token may not read what it has written: "
+                                          "docs/stores/consul.md has the policy that allows it"});
+      }
+      done(Entered{own->created, *std::move(listing)});
+    };
+    if (answer->done) {
+      // Behind the fence and the acquisition, which are told without their values, comes the
+      // folder.
+      const auto entered = std::find_if(answer->pairs.begin(), answer->pairs.end(),
+                                        [&](const Pair& pair) { return pair.key == path; });
+      if (entered != answer->pairs.end()) answer->pairs.erase(answer->pairs.begin(), entered + 1);
+      return conclude(answer->pairs);
+    }
+    if (answer->failed_at > 0) {
+      return done(Error(Errc::kUnavailable, "lock '" + lock + "': " + answer->why));
+    }
+    // It is there already: the answer to an earlier try was lost.
+    get_pairs(key_target(keys_.folder(lock)) + "?recurse&consistent", deadline,
+              [conclude, done, lock](Result<std::vector<Pair>> pairs, std::uint64_t) {
+                if (!pairs) return done(with_lock(pairs.error(), lock));
+                conclude(*pairs);
+              });
+  };
+  writes_->send(std::move(write));
+}
+
+void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, Details details,
+                          BootInstant deadline, Done<std::optional<Read>> done) {
+  const std::string path = keys_.contender(lock, place.key);
+  Write write{
+      .lock = lock, .epoch = epoch, .what = "write", .steps = {}, .deadline = deadline, .done = {}};
+  write.steps = [this, path, text = contend::to_text(details),
+                 id = session_->id()](Transaction& all) {
+    all.check_session(path, id).lock(path, text, id, gate_.flags());
+  };
+  write.done = [lock, details = std::move(details),
+                done = std::move(done)](const Result<TransactionReply>& answer) {
+    if (!answer) return done(with_lock(answer.error(), lock));
+    if (!answer->done || answer->pairs.empty()) return done(std::optional<Read>());
+    const Pair& pair = answer->pairs.back();
+    done(std::optional(Read{details, pair.created, pair.modified}));
+  };
+  writes_->send(std::move(write));
+}
+
+void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+                           Done<bool> done) {
+  remove_as(epoch, std::move(lock), place, std::nullopt, deadline, std::move(done));
+}
+
+void ConsulBackend::hand_on(std::uint64_t epoch, std::string lock, Place place,
+                            const machine::Token& held_with, BootInstant deadline,
+                            Done<bool> done) {
+  std::optional<HandOn> left;
+  if (!gate_.on() && place.order != 0) left = {place.order, held_with.counter};
+  remove_as(epoch, std::move(lock), place, left, deadline, std::move(done));
+}
+
+// `left`: what it leaves to the next one.
+void ConsulBackend::remove_as(std::uint64_t epoch, std::string lock, const Place& place,
+                              std::optional<HandOn> left, BootInstant deadline, Done<bool> done) {
+  const std::string path = keys_.contender(lock, place.key);
+  Write write{.lock = lock,
+              .epoch = epoch,
+              .what = "release",
+              .steps = {},
+              .deadline = deadline,
+              .done = {},
+              .joins = may_join(),
+              .bytes = bytes_about(path)};
+  // Asked when its turn has come: whether it is inside the gate may be decided until then.
+  // Its name may come again: of this request, a copy that comes late must not take the next bearer.
+  const std::uint64_t index = place.modified != 0 ? place.modified : place.order;
+  write.steps = [this, path, lock, left, index, id = session_->id()](Transaction& all) {
+    (index != 0 ? all.check_index(path, index) : all.check_session(path, id)).erase(path);
+    if (left) all.lock(out_of(path), to_text(*left), id);
+    if (!left && hand_ons_->stands(out_of(path))) all.erase(out_of(path));
+    if (!gate_.holds(path)) return;
+    all.check_session(gate_.key_of(lock), id).erase(gate_.key_of(lock));
+  };
+  write.done = [this, epoch, lock, path, place, left, deadline, index,
+                done = std::move(done)](const Result<TransactionReply>& answer) {
+    if (!answer) {
+      if (left) hand_ons_->made(out_of(path));  // Perhaps.
+      return done(with_lock(answer.error(), lock));
+    }
+    const bool was_inside = gate_.holds(path);
+    gate_.leave(path);
+    // Somebody has broken the key, or has taken what is left: the contender goes all the same.
+    if (!answer->done && (was_inside || left) && answer->failed_at > 0) {
+      return remove(epoch, lock, place, deadline, done);
+    }
+    if (!answer->done && index != 0) {  // It has gone, or was written since.
+      const auto seen = [=, this, written = place](const Result<std::optional<Read>>& now) mutable {
+        if (!now) return done(now.error());
+        if (!*now || (*now)->modified == index) return done(false);
+        written.modified = (*now)->modified;
+        remove(epoch, lock, written, deadline, done);
+      };
+      return read(lock, place, nullptr, deadline, seen);
+    }
+    if (answer->done && left) hand_ons_->made(out_of(path));
+    if (answer->done && !left) hand_ons_->removed(out_of(path));
+    done(answer->done);
+  };
+  writes_->send(std::move(write));
+}
+
+void ConsulBackend::pass_gate(std::uint64_t epoch, std::string lock, Place place, Details details,
+                              WakerPtr waker, BootInstant deadline, Done<contend::Gate> done) {
+  const std::string contender = keys_.contender(lock, place.key);
+  gate_.pass(
+      {epoch, std::move(lock), contender, std::move(details), waker, deadline, std::move(done)});
+}
+
+void ConsulBackend::apply(Change change, BootInstant deadline,
+                          Done<std::optional<std::uint64_t>> done) {
+  if (change.epoch == 0) {  // Nobody's in particular: of one who has asked for no lock yet.
+    return session_->ensure(deadline, [this, change = std::move(change), deadline,
+                                       done = std::move(done)](const Result<void>& opened) mutable {
+      if (!opened) return done(with_lock(opened.error(), change.lock));
+      change.epoch = session_->epoch();
+      apply(std::move(change), deadline, std::move(done));
+    });
+  }
+  const std::string lock = change.lock;
+  Write write{.lock = lock,
+              .epoch = change.epoch,
+              .what = "change",
+              .steps = {},
+              .deadline = deadline,
+              .done = {}};
+  write.steps = [this, change = std::move(change)](Transaction& all) {
+    const auto expect = [&all](const std::string& key, std::optional<std::uint64_t> revision) {
+      if (revision && *revision == 0) all.check_not_exists(key);
+      if (revision && *revision != 0) all.check_index(key, *revision);
+    };
+    const std::string record = keys_.record(change.lock);
+    const std::string value = keys_.value(change.lock);
+    expect(record, change.record_rev);
+    expect(value, change.value_rev);
+    if (change.present) all.get(keys_.contender(change.lock, change.present->key));
+    for (const Place& place : change.removed) {
+      const std::string gate = gate_.key_of(change.lock);
+      const bool stranger = !place.key.id;
+      const std::string path = stranger ? gate : keys_.contender(change.lock, place.key);
+      if (stranger || place.modified == 0) {
+        all.get(path).erase(path);
+      } else {
+        all.check_index(path, place.modified).erase(path);
+      }
+      if (!gate_.on() || stranger || !place.details || !place.details->marked) continue;
+      all.check_session(gate, place.details->session).erase(gate);
+    }
+    if (change.value) all.set(value, *change.value);
+    // The number of before makes it another text: a write that changes nothing is passed over.
+    if (change.record) {
+      all.set(record, contend::to_text(*change.record) +
+                          " behind=" + std::to_string(change.record_rev.value_or(0)));
+    }
+  };
+  write.done = [lock, done = std::move(done)](const Result<TransactionReply>& answer) {
+    if (!answer) return done(with_lock(answer.error(), lock));
+    if (!answer->done) return done(std::optional<std::uint64_t>());
+    // What was read in it is older than what was written.
+    std::uint64_t number = 0;
+    for (const Pair& pair : answer->pairs) number = std::max(number, pair.modified);
+    done(std::optional(number));
+  };
+  writes_->send(std::move(write));
+}
+
+// Not fenced: the session of another, and harmless whenever it comes.
+void ConsulBackend::knock(std::string session_tag) {
+  if (session_tag.size() != 36) return;
+  const std::string key = keys_.knock(session_tag);
+  Transaction both;
+  // Something new: a write that changes nothing is passed over.
+  both.get(key).set(key, std::to_string(base::random_128().low));
+  http_.send({.method = HttpRequest::Method::kPut,
+              .target = "/v1/txn",
+              .body = both.body(),
+              .reads = true},
+             [](const Result<HttpReply>&) {});
+}
+
+}  // namespace holdfast::stores::consul
