@@ -206,6 +206,28 @@ TEST_F(ConsulJoinedTest, AnEndedSessionIsTheEndOfEach) {
   }
 }
 
+// It begins with the fence of the session that it was sent under.
+TEST_F(ConsulJoinedTest, AnAnswerFromBeforeTheNextSessionIsReadAsItWasSent) {
+  FaultProxy proxy({.server_port = server_->port()});
+  Party alice(url(proxy.port()));
+  const auto epoch = alice.session().epoch;
+  const int hold = proxy.add({.kind = Fault::Kind::kHold,
+                              .direction = support::Direction::kToClient,
+                              .containing = "l/n0/c/",
+                              .times = 1});
+  auto asked = std::async(std::launch::async, [&] { return enter(alice, locks("n", 5)); });
+  ASSERT_TRUE(proxy.wait_for_hits(hold));
+  server_->ask("PUT", "/v1/session/destroy/" + alice.tag());
+  ASSERT_TRUE(alice.await([&](Party& party) { return party.ended_ == epoch; }));
+  ASSERT_GT(alice.session().epoch, epoch);
+  proxy.remove(hold);
+  for (const auto& each : asked.get()) {
+    // Whose session is over is the engine's to see; no right was missing.
+    ASSERT_TRUE(each) << why(each);
+    EXPECT_EQ(each->listing.queue.size(), 1U);
+  }
+}
+
 TEST_F(ConsulJoinedTest, NumbersOfOneLockGrowWhateverIsJoined) {
   Party alice(url());
   Party bob(url());
