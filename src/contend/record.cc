@@ -10,7 +10,8 @@
 namespace holdfast::contend {
 namespace {
 
-constexpr std::size_t kMostText = 16 * 1024;
+// Five texts of the most that is written of one, each byte as three, and what stands beside them.
+constexpr std::size_t kMostText = 32 * 1024;
 constexpr std::size_t kMostField = 2048;
 constexpr std::string_view kFormat = "hf1";
 

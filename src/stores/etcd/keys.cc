@@ -61,7 +61,7 @@ std::optional<Keys::Folder> Keys::folder_of(std::string_view key) const {
   if (!key.starts_with(all)) return std::nullopt;
   const std::string_view rest = key.substr(all.size());
   const auto slash = rest.find('/');
-  if (slash == std::string_view::npos) return std::nullopt;
+  if (slash == std::string_view::npos || slash == 0) return std::nullopt;
   auto lock = unescaped(rest.substr(0, slash));
   if (!lock) return std::nullopt;
   return Folder{*std::move(lock), behind(std::string(key.substr(0, all.size() + slash + 1)))};
