@@ -1,6 +1,7 @@
 // The backend against a real Consul: what the engine relies on (src/contend/backend.h).
 #include <gtest/gtest.h>
 
+#include "src/stores/consul/messages.h"
 #include "src/stores/consul/test_party.h"
 #include "tests/support/consul_server.h"
 #include "tests/support/fault_proxy.h"
@@ -164,6 +165,33 @@ TEST_F(ConsulBackendTest, ARemovalThatIsCarriedOutOnceMoreTakesNoOther) {
   EXPECT_EQ(alice.list("orders")->queue.size(), 1U);
   EXPECT_EQ(*alice.remove("orders", 1, first->created), false);
   EXPECT_EQ(*alice.remove("orders", 1, second->created), true);
+}
+
+TEST_F(ConsulBackendTest, AWriteThatIsCarriedOutOnceMoreChangesNoOther) {
+  FaultProxy proxy({.server_port = server_->port()});
+  Party alice(url(proxy.port()));
+  const auto first = alice.enter("orders", 1);
+  ASSERT_TRUE(first);
+  Details weakened;
+  weakened.weakened = true;
+  const auto epoch = alice.session().epoch;
+  for (int i = 0; i < 2; ++i) {  // The second finds it written since it came.
+    const auto written = alice.ask<std::optional<contend::Read>>([&](auto& backend, auto done) {
+      backend.write(epoch, "orders", Place{Party::key(1), first->created}, weakened,
+                    BootClock::now() + 20s, done);
+    });
+    ASSERT_TRUE(written && *written);
+    EXPECT_EQ((*written)->created, first->created);
+  }
+  EXPECT_EQ(*alice.remove("orders", 1, first->created), true);
+  const auto second = alice.enter("orders", 1);
+  ASSERT_TRUE(second);
+  ASSERT_TRUE(proxy.replay(to_base64(contend::to_text(weakened))));
+  ASSERT_TRUE(
+      proxy.wait_for([](const support::ProxyStats& stats) { return stats.copies_answered == 1; }));
+  const auto read = alice.read("orders", 1, second->created);
+  ASSERT_TRUE(read && *read);
+  EXPECT_FALSE((*read)->details.weakened);
 }
 
 // It is known by its creation.

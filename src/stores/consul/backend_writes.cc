@@ -100,16 +100,29 @@ void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, De
   const std::string path = keys_.contender(lock, place.key);
   Write write{
       .lock = lock, .epoch = epoch, .what = "write", .steps = {}, .deadline = deadline, .done = {}};
-  write.steps = [this, path, text = contend::to_text(details),
+  // As with a removal: a copy that comes late must not change the next bearer of the name.
+  const std::uint64_t index = place.modified != 0 ? place.modified : place.order;
+  write.steps = [this, path, index, text = contend::to_text(details),
                  id = session_->id()](Transaction& all) {
-    all.check_session(path, id).lock(path, text, id, gate_.flags());
+    (index != 0 ? all.check_index(path, index) : all.check_session(path, id))
+        .lock(path, text, id, gate_.flags());
   };
-  write.done = [lock, details = std::move(details),
+  write.done = [this, epoch, lock, place, index, deadline, details = std::move(details),
                 done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) return done(with_lock(answer.error(), lock));
-    if (!answer->done || answer->pairs.empty()) return done(std::optional<Read>());
-    const Pair& pair = answer->pairs.back();
-    done(std::optional(Read{details, pair.created, pair.modified}));
+    if (answer->done && !answer->pairs.empty()) {
+      const Pair& pair = answer->pairs.back();
+      return done(std::optional(Read{details, pair.created, pair.modified}));
+    }
+    if (answer->done || index == 0) return done(std::optional<Read>());
+    // It has gone, or was written since.
+    const auto seen = [=, this, written = place](const Result<std::optional<Read>>& now) mutable {
+      if (!now) return done(now.error());
+      if (!*now || (*now)->modified == index) return done(std::optional<Read>());
+      written.modified = (*now)->modified;
+      this->write(epoch, lock, written, details, deadline, done);
+    };
+    read(lock, place, nullptr, deadline, seen);
   };
   writes_->send(std::move(write));
 }
