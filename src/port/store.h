@@ -213,11 +213,8 @@ class Store {
   // when a holder has gone; until the handle goes, and perhaps once more. A hint: some are missed,
   // and some tell of nothing, so whoever wants to know reads again after a while all the same.
   // An empty handle: this store tells nothing.
-  virtual WatchHandle watch_value(std::string name, Task changed) {
-    static_cast<void>(name);
-    static_cast<void>(changed);
-    return {};
-  }
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): stores that can tell keep both.
+  virtual WatchHandle watch_value(std::string /*name*/, Task /*changed*/) { return {}; }
   // Changes N of a permits lock: at once when growing (true), in queue order under `id` when
   // shrinking (false: it waits for its turn; cancel() withdraws it). kLost: the lock is not in use.
   virtual void resize(TicketRequest request, std::uint32_t capacity, Done<bool> done) = 0;
