@@ -25,7 +25,7 @@ test: setup-test  ## install what the tests need, build and run all (STORES="sql
 	@scripts/test
 
 check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
-	@scripts/setup build test check
+	@scripts/setup build test bench check
 	@scripts/check-all
 
 SECONDS ?= 60

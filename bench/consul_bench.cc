@@ -6,9 +6,11 @@
 // libcurl's multi interface on one thread, with a connection for each chain.
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,6 +80,12 @@ class Easy {
   std::string answer_;
 };
 
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string all;
+  for (const std::string_view part : parts) all += part;
+  return all;
+}
+
 // The text behind `"name":"`, or the number behind `"name":`.
 std::string field(const std::string& json, const std::string& name) {
   std::size_t at = json.find("\"" + name + "\":");
@@ -99,14 +107,15 @@ class Pairs final : public RawPairs {
     for (int i = 0; i < in_flight; ++i) {
       const std::string folder = "raw/" + std::to_string(i) + "/", key = folder + "key";
       const std::string begin =
-          R"([{"KV":{"Verb":"check-index","Key":"raw-fence","Index":)" + fence + "}},";
+          joined({R"([{"KV":{"Verb":"check-index","Key":"raw-fence","Index":)", fence, "}},"});
       auto chain = std::make_unique<Chain>(consul);
-      chain->acquire = begin + R"({"KV":{"Verb":"check-not-exists","Key":")" + key +
-                       R"("}},{"KV":{"Verb":"lock","Key":")" + key + R"(","Value":"","Session":")" +
-                       session + R"("}},{"KV":{"Verb":"get-tree","Key":")" + folder + "\"}}]";
-      chain->release = begin + R"({"KV":{"Verb":"check-session","Key":")" + key +
-                       R"(","Session":")" + session + R"("}},{"KV":{"Verb":"delete","Key":")" +
-                       key + "\"}}]";
+      chain->acquire =
+          joined({begin, R"({"KV":{"Verb":"check-not-exists","Key":")", key,
+                  R"("}},{"KV":{"Verb":"lock","Key":")", key, R"(","Value":"","Session":")",
+                  session, R"("}},{"KV":{"Verb":"get-tree","Key":")", folder, "\"}}]"});
+      chain->release =
+          joined({begin, R"({"KV":{"Verb":"check-session","Key":")", key, R"(","Session":")",
+                  session, R"("}},{"KV":{"Verb":"delete","Key":")", key, "\"}}]"});
       curl_easy_setopt(chain->easy.get(), CURLOPT_PRIVATE, chain.get());
       chains_.push_back(std::move(chain));
     }

@@ -95,6 +95,7 @@ class Crowd {
 
   void run() {
     std::vector<std::thread> threads;
+    threads.reserve(kWaiters);
     for (int i = 0; i < kWaiters; ++i) {
       threads.emplace_back([this] { take_turns(); });
     }
