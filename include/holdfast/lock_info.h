@@ -19,7 +19,7 @@
 
 namespace holdfast {
 
-// What an owner says of itself. Not guaranteed: that it is true; nothing is checked.
+// What an owner says of itself, unchecked; what it does not say is empty, 0, the clock's epoch.
 struct OwnerInfo {
   std::string owner;
   std::string host;
@@ -36,7 +36,7 @@ struct HolderInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
   Token token;
-  std::chrono::milliseconds time_left{};  // Of the lease, by the store's clock.
+  std::chrono::milliseconds time_left{};  // Of the lease, by the store's clock; 0: not known.
 };
 
 // Who stood in the queue. Not guaranteed: that it is alive; a dead one leaves when its ticket ends.

@@ -3,16 +3,24 @@
 #include <chrono>
 
 #include "src/cli/text.h"
+#include "src/cli/who.h"
 
 namespace holdfast::cli {
 namespace {
 
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json left_json(const OwnerInfo& who, std::chrono::milliseconds time_left) {
+  const auto left = left_of(who, time_left);
+  return left ? Json(left->count()) : Json(nullptr);
+}
+
 void add_who(Json& into, const OwnerInfo& who) {
-  into["owner"] = who.owner;
-  into["host"] = who.host;
-  into["pid"] = who.pid;
+  into["owner"] = text_or_null(who.owner);
+  into["host"] = text_or_null(who.host);
+  into["pid"] = who.pid == 0 ? Json(nullptr) : Json(who.pid);
   into["program"] = who.program;
-  into["since"] = iso_time(who.since);
+  into["since"] = knows_since(who) ? Json(iso_time(who.since)) : Json(nullptr);
   into["reason"] = who.reason;
   into["trace_id"] = who.trace_id;
 }
@@ -33,7 +41,7 @@ Json holder_json(const std::string& name, const HolderInfo& holder) {
   out["token"] = holder.token.to_string();
   out["mode"] = mode_text(holder.mode);
   add_who(out, holder.who);
-  out["time_left_ms"] = holder.time_left.count();
+  out["time_left_ms"] = left_json(holder.who, holder.time_left);
   return out;
 }
 
@@ -41,7 +49,7 @@ Json waiter_json(const std::string& name, const WaiterInfo& waiter) {
   Json out = nobody(name);
   out["mode"] = mode_text(waiter.mode);
   add_who(out, waiter.who);
-  out["time_left_ms"] = waiter.time_left.count();
+  out["time_left_ms"] = left_json(waiter.who, waiter.time_left);
   return out;
 }
 
@@ -168,7 +176,7 @@ Json to_json(const LockEvent& event) {
   out["token"] = event.token == Token{} ? Json(nullptr) : Json(event.token.to_string());
   add_who(out, event.who);
   const bool granted = event.kind == LockEventKind::kGranted;
-  out["time_left_ms"] = granted ? Json(event.time_left.count()) : Json(nullptr);
+  out["time_left_ms"] = granted ? left_json(event.who, event.time_left) : Json(nullptr);
   return out;
 }
 

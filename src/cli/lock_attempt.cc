@@ -14,6 +14,7 @@
 #include "src/cli/output.h"
 #include "src/cli/self_lock.h"
 #include "src/cli/text.h"
+#include "src/cli/who.h"
 
 namespace holdfast::cli {
 
@@ -190,11 +191,11 @@ std::string describe_holders(const LockInfo& info) {
   for (std::size_t i = 0; i < info.holders.size() && i < kMost; ++i) {
     const OwnerInfo& who = info.holders[i].who;
     if (i > 0) out += ", ";
-    out += who.program.empty() ? printable(who.owner) : printable(who.program);
-    out += " on " + printable(who.host) + " (pid " + std::to_string(who.pid) + ", since " +
-           local_time(who.since);
-    if (!who.reason.empty()) out += ", \"" + printable(who.reason) + "\"";
-    out += ")";
+    std::string more = knows_since(who) ? "since " + local_time(who.since) : "";
+    if (!who.reason.empty()) {
+      more += (more.empty() ? "\"" : ", \"") + printable(who.reason) + "\"";
+    }
+    out += sentence_of(who, more);
   }
   if (info.holders.size() > kMost) {
     out += " and " + std::to_string(info.holders.size() - kMost) + " more";

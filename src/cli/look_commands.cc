@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "src/cli/commands.h"
-#include "src/cli/duration.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/follow.h"
 #include "src/cli/help.h"
@@ -13,13 +12,10 @@
 #include "src/cli/settings.h"
 #include "src/cli/signals.h"
 #include "src/cli/text.h"
+#include "src/cli/who.h"
 
 namespace holdfast::cli {
 namespace {
-
-std::string owner_text(const OwnerInfo& who) {
-  return who.program.empty() ? printable(who.owner) : printable(who.program);
-}
 
 // The reason, and below it the trace id.
 std::string why_text(const OwnerInfo& who) {
@@ -36,10 +32,9 @@ std::string ls_text(const std::vector<LockInfo>& locks) {
       table.add({printable(lock.name), "-", "-", "-", "-", "-", "-", waiting, ""});
     }
     for (const HolderInfo& holder : lock.holders) {
-      table.add({printable(lock.name), mode_text(holder.mode), owner_text(holder.who),
-                 printable(holder.who.host), std::to_string(holder.who.pid),
-                 local_time(holder.who.since), format_duration(holder.time_left), waiting,
-                 printable(holder.who.reason)});
+      table.add({printable(lock.name), mode_text(holder.mode), who_text(holder.who),
+                 host_text(holder.who), pid_text(holder.who), since_text(holder.who),
+                 left_text(holder), waiting, printable(holder.who.reason)});
     }
   }
   return table.to_string(colour_wanted(), terminal_width());
@@ -51,22 +46,21 @@ std::string inspect_text(const LockInfo& info) {
   if (!info.holders.empty() || !info.waiters.empty()) {
     Table table({"", "WHO", "HOST", "PID", "MODE", "SINCE", "LEFT", "TOKEN", "REASON"});
     for (const HolderInfo& holder : info.holders) {
-      table.add({"holder", owner_text(holder.who), printable(holder.who.host),
-                 std::to_string(holder.who.pid), mode_text(holder.mode),
-                 local_time(holder.who.since), format_duration(holder.time_left),
+      table.add({"holder", who_text(holder.who), host_text(holder.who), pid_text(holder.who),
+                 mode_text(holder.mode), since_text(holder.who), left_text(holder),
                  holder.token.to_string(), why_text(holder.who)});
     }
     std::size_t place = 0;
     for (const WaiterInfo& waiter : info.waiters) {
-      table.add({"waiter " + std::to_string(++place), owner_text(waiter.who),
-                 printable(waiter.who.host), std::to_string(waiter.who.pid), mode_text(waiter.mode),
-                 local_time(waiter.who.since), "-", "-", why_text(waiter.who)});
+      table.add({"waiter " + std::to_string(++place), who_text(waiter.who), host_text(waiter.who),
+                 pid_text(waiter.who), mode_text(waiter.mode), since_text(waiter.who), "-", "-",
+                 why_text(waiter.who)});
     }
     out += table.to_string(colour_wanted(), terminal_width());
   }
   if (info.last_break) {
     const OwnerInfo& by = info.last_break->by;
-    out += "last broken: token " + info.last_break->token.to_string() + " by " + owner_text(by) +
+    out += "last broken: token " + info.last_break->token.to_string() + " by " + who_text(by) +
            " on " + printable(by.host) + " (pid " + std::to_string(by.pid) + "), " +
            local_time(by.since) + (by.reason.empty() ? "" : ": " + printable(by.reason)) + "\n";
   }
@@ -94,8 +88,7 @@ void print_lock(const LockInfo& info, const std::string& value, bool json) {
 std::string event_text(const LockEvent& event) {
   std::string out = local_time(std::chrono::system_clock::now()) + "  " + event_word(event.kind);
   out.append(out.size() < 20 ? 20 - out.size() : 1, ' ');
-  out += " " + printable(event.name) + "  " + owner_text(event.who) + " on " +
-         printable(event.who.host) + " (pid " + std::to_string(event.who.pid) + ")";
+  out += " " + printable(event.name) + "  " + sentence_of(event.who);
   if (event.token != Token{}) out += "  token " + event.token.to_string();
   if (!event.who.reason.empty()) out += "  " + printable(event.who.reason);
   if (!event.who.trace_id.empty()) out += "  trace " + printable(event.who.trace_id);

@@ -7,6 +7,7 @@
 
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
+#include "src/cli/who.h"
 
 namespace holdfast::cli {
 namespace {
@@ -51,7 +52,9 @@ std::string short_token(const Token& token) {
   return token.epoch == 0 ? counter : std::to_string(token.epoch) + "." + counter;
 }
 
+// Of one who does not tell: behind all others.
 milliseconds age_of(const OwnerInfo& who, Instant now) {
+  if (!knows_since(who)) return milliseconds(-1);
   return std::max(milliseconds(0), std::chrono::floor<milliseconds>(now - who.since));
 }
 
@@ -65,10 +68,10 @@ TopRow row_of(const LockInfo& lock, const OwnerInfo& who, const Mode& mode, Inst
   TopRow row;
   row.name = printable(lock.name);
   row.mode = mode_word(mode);
-  row.who = printable(who.program.empty() ? who.owner : who.program);
-  row.host = printable(who.host);
-  row.pid = std::to_string(who.pid);
-  row.age = brief(age_of(who, now));
+  row.who = who_text(who);
+  row.host = host_text(who);
+  row.pid = pid_text(who);
+  row.age = knows_since(who) ? brief(age_of(who, now)) : "-";
   row.left = "-";
   row.token = "-";
   row.queue = std::to_string(lock.waiters.size());
@@ -88,7 +91,9 @@ milliseconds oldest(const LockInfo& lock, Instant now) {
 
 milliseconds least_left(const LockInfo& lock) {
   milliseconds least = milliseconds::max();
-  for (const HolderInfo& holder : lock.holders) least = std::min(least, holder.time_left);
+  for (const HolderInfo& holder : lock.holders) {
+    least = std::min(least, left_of(holder.who, holder.time_left).value_or(least));
+  }
   return least;
 }
 
@@ -172,7 +177,8 @@ std::vector<TopRow> top_rows(std::vector<LockInfo> locks, TopSort sort, Instant 
     for (const HolderInfo& holder : lock.holders) {
       TopRow row = row_of(lock, holder.who, holder.mode, now);
       row.what = "holds";
-      row.left = brief(holder.time_left);
+      const auto left = left_of(holder.who, holder.time_left);
+      if (left) row.left = brief(*left);
       row.token = short_token(holder.token);
       rows.push_back(std::move(row));
     }

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import unittest
+import urllib.request
 
 import harness
 import redis_server
@@ -94,6 +95,14 @@ class StoreCase(CliCase):
         self.assertEqual(done.stderr.count("\n"), 1, (arguments, done.stderr))
         self.assertTrue(done.stderr.startswith("holdfast: "), done.stderr)
         return done.stderr
+
+    def ask_consul(self, method, target, body=""):
+        """What another client of it does."""
+        request = urllib.request.Request(
+            f"http://{SERVER.facts['place']}{target}", method=method, data=body.encode(),
+            headers={"X-Consul-Token": SERVER.facts["secret"]})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return answer.read().decode()
 
     def all_at_once(self, commands, **variables):
         """Each command, and how it ended and after how long."""
@@ -230,6 +239,26 @@ class LookTest(StoreCase):
         token = int(info["token"].split(".")[1])
         self.assertRegex(top[2], rf"^job +holds +exclusive .* 1 +{token} +nightly$")
         self.assertRegex(top[3], r"^job +waits 1 +exclusive")
+
+    def test_what_another_program_does_not_tell_of_itself_is_not_made_up(self):
+        if STORE != "consul":
+            self.skipTest(f"{STORE} is tested with the programs that share its locks")
+        session = json.loads(self.ask_consul("PUT", "/v1/session/create",
+                                             '{"TTL": "15s", "Name": "by hand"}'))["ID"]
+        self.addCleanup(self.ask_consul, "PUT", f"/v1/session/destroy/{session}")
+        self.assertEqual(self.ask_consul(
+            "PUT", f"/v1/kv/holdfast/team/job/.lock?acquire={session}"), "true")
+        self.env["HOLDFAST_STORE"] = SERVER.url(
+            "&recipe=consul", place=SERVER.facts["place"] + "/holdfast/team")
+        info = self.inspect()
+        self.assertEqual(set(info) - LOOK, set())
+        self.assertEqual((info["held"], info["owner"], info["program"], info["reason"]),
+                         (True, f"session {session}", "consul lock", "by hand"))
+        self.assertEqual((info["since"], info["pid"], info["time_left_ms"]), (None, None, 15000))
+        self.assertTrue(info["host"], info)
+        text = self.ok("inspect", "job").stdout
+        self.assertRegex(text, rf"holder +consul lock +{info['host']} +- +exclusive +- +15s ")
+        self.assertNotIn("1970", text)
 
     def test_looking_at_nothing(self):
         self.assertIn("nobody holds a lock", self.ok("ls", "other").stderr)

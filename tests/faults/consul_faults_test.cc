@@ -342,7 +342,14 @@ TEST_F(ConsulRecipeTest, WhileConsulLockHoldsWeDoNot) {
   const auto shown = client.inspect("a");
   ASSERT_TRUE(shown && *shown);
   ASSERT_EQ((*shown)->holders.size(), 1U);
-  EXPECT_EQ((*shown)->holders[0].who.program, "consul lock");
+  const HolderInfo& holder = (*shown)->holders[0];
+  EXPECT_EQ(holder.who.program, "consul lock");
+  // Its session tells no more; when it began Consul does not say.
+  EXPECT_FALSE(holder.who.host.empty());
+  EXPECT_NE(holder.who.reason.find("team/a"), std::string::npos) << holder.who.reason;
+  EXPECT_EQ(holder.who.pid, 0);
+  EXPECT_EQ(holder.who.since, std::chrono::system_clock::time_point{});
+  EXPECT_EQ(holder.time_left, 15s);
   auto got = client.mutex("a").acquire({.wait = kLong});
   ASSERT_TRUE(got) << got.error().message();
   EXPECT_TRUE(is_there("over"));

@@ -18,6 +18,25 @@ constexpr std::uint64_t kLockFlag = 0x2ddccbc058a50c18;
 constexpr milliseconds kBetweenAttempts = 500ms;
 constexpr std::size_t kMostDelays = 1000;
 
+contend::Place stranger_of(const Pair& pair, const std::optional<SessionInfo>& session) {
+  contend::Place place;
+  machine::OwnerInfo owner;
+  owner.owner = "session " + pair.session;
+  owner.program = "consul lock";
+  place.details.emplace();
+  if (session) {
+    owner.host = session->node;
+    owner.reason = session->name;
+    place.details->lease = session->ttl.value_or(0ms);
+  }
+  place.details->marked = true;
+  place.details->session = pair.session;
+  place.details->owner = std::make_shared<const machine::OwnerInfo>(owner);
+  place.created = pair.created;
+  place.modified = pair.modified;
+  return place;
+}
+
 std::string seconds_of(milliseconds time) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(time.count()) / 1000);
@@ -127,11 +146,10 @@ void LockGate::wait_for_holder(const PassPtr& pass, const Pair& pair) {
   get_("/v1/session/info/" + pair.session, BootClock::now() + 10s,
        [this, lock = pass->lock, session = pair.session](const Result<HttpReply>& reply) {
          if (!reply) return;
-         const auto length = read_lock_delay(*reply);
+         const auto told = read_session(*reply);
          const auto found = delays_.find(lock);
-         if (length && found != delays_.end() && found->second.session == session) {
-           found->second.length = *length;
-         }
+         if (!told || found == delays_.end() || found->second.session != session) return;
+         found->second.length = told->lock_delay.value_or(0ms);
        });
 }
 
@@ -168,7 +186,7 @@ void LockGate::find_stranger(const std::string& lock, base::BootInstant deadline
                              std::function<void(Result<std::optional<contend::Place>>)> done) {
   using Found = std::optional<contend::Place>;
   get_("/v1/kv/" + encode_path(key_of(lock)) + "?consistent", deadline,
-       [done = std::move(done)](const Result<HttpReply>& reply) {
+       [this, deadline, done = std::move(done)](const Result<HttpReply>& reply) {
          if (!reply) return done(reply.error());
          const auto pairs = read_pairs(*reply, "reading");
          if (!pairs) return done(pairs.error());
@@ -176,17 +194,11 @@ void LockGate::find_stranger(const std::string& lock, base::BootInstant deadline
          const Pair& pair = pairs->front();
          // A contender's own text is its value: that one stands in the queue.
          if (pair.session.empty() || contend::parse_details(pair.value())) return done(Found());
-         contend::Place place;
-         machine::OwnerInfo owner;
-         owner.owner = "session " + pair.session;
-         owner.program = "consul lock";
-         place.details.emplace();
-         place.details->marked = true;
-         place.details->session = pair.session;
-         place.details->owner = std::make_shared<const machine::OwnerInfo>(owner);
-         place.created = pair.created;
-         place.modified = pair.modified;
-         done(Found(std::move(place)));
+         // Who it is, only its session tells; without the right to read that, nobody does.
+         get_("/v1/session/info/" + pair.session, deadline,
+              [pair, done](const Result<HttpReply>& told) {
+                done(Found(stranger_of(pair, told ? read_session(*told) : std::nullopt)));
+              });
        });
 }
 

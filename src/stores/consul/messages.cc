@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/port/store_url.h"
 #include "src/stores/consul/errors.h"
 #include "src/stores/consul/session.h"
 
@@ -16,6 +17,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::uint8_t kNoDigit = 0xff;
+constexpr std::size_t kMostOfAName = 200;
 
 Error senseless(std::string_view what) {
   return {Errc::kCorruptState,
@@ -164,23 +166,32 @@ Result<std::vector<std::string>> read_keys(const HttpReply& reply, std::string_v
   return keys;
 }
 
+bool is_session_id(std::string_view text) {
+  return text.size() == 36 &&
+         text.find_first_not_of("0123456789abcdefABCDEF-") == std::string_view::npos;
+}
+
 Result<std::string> read_session_id(const HttpReply& reply, std::string_view what) {
   if (reply.status != 200) return to_error(reply, what, /*reads=*/true);
   const auto json = parsed(reply.body);
   std::string id = json && json->is_object() ? text_in(*json, "ID") : "";
-  // It becomes part of keys and requests.
-  if (id.size() != 36 || id.find_first_not_of("0123456789abcdefABCDEF-") != std::string::npos) {
-    return senseless(what);
-  }
+  if (!is_session_id(id)) return senseless(what);
   return id;
 }
 
-std::optional<std::chrono::milliseconds> read_lock_delay(const HttpReply& reply) {
+std::optional<SessionInfo> read_session(const HttpReply& reply) {
   const auto json = reply.status == 200 ? parsed(reply.body) : std::nullopt;
   if (!json || !json->is_array() || json->empty() || !(*json)[0].is_object()) return std::nullopt;
-  const std::uint64_t nanoseconds = number_in((*json)[0], "LockDelay");
-  if (nanoseconds > 3'600'000'000'000) return std::nullopt;
-  return std::chrono::milliseconds(nanoseconds / 1'000'000);
+  const Json& told = (*json)[0];
+  SessionInfo info;
+  info.name = text_in(told, "Name").substr(0, kMostOfAName);
+  info.node = text_in(told, "Node").substr(0, kMostOfAName);
+  const std::uint64_t nanoseconds = number_in(told, "LockDelay");
+  if (nanoseconds <= 3'600'000'000'000) {
+    info.lock_delay = std::chrono::milliseconds(nanoseconds / 1'000'000);
+  }
+  if (const auto ttl = port::parse_duration(text_in(told, "TTL"))) info.ttl = *ttl;
+  return info;
 }
 
 std::string session_body(const SessionTerms& terms) {

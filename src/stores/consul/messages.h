@@ -67,10 +67,19 @@ Result<TransactionReply> read_transaction(const HttpReply& reply, std::string_vi
 // Of a GET; none: no such key.
 Result<std::vector<Pair>> read_pairs(const HttpReply& reply, std::string_view what);
 Result<std::vector<std::string>> read_keys(const HttpReply& reply, std::string_view what);
+// It becomes part of keys and requests.
+bool is_session_id(std::string_view text);
 Result<std::string> read_session_id(const HttpReply& reply, std::string_view what);
 
-// Of a session's description; nullopt: it says none.
-std::optional<std::chrono::milliseconds> read_lock_delay(const HttpReply& reply);
+// What Consul tells of a session; it does not say since when there is one.
+struct SessionInfo {
+  std::string name;
+  std::string node;  // Of the agent through which it was opened.
+  std::optional<std::chrono::milliseconds> lock_delay{};
+  std::optional<std::chrono::milliseconds> ttl{};  // None: it ends with its node.
+};
+// nullopt: there is none, or it may not be read.
+std::optional<SessionInfo> read_session(const HttpReply& reply);
 
 struct SessionTerms;  // session.h
 std::string session_body(const SessionTerms& terms);

@@ -7,6 +7,8 @@
 namespace holdfast::stores::consul {
 namespace {
 
+using namespace std::chrono_literals;
+
 TEST(ConsulMessagesTest, Base64ComesBack) {
   for (std::size_t length = 0; length < 70; ++length) {
     std::string bytes;
@@ -76,7 +78,27 @@ TEST(ConsulMessagesTest, NonsenseIsAnError) {
   EXPECT_FALSE(read_pairs({200, 0, "{}"}, "reading"));
   EXPECT_FALSE(read_keys({200, 0, "[1]"}, "reading"));
   EXPECT_FALSE(read_session_id({200, 0, R"({"ID":"../../x"})"}, "opening"));
+  EXPECT_FALSE(is_session_id(R"(adf4238a-882b-9ddc-4a9d-5b6758e4159")"));
+  EXPECT_TRUE(is_session_id("adf4238a-882b-9ddc-4a9d-5b6758e4159e"));
   EXPECT_TRUE(read_pairs({404, 9, ""}, "reading")->empty());
+}
+
+TEST(ConsulMessagesTest, ASessionTellsWhatItIs) {
+  const auto told = read_session(
+      {200, 0, R"([{"ID":"x","Name":"Lock","Node":"vm1","LockDelay":15000000000,"TTL":"1m5s"}])"});
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->name, "Lock");
+  EXPECT_EQ(told->node, "vm1");
+  EXPECT_EQ(told->lock_delay, 15s);
+  EXPECT_EQ(told->ttl, 65s);
+  const auto bare = read_session({200, 0, R"([{"ID":"x","LockDelay":9e30,"TTL":"","Name":7}])"});
+  ASSERT_TRUE(bare);
+  EXPECT_TRUE(bare->name.empty());
+  EXPECT_FALSE(bare->ttl);
+  for (const char* none : {"[]", "null", "x", "{}", "[3]"}) {
+    EXPECT_FALSE(read_session({200, 0, none})) << none;
+  }
+  EXPECT_FALSE(read_session({403, 0, "Permission denied"}));
 }
 
 TEST(ConsulErrorsTest, EachCodeNamesTheNextStep) {
