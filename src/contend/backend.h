@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -76,12 +77,33 @@ struct Waker {
 };
 using WakerPtr = std::shared_ptr<Waker>;  // nullptr: nothing is to be watched.
 
+// Keys where locks are kept that no lock of this version has: of a later one, or of a mistake.
+struct Unknown {
+  std::size_t count = 0;
+  std::string one;  // Of them; in full, as the store has it.
+
+  void add(std::string_view key) {
+    if (count++ == 0) one = key;
+  }
+  void add(const Unknown& others) {
+    if (count == 0) one = others.one;
+    count += others.count;
+  }
+};
+
 // A folder, as of one instant of the store.
 struct Listing {
   std::vector<Place> queue;      // By order. What is not a contender is left out.
   std::uint64_t record_rev = 0;  // Of the last write to the record; 0: never written.
   std::optional<Record> record;  // Where the same answer brings it; else read_record() does.
   bool in_full = false;          // Every Place has its `details`.
+  Unknown unknown{};             // In full only: what was left out.
+};
+
+// Folders of locks.
+struct Locks {
+  std::vector<std::string> names;  // Of those that may be in use, sorted; some have no contender.
+  Unknown unknown{};               // What is no folder of a lock.
 };
 
 struct Entered {
@@ -207,9 +229,9 @@ class Backend {
   // What others knock at, kept in the details of every contender.
   virtual std::string session_tag() const = 0;
 
-  // Names of the locks that may be in use, sorted. (Folders without contenders may be among them.)
+  // Those whose names begin so; at most `limit`.
   virtual void list_locks(std::string prefix, std::size_t limit, base::BootInstant deadline,
-                          Done<std::vector<std::string>> done) = 0;
+                          Done<Locks> done) = 0;
 
   // What is the store's own; the engine adds what it gives by itself (fair, modes, tokens).
   // From any thread.

@@ -99,8 +99,8 @@ class Store final : public port::Store {
   }
 
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
-    run(std::move(done), [this, deadline](Engine&, const Done<std::vector<Finding>>& answer) {
-      backend_->probe(deadline, answer);
+    run(std::move(done), [deadline](Engine& engine, const Done<std::vector<Finding>>& answer) {
+      engine.probe(deadline, answer);
     });
   }
 

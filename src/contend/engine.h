@@ -53,6 +53,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void inspect(const std::string& name, BootInstant deadline, Done<std::optional<LockInfo>> done);
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
             Done<std::vector<LockInfo>> done);
+  // Also tells of keys that list() leaves out.
+  void probe(BootInstant deadline, Done<std::vector<Finding>> done);
   void break_lock(port::BreakRequest request, const Done<bool>& done);
   void set_value(const port::TicketRequest& request, std::string value, Done<bool> done);
   void get_value(std::string name, BootInstant deadline, Done<std::string> done);
@@ -141,6 +143,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void break_in(const std::shared_ptr<port::BreakRequest>& request, const Done<bool>& done,
                 int attempts, const Listing& listing);
   void list_next(const std::shared_ptr<ListingOfAll>& all);
+  void tell_of(const Unknown& unknown);
   void resize_as_listed(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
                         const Done<bool>& done, int attempts);
   void resize_in(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
@@ -181,6 +184,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   Dues due_;
   std::vector<TicketPtr> awaiting_session_;  // In the order in which they came.
   std::uint64_t last_issue_ = 0;
+  std::string told_of_;  // Keys that no lock has.
   // What the names of this session's contenders begin with, where they come again.
   std::uint64_t names_ = 0;
   std::uint64_t names_epoch_ = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/printable.h"
 #include "src/contend/engine.h"
 #include "src/port/outcome.h"
 
@@ -58,6 +59,15 @@ machine::LockImage image_of(const std::string& name, const Listing& listing) {
   return image;
 }
 
+// Empty: there is nothing.
+std::string text_of(const Unknown& unknown) {
+  if (unknown.count == 0) return {};
+  const std::string one = "'" + base::printable(unknown.one) + "'";
+  if (unknown.count == 1) return "the key " + one + " is of no lock that this version knows";
+  return std::to_string(unknown.count) + " keys, such as " + one +
+         ", are of no lock that this version knows";
+}
+
 LockInfo info_of(const std::string& name, const Listing& listing) {
   std::optional<BreakInfo> broken;
   if (listing.record && listing.record->broken) {
@@ -85,6 +95,7 @@ void Engine::inspect(const std::string& name, BootInstant deadline,
 
 struct ListingOfAll {
   std::vector<std::string> names;
+  Unknown unknown;
   std::vector<std::optional<LockInfo>> found;
   std::size_t asked = 0;
   std::size_t under_way = 0;
@@ -97,19 +108,20 @@ struct ListingOfAll {
 void Engine::list(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<std::vector<LockInfo>> done) {
   // Folders that nobody uses any more are among the names, so the limit goes for what is found.
-  backend_.list_locks(std::move(prefix), SIZE_MAX, deadline,
-                      [self = shared_from_this(), limit, deadline,
-                       done = std::move(done)](Result<std::vector<std::string>> names) {
-                        if (!names) return done(names.error());
-                        if (names->empty() || limit == 0) return done(std::vector<LockInfo>());
-                        auto all = std::make_shared<ListingOfAll>();
-                        all->found.resize(names->size());
-                        all->names = *std::move(names);
-                        all->limit = limit;
-                        all->deadline = deadline;
-                        all->done = done;
-                        self->list_next(all);
-                      });
+  backend_.list_locks(
+      std::move(prefix), SIZE_MAX, deadline,
+      [self = shared_from_this(), limit, deadline, done = std::move(done)](Result<Locks> locks) {
+        if (!locks) return done(locks.error());
+        if (limit == 0) return done(std::vector<LockInfo>());
+        auto all = std::make_shared<ListingOfAll>();
+        all->found.resize(locks->names.size());
+        all->names = std::move(locks->names);
+        all->unknown = std::move(locks->unknown);
+        all->limit = limit;
+        all->deadline = deadline;
+        all->done = done;
+        self->list_next(all);
+      });
 }
 
 void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
@@ -121,8 +133,11 @@ void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
                             --all->under_way;
                             if (!listing) {
                               all->error = listing.error();
-                            } else if (!listing->queue.empty()) {
-                              all->found[at] = info_of(all->names[at], *listing);
+                            } else {
+                              all->unknown.add(listing->unknown);
+                              if (!listing->queue.empty()) {
+                                all->found[at] = info_of(all->names[at], *listing);
+                              }
                             }
                             self->list_next(all);
                           });
@@ -130,11 +145,36 @@ void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
   if (all->under_way > 0 || !all->done) return;
   const auto done = std::exchange(all->done, nullptr);
   if (all->error) return done(*all->error);
+  tell_of(all->unknown);
   std::vector<LockInfo> infos;
   for (auto& info : all->found) {
     if (info && infos.size() < all->limit) infos.push_back(*std::move(info));
   }
   done(std::move(infos));
+}
+
+// Once: whoever looks every second is not told every second.
+void Engine::tell_of(const Unknown& unknown) {
+  const std::string text = text_of(unknown);
+  if (std::exchange(told_of_, text) == text || text.empty()) return;
+  on_alarm(backend_.guarantees().store + ": " + text + ": left out");
+}
+
+void Engine::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
+  backend_.probe(deadline, [self = shared_from_this(), deadline,
+                            done = std::move(done)](Result<std::vector<Finding>> findings) {
+    if (!findings || self->closed_) return done(std::move(findings));
+    self->backend_.list_locks(
+        "", SIZE_MAX, deadline,
+        [findings = *std::move(findings), done](const Result<Locks>& locks) mutable {
+          // Where they cannot be listed, other findings say why, or there are none of ours.
+          if (locks && locks->unknown.count > 0) {
+            findings.push_back({Severity::kWarning, "keys", text_of(locks->unknown),
+                                "upgrade, if a later version wrote it; otherwise remove it"});
+          }
+          done(std::move(findings));
+        });
+  });
 }
 
 // --- Break.

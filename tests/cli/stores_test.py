@@ -260,6 +260,24 @@ class LookTest(StoreCase):
         self.assertRegex(text, rf"holder +consul lock +{info['host']} +- +exclusive +- +15s ")
         self.assertNotIn("1970", text)
 
+    def test_a_key_of_no_known_lock_is_named_by_ls_and_doctor(self):
+        if STORE != "consul":
+            self.skipTest(f"{STORE} is tested by its faults")
+        self.holder("job")
+        target = f"/v1/kv/holdfast/l/case{self.cases}%252Fa%20b/c/x"
+        self.ask_consul("PUT", target, "what another version writes")
+        self.addCleanup(self.ask_consul, "DELETE", target)
+        named = rf"'holdfast/l/case{self.cases}%2Fa b/' is of no lock that this version knows"
+        done = self.holdfast("ls", "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual([one["name"] for one in json.loads(done.stdout)], ["job"])
+        self.assertRegex(done.stderr, named)
+        self.assertIn("the list is not whole", done.stderr)
+        report = self.json_of("doctor", "--json")
+        self.assertEqual([one["severity"] for one in report["findings"] if one["topic"] == "keys"],
+                         ["warning"])
+        self.assertRegex(self.ok("doctor").stdout, "of no lock that this version knows")
+
     def test_looking_at_nothing(self):
         self.assertIn("nobody holds a lock", self.ok("ls", "other").stderr)
         self.assertEqual(self.json_of("ls", "--json"), [])

@@ -12,6 +12,7 @@
 #include "holdfast/client.h"
 #include "src/base/clock.h"
 #include "tests/faults/client_side.h"
+#include "tests/faults/keys_of_no_lock.h"
 #include "tests/faults/later_format.h"
 #include "tests/support/child_process.h"
 #include "tests/support/etcd_server.h"
@@ -159,6 +160,14 @@ TEST(EtcdServerFaultsTest, ATryOnAStoppedServerEndsInTime) {
   EtcdCluster etcd;
   expect_tries_in_time(
       etcd.url(), [&] { etcd.pause(); }, [&] { etcd.resume(); });
+}
+
+TEST(EtcdServerFaultsTest, KeysOfNoKnownLockAreTold) {
+  EtcdCluster etcd;
+  const Client client = connect(etcd.url());
+  const Lease lease = hold(client, "a");
+  etcd.etcdctl({"put", "hf1/l/stray", "by hand"});
+  expect_told_of(etcd.url(), "hf1/l/stray");
 }
 
 // --- Between client and server.

@@ -1,5 +1,6 @@
 // What happens to holders and waiters on ZooKeeper when servers, connections and clients fail.
 #include <algorithm>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <string>
@@ -11,7 +12,9 @@
 
 #include "holdfast/holdfast.h"
 #include "tests/faults/client_side.h"
+#include "tests/faults/keys_of_no_lock.h"
 #include "tests/faults/later_format.h"
+#include "tests/support/child_process.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/zookeeper_server.h"
 
@@ -241,6 +244,18 @@ TEST_F(ZookeeperFaults, NobodyIsLetInBesideARecordThatCannotBeRead) {
 TEST_F(ZookeeperFaults, ATryOnAStoppedServerEndsInTime) {
   expect_tries_in_time(
       url("20s"), [] { server().pause(); }, [] { server().resume(); });
+}
+
+TEST_F(ZookeeperFaults, KeysOfNoKnownLockAreTold) {
+  const Client client = patient(url("20s"));
+  const auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+  ASSERT_TRUE(lease) << lease.error().message();
+  const std::string stray = chroot_ + "/hf1/locks/%by-hand";
+  const char* const jar = std::getenv("HOLDFAST_ZOOKEEPER_JAR");
+  support::run({"java", "-cp", jar != nullptr ? jar : "/usr/share/java/zookeeper.jar",
+                "org.apache.zookeeper.ZooKeeperMain", "-server", server().servers(), "create",
+                stray, "x"});
+  expect_told_of(url("20s"), stray);
 }
 
 TEST_F(ZookeeperFaults, ATtlShorterThanTheSessionIsRefusedByName) {

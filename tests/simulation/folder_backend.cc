@@ -149,8 +149,7 @@ class FolderBackend final : public contend::Backend {
 
   void knock(std::string) override {}
   std::string session_tag() const override { return std::to_string(session_); }
-  void list_locks(std::string, std::size_t, BootInstant,
-                  Done<std::vector<std::string>> done) override {
+  void list_locks(std::string, std::size_t, BootInstant, Done<contend::Locks> done) override {
     post([done] { done(simulated(Errc::kUnsupported)); });
   }
   Guarantees guarantees() const override { return {}; }

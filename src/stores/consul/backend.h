@@ -72,7 +72,7 @@ class ConsulBackend final : public contend::Backend {
              Done<std::optional<std::uint64_t>> done) override;
   void knock(std::string session_tag) override;
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
-                  Done<std::vector<std::string>> done) override;
+                  Done<contend::Locks> done) override;
 
   Guarantees guarantees() const override;
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;

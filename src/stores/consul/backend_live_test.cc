@@ -237,10 +237,31 @@ TEST_F(ConsulBackendTest, ASessionThatCannotBeRenewedEndsByItsDeadline) {
 TEST_F(ConsulBackendTest, LocksAreListedByTheirNames) {
   Party alice(url());
   for (const char* name : {"a/1", "a/2", "b", "a"}) ASSERT_TRUE(alice.enter(name, 1));
-  const auto names = alice.ask<std::vector<std::string>>(
+  const auto locks = alice.ask<contend::Locks>(
       [](auto& backend, auto done) { backend.list_locks("a", 10, BootClock::now() + 10s, done); });
-  ASSERT_TRUE(names);
-  EXPECT_EQ(*names, (std::vector<std::string>{"a", "a/1", "a/2"}));
+  ASSERT_TRUE(locks);
+  EXPECT_EQ(locks->names, (std::vector<std::string>{"a", "a/1", "a/2"}));
+  EXPECT_EQ(locks->unknown.count, 0U);
+}
+
+TEST_F(ConsulBackendTest, KeysOfNoKnownLockAreCountedAndNamed) {
+  Party alice(url());
+  ASSERT_TRUE(alice.enter("a", 1));
+  for (const char* key : {"a%20b/c/x", "x", "a/c/later", "a/c/00/out", "a/note"}) {
+    server_->ask("PUT", std::string("/v1/kv/holdfast/l/") + key, "by hand");
+  }
+  const auto locks = alice.ask<contend::Locks>(
+      [](auto& backend, auto done) { backend.list_locks("", 10, BootClock::now() + 10s, done); });
+  ASSERT_TRUE(locks);
+  EXPECT_EQ(locks->names, std::vector<std::string>{"a"});
+  EXPECT_EQ(locks->unknown.count, 2U);
+  EXPECT_EQ(locks->unknown.one, "holdfast/l/a b/");
+  const auto listing = alice.ask<contend::Listing>(
+      [](auto& backend, auto done) { backend.list_in_full("a", BootClock::now() + 10s, done); });
+  ASSERT_TRUE(listing);
+  EXPECT_EQ(listing->queue.size(), 1U);
+  EXPECT_EQ(listing->unknown.count, 3U);
+  EXPECT_EQ(listing->unknown.one, "holdfast/l/a/c/00/out");
 }
 
 // libcurl and Consul take such a segment out of a URL's path: what was asked for was another key.

@@ -87,8 +87,10 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
       listing.record_rev = pair.modified;
       continue;
     }
-    if (!pair.key.starts_with(begins)) continue;
-    const auto key = contend::parse_key(std::string_view(pair.key).substr(begins.size()));
+    std::string_view name = pair.key;
+    name.remove_prefix(name.starts_with(begins) ? begins.size() : name.size());
+    const auto key = contend::parse_key(name);
+    if (!key && in_full && !contend::parse_key(left_by(name))) listing.unknown.add(pair.key);
     // Without a session it is nobody's: an operator has written it, and may remove it.
     if (!key || pair.session.empty()) continue;
     values.emplace(pair.created, &pair);
@@ -225,7 +227,7 @@ void ConsulBackend::read_value(std::string lock, BootInstant deadline, Done<Valu
 // --- All locks.
 
 void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
-                               Done<std::vector<std::string>> done) {
+                               Done<contend::Locks> done) {
   const std::string all = keys_.locks(prefix);
   get(key_target(all) + "?keys&separator=%2F&consistent", deadline,
       [this, all, prefix, limit, deadline, done = std::move(done)](const Result<HttpReply>& reply) {
@@ -235,19 +237,21 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
         if (folders->empty()) {
           return check_reading(all, deadline, [done](const Result<void>& allowed) {
             if (!allowed) return done(allowed.error());
-            done(std::vector<std::string>());
+            done(contend::Locks());
           });
         }
-        std::vector<std::string> names;
+        contend::Locks locks;
         for (const std::string& folder : *folders) {
           auto name = keys_.lock_of(folder);
+          // What Consul's own pages make to show a folder is not meant.
+          if (!name && folder != all) locks.unknown.add(folder);
           if (!name || !name->starts_with(prefix)) continue;
           // With the recipe also those who do without share the prefix.
-          if (!gate_.on() || gate_.check_name(*name)) names.push_back(*std::move(name));
+          if (!gate_.on() || gate_.check_name(*name)) locks.names.push_back(*std::move(name));
         }
-        std::sort(names.begin(), names.end());
-        if (names.size() > limit) names.resize(limit);
-        done(std::move(names));
+        std::sort(locks.names.begin(), locks.names.end());
+        if (locks.names.size() > limit) locks.names.resize(limit);
+        done(std::move(locks));
       });
 }
 

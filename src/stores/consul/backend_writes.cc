@@ -256,7 +256,8 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
 
 // Not fenced: the session of another, and harmless whenever it comes.
 void ConsulBackend::knock(std::string session_tag) {
-  if (session_tag.size() != 36) return;
+  // As somebody wrote it into his contender.
+  if (!is_session_id(session_tag)) return;
   const std::string key = keys_.knock(session_tag);
   Transaction both;
   // Something new: a write that changes nothing is passed over.

@@ -34,6 +34,10 @@ std::string to_text(const HandOn& what);
 std::optional<HandOn> parse_hand_on(std::string_view text);  // nullopt: it is none.
 
 inline std::string out_of(const std::string& contender) { return contender + "/out"; }
+// Whose that is; empty: nobody's.
+inline std::string_view left_by(std::string_view out) {
+  return out.ends_with("/out") ? out.substr(0, out.size() - 4) : std::string_view();
+}
 
 // Of the answer to a query for all that begins with that contender's key: whether it stands there
 // as it did, and otherwise what it has left.

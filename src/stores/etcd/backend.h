@@ -61,14 +61,14 @@ class EtcdBackend final : public contend::Backend {
   void knock(std::string session_tag) override;
   std::string session_tag() const override { return session_->tag(); }
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
-                  Done<std::vector<std::string>> done) override;
+                  Done<contend::Locks> done) override;
   Guarantees guarantees() const override;
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;
   void close(BootInstant deadline) override;
   void abandon_after_fork() noexcept override;
 
  private:
-  struct Locks;
+  struct Folders;
   // What is watched beside a read; no waker: nothing is.
   struct Watching {
     std::string key;
@@ -145,7 +145,7 @@ class EtcdBackend final : public contend::Backend {
   void use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant deadline,
                  Done<contend::Listing> done);
   void keep_watch(const contend::WakerPtr& waker, std::uint64_t watch);
-  void list_more(const std::shared_ptr<Locks>& all);
+  void list_more(const std::shared_ptr<Folders>& all);
 
   const EtcdAddress address_;
   const Keys keys_;

@@ -63,9 +63,13 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
       }
       continue;
     }
-    if (!kv.key().starts_with(contenders)) continue;
-    auto key = contend::parse_key(std::string_view(kv.key()).substr(contenders.size()));
-    if (!key && !keys_.foreign_recipe()) continue;
+    const bool inside = kv.key().starts_with(contenders);
+    auto key = inside ? contend::parse_key(std::string_view(kv.key()).substr(contenders.size()))
+                      : std::nullopt;
+    if (!inside || (!key && !keys_.foreign_recipe())) {
+      if (full) listing.unknown.add(kv.key());
+      continue;
+    }
     Place place;
     place.order = place.created = number(kv.create_revision());
     place.modified = number(kv.mod_revision());
@@ -154,30 +158,29 @@ void EtcdBackend::read_value(std::string lock, BootInstant deadline, Done<Value>
 
 // --- All locks.
 
-struct EtcdBackend::Locks {
+struct EtcdBackend::Folders {
+  std::string begins;
   std::string next;
   std::string end;
-  std::string prefix;
   std::size_t limit = 0;
   BootInstant deadline;
-  std::vector<std::string> names;
-  Done<std::vector<std::string>> done;
+  contend::Locks found{};
+  Done<contend::Locks> done;
 };
 
 void EtcdBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
-                             Done<std::vector<std::string>> done) {
+                             Done<contend::Locks> done) {
   if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
-  auto all = std::make_shared<Locks>();
-  all->next = keys_.folders(prefix);
+  auto all = std::make_shared<Folders>();
+  all->begins = all->next = keys_.folders(prefix);
   all->end = behind(keys_.folders(""));
-  all->prefix = std::move(prefix);
   all->limit = limit;
   all->deadline = deadline;
   all->done = std::move(done);
   list_more(all);
 }
 
-void EtcdBackend::list_more(const std::shared_ptr<Locks>& all) {
+void EtcdBackend::list_more(const std::shared_ptr<Folders>& all) {
   constexpr std::int64_t kAtOnce = 512;
   wire::RangeRequest request;
   request.set_key(all->next);
@@ -188,24 +191,28 @@ void EtcdBackend::list_more(const std::shared_ptr<Locks>& all) {
             [this, all](const Result<wire::RangeResponse>& range) {
               if (!range) return all->done(range.error());
               bool over = !range->more();
+              std::vector<std::string>& names = all->found.names;
               for (const wire::KeyValue& kv : range->kvs()) {
+                if (!kv.key().starts_with(all->begins)) {
+                  over = true;
+                  break;
+                }
                 auto folder = keys_.folder_of(kv.key());
                 all->next = folder ? folder->end : kv.key() + '\0';
-                if (!folder) continue;
-                if (!folder->lock.starts_with(all->prefix)) {
+                if (!folder) {
+                  all->found.unknown.add(kv.key());
+                  continue;
+                }
+                if (!names.empty() && names.back() == folder->lock) continue;
+                if (names.size() == all->limit) {
                   over = true;
                   break;
                 }
-                if (!all->names.empty() && all->names.back() == folder->lock) continue;
-                if (all->names.size() == all->limit) {
-                  over = true;
-                  break;
-                }
-                all->names.push_back(std::move(folder->lock));
+                names.push_back(std::move(folder->lock));
               }
               if (!over) return list_more(all);
-              std::sort(all->names.begin(), all->names.end());
-              all->done(std::move(all->names));
+              std::sort(names.begin(), names.end());
+              all->done(std::move(all->found));
             });
 }
 

@@ -31,6 +31,7 @@ using contend::WakerPtr;
 
 constexpr int kAttempts = 5;
 constexpr std::string_view kValueFormat = "hf1 ";
+constexpr char kValueNode[] = "v";  // In a lock's folder, beside its contenders.
 
 // We make folders empty; a later version may make one with its record in it.
 std::uint64_t record_rev(const NodeStat& stat) {
@@ -46,6 +47,15 @@ Listing listing_from(const Reply& reply, Recipe recipe) {
   sort_queue(listing.queue);
   if (recipe == Recipe::kOwn) listing.record_rev = record_rev(reply.stat);
   return listing;
+}
+
+contend::Unknown unknown_in(const Reply& reply, const std::string& path, Recipe recipe) {
+  contend::Unknown unknown;
+  if (recipe != Recipe::kOwn) return unknown;
+  for (const std::string& name : reply.names) {
+    if (name != kValueNode && !parse_node(name, recipe)) unknown.add(path + "/" + name);
+  }
+  return unknown;
 }
 
 // What another library writes into its nodes is shown as the owner.
@@ -197,7 +207,7 @@ class ZookeeperBackend final : public contend::Backend {
   void read_value(std::string lock, BootInstant deadline, Done<Value> done) override {
     auto op = make<Value>(deadline, std::move(done));
     if (recipe_ != Recipe::kOwn) return refuse(op);
-    session_->when_ready(op, [this, op, path = folder(lock) + "/v"] {
+    session_->when_ready(op, [this, op, path = folder(lock) + "/" + kValueNode] {
       session_->link().sync(path, [](const Reply&) {});
       session_->link().get(path, nullptr, [op, path](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(Value());
@@ -248,8 +258,8 @@ class ZookeeperBackend final : public contend::Backend {
   }
 
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
-                  Done<std::vector<std::string>> done) override {
-    auto op = make<std::vector<std::string>>(deadline, std::move(done));
+                  Done<contend::Locks> done) override {
+    auto op = make<contend::Locks>(deadline, std::move(done));
     if (recipe_ != Recipe::kOwn) return refuse(op);
     session_->when_ready(op, [this, op, prefix, limit, path = base_ + "/locks"] {
       session_->link().sync(path, [](const Reply&) {});
@@ -257,14 +267,15 @@ class ZookeeperBackend final : public contend::Backend {
         if (reply.rc != ZOK && reply.rc != ZNONODE) {
           return op->complete(error_of(reply.rc, false, "listing " + path));
         }
-        std::vector<std::string> names;
+        contend::Locks locks;
         for (const std::string& each : reply.names) {
           auto name = decode_name(each);
-          if (name && name->starts_with(prefix)) names.push_back(*std::move(name));
+          if (!name && each.starts_with(prefix)) locks.unknown.add(path + "/" + each);
+          if (name && name->starts_with(prefix)) locks.names.push_back(*std::move(name));
         }
-        std::sort(names.begin(), names.end());
-        if (names.size() > limit) names.resize(limit);
-        op->complete(std::move(names));
+        std::sort(locks.names.begin(), locks.names.end());
+        if (locks.names.size() > limit) locks.names.resize(limit);
+        op->complete(std::move(locks));
       });
     });
   }
@@ -481,6 +492,7 @@ class ZookeeperBackend final : public contend::Backend {
       if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
       auto reading = std::make_shared<Reading>();
       reading->listing = listing_from(reply, recipe_);
+      reading->listing.unknown = unknown_in(reply, path, recipe_);
       reading->version = reply.stat.children_version;
       reading->left = reading->listing.queue.size() + 1;
       session_->when_ready(op, [=, this] { read_each(op, path, attempts, reading); });
@@ -557,7 +569,7 @@ class ZookeeperBackend final : public contend::Backend {
       steps.push_back({Step::Kind::kCheck, path, {}, version});
     }
     if (change.value) {
-      steps.push_back({make_value ? Step::Kind::kCreate : Step::Kind::kSet, path + "/v",
+      steps.push_back({make_value ? Step::Kind::kCreate : Step::Kind::kSet, path + "/" + kValueNode,
                        std::string(kValueFormat) + *change.value});
     }
     for (const Place& place : change.removed) {
