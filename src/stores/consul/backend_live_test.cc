@@ -66,6 +66,29 @@ TEST_F(ConsulBackendTest, AWatchWakesOnceWhenTheFolderChanges) {
   EXPECT_TRUE(bob.await([&](Party&) { return woken == 1; }));
 }
 
+// Those who ask while one listing is under way share the next one, which is not begun any more.
+TEST_F(ConsulBackendTest, WhoeverListsIsAnsweredBeforeItHasClosed) {
+  constexpr int kAskers = 3;
+  Party alice(url());
+  alice.session();
+  server_->pause();
+  int answered = 0;
+  int in_time = 0;
+  const auto told = [&](const Result<Listing>&) {
+    // What is posted behind this may find that the backend has gone.
+    if (++answered == 1) alice.post([&] { in_time = answered; });
+  };
+  alice.with([&](contend::Backend& backend) {
+    for (int i = 0; i < kAskers; ++i) {
+      backend.list("orders", true, nullptr, BootClock::now() + 20s, told);
+    }
+  });
+  alice.close(200ms);
+  alice.on_loop([] {});
+  EXPECT_EQ(in_time, kAskers);
+  server_->resume();
+}
+
 TEST_F(ConsulBackendTest, EveryKnockIsHeard) {
   Party alice(url());
   Party bob(url());

@@ -130,6 +130,11 @@ void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
   const std::string folder = key_target(keys_.folder(what.first));
   get_pairs(folder + "?recurse&consistent", deadline,
             [this, what, folder, askers](Result<std::vector<Pair>> pairs, std::uint64_t index) {
+              auto& next = lists_[what].next;
+              // At the end nothing is asked any more: the answer would find nobody here.
+              if (closed_) {
+                for (Asker& each : std::exchange(next, {})) askers->push_back(std::move(each));
+              }
               const auto listing = pairs ? listing_of(what.first, *pairs, what.second)
                                          : Result<Listing>(with_lock(pairs.error(), what.first));
               for (const Asker& each : *askers) {
@@ -138,7 +143,7 @@ void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
                 if (pairs && wanted) watches_->add(folder + "?keys", index, wanted);
                 each.done(listing);
               }
-              if (!lists_[what].next.empty()) return list_for_all(what);
+              if (!next.empty()) return list_for_all(what);
               lists_.erase(what);
             });
 }

@@ -42,9 +42,10 @@ class Party final : public contend::Events {
     on_loop([this] { backend_->start(this); });
   }
   ~Party() override {
-    backend_->close(BootClock::now() + 5s);
+    close();
     backend_.reset();
   }
+  void close(BootClock::duration limit = 5s) { backend_->close(BootClock::now() + limit); }
 
   void on_session_ended(std::uint64_t epoch, const Error&) override {
     note([&] { ended_ = epoch; });
@@ -62,6 +63,7 @@ class Party final : public contend::Events {
     });
     done.get_future().wait();
   }
+  void post(std::function<void()> task) { loop_.post(std::move(task)); }
   void with(const std::function<void(contend::Backend&)>& task) {
     on_loop([&] { task(*backend_); });
   }
