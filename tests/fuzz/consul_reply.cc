@@ -36,7 +36,7 @@ void run(std::string_view bytes) {
   const auto session = read_session_id(reply, "asking");
   check(session);
   demand(!session || !session->empty(), "a session has an id");
-  (void)read_lock_delay(reply);
+  (void)read_session(reply);
   demand(!to_error(reply, "asking", true).message().empty(), "a refusal is told");
   (void)judge(reply, "contender", 1, 2);
 
