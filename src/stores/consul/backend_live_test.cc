@@ -1,4 +1,6 @@
 // The backend against a real Consul: what the engine relies on (src/contend/backend.h).
+#include <future>
+
 #include <gtest/gtest.h>
 
 #include "src/stores/consul/messages.h"
@@ -73,10 +75,10 @@ TEST_F(ConsulBackendTest, WhoeverListsIsAnsweredBeforeItHasClosed) {
   alice.session();
   server_->pause();
   int answered = 0;
-  int in_time = 0;
+  std::promise<int> in_time;
   const auto told = [&](const Result<Listing>&) {
     // What is posted behind this may find that the backend has gone.
-    if (++answered == 1) alice.post([&] { in_time = answered; });
+    if (++answered == 1) alice.post([&] { in_time.set_value(answered); });
   };
   alice.with([&](contend::Backend& backend) {
     for (int i = 0; i < kAskers; ++i) {
@@ -84,8 +86,9 @@ TEST_F(ConsulBackendTest, WhoeverListsIsAnsweredBeforeItHasClosed) {
     }
   });
   alice.close(200ms);
-  alice.on_loop([] {});
-  EXPECT_EQ(in_time, kAskers);
+  auto told_in_time = in_time.get_future();
+  ASSERT_EQ(told_in_time.wait_for(kSoon), std::future_status::ready);
+  EXPECT_EQ(told_in_time.get(), kAskers);
   server_->resume();
 }
 
