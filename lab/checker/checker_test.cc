@@ -352,6 +352,13 @@ TEST(CheckerTest, WhatWasNotGivenBackIsAReasonForAsLongAsItLingers) {
   EXPECT_TRUE(check(given_up.history(), options).clean());
 }
 
+void expect_a_reason_while_it_lingers(Story& story) {
+  CheckOptions options;
+  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
+  options.linger_ns = 5000;
+  EXPECT_TRUE(check(story.history(), options).clean());
+}
+
 // Cut from etcd-restart, seed 220, in milliseconds: the writer gave up while the server was away,
 // so that its place in the queue was still there when its own next try came.
 TEST(CheckerTest, WhoGaveUpOnAServerThatIsAwayIsAReasonForAsLongAsItLingers) {
@@ -361,10 +368,7 @@ TEST(CheckerTest, WhoGaveUpOnAServerThatIsAwayIsAReasonForAsLongAsItLingers) {
   story.acquire(2, 2209, 9635,
                 {.mode = ModeKind::kShared, .token = 1, .deadline = 10'635, .wait = 8613});
   story.acquire(3, 6991, 8276, {.outcome = Outcome::kBusy, .mode = ModeKind::kShared});
-  CheckOptions options;
-  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
-  options.linger_ns = 5000;
-  EXPECT_TRUE(check(story.history(), options).clean());
+  expect_a_reason_while_it_lingers(story);
 }
 
 // Cut from consul-chaos, seed 113: sent to a server that stood still, and given up while it was
@@ -376,10 +380,7 @@ TEST(CheckerTest, WhatWasSentToAServerThatStoodStillIsAReasonForAsLongAsItLinger
   story.acquire(5, 735, 2731, {.outcome = Outcome::kUnavailable, .wait = 6312});
   story.acquire(2, 450, 3834, {.outcome = Outcome::kTimedOut, .wait = 3021});
   story.acquire(2, 3838, 3853, {.outcome = Outcome::kBusy});
-  CheckOptions options;
-  expect_only(check(story.history(), options), Class::kV0, "busy-without-holder");
-  options.linger_ns = 5000;
-  EXPECT_TRUE(check(story.history(), options).clean());
+  expect_a_reason_while_it_lingers(story);
 }
 
 TEST(CheckerTest, AWaitingWriterIsAReasonToRefuseAReader) {

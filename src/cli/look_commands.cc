@@ -60,9 +60,9 @@ std::string inspect_text(const LockInfo& info) {
   }
   if (info.last_break) {
     const OwnerInfo& by = info.last_break->by;
-    out += "last broken: token " + info.last_break->token.to_string() + " by " + who_text(by) +
-           " on " + printable(by.host) + " (pid " + std::to_string(by.pid) + "), " +
-           local_time(by.since) + (by.reason.empty() ? "" : ": " + printable(by.reason)) + "\n";
+    out += "last broken: token " + info.last_break->token.to_string() + " by " + sentence_of(by) +
+           ", " + local_time(by.since) + (by.reason.empty() ? "" : ": " + printable(by.reason)) +
+           "\n";
   }
   return out;
 }

@@ -3,8 +3,8 @@
 // A program that is not Holdfast's, on a lock that both use (?recipe= in the URL), tells less of
 // itself: what is not known is "-", and null in JSON, never the year 1970.
 //
-// Guarantee: all text of other processes is made safe for a terminal. Thread-safety: pure
-// functions.
+// Guarantee: all text of other processes is made safe for a terminal. Not guaranteed: that what
+// they say of themselves is true. Thread-safety: pure functions.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,8 @@ namespace holdfast::cli {
 inline bool knows_since(const OwnerInfo& who) {
   return who.since != std::chrono::system_clock::time_point{};
 }
-// Where there is none a lease of nothing is meant only of an owner that is known.
+// What is left of its lease. nullopt: not known; no time at all, of one who does not even tell
+// since when it holds.
 std::optional<std::chrono::milliseconds> left_of(const OwnerInfo& who,
                                                  std::chrono::milliseconds time_left);
 

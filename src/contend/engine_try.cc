@@ -97,6 +97,7 @@ void Engine::show_hold(const TicketPtr& ticket) {
           return passing ? again(kPause) : again(kLongPause);
         }
         if (!*written) return self->find_out_why(ticket);
+        ticket->place.modified = (*written)->modified;
         // Of a write that was asked for meanwhile the rest is newer.
         ticket->details.attempt = false;
         ticket->details.token = ticket->token.counter;

@@ -293,6 +293,7 @@ void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> don
                      return done(TicketState{.status = TicketStatus::kGone});
                    }
                    ticket->details = details;
+                   ticket->place.modified = (*written)->modified;
                    done(self->state_of(*ticket));
                  });
 }

@@ -28,6 +28,28 @@ class Herd {
     EXPECT_TRUE(clients_[0]->acquire(request(0)));
   }
 
+  // A release beside 20 waiters and beside 1,000, each of which must cost no more than `most`.
+  // `before`: is called between the two, when all stand in the queue.
+  void expect_constant_cost(
+      const std::string& unit, std::int64_t most, const std::function<void()>& before = [] {}) {
+    grow_to(20);
+    const std::int64_t few = cost_of_a_release();
+    grow_to(100);
+    grow_to(1000);
+    before();
+    const std::int64_t many = cost_of_a_release();
+    note(unit + "_with_20_waiters", few);
+    note(unit + "_with_1000_waiters", many);
+    EXPECT_LE(few, most);
+    EXPECT_LE(many, most) << "beside " << few << " with twenty waiters";
+  }
+
+  // A figure of the run, in its report.
+  static void note(const std::string& what, std::int64_t figure) {
+    ::testing::Test::RecordProperty(what, std::to_string(figure));
+  }
+
+ private:
   void grow_to(std::size_t waiters) {
     for (; queued_ - holder_ <= waiters; ++queued_) {
       const auto begun = base::BootClock::now();
@@ -39,11 +61,6 @@ class Herd {
     note("us_to_enter_as_number_" + std::to_string(waiters), median_of_the_last(20).count());
   }
 
-  // A figure of the run, in its report.
-  static void note(const std::string& what, std::int64_t figure) {
-    ::testing::Test::RecordProperty(what, std::to_string(figure));
-  }
-
   // What the server says for one release, until the next one holds: the most of some releases.
   std::int64_t cost_of_a_release() {
     constexpr int kReleases = 5;
@@ -52,7 +69,6 @@ class Herd {
     return most;
   }
 
- private:
   std::int64_t release() {
     const std::int64_t before = count_();
     EXPECT_TRUE(owner(holder_).release(kName, id(holder_)));

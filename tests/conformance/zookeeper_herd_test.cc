@@ -23,16 +23,8 @@ TEST(ZookeeperHerd, WakeUpsPerReleaseDoNotGrowWithTheQueue) {
   HOLDFAST_NEEDS_ZOOKEEPER();
   HerdSite site;
   Herd herd(site, /*clients=*/10, [&] { return site.packets_sent(); });
-  herd.grow_to(20);
-  const std::int64_t few = herd.cost_of_a_release();
-  herd.grow_to(100);
-  herd.grow_to(1000);
-  const std::int64_t many = herd.cost_of_a_release();
-  Herd::note("packets_with_20_waiters", few);
-  Herd::note("packets_with_1000_waiters", many);
   // The release, the event, what the next one reads; beside them keepalives and these questions.
-  EXPECT_LE(few, 12);
-  EXPECT_LE(many, 12) << "beside " << few << " with twenty waiters";
+  herd.expect_constant_cost("packets", 12);
 }
 
 }  // namespace

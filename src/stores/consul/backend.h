@@ -101,6 +101,10 @@ class ConsulBackend final : public contend::Backend {
   void try_get(const std::string& target, BootInstant deadline, GetDone done);
   void get_pairs(std::string target, BootInstant deadline,
                  std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
+  // What expected a contender as it was written last was refused: the contender as it is now;
+  // nullopt: it has gone, or was not written since.
+  void look_again(const std::string& lock, const Place& place, BootInstant deadline,
+                  Done<std::optional<Place>> done);
   void check_reading(const std::string& key, BootInstant deadline,
                      std::function<void(Result<void>)> done);
   Result<contend::Listing> listing_of(const std::string& lock, const std::vector<Pair>& pairs,

@@ -22,6 +22,17 @@ constexpr const char* kPlainOnly = "': with recipe=consul there are plain exclus
 // Of a write's steps, without a contender's text.
 std::size_t bytes_about(const std::string& path) { return 3 * path.size() + 300; }
 
+// When it was written last, as far as its owner knows; 0: he knows of no write.
+std::uint64_t written_at(const Place& place) {
+  return place.modified != 0 ? place.modified : place.order;
+}
+
+// Names come again: of what expects this, a copy that comes late meets no later bearer of the name.
+Transaction& expect(Transaction& all, const std::string& path, std::uint64_t index,
+                    const std::string& session) {
+  return index != 0 ? all.check_index(path, index) : all.check_session(path, session);
+}
+
 }  // namespace
 
 void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details details,
@@ -100,31 +111,37 @@ void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, De
   const std::string path = keys_.contender(lock, place.key);
   Write write{
       .lock = lock, .epoch = epoch, .what = "write", .steps = {}, .deadline = deadline, .done = {}};
-  // As with a removal: a copy that comes late must not change the next bearer of the name.
-  const std::uint64_t index = place.modified != 0 ? place.modified : place.order;
-  write.steps = [this, path, index, text = contend::to_text(details),
+  write.steps = [this, path, index = written_at(place), text = contend::to_text(details),
                  id = session_->id()](Transaction& all) {
-    (index != 0 ? all.check_index(path, index) : all.check_session(path, id))
-        .lock(path, text, id, gate_.flags());
+    expect(all, path, index, id).lock(path, text, id, gate_.flags());
   };
-  write.done = [this, epoch, lock, place, index, deadline, details = std::move(details),
+  write.done = [this, epoch, lock, place, deadline, details = std::move(details),
                 done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) return done(with_lock(answer.error(), lock));
     if (answer->done && !answer->pairs.empty()) {
       const Pair& pair = answer->pairs.back();
       return done(std::optional(Read{details, pair.created, pair.modified}));
     }
-    if (answer->done || index == 0) return done(std::optional<Read>());
-    // It has gone, or was written since.
-    const auto seen = [=, this, written = place](const Result<std::optional<Read>>& now) mutable {
+    if (answer->done || written_at(place) == 0) return done(std::optional<Read>());
+    look_again(lock, place, deadline, [=, this](const Result<std::optional<Place>>& now) {
       if (!now) return done(now.error());
-      if (!*now || (*now)->modified == index) return done(std::optional<Read>());
-      written.modified = (*now)->modified;
-      this->write(epoch, lock, written, details, deadline, done);
-    };
-    read(lock, place, nullptr, deadline, seen);
+      if (!*now) return done(std::optional<Read>());
+      this->write(epoch, lock, **now, details, deadline, done);
+    });
   };
   writes_->send(std::move(write));
+}
+
+void ConsulBackend::look_again(const std::string& lock, const Place& place, BootInstant deadline,
+                               Done<std::optional<Place>> done) {
+  read(lock, place, nullptr, deadline,
+       [place, done = std::move(done)](const Result<std::optional<Read>>& now) {
+         if (!now) return done(now.error());
+         if (!*now || (*now)->modified == written_at(place)) return done(std::optional<Place>());
+         Place written = place;
+         written.modified = (*now)->modified;
+         done(std::optional(std::move(written)));
+       });
 }
 
 void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
@@ -153,16 +170,15 @@ void ConsulBackend::remove_as(std::uint64_t epoch, std::string lock, const Place
               .joins = may_join(),
               .bytes = bytes_about(path)};
   // Asked when its turn has come: whether it is inside the gate may be decided until then.
-  // Its name may come again: of this request, a copy that comes late must not take the next bearer.
-  const std::uint64_t index = place.modified != 0 ? place.modified : place.order;
-  write.steps = [this, path, lock, left, index, id = session_->id()](Transaction& all) {
-    (index != 0 ? all.check_index(path, index) : all.check_session(path, id)).erase(path);
+  write.steps = [this, path, lock, left, index = written_at(place),
+                 id = session_->id()](Transaction& all) {
+    expect(all, path, index, id).erase(path);
     if (left) all.lock(out_of(path), to_text(*left), id);
     if (!left && hand_ons_->stands(out_of(path))) all.erase(out_of(path));
     if (!gate_.holds(path)) return;
     all.check_session(gate_.key_of(lock), id).erase(gate_.key_of(lock));
   };
-  write.done = [this, epoch, lock, path, place, left, deadline, index,
+  write.done = [this, epoch, lock, path, place, left, deadline,
                 done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) {
       if (left) hand_ons_->made(out_of(path));  // Perhaps.
@@ -174,14 +190,12 @@ void ConsulBackend::remove_as(std::uint64_t epoch, std::string lock, const Place
     if (!answer->done && (was_inside || left) && answer->failed_at > 0) {
       return remove(epoch, lock, place, deadline, done);
     }
-    if (!answer->done && index != 0) {  // It has gone, or was written since.
-      const auto seen = [=, this, written = place](const Result<std::optional<Read>>& now) mutable {
+    if (!answer->done && written_at(place) != 0) {
+      return look_again(lock, place, deadline, [=, this](const Result<std::optional<Place>>& now) {
         if (!now) return done(now.error());
-        if (!*now || (*now)->modified == index) return done(false);
-        written.modified = (*now)->modified;
-        remove(epoch, lock, written, deadline, done);
-      };
-      return read(lock, place, nullptr, deadline, seen);
+        if (!*now) return done(false);
+        remove(epoch, lock, **now, deadline, done);
+      });
     }
     if (answer->done && left) hand_ons_->made(out_of(path));
     if (answer->done && !left) hand_ons_->removed(out_of(path));
