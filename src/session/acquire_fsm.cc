@@ -35,6 +35,7 @@ AcquireFsm::Action AcquireFsm::start_again(BootInstant now, BootInstant sent) {
 AcquireFsm::Action AcquireFsm::ask(BootInstant now, bool fresh_id) {
   phase_ = Phase::kAsking;
   in_flight_ = true;
+  away_.reset();
   // A repeated request keeps the number and the send time of the first: whichever of them the
   // store applied, the lease ends no earlier than counted from there.
   if (fresh_id) {
@@ -68,6 +69,7 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now, const Result<port::Tick
   in_flight_ = false;
   const bool again = std::exchange(ask_again_, false);
   if (!reply) return on_failed_reply(now, reply.error());
+  unreached_.reset();
   switch (reply->status) {
     case TicketStatus::kHeld: return on_held(now, *reply);
     case TicketStatus::kWaiting: {
@@ -88,6 +90,7 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now, const Result<port::Tick
 }
 
 AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::TicketState& state) {
+  has_queued_ = true;
   const auto sent = log_.sent_at(state.seq);
   const BootInstant deadline =
       sent ? terms_.bound.safe_deadline(*sent, state.lease) : BootInstant::min();
@@ -105,6 +108,7 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::TicketState&
 }
 
 AcquireFsm::Action AcquireFsm::on_waiting(BootInstant now, const port::TicketState& state) {
+  has_queued_ = true;
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   phase_ = Phase::kQueued;
   ahead_ = state.ahead;
@@ -124,6 +128,7 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
     // again with the same id can tell. That a repetition was surely not applied says nothing
     // about the first; and when it was refused, the first may still arrive: it is taken back.
     maybe_applied_ = maybe_applied_ || unknown;
+    if (passing && has_queued_ && terms_.may_wait) return outlast(now, error);
     if (!maybe_applied_) return fail(error);
     if (!passing) {
       leaving_error_ = error;
@@ -135,6 +140,16 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
   }
   if (!passing) return fail(error);
   // A heartbeat that failed costs nothing yet: the ticket lives for its lease.
+  unreached_ = error;
+  if (wait_over(now)) return leave(now, Errc::kTimedOut);
+  sleep_until(now + std::min(terms_.heartbeat, kRetryPause * 4));
+  return {};
+}
+
+// Who has stood in the queue waits for the store, too, for as long as for the lock: under the same
+// id while a request with it may still arrive, and under a new one once none can.
+AcquireFsm::Action AcquireFsm::outlast(BootInstant now, const Error& error) {
+  if (!maybe_applied_) away_ = error;
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   sleep_until(now + std::min(terms_.heartbeat, kRetryPause * 4));
   return {};
@@ -163,7 +178,7 @@ AcquireFsm::Action AcquireFsm::on_timer(BootInstant now) {
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   if (phase_ == Phase::kAsking) {
     if (in_flight_) return leave(now, Errc::kOutcomeUnknown);
-    return ask(now, /*fresh_id=*/false);
+    return ask(now, /*fresh_id=*/!maybe_applied_);
   }
   return beat(now);
 }
@@ -180,9 +195,15 @@ AcquireFsm::Action AcquireFsm::on_deadlock(BootInstant now, Error why) {
 }
 
 AcquireFsm::Action AcquireFsm::leave(BootInstant now, Errc why) {
-  leaving_unheard_ = phase_ == Phase::kAsking && (in_flight_ || maybe_applied_);
+  if (phase_ != Phase::kAsking && in_flight_) {
+    unreached_ = Error(Errc::kUnavailable, "it has not answered the last heartbeat");
+  }
   phase_ = Phase::kLeaving;
   leaving_why_ = why;
+  if (away_) {  // Nothing is to be taken back.
+    unreached_ = away_;
+    return left();
+  }
   leave_until_ = now + terms_.patience;
   // Who does not wait: counted from when his request should have been answered.
   if (!terms_.may_wait && why == Errc::kOutcomeUnknown) {
@@ -200,26 +221,33 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
   in_flight_ = false;
   if (phase_ != Phase::kLeaving) return {};
   if (reply) {
-    if (leaving_error_) return fail(*leaving_error_);
-    if (leaving_busy_) return phase_ = Phase::kDone, Action{Step::kBusy, 0, false};
-    if (leaving_why_ == Errc::kTimedOut && unreached_) {
-      return fail({Errc::kUnavailable,
-                   "the store could not be reached within the wait: " + unreached_->message()});
-    }
-    if (leaving_why_ == Errc::kTimedOut) {
-      return fail({Errc::kTimedOut, "the lock was not granted within the wait"});
-    }
-    if (leaving_why_ == Errc::kOutcomeUnknown) {
-      return fail({Errc::kUnavailable, "the store did not answer; the request was taken back"});
-    }
-    return fail({leaving_why_, leaving_why_ == Errc::kClosed ? "the client was closed"
-                                                             : "the wait was cancelled"});
+    // That the ticket has gone may be known without the store.
+    if (*reply != port::EndStatus::kGone) unreached_.reset();
+    return left();
   }
   const Errc code = reply.error().code();
   if (code != Errc::kUnavailable && code != Errc::kOutcomeUnknown) return fail(reply.error());
-  if (leaving_unheard_ && code == Errc::kUnavailable) unreached_ = reply.error();
+  if (code == Errc::kUnavailable) unreached_ = reply.error();
   sleep_until(std::min(leave_until_, now + kRetryPause));
   return {};
+}
+
+// Nothing of ours is at the store, nor on its way there.
+AcquireFsm::Action AcquireFsm::left() {
+  if (leaving_error_) return fail(*leaving_error_);
+  if (leaving_busy_) return phase_ = Phase::kDone, Action{Step::kBusy, 0, false};
+  if (leaving_why_ == Errc::kTimedOut && unreached_) {
+    return fail({Errc::kUnavailable,
+                 "the store could not be reached within the wait: " + unreached_->message()});
+  }
+  if (leaving_why_ == Errc::kTimedOut) {
+    return fail({Errc::kTimedOut, "the lock was not granted within the wait"});
+  }
+  if (leaving_why_ == Errc::kOutcomeUnknown) {
+    return fail({Errc::kUnavailable, "the store did not answer; the request was taken back"});
+  }
+  return fail({leaving_why_,
+               leaving_why_ == Errc::kClosed ? "the client was closed" : "the wait was cancelled"});
 }
 
 AcquireFsm::Action AcquireFsm::fail(Error error) {

@@ -2,8 +2,8 @@
 // thread or socket.
 //
 //   Phase        held         waiting     busy    gone            error        wait over, cancel
-//   kAsking      kDone or     kQueued     kDone   kAsking anew    kDone, or    kLeaving
-//                kConfirming                                      asks again
+//   kAsking      kDone or     kQueued     kDone   kAsking anew    kDone, or    kLeaving; or kDone
+//                kConfirming                                      asks again   while it is away
 //   kQueued      kDone or     kQueued     -       kAsking anew    kQueued      kLeaving
 //                kConfirming
 //   kConfirming  kDone        kQueued     -       kAsking anew    kConfirming  kLeaving
@@ -13,6 +13,7 @@
 // Guarantee: "granted" is said only with a deadline counted from a send, and while at least
 // `min_left` of it is left; otherwise the ticket is renewed first. A wait that ends for any other
 // reason has left the queue and given back a grant that crossed it, or says kOutcomeUnknown.
+// Who has stood in the queue once waits for a store that is away as he does for the lock.
 // Time: on_timer() wants to be called at wake_at(); while waiting nothing is sent but the
 // heartbeat.
 #pragma once
@@ -85,7 +86,9 @@ class AcquireFsm {
   Action on_held(BootInstant now, const port::TicketState& state);
   Action on_waiting(BootInstant now, const port::TicketState& state);
   Action on_failed_reply(BootInstant now, const Error& error);
+  Action outlast(BootInstant now, const Error& error);
   Action leave(BootInstant now, Errc why);
+  Action left();
   Action fail(Error error);
   void sleep_until(BootInstant at);
   bool wait_over(BootInstant now) const { return wait_until_ && now >= *wait_until_; }
@@ -103,10 +106,11 @@ class AcquireFsm {
   bool in_flight_ = false;
   bool ask_again_ = false;
   bool maybe_applied_ = false;  // A request with this id had no answer.
+  bool has_queued_ = false;     // The store has had a ticket of this acquisition.
+  std::optional<Error> away_;   // Until it is asked again, nothing of ours is there or on its way.
   Errc leaving_why_ = Errc::kCancelled;
   bool leaving_busy_ = false;           // The same for an end that is no failure.
-  bool leaving_unheard_ = false;        // Before the store has said a word of this acquisition...
-  std::optional<Error> unreached_;      // ...which was still out of reach when it was cancelled.
+  std::optional<Error> unreached_;      // The store was out of reach when it was asked last.
   std::optional<Error> leaving_error_;  // Set: what to fail with once the store has confirmed.
   std::optional<Error> error_;
 };

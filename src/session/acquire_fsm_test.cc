@@ -376,6 +376,110 @@ TEST(AcquireFsmTest, AFailedHeartbeatIsTriedAgainWithoutLosingThePlace) {
   EXPECT_EQ(fsm.on_timer(at(1500ms)).step, Step::kSendHeartbeat);
 }
 
+// --- A store that is away for longer than a ticket lives.
+
+// Told that its ticket has gone, at 9.1 s, and that the store cannot be reached, at 9.2 s.
+AcquireFsm away(const AcquireFsm::Terms& how = terms()) {
+  AcquireFsm fsm = queued(how);
+  EXPECT_EQ(fsm.on_timer(at(9s)).step, Step::kSendHeartbeat);
+  EXPECT_EQ(fsm.on_reply(at(9100ms), ticket(TicketStatus::kGone)).step, Step::kSendAcquire);
+  EXPECT_EQ(fsm.on_reply(at(9200ms), unavailable()).step, Step::kWait);
+  return fsm;
+}
+
+TEST(AcquireFsmTest, WhoHasQueuedGoesOnWaitingForAStoreThatIsAway) {
+  AcquireFsm fsm = away();
+  for (auto now = 10s; now < 600s; now += 5s) {
+    EXPECT_LE(fsm.wake_at(), at(now));
+    const auto again = fsm.on_timer(at(now));
+    ASSERT_EQ(again.step, Step::kSendAcquire);
+    EXPECT_TRUE(again.fresh_id) << "the last one surely did not arrive";
+    ASSERT_EQ(fsm.on_reply(at(now + 1s), unavailable()).step, Step::kWait);
+  }
+  ASSERT_EQ(fsm.on_timer(at(600s)).step, Step::kSendAcquire);
+  ASSERT_EQ(fsm.on_reply(at(601s), waiting()).step, Step::kWait);
+  EXPECT_TRUE(fsm.queued());
+  ASSERT_EQ(fsm.on_push(at(602s), granted_push(0)).step, Step::kGranted);
+  EXPECT_EQ(fsm.log().sent_at(0), at(600s));
+}
+
+// Nor may it stand in the queue twice.
+TEST(AcquireFsmTest, WhoGoesOnWaitingAsksUnderTheSameIdWhileARequestMayStillArrive) {
+  AcquireFsm fsm = away();
+  ASSERT_TRUE(fsm.on_timer(at(10s)).fresh_id);
+  ASSERT_EQ(fsm.on_reply(at(11s), unknown()).step, Step::kWait);
+  for (auto now = 12s; now < 600s; now += 5s) {  // Far beyond a ttl.
+    const auto again = fsm.on_timer(at(now));
+    ASSERT_EQ(again.step, Step::kSendAcquire);
+    EXPECT_FALSE(again.fresh_id);
+    ASSERT_EQ(fsm.on_reply(at(now + 1s), unavailable()).step, Step::kWait);
+  }
+  ASSERT_FALSE(fsm.on_timer(at(600s)).fresh_id);
+  const auto anew = fsm.on_reply(at(601s), ticket(TicketStatus::kGone));
+  EXPECT_EQ(anew.step, Step::kSendAcquire);
+  EXPECT_TRUE(anew.fresh_id);
+}
+
+TEST(AcquireFsmTest, AWaitThatEndsWhileTheStoreIsAwaySaysSoAtOnce) {
+  AcquireFsm fsm = away(terms(/*wait=*/9300ms));
+  EXPECT_EQ(fsm.wake_at(), at(9300ms));
+  ASSERT_EQ(fsm.on_timer(at(9300ms)).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kUnavailable);
+  EXPECT_NE(fsm.error()->message().find("no route"), std::string::npos);
+}
+
+TEST(AcquireFsmTest, AWaitThatEndsWhileAStoreIsAskedAnewTakesThatBack) {
+  AcquireFsm fsm = away(terms(/*wait=*/12s));
+  ASSERT_EQ(fsm.on_timer(at(10s)).step, Step::kSendAcquire);
+  ASSERT_EQ(fsm.on_timer(at(12s)).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(13s), unavailable()).step, Step::kWait);
+  ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(13500ms), EndStatus::kGone).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kUnavailable);
+}
+
+TEST(AcquireFsmTest, AWaitThatEndsWithAnUnknownOutcomeTakesThatBack) {
+  AcquireFsm fsm = away(terms(/*wait=*/12s));
+  ASSERT_EQ(fsm.on_timer(at(10s)).step, Step::kSendAcquire);
+  ASSERT_EQ(fsm.on_reply(at(12s), unknown()).step, Step::kSendCancel);
+  EXPECT_EQ(fsm.on_timer(at(14s)).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kOutcomeUnknown);
+}
+
+TEST(AcquireFsmTest, WhoWaitsForAStoreThatIsAwayCanLeaveAtOnce) {
+  for (const Errc why : {Errc::kCancelled, Errc::kClosed}) {
+    AcquireFsm fsm = away();
+    ASSERT_EQ(fsm.on_cancel(at(9300ms), why).step, Step::kFailed);
+    EXPECT_EQ(fsm.error()->code(), why);
+    EXPECT_EQ(fsm.on_timer(at(10s)).step, Step::kWait);
+  }
+}
+
+TEST(AcquireFsmTest, WhoHasQueuedIsToldAnErrorThatRetryingCannotMend) {
+  AcquireFsm fsm = away();
+  ASSERT_EQ(fsm.on_timer(at(10s)).step, Step::kSendAcquire);
+  ASSERT_EQ(fsm.on_reply(at(11s), Error(Errc::kPermissionDenied, "no")).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kPermissionDenied);
+}
+
+// That the ticket has gone says nothing of the store: it may be known from the clock alone.
+TEST(AcquireFsmTest, AWaitThatEndsInTheQueueOfAStoreThatIsAwaySaysSo) {
+  for (const EndStatus how : {EndStatus::kGone, EndStatus::kCancelled}) {
+    AcquireFsm failed = queued(terms(/*wait=*/3s));
+    ASSERT_EQ(failed.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+    ASSERT_EQ(failed.on_reply(at(2900ms), unavailable()).step, Step::kWait);
+    ASSERT_EQ(failed.on_timer(at(3s)).step, Step::kSendCancel);
+    ASSERT_EQ(failed.on_cancel_reply(at(4s), how).step, Step::kFailed);
+    AcquireFsm silent = queued(terms(/*wait=*/3s));
+    ASSERT_EQ(silent.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+    ASSERT_EQ(silent.on_timer(at(3s)).step, Step::kSendCancel);
+    ASSERT_EQ(silent.on_cancel_reply(at(4s), how).step, Step::kFailed);
+    const Errc expected = how == EndStatus::kGone ? Errc::kUnavailable : Errc::kTimedOut;
+    EXPECT_EQ(failed.error()->code(), expected);
+    EXPECT_EQ(silent.error()->code(), expected);
+  }
+}
+
 TEST(AcquireFsmTest, AnErrorThatRetryingCannotMendEndsTheWait) {
   AcquireFsm fsm = queued();
   ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);

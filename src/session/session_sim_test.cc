@@ -1,9 +1,10 @@
 // The step functions against the lock machine, through a network that delays, loses, repeats and
-// reorders, with clients that pause and die and clocks that run at different rates. Time is a
-// number; a seed replays a run.
+// reorders, with a server that is away for a while, clients that pause and die and clocks that run
+// at different rates. Time is a number; a seed replays a run.
 //
 // Checked: believed holds never overlap beyond the mode (V1), tokens of one name grow with the
-// grants, nothing is left behind once all clients are done, and every client gets done.
+// grants, nothing is left behind once all clients are done, every client gets done, and who has
+// queued without a limit is sent away by nothing but a grant.
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -50,7 +51,12 @@ class Dice {
 // True time, which nobody in the simulation can read.
 class World {
  public:
-  explicit World(std::uint64_t seed) : dice(seed) {}
+  explicit World(std::uint64_t seed) : dice(seed) {
+    if (!dice.percent(30)) return;
+    away_from_ = dice.upto(10s);
+    away_until_ = away_from_ + dice.upto(10s);
+  }
+  bool away() const { return away_from_ <= now && now < away_until_; }
   void after(Nanos delay, std::function<void()> what) {
     events_.emplace(std::pair(now + delay, order_++), std::move(what));
   }
@@ -68,6 +74,8 @@ class World {
  private:
   std::map<std::pair<Nanos, std::uint64_t>, std::function<void()>> events_;
   std::uint64_t order_ = 0;
+  Nanos away_from_{};
+  Nanos away_until_{};
 };
 
 struct Belief {
@@ -189,6 +197,8 @@ class Client {
     terms.heartbeat = Nanos(terms.waiter_ttl) / 3;
     terms.min_left = terms.heartbeat;
     waiter_ttl_ = terms.waiter_ttl;
+    patient_ = terms.may_wait && !terms.wait;
+    has_queued_ = false;
     renewal_.reset();
     acquire_.emplace(terms);
     ++life_;
@@ -202,6 +212,7 @@ class Client {
   }
 
   // A request: lost, delayed or repeated on either way; no answer in time is an unknown outcome.
+  // Where nobody listens it is refused at once.
   void send(const machine::Action& action,
             const std::function<void(const Result<machine::Reply>&)>& on_reply) {
     auto answered = std::make_shared<bool>(false);
@@ -209,11 +220,16 @@ class Client {
       if (std::exchange(*answered, true)) return;
       on_reply(reply);
     };
+    if (world_.dice.percent(world_.away() ? 50 : 1)) {
+      later(1ms, [answer] { answer(Error(Errc::kUnavailable, "no server")); });
+      return;
+    }
     later(300ms, [answer] { answer(Error(Errc::kOutcomeUnknown, "no reply")); });
     const int copies = world_.dice.percent(5) ? 2 : 1;
     for (int copy = 0; copy < copies; ++copy) {
       if (world_.dice.percent(10)) continue;
       world_.after(delay(), [this, action, answer] {
+        if (world_.away()) return;
         const machine::Reply reply = server_.apply(action);
         if (world_.dice.percent(10)) return;
         later(delay(), [answer, reply] { answer(reply); });
@@ -224,6 +240,7 @@ class Client {
 
   void execute(const AcquireFsm::Action& action) {
     const std::uint64_t life = life_;
+    has_queued_ = has_queued_ || acquire_->queued();
     switch (action.step) {
       case AcquireFsm::Step::kWait: break;
       case AcquireFsm::Step::kSendAcquire: {
@@ -253,8 +270,11 @@ class Client {
         });
         break;
       case AcquireFsm::Step::kGranted: return granted();
-      case AcquireFsm::Step::kBusy:
-      case AcquireFsm::Step::kFailed: return next_round();
+      case AcquireFsm::Step::kFailed:
+        EXPECT_FALSE(patient_ && has_queued_)
+            << "sent away from the queue: " << acquire_->error()->message();
+        return next_round();
+      case AcquireFsm::Step::kBusy: return next_round();
     }
     wake();
   }
@@ -351,6 +371,8 @@ class Client {
   std::uint64_t life_ = 0;
   bool dead_ = false;
   Nanos paused_until_{};
+  bool patient_ = false;
+  bool has_queued_ = false;
   std::string_view name_;
   machine::Mode mode_;
   port::Policy policy_{};

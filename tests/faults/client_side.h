@@ -93,6 +93,27 @@ void expect_tries_in_time(const std::string& url, Stop stop, GoOn go_on) {
   })) << "what came late holds for nobody";
 }
 
+// The server is away for longer than sessions and requests last: who waited goes on waiting, and is
+// granted when it is back.
+template <typename Kill, typename Start>
+void expect_a_waiter_outlasts(const std::string& url, Kill kill, Start start) {
+  Client one = connect(url, 2s);
+  Client two = connect(url, 2s);
+  const Lease lease = hold(one, "a");
+  const Lease mark = hold(two, "mark");
+  auto waiting = wait_for(two, "a");
+  kill();
+  EXPECT_TRUE(fires(lease.lost()));
+  EXPECT_TRUE(fires(mark.lost()));
+  // It asks anew in vain, and so does who comes behind it, who is told so later.
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(two.mutex("b").try_acquire());
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout);
+  start();
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(got->held());
+}
+
 // One holds and one waits while it happens: neither is harmed, and the waiter follows, all in that
 // time.
 template <typename Harm, typename Release>

@@ -66,6 +66,12 @@ TEST_F(ConsulFaultsTest, ARestartedServerStillKnowsTheHolder) {
   EXPECT_GT(got->token(), first);
 }
 
+TEST_F(ConsulFaultsTest, AWaiterOutlastsAServerThatIsAwayForLongerThanItsSession) {
+  ConsulServer server;
+  expect_a_waiter_outlasts(
+      server.url({{"session", "2s"}}), [&] { server.kill9(); }, [&] { server.start(); });
+}
+
 TEST_F(ConsulFaultsTest, AHolderWhoseSessionEndsIsToldAndStartsAnew) {
   ConsulServer server;
   Client one = connect(server.url());

@@ -84,6 +84,12 @@ TEST(EtcdServerFaultsTest, AWaiterGetsTheLockOverARestart) {
   EXPECT_TRUE(got->held());
 }
 
+TEST(EtcdServerFaultsTest, AWaiterOutlastsAServerThatIsAwayForLongerThanItsSession) {
+  EtcdCluster etcd;
+  expect_a_waiter_outlasts(
+      etcd.url("?session=2s"), [&] { etcd.kill9(); }, [&] { etcd.start(); });
+}
+
 TEST(EtcdServerFaultsTest, AHolderWhoseSessionEndsIsToldAndStartsAnew) {
   EtcdCluster etcd;
   Client one = connect(etcd.url("?session=30s"));

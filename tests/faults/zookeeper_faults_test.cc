@@ -95,6 +95,15 @@ TEST_F(ZookeeperFaults, AServerThatIsKilledAndComesBackForgetsNoGrant) {
   EXPECT_GT(got->token(), lease->token());
 }
 
+TEST_F(ZookeeperFaults, AWaiterOutlastsAServerThatIsAwayForLongerThanItsSession) {
+  expect_a_waiter_outlasts(
+      url("2s"), [] { server().kill9(); },
+      [] {
+        server().start();
+        server().await_serving();
+      });
+}
+
 TEST_F(ZookeeperFaults, ALostReplyToTheGrantLeavesOneContenderAndNoLockForNobody) {
   FaultProxy proxy({.server_port = server().port()});
   const std::string through =
