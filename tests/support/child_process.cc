@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -97,7 +98,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& additi
 
 // In the child: only what may be called between fork and exec.
 [[noreturn]] void become(pid_t parent, const char* path, char** arguments, char** environment,
-                         const char* output) {
+                         const char* output, int network) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(125);  // It died before the call above.
   ::setpgid(0, 0);
@@ -110,6 +111,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& additi
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
+  if (network >= 0 && ::setns(network, CLONE_NEWNET) != 0) ::_exit(125);
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
   ::execve(path, arguments, environment);
   constexpr char kFailed[] = "exec failed\n";
@@ -150,7 +152,7 @@ ChildProcess::ChildProcess(const Command& command) {
     const pid_t child = ::fork();
     if (child == 0) {
       become(parent, path->c_str(), const_cast<char**>(argv.data()),
-             const_cast<char**>(envp.data()), output.c_str());
+             const_cast<char**>(envp.data()), output.c_str(), command.network);
     }
     return child;
   });

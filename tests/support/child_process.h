@@ -29,6 +29,7 @@ struct Command {
   std::vector<std::string> arguments{};  // The program first: a path, or a name to look up in PATH.
   std::vector<std::string> environment{};  // NAME=value, on top of the test's own.
   std::string output{};                    // File for stdout and stderr; empty: /dev/null.
+  int network = -1;  // A handle of the network namespace to run in; -1: the test's own.
 };
 
 class ChildProcess {

@@ -16,9 +16,9 @@ constexpr milliseconds kStart = 60s;
 constexpr milliseconds kAnswer = 3s;
 
 // The body of a GET; empty: there was none in time.
-std::string http_get(std::uint16_t port, const std::string& path) {
+std::string http_get(const std::string& host, std::uint16_t port, const std::string& path) {
   const std::string request = "GET " + path + " HTTP/1.0\r\nHost: localhost\r\n\r\n";
-  const std::string answer = exchange_on_loopback(port, request, kAnswer);
+  const std::string answer = exchange_with(host, port, request, kAnswer);
   const auto body = answer.find("\r\n\r\n");
   return body == std::string::npos ? std::string() : answer.substr(body + 4);
 }
@@ -38,6 +38,7 @@ std::optional<std::string> EtcdCluster::unavailable() {
 EtcdCluster::EtcdCluster(EtcdOptions options) : options_(std::move(options)) {
   if (const auto why = unavailable()) throw std::runtime_error(*why);
   if (options_.election == 0ms) options_.election = options_.members == 1 ? 200ms : 1000ms;
+  if (options_.network) network_.emplace(options_.members);
   for (std::size_t i = 0; i < options_.members; ++i) members_.push_back(std::make_unique<Member>());
   for (std::size_t i = 0; i < size(); ++i) launch(i);
   await_health();
@@ -54,11 +55,19 @@ std::string EtcdCluster::data(std::size_t member) const {
   return (options_.data.empty() ? folder_.path() : options_.data) + "/" + name(member);
 }
 
+std::string EtcdCluster::host(std::size_t member) const {
+  return network_ ? network_->address(member) : "127.0.0.1";
+}
+
+std::string EtcdCluster::address(std::size_t member) const {
+  return host(member) + ":" + std::to_string(port(member));
+}
+
 std::string EtcdCluster::peers() const {
   std::string list;
   for (std::size_t i = 0; i < size(); ++i) {
-    list += (i == 0 ? "" : ",") + name(i) +
-            "=http://127.0.0.1:" + std::to_string(members_[i]->peer.number());
+    list += (i == 0 ? "" : ",") + name(i) + "=http://" + host(i) + ":" +
+            std::to_string(members_[i]->peer.number());
   }
   return list;
 }
@@ -66,39 +75,40 @@ std::string EtcdCluster::peers() const {
 void EtcdCluster::launch(std::size_t i) {
   Member& member = *members_[i];
   const std::string scheme = options_.tls ? "https" : "http";
-  const std::string client = scheme + "://127.0.0.1:" + std::to_string(member.client.number());
-  const std::string peer = "http://127.0.0.1:" + std::to_string(member.peer.number());
-  std::vector<std::string> command = {chosen_or("HOLDFAST_ETCD_SERVER", "etcd"),
-                                      "--name",
-                                      name(i),
-                                      "--data-dir",
-                                      data(i),
-                                      "--listen-client-urls",
-                                      client,
-                                      "--advertise-client-urls",
-                                      client,
-                                      "--listen-peer-urls",
-                                      peer,
-                                      "--initial-advertise-peer-urls",
-                                      peer,
-                                      "--initial-cluster",
-                                      peers(),
-                                      "--initial-cluster-state",
-                                      "new",
-                                      "--initial-cluster-token",
-                                      folder_.path(),
-                                      "--listen-metrics-urls",
-                                      "http://127.0.0.1:" + std::to_string(member.metrics.number()),
-                                      "--logger",
-                                      "zap",
-                                      "--log-level",
-                                      "warn",
-                                      "--heartbeat-interval",
-                                      std::to_string(options_.election.count() / 10),
-                                      "--election-timeout",
-                                      std::to_string(options_.election.count()),
-                                      "--bcrypt-cost",
-                                      "4"};
+  const std::string client = scheme + "://" + address(i);
+  const std::string peer = "http://" + host(i) + ":" + std::to_string(member.peer.number());
+  std::vector<std::string> command = {
+      chosen_or("HOLDFAST_ETCD_SERVER", "etcd"),
+      "--name",
+      name(i),
+      "--data-dir",
+      data(i),
+      "--listen-client-urls",
+      client,
+      "--advertise-client-urls",
+      client,
+      "--listen-peer-urls",
+      peer,
+      "--initial-advertise-peer-urls",
+      peer,
+      "--initial-cluster",
+      peers(),
+      "--initial-cluster-state",
+      "new",
+      "--initial-cluster-token",
+      folder_.path(),
+      "--listen-metrics-urls",
+      "http://" + host(i) + ":" + std::to_string(member.metrics.number()),
+      "--logger",
+      "zap",
+      "--log-level",
+      "warn",
+      "--heartbeat-interval",
+      std::to_string(options_.election.count() / 10),
+      "--election-timeout",
+      std::to_string(options_.election.count()),
+      "--bcrypt-cost",
+      "4"};
   if (options_.tls) {
     const TlsFiles& files = tls_files();
     command.insert(command.end(), {"--cert-file", files.server.certificate, "--key-file",
@@ -109,11 +119,13 @@ void EtcdCluster::launch(std::size_t i) {
   member.process = std::make_unique<ChildProcess>(
       Command{.arguments = command,
               .environment = {"ETCD_UNSUPPORTED_ARCH=arm64", "GOMAXPROCS=2"},
-              .output = folder_.file(name(i) + ".log")});
+              .output = folder_.file(name(i) + ".log"),
+              .network = network_ ? network_->handle(i) : -1});
 }
 
 bool EtcdCluster::healthy(std::size_t i) const {
-  return http_get(members_[i]->metrics.number(), "/health").find("\"true\"") != std::string::npos;
+  return http_get(host(i), members_[i]->metrics.number(), "/health").find("\"true\"") !=
+         std::string::npos;
 }
 
 void EtcdCluster::await_health() {
@@ -139,7 +151,7 @@ void EtcdCluster::enable_auth() {
 std::string EtcdCluster::url(const std::string& query, const std::string& login) const {
   std::string text = (options_.tls ? "etcds://" : "etcd://") + login;
   for (std::size_t i = 0; i < size(); ++i) {
-    text += (i == 0 ? "" : ",") + std::string("127.0.0.1:") + std::to_string(port(i));
+    text += (i == 0 ? "" : ",") + address(i);
   }
   return text + query;
 }
@@ -148,7 +160,7 @@ std::string EtcdCluster::url_of(const std::vector<std::size_t>& members,
                                 const std::string& query) const {
   std::string text = options_.tls ? "etcds://" : "etcd://";
   for (std::size_t i = 0; i < members.size(); ++i) {
-    text += (i == 0 ? "" : ",") + std::string("127.0.0.1:") + std::to_string(port(members[i]));
+    text += (i == 0 ? "" : ",") + address(members[i]);
   }
   return text + query;
 }
@@ -182,8 +194,8 @@ std::vector<std::string> EtcdCluster::etcdctl_command(
     const std::vector<std::string>& arguments) const {
   std::string endpoints;
   for (std::size_t i = 0; i < size(); ++i) {
-    endpoints += (i == 0 ? "" : ",") + std::string(options_.tls ? "https" : "http") +
-                 "://127.0.0.1:" + std::to_string(port(i));
+    endpoints +=
+        (i == 0 ? "" : ",") + std::string(options_.tls ? "https" : "http") + "://" + address(i);
   }
   std::vector<std::string> command = {
       "env", "ETCDCTL_API=3", chosen_or("HOLDFAST_ETCDCTL", "etcdctl"), "--endpoints", endpoints};
@@ -203,7 +215,7 @@ std::string EtcdCluster::etcdctl(const std::vector<std::string>& arguments) cons
 
 double EtcdCluster::metric(const std::string& name, const std::string& label,
                            std::size_t member) const {
-  std::istringstream lines(http_get(members_[member]->metrics.number(), "/metrics"));
+  std::istringstream lines(http_get(host(member), members_[member]->metrics.number(), "/metrics"));
   double sum = 0;
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind(name, 0) != 0) continue;

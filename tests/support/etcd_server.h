@@ -8,10 +8,10 @@
 //     EtcdCluster cluster({.members = 3});       // Healthy when this returns.
 //     auto client = Client::connect(cluster.url());
 //
-// Guarantee: the members listen on loopback only, keep their data in folders of their own, and go
-// with the test, however that one ends. Ports stay the same over restarts. Nothing is synced to a
-// disk where the host has a file system in memory.
-// Not guaranteed: that counters hold nothing of the harness, which asks for /health and /metrics.
+// Guarantee: the members listen on loopback only (or on a ServerNetwork of their own), keep their
+// data in folders of their own, and go with the test, however that one ends. Ports stay the same
+// over restarts. Nothing is synced to a disk where the host has a file system in memory. Not
+// guaranteed: that counters hold nothing of the harness, which asks for /health and /metrics.
 //
 // Thread-safety: one thread at a time. Blocking: every call is bounded by kPatience.
 // Errors: std::runtime_error, with the end of the servers' logs.
@@ -26,6 +26,7 @@
 
 #include "tests/support/child_process.h"
 #include "tests/support/loopback.h"
+#include "tests/support/server_network.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tls_files.h"
 
@@ -40,6 +41,7 @@ struct EtcdOptions {
   bool auth = false;         // The user root with the password "root-secret"; more by etcdctl().
   std::vector<std::string> arguments{};  // More of the command line, for each member.
   std::string data{};                    // A folder for the data; empty: one of its own.
+  bool network = false;                  // Between the members one that can be cut: network().
 };
 
 class EtcdCluster {
@@ -57,6 +59,7 @@ class EtcdCluster {
   std::string url_of(const std::vector<std::size_t>& members, const std::string& query = {}) const;
 
   std::size_t size() const { return members_.size(); }
+  ServerNetwork& network() { return *network_; }
   std::uint16_t port(std::size_t member = 0) const { return members_[member]->client.number(); }
   pid_t pid(std::size_t member = 0) const { return members_[member]->process->pid(); }
   std::size_t leader();
@@ -89,6 +92,8 @@ class EtcdCluster {
   };
 
   std::string name(std::size_t member) const { return "m" + std::to_string(member); }
+  std::string host(std::size_t member) const;
+  std::string address(std::size_t member) const;  // "127.0.0.1:2379", for clients.
   std::string data(std::size_t member) const;
   std::string peers() const;
   void launch(std::size_t member);
@@ -96,6 +101,7 @@ class EtcdCluster {
   [[noreturn]] void fail(const std::string& what) const;
 
   EtcdOptions options_;
+  std::optional<ServerNetwork> network_;
   TempFolder folder_{"etcd"};
   std::vector<std::unique_ptr<Member>> members_;
   bool has_auth_ = false;

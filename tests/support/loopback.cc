@@ -56,12 +56,18 @@ int listen_on_loopback(std::uint16_t port) {
   return socket;
 }
 
-int connect_to_loopback(std::uint16_t port) {
+int connect_to_loopback(std::uint16_t port) { return connect_to("127.0.0.1", port); }
+
+int connect_to(const std::string& to, std::uint16_t port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0) return -1;
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  const sockaddr_in address = loopback(port);
+  sockaddr_in address = loopback(port);
+  if (::inet_pton(AF_INET, to.c_str(), &address.sin_addr) != 1) {
+    errno = EINVAL;
+    return fail_with(socket);
+  }
   if (::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
       errno != EINPROGRESS) {
     return fail_with(socket);
@@ -71,7 +77,12 @@ int connect_to_loopback(std::uint16_t port) {
 
 std::string exchange_on_loopback(std::uint16_t port, const std::string& request,
                                  std::chrono::milliseconds limit) {
-  const int socket = connect_to_loopback(port);
+  return exchange_with("127.0.0.1", port, request, limit);
+}
+
+std::string exchange_with(const std::string& address, std::uint16_t port,
+                          const std::string& request, std::chrono::milliseconds limit) {
+  const int socket = connect_to(address, port);
   if (socket < 0) return {};
   std::string answer;
   std::size_t sent = 0;

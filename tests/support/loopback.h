@@ -1,4 +1,4 @@
-// Ports of the loopback interface.
+// Ports of the loopback interface, and connections.
 #pragma once
 
 #include <chrono>
@@ -29,9 +29,12 @@ class ReservedPort {
 // Sockets of 127.0.0.1, not blocking. -1: errno says why. A connection may still be in progress.
 int listen_on_loopback(std::uint16_t port);
 int connect_to_loopback(std::uint16_t port);
+int connect_to(const std::string& address, std::uint16_t port);  // IPv4, as numbers.
 
 // Sends a request over a connection of its own; what came back until the other side closed it, or
 // the time was up. Empty: there is nobody.
+std::string exchange_with(const std::string& address, std::uint16_t port,
+                          const std::string& request, std::chrono::milliseconds limit);
 std::string exchange_on_loopback(std::uint16_t port, const std::string& request,
                                  std::chrono::milliseconds limit);
 
