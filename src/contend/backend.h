@@ -133,7 +133,9 @@ struct Change {
   std::optional<Place> present;             // A contender that must be there.
   std::optional<std::uint64_t> value_rev;   // Expected; as Value::revision.
   std::optional<std::string> value;         // To be written.
-  std::vector<Place> removed;               // Contenders, of anybody; each must be there.
+  // Contenders, of anybody (of another program's: as the last listing in full had them); each must
+  // be there, and be the one that was seen.
+  std::vector<Place> removed;
 };
 
 // What came of a try to pass a lock's gate (Backend::gated).
@@ -201,6 +203,10 @@ class Backend {
   // client's contenders have the same few names again and again, where each has its own otherwise:
   // a Place is its name with its `order`, and what has the name and another order is not it.
   virtual bool remembers_names() const { return false; }
+
+  // Whether something may stand beside the contenders: not in another library's folder (?recipe=),
+  // where a Change removes contenders and does nothing else. Constant.
+  virtual bool keeps_record() const { return true; }
 
   // Whether clients of another kind take part (?recipe=), who do not stand in the queue: then a
   // contender that the queue admits must pass a gate, too, and is marked by that. Constant.

@@ -201,19 +201,23 @@ void Engine::break_in(const std::shared_ptr<port::BreakRequest>& request, const 
   const Place* found = nullptr;
   for (std::size_t i = 0; i < listing.queue.size(); ++i) {
     const Place& place = listing.queue[i];
-    if (!held[i] || !place.details || !place.key.id) continue;
+    if (!held[i] || !place.details) continue;
     if (token_of(*place.details, place.created, place.modified) == request->token) found = &place;
   }
   if (found == nullptr) return done(done_or_error(Outcome::kNotHeld, request->name));
   Change change;
   change.lock = request->name;
   change.epoch = 0;
-  change.record_rev = listing.record_rev;
-  change.record = still_valid(listing.queue, record, listing.record_rev);
-  change.record->broken = Trace{request->token.counter, found->key.id, request->by};
+  if (backend_.keeps_record()) {
+    change.record_rev = listing.record_rev;
+    change.record = still_valid(listing.queue, record, listing.record_rev);
+    change.record->broken = Trace{request->token.counter, found->key.id, request->by};
+  }
   change.removed.push_back(*found);
   for (const Place& place : listing.queue) {
-    if (place.key.upgrade_of == found->key.id) change.removed.push_back(place);
+    // Of another program's holder there is none.
+    const bool upgrade = place.key.shape == Shape::kUpgrade;
+    if (upgrade && place.key.upgrade_of == found->key.id) change.removed.push_back(place);
   }
   backend_.apply(
       std::move(change), request->deadline,

@@ -259,6 +259,9 @@ class LookTest(StoreCase):
         text = self.ok("inspect", "job").stdout
         self.assertRegex(text, rf"holder +consul lock +{info['host']} +- +exclusive +- +15s ")
         self.assertNotIn("1970", text)
+        self.ok("break", "job", "--token", info["token"], "--reason", "fire")
+        info = self.inspect()
+        self.assertEqual((info["held"], info["last_break"]["reason"]), (False, "fire"))
 
     def test_a_key_of_no_known_lock_is_named_by_ls_and_doctor(self):
         if STORE != "consul":

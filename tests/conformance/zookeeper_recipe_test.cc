@@ -97,6 +97,35 @@ void exclude_each_other(const std::string& rest, const std::vector<std::string>&
   EXPECT_TRUE(second.says("released")) << second.said();
 }
 
+// Its holder, who does not look after its node, gives back what it has no more, and harms nobody.
+void break_takes_the_lock(const std::string& rest, const std::vector<std::string>& command,
+                          const std::vector<std::string>& more) {
+  RecipeSite site(rest);
+  Client client(site, "alice");
+  const std::string name = "locks/orders";
+  Peer first(command, "/" + name, more);
+  ASSERT_TRUE(first.says("held")) << first.said();
+  const AcquisitionId id{1, 1};
+  const auto asked = client.acquire(Request(name, id));
+  ASSERT_TRUE(asked) << asked.error().message();
+  EXPECT_EQ(asked->status, TicketStatus::kWaiting);
+  const auto shown = client.inspect(name);
+  ASSERT_TRUE(shown && *shown);
+  const machine::Token token{0, (*shown)->holders.at(0).token.counter};
+  const auto another = client.break_lock(name, {0, token.counter + 1});
+  ASSERT_FALSE(another);
+  EXPECT_EQ(another.error().code(), Errc::kLost) << another.error().message();
+  const auto broken = client.break_lock(name, token);
+  ASSERT_TRUE(broken) << broken.error().message();
+  ASSERT_TRUE(client.inbox().next(id, kLong)) << first.said();
+  first.let_go();
+  EXPECT_TRUE(first.says("released")) << first.said();
+  const auto after = client.inspect(name);
+  ASSERT_TRUE(after && *after);
+  EXPECT_EQ((*after)->holders.size(), 1U);
+  ASSERT_TRUE(client.release(name, id));
+}
+
 class ZookeeperRecipe : public ::testing::Test {
  protected:
   void SetUp() override { HOLDFAST_NEEDS_ZOOKEEPER(); }
@@ -123,26 +152,33 @@ std::string no_curator() {
 // Debian's own: the package's modules are not those of another python3 in PATH.
 constexpr char kPython[] = "/usr/bin/python3";
 
-TEST_F(ZookeeperRecipe, KazoosLock) {
+std::string no_kazoo() {
   try {
     support::run({kPython, "-c", "import kazoo"});
+    return {};
   } catch (const std::exception&) {
-    GTEST_SKIP() << "SKIPPED: no kazoo (package python3-kazoo)";
+    return "no kazoo (package python3-kazoo)";
   }
-  exclude_each_other("?session=10s&recipe=kazoo",
-                     {kPython, std::string(HOLDFAST_PEERS) + "/kazoo_peer.py"}, {},
-                     Mode::exclusive());
+}
+
+TEST_F(ZookeeperRecipe, KazoosLock) {
+  if (const std::string why = no_kazoo(); !why.empty()) GTEST_SKIP() << "SKIPPED: " << why;
+  const std::vector<std::string> kazoo{kPython, std::string(HOLDFAST_PEERS) + "/kazoo_peer.py"};
+  exclude_each_other("?session=10s&recipe=kazoo", kazoo, {}, Mode::exclusive());
+  break_takes_the_lock("?session=10s&recipe=kazoo", kazoo, {});
 }
 
 TEST_F(ZookeeperRecipe, CuratorsMutex) {
   if (const std::string why = no_curator(); !why.empty()) GTEST_SKIP() << "SKIPPED: " << why;
   exclude_each_other("?session=10s&recipe=curator", curator(), {"mutex"}, Mode::exclusive());
+  break_takes_the_lock("?session=10s&recipe=curator", curator(), {"mutex"});
 }
 
 TEST_F(ZookeeperRecipe, CuratorsReadWriteLock) {
   if (const std::string why = no_curator(); !why.empty()) GTEST_SKIP() << "SKIPPED: " << why;
   exclude_each_other("?session=10s&recipe=curator-rw", curator(), {"write"}, Mode::shared());
   exclude_each_other("?session=10s&recipe=curator-rw", curator(), {"read"}, Mode::exclusive());
+  break_takes_the_lock("?session=10s&recipe=curator-rw", curator(), {"read"});
 }
 
 TEST_F(ZookeeperRecipe, WhatTheOtherLibraryDoesNotKnowIsRefused) {

@@ -110,6 +110,39 @@ TEST_F(EtcdRecipeTest, TheQueueIsSharedAndFair) {
   EXPECT_GT(last->token(), first->token());
 }
 
+// The program does not look after its key, so it goes on with what it runs.
+TEST_F(EtcdRecipeTest, ABreakTakesTheLockOfEtcdctl) {
+  auto other = etcdctl_lock("jobs/nightly");
+  ASSERT_TRUE(comes_to_hold(60s));
+  Client client = connect();
+  const auto shown = client.inspect("jobs/nightly");
+  ASSERT_TRUE(shown && *shown);
+  const Token token = (*shown)->holders.at(0).token;
+  auto waiting = std::async(std::launch::async,
+                            [&] { return client.mutex("jobs/nightly").acquire({.wait = 60s}); });
+  EXPECT_TRUE(
+      fails_with(client.break_lock("jobs/nightly", Token{0, token.counter + 1}), Errc::kLost));
+  const auto broken = client.break_lock("jobs/nightly", token, "fire");
+  ASSERT_TRUE(broken) << broken.error().message();
+  const auto lease = waiting.get();
+  ASSERT_TRUE(lease) << lease.error().message();
+  EXPECT_GT(lease->token(), token);
+  EXPECT_TRUE(other->running());
+  let_go();
+  EXPECT_EQ(other->wait(60s), 0);
+  EXPECT_TRUE(lease->held()) << "its end took what was ours";
+}
+
+TEST_F(EtcdRecipeTest, ABreakOfOursTellsItsHolder) {
+  Client client = connect();
+  Client another = connect();
+  const auto lease = client.mutex("a").acquire();
+  ASSERT_TRUE(lease) << lease.error().message();
+  ASSERT_TRUE(another.break_lock("a", lease->token()));
+  EXPECT_TRUE(fires(lease->lost()));
+  EXPECT_TRUE(another.mutex("a").acquire({.wait = 60s}));
+}
+
 TEST_F(EtcdRecipeTest, WhatEtcdctlDoesNotKnowIsRefused) {
   Client client = connect();
   EXPECT_TRUE(fails_with(client.shared_mutex("s").acquire_shared(), Errc::kUnsupported));

@@ -290,6 +290,42 @@ TEST_F(ConsulBackendTest, KeysOfNoKnownLockAreCountedAndNamed) {
   EXPECT_EQ(listing->unknown.one, "holdfast/l/a/c/00/out");
 }
 
+// Of another program's, who has no contender: between the look and the break another may follow it.
+TEST_F(ConsulBackendTest, ABreakOfAForeignHolderTakesNoLaterOne) {
+  const auto key = [](const char* what) { return "/v1/kv/team/a/.lock?" + std::string(what); };
+  const auto session = [&] {
+    const std::string made = server_->ask("PUT", "/v1/session/create", R"({"TTL":"15s"})").body;
+    return made.substr(made.find(':') + 2, 36);
+  };
+  const std::string first = session();
+  const std::string second = session();
+  ASSERT_EQ(server_->ask("PUT", key("acquire=") + first).body, "true");
+  Party alice("consul://127.0.0.1:" + std::to_string(server_->port()) + "/team?recipe=consul");
+  const auto holder = [&] {
+    const auto listing = alice.ask<Listing>(
+        [](auto& backend, auto done) { backend.list_in_full("a", BootClock::now() + 20s, done); });
+    if (!listing) throw std::runtime_error(listing.error().message());
+    return listing->queue.at(0);
+  };
+  const auto take = [&](const Place& place) {
+    contend::Change change;
+    change.lock = "a";
+    change.removed.push_back(place);
+    const auto applied = alice.ask<std::optional<std::uint64_t>>(
+        [&](auto& backend, auto done) { backend.apply(change, BootClock::now() + 20s, done); });
+    if (!applied) throw std::runtime_error(applied.error().message());
+    return applied->has_value();
+  };
+  const Place seen = holder();
+  EXPECT_EQ(seen.details->session, first);
+  ASSERT_EQ(server_->ask("PUT", key("release=") + first).body, "true");
+  ASSERT_EQ(server_->ask("PUT", key("acquire=") + second).body, "true");
+  EXPECT_FALSE(take(seen));
+  EXPECT_EQ(holder().details->session, second);
+  EXPECT_TRUE(take(holder()));
+  EXPECT_EQ(server_->ask("GET", key("")).status, 404);
+}
+
 // libcurl and Consul take such a segment out of a URL's path: what was asked for was another key.
 TEST_F(ConsulBackendTest, AContenderOfALockWhoseNameIsDotsIsFound) {
   Party alice(url());

@@ -242,7 +242,7 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
       const std::string gate = gate_.key_of(change.lock);
       const bool stranger = !place.key.id;
       const std::string path = stranger ? gate : keys_.contender(change.lock, place.key);
-      if (stranger || place.modified == 0) {
+      if (place.modified == 0) {
         all.get(path).erase(path);
       } else {
         all.check_index(path, place.modified).erase(path);

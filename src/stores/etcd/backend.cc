@@ -202,7 +202,8 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
 
 void EtcdBackend::apply(Change change, BootInstant deadline,
                         Done<std::optional<std::uint64_t>> done) {
-  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
+  const bool more = change.record || change.record_rev || change.value || change.value_rev;
+  if (keys_.foreign_recipe() && more) return fail(done, unknown_to_the_recipe());
   auto kept = std::make_shared<Change>(std::move(change));
   lanes_.run(kept->lock, Kind::kStep, {},
              [this, kept, deadline, done = std::move(done)](std::function<void()> finished) {
@@ -240,6 +241,8 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
     if (change->value) put(txn, value, *change->value, 0);
     for (const Place& place : change->removed) {
       const std::string key = key_of(change->lock, place);
+      // Another program's: a newer listing had it no more.
+      if (key.empty()) return post([done] { done(std::optional<std::uint64_t>()); });
       compare_created(txn, key, place.order);
       txn.add_success()->mutable_request_delete_range()->set_key(key);
     }

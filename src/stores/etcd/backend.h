@@ -53,6 +53,7 @@ class EtcdBackend final : public contend::Backend {
   void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
               Done<bool> done) override;
   bool remembers_names() const override { return !keys_.foreign_recipe(); }
+  bool keeps_record() const override { return !keys_.foreign_recipe(); }
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<contend::Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;

@@ -152,6 +152,7 @@ class ZookeeperBackend final : public contend::Backend {
   }
 
   bool rewrites() const override { return recipe_ == Recipe::kOwn; }
+  bool keeps_record() const override { return recipe_ == Recipe::kOwn; }
   void write(std::uint64_t epoch, std::string lock, Place place, Details details,
              BootInstant deadline, Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
@@ -225,7 +226,8 @@ class ZookeeperBackend final : public contend::Backend {
   void apply(Change change, BootInstant deadline,
              Done<std::optional<std::uint64_t>> done) override {
     auto op = make<std::optional<std::uint64_t>>(deadline, std::move(done));
-    if (recipe_ != Recipe::kOwn) return refuse(op);
+    const bool more = change.record || change.record_rev || change.value || change.value_rev;
+    if (recipe_ != Recipe::kOwn && more) return refuse(op);
     const std::uint64_t epoch = change.epoch;
     auto then = [this, op, change = std::move(change)] {
       if (!change.record && !change.record_rev) return apply_at(op, change, -1, kAttempts);

@@ -1,0 +1,197 @@
+// ?recipe=consul: Holdfast and a real `consul lock` on the same path.
+#include <unistd.h>
+
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#include "holdfast/semaphore.h"
+#include "src/base/clock.h"
+#include "tests/faults/client_side.h"
+#include "tests/support/child_process.h"
+#include "tests/support/consul_server.h"
+#include "tests/support/temp_folder.h"
+
+namespace holdfast::faults {
+namespace {
+
+using support::ConsulServer;
+
+class ConsulRecipeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_CONSUL();
+    server_ = std::make_unique<ConsulServer>();
+  }
+  std::string url() const {
+    return "consul://127.0.0.1:" + std::to_string(server_->port()) + "/team?recipe=consul";
+  }
+  // Runs the shell command under `consul lock`.
+  std::unique_ptr<support::ChildProcess> consul_lock(const std::string& path,
+                                                     const std::string& command) const {
+    return std::make_unique<support::ChildProcess>(support::Command{
+        .arguments = {ConsulServer::program(), "lock",
+                      "-http-addr=127.0.0.1:" + std::to_string(server_->port()), path, command},
+        .environment = {"CONSUL_HTTP_TOKEN="},
+        .output = folder_.file("out")});
+  }
+  bool is_there(const std::string& name) const {
+    return support::find_program("test") && ::access(folder_.file(name).c_str(), F_OK) == 0;
+  }
+  std::string holder() const {
+    const std::string body = server_->ask("GET", "/v1/kv/team/a/.lock").body;
+    const auto at = body.find("\"Session\":\"");
+    return at == std::string::npos ? "" : body.substr(at + 11, 36);
+  }
+
+  support::TempFolder folder_{"recipe"};
+  std::unique_ptr<ConsulServer> server_;
+};
+
+TEST_F(ConsulRecipeTest, WhileConsulLockHoldsWeDoNot) {
+  Client client = connect(url());
+  auto other = consul_lock(
+      "team/a", "touch " + folder_.file("in") + "; sleep 1; touch " + folder_.file("over"));
+  ASSERT_TRUE(eventually([&] { return is_there("in"); }));
+  const auto tried = client.mutex("a").try_acquire();
+  ASSERT_TRUE(tried) << tried.error().message();
+  EXPECT_FALSE(*tried);
+  const auto shown = client.inspect("a");
+  ASSERT_TRUE(shown && *shown);
+  ASSERT_EQ((*shown)->holders.size(), 1U);
+  const HolderInfo& holder = (*shown)->holders[0];
+  EXPECT_EQ(holder.who.program, "consul lock");
+  // Its session tells no more; when it began Consul does not say.
+  EXPECT_FALSE(holder.who.host.empty());
+  EXPECT_NE(holder.who.reason.find("team/a"), std::string::npos) << holder.who.reason;
+  EXPECT_EQ(holder.who.pid, 0);
+  EXPECT_EQ(holder.who.since, std::chrono::system_clock::time_point{});
+  EXPECT_EQ(holder.time_left, 15s);
+  auto got = client.mutex("a").acquire({.wait = kLong});
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(is_there("over"));
+  EXPECT_EQ(other->wait(kLong), 0);
+}
+
+TEST_F(ConsulRecipeTest, WhileWeHoldConsulLockDoesNot) {
+  Client client = connect(url());
+  Lease lease = hold(client, "a");
+  auto other = consul_lock("team/a", "touch " + folder_.file("in"));
+  // It has a session of its own, and waits.
+  ASSERT_TRUE(eventually([&] {
+    const std::string sessions = server_->ask("GET", "/v1/session/list").body;
+    return sessions.find("Consul API Lock") != std::string::npos ||
+           sessions.find("Lock") != std::string::npos;
+  }));
+  EXPECT_FALSE(is_there("in"));
+  EXPECT_TRUE(lease.held());
+  EXPECT_TRUE(lease.release());
+  EXPECT_TRUE(eventually([&] { return is_there("in"); }));
+  EXPECT_EQ(other->wait(kLong), 0);
+  EXPECT_GT(hold(client, "a").token(), lease.token());
+}
+
+// What its own program does then: it ends what it runs, and itself with 0 all the same.
+TEST_F(ConsulRecipeTest, ABreakTakesTheLockOfConsulLockWhichEndsItsCommand) {
+  Client client = connect(url());
+  auto other =
+      consul_lock("team/a", "trap 'touch " + folder_.file("told") + "; exit 0' TERM; touch " +
+                                folder_.file("in") + "; while :; do sleep 0.05; done");
+  ASSERT_TRUE(eventually([&] { return is_there("in"); }));
+  const auto shown = client.inspect("a");
+  ASSERT_TRUE(shown && *shown);
+  const Token token = (*shown)->holders.at(0).token;
+  auto waiting = wait_for(client, "a");
+  const auto another = client.break_lock("a", Token{token.epoch, token.counter + 1});
+  ASSERT_FALSE(another);
+  EXPECT_EQ(another.error().code(), Errc::kLost) << another.error().message();
+  const auto broken = client.break_lock("a", token, "fire");
+  ASSERT_TRUE(broken) << broken.error().message();
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), token);
+  EXPECT_TRUE(eventually([&] { return is_there("told"); }));
+  EXPECT_EQ(other->wait(kLong), 0);
+  EXPECT_TRUE(got->held());
+  const auto after = client.inspect("a");
+  ASSERT_TRUE(after && *after && (*after)->last_break);
+  EXPECT_EQ((*after)->last_break->token, token);
+  EXPECT_EQ((*after)->last_break->by.reason, "fire");
+}
+
+// lesson 17: not "try again some time", but how long.
+TEST_F(ConsulRecipeTest, TheLockDelayOfADeadHolderIsToldAndWaitedOut) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  ClientOptions options;
+  options.log = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+  };
+  Client client = *Client::connect(url(), options);
+  Client first = connect(url() + "&lock_delay=3s");
+  Lease lease = hold(first, "a");
+  auto waiting = wait_for(client, "a");
+  const auto ended = base::BootClock::now();
+  server_->ask("PUT", "/v1/session/destroy/" + holder());
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  const auto took = base::BootClock::now() - ended;
+  EXPECT_GE(took, 2900ms);
+  EXPECT_LE(took, 20s);
+  EXPECT_FALSE(lease.held());
+  const std::lock_guard lock(mutex);
+  bool told = false;
+  for (const std::string& line : lines) told |= line.find("shut for 3.0 s") != std::string::npos;
+  EXPECT_TRUE(told) << ::testing::PrintToString(lines);
+}
+
+TEST_F(ConsulRecipeTest, OursQueueInOrderAndWhatIsNotPlainIsRefused) {
+  Client one = connect(url());
+  Client two = connect(url());
+  std::optional<Lease> lease = hold(one, "a");
+  auto waiting = wait_for(two, "a");
+  lease.reset();
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_TRUE(got->release());
+  EXPECT_TRUE(holder().empty());
+  const auto permits = one.semaphore("pool", 2).try_acquire(1);
+  ASSERT_FALSE(permits);
+  EXPECT_EQ(permits.error().code(), Errc::kUnsupported) << permits.error().message();
+}
+
+// What a URL cannot name is not the key of another lock.
+TEST_F(ConsulRecipeTest, ANameThatConsulLockCannotHaveIsRefused) {
+  Client client = connect(url());
+  const std::string made = server_->ask("PUT", "/v1/session/create", R"({"TTL":"15s"})").body;
+  const std::string session = made.substr(made.find(':') + 2, 36);
+  ASSERT_EQ(server_->ask("PUT", "/v1/kv/team/a/.lock?acquire=" + session).body, "true") << made;
+  for (const char* name : {".", "./a", "a/.", "b/./a", "/a", "a/", "b//a", "a b"}) {
+    const auto tried = client.mutex(name).try_acquire();
+    ASSERT_FALSE(tried) << name;
+    EXPECT_EQ(tried.error().code(), Errc::kInvalidArgument) << tried.error().message();
+    const auto shown = client.inspect(name);
+    ASSERT_FALSE(shown) << name;
+    EXPECT_EQ(shown.error().code(), Errc::kInvalidArgument) << shown.error().message();
+  }
+  const auto shown = client.inspect("a");
+  EXPECT_TRUE(shown && *shown);
+  // Whoever shares the prefix without the recipe may have them.
+  Client plain = connect(server_->url());
+  Lease dot = hold(plain, ".");
+  Lease b = hold(plain, "b");
+  const auto listed = client.list("");
+  ASSERT_TRUE(listed) << listed.error().message();
+  ASSERT_EQ(listed->size(), 1U);
+  EXPECT_EQ(listed->front().name, "b");
+}
+
+}  // namespace
+}  // namespace holdfast::faults
