@@ -125,6 +125,28 @@ TEST_F(ConsulRecipeTest, ABreakTakesTheLockOfConsulLockWhichEndsItsCommand) {
   EXPECT_EQ((*after)->last_break->by.reason, "fire");
 }
 
+TEST_F(ConsulRecipeTest, ABreakOfOursGivesBackTheKeyOfConsulLock) {
+  Client client = connect(url());
+  Client another = connect(url());
+  Lease lease = hold(client, "a");
+  const auto broken = another.break_lock("a", lease.token(), "fire");
+  ASSERT_TRUE(broken) << broken.error().message();
+  EXPECT_EQ(server_->ask("GET", "/v1/kv/team/a/.lock").status, 404);
+  EXPECT_TRUE(fires(lease.lost()));
+  EXPECT_GT(hold(another, "a").token(), lease.token());
+}
+
+TEST_F(ConsulRecipeTest, AHolderWhoseKeyWasDeletedByHandIsBroken) {
+  Client client = connect(url());
+  Client another = connect(url());
+  Lease lease = hold(client, "a");
+  ASSERT_EQ(server_->ask("DELETE", "/v1/kv/team/a/.lock").body, "true");
+  const auto broken = another.break_lock("a", lease.token(), "fire");
+  ASSERT_TRUE(broken) << broken.error().message();
+  EXPECT_TRUE(fires(lease.lost()));
+  EXPECT_GT(hold(another, "a").token(), lease.token());
+}
+
 // lesson 17: not "try again some time", but how long.
 TEST_F(ConsulRecipeTest, TheLockDelayOfADeadHolderIsToldAndWaitedOut) {
   std::mutex mutex;

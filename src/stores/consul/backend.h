@@ -92,6 +92,9 @@ class ConsulBackend final : public contend::Backend {
   // --- backend_writes.cc
   // The gate's key is in no lock's folder.
   bool may_join() const { return !gate_.on(); }
+  // `gate`: the index of the gate's key, which is to go, too.
+  void send_change(contend::Change change, std::optional<std::uint64_t> gate, BootInstant deadline,
+                   Done<std::optional<std::uint64_t>> done);
   void remove_as(std::uint64_t epoch, std::string lock, const Place& place,
                  std::optional<HandOn> left, BootInstant deadline, Done<bool> done);
 

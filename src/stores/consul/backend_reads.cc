@@ -17,8 +17,6 @@ using contend::WakerPtr;
 
 constexpr std::chrono::milliseconds kPauseOfReads(50);
 
-std::string key_target(const std::string& key) { return "/v1/kv/" + encode_path(key); }
-
 }  // namespace
 
 // --- Asking.

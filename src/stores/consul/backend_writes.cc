@@ -221,6 +221,28 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
       apply(std::move(change), deadline, std::move(done));
     });
   }
+  const auto inside = std::find_if(
+      change.removed.begin(), change.removed.end(),
+      [](const Place& each) { return each.key.id && each.details && each.details->marked; });
+  if (!gate_.on() || inside == change.removed.end()) {
+    return send_change(std::move(change), std::nullopt, deadline, std::move(done));
+  }
+  // The gate's key goes with the contender that is inside, if it has it: somebody may have taken it
+  // by hand. While the contender stays as it was seen, it does not get another.
+  get_pairs(key_target(gate_.key_of(change.lock)) + "?consistent", deadline,
+            [this, change, session = inside->details->session, deadline, done = std::move(done)](
+                const Result<std::vector<Pair>>& pairs, std::uint64_t) {
+              if (!pairs) return done(with_lock(pairs.error(), change.lock));
+              std::optional<std::uint64_t> gate;
+              for (const Pair& pair : *pairs) {
+                if (pair.session == session) gate = pair.modified;
+              }
+              send_change(change, gate, deadline, done);
+            });
+}
+
+void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate,
+                                BootInstant deadline, Done<std::optional<std::uint64_t>> done) {
   const std::string lock = change.lock;
   Write write{.lock = lock,
               .epoch = change.epoch,
@@ -228,7 +250,7 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
               .steps = {},
               .deadline = deadline,
               .done = {}};
-  write.steps = [this, change = std::move(change)](Transaction& all) {
+  write.steps = [this, gate, change = std::move(change)](Transaction& all) {
     const auto expect = [&all](const std::string& key, std::optional<std::uint64_t> revision) {
       if (revision && *revision == 0) all.check_not_exists(key);
       if (revision && *revision != 0) all.check_index(key, *revision);
@@ -239,17 +261,16 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
     expect(value, change.value_rev);
     if (change.present) all.get(keys_.contender(change.lock, change.present->key));
     for (const Place& place : change.removed) {
-      const std::string gate = gate_.key_of(change.lock);
       const bool stranger = !place.key.id;
-      const std::string path = stranger ? gate : keys_.contender(change.lock, place.key);
+      const std::string path =
+          stranger ? gate_.key_of(change.lock) : keys_.contender(change.lock, place.key);
       if (place.modified == 0) {
         all.get(path).erase(path);
       } else {
         all.check_index(path, place.modified).erase(path);
       }
-      if (!gate_.on() || stranger || !place.details || !place.details->marked) continue;
-      all.check_session(gate, place.details->session).erase(gate);
     }
+    if (gate) all.check_index(gate_.key_of(change.lock), *gate).erase(gate_.key_of(change.lock));
     if (change.value) all.set(value, *change.value);
     // The number of before makes it another text: a write that changes nothing is passed over.
     if (change.record) {

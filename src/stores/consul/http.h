@@ -75,6 +75,8 @@ class Agents {
 
 // "a/b c" as it stands in a URL's path.
 std::string encode_path(std::string_view text);
+// What is asked for to read that key.
+inline std::string key_target(std::string_view key) { return "/v1/kv/" + encode_path(key); }
 
 class HttpLoop {
  public:
