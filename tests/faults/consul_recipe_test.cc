@@ -205,14 +205,49 @@ TEST_F(ConsulRecipeTest, ANameThatConsulLockCannotHaveIsRefused) {
   }
   const auto shown = client.inspect("a");
   EXPECT_TRUE(shown && *shown);
-  // Whoever shares the prefix without the recipe may have them.
+}
+
+// `consul lock` tells them apart by the key, wherever the URL's part of the path ends.
+TEST_F(ConsulRecipeTest, OnePathIsOneLockAndAnotherIsAnother) {
+  const auto client = [&](const std::string& path) {
+    return connect("consul://127.0.0.1:" + std::to_string(server_->port()) + path +
+                   "?recipe=consul");
+  };
+  Client root = client("");
+  Client a = client("/a");
+  Client ab = client("/a/b");
+  Client c = client("/c");
+  Lease lease = hold(ab, "L");
+  for (Client* other : {&a, &c}) {
+    const auto another = other->mutex("L").try_acquire();
+    ASSERT_TRUE(another) << another.error().message();
+    EXPECT_TRUE(*another) << "they are different locks";
+  }
+  for (const auto& [other, name] : {std::pair{&a, "b/L"}, std::pair{&root, "a/b/L"}}) {
+    const auto same = other->mutex(name).try_acquire();
+    ASSERT_TRUE(same) << same.error().message();
+    EXPECT_FALSE(*same) << name;
+    auto waiting = wait_for(*other, name);
+    const auto shown = other->inspect(name);
+    ASSERT_TRUE(shown && *shown);
+    EXPECT_EQ((*shown)->holders.at(0).token, lease.token());
+    EXPECT_TRUE(lease.release());
+    auto got = waiting.get();
+    ASSERT_TRUE(got) << got.error().message();
+    EXPECT_GT(got->token(), lease.token());
+    EXPECT_TRUE(got->release());
+    lease = hold(ab, "L");
+  }
+  // Without the recipe it is another lock.
   Client plain = connect(server_->url());
-  Lease dot = hold(plain, ".");
-  Lease b = hold(plain, "b");
-  const auto listed = client.list("");
-  ASSERT_TRUE(listed) << listed.error().message();
-  ASSERT_EQ(listed->size(), 1U);
-  EXPECT_EQ(listed->front().name, "b");
+  Lease unlike = hold(plain, "a/b/L");
+  for (const auto& [who, name] : {std::pair{&ab, "L"}, std::pair{&root, "a/b/L"}}) {
+    const auto listed = who->list("");
+    ASSERT_TRUE(listed) << listed.error().message();
+    ASSERT_EQ(listed->size(), 1U);
+    EXPECT_EQ(listed->front().name, name);
+    EXPECT_EQ(listed->front().holders.at(0).token, lease.token());
+  }
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 ConsulBackend::ConsulBackend(const ConsulAddress& address, const port::StoreContext& context)
     : address_(address),
       loop_(*context.loop),
-      keys_(address.prefix),
+      keys_(address.recipe ? Keys(address.prefix, address.shared_path) : Keys(address.prefix)),
       agents_(std::make_shared<Agents>(address)),
       http_(*context.io, agents_),
       read_timer_(*context.io),

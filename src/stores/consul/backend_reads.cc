@@ -249,7 +249,7 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
           // What Consul's own pages make to show a folder is not meant.
           if (!name && folder != all) locks.unknown.add(folder);
           if (!name || !name->starts_with(prefix)) continue;
-          // With the recipe also those who do without share the prefix.
+          // With the recipe another's hand may have made one that is no lock's.
           if (!gate_.on() || gate_.check_name(*name)) locks.names.push_back(*std::move(name));
         }
         std::sort(locks.names.begin(), locks.names.end());

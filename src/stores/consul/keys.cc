@@ -30,25 +30,31 @@ std::string encoded(std::string_view name) {
 
 }  // namespace
 
+std::string Keys::path_of(std::string_view lock) const { return shared_ + std::string(lock); }
+
 std::string Keys::folder(std::string_view lock) const {
-  return prefix_ + "l/" + encoded(lock) + "/";
+  return locks_ + "l/" + encoded(path_of(lock)) + "/";
 }
 
-std::string Keys::value(std::string_view lock) const { return prefix_ + "v/" + encoded(lock); }
+std::string Keys::value(std::string_view lock) const {
+  return locks_ + "v/" + encoded(path_of(lock));
+}
 
 std::string Keys::locks(std::string_view prefix) const {
+  const std::string path = path_of(prefix);
   // The lock of that name has another key than those whose names go on behind it.
-  return prefix_ + "l/" + (is_lost(prefix) ? std::string() : encoded(prefix));
+  return locks_ + "l/" + (is_lost(path) ? std::string() : encoded(path));
 }
 
 std::optional<std::string> Keys::lock_of(std::string_view folder) const {
-  const std::string begins = prefix_ + "l/";
+  const std::string begins = locks_ + "l/";
   if (!folder.starts_with(begins) || !folder.ends_with('/')) return std::nullopt;
   const std::string_view name = folder.substr(begins.size(), folder.size() - begins.size() - 1);
-  auto lock = port::percent_decode(name);
+  auto path = port::percent_decode(name);
   // Only what we would write ourselves.
-  if (!lock || lock->empty() || encoded(*lock) != name) return std::nullopt;
-  return *std::move(lock);
+  if (!path || encoded(*path) != name) return std::nullopt;
+  if (path->size() <= shared_.size() || !path->starts_with(shared_)) return std::nullopt;
+  return path->substr(shared_.size());
 }
 
 }  // namespace holdfast::stores::consul

@@ -7,6 +7,9 @@
 //   PREFIX/s/SESSION/fence    ends with the session; its index is the number of a client's writes'
 //   PREFIX/s/SESSION/knock    era (backend.h); others knock here
 //
+// With recipe=consul a lock is a key of `consul lock`'s, whatever part of its path stands in the
+// URL: so NAME is that whole path there, and all of it but the sessions is below PREFIX/r.
+//
 // NAME is the lock's, percent-encoded, the '/' too, and the dots of "." and "..", which no URL can
 // have as a segment: names map to keys one to one, and no name ends in another's folder.
 // Thread-safety: values.
@@ -15,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "src/contend/record.h"
 
@@ -22,7 +26,10 @@ namespace holdfast::stores::consul {
 
 class Keys {
  public:
-  explicit Keys(const std::string& prefix) : prefix_(prefix + "/") {}
+  explicit Keys(const std::string& prefix) : prefix_(prefix + "/"), locks_(prefix_) {}
+  // With recipe=consul: what names stand behind in the paths of `consul lock`.
+  Keys(const std::string& prefix, std::string shared_path)
+      : prefix_(prefix + "/"), locks_(prefix_ + "r/"), shared_(std::move(shared_path)) {}
 
   std::string folder(std::string_view lock) const;
   std::string contenders(std::string_view lock) const { return folder(lock) + "c/"; }
@@ -44,10 +51,13 @@ class Keys {
   std::optional<std::string> lock_of(std::string_view folder) const;
 
  private:
+  std::string path_of(std::string_view lock) const;
   static std::string session_part(std::string_view session) {
     return "s/" + std::string(session) + "/";
   }
   std::string prefix_;
+  std::string locks_;
+  std::string shared_;
 };
 
 }  // namespace holdfast::stores::consul

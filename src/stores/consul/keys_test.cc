@@ -75,6 +75,33 @@ TEST(ConsulKeysTest, OtherNamesKeepTheirDots) {
   EXPECT_EQ(keys.folder("v1.2"), "p/l/v1.2/");
 }
 
+TEST(ConsulKeysTest, WithTheRecipeOnePathIsOneFolderAndAnotherIsAnother) {
+  const Keys root("p", "");
+  const Keys a("p", "a/");
+  const Keys ab("p", "a/b/");
+  const Keys b("p", "b/");
+  EXPECT_EQ(ab.folder("L"), "p/r/l/a%2Fb%2FL/");
+  EXPECT_EQ(a.folder("b/L"), ab.folder("L"));
+  EXPECT_EQ(root.folder("a/b/L"), ab.folder("L"));
+  EXPECT_EQ(root.record("a/b/L"), ab.record("L"));
+  EXPECT_EQ(root.value("a/b/L"), ab.value("L"));
+  EXPECT_NE(a.folder("L"), b.folder("L"));
+  EXPECT_NE(a.value("L"), b.value("L"));
+  // Without it a lock is none of theirs.
+  EXPECT_NE(root.folder("L"), Keys("p").folder("L"));
+  EXPECT_FALSE(Keys("p").lock_of(root.folder("L")));
+}
+
+TEST(ConsulKeysTest, WithTheRecipeNamesComeBackWithoutThePath) {
+  const Keys keys("p", "a/");
+  EXPECT_EQ(keys.lock_of(keys.folder("b/L")), "b/L");
+  EXPECT_TRUE(keys.folder("b/L").starts_with(keys.locks("b/")));
+  EXPECT_TRUE(keys.folder("b/L").starts_with(keys.locks("")));
+  EXPECT_FALSE(keys.lock_of(Keys("p", "b/").folder("L")));
+  EXPECT_FALSE(keys.lock_of("p/r/l/a%2F/"));
+  EXPECT_FALSE(Keys("p", "ab/").folder("L").starts_with(keys.locks("")));
+}
+
 TEST(ConsulKeysTest, AKeyIsEncodedOnceMoreForAUrl) {
   EXPECT_EQ(encode_path("p/l/a%2Fb/"), "p/l/a%252Fb/");
   EXPECT_EQ(encode_path("a b?"), "a%20b%3F");
