@@ -17,7 +17,8 @@
 // or be fenced.
 //
 // Thread-safety: as Mutex's; JobLease as Lease. Ownership: shares the client's core.
-// Errors: as Mutex's; kInvalidArgument: at_least_for is at most 24 h, and at most at_most_for.
+// Errors: as Mutex's; kInvalidArgument: at_least_for is at most 24 h, and at most at_most_for;
+// kUnsupported: an at_least_for where leases end with their client (Guarantees::bound_to_client).
 #pragma once
 
 #include <chrono>

@@ -60,7 +60,8 @@ The lock
   --permits n/N     n of N permits of a semaphore; all users of NAME must say the same N
   --reason TEXT     shown to those who look who holds it
   --trace-id ID     the same, for your tracing (default: HOLDFAST_TRACE_ID); COMMAND inherits it
-  --min-hold D      keep the lock at least so long, even if the command is faster
+  --min-hold D      keep the lock at least so long, even if the command is faster (not on
+                    ZooKeeper, etcd and Consul, whose locks end with this program)
   --max-hold D      end the command after D
 
 When the lock is lost

@@ -49,10 +49,17 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   if (!client) return client.error();
   shared->client = *client;
   const std::string& name = request_.lock.name;
-  if (!request_.auto_renew && client->guarantees().bound_to_client) {
-    return Error(Errc::kUnsupported,
-                 "locks of this store end with the process that took them: use 'holdfast hold' or "
-                 "'holdfast run'");
+  if (client->guarantees().bound_to_client) {
+    if (!request_.auto_renew) {
+      return Error(Errc::kUnsupported,
+                   "locks of this store end with the process that took them: use 'holdfast hold' "
+                   "or 'holdfast run'");
+    }
+    if (request_.outlives_us) {
+      return Error(Errc::kUnsupported,
+                   "locks of this store end with the process that took them, so none can be kept "
+                   "for --min-hold (min_hold of the configuration)");
+    }
   }
   if (auto deadlock = find_self_deadlock(*client, name)) {
     return *deadlock;

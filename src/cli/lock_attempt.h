@@ -33,6 +33,7 @@ struct LockRequest {
   StoreChoice store;
   Duration min_remaining{};
   bool auto_renew = true;
+  bool outlives_us = false;  // It is to be kept even if this program is killed.
   std::string program;
   std::optional<std::string> proclaim;  // To lead in an election, with this value.
   int exit_error = kExitError;

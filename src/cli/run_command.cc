@@ -298,6 +298,7 @@ LockRequest Run::request() const {
     constexpr Duration kLongestLease = 24h;
     // As long as it is to be kept even if this program, its helpers or the host die at once.
     request.lock.ttl = std::min<Duration>(std::max(plan_.ttl, plan_.min_hold), kLongestLease);
+    request.outlives_us = true;
   }
   request.proclaim = plan_.candidacy.value;
   request.program = base_name(plan_.options.command.front());

@@ -205,7 +205,17 @@ class RunTest(StoreCase):
         self.ok("release", lease)
         self.assertEqual(self.holdfast("release", lease).returncode, 123)
 
-    def test_min_hold_keeps_the_lock_after_the_command(self):
+    def test_min_hold_keeps_the_lock_after_the_command_or_is_refused(self):
+        if BOUND:
+            ran = self.path("ran")
+            line = self.refused("run", "--min-hold", "500ms", "job", "--", "touch", ran)
+            self.assertIn("none can be kept for --min-hold", line)
+            self.assertFalse(os.path.exists(ran))
+            self.ok("run", "--min-hold", "0s", "job", "--", "touch", ran)
+            told = self.run_locked("--min-hold", "500ms", "--exit-error", "78", "job", "--", "true")
+            self.assertEqual(told.event("error")["code"], "kUnsupported")
+            self.assertEqual(told.status(), 78)
+            return
         begin = boottime()
         self.ok("run", "--min-hold", "500ms", "job", "--", "true")
         self.ok("run", "--wait", "30s", "job", "--", "true")

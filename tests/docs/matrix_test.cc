@@ -169,8 +169,9 @@ void write_lacks(std::ostream& out, const Stores& stores) {
   }
   if (!bound.empty()) {
     out << "- a lease goes on without its client (not on " << bound
-        << "): `adopt()`, `Once`, `JobTimes::at_least_for` and `holdfast acquire` are refused with "
-           "kUnsupported.\n";
+        << "): `adopt()`, `Once`, `JobTimes::at_least_for`, `holdfast acquire` and `run "
+           "--min-hold` are "
+           "refused with kUnsupported.\n";
   }
 }
 
