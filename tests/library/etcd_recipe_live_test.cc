@@ -143,6 +143,17 @@ TEST_F(EtcdRecipeTest, ABreakOfOursTellsItsHolder) {
   EXPECT_TRUE(another.mutex("a").acquire({.wait = 60s}));
 }
 
+// Sessions stand below it, for ever: each would be a contender that came before.
+TEST_F(EtcdRecipeTest, ALockAmongHoldfastsOwnKeysIsRefused) {
+  Client client = connect();
+  for (const char* name : {"hf1", "hf1/s", "team/hf1/l/a/c"}) {
+    EXPECT_TRUE(fails_with(client.mutex(name).try_acquire(), Errc::kInvalidArgument)) << name;
+    EXPECT_TRUE(fails_with(client.inspect(name), Errc::kInvalidArgument)) << name;
+    EXPECT_TRUE(fails_with(client.break_lock(name, Token{0, 1}), Errc::kInvalidArgument)) << name;
+  }
+  EXPECT_TRUE(client.mutex("hf1s").acquire({.wait = 60s}));
+}
+
 TEST_F(EtcdRecipeTest, WhatEtcdctlDoesNotKnowIsRefused) {
   Client client = connect();
   EXPECT_TRUE(fails_with(client.shared_mutex("s").acquire_shared(), Errc::kUnsupported));

@@ -72,6 +72,7 @@ void EtcdBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details 
   if (keys_.foreign_recipe() && key.shape != contend::Shape::kExclusive) {
     return fail(done, unknown_to_the_recipe());
   }
+  if (auto good = keys_.check_name(lock); !good) return fail(done, good.error());
   std::string place = keys_.contenders(lock) + contend::to_text(key);
   auto entry = std::make_shared<Entry>(Entry{epoch, std::move(lock), key, std::move(place),
                                              contend::to_text(details), deadline, std::move(done)});

@@ -104,6 +104,7 @@ void EtcdBackend::list(std::string lock, bool latest, WakerPtr waker, BootInstan
 }
 
 void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) {
+  if (auto good = keys_.check_name(lock); !good) return fail(done, good.error());
   ask_range(folder_request(lock, /*full=*/true), /*latest=*/true, {}, deadline,
             [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());

@@ -7,7 +7,8 @@
 //   <prefix>hf1/k/<lease>           what others knock at
 //
 // In a name '%' and '/' are %25 and %2F: a folder begins no other's keys. With recipe=etcd the
-// contenders are <prefix><name>/<key>, as etcd's own locks have them, and there is nothing else.
+// contenders are <prefix><name>/<key>, as etcd's own locks have them; beside them there are only
+// the sessions and what is knocked at. A lock whose folder these would be in is refused there.
 //
 // Thread-safety: values and pure functions.
 #pragma once
@@ -17,6 +18,8 @@
 #include <string>
 #include <string_view>
 
+#include "holdfast/result.h"
+
 namespace holdfast::stores::etcd {
 
 class Keys {
@@ -25,6 +28,8 @@ class Keys {
 
   bool foreign_recipe() const { return foreign_; }
 
+  // With the recipe: kInvalidArgument where its folder is among keys of ours.
+  Result<void> check_name(std::string_view lock) const;
   std::string contenders(std::string_view lock) const;  // What all its contenders begin with.
   std::string record(std::string_view lock) const;
   std::string value(std::string_view lock) const;

@@ -20,6 +20,20 @@ TEST(EtcdKeysTest, TheForeignRecipeHasTheNameAsItIs) {
   EXPECT_EQ(Keys("", /*foreign_recipe=*/true).contenders("a/b"), "a/b/");
 }
 
+TEST(EtcdKeysTest, WithTheRecipeNoLockIsAmongKeysOfOurs) {
+  const Keys keys("team", /*foreign_recipe=*/true);
+  for (const char* name : {"hf1", "hf1/s", "hf1/", "a/hf1/k", "a/hf1"}) {
+    const auto good = keys.check_name(name);
+    ASSERT_FALSE(good) << name;
+    EXPECT_EQ(good.error().code(), Errc::kInvalidArgument);
+  }
+  for (const char* name : {"hf1s", "a/hf", "ahf1/b", "hf10", "a"}) {
+    EXPECT_TRUE(keys.check_name(name)) << name;
+  }
+  EXPECT_FALSE(Keys("hf1", /*foreign_recipe=*/true).check_name("l/a/c"));
+  EXPECT_TRUE(Keys("team", /*foreign_recipe=*/false).check_name("hf1"));
+}
+
 TEST(EtcdKeysTest, ALeaseIsReadAsItIsWritten) {
   EXPECT_EQ(lease_text(0x1234), "0000000000001234");
   EXPECT_EQ(parse_lease("7fffffffffffffff"), INT64_MAX);
