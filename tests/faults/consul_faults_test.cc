@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"
+#include "holdfast/shared_mutex.h"
 #include "src/base/clock.h"
 #include "tests/faults/client_side.h"
 #include "tests/faults/later_format.h"
@@ -35,6 +37,19 @@ std::string session_of(const ConsulServer& server, const std::string& lock) {
   const auto at = body.find("\"Session\":\"");
   if (at == std::string::npos) throw std::runtime_error("no session in " + body);
   return body.substr(at + 11, 36);
+}
+
+// That the server has answered, about keys: by its log, without what waits and what keeps a
+// session.
+std::size_t requests_about_keys(const ConsulServer& server) {
+  std::istringstream log(server.log());
+  std::size_t count = 0;
+  for (std::string line; std::getline(log, line);) {
+    const auto has = [&](const char* what) { return line.find(what) != std::string::npos; };
+    if (!has("Request finished") || has("index=")) continue;
+    if (has("url=/v1/txn") || has("url=/v1/kv/")) ++count;
+  }
+  return count;
 }
 
 class ConsulFaultsTest : public ::testing::Test {
@@ -65,6 +80,30 @@ TEST_F(ConsulFaultsTest, AWaiterOutlastsAServerThatIsAwayForLongerThanItsSession
   ConsulServer server;
   expect_a_waiter_outlasts(
       server.url({{"session", "2s"}}), [&] { server.kill9(); }, [&] { server.start(); });
+}
+
+// The removal expects the contender as it was written last, and its writer knows that.
+TEST_F(ConsulFaultsTest, AReleaseIsOneRequestAlsoOfWhatWasWrittenMeanwhile) {
+  ConsulServer server({.log_level = "debug"});
+  Client client = connect(server.url({{"session", "30s"}}));
+  const auto expect_one = [&](Lease& lease) {
+    const std::size_t before = requests_about_keys(server);
+    EXPECT_TRUE(lease.release());
+    EXPECT_EQ(requests_about_keys(server), before + 1);
+  };
+  EXPECT_TRUE(hold(client, "a").release());
+  const std::size_t before = requests_about_keys(server);
+  auto tried = client.mutex("a").try_acquire();
+  ASSERT_TRUE(tried && *tried);
+  // Who would not have waited takes back its mark once it has held for a while.
+  ASSERT_TRUE(eventually([&] { return requests_about_keys(server) >= before + 2; }));
+  ASSERT_TRUE(client.inspect("a"));  // Its answer comes behind the mark's.
+  expect_one(**tried);
+  SharedMutex mutex = client.shared_mutex("b");
+  auto lease = mutex.acquire({.wait = kLong});
+  ASSERT_TRUE(lease) << lease.error().message();
+  ASSERT_TRUE(mutex.downgrade(*lease));
+  expect_one(*lease);
 }
 
 TEST_F(ConsulFaultsTest, AHolderWhoseSessionEndsIsToldAndStartsAnew) {
