@@ -87,11 +87,12 @@ void ConsulBackend::stop_on_loop(BootInstant deadline, std::function<void()> don
   hand_ons_->stop();
   writes_->stop();
   read_timer_.stop();
-  reads_again_.clear();
+  // They are told with all others that wait.
+  for (auto& again : std::exchange(reads_again_, {})) again();
   session_->close(deadline, [this, done = std::move(done)] {
     loop_.post([this, done] {
-      session_->stop();
       http_.stop();
+      session_->stop();
       done();
     });
   });

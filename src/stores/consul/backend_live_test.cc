@@ -92,6 +92,46 @@ TEST_F(ConsulBackendTest, WhoeverListsIsAnsweredBeforeItHasClosed) {
   server_->resume();
 }
 
+// It asks for one thing after the other: what it would ask for next finds that the backend has
+// gone.
+TEST_F(ConsulBackendTest, AnExaminationThatIsUnderWayEndsWithTheClient) {
+  FaultProxy proxy({.server_port = server_->port()});
+  for (const char* step : {"/v1/status/peers", "/v1/agent/self"}) {
+    SCOPED_TRACE(step);
+    std::promise<Result<std::vector<Finding>>> told;
+    auto answer = told.get_future();
+    Party alice(url(proxy.port()));
+    alice.session();
+    const int hold = proxy.add({.kind = support::Fault::Kind::kHold, .containing = step});
+    alice.with([&](contend::Backend& backend) {
+      backend.probe(BootClock::now() + 20s, [&](auto found) { told.set_value(std::move(found)); });
+    });
+    ASSERT_TRUE(proxy.wait_for_hits(hold));
+    alice.close();
+    ASSERT_EQ(answer.wait_for(0s), std::future_status::ready) << "before it has closed";
+    const auto found = answer.get();
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code(), Errc::kClosed) << found.error().message();
+    proxy.remove_all();
+  }
+}
+
+TEST_F(ConsulBackendTest, AReadThatIsTriedAgainEndsWithTheClient) {
+  FaultProxy proxy({.server_port = server_->port()});
+  std::promise<Result<contend::Value>> told;
+  auto answer = told.get_future();
+  Party alice(url(proxy.port()));
+  proxy.refuse(true);
+  alice.with([&](contend::Backend& backend) {
+    backend.read_value("a", BootClock::now() + 20s,
+                       [&](auto value) { told.set_value(std::move(value)); });
+  });
+  EXPECT_EQ(answer.wait_for(120ms), std::future_status::timeout) << "it is not tried again";
+  alice.close();
+  ASSERT_EQ(answer.wait_for(0s), std::future_status::ready) << "before it has closed";
+  EXPECT_FALSE(answer.get());
+}
+
 TEST_F(ConsulBackendTest, EveryKnockIsHeard) {
   Party alice(url());
   Party bob(url());

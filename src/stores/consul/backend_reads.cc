@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds kPauseOfReads(50);
 
 void ConsulBackend::get(std::string target, BootInstant deadline, GetDone done) {
   // What may still be carried out must not come behind what is read now.
-  if (!writes_->fencing()) return try_get(target, deadline, std::move(done));
+  if (closed_ || !writes_->fencing()) return try_get(target, deadline, std::move(done));
   writes_->behind(deadline, [this, target = std::move(target), deadline,
                              done = std::move(done)](const Result<void>& ready) mutable {
     if (!ready) return done(ready.error());

@@ -71,8 +71,17 @@ class Examination : public std::enable_shared_from_this<Examination> {
   }
 
  private:
+  // Whether the client was closed meanwhile: then nothing more is asked.
+  template <typename T>
+  bool over(const Result<T>& answer) const {
+    if (answer || answer.error().code() != Errc::kClosed) return false;
+    done_(answer.error());
+    return true;
+  }
+
   void ask_peers() {
     access_.get("/v1/status/peers", [self = shared_from_this()](const Result<HttpReply>& reply) {
+      if (self->over(reply)) return;
       if (reply && reply->status == 200) judge_peers(reply->body, self->findings_);
       self->ask_agent();
     });
@@ -80,6 +89,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
 
   void ask_agent() {
     access_.get("/v1/agent/self", [self = shared_from_this()](const Result<HttpReply>& reply) {
+      if (self->over(reply)) return;
       if (reply && reply->status == 200) {
         judge_agent(reply->body, self->findings_);
       } else {
@@ -93,6 +103,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
 
   void try_rights() {
     access_.open_session([self = shared_from_this()](const Result<std::string>& id) {
+      if (self->over(id)) return;
       if (id) return self->try_key(*id);
       self->note_refusal("session", id.error());
       self->conclude();
@@ -104,6 +115,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
     Transaction all;
     all.check_not_exists(key).lock(key, "", id).get(key).erase(key);
     access_.transact(all.body(), [self = shared_from_this()](const Result<HttpReply>& reply) {
+      if (self->over(reply)) return;
       auto answer = reply ? read_transaction(*reply, "trying a lock", /*reads=*/false)
                           : Result<TransactionReply>(reply.error());
       if (answer && answer->done) {

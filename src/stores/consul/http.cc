@@ -110,6 +110,7 @@ struct HttpLoop::Impl : std::enable_shared_from_this<HttpLoop::Impl> {
   asio::steady_timer timer;
   CURLM* multi = nullptr;
   bool stopped = false;
+  bool stopping = false;  // Those who wait are being told.
   std::uint64_t last = 0;
   std::map<std::uint64_t, Job> jobs;
   std::map<const Transfer*, std::uint64_t> running;
@@ -267,11 +268,9 @@ HttpLoop::~HttpLoop() {
 
 std::uint64_t HttpLoop::send(HttpRequest request, HttpDone done) {
   const std::uint64_t number = ++impl_->last;
-  const bool ready = !impl_->stopped && impl_->open();
-  if (!ready) {
-    asio::post(impl_->io, [done = std::move(done), stopped = impl_->stopped] {
-      done(stopped ? closed() : cannot_start());
-    });
+  if (impl_->stopped && !impl_->stopping) return number;
+  if (!impl_->stopped && !impl_->open()) {
+    asio::post(impl_->io, [done = std::move(done)] { done(cannot_start()); });
     return number;
   }
   const bool urgent = request.urgent;
@@ -279,6 +278,7 @@ std::uint64_t HttpLoop::send(HttpRequest request, HttpDone done) {
   const auto until = base::BootClock::now() + request.limit;
   const auto [job, made] = impl_->jobs.emplace(
       number, Impl::Job{number, until, std::move(request), std::move(done), nullptr});
+  if (impl_->stopping) return number;
   if (urgent) {
     impl_->begin(job->second);
   } else {
@@ -302,7 +302,11 @@ void HttpLoop::stop() {
   if (impl_->stopped) return;
   impl_->stopped = true;
   impl_->timer.cancel();
+  // What they ask for when they are told ends here, too: an answer that was posted would come when
+  // they may have gone.
+  impl_->stopping = true;
   while (!impl_->jobs.empty()) impl_->answer(impl_->jobs.begin()->first, closed());
+  impl_->stopping = false;
   impl_->spent.clear();
   if (impl_->multi != nullptr) curl_multi_cleanup(std::exchange(impl_->multi, nullptr));
   impl_->sockets.clear();

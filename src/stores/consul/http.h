@@ -4,13 +4,12 @@
 // (http_max_conns_per_client, 200) leaves room for; more wait for their turn, but for the urgent
 // ones that keep the session alive.
 //
-// Guarantee: every request is answered once, by its time limit at the latest. A request that writes
-// goes over the wire once: libcurl's own second try over a new connection is forbidden to it.
-// kUnavailable: nothing of the request has left. kOutcomeUnknown: it may be carried out, now or
-// later. What Consul answers, refusals too, is a reply; see errors.h.
-// Not guaranteed: which of the agents in the URL is asked: one that failed is left for the next.
-// Thread-safety: the loop only.
-// Ownership: requests under way keep what they need. Messages never hold the token.
+// Guarantee: every request is answered once, by its time limit or stop() at the latest. A request
+// that writes goes over the wire once: libcurl's own second try over a new connection is forbidden
+// to it. kUnavailable: nothing of the request has left. kOutcomeUnknown: it may be carried out, now
+// or later. What Consul answers, refusals too, is a reply; see errors.h. Not guaranteed: which of
+// the agents in the URL is asked: one that failed is left for the next. Thread-safety: the loop
+// only. Ownership: requests under way keep what they need. Messages never hold the token.
 #pragma once
 
 #include <chrono>
@@ -89,7 +88,8 @@ class HttpLoop {
   std::uint64_t send(HttpRequest request, HttpDone done);
   // Ends it; `done` is never called. Does nothing for one that has ended.
   void drop(std::uint64_t number);
-  // Those that wait for an answer end with kClosed.
+  // Those that wait for an answer end with kClosed, and so do those that are sent meanwhile by who
+  // is told that. What is sent afterwards is never answered: whoever asks may be gone by then.
   void stop();
   // In a forked child: lets go without a word to the parent's sockets.
   void abandon() noexcept;

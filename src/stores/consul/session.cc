@@ -242,9 +242,9 @@ void Session::close(base::BootInstant deadline, std::function<void()> done) {
 void Session::stop() {
   state_ = State::kClosed;
   ++listening_;
-  waiting_.clear();
   timer_.stop();
   listen_timer_.stop();
+  answer_waiting(Error(Errc::kClosed, "the client was closed"));
 }
 
 void Session::abandon() noexcept {
