@@ -98,11 +98,11 @@ inline void expect_that_room_in_time_costs_no_lock(support::SmallDisk& disk,
   auto [holder, waiter, other, lease, waiting] = held_on_a_full_disk(disk, server, "30s");
   EXPECT_TRUE(lease.held());
   make_room(disk, server);
-  EXPECT_TRUE(eventually([&] { return lease.renew().has_value(); })) << server.log();
+  EXPECT_TRUE(eventually([&held = lease] { return held.renew().has_value(); })) << server.log();
   EXPECT_TRUE(lease.held());
   EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout) << "two hold";
   const Token first = lease.token();
-  EXPECT_TRUE(eventually([&] { return lease.release().has_value(); }));
+  EXPECT_TRUE(eventually([&held = lease] { return held.release().has_value(); }));
   auto got = waiting.get();
   ASSERT_TRUE(got) << got.error().message();
   EXPECT_GT(got->token(), first);
