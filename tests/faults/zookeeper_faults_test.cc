@@ -104,6 +104,28 @@ TEST_F(ZookeeperFaults, AWaiterOutlastsAServerThatIsAwayForLongerThanItsSession)
       });
 }
 
+// The library takes no password just then.
+TEST_F(ZookeeperFaults, WhoComesWhileTheServerIsAwayIsLoggedInWhenItIsBack) {
+  const std::string with_password = server().url(chroot_ + "?session=10s", "alice:s3cret-Pw@");
+  {
+    const Client first = patient(with_password);
+    ASSERT_TRUE(hold(first, "made by alice").release());
+  }
+  server().kill9();
+  std::vector<std::future<Result<Lease>>> asked;
+  for (int i = 0; i < 24; ++i) {
+    asked.push_back(wait_for_lock(connect(with_password, kLong), "lock " + std::to_string(i)));
+  }
+  // They have tried to connect.
+  const Client last = connect(with_password, 1s);
+  EXPECT_FALSE(last.mutex("another").try_acquire());
+  server().start();
+  for (auto& one : asked) {
+    const auto got = one.get();
+    EXPECT_TRUE(got) << got.error().message();
+  }
+}
+
 TEST_F(ZookeeperFaults, ALostReplyToTheGrantLeavesOneContenderAndNoLockForNobody) {
   FaultProxy proxy({.server_port = server().port()});
   const std::string through =

@@ -134,6 +134,7 @@ struct Link::State {
   std::function<void(LinkEvent)> on_event;  // On the loop.
   Options options;
   const ACL_vector* acl = &ZOO_OPEN_ACL_UNSAFE;
+  bool logs_in = false;
   std::atomic<bool> closed{false};
   std::mutex mutex;
   std::unordered_map<Watch*, std::unique_ptr<Watch>> watches;
@@ -217,12 +218,19 @@ std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
     delete state->self;
     return nullptr;
   }
-  if (!options.auth.empty()) {
-    state->acl = &ZOO_CREATOR_ALL_ACL;
-    zoo_add_auth(state->handle, "digest", options.auth.data(),
-                 static_cast<int>(options.auth.size()), nullptr, nullptr);
-  }
-  return std::shared_ptr<Link>(new Link(std::move(state)));
+  if (!options.auth.empty()) state->acl = &ZOO_CREATOR_ALL_ACL;
+  auto link = std::shared_ptr<Link>(new Link(std::move(state)));
+  static_cast<void>(link->log_in());
+  return link;
+}
+
+// Once the library has it, it sends it first on every connection that it makes.
+bool Link::log_in() {
+  const std::string& auth = state_->options.auth;
+  if (state_->logs_in || auth.empty()) return true;
+  state_->logs_in = zoo_add_auth(state_->handle, "digest", auth.data(),
+                                 static_cast<int>(auth.size()), nullptr, nullptr) == ZOK;
+  return state_->logs_in;
 }
 
 Link::Link(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -65,6 +65,9 @@ class Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
+  // Before the first request. false: the library takes no password between two attempts to connect.
+  [[nodiscard]] bool log_in();
+
   void create(const std::string& path, const std::string& data, NodeKind kind, Done done);
   // `then_list`: whoever is woken lists that folder, which is asked for as soon as the news comes,
   // ahead of the loop: children() answers with that where the waker calls it without a waker.

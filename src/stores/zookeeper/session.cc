@@ -127,7 +127,8 @@ void Session::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
 }
 
 void Session::make_nodes() {
-  if (making_) return;
+  // It is connected again if not: that is told.
+  if (making_ || !link_->log_in()) return;
   making_ = true;
   char tag[32];
   std::snprintf(tag, sizeof tag, "%016llx", static_cast<unsigned long long>(link_->session_id()));
