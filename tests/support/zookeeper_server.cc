@@ -26,6 +26,7 @@ std::optional<std::string> ZookeeperServer::unavailable() {
 
 ZookeeperServer::ZookeeperServer(ZookeeperOptions options) : options_(std::move(options)) {
   if (const auto why = unavailable()) throw std::runtime_error(*why);
+  if (options_.network) network_.emplace(options_.members);
   for (std::size_t i = 0; i < options_.members; ++i) {
     members_.push_back(std::make_unique<Member>());
   }
@@ -38,6 +39,10 @@ ZookeeperServer::ZookeeperServer(ZookeeperOptions options) : options_(std::move(
 }
 
 ZookeeperServer::~ZookeeperServer() = default;
+
+std::string ZookeeperServer::host(std::size_t member) const {
+  return network_ ? network_->address(member) : "127.0.0.1";
+}
 
 std::string ZookeeperServer::folder(std::size_t member) const {
   return (options_.data.empty() ? folder_.path() : options_.data) + "/" + std::to_string(member);
@@ -53,14 +58,14 @@ std::string ZookeeperServer::log(std::size_t member) const { return tail_of(log_
 void ZookeeperServer::write_config(std::size_t member) const {
   std::ofstream file(folder(member) + "/zoo.cfg");
   file << "tickTime=" << options_.tick.count() << "\ndataDir=" << folder(member)
-       << "\nclientPort=" << port(member)
-       << "\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+       << "\nclientPort=" << port(member) << "\nclientPortAddress=" << host(member)
+       << "\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
           "maxClientCnxns=0\nmaxSessionTimeout=600000\nforceSync=no\npreAllocSize=64\n";
   if (members_.size() > 1) {
     // In ticks: time enough for a machine that is busy.
     file << "initLimit=200\nsyncLimit=20\n";
     for (std::size_t i = 0; i < members_.size(); ++i) {
-      file << "server." << i + 1 << "=127.0.0.1:" << members_[i]->peer.number() << ":"
+      file << "server." << i + 1 << "=" << host(i) << ":" << members_[i]->peer.number() << ":"
            << members_[i]->election.number() << "\n";
     }
     std::ofstream(folder(member) + "/myid") << member + 1 << "\n";
@@ -75,7 +80,8 @@ void ZookeeperServer::start(std::size_t member) {
                     "org.apache.zookeeper.server.quorum.QuorumPeerMain",
                     folder(member) + "/zoo.cfg"},
       .environment = {},
-      .output = log_file(member)});
+      .output = log_file(member),
+      .network = network_ ? network_->handle(member) : -1});
 }
 
 void ZookeeperServer::kill9(std::size_t member) { members_[member]->process->kill9(); }
@@ -109,7 +115,7 @@ std::optional<std::size_t> ZookeeperServer::follower() {
 }
 
 std::string ZookeeperServer::ask(const std::string& word, std::size_t member) const {
-  return exchange_on_loopback(port(member), word, 2s);
+  return exchange_with(host(member), port(member), word, 2s);
 }
 
 std::int64_t ZookeeperServer::figure(const std::string& name, std::size_t member) const {
@@ -123,7 +129,7 @@ std::int64_t ZookeeperServer::figure(const std::string& name, std::size_t member
 std::string ZookeeperServer::servers(const std::vector<std::size_t>& members) const {
   std::string all;
   for (const std::size_t each : members) {
-    all += (all.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(port(each)));
+    all += (all.empty() ? "" : ",") + (host(each) + ":" + std::to_string(port(each)));
   }
   return all;
 }

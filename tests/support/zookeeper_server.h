@@ -8,9 +8,9 @@
 //     ZookeeperServer server({.members = 3});    // Serves when this returns.
 //     auto client = Client::connect(server.url());
 //
-// Guarantee: the servers listen on loopback only, keep their data in folders of their own, and go
-// with the test, however that one ends. Ports stay the same over restarts.
-// Not guaranteed: that its counters hold nothing of the harness, which asks "srvr".
+// Guarantee: the servers listen on loopback only (or on a ServerNetwork of their own), keep their
+// data in folders of their own, and go with the test, however that one ends. Ports stay the same
+// over restarts. Not guaranteed: that its counters hold nothing of the harness, which asks "srvr".
 //
 // Thread-safety: one thread at a time. Blocking: every call is bounded by kStart.
 // Errors: std::runtime_error, with the end of the servers' logs.
@@ -25,6 +25,7 @@
 
 #include "tests/support/child_process.h"
 #include "tests/support/loopback.h"
+#include "tests/support/server_network.h"
 #include "tests/support/temp_folder.h"
 
 namespace holdfast::support {
@@ -34,6 +35,7 @@ struct ZookeeperOptions {
   milliseconds tick{100};             // A session is two of them at least.
   std::vector<std::string> config{};  // More lines of zoo.cfg, for each member.
   std::string data{};                 // A folder for the data; empty: one of its own.
+  bool network = false;               // Between the servers one that can be cut: network().
 };
 
 class ZookeeperServer {
@@ -54,6 +56,7 @@ class ZookeeperServer {
   std::string servers(const std::vector<std::size_t>& members) const;
 
   std::size_t size() const { return members_.size(); }
+  ServerNetwork& network() { return *network_; }
   std::uint16_t port(std::size_t member = 0) const { return members_[member]->client.number(); }
   pid_t pid(std::size_t member = 0) const { return members_[member]->process->pid(); }
 
@@ -81,11 +84,13 @@ class ZookeeperServer {
     ReservedPort election;
     std::unique_ptr<ChildProcess> process{};
   };
+  std::string host(std::size_t member) const;
   std::string folder(std::size_t member) const;
   std::string log_file(std::size_t member) const;
   void write_config(std::size_t member) const;
 
   ZookeeperOptions options_;
+  std::optional<ServerNetwork> network_;
   TempFolder folder_{"zookeeper"};
   std::vector<std::unique_ptr<Member>> members_;
 };
