@@ -231,7 +231,8 @@ class Backend {
                      Done<std::optional<std::uint64_t>> done) = 0;
 
   // Tells the client with that session to look whether all its contenders are there. At best.
-  virtual void knock(std::string session_tag) = 0;
+  // `then`: once the store has it, or it has failed; some seconds later at most.
+  virtual void knock(std::string session_tag, std::function<void()> then) = 0;
   // What others knock at, kept in the details of every contender.
   virtual std::string session_tag() const = 0;
 

@@ -228,8 +228,8 @@ void Engine::break_in(const std::shared_ptr<port::BreakRequest>& request, const 
           if (attempts <= 1) return done(crowded(request->name));
           return self->break_as_listed(request, done, attempts - 1);
         }
-        self->backend_.knock(session);
-        done(true);
+        // Who asked may leave for good as soon as it is told, and would take the knock along.
+        self->backend_.knock(session, [done] { done(true); });
       });
 }
 
@@ -355,7 +355,7 @@ void Engine::resize_in(const std::shared_ptr<port::TicketRequest>& request, std:
                      return self->resize_as_listed(request, capacity, done, attempts - 1);
                    }
                    // Those who wait look at the folder only.
-                   for (const auto& session : sessions) self->backend_.knock(session);
+                   for (const auto& session : sessions) self->backend_.knock(session, [] {});
                    done(true);
                  });
 }
@@ -407,7 +407,7 @@ void Engine::finish_shrink(const TicketPtr& ticket) {
               if (!*applied) return self->look_with(ticket, false);
               ticket->verdict = TicketState{.status = TicketStatus::kHeld};
               self->ended(ticket, port::EndStatus::kReleased);
-              for (const auto& session : sessions) self->backend_.knock(session);
+              for (const auto& session : sessions) self->backend_.knock(session, [] {});
             });
       });
 }

@@ -181,6 +181,18 @@ TEST_P(LeaseTest, ABrokenHolderIsToldWhoDidIt) {
   EXPECT_EQ((*info)->last_break->token, lease.token());
 }
 
+// As `holdfast break` does, whose process ends then.
+TEST_P(LeaseTest, ABreakIsToldAlsoWhenItsClientIsClosedAtOnce) {
+  const Client alice = connect();
+  for (int i = 0; i < 20; ++i) {
+    const Lease lease = take(alice.mutex("orders"), {.ttl = 60s});
+    Client root = connect();
+    ASSERT_TRUE(root.break_lock("orders", lease.token()));
+    static_cast<void>(root.close(0ms));
+    ASSERT_TRUE(fires(lease.lost())) << i;
+  }
+}
+
 // The reason is another process's text: it must not draw lines of its own, nor on the terminal.
 TEST_P(LeaseTest, WhatABreakSaysIsShownEscapedAndNoOtherTryIsPromised) {
   std::mutex mutex;

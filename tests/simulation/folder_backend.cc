@@ -147,7 +147,7 @@ class FolderBackend final : public contend::Backend {
         std::move(done));
   }
 
-  void knock(std::string) override {}
+  void knock(std::string, std::function<void()> then) override { post(std::move(then)); }
   std::string session_tag() const override { return std::to_string(session_); }
   void list_locks(std::string, std::size_t, BootInstant, Done<contend::Locks> done) override {
     post([done] { done(simulated(Errc::kUnsupported)); });

@@ -70,7 +70,7 @@ class ConsulBackend final : public contend::Backend {
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
   void apply(contend::Change change, BootInstant deadline,
              Done<std::optional<std::uint64_t>> done) override;
-  void knock(std::string session_tag) override;
+  void knock(std::string session_tag, std::function<void()> then) override;
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<contend::Locks> done) override;
 

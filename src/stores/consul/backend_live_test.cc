@@ -139,7 +139,7 @@ TEST_F(ConsulBackendTest, EveryKnockIsHeard) {
   const std::string tag = alice.tag();
   for (int knocks = 1; knocks <= 3; ++knocks) {
     ASSERT_TRUE(bob.ask<bool>([&](auto& backend, auto done) {
-      backend.knock(tag);
+      backend.knock(tag, [] {});
       done(true);
     }));
     EXPECT_TRUE(alice.await([&](Party& party) { return party.knocks_ == knocks; })) << knocks;

@@ -290,9 +290,9 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
 }
 
 // Not fenced: the session of another, and harmless whenever it comes.
-void ConsulBackend::knock(std::string session_tag) {
+void ConsulBackend::knock(std::string session_tag, std::function<void()> then) {
   // As somebody wrote it into his contender.
-  if (!is_session_id(session_tag)) return;
+  if (!is_session_id(session_tag)) return loop_.post(std::move(then));
   const std::string key = keys_.knock(session_tag);
   Transaction both;
   // Something new: a write that changes nothing is passed over.
@@ -301,7 +301,7 @@ void ConsulBackend::knock(std::string session_tag) {
               .target = "/v1/txn",
               .body = both.body(),
               .reads = true},
-             [](const Result<HttpReply>&) {});
+             [then = std::move(then)](const Result<HttpReply>&) { then(); });
 }
 
 }  // namespace holdfast::stores::consul

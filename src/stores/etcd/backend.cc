@@ -265,16 +265,17 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
   });
 }
 
-void EtcdBackend::knock(std::string session_tag) {
+void EtcdBackend::knock(std::string session_tag, std::function<void()> then) {
   const auto lease = parse_lease(session_tag);
-  if (!lease) return;
+  if (!lease) return post(std::move(then));
   wire::PutRequest request;
   request.set_key(keys_.knock(session_tag));
   request.set_value(base::to_hex(base::random_128().high, 0).substr(0, 16));
   // It goes with the session that it is for; of one that has gone nothing is left to tell.
   request.set_lease(*lease);
   rpc_->call(std::move(request), How{BootClock::now() + std::chrono::seconds(5)},
-             [](const Result<wire::PutResponse>&) {});
+             on_loop<wire::PutResponse>(
+                 [then = std::move(then)](const Result<wire::PutResponse>&) { then(); }));
 }
 
 // --- The rest.

@@ -59,7 +59,7 @@ class EtcdBackend final : public contend::Backend {
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
   void apply(contend::Change change, BootInstant deadline,
              Done<std::optional<std::uint64_t>> done) override;
-  void knock(std::string session_tag) override;
+  void knock(std::string session_tag, std::function<void()> then) override;
   std::string session_tag() const override { return session_->tag(); }
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<contend::Locks> done) override;

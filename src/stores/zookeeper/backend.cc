@@ -249,10 +249,12 @@ class ZookeeperBackend final : public contend::Backend {
     session_->when_ready(op, std::move(then));
   }
 
-  void knock(std::string session_tag) override {
-    if (session_tag.empty() || session_tag.find('/') != std::string::npos) return;
-    auto op =
-        make<bool>(base::BootClock::now() + std::chrono::seconds(5), [](const Result<bool>&) {});
+  void knock(std::string session_tag, std::function<void()> then) override {
+    if (session_tag.empty() || session_tag.find('/') != std::string::npos) {
+      return loop_->post(std::move(then));
+    }
+    auto op = make<bool>(base::BootClock::now() + std::chrono::seconds(5),
+                         [then = std::move(then)](const Result<bool>&) { then(); });
     session_->when_ready(op, [this, op, session_tag] {
       session_->link().set(base_ + "/sessions/" + session_tag, "", -1,
                            [op](const Reply&) { op->complete(true); });
