@@ -68,8 +68,9 @@ class AnsweringStore final : public UnaskedStore {
   void renew(std::vector<port::RenewItem> items, base::BootInstant,
              port::Done<std::vector<Result<port::TicketState>>> done) override {
     std::vector<Result<port::TicketState>> results;
+    results.reserve(items.size());
     for (const port::RenewItem& item : items) {
-      results.push_back(
+      results.emplace_back(
           port::TicketState{port::TicketStatus::kHeld, item.token, item.seq, item.ttl, 0, {}});
     }
     loop_.post([done, results] { done(results); });

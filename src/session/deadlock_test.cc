@@ -13,6 +13,21 @@ namespace {
 
 std::string owner(char name) { return std::string(1, name) + "#" + std::string(32, name); }
 
+using Told = std::set<std::pair<std::string, std::string>>;
+
+// Who is told of a deadlock.
+Told told_of(const std::vector<LockInfo>& locks) {
+  Told told;
+  for (const LockInfo& lock : locks) {
+    for (const WaiterInfo& waiter : lock.waiters) {
+      if (find_deadlock(locks, waiter.who.owner, lock.name)) {
+        told.emplace(waiter.who.owner, lock.name);
+      }
+    }
+  }
+  return told;
+}
+
 // Writes a reading: who holds and who waits, in the order of the waits' age.
 class Reading {
  public:
@@ -46,18 +61,7 @@ class Reading {
     return *this;
   }
   const std::vector<LockInfo>& locks() const { return locks_; }
-  // Who is told of a deadlock.
-  std::set<std::pair<std::string, std::string>> told() const {
-    std::set<std::pair<std::string, std::string>> all;
-    for (const LockInfo& lock : locks_) {
-      for (const WaiterInfo& waiter : lock.waiters) {
-        if (find_deadlock(locks_, waiter.who.owner, lock.name)) {
-          all.emplace(waiter.who.owner, lock.name);
-        }
-      }
-    }
-    return all;
-  }
+  Told told() const { return told_of(locks_); }
 
  private:
   std::vector<LockInfo> locks_;
@@ -65,7 +69,6 @@ class Reading {
   int age_ = 0;
 };
 
-using Told = std::set<std::pair<std::string, std::string>>;
 const std::string kA = owner('a');
 const std::string kB = owner('b');
 const std::string kC = owner('c');
@@ -295,14 +298,7 @@ TEST(DeadlockTest, GivingUpUntiesEverything) {
     int steps = 0;
     while (!stuck_owners(locks).empty()) {
       ASSERT_LT(++steps, 20) << "round " << round;
-      Told told;
-      for (const LockInfo& lock : locks) {
-        for (const WaiterInfo& waiter : lock.waiters) {
-          if (find_deadlock(locks, waiter.who.owner, lock.name)) {
-            told.emplace(waiter.who.owner, lock.name);
-          }
-        }
-      }
+      const Told told = told_of(locks);
       ASSERT_FALSE(told.empty()) << "round " << round;
       for (LockInfo& lock : locks) {
         std::erase_if(lock.waiters, [&](const WaiterInfo& waiter) {
