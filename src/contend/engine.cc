@@ -129,6 +129,7 @@ void Engine::enter_all(const TicketPtr& told, const Result<SessionView>& opened)
   const auto found = std::find(awaiting_session_.begin(), awaiting_session_.end(), told);
   if (found == awaiting_session_.end()) return;
   if (!opened) {
+    note_failure(opened.error());
     awaiting_session_.erase(found);
     if (told->stage != Stage::kEnded) fail_entering(told, opened.error());
     return;
@@ -147,6 +148,7 @@ void Engine::give_up_session(const TicketPtr& ticket) {
     return;
   }
   awaiting_session_.erase(found);
+  note_failure(unheard(*ticket));
   fail_entering(ticket, unheard(*ticket));
 }
 
@@ -189,6 +191,7 @@ void Engine::choose_key(Ticket& ticket, std::uint64_t epoch) {
 
 void Engine::on_entered(const TicketPtr& ticket, const Result<Entered>& entered) {
   if (!entered) {
+    note_failure(entered.error());
     if (entered.error().code() == Errc::kOutcomeUnknown) return find_again(ticket);
     return fail_entering(ticket, entered.error());
   }
@@ -196,6 +199,7 @@ void Engine::on_entered(const TicketPtr& ticket, const Result<Entered>& entered)
   if (ticket->epoch != backend_.session().epoch) {
     return fail_entering(ticket, Error(Errc::kLost, "the session has ended"));
   }
+  note_answer();
   ticket->placed = true;
   ticket->place.created = entered->created;
   for (const Place& place : entered->listing.queue) {
@@ -358,6 +362,7 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
     if (--gathered->left == 0) done(std::move(gathered->results));
   };
   const SessionView session = backend_.session();
+  note_session(session);
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (auto result = renew_one(items[i], now, session)) {
       gathered->results[i] = *std::move(result);
@@ -399,7 +404,8 @@ void Engine::answer_when_confirmed(const TicketPtr& ticket) {
     return;
   }
   if (session.in_doubt) {
-    return answer(ticket, Error(Errc::kUnavailable, "the session's keepalives are not answered"));
+    note_failure(keepalives_unanswered());
+    return answer(ticket, keepalives_unanswered());
   }
   ticket->told_until = session.deadline;
   answer(ticket, state_of(*ticket));

@@ -173,6 +173,12 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void on_timer();
   BootInstant soon() const;
 
+  // A question has failed, or was answered; a session was confirmed: told to people as it changes.
+  void note_failure(const Error& error);
+  void note_answer();
+  void note_session(const SessionView& session);
+  static Error keepalives_unanswered();
+
   Backend& backend_;
   port::Listener* listener_;
   const machine::Duration min_ttl_;
@@ -184,7 +190,10 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   Dues due_;
   std::vector<TicketPtr> awaiting_session_;  // In the order in which they came.
   std::uint64_t last_issue_ = 0;
-  std::string told_of_;  // Keys that no lock has.
+  std::string told_of_;    // Keys that no lock has.
+  bool answered_ = false;  // The store, once at least...
+  bool away_ = false;      // ...and not since that was told, when the session was so:
+  SessionView away_since_{};
   // What the names of this session's contenders begin with, where they come again.
   std::uint64_t names_ = 0;
   std::uint64_t names_epoch_ = 0;

@@ -82,6 +82,7 @@ WakerPtr Engine::waker_for(const TicketPtr& ticket) {
 }
 
 void Engine::decide(const TicketPtr& ticket, Listing listing, bool watching) {
+  note_answer();
   for (Place& place : listing.queue) {
     if (place.key == ticket->place.key) place.created = ticket->place.created;
     if (!ticket->head || place.key != ticket->head->key || place.details) continue;
@@ -247,10 +248,12 @@ void Engine::look_at_blocker(const TicketPtr& ticket, BootInstant deadline) {
                   if (!self->still_looking(ticket)) return;
                   ticket->looking = false;
                   if (!read) {
+                    self->note_failure(read.error());
                     self->answer(ticket, read.error());
                     if (ticket->look_again) self->look(ticket);
                     return;
                   }
+                  self->note_answer();
                   const bool same = *read && !(*read)->details.weakened && !(*read)->details.marked;
                   if (same) return self->tell_waiting(ticket);
                   self->look(ticket);
@@ -282,6 +285,7 @@ void Engine::look_failed(const TicketPtr& ticket, const Error& error) {
     ticket->looking = false;  // on_session_ended() comes, or has been.
     return;
   }
+  note_failure(error);
   if (!passing || !ticket->request.may_wait) return leave(ticket, error);
   ticket->looking = false;
   ticket->told = true;

@@ -200,6 +200,35 @@ void Engine::find_out_why(const TicketPtr& ticket) {
       });
 }
 
+Error Engine::keepalives_unanswered() {
+  return {Errc::kUnavailable, "the session's keepalives are not answered"};
+}
+
+// Whoever asks first is told why he has no answer. Later on nobody may be: waiters go on.
+void Engine::note_failure(const Error& error) {
+  const bool passing = error.code() == Errc::kUnavailable || error.code() == Errc::kOutcomeUnknown;
+  if (!passing || !answered_ || std::exchange(away_, true)) return;
+  away_since_ = backend_.session();
+  on_alarm(backend_.guarantees().store +
+           ": the store does not serve at present; who waits goes on waiting, leases last until "
+           "their deadlines: " +
+           error.message());
+}
+
+void Engine::note_answer() {
+  answered_ = true;
+  if (!away_ || backend_.session().in_doubt) return;
+  away_ = false;
+  on_alarm(backend_.guarantees().store + ": the store serves again");
+}
+
+void Engine::note_session(const SessionView& session) {
+  if (session.epoch == 0) return;
+  if (session.in_doubt) return note_failure(keepalives_unanswered());
+  if (!away_) return;
+  if (session.epoch != away_since_.epoch || session.deadline > away_since_.deadline) note_answer();
+}
+
 void Engine::on_alarm(const std::string& line) {
   if (!closed_) listener_->on_alarm(line);
 }

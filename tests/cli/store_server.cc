@@ -1,5 +1,6 @@
 // A server of one of the stores for a test in another language, with log-in, for as long as its
-// input is open. Prints one line of JSON: where it is, and who may use it.
+// input is open. Prints one line of JSON: where it is, and who may use it. Each line of the input,
+// "kill" or "start", is done and answered with a line: the process, 0 when there is none.
 //
 //   store_server zookeeper|etcd|consul
 //
@@ -21,61 +22,64 @@ using namespace holdfast::support;
 
 // Plain words, none of which needs an escape.
 struct Facts {
-  pid_t pid;
   std::string place;      // "127.0.0.1:port", and a path.
   std::string user;       // "user@" of the one that may use it; empty: the secret says it all.
   std::string secret;     // And of what:
   std::string powerless;  // "user:secret@" of one that is known and has no rights.
 };
 
-int serve(const Facts& facts) {
+template <typename Server>
+int serve(Server& server, const Facts& facts) {
   const std::map<std::string, std::string> words = {{"place", facts.place},
                                                     {"user", facts.user},
                                                     {"secret", facts.secret},
                                                     {"powerless", facts.powerless}};
-  std::cout << "{\"pid\": " << facts.pid;
+  std::cout << "{\"pid\": " << server.pid();
   for (const auto& [name, word] : words) std::cout << ", \"" << name << "\": \"" << word << '"';
   std::cout << "}" << std::endl;
-  while (std::cin.get() != std::char_traits<char>::eof()) {
+  for (std::string word; std::getline(std::cin, word);) {
+    if (word == "kill") server.kill9();
+    if (word == "start") server.start();
+    if constexpr (requires { server.await_serving(); }) {
+      if (word == "start") server.await_serving();
+    }
+    std::cout << (word == "kill" ? 0 : server.pid()) << std::endl;
   }
   return 0;
 }
 
 int serve_zookeeper() {
-  const ZookeeperServer server;
-  return serve({.pid = server.pid(),
-                .place = server.servers() + "/cli",
-                .user = "alice@",
-                .secret = "s3cret-Pw",
-                .powerless = "bob:other-Pw@"});
+  ZookeeperServer server;
+  return serve(server, {.place = server.servers() + "/cli",
+                        .user = "alice@",
+                        .secret = "s3cret-Pw",
+                        .powerless = "bob:other-Pw@"});
 }
 
 int serve_etcd() {
-  const EtcdCluster server({.auth = true});
+  EtcdCluster server({.auth = true});
   server.etcdctl({"role", "add", "locks"});
   server.etcdctl({"role", "grant-permission", "locks", "readwrite", "hf1/", "--prefix=true"});
   server.etcdctl({"user", "add", "alice:s3cret-Pw"});
   server.etcdctl({"user", "grant-role", "alice", "locks"});
   server.etcdctl({"user", "add", "bob:other-Pw"});
-  return serve({.pid = server.pid(),
-                .place = "127.0.0.1:" + std::to_string(server.port()),
-                .user = "alice@",
-                .secret = "s3cret-Pw",
-                .powerless = "bob:other-Pw@"});
+  return serve(server, {.place = "127.0.0.1:" + std::to_string(server.port()),
+                        .user = "alice@",
+                        .secret = "s3cret-Pw",
+                        .powerless = "bob:other-Pw@"});
 }
 
 int serve_consul() {
-  const ConsulServer server({.acl = true});
+  ConsulServer server({.acl = true});
   // As docs/stores/consul.md has it.
   const std::string locks = server.make_token(
       R"(key_prefix "holdfast/" { policy = "write" } session_prefix "" { policy = "write" } )"
       R"(agent_prefix "" { policy = "read" })");
   const std::string none = server.make_token(R"(key_prefix "other/" { policy = "write" })");
-  return serve({.pid = server.pid(),
-                .place = "127.0.0.1:" + std::to_string(server.port()),
-                .user = "",
-                .secret = locks,
-                .powerless = none + "@"});
+  return serve(server, {.place = "127.0.0.1:" + std::to_string(server.port()),
+                        .user = "",
+                        .secret = locks,
+                        .powerless = none + "@"});
 }
 
 struct Kind {

@@ -38,7 +38,7 @@ class Server:
     def __init__(self):
         self.process = subprocess.Popen(
             [os.environ.get("HOLDFAST_STORE_SERVER", "build/dev/tests/cli_store_server"), STORE],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         line = self.process.stdout.readline()
         if self.process.poll() == 77 or not line.startswith("{"):
             self.stop()
@@ -52,6 +52,15 @@ class Server:
 
     def signal(self, number):
         os.kill(self.facts["pid"], number)
+
+    def kill(self):
+        self.process.stdin.write("kill\n")
+        self.process.stdout.readline()
+
+    def start(self):
+        """With the data it had; returns when it serves."""
+        self.process.stdin.write("start\n")
+        self.facts["pid"] = int(self.process.stdout.readline())
 
     def stop(self):
         self.process.stdin.close()
@@ -475,6 +484,30 @@ if STORE != "sqlite":
                     line = self.refusal(done, words)
                     self.assertIn(place, line)
                     self.assertIn("Is it up and reachable?", line)
+
+        def server(self):
+            return SERVER if BOUND else self.redis
+
+        def test_a_waiter_outlasts_a_server_that_is_away_and_says_so(self):
+            self.env["HOLDFAST_STORE"] = self.store + ("&" if BOUND else "?") + "request_timeout=2s"
+            holder = self.holder("job", ttl="2s")
+            loud, quiet = self.run_locked("job", "--", "true"), self.run_locked("-q", "job", "--", "true")
+            for waiter in (loud, quiet):
+                waiter.event("waiting")
+            self.server().kill()
+            try:
+                # Longer than the session, and then than a request.
+                self.assertEqual(holder.status(), 123)
+                for _ in range(2):
+                    self.refused("run", "other", "--", "true")
+                self.assertEqual((loud.process.poll(), quiet.process.poll()), (None, None))
+            finally:
+                self.server().start()
+            self.assertEqual((loud.status(), quiet.status()), (0, 0))
+            said = loud.errors()
+            self.assertEqual(said.count("who waits goes on waiting"), 1, said)
+            self.assertRegex(said, r"\n.*(the store serves|connected) again\n")
+            self.assertEqual(quiet.errors(), "")
 
         def test_nobody_listens_there(self):
             self.all_are_refused(f"127.0.0.1:{free_port()}")
