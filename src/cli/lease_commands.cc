@@ -34,7 +34,7 @@ class Asking {
   Narrator& narrator() { return narrator_; }
   std::optional<Client>& client() { return attempt_->client(); }
   void close() {
-    if (attempt_) close_client(attempt_->client());
+    if (attempt_) attempt_->close();
   }
 
  private:

@@ -170,6 +170,8 @@ AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
     out.lease.emplace(*std::move(result));
   } else {
     out.error = result.error();
+    const Errc code = result.error().code();
+    unanswered_ = code == Errc::kUnavailable || code == Errc::kOutcomeUnknown;
   }
   return out;
 }
@@ -210,8 +212,9 @@ std::string describe_holders(const LockInfo& info) {
   return out;
 }
 
-void close_client(std::optional<Client>& client) {
-  if (client) (void)client->close(2s);
+void LockAttempt::close() {
+  std::optional<Client>& client = shared_->client;
+  if (client) (void)client->close(unanswered_ ? 200ms : 2s);
   client.reset();
 }
 

@@ -58,6 +58,9 @@ class LockAttempt {
   // After take(): not empty unless connecting failed.
   std::optional<Client>& client() { return shared_->client; }
 
+  // Flushes what is queued; short, and silent: the lease frees the lock anyway.
+  void close();
+
  private:
   struct Shared {
     std::optional<Client> client;
@@ -80,13 +83,11 @@ class LockAttempt {
   const Narrator& narrator_;
   LockRequest request_;
   std::shared_ptr<Shared> shared_;
+  bool unanswered_ = false;  // The store had its time, and did not use it.
 };
 
 // "alice@web1 (pid 12, since 10:02:11, nightly)", of the first holders; empty: none.
 std::string describe_holders(const LockInfo& info);
-
-// Flushes what is queued; short, and silent: the lease frees the lock anyway.
-void close_client(std::optional<Client>& client);
 
 // Also while it is in doubt, because the wall clock was set: the question asks the store, too, and
 // the deadline on the boot clock holds meanwhile.

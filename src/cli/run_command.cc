@@ -310,7 +310,7 @@ int Run::with_guard(Guard& guard) {
   AttemptOutcome outcome = attempt.take(guard.fd());
   const int status =
       outcome.lease ? under_lock(guard, *std::move(outcome.lease)) : not_acquired(outcome);
-  close_client(attempt.client());
+  attempt.close();
   return status;
 }
 

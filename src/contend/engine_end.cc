@@ -14,8 +14,8 @@ using port::TicketStatus;
 
 constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr auto kLongPause = std::chrono::seconds(1);
-// Whoever gives up before the store was heard waits so long for a sign of it: no longer than he
-// waits for us (AcquireFsm::Terms::patience).
+// Whoever gives up before the store was heard has given it so long for a sign of life: what is left
+// of that is less than he waits for us (AcquireFsm::Terms::patience).
 constexpr auto kSignOfLife = std::chrono::milliseconds(1500);
 
 }  // namespace
@@ -55,7 +55,9 @@ void Engine::leave(const TicketPtr& ticket, Result<TicketState> verdict) {
   ticket->stage = Stage::kLeaving;
   // What is asked for just now is removed when it is there.
   if (ticket->placed) return remove(ticket);
-  if (!ticket->sent) at(base::BootClock::now() + kSignOfLife, ticket, &Engine::give_up_unsent);
+  if (ticket->sent) return;
+  at(std::max(base::BootClock::now(), ticket->seq_at + kSignOfLife), ticket,
+     &Engine::give_up_unsent);
 }
 
 // The store has not opened a session for it yet, and it is not to be waited for any longer.

@@ -488,6 +488,12 @@ if STORE != "sqlite":
         def server(self):
             return SERVER if BOUND else self.redis
 
+        def signal_server(self, number):
+            if BOUND:
+                SERVER.signal(number)
+            else:
+                self.redis.process.send_signal(number)
+
         def test_a_waiter_outlasts_a_server_that_is_away_and_says_so(self):
             self.env["HOLDFAST_STORE"] = self.store + ("&" if BOUND else "?") + "request_timeout=2s"
             holder = self.holder("job", ttl="2s")
@@ -508,6 +514,25 @@ if STORE != "sqlite":
             self.assertEqual(said.count("who waits goes on waiting"), 1, said)
             self.assertRegex(said, r"\n.*(the store serves|connected) again\n")
             self.assertEqual(quiet.errors(), "")
+
+        def assert_over_soon(self, running, begin, wait):
+            """With 125, and no later than the program's page says."""
+            running.event("error")
+            told = boottime()
+            self.assertEqual(running.status(), 125)
+            self.assertLess(told - begin, wait + 2 + 1.5)
+            self.assertLess(boottime() - told, 1)
+
+        def test_a_wait_that_is_over_ends_though_the_server_hangs(self):
+            self.holder("job")
+            begin = boottime()
+            waiter = self.run_locked("--wait", "2s", "job", "--", "true")
+            waiter.event("waiting")
+            self.signal_server(signal.SIGSTOP)
+            try:
+                self.assert_over_soon(waiter, begin, 2)
+            finally:
+                self.signal_server(signal.SIGCONT)
 
         def test_nobody_listens_there(self):
             self.all_are_refused(f"127.0.0.1:{free_port()}")
