@@ -449,6 +449,17 @@ TEST_P(JobLockTest, RefusesWhatCannotBe) {
       fails_with(one().job_lock("j", {.at_least_for = 25h}).try_acquire(), Errc::kInvalidArgument));
 }
 
+TEST_P(JobLockTest, WhereLeasesEndWithTheirClientNoneIsKeptForAWhile) {
+  if (!one().guarantees().bound_to_client) {
+    GTEST_SKIP() << "skipped by capability: leases go on without their client";
+  }
+  EXPECT_TRUE(
+      fails_with(one().job_lock("j", {.at_least_for = 2s}).try_acquire(), Errc::kUnsupported));
+  const auto job = one().job_lock("j", {.at_most_for = 20s}).try_acquire();
+  ASSERT_TRUE(job) << job.error().message();
+  EXPECT_TRUE(*job);
+}
+
 HOLDFAST_ON_EVERY_STORE(JobLockTest);
 
 }  // namespace
