@@ -23,6 +23,7 @@ constexpr PartitionSite kEtcd{
     .store = "etcd",
     .needs = [] { HOLDFAST_NEEDS_ETCD(); },
     .make = []() -> std::unique_ptr<PartedCluster> { return std::make_unique<PartedEtcd>(); },
+    .short_session = "3s",
     .election = 2s,
     .expiry = 3500ms};  // It looks for what has expired every half a second.
 HOLDFAST_INSTANTIATE_PARTITIONS(Etcd, kEtcd);

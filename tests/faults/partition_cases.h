@@ -25,6 +25,7 @@ class PartedCluster {
   virtual std::size_t leader() = 0;
   // It knows these servers, and talks to the first of them as long as that one answers.
   virtual Client connect(const std::vector<std::size_t>& servers, const std::string& session) = 0;
+  virtual void heal() { network().heal(); }
   // All three are one cluster again.
   virtual bool whole() = 0;
 };
@@ -33,14 +34,14 @@ struct PartitionSite {
   const char* store;
   void (*needs)();  // Skips the case loudly where there is no such server.
   std::unique_ptr<PartedCluster> (*make)();
+  const char* short_session;
   // At most, on a machine that is busy:
   std::chrono::milliseconds election;  // From the leader's first silence until another one serves.
-  std::chrono::milliseconds expiry;    // How long a silent session of kShortSession is kept.
+  std::chrono::milliseconds expiry;    // How long such a session is kept when its client is silent.
 };
 
 void PrintTo(const PartitionSite& site, std::ostream* out);
 
-constexpr char kShortSession[] = "3s";
 constexpr char kLongSession[] = "15s";
 
 class PartitionFaults : public ::testing::TestWithParam<PartitionSite> {

@@ -54,6 +54,7 @@ constexpr PartitionSite kZookeeper{
     .store = "zookeeper",
     .needs = [] { HOLDFAST_NEEDS_ZOOKEEPER(); },
     .make = []() -> std::unique_ptr<PartedCluster> { return std::make_unique<PartedZookeeper>(); },
+    .short_session = "3s",
     .election = 5s,
     .expiry = 3500ms};
 HOLDFAST_INSTANTIATE_PARTITIONS(Zookeeper, kZookeeper);

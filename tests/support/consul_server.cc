@@ -64,8 +64,8 @@ std::string ConsulServer::config() const {
       options_.data_folder.empty() ? folder_.file("data") : options_.data_folder;
   std::string text = "server = true\nbootstrap_expect = " + std::to_string(part_.servers) +
                      "\nnode_name = \"" + part_.name + "\"\ndata_dir = \"" + data +
-                     "\"\nbind_addr = \"127.0.0.1\"\nclient_addr = \"127.0.0.1\"\n" +
-                     "disable_host_node_id = true\ndisable_update_check = true\n" +
+                     "\"\nbind_addr = \"" + part_.host + "\"\nclient_addr = \"" + part_.host +
+                     "\"\n" + "disable_host_node_id = true\ndisable_update_check = true\n" +
                      "leave_on_terminate = false\nskip_leave_on_interrupt = true\n" +
                      "performance { raft_multiplier = 1 }\n" +
                      "limits { http_max_conns_per_client = 4000 }\nsession_ttl_min = \"" +
@@ -74,9 +74,7 @@ std::string ConsulServer::config() const {
                      " https = " + (options_.tls ? std::to_string(tls_port()) : "-1") +
                      " server = " + std::to_string(raft_port()) +
                      " serf_lan = " + std::to_string(gossip_.number()) + " }\n";
-  for (const std::uint16_t peer : part_.peers) {
-    text += "retry_join = [\"127.0.0.1:" + std::to_string(peer) + "\"]\n";
-  }
+  for (const std::string& peer : part_.peers) text += "retry_join = [\"" + peer + "\"]\n";
   if (!part_.peers.empty()) text += "retry_interval = \"1s\"\n";
   if (options_.acl) {
     text += std::string("acl { enabled = true default_policy = \"deny\" tokens { master = \"") +
@@ -101,7 +99,8 @@ void ConsulServer::launch() {
       Command{.arguments = {program(), "agent", "-config-file", folder_.file("consul.hcl"),
                             "-log-level", options_.log_level},
               .environment = {"GOMAXPROCS=2", "CONSUL_HTTP_TOKEN="},
-              .output = folder_.file("log")});
+              .output = folder_.file("log"),
+              .network = part_.network});
 }
 
 void ConsulServer::start() {
@@ -137,7 +136,7 @@ ConsulAnswer ConsulServer::ask(const std::string& method, const std::string& tar
   const std::string request = method + " " + target + " HTTP/1.0\r\nHost: localhost\r\n" +
                               (shown.empty() ? "" : "X-Consul-Token: " + shown + "\r\n") +
                               "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-  const std::string answer = exchange_on_loopback(port(), request, kPatience);
+  const std::string answer = exchange_with(part_.host, port(), request, kPatience);
   const auto head = answer.find("\r\n\r\n");
   if (head == std::string::npos || answer.size() < 12) {
     throw std::runtime_error("consul does not answer: " + tail_of(folder_.file("log")));
@@ -153,6 +152,14 @@ std::string ConsulServer::leader() const {
   } catch (const std::runtime_error&) {
     return "";
   }
+}
+
+std::string ConsulServer::raft_address() const {
+  return part_.host + ":" + std::to_string(raft_port());
+}
+
+std::string ConsulServer::gossip_address() const {
+  return part_.host + ":" + std::to_string(gossip_.number());
 }
 
 std::string ConsulServer::make_token(const std::string& rules) const {
@@ -185,12 +192,18 @@ std::string ConsulServer::log() const {
 }
 
 ConsulCluster::ConsulCluster(const ConsulOptions& options) {
-  for (int i = 0; i < 3; ++i) {
-    servers_.push_back(std::unique_ptr<ConsulServer>(
-        new ConsulServer(options, {3, "server-" + std::to_string(i + 1), {}})));
+  constexpr std::size_t kServers = 3;
+  if (options.network) network_.emplace(kServers);
+  for (std::size_t i = 0; i < kServers; ++i) {
+    ConsulServer::Part part{.servers = kServers, .name = "server-" + std::to_string(i + 1)};
+    if (network_) part.host = network_->address(i);
+    if (network_) part.network = network_->handle(i);
+    servers_.push_back(std::unique_ptr<ConsulServer>(new ConsulServer(options, std::move(part))));
   }
   for (const auto& server : servers_) {
-    for (const auto& peer : servers_) server->part_.peers.push_back(peer->gossip_.number());
+    for (const auto& peer : servers_) {
+      server->part_.peers.push_back(peer->gossip_address());
+    }
   }
   for (const auto& server : servers_) server->launch();
   for (const auto& server : servers_) server->await_ready();
@@ -201,8 +214,8 @@ std::size_t ConsulCluster::leader(milliseconds limit) {
   while (true) {
     for (std::size_t i = 0; i < servers_.size(); ++i) {
       if (!servers_[i]->running()) continue;
-      const std::string wanted = "127.0.0.1:" + std::to_string(servers_[i]->raft_port());
-      if (servers_[i]->leader() == wanted && servers_[i]->is_ready()) return i;
+      const ConsulServer& server = *servers_[i];
+      if (server.leader() == server.raft_address() && server.is_ready()) return i;
     }
     if (std::chrono::steady_clock::now() >= until) throw std::runtime_error("no leader in time");
     std::this_thread::sleep_for(kLookAgain);
@@ -213,7 +226,7 @@ std::string ConsulCluster::url(const std::map<std::string, std::string>& query,
                                const std::vector<std::size_t>& order) const {
   std::string hosts;
   for (const std::size_t i : order) {
-    hosts += (hosts.empty() ? "" : ",") + ("127.0.0.1:" + std::to_string(servers_[i]->port()));
+    hosts += (hosts.empty() ? "" : ",") + servers_[i]->address();
   }
   return "consul://" + hosts + query_text(query);
 }

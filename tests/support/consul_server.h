@@ -8,11 +8,11 @@
 //     ConsulServer server;                           // Has a leader when this returns.
 //     auto client = Client::connect(server.url());
 //
-// Guarantee: it listens on loopback only, keeps its data in a folder of its own and dies with the
-// test, however that one ends. Ports stay the same over restarts. The harness speaks HTTP by
-// itself: it shares no code with the store. Thread-safety: one thread at a time. Blocking: every
-// call is bounded by kPatience (the start by kStart). Errors: std::runtime_error, with the end of
-// the server's log.
+// Guarantee: it listens on loopback only (or on a ServerNetwork of its own), keeps its data in a
+// folder of its own and dies with the test, however that one ends. Ports stay the same over
+// restarts. The harness speaks HTTP by itself: it shares no code with the store. Thread-safety: one
+// thread at a time. Blocking: every call is bounded by kPatience (the start by kStart). Errors:
+// std::runtime_error, with the end of the server's log.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@
 
 #include "tests/support/child_process.h"
 #include "tests/support/loopback.h"
+#include "tests/support/server_network.h"
 #include "tests/support/temp_folder.h"
 
 namespace holdfast::support {
@@ -37,6 +38,7 @@ struct ConsulOptions {
   std::vector<std::string> config{};   // More of its configuration, in HCL.
   std::string log_level = "info";
   std::string data_folder{};  // Not: one of its own.
+  bool network = false;       // Of a cluster: between its servers one that can be cut.
 };
 
 struct ConsulAnswer {
@@ -80,8 +82,10 @@ class ConsulServer {
   // answers.
   ConsulAnswer ask(const std::string& method, const std::string& target,
                    const std::string& body = "", const std::string& token = "") const;
-  // "" or "127.0.0.1:port" of the leader's raft.
+  // "" or "127.0.0.1:port" of the leader's raft; its own is raft_address().
   std::string leader() const;
+  std::string raft_address() const;
+  std::string gossip_address() const;
   // Makes a policy of these rules and a token that has it; the token's secret.
   std::string make_token(const std::string& rules) const;
 
@@ -92,13 +96,16 @@ class ConsulServer {
   struct Part {
     int servers = 1;
     std::string name = "server";
-    std::vector<std::uint16_t> peers{};  // Of their gossip.
+    std::string host = "127.0.0.1";
+    int network = -1;
+    std::vector<std::string> peers{};  // Where they gossip.
   };
   ConsulServer(ConsulOptions options, Part part);
   void launch();
   void await_ready();
   bool is_ready() const;
   std::string config() const;
+  std::string address() const { return part_.host + ":" + std::to_string(port()); }
 
   ConsulOptions options_;
   Part part_;
@@ -117,6 +124,7 @@ class ConsulCluster {
 
   ConsulServer& server(std::size_t i) { return *servers_.at(i); }
   std::size_t size() const { return servers_.size(); }
+  ServerNetwork& network() { return *network_; }
   // Waits until there is one that all who answer agree on.
   std::size_t leader(milliseconds limit = ConsulServer::kStart);
   // All servers; those named first come first.
@@ -124,6 +132,7 @@ class ConsulCluster {
                   const std::vector<std::size_t>& order = {0, 1, 2}) const;
 
  private:
+  std::optional<ServerNetwork> network_;
   std::vector<std::unique_ptr<ConsulServer>> servers_;
 };
 
