@@ -100,15 +100,15 @@ TEST_F(ConsulBackendTest, AnExaminationThatIsUnderWayEndsWithTheClient) {
     SCOPED_TRACE(step);
     std::promise<Result<std::vector<Finding>>> told;
     auto answer = told.get_future();
-    Party alice(url(proxy.port()));
-    alice.session();
+    auto alice = std::make_unique<Party>(url(proxy.port()));
+    alice->session();
     const int hold = proxy.add({.kind = support::Fault::Kind::kHold, .containing = step});
-    alice.with([&](contend::Backend& backend) {
+    alice->with([&](contend::Backend& backend) {
       backend.probe(BootClock::now() + 20s, [&](auto found) { told.set_value(std::move(found)); });
     });
     ASSERT_TRUE(proxy.wait_for_hits(hold));
-    alice.close();
-    ASSERT_EQ(answer.wait_for(0s), std::future_status::ready) << "before it has closed";
+    alice.reset();
+    ASSERT_EQ(answer.wait_for(0s), std::future_status::ready) << "before the backend has gone";
     const auto found = answer.get();
     ASSERT_FALSE(found);
     EXPECT_EQ(found.error().code(), Errc::kClosed) << found.error().message();
