@@ -292,10 +292,10 @@ bool is_plain_front(std::string_view front) {
 
 // All options that a store has and that are no secrets: a password may hide in any other.
 constexpr std::string_view kOpenOptions[] = {
-    "ns",        "ttl",          "request_timeout", "chain",  "db",       "connect_timeout",
-    "user",      "password_env", "password_file",   "tls_ca", "tls_cert", "tls_key",
-    "tls_name",  "password_fd",  "session",         "recipe", "dc",       "lock_delay",
-    "token_env", "token_file",   "token_fd"};
+    "ns",        "ttl",          "request_timeout", "chain",       "db",       "connect_timeout",
+    "user",      "password_env", "password_file",   "tls_ca",      "tls_cert", "tls_key",
+    "tls_name",  "password_fd",  "session",         "recipe",      "dc",       "lock_delay",
+    "token_env", "token_file",   "token_fd",        "open_timeout"};
 
 bool is_open_option(std::string_view key, std::string_view value) {
   if (std::find(std::begin(kOpenOptions), std::end(kOpenOptions), key) == std::end(kOpenOptions)) {

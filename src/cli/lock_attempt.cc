@@ -38,14 +38,36 @@ LockAttempt::LockAttempt(const Signals& signals, const Narrator& narrator, LockR
       request_(std::move(request)),
       shared_(std::make_shared<Shared>()) {}
 
+namespace {
+
+// Whoever waits for so long at most is told by then that nobody answers. A store far away has two
+// seconds all the same.
+std::string opened_within(const std::string& url, std::optional<Duration> wait) {
+  constexpr Duration kLeast = 2s;
+  const bool asks = !url.starts_with("memory:") && !url.starts_with("sqlite:");
+  if (!asks || !wait || *wait == Duration::zero() || url_option(url, "open_timeout")) return url;
+  const auto limit = std::min<Duration>(std::max(*wait, kLeast), 24h);
+  return url + (url.find('?') == url.npos ? "?" : "&") +
+         "open_timeout=" + std::to_string(limit.count()) + "ms";
+}
+
+// What is left of the wait once the store is open: a little, lest it be no wait.
+Duration rest_of(Duration wait, std::chrono::steady_clock::duration passed) {
+  return std::max(wait - std::chrono::floor<Duration>(passed), std::min<Duration>(wait, 100ms));
+}
+
+}  // namespace
+
 Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
                                std::stop_token cancel) const {
+  const auto begun = std::chrono::steady_clock::now();
   ClientOptions options;
   options.program = request_.program;
   const Narrator::Setup& setup = narrator_.setup();
   options.owner = setup.who.owner;
   options.log_event = Alarms(setup.people && !setup.quiet ? relay : Alarms::Tell()).sink();
-  auto client = Client::connect(request_.store.url, std::move(options));
+  auto client =
+      Client::connect(opened_within(request_.store.url, request_.lock.wait), std::move(options));
   if (!client) return client.error();
   shared->client = *client;
   const std::string& name = request_.lock.name;
@@ -65,7 +87,9 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
     return *deadlock;
   }
   AcquireOptions how;
-  how.wait = request_.lock.wait;
+  if (const auto& wait = request_.lock.wait) {
+    how.wait = rest_of(*wait, std::chrono::steady_clock::now() - begun);
+  }
   how.ttl = request_.lock.ttl.value_or(Duration::zero());
   how.cancel = std::move(cancel);
   how.reason = request_.lock.reason;

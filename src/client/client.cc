@@ -1,5 +1,6 @@
 #include "holdfast/client.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -15,6 +16,21 @@ namespace {
 
 // Beyond it nothing useful is left of a lease.
 constexpr std::uint32_t kWorstClock = 500'000;
+
+// Nothing that a store is known by: before anybody is shown the URL.
+Result<void> take_open_timeout(port::StoreUrl& url, session::CoreOptions& options) {
+  const auto text = url.take("open_timeout");
+  if (!text) return {};
+  const auto parsed = port::parse_duration(*text);
+  if (!parsed || *parsed <= std::chrono::milliseconds::zero()) {
+    return Error(
+        Errc::kInvalidArgument,
+        "store URL: open_timeout: " + (parsed ? "it is above zero" : parsed.error().message()));
+  }
+  options.open_timeout =
+      std::min<std::chrono::milliseconds>(*parsed, session::Core::kLongestRequest);
+  return {};
+}
 
 // Takes the options that every store has out of the URL.
 Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& options) {
@@ -50,7 +66,10 @@ Result<Client> Client::connect(std::string_view url_text, ClientOptions options)
   if (!url) return url.error();
   auto factory = client::find_store(url->scheme);
   if (!factory) return factory.error();
-  session::CoreOptions core_options{url->redacted(), {}, std::move(options)};
+  session::CoreOptions core_options;
+  if (auto taken = take_open_timeout(*url, core_options); !taken) return taken.error();
+  core_options.store_url = url->redacted();
+  core_options.client = std::move(options);
   if (auto taken = take_common_options(*url, core_options); !taken) return taken.error();
   if (core_options.client.request_timeout <= std::chrono::milliseconds::zero()) {
     return Error(Errc::kInvalidArgument, "request_timeout must be above zero");

@@ -5,6 +5,7 @@
 
 #include "holdfast/options.h"
 #include "holdfast/result.h"
+#include "src/base/clock.h"
 #include "src/port/store.h"
 #include "src/port/store_url.h"
 
@@ -20,6 +21,8 @@ struct StoreContext {
   std::string owner;               // The client's own id, unique in the world.
   asio::io_context* io = nullptr;  // The loop's own, for stores that talk to sockets.
   std::string name_space{};        // What all names begin with: rights may end there.
+  // By then it is made, or says why not; a store may have less time for that.
+  base::BootInstant open_by = base::BootInstant::max();
 };
 
 // `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.

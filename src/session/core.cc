@@ -57,9 +57,11 @@ Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::Store
                                          CoreOptions options) {
   base::arm_exit_gate();
   std::shared_ptr<Core> core(new Core(std::move(options)), &Core::dispose);
-  auto store =
-      factory(std::move(url), port::StoreContext{&core->loop_, core.get(), core->owner_.owner,
-                                                 &core->loop_.io(), core->options_.name_space});
+  port::StoreContext context{&core->loop_, core.get(), core->owner_.owner, &core->loop_.io(),
+                             core->options_.name_space};
+  const auto open_timeout = core->options_.open_timeout;
+  if (open_timeout > open_timeout.zero()) context.open_by = base::BootClock::now() + open_timeout;
+  auto store = factory(std::move(url), context);
   if (!store) return store.error();
   core->store_ = *std::move(store);
   const Guarantees promised = core->store_->guarantees();

@@ -44,6 +44,7 @@ struct CoreOptions {
   std::string store_url;   // Redacted: for messages.
   std::string name_space;  // Put before every name, with a '/'.
   ClientOptions client;
+  std::chrono::milliseconds open_timeout{0};  // Of make(); zero: what the store gives itself.
 };
 
 class Core final : public port::Listener, public std::enable_shared_from_this<Core> {

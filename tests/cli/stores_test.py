@@ -534,6 +534,14 @@ if STORE != "sqlite":
             finally:
                 self.signal_server(signal.SIGCONT)
 
+        def test_who_opens_a_store_that_says_nothing_waits_no_longer_than_asked(self):
+            with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+                place = f"127.0.0.1:{silent.getsockname()[1]}"
+                url = SERVER.url(place=place) if BOUND else f"redis://{place}"
+                env = {**self.env, "HOLDFAST_STORE": url}
+                waiter = self.run_locked("--wait", "2s", "job", "--", "true", env=env)
+                self.assert_over_soon(waiter, boottime(), 0)
+
         def test_nobody_listens_there(self):
             self.all_are_refused(f"127.0.0.1:{free_port()}")
 

@@ -1,5 +1,6 @@
 #include "src/stores/etcd/etcd_store.h"
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -13,9 +14,11 @@ namespace holdfast::stores {
 namespace {
 
 // A read of what locks are made of: shows that somebody answers, and who we are to them.
-Result<void> try_to_read(etcd::Rpc& rpc, const etcd::EtcdAddress& address) {
-  const auto deadline = base::BootClock::now() +
-                        2 * address.connect_timeout * static_cast<int>(address.servers.size());
+Result<void> try_to_read(etcd::Rpc& rpc, const etcd::EtcdAddress& address,
+                         base::BootInstant open_by) {
+  const base::BootInstant deadline =
+      std::min(open_by, base::BootClock::now() +
+                            2 * address.connect_timeout * static_cast<int>(address.servers.size()));
   etcd::wire::RangeRequest request;
   request.set_key(etcd::Keys(address.prefix, address.foreign_recipe).folders(""));
   request.set_limit(1);
@@ -41,7 +44,7 @@ Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
   }
   auto rpc = etcd::Rpc::make(*address);
   if (!rpc) return rpc.error();
-  if (auto readable = try_to_read(**rpc, *address); !readable) {
+  if (auto readable = try_to_read(**rpc, *address, context.open_by); !readable) {
     (*rpc)->close();
     return readable.error();
   }

@@ -71,11 +71,12 @@ class RedisStore final : public port::Store {
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kPermissionDenied.
-  Result<void> connect() {
+  Result<void> connect(base::BootInstant open_by) {
     // Makes the scripts, and so lets OpenSSL set itself up, before there are threads that use this
     // client: a child forked while one of them did it would wait for that for ever.
     static_cast<void>(redis::script(ScriptName::kAcquire, redis::ScriptClock::kServer));
-    const auto deadline = base::BootClock::now() + 2 * remote_->address.connect_timeout;
+    const base::BootInstant deadline =
+        std::min(open_by, base::BootClock::now() + 2 * remote_->address.connect_timeout);
     if (const auto found = remote_->resolver->resolve(deadline); !found) return found.error();
     auto turn = direct_.try_take();
     if (!turn) return closed_error();
@@ -636,7 +637,7 @@ Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl ur
   auto remote = redis::Remote::make(*std::move(address));
   if (!remote) return remote.error();
   auto store = std::make_unique<RedisStore>(*std::move(remote), context, std::move(tuning));
-  if (auto connected = store->connect(); !connected) return connected.error();
+  if (auto connected = store->connect(context.open_by); !connected) return connected.error();
   return std::unique_ptr<port::Store>(std::move(store));
 }
 
