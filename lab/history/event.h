@@ -76,6 +76,7 @@ enum class FaultKind : std::uint8_t {
   kRestart,  // With what it knew.
   kHold,     // Some requests came very late.
   kStall,    // The host itself stood still.
+  kIsolate,  // A server heard nothing of the others, which clients still reached, as they did it.
 };
 
 // The 128 bits of an acquisition. All zero: none.

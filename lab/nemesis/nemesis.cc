@@ -32,7 +32,7 @@ constexpr Known kKnown[] = {
     {"reset", FaultKind::kReset},         {"server-pause", FaultKind::kPause},
     {"restart", FaultKind::kRestart},     {"restart-empty", FaultKind::kRestartEmpty},
     {"failover", FaultKind::kFailover},   {"clock-jump", FaultKind::kClockJump},
-    {"disk-full", FaultKind::kDiskFull}};
+    {"disk-full", FaultKind::kDiskFull},  {"isolate", FaultKind::kIsolate}};
 
 FaultKind fault_of(const std::string& kind) {
   for (const Known& known : kKnown) {
@@ -43,7 +43,7 @@ FaultKind fault_of(const std::string& kind) {
 
 bool is_of_servers(const std::string& kind) {
   return kind == "server-pause" || kind == "restart" || kind == "restart-empty" ||
-         kind == "failover" || kind == "disk-full";
+         kind == "failover" || kind == "disk-full" || kind == "isolate";
 }
 bool is_process(const std::string& kind) { return kind == "kill" || kind == "pause"; }
 
@@ -273,6 +273,8 @@ void Nemesis::begin_on_server(Active& active) {
     rig_.cut_replication();
   } else if (kind == "disk-full") {
     rig_.fill_disk();
+  } else if (kind == "isolate") {
+    rig_.cut_off(strike.node);
   }
 }
 
@@ -292,6 +294,8 @@ void Nemesis::heal_server(Active& active) {
     mark_incarnation(strike, Phase::kReturn);
   } else if (kind == "disk-full") {
     rig_.free_disk();
+  } else if (kind == "isolate") {
+    rig_.reunite();
   }
 }
 

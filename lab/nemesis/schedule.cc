@@ -17,11 +17,13 @@ using Dice = machine::testing::Dice;
 
 bool hits_server(const std::string& kind) {
   return kind == "server-pause" || kind == "restart" || kind == "restart-empty" ||
-         kind == "failover" || kind == "clock-jump" || kind == "disk-full" || kind == "starve";
+         kind == "failover" || kind == "clock-jump" || kind == "disk-full" || kind == "starve" ||
+         kind == "isolate";
 }
 
 bool hits_node(const std::string& kind) {
-  return kind == "server-pause" || kind == "restart" || kind == "restart-empty";
+  return kind == "server-pause" || kind == "restart" || kind == "restart-empty" ||
+         kind == "isolate";
 }
 
 // Whom a strike hits.

@@ -7,6 +7,7 @@
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
 #include "src/cli/values.h"
+#include "tests/support/server_network.h"
 
 #include "lab/program/options.h"
 #include "lab/program/telling.h"
@@ -105,6 +106,8 @@ int print_table(const std::vector<Scenario>& cells, const std::vector<Row>& rows
   if (failed > 0 || !std::cout) return kOwnFailure;
   return fine && left == 0 ? kAsExpected : kNotAsExpected;
 }
+
+bool needs_network(const Scenario& cell) { return cell.store.network; }
 
 struct MatrixOrders {
   std::optional<std::string> store;
@@ -225,6 +228,7 @@ int matrix_command(const Arguments& arguments) {
   if (const auto usable = try_folder(orders.out); !usable) {
     return bad_input("matrix", usable.error().message());
   }
+  if (std::any_of(cells.begin(), cells.end(), needs_network)) support::keep_network_private();
   // Where the time is short, what has to be seen is looked for.
   std::stable_partition(cells.begin(), cells.end(), must_show_something);
   tell_skipped(skipped);

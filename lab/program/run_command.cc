@@ -4,6 +4,7 @@
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
 #include "src/cli/values.h"
+#include "tests/support/server_network.h"
 
 #include "lab/nemesis/schedule.h"
 #include "lab/program/options.h"
@@ -72,6 +73,10 @@ int run_command(const Arguments& arguments) {
   }
   if (const auto usable = try_folder(orders.out); !usable) {
     return bad_input("run", usable.error().message());
+  }
+  const auto needs_network = [](const Scenario& each) { return each.store.network; };
+  if (std::any_of(scenarios.begin(), scenarios.end(), needs_network)) {
+    support::keep_network_private();
   }
   bool fine = true;
   bool kept = true;

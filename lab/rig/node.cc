@@ -27,8 +27,8 @@ milliseconds left_until(Clock::time_point until) {
   return std::max(std::chrono::ceil<milliseconds>(until - Clock::now()), milliseconds{1});
 }
 
-bool accepts(std::uint16_t port) {
-  const int fd = support::connect_to_loopback(port);
+bool accepts(const std::string& host, std::uint16_t port) {
+  const int fd = support::connect_to(host, port);
   if (fd < 0) return false;
   pollfd connected{fd, POLLOUT, 0};
   int problem = -1;
@@ -48,6 +48,7 @@ Node::Node(const Topology& topology, NodeSite site) : topology_(topology), site_
   for (const auto& [name, port] : ports_) values_[name] = std::to_string(port.number());
   values_["node"] = std::to_string(site_.number);
   values_["nodes"] = std::to_string(site_.nodes);
+  values_["host"] = site_.host;
   values_["folder"] = site_.folder;
   values_["peers"] = "";
   std::filesystem::create_directories(site_.folder);
@@ -72,13 +73,14 @@ void Node::launch() {
   process_ = std::make_unique<support::ChildProcess>(
       support::Command{.arguments = found_command(topology_, filled(command, values_)),
                        .environment = site_.environment,
-                       .output = site_.log});
+                       .output = site_.log,
+                       .network = site_.network});
 }
 
 bool Node::is_ready(std::string& why_not, milliseconds limit) const {
   if (spec().ready.empty()) {
     why_not = "it accepts no connection";
-    return accepts(port());
+    return accepts(host(), port());
   }
   try {
     run_within(limit, spec().ready);

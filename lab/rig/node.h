@@ -34,6 +34,8 @@ struct NodeSite {
   std::int64_t nodes = 1;
   std::string folder{};  // Its own, for its data.
   std::string log{};     // A file beside it.
+  std::string host = "127.0.0.1";
+  int network = -1;  // As Command::network.
   bool durable = false;
   std::vector<std::string> environment{};
   std::function<void()> waiting{};  // Called all the time while something is awaited; may throw.
@@ -57,6 +59,7 @@ class Node {
  public:
   Node(const Topology& topology, NodeSite site);
 
+  const std::string& host() const { return site_.host; }
   std::uint16_t port() const { return ports_.at("port").number(); }
   // What every node is told of this one.
   std::string as_peer() const { return filled(spec().peer, values_); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 #include <utility>
 
 #include "lab/rig/commands.h"
@@ -56,6 +57,10 @@ std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
                 .log = folder_ + "/" + name + ".log",
                 .durable = scenario_.store.durable,
                 .waiting = waiting_};
+  if (network_ != nullptr) {
+    site.host = network_->address(static_cast<std::size_t>(number - 1));
+    site.network = network_->handle(static_cast<std::size_t>(number - 1));
+  }
   const StoreSpec& store = scenario_.store;
   const bool reads_its_own = scenario_.topology->wall_clock == "server";
   if (store.server_clock || (store.clock && reads_its_own)) {
@@ -65,6 +70,13 @@ std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
 }
 
 void Rig::start_servers(const Topology& topology) {
+  if (scenario_.store.network) {
+    if (const auto why_not = support::ServerNetwork::unavailable()) {
+      throw std::runtime_error("network in [store] cannot be had here: " + *why_not);
+    }
+    network_ =
+        std::make_unique<support::ServerNetwork>(static_cast<std::size_t>(nodes_of(scenario_)));
+  }
   std::string peers;
   for (std::int64_t number = 1; number <= nodes_of(scenario_); ++number) {
     nodes_.push_back(make_node(number));
@@ -81,8 +93,8 @@ void Rig::start_servers(const Topology& topology) {
   for (std::int64_t i = 0; scenario_.store.proxy && i < scenario_.clients.processes; ++i) {
     Links& links = links_.emplace_back();
     for (const auto& node : nodes_) {
-      links.push_back(std::make_unique<FaultProxy>(
-          support::ProxyOptions{.server_port = node->port(), .framing = framing}));
+      links.push_back(std::make_unique<FaultProxy>(support::ProxyOptions{
+          .server_port = node->port(), .server_host = node->host(), .framing = framing}));
     }
   }
 }
@@ -97,23 +109,23 @@ void Rig::start_replica(const Topology& topology) {
   if (!spec.caught_up.empty()) replica_->await(spec.caught_up);
 }
 
-std::string Rig::url_through(const Ports& ports) const {
-  std::string hosts;
-  for (const std::uint16_t port : ports) {
-    hosts += (hosts.empty() ? "127.0.0.1:" : ",127.0.0.1:") + std::to_string(port);
-  }
-  return filled(scenario_.topology->url,
-                {{"port", std::to_string(ports.front())}, {"hosts", hosts}});
+std::string Rig::url_through(const std::string& hosts, std::uint16_t first) const {
+  return filled(scenario_.topology->url, {{"port", std::to_string(first)}, {"hosts", hosts}});
 }
 
 std::vector<std::string> Rig::urls(std::uint32_t slot) const {
-  Ports ports;
+  std::string hosts;
+  std::uint16_t first = 0;
+  const auto add = [&](const std::string& host, std::uint16_t port) {
+    if (first == 0) first = port;
+    hosts += (hosts.empty() ? "" : ",") + host + ":" + std::to_string(port);
+  };
   if (slot > 0 && slot <= links_.size()) {
-    for (const auto& link : links(slot)) ports.push_back(link->port());
+    for (const auto& link : links(slot)) add("127.0.0.1", link->port());
   } else {
-    for (const auto& node : nodes_) ports.push_back(node->port());
+    for (const auto& node : nodes_) add(node->host(), node->port());
   }
-  std::string url = ports.empty() ? url_ : url_through(ports);
+  std::string url = first == 0 ? url_ : url_through(hosts, first);
   if (url.empty()) return {};
   const std::string& options = scenario_.store.options;
   if (!options.empty()) url += (url.find('?') == url.npos ? "?" : "&") + options;

@@ -14,6 +14,7 @@
 
 #include "tests/support/clock_shift.h"
 #include "tests/support/fault_proxy.h"
+#include "tests/support/server_network.h"
 #include "tests/support/small_disk.h"
 
 #include "lab/rig/node.h"
@@ -54,19 +55,20 @@ class Rig {
   void fail_over();
   void fill_disk() { disk_->fill(); }
   void free_disk() { disk_->make_room(); }
+  // That node hears nothing of the others any more; all of all.
+  void cut_off(std::uint32_t node) { network_->cut_off(node - 1); }
+  void reunite() { network_->heal(); }
 
   // For people: "etcd", "3.4.23"; of a store of the user's the scheme.
   const std::string& store() const { return store_; }
   const std::string& version() const { return version_; }
 
  private:
-  using Ports = std::vector<std::uint16_t>;
-
   void start(const Topology& topology);
   void start_servers(const Topology& topology);
   void start_replica(const Topology& topology);
   std::unique_ptr<Node> make_node(std::int64_t number) const;
-  std::string url_through(const Ports& ports) const;
+  std::string url_through(const std::string& hosts, std::uint16_t first) const;
 
   const Scenario& scenario_;
   const std::string folder_;
@@ -77,6 +79,7 @@ class Rig {
   std::vector<std::string> environment_;
   std::unique_ptr<support::SmallDisk> disk_;
   std::unique_ptr<support::ClockShift> clock_;
+  std::unique_ptr<support::ServerNetwork> network_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::unique_ptr<Node> replica_;
   std::unique_ptr<support::FaultProxy> replication_;

@@ -79,7 +79,7 @@ class Cells {
 
   // Takes the place of one of its name.
   void add(const Cell& own) {
-    if (own.what.store.disk_mb > 0 && ::geteuid() != 0) return;
+    if ((own.what.store.disk_mb > 0 || own.what.store.network) && ::geteuid() != 0) return;
     Scenario cell = own.what;
     cell.name = name_ + "-" + own.what.name;
     std::erase_if(cells_, [&](const Scenario& other) { return other.name == cell.name; });
@@ -180,14 +180,21 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
   const std::int64_t size = nodes > 0 ? nodes : topology.usual_nodes();
   if (size > 1 && !topology.server->leader.empty()) {
     for (const std::string role : {"leader", "follower"}) {
-      const auto add = [&](const std::string& name, NemesisSpec what) {
+      const auto add = [&](const std::string& name, NemesisSpec what) -> Scenario& {
         what.target = role;
-        with(cells.add(std::string(prefix).append(role).append("-").append(name), {what}),
-             what.kind == "restart");
+        Scenario& cell =
+            cells.add(std::string(prefix).append(role).append("-").append(name), {what});
+        with(cell, what.kind == "restart");
+        return cell;
       };
       add("pause", often("server-pause", 2500ms, 1500ms));
       if (restarts) add("kill", often("restart", 4s, 1s));
       add("partition", often("partition", 2500ms, 1500ms));
+      if (topology.can_be_isolated(size) && ::geteuid() == 0) {
+        Scenario& alone = add("isolate", often("isolate", 6s, 2500ms));
+        alone.duration = 24s;
+        alone.store.network = true;
+      }
     }
   }
   if (size > 1) {

@@ -185,6 +185,12 @@ TEST(ScenarioTest, WhatATopologyCannotDoIsRefusedWithWhatIsMissing) {
   EXPECT_EQ(with(redis + "nodes = 3\n", ""),
             "x.toml:1: nodes in [store] is 3, which is not among nodes in [server] of the topology "
             "'redis'");
+  EXPECT_EQ(with("kind = \"etcd\"\nnodes = 3\n", "isolate"),
+            "x.toml:1: the nemesis isolate needs network = true in [store]");
+  EXPECT_EQ(with("kind = \"etcd\"\nnodes = 3\nnetwork = true\n", "isolate"), "it was taken");
+  EXPECT_EQ(with("kind = \"etcd\"\nnetwork = true\n", ""),
+            "x.toml:1: network in [store] needs several nodes, and {host} in peer, which the "
+            "topology 'etcd' has not");
   EXPECT_EQ(with("kind = \"url\"\nurl = \"redis://h\"\n", "server-pause"),
             "x.toml:1: the nemesis server-pause needs a server of the lab's own, which a store of "
             "yours has not");

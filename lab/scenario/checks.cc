@@ -21,7 +21,7 @@ constexpr char kNameCharacters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 constexpr std::string_view kOfLinks =
     "partition blackhole loss delay hold duplicate reorder drop-replies split reset";
-constexpr std::string_view kOfServers = "server-pause restart restart-empty";
+constexpr std::string_view kOfServers = "server-pause restart restart-empty isolate";
 
 bool is_file_name(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName && name.front() != '.' &&
@@ -43,6 +43,10 @@ bool is_number(const std::string& text, std::int64_t most) {
   const char* end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, number);
   return read.ec == std::errc{} && read.ptr == end && number >= 1 && number <= most;
+}
+
+std::int64_t nodes_in(const StoreSpec& store, const Topology* topology) {
+  return store.nodes > 0 || topology == nullptr ? store.nodes : topology->usual_nodes();
 }
 
 // What [store] asks for and the topology does not have.
@@ -69,6 +73,8 @@ void check_store(const Scenario& scenario, const Topology* topology, const Compl
         server != nullptr && (server->keeps_everything() || !server->durable.empty()), "durable",
         "durable in [server]");
   needs(store.disk_mb > 0, topology != nullptr && topology->disk, "disk_mb", "disk = true");
+  needs(store.network, topology != nullptr && topology->can_be_isolated(nodes_in(store, topology)),
+        "network", "several nodes, and {host} in peer");
   if (store.kind == "url" && store.url.empty()) {
     complain("url in [store] is missing: url = \"scheme://host:port\"");
   }
@@ -115,13 +121,10 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
   if (nemesis.kind == "clock-jump" && !store.clock && !store.server_clock) {
     complain(who + "clock = true in [store]");
   }
+  if (nemesis.kind == "isolate" && !store.network) complain(who + "network = true in [store]");
   if (nemesis.kind == "disk-full" && store.disk_mb == 0) {
     complain(who + "disk_mb in [store]");
   }
-}
-
-std::int64_t nodes_in(const StoreSpec& store, const Topology* topology) {
-  return store.nodes > 0 || topology == nullptr ? store.nodes : topology->usual_nodes();
 }
 
 void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const Topology* topology,

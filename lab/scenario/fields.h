@@ -32,7 +32,7 @@ inline constexpr OneOf kWorkloadKinds{
     "contend readers-writers permits nested multi long-hold guarded election"};
 inline constexpr OneOf kNemesisKinds{
     "kill pause starve partition blackhole loss delay hold duplicate reorder drop-replies split "
-    "reset server-pause restart restart-empty failover clock-jump disk-full"};
+    "reset server-pause restart restart-empty failover clock-jump disk-full isolate"};
 
 template <typename Visitor>
 void fields(Visitor& visit, StoreSpec& store) {
@@ -46,6 +46,7 @@ void fields(Visitor& visit, StoreSpec& store) {
   visit("server_clock", store.server_clock, Any{});
   visit("durable", store.durable, Any{});
   visit("disk_mb", store.disk_mb, Range{0, 1024});
+  visit("network", store.network, Any{});
   visit("nodes", store.nodes, Range{0, 9});
 }
 

@@ -84,7 +84,7 @@ class TopologyReader {
   }
 
   std::vector<std::string> known_to_servers() const {
-    std::vector<std::string> known = {"port", "folder", "node", "nodes", "peers"};
+    std::vector<std::string> known = {"port", "host", "folder", "node", "nodes", "peers"};
     const std::vector<std::string>& ports = topology_.server->ports;
     known.insert(known.end(), ports.begin(), ports.end());
     return known;
@@ -97,7 +97,7 @@ class TopologyReader {
     server.files = reader.texts("files");
     reader.finish();
     for (const std::string& port : server.ports) {
-      constexpr std::string_view kTaken = "port hosts folder node nodes peers primary_port";
+      constexpr std::string_view kTaken = "port host hosts folder node nodes peers primary_port";
       const std::vector<std::string> taken = split_words(kTaken);
       if (std::find(taken.begin(), taken.end(), port) != taken.end()) {
         reader.fail(*table.get("ports"), "ports", "has the name of something else: " + port);

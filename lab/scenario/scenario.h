@@ -32,6 +32,7 @@ struct StoreSpec {
   bool server_clock = false;  // That of its servers can, where clients' could, too.
   bool durable = false;       // What the server was told is on its disk.
   std::int64_t disk_mb = 0;   // Its files are on a disk of their own, so small (root only).
+  bool network = false;       // Between its servers is one that can be cut (root only).
   std::int64_t nodes = 0;     // Servers; 0: as many as the topology has by itself.
 };
 

@@ -73,6 +73,10 @@ struct Topology {
   bool can_restart(bool durable) const {
     return server && (server->keeps_everything() || durable || !server->save.empty());
   }
+  // Its nodes tell each other where they are, so they may be on hosts of their own.
+  bool can_be_isolated(std::int64_t nodes_of_it) const {
+    return server && nodes_of_it > 1 && server->peer.find("{host}") != std::string::npos;
+  }
   std::int64_t usual_nodes() const {
     return !server ? 0 : server->nodes.empty() ? 1 : server->nodes.front();
   }

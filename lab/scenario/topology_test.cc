@@ -67,8 +67,8 @@ TEST(TopologyTest, AComplaintNamesFileLineKeyAndWhatToDo) {
   EXPECT_EQ(complaint_about(whole + "ready = [\"ask\", \"{prot}\"]\n"),
             "t.toml:5: {prot} in ready is not known; did you mean {port}?");
   EXPECT_EQ(complaint_about(whole + "[server.files]\n\"a\" = \"{xyzzy}\"\n"),
-            "t.toml:6: {xyzzy} in a is not known; there are: {port}, {folder}, {node}, {nodes}, "
-            "{peers}");
+            "t.toml:6: {xyzzy} in a is not known; there are: {port}, {host}, {folder}, {node}, "
+            "{nodes}, {peers}");
   EXPECT_EQ(complaint_about(whole + "framing = \"rasp\"\n"),
             "t.toml:5: framing in [server] is 'rasp' (did you mean resp?); it may be: raw, resp");
   EXPECT_EQ(complaint_about(whole + "nodes = 3\n"),
@@ -76,7 +76,8 @@ TEST(TopologyTest, AComplaintNamesFileLineKeyAndWhatToDo) {
   EXPECT_EQ(complaint_about(whole + "[[cell]]\nname = \"a\"\n[[cell.nemesis]]\nkind = \"kil\"\n"),
             "t.toml:8: kind in [[nemesis]] is 'kil' (did you mean kill?); it may be: kill, pause, "
             "starve, partition, blackhole, loss, delay, hold, duplicate, reorder, drop-replies, "
-            "split, reset, server-pause, restart, restart-empty, failover, clock-jump, disk-full");
+            "split, reset, server-pause, restart, restart-empty, failover, clock-jump, disk-full, "
+            "isolate");
   EXPECT_EQ(complaint_about("name = x"),
             "t.toml:1: not TOML: " + complaint_about("name = x").substr(20));
 }

@@ -89,7 +89,8 @@ inline std::uint64_t at(const ProxyStats::Bytes& bytes, Direction direction) {
 }
 
 struct ProxyOptions {
-  std::uint16_t server_port = 0;  // On 127.0.0.1.
+  std::uint16_t server_port = 0;
+  std::string server_host = "127.0.0.1";
   Framing framing = Framing::kRaw;
 };
 

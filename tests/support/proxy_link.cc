@@ -79,7 +79,7 @@ ProxyLinks::~ProxyLinks() {
 void ProxyLinks::accept(int client) {
   ++stats_.accepted;
   ProxyLink& link = links_.emplace_back();
-  link.sockets = {client, connect_to_loopback(options_.server_port)};
+  link.sockets = {client, connect_to(options_.server_host, options_.server_port)};
   ++stats_.open;
   if (link.sockets[1] < 0) end(link, true);
 }
@@ -361,7 +361,7 @@ bool ProxyLinks::replay(const std::string& text, const std::string& preamble) {
 
 void ProxyLinks::copy(const std::string& bytes, const std::string& preamble) {
   ++stats_.copies_sent;
-  const int socket = connect_to_loopback(options_.server_port);
+  const int socket = connect_to(options_.server_host, options_.server_port);
   if (socket >= 0) copies_.push_back({socket, preamble + bytes});
 }
 

@@ -1,0 +1,56 @@
+// A rig whose servers have a host each.
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temp_folder.h"
+
+#include "lab/rig/rig.h"
+#include "lab/scenario/topology_files.h"
+
+namespace holdfast::lab {
+namespace {
+
+[[maybe_unused]] const bool kNetwork = support::keep_network_private();
+
+// No server at all: it tells what it was told, and stays.
+constexpr char kTeller[] =
+    "name = \"teller\"\nurl = \"x://{hosts}\"\n[server]\n"
+    "command = [\"sh\", \"-c\", \"echo {host}:{port} {peers} $(ip -4 -o address show eth0) "
+    ">{folder}/told; exec sleep 1000\"]\n"
+    "ready = [\"test\", \"-s\", \"{folder}/told\"]\nnodes = [3]\npeer = \"{host}\"\n";
+
+TEST(RigNetworkTest, EveryNodeHasAHostAndIsToldOfTheOthers) {
+  HOLDFAST_NEEDS_SERVER_NETWORK();
+  const support::TempFolder folder("rig");
+  auto topology = read_topology(kTeller, "t.toml");
+  ASSERT_TRUE(topology) << topology.error().message();
+  Scenario scenario;
+  scenario.topology = *topology;
+  scenario.store.network = true;
+  Rig rig(scenario, folder.path());
+  std::string all;
+  std::string peers;
+  std::set<std::string> hosts;
+  for (const int node : {1, 2, 3}) {
+    std::ifstream file(folder.path() + "/store/node-" + std::to_string(node) + "/told");
+    const std::vector<std::string> told{std::istream_iterator<std::string>(file), {}};
+    ASSERT_GE(told.size(), 6U);
+    const std::string host = told[0].substr(0, told[0].find(':'));
+    EXPECT_TRUE(hosts.insert(host).second) << host << " is two nodes'";
+    EXPECT_EQ(told[5], host + "/30") << "it runs there";
+    all += (all.empty() ? "" : ",") + told[0];
+    peers += (peers.empty() ? "" : ",") + host;
+    EXPECT_TRUE(told[1].starts_with(peers)) << told[1];
+  }
+  EXPECT_EQ(rig.urls(1).at(0), "x://" + all);
+  rig.cut_off(2);
+  rig.reunite();
+}
+
+}  // namespace
+}  // namespace holdfast::lab
