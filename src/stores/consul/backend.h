@@ -95,7 +95,7 @@ class ConsulBackend final : public contend::Backend {
   // `gate`: the index of the gate's key, which is to go, too.
   void send_change(contend::Change change, std::optional<std::uint64_t> gate, BootInstant deadline,
                    Done<std::optional<std::uint64_t>> done);
-  void remove_as(std::uint64_t epoch, std::string lock, const Place& place,
+  void remove_as(std::uint64_t epoch, const std::string& lock, const Place& place,
                  std::optional<HandOn> left, BootInstant deadline, Done<bool> done);
 
   // --- backend_reads.cc

@@ -146,7 +146,7 @@ void ConsulBackend::look_again(const std::string& lock, const Place& place, Boot
 
 void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
                            Done<bool> done) {
-  remove_as(epoch, std::move(lock), place, std::nullopt, deadline, std::move(done));
+  remove_as(epoch, lock, place, std::nullopt, deadline, std::move(done));
 }
 
 void ConsulBackend::hand_on(std::uint64_t epoch, std::string lock, Place place,
@@ -154,11 +154,11 @@ void ConsulBackend::hand_on(std::uint64_t epoch, std::string lock, Place place,
                             Done<bool> done) {
   std::optional<HandOn> left;
   if (!gate_.on() && place.order != 0) left = {place.order, held_with.counter};
-  remove_as(epoch, std::move(lock), place, left, deadline, std::move(done));
+  remove_as(epoch, lock, place, left, deadline, std::move(done));
 }
 
 // `left`: what it leaves to the next one.
-void ConsulBackend::remove_as(std::uint64_t epoch, std::string lock, const Place& place,
+void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, const Place& place,
                               std::optional<HandOn> left, BootInstant deadline, Done<bool> done) {
   const std::string path = keys_.contender(lock, place.key);
   Write write{.lock = lock,
