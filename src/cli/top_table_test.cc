@@ -34,6 +34,7 @@ LockInfo lock(const std::string& name, std::chrono::seconds held, std::chrono::s
 
 std::vector<std::string> names(const std::vector<TopRow>& rows) {
   std::vector<std::string> out;
+  out.reserve(rows.size());
   for (const TopRow& row : rows) out.push_back(row.name + " " + row.what);
   return out;
 }

@@ -1,5 +1,8 @@
 #include "src/primitives/value_records.h"
 
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "src/primitives/document.h"
@@ -43,9 +46,14 @@ TEST(ElectionRecordTest, KeepsTheLastChangesThatFit) {
 
 TEST(ElectionRecordTest, WhatIsNoneIsRefused) {
   const std::string change = "0000000001.00000000000000000002 1:h 1:v ";
-  for (const std::string& body :
-       {std::string(), std::string("1 "), "0 " + change, "1 " + change + change, change,
-        "1 " + change + " ", "1 " + change.substr(0, change.size() - 1)}) {
+  const std::vector<std::string> bodies = {"",
+                                           "1 ",
+                                           "0 " + change,
+                                           "1 " + change + change,
+                                           change,
+                                           "1 " + change + " ",
+                                           "1 " + change.substr(0, change.size() - 1)};
+  for (const std::string& body : bodies) {
     const auto read = electing::read_record(make_document("election", body), kSomeName);
     ASSERT_FALSE(read) << body;
     EXPECT_EQ(read.error().code(), Errc::kCorruptState) << body;

@@ -105,9 +105,9 @@ TEST_F(ConsulHandOnTest, ANextOneInLineDoesNotReadTheQueue) {
     return count;
   };
   const auto queue_reads = [&] { return requests("/v1/kv/holdfast/l/hot/?recurse"); };
-  std::vector<Client> clients;
   std::vector<std::future<Result<Lease>>> waiting;
-  for (int i = 0; i < 3; ++i) clients.push_back(*Client::connect(telling.url()));
+  const auto connected = [&] { return *Client::connect(telling.url()); };
+  std::vector<Client> clients = {connected(), connected(), connected()};
   auto first = clients[0].mutex("hot").acquire();
   ASSERT_TRUE(first);
   for (std::size_t i = 1; i < 3; ++i) {

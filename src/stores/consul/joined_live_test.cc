@@ -33,6 +33,7 @@ std::vector<Result<T>> together(Party& party, const std::vector<Asked>& asked, c
     }
   });
   std::vector<Result<T>> results;
+  results.reserve(answers.size());
   for (auto& answer : answers) results.push_back(answer.get_future().get());
   return results;
 }
@@ -55,9 +56,9 @@ std::vector<Result<bool>> remove(Party& party, const std::vector<Asked>& asked,
   });
 }
 
-std::vector<Asked> locks(const std::string& prefix, int count) {
-  std::vector<Asked> all;
-  for (int i = 0; i < count; ++i) all.push_back({prefix + std::to_string(i)});
+std::vector<Asked> locks(const std::string& prefix, std::size_t count) {
+  std::vector<Asked> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i].lock = prefix + std::to_string(i);
   return all;
 }
 

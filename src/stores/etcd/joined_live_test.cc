@@ -151,6 +151,7 @@ TEST(EtcdJoinedTest, AServerThatTakesFewerStepsGetsFewer) {
   for (std::uint64_t i = 1; i <= 40; ++i) asked.emplace_back("l" + std::to_string(i), i);
   for (const auto& each : clerk.enter(asked)) EXPECT_TRUE(each) << each.error().message();
   std::vector<std::pair<std::string, Place>> removed;
+  removed.reserve(asked.size());
   for (const auto& [lock, which] : asked) removed.emplace_back(lock, Clerk::place(which, 1));
   for (const auto& each : clerk.remove(removed)) EXPECT_TRUE(each) << each.error().message();
 }

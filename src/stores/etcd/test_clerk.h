@@ -118,6 +118,7 @@ class Clerk {
   template <typename T>
   static std::vector<Result<T>> told(std::vector<Answer<T>>& answers) {
     std::vector<Result<T>> all;
+    all.reserve(answers.size());
     for (auto& each : answers) all.push_back(each.wait());
     return all;
   }

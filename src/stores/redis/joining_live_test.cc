@@ -351,7 +351,7 @@ TEST_F(JoiningLiveTest, AServerThatForgetsItsScriptsInBetweenGrantsAndFreesAll) 
     for (std::uint64_t i = 0; i < kLocks; ++i) {
       (*store)->release(
           ticket_of(std::to_string(i), from + i + 1),
-          [end = ends[i]](Result<port::EndStatus> ended) mutable { end.give(ended); });
+          [end = ends[i]](const Result<port::EndStatus>& ended) mutable { end.give(ended); });
     }
     for (auto& end : ends) EXPECT_EQ(end.wait().value(), port::EndStatus::kReleased);
   };
@@ -380,6 +380,7 @@ class Twins {
   void run(ScriptName name, const std::string& client, const std::string& now,
            const std::vector<Asked>& asked) {
     std::vector<std::string> alone;
+    alone.reserve(asked.size());
     for (const Asked& one : asked) {
       alone.push_back(text_of(call(name, "x/", client, now, {one})));
     }

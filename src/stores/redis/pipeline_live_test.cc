@@ -327,8 +327,10 @@ TEST_F(PipelineLiveTest, ABusyPipelineWatchesOverDeadlinesOfWhatItHasNotSent) {
   Pipeline pipe(loop_.io, remote_of(server.url()));
   ASSERT_EQ(said(ask(pipe, {"PING"})), "PONG");
   server.pause();
+  constexpr int kBefore = 100;
   std::vector<Awaited<Result<Reply>>> before;
-  for (int i = 0; i < 100; ++i) before.push_back(send(pipe, {"INCR", "n"}));
+  before.reserve(kBefore);
+  for (int i = 0; i < kBefore; ++i) before.push_back(send(pipe, {"INCR", "n"}));
   const auto sent = [&] { return pipe.counts().commands >= 34; };
   ASSERT_TRUE(eventually(sent));
   auto later = send(pipe, {"INCR", "n"});
@@ -347,6 +349,7 @@ TEST_F(PipelineLiveTest, NothingIsForgottenHoweverManySendAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kEach = 3000;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   std::atomic<int> failed = 0;
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {

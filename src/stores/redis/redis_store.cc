@@ -382,7 +382,8 @@ class RedisStore final : public port::Store {
   void ask_for_rights(void (RedisStore::*then)(Request, Done<Answer>), Request request,
                       Done<Answer> done) {
     const std::string name = request.name;
-    with_rights<Answer>(name, request.deadline, std::move(done),
+    const auto deadline = request.deadline;
+    with_rights<Answer>(name, deadline, std::move(done),
                         [this, then, request = std::move(request)](Done<Answer> next) mutable {
                           (this->*then)(std::move(request), std::move(next));
                         });

@@ -158,9 +158,10 @@ TEST(OwnerCodecTest, ATraceIdComesBackAndAnOlderVersionReadsItAsTheEndOfTheReaso
       EXPECT_EQ(**decode_owner(bytes), info) << reason;
       // The last text, of so many bytes, ends the owner: nothing that it would refuse.
       const bool marked = !trace.empty() || reason.find('\x1f') != reason.npos;
-      const std::string last = marked ? reason + "\x1f" + trace : reason;
-      EXPECT_TRUE(bytes.ends_with(std::string(1, static_cast<char>(last.size())) +
-                                  std::string(1, '\0') + last));
+      std::string last = reason;
+      if (marked) last.append("\x1f").append(trace);
+      std::string end = {static_cast<char>(last.size()), '\0'};
+      EXPECT_TRUE(bytes.ends_with(end.append(last)));
     }
   }
 }

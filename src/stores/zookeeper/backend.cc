@@ -52,8 +52,9 @@ Listing listing_from(const Reply& reply, Recipe recipe) {
 contend::Unknown unknown_in(const Reply& reply, const std::string& path, Recipe recipe) {
   contend::Unknown unknown;
   if (recipe != Recipe::kOwn) return unknown;
+  const std::string inside = path + "/";
   for (const std::string& name : reply.names) {
-    if (name != kValueNode && !parse_node(name, recipe)) unknown.add(path + "/" + name);
+    if (name != kValueNode && !parse_node(name, recipe)) unknown.add(inside + name);
   }
   return unknown;
 }
@@ -272,9 +273,10 @@ class ZookeeperBackend final : public contend::Backend {
           return op->complete(error_of(reply.rc, false, "listing " + path));
         }
         contend::Locks locks;
+        const std::string inside = path + "/";
         for (const std::string& each : reply.names) {
           auto name = decode_name(each);
-          if (!name && each.starts_with(prefix)) locks.unknown.add(path + "/" + each);
+          if (!name && each.starts_with(prefix)) locks.unknown.add(inside + each);
           if (name && name->starts_with(prefix)) locks.names.push_back(*std::move(name));
         }
         std::sort(locks.names.begin(), locks.names.end());
