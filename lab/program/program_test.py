@@ -341,7 +341,7 @@ class ProgramTest(unittest.TestCase):
         status, said, told = call("matrix", "--store", "zookeeper", "--list")
         self.assertEqual(status, 0, told)
         self.assertIn("zookeeper-server-clock", said.split())
-        self.assertNotIn("SKIPPED", told)
+        self.assertNotIn("SKIPPED: zookeeper-server-clock", told)
         for store in ("etcd", "consul"):
             status, said, told = call("matrix", "--store", store, "--list")
             self.assertEqual(status, 0, told)
@@ -351,6 +351,17 @@ class ProgramTest(unittest.TestCase):
         status, _, told = call("matrix", "--store", "etcd", "--cell", "etcd-server-clock")
         self.assertEqual(status, 2)
         self.assertIn("etcd-server-clock cannot be run: a static Go program", told)
+
+    def test_servers_that_are_cut_off_from_each_other_take_root_or_are_skipped(self):
+        for store in ("etcd", "zookeeper", "consul"):
+            status, said, told = call("matrix", "--store", store, "--list")
+            self.assertEqual(status, 0, told)
+            for role in ("leader", "follower"):
+                cell = f"{store}-3-nodes-{role}-isolate"
+                if os.geteuid() == 0:
+                    self.assertIn(cell, said.split())
+                else:
+                    self.assertIn(f"SKIPPED: {cell}: only root", told)
 
     def test_what_a_topology_needs_and_is_not_there_is_told(self):
         path = self.topology(of_the_guide().replace("redis-server", "rediss-server"))

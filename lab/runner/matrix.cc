@@ -113,6 +113,7 @@ void add_clients_faults(Cells& cells) {
 }
 
 constexpr char kServerClock[] = "server-clock";
+constexpr char kIsolate[] = "isolate";  // The cell and its nemesis.
 
 // No wall clock must matter.
 void add_clocks(Cells& cells, const Topology& topology) {
@@ -191,7 +192,7 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
       if (restarts) add("kill", often("restart", 4s, 1s));
       add("partition", often("partition", 2500ms, 1500ms));
       if (topology.can_be_isolated(size) && ::geteuid() == 0) {
-        Scenario& alone = add("isolate", often("isolate", 6s, 2500ms));
+        Scenario& alone = add(kIsolate, often(kIsolate, 6s, 2500ms));
         alone.duration = 24s;
         alone.store.network = true;
       }
@@ -241,12 +242,23 @@ std::vector<Scenario> matrix_cells(const Scenario& on) {
 }
 
 std::vector<SkippedCell> skipped_cells(const Scenario& on) {
-  if (on.topology == nullptr) return {};
+  if (on.topology == nullptr || !on.topology->server) return {};
   const Topology& topology = *on.topology;
-  if (!topology.server || topology.wall_clock != "clients" || topology.fixed_clock.empty()) {
-    return {};
+  std::vector<SkippedCell> skipped;
+  if (topology.wall_clock == "clients" && !topology.fixed_clock.empty()) {
+    skipped.push_back({topology.name + "-" + kServerClock, topology.fixed_clock});
   }
-  return {{topology.name + "-" + kServerClock, topology.fixed_clock}};
+  if (::geteuid() == 0 || topology.server->leader.empty()) return skipped;
+  const std::vector<std::int64_t>& sizes = topology.server->nodes;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (!topology.can_be_isolated(sizes[i])) continue;
+    const std::string prefix = i == 0 ? "" : std::to_string(sizes[i]) + "-nodes-";
+    for (const std::string role : {"leader", "follower"}) {
+      std::string name = topology.name + "-" + prefix + role + "-" + kIsolate;
+      skipped.push_back({std::move(name), "only root may make a network between servers"});
+    }
+  }
+  return skipped;
 }
 
 }  // namespace holdfast::lab
