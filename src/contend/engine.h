@@ -51,6 +51,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void end(const port::TicketRequest& request, Done<port::EndStatus> done);
   void downgrade(const port::TicketRequest& request, Done<port::TicketState> done);
   void inspect(const std::string& name, BootInstant deadline, Done<std::optional<LockInfo>> done);
+  // What cannot be read is left out, and told once (Events::on_alarm).
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
             Done<std::vector<LockInfo>> done);
   // Also tells of keys that list() leaves out.
@@ -137,13 +138,16 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void taken_away(const TicketPtr& ticket);
   TicketPtr upgrade_of(const TicketPtr& ticket) const;
 
-  // --- engine_views.cc: for people, and values.
+  // --- engine_look.cc: for people.
+  void list_next(const std::shared_ptr<ListingOfAll>& all);
+  void tell_of(const Unknown& unknown);
+  void tell_of(const std::string& lock, const std::string& trouble);
+
+  // --- engine_views.cc: by people, and values.
   void break_as_listed(const std::shared_ptr<port::BreakRequest>& request, const Done<bool>& done,
                        int attempts);
   void break_in(const std::shared_ptr<port::BreakRequest>& request, const Done<bool>& done,
                 int attempts, const Listing& listing);
-  void list_next(const std::shared_ptr<ListingOfAll>& all);
-  void tell_of(const Unknown& unknown);
   void resize_as_listed(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
                         const Done<bool>& done, int attempts);
   void resize_in(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
@@ -190,9 +194,10 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   Dues due_;
   std::vector<TicketPtr> awaiting_session_;  // In the order in which they came.
   std::uint64_t last_issue_ = 0;
-  std::string told_of_;    // Keys that no lock has.
-  bool answered_ = false;  // The store, once at least...
-  bool away_ = false;      // ...and not since that was told, when the session was so:
+  std::string told_of_keys_;                                    // That no lock has.
+  std::unordered_map<std::string, std::string> told_of_locks_;  // What cannot be read of them.
+  bool answered_ = false;                                       // The store, once at least...
+  bool away_ = false;  // ...and not since that was told, when the session was so:
   SessionView away_since_{};
   // What the names of this session's contenders begin with, where they come again.
   std::uint64_t names_ = 0;

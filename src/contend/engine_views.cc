@@ -1,8 +1,7 @@
-// What people ask for, and what stands beside a lock.
+// What people do to a lock, and what stands beside it. (What they ask: engine_look.cc.)
 #include <algorithm>
 #include <utility>
 
-#include "src/base/printable.h"
 #include "src/contend/engine.h"
 #include "src/port/outcome.h"
 
@@ -14,7 +13,6 @@ using port::TicketState;
 using port::TicketStatus;
 
 constexpr int kAttempts = 8;
-constexpr std::size_t kAskedAtOnce = 32;
 constexpr std::size_t kMostValue = 4096;
 
 Result<bool> done_or_error(Outcome outcome, const std::string& name) {
@@ -26,156 +24,7 @@ Error crowded(const std::string& name) {
           "lock '" + name + "' changes all the time; nothing was changed: try again"};
 }
 
-// As of the instant zero: what is left is what the sessions say of themselves.
-machine::LockImage image_of(const std::string& name, const Listing& listing) {
-  const Record record = listing.record.value_or(Record{});
-  machine::LockImage image;
-  image.name = name;
-  image.capacity = capacity_of(listing.queue, record, listing.record_rev);
-  const std::vector<bool> held = holders(listing.queue, record, listing.record_rev);
-  for (std::size_t i = 0; i < listing.queue.size(); ++i) {
-    const Place& place = listing.queue[i];
-    machine::TicketImage ticket;
-    ticket.id = place.key.id;
-    ticket.order = i + 1;
-    ticket.mode = mode_of(place.key);
-    ticket.held = held[i];
-    ticket.system = place.key.shape == Shape::kShrink;
-    ticket.upgrade_of = place.key.upgrade_of;
-    if (ticket.mode.kind == machine::ModeKind::kPermits) {
-      image.kind = machine::ModeKind::kPermits;
-      ticket.mode.capacity = image.capacity;  // N may have changed since it came.
-    }
-    if (place.details) {
-      if (place.details->weakened) ticket.mode = machine::Mode::shared();
-      if (held[i]) ticket.token = token_of(*place.details, place.created, place.modified);
-      ticket.lease = place.details->lease;
-      ticket.owner = place.details->owner;
-    }
-    ticket.lease_end = machine::Instant(ticket.lease);
-    image.last_token = std::max(image.last_token, ticket.token);
-    image.tickets.push_back(std::move(ticket));
-  }
-  return image;
-}
-
-// Empty: there is nothing.
-std::string text_of(const Unknown& unknown) {
-  if (unknown.count == 0) return {};
-  const std::string one = "'" + base::printable(unknown.one) + "'";
-  if (unknown.count == 1) return "the key " + one + " is of no lock that this version knows";
-  return std::to_string(unknown.count) + " keys, such as " + one +
-         ", are of no lock that this version knows";
-}
-
-LockInfo info_of(const std::string& name, const Listing& listing) {
-  std::optional<BreakInfo> broken;
-  if (listing.record && listing.record->broken) {
-    const Trace& trace = *listing.record->broken;
-    broken = BreakInfo{port::to_public(machine::Token{0, trace.token}), port::to_public(trace.by)};
-  }
-  LockInfo info = port::to_lock_info(image_of(name, listing), machine::Instant{}, broken);
-  if (broken) info.last_token = std::max(info.last_token, broken->token);
-  return info;
-}
-
 }  // namespace
-
-void Engine::inspect(const std::string& name, BootInstant deadline,
-                     Done<std::optional<LockInfo>> done) {
-  backend_.list_in_full(
-      name, deadline,
-      [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
-        if (!listing) return done(listing.error());
-        const bool known = !listing->queue.empty() || (listing->record && listing->record->broken);
-        if (!known) return done(std::optional<LockInfo>());
-        done(std::optional(info_of(name, *listing)));
-      });
-}
-
-struct ListingOfAll {
-  std::vector<std::string> names;
-  Unknown unknown;
-  std::vector<std::optional<LockInfo>> found;
-  std::size_t asked = 0;
-  std::size_t under_way = 0;
-  std::size_t limit = 0;
-  std::optional<Error> error{};
-  base::BootInstant deadline{};
-  port::Done<std::vector<LockInfo>> done;
-};
-
-void Engine::list(std::string prefix, std::size_t limit, BootInstant deadline,
-                  Done<std::vector<LockInfo>> done) {
-  // Folders that nobody uses any more are among the names, so the limit goes for what is found.
-  backend_.list_locks(
-      std::move(prefix), SIZE_MAX, deadline,
-      [self = shared_from_this(), limit, deadline, done = std::move(done)](Result<Locks> locks) {
-        if (!locks) return done(locks.error());
-        if (limit == 0) return done(std::vector<LockInfo>());
-        auto all = std::make_shared<ListingOfAll>();
-        all->found.resize(locks->names.size());
-        all->names = std::move(locks->names);
-        all->unknown = std::move(locks->unknown);
-        all->limit = limit;
-        all->deadline = deadline;
-        all->done = done;
-        self->list_next(all);
-      });
-}
-
-void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
-  while (all->under_way < kAskedAtOnce && all->asked < all->names.size() && !all->error) {
-    const std::size_t at = all->asked++;
-    ++all->under_way;
-    backend_.list_in_full(all->names[at], all->deadline,
-                          [self = shared_from_this(), all, at](const Result<Listing>& listing) {
-                            --all->under_way;
-                            if (!listing) {
-                              all->error = listing.error();
-                            } else {
-                              all->unknown.add(listing->unknown);
-                              if (!listing->queue.empty()) {
-                                all->found[at] = info_of(all->names[at], *listing);
-                              }
-                            }
-                            self->list_next(all);
-                          });
-  }
-  if (all->under_way > 0 || !all->done) return;
-  const auto done = std::exchange(all->done, nullptr);
-  if (all->error) return done(*all->error);
-  tell_of(all->unknown);
-  std::vector<LockInfo> infos;
-  for (auto& info : all->found) {
-    if (info && infos.size() < all->limit) infos.push_back(*std::move(info));
-  }
-  done(std::move(infos));
-}
-
-// Once: whoever looks every second is not told every second.
-void Engine::tell_of(const Unknown& unknown) {
-  const std::string text = text_of(unknown);
-  if (std::exchange(told_of_, text) == text || text.empty()) return;
-  on_alarm(backend_.guarantees().store + ": " + text + ": left out");
-}
-
-void Engine::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
-  backend_.probe(deadline, [self = shared_from_this(), deadline,
-                            done = std::move(done)](Result<std::vector<Finding>> findings) {
-    if (!findings || self->closed_) return done(std::move(findings));
-    self->backend_.list_locks(
-        "", SIZE_MAX, deadline,
-        [findings = *std::move(findings), done](const Result<Locks>& locks) mutable {
-          // Where they cannot be listed, other findings say why, or there are none of ours.
-          if (locks && locks->unknown.count > 0) {
-            findings.push_back({Severity::kWarning, "keys", text_of(locks->unknown),
-                                "upgrade, if a later version wrote it; otherwise remove it"});
-          }
-          done(std::move(findings));
-        });
-  });
-}
 
 // --- Break.
 

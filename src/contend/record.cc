@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/printable.h"
 #include "src/base/random.h"
 
 namespace holdfast::contend {
@@ -300,6 +301,16 @@ Result<Record> parse_record(std::string_view text) {
               owner_from(*fields)};
   }
   return record;
+}
+
+Result<Record> read_record(std::string_view text, std::string_view lock, std::string_view key) {
+  auto record = parse_record(text);
+  if (record) return record;
+  const Error& why = record.error();
+  const bool later = why.code() == Errc::kVersionMismatch;
+  return Error(why.code(), "lock '" + std::string(lock) + "': " + why.message() +
+                               (later ? "" : ": mend or empty it with the store's own tools") +
+                               " (key '" + base::printable(key) + "')");
 }
 
 }  // namespace holdfast::contend

@@ -301,6 +301,32 @@ class LookTest(StoreCase):
                          ["warning"])
         self.assertRegex(self.ok("doctor").stdout, "of no lock that this version knows")
 
+    def test_a_lock_that_cannot_be_read_is_named_and_the_others_are_shown(self):
+        if STORE != "consul":
+            self.skipTest(f"{STORE} is tested by its faults")
+        holder = self.holder("job")
+        target = f"/v1/kv/holdfast/l/case{self.cases}%252Flater/record"
+        self.ask_consul("PUT", target, "hf2 something=new")
+        self.addCleanup(self.ask_consul, "DELETE", target)
+        named = (rf"lock 'case{self.cases}/later': a lock's record is of format hf2, .*: upgrade "
+                 rf"\(key 'holdfast/l/case{self.cases}%2Flater/record'\)")
+        for words in (["ls", "--json"], ["ls", "--json", "-q"]):
+            done = self.holdfast(*words)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual([one["name"] for one in json.loads(done.stdout)], ["job"])
+            self.assertRegex(done.stderr, named)
+        top = self.ok("top", "--once", "--json")
+        self.assertEqual([one["name"] for one in json.loads(top.stdout)["locks"]], ["job"])
+        self.assertRegex(top.stderr, named)
+        watch = self.lines_of("watch", "--json", "--count", "1")
+        # It tells what happens once it has looked for the first time.
+        while not (line := self.next_line(watch, 3)):
+            holder.signal(signal.SIGTERM)
+            holder.status()
+            holder = self.holder("job")
+        self.assertEqual(json.loads(line)["name"], "job")
+        self.assertRegex(self.refused("inspect", "later"), named)
+
     def test_looking_at_nothing(self):
         self.assertIn("nobody holds a lock", self.ok("ls", "other").stderr)
         self.assertEqual(self.json_of("ls", "--json"), [])

@@ -151,6 +151,7 @@ TEST_F(ConsulFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
                         }};
   expect_unreadable_records_refused(site);
   expect_a_waiter_refused(site);
+  expect_others_listed(site, server.url());
 }
 
 TEST_F(ConsulFaultsTest, ATryOnAStoppedServerEndsInTime) {

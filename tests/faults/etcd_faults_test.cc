@@ -160,6 +160,7 @@ TEST(EtcdServerFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
                         }};
   expect_unreadable_records_refused(site);
   expect_a_waiter_refused(site);
+  expect_others_listed(site, etcd.url());
 }
 
 TEST(EtcdServerFaultsTest, ATryOnAStoppedServerEndsInTime) {

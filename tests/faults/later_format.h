@@ -2,9 +2,12 @@
 // beside it, in any mode, and whoever was refused leaves nothing behind.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -78,6 +81,42 @@ inline void expect_a_waiter_refused(const RecordSite& site) {
   EXPECT_TRUE(lease.renew());
   expect_released(lease);
   expect_refused(waiting.get(), Errc::kVersionMismatch, "who waited");
+}
+
+// The others are listed; what is left out is told once, with the lock, the reason and what to do.
+inline void expect_others_listed(const RecordSite& site, const std::string& url) {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  ClientOptions options;
+  options.log = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    lines.push_back(line);
+  };
+  auto client = Client::connect(url, std::move(options));
+  ASSERT_TRUE(client) << client.error().message();
+  const auto told = [&](const std::string& text) {
+    const std::lock_guard lock(mutex);
+    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(text) != std::string::npos;
+    });
+  };
+  const Lease lease = hold(*client, "list/good");
+  site.write("list-later", "hf2 something=new");
+  site.write("list-rubbish", "what is that?");
+  for (int i = 0; i < 2; ++i) {
+    const auto listed = client->list("list");
+    ASSERT_TRUE(listed) << listed.error().message();
+    ASSERT_EQ(listed->size(), 1U);
+    EXPECT_EQ(listed->front().name, "list/good");
+    EXPECT_TRUE(eventually([&] { return told("list-") == 2; }));
+  }
+  EXPECT_EQ(told("lock 'list-later': a lock's record is of format hf2, which this version does "
+                 "not know: upgrade (key '"),
+            1);
+  EXPECT_EQ(told("lock 'list-rubbish': a lock's record is not Holdfast's: mend or empty it"), 1);
+  EXPECT_EQ(told("list-"), 2) << ::testing::PrintToString(lines);
+  site.write("list-later", "");
+  site.write("list-rubbish", "");
 }
 
 }  // namespace holdfast::faults

@@ -29,6 +29,7 @@ constexpr auto kLease = FolderServer::kSession * 2;
 const std::string kLock = "orders";
 
 struct Asking {
+  std::string lock = kLock;
   Mode mode = Mode::exclusive();
   Duration waiter_ttl = kLease;
   std::uint32_t max_waiters = 0;
@@ -66,7 +67,7 @@ class Scene final : port::Listener, port::Loop {
   Result<TicketState> acquire(std::uint64_t number, const Asking& how = {}) {
     return wait_for<TicketState>([&](port::Done<TicketState> done) {
       port::AcquireRequest request;
-      request.name = kLock;
+      request.name = how.lock;
       request.id = id(number);
       request.mode = how.mode;
       request.ttl = kLease;
@@ -99,6 +100,16 @@ class Scene final : port::Listener, port::Loop {
     });
   }
 
+  Result<std::vector<LockInfo>> list(const std::string& prefix = {}) {
+    return wait_for<std::vector<LockInfo>>([&](port::Done<std::vector<LockInfo>> done) {
+      engine_->list(prefix, 100, BootClock::now() + 1s, std::move(done));
+    });
+  }
+
+  // What the operator was told.
+  std::vector<std::string> alarms;
+  FolderServer& server() { return server_; }
+
   void pass(Nanos time) {
     bool over = false;
     world_.after(time, [&over] { over = true; });
@@ -127,6 +138,7 @@ class Scene final : port::Listener, port::Loop {
 
   void on_push(const port::Push&) override {}
   void on_pushes_missed() override {}
+  void on_alarm(const std::string& line) override { alarms.push_back(line); }
   void post(port::Task task) override { process_.post(Process::kLoop, std::move(task)); }
 
   World world_;
@@ -220,6 +232,55 @@ TEST(ContendScenes, AReaderBesideAWeakenedHeadIsNotCountedAsAWaiter) {
   const auto third = scene.acquire(5, {.mode = Mode::shared(), .max_waiters = 2});
   ASSERT_TRUE(waits(third));
   EXPECT_EQ(third->ahead, 1U);
+}
+
+std::vector<std::string> names_of(const Result<std::vector<LockInfo>>& locks) {
+  std::vector<std::string> names;
+  if (!locks) return {locks.error().message()};
+  for (const LockInfo& lock : *locks) names.push_back(lock.name);
+  return names;
+}
+
+// Of a later version, for instance. Whoever looks every second is told once, and again when it
+// is another trouble.
+TEST(ContendScenes, ALockThatCannotBeReadIsLeftOutOfAListAndToldOnce) {
+  Scene scene(1);
+  std::uint64_t number = 0;
+  for (const char* lock : {"a", "b", "c"}) {
+    ASSERT_TRUE(holds(scene.acquire(++number, {.lock = lock})));
+  }
+  const std::vector<std::string> others{"a", "c"};
+  auto& unreadable = scene.server().unreadable;
+  unreadable.insert_or_assign("b", Error(Errc::kVersionMismatch, "of format hf2: upgrade"));
+  EXPECT_EQ(names_of(scene.list()), others);
+  EXPECT_EQ(names_of(scene.list()), others);
+  EXPECT_EQ(names_of(scene.list("a")), std::vector<std::string>{"a"});
+  ASSERT_EQ(scene.alarms.size(), 1U);
+  EXPECT_NE(scene.alarms[0].find("lock 'b': of format hf2: upgrade"), std::string::npos);
+  unreadable.insert_or_assign("b", Error(Errc::kCorruptState, "lock 'b': rubbish"));
+  EXPECT_EQ(names_of(scene.list()), others);
+  ASSERT_EQ(scene.alarms.size(), 2U);
+  EXPECT_NE(scene.alarms[1].find(": lock 'b': rubbish"), std::string::npos);
+  unreadable.clear();
+  EXPECT_EQ(names_of(scene.list()).size(), 3U);
+  unreadable.insert_or_assign("b", Error(Errc::kCorruptState, "lock 'b': rubbish"));
+  EXPECT_EQ(names_of(scene.list()), others);
+  EXPECT_EQ(scene.alarms.size(), 3U) << "it was mended in between";
+}
+
+TEST(ContendScenes, AStoreThatCannotBeAskedOfOneLockGivesNoList) {
+  for (const Errc code : {Errc::kUnavailable, Errc::kPermissionDenied, Errc::kClosed}) {
+    Scene scene(1);
+    std::uint64_t number = 0;
+    for (const char* lock : {"a", "b", "c"}) {
+      ASSERT_TRUE(holds(scene.acquire(++number, {.lock = lock})));
+    }
+    scene.server().unreadable.emplace("b", Error(code, "not now"));
+    const auto listed = scene.list();
+    ASSERT_FALSE(listed);
+    EXPECT_EQ(listed.error().code(), code);
+    EXPECT_TRUE(scene.alarms.empty());
+  }
 }
 
 }  // namespace

@@ -70,6 +70,8 @@ class FolderBackend final : public contend::Backend {
     call<Listing>(
         deadline, /*writes=*/false,
         [this, lock](std::uint64_t& seen) -> Result<Listing> {
+          const auto why = server_.unreadable.find(lock);
+          if (why != server_.unreadable.end()) return why->second;
           return server_.listing_of(*server_.read(lock, true, seen), /*full=*/true);
         },
         std::move(done));
@@ -149,8 +151,18 @@ class FolderBackend final : public contend::Backend {
 
   void knock(std::string, std::function<void()> then) override { post(std::move(then)); }
   std::string session_tag() const override { return std::to_string(session_); }
-  void list_locks(std::string, std::size_t, BootInstant, Done<contend::Locks> done) override {
-    post([done] { done(simulated(Errc::kUnsupported)); });
+  void list_locks(std::string prefix, std::size_t, BootInstant deadline,
+                  Done<contend::Locks> done) override {
+    call<contend::Locks>(
+        deadline, /*writes=*/false,
+        [this, prefix](std::uint64_t&) -> Result<contend::Locks> {
+          contend::Locks locks;
+          for (const auto& [name, moments] : server_.folders()) {
+            if (name.starts_with(prefix)) locks.names.push_back(name);
+          }
+          return locks;
+        },
+        std::move(done));
   }
   Guarantees guarantees() const override { return {}; }
   void probe(BootInstant, Done<std::vector<Finding>> done) override {

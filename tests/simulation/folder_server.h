@@ -47,6 +47,9 @@ class FolderServer {
   // What the server has seen of a contender: told when it comes, and when it goes.
   std::function<void(const std::string& lock, const Node& node, bool comes)> on_node;
 
+  // What whoever looks into that lock is told instead.
+  std::map<std::string, Error> unreadable;
+
   // Listings bring the details of the head, as Consul's do.
   bool head_in_listings = false;
   // What a contender leaves when it has held is told to who watches it, as Consul's do.

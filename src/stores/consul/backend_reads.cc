@@ -79,8 +79,8 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
   listing.record.emplace();
   for (const Pair& pair : pairs) {
     if (pair.key == record) {
-      auto parsed = contend::parse_record(pair.value());
-      if (!parsed) return with_lock(parsed.error(), lock);
+      auto parsed = contend::read_record(pair.value(), lock, pair.key);
+      if (!parsed) return parsed.error();
       listing.record = *std::move(parsed);
       listing.record_rev = pair.modified;
       continue;
@@ -212,9 +212,10 @@ void ConsulBackend::read_record(std::string lock, BootInstant deadline,
             [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
               if (!pairs) return done(with_lock(pairs.error(), lock));
               if (pairs->empty()) return done(std::pair(Record{}, std::uint64_t{0}));
-              auto record = contend::parse_record(pairs->front().value());
-              if (!record) return done(with_lock(record.error(), lock));
-              done(std::pair(*std::move(record), pairs->front().modified));
+              const Pair& pair = pairs->front();
+              auto record = contend::read_record(pair.value(), lock, pair.key);
+              if (!record) return done(record.error());
+              done(std::pair(*std::move(record), pair.modified));
             });
 }
 

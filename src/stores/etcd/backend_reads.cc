@@ -55,10 +55,8 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
       listing.record_rev = number(kv.mod_revision());
       if (full) {
         // Whoever breaks a lock writes its record by what is read here.
-        auto parsed = contend::parse_record(kv.value());
-        if (!parsed) {
-          return Error(parsed.error().code(), "lock '" + lock + "': " + parsed.error().message());
-        }
+        auto parsed = contend::read_record(kv.value(), lock, kv.key());
+        if (!parsed) return parsed.error();
         listing.record = *std::move(parsed);
       }
       continue;
@@ -135,10 +133,10 @@ void EtcdBackend::read_record(std::string lock, BootInstant deadline,
     return;
   }
   ask_range(one_key(keys_.record(lock)), /*latest=*/false, {}, deadline,
-            [done = std::move(done)](const Result<wire::RangeResponse>& range) {
+            [lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
               if (range->kvs().empty()) return done(std::pair(Record{}, std::uint64_t{0}));
-              auto record = contend::parse_record(range->kvs(0).value());
+              auto record = contend::read_record(range->kvs(0).value(), lock, range->kvs(0).key());
               if (!record) return done(record.error());
               done(std::pair(*std::move(record), number(range->kvs(0).mod_revision())));
             });

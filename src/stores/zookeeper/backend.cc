@@ -130,9 +130,12 @@ class ZookeeperBackend final : public contend::Backend {
   void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
     auto op = make<Listing>(deadline, std::move(done));
     if (recipe_ != Recipe::kOwn && !is_path(lock)) return post_error(op, no_path());
-    session_->when_ready(op, [this, op, path = folder(lock)] {
-      link_for(path).sync(path, [](const Reply&) {});
-      read_all(op, path, kAttempts);
+    auto reading = std::make_shared<Reading>();
+    reading->lock = std::move(lock);
+    reading->path = folder(reading->lock);
+    session_->when_ready(op, [this, op, reading] {
+      link_for(reading->path).sync(reading->path, [](const Reply&) {});
+      read_all(op, reading);
     });
   }
 
@@ -195,11 +198,11 @@ class ZookeeperBackend final : public contend::Backend {
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<Record, std::uint64_t>> done) override {
     auto op = make<std::pair<Record, std::uint64_t>>(deadline, std::move(done));
-    session_->when_ready(op, [this, op, path = folder(lock)] {
-      link_for(path).get(path, nullptr, [op, path](const Reply& reply) {
+    session_->when_ready(op, [this, op, lock, path = folder(lock)] {
+      link_for(path).get(path, nullptr, [op, lock, path](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::pair<Record, std::uint64_t>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
-        auto record = contend::parse_record(reply.text);
+        auto record = contend::read_record(reply.text, lock, path);
         if (!record) return op->complete(record.error());
         op->complete(std::pair(*std::move(record), record_rev(reply.stat)));
       });
@@ -484,42 +487,45 @@ class ZookeeperBackend final : public contend::Backend {
 
   // Read until nothing changed in between.
   struct Reading {
-    Listing listing;
+    std::string lock;
+    std::string path;
+    int attempts = kAttempts;
+    Listing listing{};
     std::size_t left = 0;
     std::int32_t version = 0;
     bool moved = false;
     std::optional<Error> error{};
   };
+  using ReadingPtr = std::shared_ptr<Reading>;
 
-  void read_all(const Op<Listing>& op, const std::string& path, int attempts) {
-    session_->link().children(path, nullptr, [this, op, path, attempts](const Reply& reply) {
+  void read_all(const Op<Listing>& op, const ReadingPtr& reading) {
+    session_->link().children(reading->path, nullptr, [this, op, reading](const Reply& reply) {
       if (op->over()) return;
       if (reply.rc == ZNONODE) return op->complete(Listing());
-      if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
-      auto reading = std::make_shared<Reading>();
+      if (reply.rc != ZOK) {
+        return op->complete(error_of(reply.rc, false, "listing " + reading->path));
+      }
       reading->listing = listing_from(reply, recipe_);
-      reading->listing.unknown = unknown_in(reply, path, recipe_);
+      reading->listing.unknown = unknown_in(reply, reading->path, recipe_);
       reading->version = reply.stat.children_version;
+      reading->moved = false;
       reading->left = reading->listing.queue.size() + 1;
-      session_->when_ready(op, [=, this] { read_each(op, path, attempts, reading); });
+      session_->when_ready(op, [this, op, reading] { read_each(op, reading); });
     });
   }
 
-  void read_each(const Op<Listing>& op, const std::string& path, int attempts,
-                 const std::shared_ptr<Reading>& reading) {
+  void read_each(const Op<Listing>& op, const ReadingPtr& reading) {
     for (std::size_t i = 0; i < reading->listing.queue.size(); ++i) {
-      session_->link().get(
-          path + "/" + node_of(reading->listing.queue[i], recipe_), nullptr,
-          [this, op, path, attempts, reading, i, recipe = recipe_](const Reply& read) {
-            note(*reading, i, read, recipe);
-            if (--reading->left == 0) finish(op, path, attempts, *reading);
-          });
+      session_->link().get(reading->path + "/" + node_of(reading->listing.queue[i], recipe_),
+                           nullptr, [this, op, reading, i](const Reply& read) {
+                             note(*reading, i, read, recipe_);
+                             if (--reading->left == 0) finish(op, reading);
+                           });
     }
-    session_->link().get(path, nullptr,
-                         [this, op, path, attempts, reading, recipe = recipe_](const Reply& read) {
-                           note_record(*reading, read, recipe);
-                           if (--reading->left == 0) finish(op, path, attempts, *reading);
-                         });
+    session_->link().get(reading->path, nullptr, [this, op, reading](const Reply& read) {
+      note_record(*reading, read, recipe_);
+      if (--reading->left == 0) finish(op, reading);
+    });
   }
 
   static void note(Reading& reading, std::size_t i, const Reply& reply, Recipe recipe) {
@@ -540,9 +546,15 @@ class ZookeeperBackend final : public contend::Backend {
   static void note_record(Reading& reading, const Reply& reply, Recipe recipe) {
     if (reply.rc == ZNONODE) {
       reading.moved = true;
-    } else if (reply.rc != ZOK) {
+      return;
+    }
+    if (reply.rc != ZOK) {
       reading.error = error_of(reply.rc, false, "reading a lock's record");
-    } else if (auto record = contend::parse_record(recipe == Recipe::kOwn ? reply.text : "")) {
+      return;
+    }
+    auto record =
+        contend::read_record(recipe == Recipe::kOwn ? reply.text : "", reading.lock, reading.path);
+    if (record) {
       reading.listing.record = *std::move(record);
       if (recipe == Recipe::kOwn) reading.listing.record_rev = record_rev(reply.stat);
       reading.moved = reading.moved || reply.stat.children_version != reading.version;
@@ -551,15 +563,15 @@ class ZookeeperBackend final : public contend::Backend {
     }
   }
 
-  void finish(const Op<Listing>& op, const std::string& path, int attempts, Reading& reading) {
+  void finish(const Op<Listing>& op, const ReadingPtr& reading) {
     if (op->over()) return;
-    if (reading.error) return op->complete(*reading.error);
-    if (reading.moved && attempts > 1) {
-      return session_->when_ready(op, [=, this] { read_all(op, path, attempts - 1); });
+    if (reading->error) return op->complete(*reading->error);
+    if (reading->moved && --reading->attempts > 0) {
+      return session_->when_ready(op, [this, op, reading] { read_all(op, reading); });
     }
-    std::erase_if(reading.listing.queue, [](const Place& place) { return !place.details; });
-    reading.listing.in_full = true;
-    op->complete(std::move(reading.listing));
+    std::erase_if(reading->listing.queue, [](const Place& place) { return !place.details; });
+    reading->listing.in_full = true;
+    op->complete(std::move(reading->listing));
   }
 
   void apply_at(const Op<std::optional<std::uint64_t>>& op, const Change& change,

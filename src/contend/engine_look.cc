@@ -1,0 +1,190 @@
+// What people ask: who holds and who waits, in one lock or in all; and what cannot be told.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "src/base/printable.h"
+#include "src/contend/engine.h"
+#include "src/port/outcome.h"
+
+namespace holdfast::contend {
+namespace {
+
+constexpr std::size_t kAskedAtOnce = 32;
+// What was told of so many locks is remembered.
+constexpr std::size_t kMostTold = 4096;
+
+// As of the instant zero: what is left is what the sessions say of themselves.
+machine::LockImage image_of(const std::string& name, const Listing& listing) {
+  const Record record = listing.record.value_or(Record{});
+  machine::LockImage image;
+  image.name = name;
+  image.capacity = capacity_of(listing.queue, record, listing.record_rev);
+  const std::vector<bool> held = holders(listing.queue, record, listing.record_rev);
+  for (std::size_t i = 0; i < listing.queue.size(); ++i) {
+    const Place& place = listing.queue[i];
+    machine::TicketImage ticket;
+    ticket.id = place.key.id;
+    ticket.order = i + 1;
+    ticket.mode = mode_of(place.key);
+    ticket.held = held[i];
+    ticket.system = place.key.shape == Shape::kShrink;
+    ticket.upgrade_of = place.key.upgrade_of;
+    if (ticket.mode.kind == machine::ModeKind::kPermits) {
+      image.kind = machine::ModeKind::kPermits;
+      ticket.mode.capacity = image.capacity;  // N may have changed since it came.
+    }
+    if (place.details) {
+      if (place.details->weakened) ticket.mode = machine::Mode::shared();
+      if (held[i]) ticket.token = token_of(*place.details, place.created, place.modified);
+      ticket.lease = place.details->lease;
+      ticket.owner = place.details->owner;
+    }
+    ticket.lease_end = machine::Instant(ticket.lease);
+    image.last_token = std::max(image.last_token, ticket.token);
+    image.tickets.push_back(std::move(ticket));
+  }
+  return image;
+}
+
+// Empty: there is nothing.
+std::string text_of(const Unknown& unknown) {
+  if (unknown.count == 0) return {};
+  const std::string one = "'" + base::printable(unknown.one) + "'";
+  if (unknown.count == 1) return "the key " + one + " is of no lock that this version knows";
+  return std::to_string(unknown.count) + " keys, such as " + one +
+         ", are of no lock that this version knows";
+}
+
+LockInfo info_of(const std::string& name, const Listing& listing) {
+  std::optional<BreakInfo> broken;
+  if (listing.record && listing.record->broken) {
+    const Trace& trace = *listing.record->broken;
+    broken = BreakInfo{port::to_public(machine::Token{0, trace.token}), port::to_public(trace.by)};
+  }
+  LockInfo info = port::to_lock_info(image_of(name, listing), machine::Instant{}, broken);
+  if (broken) info.last_token = std::max(info.last_token, broken->token);
+  return info;
+}
+
+// Of that lock, and no sign that the store itself cannot be asked.
+bool is_damaged(const Error& error) {
+  return error.code() == Errc::kCorruptState || error.code() == Errc::kVersionMismatch;
+}
+
+std::string named(const Error& error, const std::string& lock) {
+  const std::string& text = error.message();
+  return text.starts_with("lock '") ? text : "lock '" + lock + "': " + text;
+}
+
+}  // namespace
+
+void Engine::inspect(const std::string& name, BootInstant deadline,
+                     Done<std::optional<LockInfo>> done) {
+  backend_.list_in_full(
+      name, deadline,
+      [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
+        if (!listing) return done(listing.error());
+        const bool known = !listing->queue.empty() || (listing->record && listing->record->broken);
+        if (!known) return done(std::optional<LockInfo>());
+        done(std::optional(info_of(name, *listing)));
+      });
+}
+
+// All locks of a prefix, looked at one by one.
+struct ListingOfAll {
+  struct Found {
+    std::string name;
+    std::optional<LockInfo> info;  // Somebody stands there.
+    std::string trouble;           // What cannot be read of it; empty: all can.
+  };
+  std::vector<Found> locks;
+  Unknown unknown;
+  std::size_t asked = 0;
+  std::size_t under_way = 0;
+  std::optional<Error> error{};
+  base::BootInstant deadline{};
+  std::function<void(ListingOfAll& all)> done;
+};
+
+void Engine::list(std::string prefix, std::size_t limit, BootInstant deadline,
+                  Done<std::vector<LockInfo>> done) {
+  // Folders that nobody uses any more are among the names, so the limit goes for what is found.
+  backend_.list_locks(
+      std::move(prefix), SIZE_MAX, deadline,
+      [self = shared_from_this(), limit, deadline, done = std::move(done)](Result<Locks> locks) {
+        if (!locks) return done(locks.error());
+        if (limit == 0) return done(std::vector<LockInfo>());
+        auto all = std::make_shared<ListingOfAll>();
+        for (std::string& name : locks->names) all->locks.push_back({std::move(name), {}, {}});
+        all->unknown = std::move(locks->unknown);
+        all->deadline = deadline;
+        all->done = [self, limit, done](ListingOfAll& found) {
+          if (found.error) return done(*found.error);
+          self->tell_of(found.unknown);
+          std::vector<LockInfo> infos;
+          for (auto& lock : found.locks) {
+            self->tell_of(lock.name, lock.trouble);
+            if (lock.info && infos.size() < limit) infos.push_back(*std::move(lock.info));
+          }
+          done(std::move(infos));
+        };
+        self->list_next(all);
+      });
+}
+
+void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
+  while (all->under_way < kAskedAtOnce && all->asked < all->locks.size() && !all->error) {
+    const std::size_t at = all->asked++;
+    ++all->under_way;
+    backend_.list_in_full(all->locks[at].name, all->deadline,
+                          [self = shared_from_this(), all, at](const Result<Listing>& listing) {
+                            --all->under_way;
+                            auto& lock = all->locks[at];
+                            if (listing) {
+                              all->unknown.add(listing->unknown);
+                              if (!listing->queue.empty()) lock.info = info_of(lock.name, *listing);
+                            } else if (is_damaged(listing.error())) {
+                              lock.trouble =
+                                  named(listing.error(), lock.name);  // The others are listed.
+                            } else {
+                              all->error = listing.error();
+                            }
+                            self->list_next(all);
+                          });
+  }
+  if (all->under_way == 0 && all->done) std::exchange(all->done, nullptr)(*all);
+}
+
+// Once: whoever looks every second is not told every second.
+void Engine::tell_of(const Unknown& unknown) {
+  const std::string text = text_of(unknown);
+  if (std::exchange(told_of_keys_, text) == text || text.empty()) return;
+  on_alarm(backend_.guarantees().store + ": " + text + ": left out");
+}
+
+void Engine::tell_of(const std::string& lock, const std::string& trouble) {
+  if (trouble.empty()) return void(told_of_locks_.erase(lock));
+  if (told_of_locks_.size() >= kMostTold) told_of_locks_.clear();
+  if (std::exchange(told_of_locks_[lock], trouble) == trouble) return;
+  on_alarm(backend_.guarantees().store + ": " + trouble);
+}
+
+void Engine::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
+  backend_.probe(deadline, [self = shared_from_this(), deadline,
+                            done = std::move(done)](Result<std::vector<Finding>> findings) {
+    if (!findings || self->closed_) return done(std::move(findings));
+    self->backend_.list_locks(
+        "", SIZE_MAX, deadline,
+        [findings = *std::move(findings), done](const Result<Locks>& locks) mutable {
+          // Where they cannot be listed, other findings say why, or there are none of ours.
+          if (locks && locks->unknown.count > 0) {
+            findings.push_back({Severity::kWarning, "keys", text_of(locks->unknown),
+                                "upgrade, if a later version wrote it; otherwise remove it"});
+          }
+          done(std::move(findings));
+        });
+  });
+}
+
+}  // namespace holdfast::contend
