@@ -35,7 +35,7 @@ struct OwnerInfo {
 struct HolderInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
-  Token token;
+  Token token;                            // Zero: what it says of itself cannot be read.
   std::chrono::milliseconds time_left{};  // Of the lease, by the store's clock; 0: not known.
 };
 

@@ -36,9 +36,13 @@ Json nobody(const std::string& name) {
   return out;
 }
 
+Json token_or_null(const Token& token) {
+  return token == Token{} ? Json(nullptr) : Json(token.to_string());
+}
+
 Json holder_json(const std::string& name, const HolderInfo& holder) {
   Json out = nobody(name);
-  out["token"] = holder.token.to_string();
+  out["token"] = token_or_null(holder.token);
   out["mode"] = mode_text(holder.mode);
   add_who(out, holder.who);
   out["time_left_ms"] = left_json(holder.who, holder.time_left);
@@ -173,7 +177,7 @@ Json to_json(const LockEvent& event) {
   out["event"] = event_word(event.kind);
   out["time"] = iso_time(std::chrono::system_clock::now());
   out["name"] = event.name;
-  out["token"] = event.token == Token{} ? Json(nullptr) : Json(event.token.to_string());
+  out["token"] = token_or_null(event.token);
   add_who(out, event.who);
   const bool granted = event.kind == LockEventKind::kGranted;
   out["time_left_ms"] = granted ? left_json(event.who, event.time_left) : Json(nullptr);

@@ -24,6 +24,8 @@ std::string why_text(const OwnerInfo& who) {
          printable(who.trace_id);
 }
 
+std::string token_text(const Token& token) { return token == Token{} ? "-" : token.to_string(); }
+
 std::string ls_text(const std::vector<LockInfo>& locks) {
   Table table({"NAME", "MODE", "HOLDER", "HOST", "PID", "SINCE", "LEFT", "WAITING", "REASON"});
   for (const LockInfo& lock : locks) {
@@ -48,7 +50,7 @@ std::string inspect_text(const LockInfo& info) {
     for (const HolderInfo& holder : info.holders) {
       table.add({"holder", who_text(holder.who), host_text(holder.who), pid_text(holder.who),
                  mode_text(holder.mode), since_text(holder.who), left_text(holder),
-                 holder.token.to_string(), why_text(holder.who)});
+                 token_text(holder.token), why_text(holder.who)});
     }
     std::size_t place = 0;
     for (const WaiterInfo& waiter : info.waiters) {
@@ -146,7 +148,9 @@ int ls_command(const std::vector<std::string>& arguments) {
     if (!none.empty() && !options.common.quiet) complain(none);
     return 0;
   }
-  complain("the list is not whole: what is named above is left out");
+  complain(
+      "the list is not whole: what is named above is left out, or shown without what cannot be"
+      " read of it");
   return kExitUnhealthy;
 }
 

@@ -48,6 +48,7 @@ std::string mode_word(const Mode& mode) {
 
 // As `break --token` reads it.
 std::string short_token(const Token& token) {
+  if (token == Token{}) return "-";
   const std::string counter = std::to_string(token.counter);
   return token.epoch == 0 ? counter : std::to_string(token.epoch) + "." + counter;
 }

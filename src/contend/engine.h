@@ -141,6 +141,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   // --- engine_look.cc: for people.
   void list_next(const std::shared_ptr<ListingOfAll>& all);
   void tell_of(const Unknown& unknown);
+  void tell_of(const std::string& lock, const Listing& listing);
   void tell_of(const std::string& lock, const std::string& trouble);
 
   // --- engine_views.cc: by people, and values.

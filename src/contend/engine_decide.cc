@@ -206,8 +206,9 @@ void Engine::wait_for(const TicketPtr& ticket, const Place& blocker) {
         if (!self->still_looking(ticket)) return;
         if (!read) return self->look_failed(ticket, read.error());
         const bool reads = ticket->place.key.shape == Shape::kShared;
-        const bool marked =
-            *read && (*read)->details.marked && ticket->place.key.shape == Shape::kPermits;
+        // What cannot be read may be marked: whoever is told of it only by its end could miss that.
+        const bool marked = *read && ((*read)->details.marked || (*read)->details.unreadable) &&
+                            ticket->place.key.shape == Shape::kPermits;
         const bool weakened = *read && (*read)->details.weakened && reads;
         if (!*read || weakened) {
           ticket->head.reset();

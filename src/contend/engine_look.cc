@@ -36,7 +36,8 @@ machine::LockImage image_of(const std::string& name, const Listing& listing) {
     }
     if (place.details) {
       if (place.details->weakened) ticket.mode = machine::Mode::shared();
-      if (held[i]) ticket.token = token_of(*place.details, place.created, place.modified);
+      const bool known = held[i] && !place.details->unreadable;
+      if (known) ticket.token = token_of(*place.details, place.created, place.modified);
       ticket.lease = place.details->lease;
       ticket.owner = place.details->owner;
     }
@@ -67,6 +68,21 @@ LockInfo info_of(const std::string& name, const Listing& listing) {
   return info;
 }
 
+// What is said of contenders that cannot be read. Empty: all can.
+std::string trouble_of(const std::string& name, const Listing& listing) {
+  const Error* first = nullptr;
+  std::size_t count = 0;
+  for (const Place& place : listing.queue) {
+    if (!place.details || !place.details->unreadable) continue;
+    if (count++ == 0) first = &*place.details->unreadable;
+  }
+  if (first == nullptr) return {};
+  const std::string places =
+      count == 1 ? ": it keeps its place in the queue"
+                 : ", and " + std::to_string(count - 1) + " more: they keep their places in the queue";
+  return "lock '" + name + "': " + first->message() + places;
+}
+
 // Of that lock, and no sign that the store itself cannot be asked.
 bool is_damaged(const Error& error) {
   return error.code() == Errc::kCorruptState || error.code() == Errc::kVersionMismatch;
@@ -85,6 +101,7 @@ void Engine::inspect(const std::string& name, BootInstant deadline,
       name, deadline,
       [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
         if (!listing) return done(listing.error());
+        self->tell_of(name, *listing);
         const bool known = !listing->queue.empty() || (listing->record && listing->record->broken);
         if (!known) return done(std::optional<LockInfo>());
         done(std::optional(info_of(name, *listing)));
@@ -144,6 +161,7 @@ void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
                             if (listing) {
                               all->unknown.add(listing->unknown);
                               if (!listing->queue.empty()) lock.info = info_of(lock.name, *listing);
+                              lock.trouble = trouble_of(lock.name, *listing);
                             } else if (is_damaged(listing.error())) {
                               lock.trouble =
                                   named(listing.error(), lock.name);  // The others are listed.
@@ -161,6 +179,10 @@ void Engine::tell_of(const Unknown& unknown) {
   const std::string text = text_of(unknown);
   if (std::exchange(told_of_keys_, text) == text || text.empty()) return;
   on_alarm(backend_.guarantees().store + ": " + text + ": left out");
+}
+
+void Engine::tell_of(const std::string& lock, const Listing& listing) {
+  tell_of(lock, trouble_of(lock, listing));
 }
 
 void Engine::tell_of(const std::string& lock, const std::string& trouble) {

@@ -24,6 +24,12 @@ Error crowded(const std::string& name) {
           "lock '" + name + "' changes all the time; nothing was changed: try again"};
 }
 
+Error untold(const std::string& name, const Error& why) {
+  return {why.code(), "lock '" + name +
+                          "': nothing was changed: the token of who holds it cannot " +
+                          "be told: " + why.message()};
+}
+
 }  // namespace
 
 // --- Break.
@@ -48,12 +54,19 @@ void Engine::break_in(const std::shared_ptr<port::BreakRequest>& request, const 
   const Record record = listing.record.value_or(Record{});
   const std::vector<bool> held = holders(listing.queue, record, listing.record_rev);
   const Place* found = nullptr;
+  std::optional<Error> unreadable;
   for (std::size_t i = 0; i < listing.queue.size(); ++i) {
     const Place& place = listing.queue[i];
     if (!held[i] || !place.details) continue;
+    if (place.details->unreadable) {
+      if (!unreadable) unreadable = place.details->unreadable;
+      continue;
+    }
     if (token_of(*place.details, place.created, place.modified) == request->token) found = &place;
   }
+  if (found == nullptr && unreadable) return done(untold(request->name, *unreadable));
   if (found == nullptr) return done(done_or_error(Outcome::kNotHeld, request->name));
+  tell_of(request->name, listing);  // What is left.
   Change change;
   change.lock = request->name;
   change.epoch = 0;

@@ -275,6 +275,20 @@ Result<Details> parse_details(std::string_view text) {
   return details;
 }
 
+Details read_details(std::string_view text, std::string_view key) {
+  auto details = parse_details(text);
+  if (details) return *std::move(details);
+  const Error& why = details.error();
+  const bool later = why.code() == Errc::kVersionMismatch;
+  Details unknown;
+  unknown.unreadable = Error(
+      why.code(),
+      why.message() +
+          (later ? "" : ": remove it with the store's own tools, unless somebody holds by it") +
+          " (key '" + base::printable(key) + "')");
+  return unknown;
+}
+
 std::string to_text(const Record& record) {
   Writer writer;
   if (record.upgrade) writer.add("upgrade", text_of(record.upgrade));

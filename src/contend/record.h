@@ -53,10 +53,17 @@ struct Details {
   machine::Duration lease{};           // Of the session, as its client knows it.
   std::string session{};               // Backend::session_tag() of its client.
   machine::OwnerPtr owner{};
+  // What it says of itself cannot be read, and why. Its key tells where it stands and in which
+  // mode; nothing else is known: not that it was weakened, is marked or a try, nor its token.
+  std::optional<Error> unreadable{};
 };
 
 std::string to_text(const Details& details);
 Result<Details> parse_details(std::string_view text);
+
+// The same of a contender in that key of the store's: what cannot be read is such, and says why,
+// with the key and what to do.
+Details read_details(std::string_view text, std::string_view key);
 
 // The trace of the last break.
 struct Trace {

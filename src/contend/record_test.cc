@@ -70,5 +70,28 @@ TEST(ContenderRecordTest, ALaterFormatIsRefusedByNameAndForeignDataAsCorrupt) {
   EXPECT_TRUE(parse_details("hf1 later=thing word"));
 }
 
+TEST(ContenderRecordTest, WhatCannotBeReadNamesItsKeyAndWhatToDo) {
+  EXPECT_FALSE(read_details("hf1 marked=1", "k").unreadable);
+  EXPECT_TRUE(read_details("hf1 marked=1", "k").marked);
+  const Details later = read_details("hf2 marked=1", "l/a\n/c/x");
+  ASSERT_TRUE(later.unreadable);
+  EXPECT_FALSE(later.marked);
+  EXPECT_EQ(later.unreadable->code(), Errc::kVersionMismatch);
+  EXPECT_EQ(later.unreadable->message(),
+            "a contender's record is of format hf2, which this version does not know: upgrade (key "
+            "'l/a\\x0a/c/x')");
+  const Details rubbish = read_details("", "k");
+  ASSERT_TRUE(rubbish.unreadable);
+  EXPECT_EQ(rubbish.unreadable->code(), Errc::kCorruptState);
+  EXPECT_NE(rubbish.unreadable->message().find(": remove it with"), std::string::npos);
+  EXPECT_TRUE(read_record("", "a", "k"));
+  const auto record = read_record("hello", "a", "l/a");
+  ASSERT_FALSE(record);
+  EXPECT_EQ(record.error().code(), Errc::kCorruptState);
+  EXPECT_EQ(record.error().message(),
+            "lock 'a': a lock's record is not Holdfast's: mend or empty it with the store's own "
+            "tools (key 'l/a')");
+}
+
 }  // namespace
 }  // namespace holdfast::contend

@@ -327,6 +327,35 @@ class LookTest(StoreCase):
         self.assertEqual(json.loads(line)["name"], "job")
         self.assertRegex(self.refused("inspect", "later"), named)
 
+    def test_a_waiter_that_cannot_be_read_is_shown_as_far_as_its_key_tells(self):
+        if STORE != "consul":
+            self.skipTest(f"{STORE} is tested by its faults")
+        holder = self.holder("job")
+        session = json.loads(self.ask_consul("PUT", "/v1/session/create", "{}"))["ID"]
+        self.addCleanup(self.ask_consul, "PUT", f"/v1/session/destroy/{session}")
+        key = f"holdfast/l/case{self.cases}%2Fjob/c/{'7' * 32}-s"
+        self.assertEqual("true", self.ask_consul(
+            "PUT", f"/v1/kv/{key.replace('%', '%25')}?acquire={session}", "hf2 something=new"))
+        named = rf"'case{self.cases}/job': a contender's .* hf2, .*: upgrade \(key '{key}'\): it keeps"
+        done = self.ok("inspect", "--json", "job")
+        self.assertRegex(done.stderr, named)
+        info = json.loads(done.stdout)
+        self.assertEqual((info["pid"], info["waiters"][0]["mode"]), (holder.pid, "shared"))
+        self.assertEqual({info["waiters"][0][one] for one in ("token", "owner", "since", "pid",
+                                                              "time_left_ms")}, {None})
+        self.assertRegex(self.ok("inspect", "job").stdout, r"(?m)^waiter 1 +- +- +- +shared +-")
+        done = self.holdfast("ls")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stderr, named)
+        self.assertRegex(done.stdout, rf"job +exclusive .* {holder.pid} .* 1")
+        self.assertRegex(self.ok("break", "job", "--token", info["token"]).stderr, named)
+        holder.event("lost")
+        info = self.inspect()
+        self.assertEqual((info["held"], info["token"], info["mode"]), (True, None, "shared"))
+        self.assertRegex(self.ok("inspect", "job").stdout, r"(?m)^holder +- +- +- +shared +- +- +-$")
+        refused = self.refused("break", "job", "--token", "1")
+        self.assertRegex(refused, rf"nothing was changed: .*hf2.*\(key '{key}'\)")
+
     def test_looking_at_nothing(self):
         self.assertIn("nobody holds a lock", self.ok("ls", "other").stderr)
         self.assertEqual(self.json_of("ls", "--json"), [])

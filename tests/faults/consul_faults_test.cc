@@ -154,6 +154,19 @@ TEST_F(ConsulFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
   expect_others_listed(site, server.url());
 }
 
+TEST_F(ConsulFaultsTest, AContenderThatCannotBeReadKeepsItsPlaceAndIsNamed) {
+  ConsulServer server;
+  const std::string made = server.ask("PUT", "/v1/session/create", "{}").body;
+  const std::string session = made.substr(made.find(':') + 2, 36);
+  expect_unreadable_contenders_shown(
+      {server.url(),
+       [&](const std::string& lock, const std::string& name, const std::string& text) {
+         const std::string key = "/v1/kv/holdfast/l/" + lock + "/c/" + name;
+         EXPECT_EQ(server.ask("PUT", key + "?acquire=" + session, text).body, "true");
+         return [&server, key] { server.ask("DELETE", key); };
+       }});
+}
+
 TEST_F(ConsulFaultsTest, ATryOnAStoppedServerEndsInTime) {
   ConsulServer server;
   expect_tries_in_time(

@@ -163,6 +163,16 @@ TEST(EtcdServerFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
   expect_others_listed(site, etcd.url());
 }
 
+TEST(EtcdServerFaultsTest, AContenderThatCannotBeReadKeepsItsPlaceAndIsNamed) {
+  EtcdCluster etcd;
+  expect_unreadable_contenders_shown(
+      {etcd.url(), [&](const std::string& lock, const std::string& name, const std::string& text) {
+         const std::string key = "hf1/l/" + lock + "/c/" + name;
+         etcd.etcdctl({"put", key, text});
+         return [&etcd, key] { etcd.etcdctl({"del", key}); };
+       }});
+}
+
 TEST(EtcdServerFaultsTest, ATryOnAStoppedServerEndsInTime) {
   EtcdCluster etcd;
   expect_tries_in_time(

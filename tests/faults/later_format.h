@@ -1,10 +1,13 @@
-// A lock's record that this version cannot read, on each of the consensus stores: nobody is let in
-// beside it, in any mode, and whoever was refused leaves nothing behind.
+// What this version cannot read, on each of the consensus stores. A lock's record: nobody is let in
+// beside it, in any mode, and whoever was refused leaves nothing behind. A contender: it keeps its
+// place, and what goes on beside it says so.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,28 +86,46 @@ inline void expect_a_waiter_refused(const RecordSite& site) {
   expect_refused(waiting.get(), Errc::kVersionMismatch, "who waited");
 }
 
-// The others are listed; what is left out is told once, with the lock, the reason and what to do.
-inline void expect_others_listed(const RecordSite& site, const std::string& url) {
-  std::mutex mutex;
-  std::vector<std::string> lines;
-  ClientOptions options;
-  options.log = [&](const std::string& line) {
-    const std::lock_guard lock(mutex);
-    lines.push_back(line);
-  };
-  auto client = Client::connect(url, std::move(options));
-  ASSERT_TRUE(client) << client.error().message();
-  const auto told = [&](const std::string& text) {
-    const std::lock_guard lock(mutex);
-    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+// A client, and what its log says.
+class Listener {
+ public:
+  explicit Listener(const std::string& url) : client_(connect(url)) {}
+  const Client& client() const { return client_; }
+
+  std::ptrdiff_t told(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
       return line.find(text) != std::string::npos;
     });
-  };
-  const Lease lease = hold(*client, "list/good");
+  }
+
+ private:
+  Client connect(const std::string& url) {
+    ClientOptions options;
+    options.log = [this](const std::string& line) {
+      const std::lock_guard lock(mutex_);
+      lines_.push_back(line);
+    };
+    auto client = Client::connect(url, std::move(options));
+    if (!client) throw std::runtime_error(client.error().message());
+    return *std::move(client);
+  }
+
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+  Client client_;  // The last: its end is the end of what it tells.
+};
+
+// The others are listed; what is left out is told once, with the lock, the reason and what to do.
+inline void expect_others_listed(const RecordSite& site, const std::string& url) {
+  Listener listener(url);
+  const auto told = [&](const std::string& text) { return listener.told(text); };
+  const Client& client = listener.client();
+  const Lease lease = hold(client, "list/good");
   site.write("list-later", "hf2 something=new");
   site.write("list-rubbish", "what is that?");
   for (int i = 0; i < 2; ++i) {
-    const auto listed = client->list("list");
+    const auto listed = client.list("list");
     ASSERT_TRUE(listed) << listed.error().message();
     ASSERT_EQ(listed->size(), 1U);
     EXPECT_EQ(listed->front().name, "list/good");
@@ -114,9 +135,68 @@ inline void expect_others_listed(const RecordSite& site, const std::string& url)
                  "not know: upgrade (key '"),
             1);
   EXPECT_EQ(told("lock 'list-rubbish': a lock's record is not Holdfast's: mend or empty it"), 1);
-  EXPECT_EQ(told("list-"), 2) << ::testing::PrintToString(lines);
+  EXPECT_EQ(told("list-"), 2);
   site.write("list-later", "");
   site.write("list-rubbish", "");
+}
+
+struct ContenderSite {
+  std::string url;
+  // Puts a contender with that key and text into a lock's folder, as another client does; what it
+  // returns takes it away.
+  std::function<std::function<void()>(const std::string& lock, const std::string& key,
+                                      const std::string& text)>
+      stand;
+};
+
+inline void expect_looked_at_beside(const ContenderSite& site, const std::string& text, Errc code) {
+  SCOPED_TRACE(text);
+  Listener listener(site.url);
+  const Client& client = listener.client();
+  const std::string lock = std::string("stands-") + text[0];
+  auto reader = client.shared_mutex(lock).acquire_shared({.wait = kLong});
+  ASSERT_TRUE(reader) << reader.error().message();
+  const auto remove = site.stand(lock, "00000000000000070000000000000001-s", text);
+  for (int i = 0; i < 2; ++i) {
+    const auto seen = client.inspect(lock);
+    ASSERT_TRUE(seen) << seen.error().message();
+    ASSERT_TRUE(*seen);
+    ASSERT_EQ((*seen)->holders.size(), 2U);
+    EXPECT_EQ((*seen)->holders[0].token, reader->token());
+    EXPECT_EQ((*seen)->holders[1].token, Token{}) << "made up";
+    EXPECT_EQ((*seen)->holders[1].who.owner, "");
+    EXPECT_EQ((*seen)->holders[1].mode, Mode::shared());
+    const auto listed = client.list("stands-");
+    ASSERT_TRUE(listed) << listed.error().message();
+    EXPECT_EQ(listed->size(), 1U);
+  }
+  EXPECT_TRUE(eventually([&] { return listener.told("keeps its place in the queue") > 0; }));
+  EXPECT_EQ(listener.told("lock '" + lock + "': a contender's record "), 1);
+  EXPECT_EQ(listener.told("00000000000000070000000000000001-s"), 1) << "with its key";
+  const auto tried = client.mutex(lock).try_acquire();
+  ASSERT_TRUE(tried) << tried.error().message();
+  EXPECT_FALSE(*tried) << "it holds";
+  Token other = reader->token();
+  ++other.counter;
+  const auto untold = client.break_lock(lock, other);
+  ASSERT_FALSE(untold);
+  EXPECT_EQ(untold.error().code(), code) << untold.error().message();
+  const auto broken = client.break_lock(lock, reader->token(), "test");
+  EXPECT_TRUE(broken) << broken.error().message();
+  // Alone, and the first.
+  const auto left = client.inspect(lock);
+  ASSERT_TRUE(left && *left);
+  EXPECT_EQ((*left)->holders.size(), 1U);
+  const Client next = connect(site.url);
+  auto waiting = wait_for(next, lock);
+  remove();
+  const auto got = waiting.get();
+  EXPECT_TRUE(got) << got.error().message();
+}
+
+inline void expect_unreadable_contenders_shown(const ContenderSite& site) {
+  expect_looked_at_beside(site, "hf2 something=new", Errc::kVersionMismatch);
+  expect_looked_at_beside(site, "what is that?", Errc::kCorruptState);
 }
 
 }  // namespace holdfast::faults

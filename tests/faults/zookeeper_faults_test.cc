@@ -273,6 +273,24 @@ TEST_F(ZookeeperFaults, NobodyIsLetInBesideARecordThatCannotBeRead) {
   zookeeper_close(raw);
 }
 
+TEST_F(ZookeeperFaults, AContenderThatCannotBeReadKeepsItsPlaceAndIsNamed) {
+  zhandle_t* const raw =
+      zookeeper_init(server().servers().c_str(), nullptr, 10'000, nullptr, nullptr, 0);
+  expect_unreadable_contenders_shown(
+      {url("20s"), [&](const std::string& lock, const std::string& name, const std::string& text) {
+         const std::string node = chroot_ + "/hf1/locks/" + lock + "/" + name + "-";
+         char made[300] = {};
+         int rc = ZCONNECTIONLOSS;
+         while (rc == ZCONNECTIONLOSS) {
+           rc = zoo_create(raw, node.c_str(), text.data(), static_cast<int>(text.size()),
+                           &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL | ZOO_SEQUENCE, made, sizeof made);
+         }
+         EXPECT_EQ(rc, ZOK) << node;
+         return [raw, path = std::string(made)] { zoo_delete(raw, path.c_str(), -1); };
+       }});
+  zookeeper_close(raw);
+}
+
 TEST_F(ZookeeperFaults, ATryOnAStoppedServerEndsInTime) {
   expect_tries_in_time(
       url("20s"), [] { server().pause(); }, [] { server().resume(); });

@@ -31,6 +31,7 @@ const std::string kLock = "orders";
 struct Asking {
   std::string lock = kLock;
   Mode mode = Mode::exclusive();
+  bool may_wait = true;
   Duration waiter_ttl = kLease;
   std::uint32_t max_waiters = 0;
 };
@@ -72,6 +73,7 @@ class Scene final : port::Listener, port::Loop {
       request.mode = how.mode;
       request.ttl = kLease;
       request.waiter_ttl = how.waiter_ttl;
+      request.may_wait = how.may_wait;
       request.max_waiters = how.max_waiters;
       request.deadline = BootClock::now() + 2s;
       request.issue = ++issues_;
@@ -105,6 +107,26 @@ class Scene final : port::Listener, port::Loop {
       engine_->list(prefix, 100, BootClock::now() + 1s, std::move(done));
     });
   }
+
+  Result<std::optional<LockInfo>> inspect() {
+    return wait_for<std::optional<LockInfo>>([&](port::Done<std::optional<LockInfo>> done) {
+      engine_->inspect(kLock, BootClock::now() + 1s, std::move(done));
+    });
+  }
+  Result<bool> break_lock(const machine::Token& token) {
+    return wait_for<bool>([&](const port::Done<bool>& done) {
+      engine_->break_lock({kLock, token, {}, BootClock::now() + 1s}, done);
+    });
+  }
+
+  // Another client's contender, whose text is of a later format.
+  void stand(std::uint64_t number, const Mode& mode) {
+    contend::Details details;
+    details.unreadable = Error(Errc::kVersionMismatch, "of format hf2: upgrade (key 'k')");
+    if (stranger_ == 0) stranger_ = server_.open_session();
+    server_.enter(kLock, contend::key_for({8, number}, mode, {}), details, stranger_);
+  }
+  void end_strangers() { server_.end_session(std::exchange(stranger_, 0)); }
 
   // What the operator was told.
   std::vector<std::string> alarms;
@@ -150,6 +172,7 @@ class Scene final : port::Listener, port::Loop {
   std::uint64_t issues_ = 0;
   std::uint64_t beats_ = 0;
   int entered_ = 0;
+  std::uint64_t stranger_ = 0;  // Its session.
 };
 
 ::testing::AssertionResult is(const Result<TicketState>& result, TicketStatus status) {
@@ -281,6 +304,74 @@ TEST(ContendScenes, AStoreThatCannotBeAskedOfOneLockGivesNoList) {
     EXPECT_EQ(listed.error().code(), code);
     EXPECT_TRUE(scene.alarms.empty());
   }
+}
+
+// Its key tells its place and its mode; of what it says of itself nothing is made up.
+TEST(ContendScenes, AContenderThatCannotBeReadKeepsItsPlaceWithTheModeOfItsKey) {
+  for (const bool head_in_listings : {false, true}) {
+    Scene scene(1);
+    scene.server().head_in_listings = head_in_listings;
+    scene.stand(1, Mode::exclusive());
+    EXPECT_TRUE(is(scene.acquire(1, {.may_wait = false}), TicketStatus::kBusy));
+    EXPECT_TRUE(
+        is(scene.acquire(2, {.mode = Mode::shared(), .may_wait = false}), TicketStatus::kBusy));
+    EXPECT_FALSE(scene.acquire(3, {.mode = Mode::of_permits(1, 2)}));
+    ASSERT_TRUE(waits(scene.acquire(4, {.mode = Mode::shared()})));
+    ASSERT_TRUE(waits(scene.acquire(5)));
+    EXPECT_TRUE(waits(scene.renew(4)));
+    scene.end_strangers();
+    EXPECT_TRUE(holds(scene.renew(4)));
+    EXPECT_TRUE(waits(scene.renew(5)));
+    ASSERT_TRUE(scene.end(4));
+    EXPECT_TRUE(holds(scene.renew(5)));
+  }
+  Scene scene(1);
+  scene.stand(1, Mode::shared());
+  EXPECT_TRUE(holds(scene.acquire(1, {.mode = Mode::shared()})));
+}
+
+// Who stands behind it hears of its mark by the folder, as it cannot be read.
+TEST(ContendScenes, PermitsAreHadBehindAWaiterThatCannotBeRead) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1, {.mode = Mode::of_permits(2, 3)})));
+  scene.stand(1, Mode::of_permits(2, 3));
+  ASSERT_TRUE(waits(scene.acquire(2, {.mode = Mode::of_permits(1, 3)})));
+  ASSERT_TRUE(scene.end(1));
+  scene.pass(20ms);
+  EXPECT_TRUE(holds(scene.renew(2)));
+}
+
+TEST(ContendScenes, LookingAndBreakingGoOnBesideAContenderThatCannotBeRead) {
+  Scene scene(1);
+  const auto held = scene.acquire(1, {.mode = Mode::shared()});
+  ASSERT_TRUE(holds(held));
+  scene.stand(1, Mode::shared());
+  scene.stand(2, Mode::exclusive());
+  for (int i = 0; i < 2; ++i) {
+    const auto seen = scene.inspect();
+    ASSERT_TRUE(seen && *seen) << "it cannot be looked at";
+    ASSERT_EQ((*seen)->holders.size(), 2U);
+    EXPECT_EQ((*seen)->holders[0].token.counter, held->token.counter);
+    EXPECT_EQ((*seen)->holders[1].token, Token{}) << "it is not known";
+    EXPECT_EQ((*seen)->holders[1].time_left.count(), 0);
+    EXPECT_EQ((*seen)->waiters.size(), 1U);
+    EXPECT_EQ((*seen)->last_token.counter, held->token.counter);
+    EXPECT_EQ(names_of(scene.list()), std::vector<std::string>{kLock});
+  }
+  ASSERT_EQ(scene.alarms.size(), 1U) << "once";
+  EXPECT_NE(scene.alarms[0].find("lock 'orders': of format hf2: upgrade (key 'k'), and 1 more: they "
+                                 "keep their places"),
+            std::string::npos)
+      << scene.alarms[0];
+  const auto other = scene.break_lock({0, held->token.counter + 1});
+  ASSERT_FALSE(other) << "it may be the token of who cannot be read";
+  EXPECT_EQ(other.error().code(), Errc::kVersionMismatch);
+  EXPECT_NE(other.error().message().find("(key 'k')"), std::string::npos);
+  EXPECT_TRUE(scene.break_lock(held->token));
+  const auto left = scene.inspect();
+  ASSERT_TRUE(left && *left);
+  EXPECT_EQ((*left)->holders.size(), 1U);
+  EXPECT_EQ((*left)->waiters.size(), 1U);
 }
 
 }  // namespace

@@ -99,9 +99,8 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
   // Of the others the key is enough.
   const std::size_t wanted = in_full ? listing.queue.size() : 1;
   for (std::size_t i = 0; i < std::min(wanted, listing.queue.size()); ++i) {
-    auto details = contend::parse_details(values.at(listing.queue[i].order)->value());
-    if (!details) return with_lock(details.error(), lock);
-    listing.queue[i].details = *std::move(details);
+    const Pair& pair = *values.at(listing.queue[i].order);
+    listing.queue[i].details = contend::read_details(pair.value(), pair.key);
   }
   return listing;
 }
@@ -200,9 +199,8 @@ void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInst
                               });
                 if (gate_.on()) gate_.note(lock, pair);
               }
-              auto details = contend::parse_details(pair.value());
-              if (!details) return done(with_lock(details.error(), lock));
-              done(std::optional(Read{*std::move(details), pair.created, pair.modified}));
+              done(std::optional(Read{contend::read_details(pair.value(), pair.key), pair.created,
+                                      pair.modified}));
             });
 }
 

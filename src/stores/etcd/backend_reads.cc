@@ -18,20 +18,15 @@ using contend::WakerPtr;
 
 constexpr auto kAheadAtMost = std::chrono::seconds(2);
 
-Result<std::optional<Read>> read_of(const wire::RangeResponse& range, std::uint64_t order,
-                                    bool foreign) {
-  if (range.kvs().empty()) return std::optional<Read>();
+std::optional<Read> read_of(const wire::RangeResponse& range, std::uint64_t order, bool foreign) {
+  if (range.kvs().empty()) return std::nullopt;
   const wire::KeyValue& kv = range.kvs(0);
-  if (number(kv.create_revision()) != order) return std::optional<Read>();  // Another one by now.
+  if (number(kv.create_revision()) != order) return std::nullopt;  // Another one by now.
   Read read;
   read.created = number(kv.create_revision());
   read.modified = number(kv.mod_revision());
-  if (!foreign) {
-    auto details = contend::parse_details(kv.value());
-    if (!details) return details.error();
-    read.details = *std::move(details);
-  }
-  return std::optional<Read>(std::move(read));
+  if (!foreign) read.details = contend::read_details(kv.value(), kv.key());
+  return read;
 }
 
 }  // namespace
@@ -77,8 +72,7 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
       foreign_[lock][place.order] = kv.key();
     }
     if (full) {
-      auto details = key ? contend::parse_details(kv.value()) : Result<Details>(Details{});
-      place.details = details ? *std::move(details) : Details{};
+      place.details = key ? contend::read_details(kv.value(), kv.key()) : Details{};
     }
     listing.queue.push_back(std::move(place));
   }

@@ -60,9 +60,9 @@ contend::Unknown unknown_in(const Reply& reply, const std::string& path, Recipe 
 }
 
 // What another library writes into its nodes is shown as the owner.
-Result<Details> details_from(const std::string& text, Recipe recipe) {
-  auto details = contend::parse_details(text);
-  if (details || recipe == Recipe::kOwn) return details;
+Details details_from(const std::string& text, const std::string& path, Recipe recipe) {
+  if (recipe == Recipe::kOwn) return contend::read_details(text, path);
+  if (auto details = contend::parse_details(text)) return *std::move(details);
   Details foreign;
   machine::OwnerInfo owner;
   owner.owner = text.substr(0, 200);
@@ -146,10 +146,8 @@ class ZookeeperBackend final : public contend::Backend {
       auto answered = [op, path, recipe = recipe_](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
-        auto details = details_from(reply.text, recipe);
-        if (!details) return op->complete(details.error());
-        op->complete(
-            std::optional(Read{*std::move(details), reply.stat.created, reply.stat.modified}));
+        op->complete(std::optional(
+            Read{details_from(reply.text, path, recipe), reply.stat.created, reply.stat.modified}));
       };
       link_for(above).get(path, waker, std::move(answered), above);
     });
@@ -533,13 +531,11 @@ class ZookeeperBackend final : public contend::Backend {
       reading.moved = true;
     } else if (reply.rc != ZOK) {
       reading.error = error_of(reply.rc, false, "reading a contender");
-    } else if (auto details = details_from(reply.text, recipe)) {
+    } else {
       Place& place = reading.listing.queue[i];
-      place.details = *std::move(details);
+      place.details = details_from(reply.text, reading.path + "/" + node_of(place, recipe), recipe);
       place.created = reply.stat.created;
       place.modified = reply.stat.modified;
-    } else {
-      reading.error = details.error();
     }
   }
 
