@@ -115,8 +115,10 @@ class HOLDFAST_EXPORT Client {
   // Errors: kLost, kInvalidArgument (not an id), kUnavailable.
   Result<Lease> adopt(std::string_view lease_id, AcquireOptions options = {}) const;
 
-  // nullopt: nobody holds it or waits for it, and nothing is known of it. Here and in break_lock()
-  // `name` may also be that of a lock of the library's own, as a list shows it (barrier.h).
+  // nullopt: nobody holds it or waits for it, and nothing is known of it; where leases are bound to
+  // their client (Guarantees::bound_to_client) it may have been held before. Here and in
+  // break_lock() `name` may also be that of a lock of the library's own, as a list shows it
+  // (barrier.h).
   Result<std::optional<LockInfo>> inspect(std::string name) const;
   // Locks with holders or waiters whose names begin with `prefix`, sorted, at most `limit`.
   Result<std::vector<LockInfo>> list(std::string prefix = {}, std::size_t limit = 10'000) const;

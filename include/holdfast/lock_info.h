@@ -55,6 +55,9 @@ struct BreakInfo {
 // One lock. Guarantee: holders and waiters are of one instant of the store.
 struct LockInfo {
   std::string name;
+  // The largest that the store knows to have been granted. Where leases are bound to their client
+  // (Guarantees::bound_to_client) it keeps none: of those who hold now, and zero (not known) of a
+  // lock that is free.
   Token last_token;
   std::uint32_t capacity = 1;  // Permits locks: N.
   bool permits = false;

@@ -148,7 +148,7 @@ Json to_json(const LockInfo& info) {
   Json out = lock_json(info.name);
   out["held"] = !info.holders.empty();
   if (!info.holders.empty()) out.update(holder_json(info.name, info.holders.front()));
-  out["last_token"] = info.last_token.to_string();
+  out["last_token"] = token_or_null(info.last_token);
   out["holders"] = Json::array();
   for (const HolderInfo& holder : info.holders)
     out["holders"].push_back(holder_json(info.name, holder));

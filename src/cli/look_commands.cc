@@ -42,9 +42,15 @@ std::string ls_text(const std::vector<LockInfo>& locks) {
   return table.to_string(colour_wanted(), terminal_width());
 }
 
+constexpr char kNoTrace[] = "; the store keeps no record of its last holder\n";
+
 std::string inspect_text(const LockInfo& info) {
-  std::string out = printable(info.name) + ": " + (info.holders.empty() ? "free" : "held") +
-                    ", last token " + info.last_token.to_string() + "\n";
+  std::string out = printable(info.name) + ": " + (info.holders.empty() ? "free" : "held");
+  if (info.last_token != Token{}) {
+    out += ", last token " + info.last_token.to_string() + "\n";
+  } else {
+    out += info.holders.empty() ? kNoTrace : ", with a token that cannot be read\n";
+  }
   if (!info.holders.empty() || !info.waiters.empty()) {
     Table table({"", "WHO", "HOST", "PID", "MODE", "SINCE", "LEFT", "TOKEN", "REASON"});
     for (const HolderInfo& holder : info.holders) {
@@ -165,8 +171,9 @@ int inspect_command(const std::vector<std::string>& arguments) {
     if (*info) {
       print_lock(**info, proclaimed_by(client, **info), options.common.json);
     } else {
+      const char* const before = client.guarantees().bound_to_client ? kNoTrace : ", never held\n";
       print(options.common.json ? to_line(free_lock_json(options.name))
-                                : printable(options.name) + ": free, never held\n");
+                                : printable(options.name) + ": free" + before);
     }
     return flush_output() ? 0 : kExitError;
   });

@@ -64,7 +64,8 @@ LockInfo info_of(const std::string& name, const Listing& listing) {
     broken = BreakInfo{port::to_public(machine::Token{0, trace.token}), port::to_public(trace.by)};
   }
   LockInfo info = port::to_lock_info(image_of(name, listing), machine::Instant{}, broken);
-  if (broken) info.last_token = std::max(info.last_token, broken->token);
+  // Of a free lock nobody knows who came behind the one that was broken.
+  if (broken && !info.holders.empty()) info.last_token = std::max(info.last_token, broken->token);
   return info;
 }
 

@@ -360,7 +360,15 @@ class LookTest(StoreCase):
         self.assertIn("nobody holds a lock", self.ok("ls", "other").stderr)
         self.assertEqual(self.json_of("ls", "--json"), [])
         self.assertEqual((self.inspect()["held"], self.inspect()["waiters"]), (False, []))
-        self.assertEqual(self.ok("inspect", "job").stdout, "job: free, never held\n")
+        untold = "job: free; the store keeps no record of its last holder\n"
+        self.assertEqual(self.ok("inspect", "job").stdout,
+                         untold if BOUND else "job: free, never held\n")
+        self.ok("run", "job", "--", "true")
+        text = self.ok("inspect", "job").stdout
+        if BOUND:
+            self.assertEqual((text, self.inspect()["last_token"]), (untold, None))
+        else:
+            self.assertRegex(text, f"^job: free, last token {TOKEN}\n$")
 
     def test_odd_names_are_shown_as_they_are(self):
         name = "a b/ü%2F'\"*[{}]#?"
@@ -402,6 +410,11 @@ class LookTest(StoreCase):
         trace = self.inspect()["last_break"]
         self.assertEqual((trace["reason"], trace["token"]), ("fire", token))
         self.assertIn("last broken: token " + token, self.ok("inspect", "job").stdout)
+        # Somebody else may have held it since.
+        self.ok("run", "job", "--", "true")
+        last = self.inspect()["last_token"]
+        self.assertTrue(last is None if BOUND else last > token, last)
+        self.assertEqual(self.inspect()["last_break"]["token"], token)
         holder.event("lost")
         self.assertEqual(holder.status(), 123)
         self.assertIn("fire", holder.errors())

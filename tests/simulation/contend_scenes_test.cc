@@ -374,5 +374,24 @@ TEST(ContendScenes, LookingAndBreakingGoOnBesideAContenderThatCannotBeRead) {
   EXPECT_EQ((*left)->waiters.size(), 1U);
 }
 
+// Of a lock that is free the store keeps nothing but the trace of a break, and who came behind that
+// one is not known.
+TEST(ContendScenes, TheTokenOfABreakIsNotToldAsTheLastOne) {
+  Scene scene(1);
+  const auto first = scene.acquire(1);
+  ASSERT_TRUE(holds(first));
+  ASSERT_TRUE(scene.break_lock(first->token));
+  ASSERT_TRUE(holds(scene.acquire(2)));
+  auto seen = scene.inspect();
+  ASSERT_TRUE(seen && *seen);
+  EXPECT_GT((*seen)->last_token.counter, first->token.counter);
+  ASSERT_TRUE(scene.end(2));
+  seen = scene.inspect();
+  ASSERT_TRUE(seen && *seen);
+  EXPECT_EQ((*seen)->last_token, Token{});
+  ASSERT_TRUE((*seen)->last_break);
+  EXPECT_EQ((*seen)->last_break->token.counter, first->token.counter);
+}
+
 }  // namespace
 }  // namespace holdfast::simulation
