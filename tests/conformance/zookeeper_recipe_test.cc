@@ -187,6 +187,10 @@ TEST_F(ZookeeperRecipe, WhatTheOtherLibraryDoesNotKnowIsRefused) {
   const auto shared = client.acquire(Request("locks/a", {1, 1}, Mode::shared()));
   ASSERT_FALSE(shared);
   EXPECT_EQ(shared.error().code(), Errc::kUnsupported);
+  const auto listed = client.list("locks/");
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code(), Errc::kUnsupported);
+  EXPECT_NE(listed.error().message().find("'holdfast inspect NAME'"), std::string::npos);
   std::uint64_t last = 1;
   for (const char* name : {"/a", ".", "a/./b", "a//b", "a/.."}) {
     const auto bad = client.acquire(Request(name, {1, ++last}));

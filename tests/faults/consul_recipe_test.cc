@@ -79,6 +79,30 @@ TEST_F(ConsulRecipeTest, WhileConsulLockHoldsWeDoNot) {
   EXPECT_EQ(other->wait(kLong), 0);
 }
 
+TEST_F(ConsulRecipeTest, WhatOthersHoldIsListedBesideOurs) {
+  const std::string made = server_->ask("PUT", "/v1/session/create", "{}").body;
+  const std::string session = made.substr(made.find(':') + 2, 36);
+  const std::string team = "/v1/kv/team/";
+  EXPECT_EQ(server_->ask("PUT", team + "x/y/.lock?acquire=" + session).body, "true");
+  server_->ask("PUT", team + "let-go/.lock");
+  server_->ask("PUT", team + "x/y");
+  server_->ask("PUT", "/v1/kv/other/.lock?acquire=" + session);
+  Client client = connect(url());
+  const Lease ours = hold(client, "ours");
+  const auto names = [&](const std::string& prefix) {
+    std::vector<std::string> found;
+    const auto locks = client.list(prefix);
+    if (!locks) return std::vector<std::string>{locks.error().message()};
+    for (const LockInfo& lock : *locks) {
+      found.push_back(lock.name + ", " + std::to_string(lock.holders.size()));
+    }
+    return found;
+  };
+  EXPECT_EQ(names(""), (std::vector<std::string>{"ours, 1", "x/y, 1"}));
+  EXPECT_EQ(names("x"), std::vector<std::string>{"x/y, 1"});
+  EXPECT_EQ(names("let"), std::vector<std::string>());
+}
+
 TEST_F(ConsulRecipeTest, WhileWeHoldConsulLockDoesNot) {
   Client client = connect(url());
   Lease lease = hold(client, "a");

@@ -51,6 +51,10 @@ TEST_F(EtcdRecipeTest, WhatEtcdctlHoldsIsBusyUntilItLetsGo) {
   const auto tried = client.mutex("jobs/nightly").try_acquire();
   ASSERT_TRUE(tried) << tried.error().message();
   EXPECT_FALSE(*tried);
+  const auto listed = client.list();
+  ASSERT_FALSE(listed);
+  EXPECT_EQ(listed.error().code(), Errc::kUnsupported);
+  EXPECT_NE(listed.error().message().find("'holdfast inspect NAME'"), std::string::npos);
   auto waiting = std::async(std::launch::async,
                             [&] { return client.mutex("jobs/nightly").acquire({.wait = 60s}); });
   EXPECT_EQ(waiting.wait_for(300ms), std::future_status::timeout);

@@ -122,6 +122,8 @@ class ConsulBackend final : public contend::Backend {
     bool busy = false;
     std::vector<Asker> next;
   };
+  void list_shared(const std::string& prefix, contend::Locks locks, BootInstant deadline,
+                   const Done<contend::Locks>& done);
   void list_for_all(const std::pair<std::string, bool>& what);
   void list_as(const std::string& lock, bool in_full, const contend::WakerPtr& waker,
                BootInstant deadline, Done<contend::Listing> done);

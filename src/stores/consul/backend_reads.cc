@@ -236,12 +236,6 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
         if (!reply) return done(reply.error());
         auto folders = read_keys(*reply, "listing locks");
         if (!folders) return done(folders.error());
-        if (folders->empty()) {
-          return check_reading(all, deadline, [done](const Result<void>& allowed) {
-            if (!allowed) return done(allowed.error());
-            done(contend::Locks());
-          });
-        }
         contend::Locks locks;
         for (const std::string& folder : *folders) {
           auto name = keys_.lock_of(folder);
@@ -251,9 +245,46 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
           // With the recipe another's hand may have made one that is no lock's.
           if (!gate_.on() || gate_.check_name(*name)) locks.names.push_back(*std::move(name));
         }
-        std::sort(locks.names.begin(), locks.names.end());
-        if (locks.names.size() > limit) locks.names.resize(limit);
-        done(std::move(locks));
+        const auto told = [limit, done](Result<contend::Locks> found) {
+          if (!found) return done(found.error());
+          auto& names = found->names;
+          std::sort(names.begin(), names.end());
+          names.erase(std::unique(names.begin(), names.end()), names.end());
+          if (names.size() > limit) names.resize(limit);
+          done(std::move(found));
+        };
+        if (gate_.on()) return list_shared(prefix, std::move(locks), deadline, told);
+        if (!folders->empty()) return told(std::move(locks));
+        check_reading(all, deadline, [done](const Result<void>& allowed) {
+          if (!allowed) return done(allowed.error());
+          done(contend::Locks());
+        });
+      });
+}
+
+// With the recipe: what others hold, in whose folders nothing is ours.
+void ConsulBackend::list_shared(const std::string& prefix, contend::Locks locks,
+                                BootInstant deadline, const Done<contend::Locks>& done) {
+  const std::string& path = address_.shared_path;
+  get(key_target(path + prefix) + "?keys&consistent", deadline,
+      [this, path, locks = std::move(locks), deadline,
+       done](const Result<HttpReply>& reply) mutable {
+        if (!reply) return done(reply.error());
+        const auto keys = read_keys(*reply, "listing locks");
+        if (!keys) return done(keys.error());
+        for (const std::string& key : *keys) {
+          constexpr std::string_view kEnd = "/.lock";
+          if (!key.starts_with(path) || !key.ends_with(kEnd)) continue;
+          if (key.size() <= path.size() + kEnd.size()) continue;
+          std::string name = key.substr(path.size(), key.size() - path.size() - kEnd.size());
+          if (gate_.check_name(name)) locks.names.push_back(std::move(name));
+        }
+        if (!keys->empty() || path.empty()) return done(std::move(locks));
+        check_reading(path + ".lock", deadline,
+                      [locks = std::move(locks), done](const Result<void>& allowed) {
+                        if (!allowed) return done(allowed.error());
+                        done(locks);
+                      });
       });
 }
 

@@ -163,7 +163,11 @@ struct EtcdBackend::Folders {
 
 void EtcdBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                              Done<contend::Locks> done) {
-  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
+  if (keys_.foreign_recipe()) {
+    return fail(done, Error(Errc::kUnsupported,
+                            "etcd: with recipe=etcd locks cannot be listed, as their keys stand "
+                            "among any others: 'holdfast inspect NAME' shows one"));
+  }
   auto all = std::make_shared<Folders>();
   all->begins = all->next = keys_.folders(prefix);
   all->end = behind(keys_.folders(""));

@@ -266,7 +266,12 @@ class ZookeeperBackend final : public contend::Backend {
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<contend::Locks> done) override {
     auto op = make<contend::Locks>(deadline, std::move(done));
-    if (recipe_ != Recipe::kOwn) return refuse(op);
+    if (recipe_ != Recipe::kOwn) {
+      return post_error(op,
+                        Error(Errc::kUnsupported,
+                              "zookeeper: with recipe= locks cannot be listed, as their folders "
+                              "stand among any others: 'holdfast inspect NAME' shows one"));
+    }
     session_->when_ready(op, [this, op, prefix, limit, path = base_ + "/locks"] {
       session_->link().sync(path, [](const Reply&) {});
       session_->link().children(path, nullptr, [op, prefix, limit, path](const Reply& reply) {
