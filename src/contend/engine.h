@@ -54,7 +54,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   // What cannot be read is left out, and told once (Events::on_alarm).
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
             Done<std::vector<LockInfo>> done);
-  // Also tells of keys that list() leaves out.
+  // Also tells of what list() leaves out.
   void probe(BootInstant deadline, Done<std::vector<Finding>> done);
   void break_lock(port::BreakRequest request, const Done<bool>& done);
   void set_value(const port::TicketRequest& request, std::string value, Done<bool> done);
@@ -139,6 +139,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   TicketPtr upgrade_of(const TicketPtr& ticket) const;
 
   // --- engine_look.cc: for people.
+  void look_into(Locks locks, BootInstant deadline, std::function<void(ListingOfAll& all)> done);
   void list_next(const std::shared_ptr<ListingOfAll>& all);
   void tell_of(const Unknown& unknown);
   void tell_of(const std::string& lock, const Listing& listing);

@@ -11,6 +11,7 @@ namespace holdfast::contend {
 namespace {
 
 constexpr std::size_t kAskedAtOnce = 32;
+constexpr std::size_t kMostProbed = 1000;
 // What was told of so many locks is remembered.
 constexpr std::size_t kMostTold = 4096;
 
@@ -78,9 +79,9 @@ std::string trouble_of(const std::string& name, const Listing& listing) {
     if (count++ == 0) first = &*place.details->unreadable;
   }
   if (first == nullptr) return {};
-  const std::string places =
-      count == 1 ? ": it keeps its place in the queue"
-                 : ", and " + std::to_string(count - 1) + " more: they keep their places in the queue";
+  const std::string places = count == 1 ? ": it keeps its place in the queue"
+                                        : ", and " + std::to_string(count - 1) +
+                                              " more: they keep their places in the queue";
   return "lock '" + name + "': " + first->message() + places;
 }
 
@@ -125,6 +126,41 @@ struct ListingOfAll {
   std::function<void(ListingOfAll& all)> done;
 };
 
+namespace {
+
+void add_findings(std::vector<Finding>& findings, const ListingOfAll& all, std::size_t number) {
+  if (all.unknown.count > 0) {
+    findings.push_back({Severity::kWarning, "keys", text_of(all.unknown),
+                        "upgrade, if a later version wrote it; otherwise remove it"});
+  }
+  std::size_t others = 0;
+  std::string trouble;
+  for (const auto& lock : all.locks) {
+    if (lock.trouble.empty()) continue;
+    if (trouble.empty()) {
+      trouble = lock.trouble;
+    } else {
+      ++others;
+    }
+  }
+  if (others > 0) {
+    trouble += "; so it is with " + std::to_string(others) + " more: 'holdfast ls' names them";
+  }
+  if (!trouble.empty()) {
+    findings.push_back({Severity::kWarning, "locks", trouble,
+                        "upgrade, if a later version wrote it; otherwise mend it with the store's "
+                        "own tools"});
+  }
+  if (number > all.locks.size()) {
+    findings.push_back({Severity::kOk, "locks",
+                        "looked into " + std::to_string(all.locks.size()) + " of " +
+                            std::to_string(number) + ": 'holdfast ls' looks into all",
+                        ""});
+  }
+}
+
+}  // namespace
+
 void Engine::list(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<std::vector<LockInfo>> done) {
   // Folders that nobody uses any more are among the names, so the limit goes for what is found.
@@ -133,22 +169,27 @@ void Engine::list(std::string prefix, std::size_t limit, BootInstant deadline,
       [self = shared_from_this(), limit, deadline, done = std::move(done)](Result<Locks> locks) {
         if (!locks) return done(locks.error());
         if (limit == 0) return done(std::vector<LockInfo>());
-        auto all = std::make_shared<ListingOfAll>();
-        for (std::string& name : locks->names) all->locks.push_back({std::move(name), {}, {}});
-        all->unknown = std::move(locks->unknown);
-        all->deadline = deadline;
-        all->done = [self, limit, done](ListingOfAll& found) {
-          if (found.error) return done(*found.error);
-          self->tell_of(found.unknown);
+        self->look_into(*std::move(locks), deadline, [self, limit, done](ListingOfAll& all) {
+          if (all.error) return done(*all.error);
+          self->tell_of(all.unknown);
           std::vector<LockInfo> infos;
-          for (auto& lock : found.locks) {
+          for (auto& lock : all.locks) {
             self->tell_of(lock.name, lock.trouble);
             if (lock.info && infos.size() < limit) infos.push_back(*std::move(lock.info));
           }
           done(std::move(infos));
-        };
-        self->list_next(all);
+        });
       });
+}
+
+void Engine::look_into(Locks locks, BootInstant deadline,
+                       std::function<void(ListingOfAll& all)> done) {
+  auto all = std::make_shared<ListingOfAll>();
+  for (std::string& name : locks.names) all->locks.push_back({std::move(name), {}, {}});
+  all->unknown = std::move(locks.unknown);
+  all->deadline = deadline;
+  all->done = std::move(done);
+  list_next(all);
 }
 
 void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
@@ -193,19 +234,24 @@ void Engine::tell_of(const std::string& lock, const std::string& trouble) {
   on_alarm(backend_.guarantees().store + ": " + trouble);
 }
 
+// Looks into the locks, too: of many into the first ones.
 void Engine::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
   backend_.probe(deadline, [self = shared_from_this(), deadline,
                             done = std::move(done)](Result<std::vector<Finding>> findings) {
     if (!findings || self->closed_) return done(std::move(findings));
     self->backend_.list_locks(
         "", SIZE_MAX, deadline,
-        [findings = *std::move(findings), done](const Result<Locks>& locks) mutable {
+        [self, deadline, findings = *std::move(findings), done](Result<Locks> locks) mutable {
           // Where they cannot be listed, other findings say why, or there are none of ours.
-          if (locks && locks->unknown.count > 0) {
-            findings.push_back({Severity::kWarning, "keys", text_of(locks->unknown),
-                                "upgrade, if a later version wrote it; otherwise remove it"});
-          }
-          done(std::move(findings));
+          if (!locks || self->closed_) return done(std::move(findings));
+          const std::size_t number = locks->names.size();
+          if (number > kMostProbed) locks->names.resize(kMostProbed);
+          self->look_into(
+              *std::move(locks), deadline,
+              [findings = std::move(findings), number, done](ListingOfAll& all) mutable {
+                add_findings(findings, all, number);
+                done(std::move(findings));
+              });
         });
   });
 }

@@ -300,6 +300,13 @@ class LookTest(StoreCase):
         self.assertEqual([one["severity"] for one in report["findings"] if one["topic"] == "keys"],
                          ["warning"])
         self.assertRegex(self.ok("doctor").stdout, "of no lock that this version knows")
+        # In a lock's own folder.
+        self.ask_consul("DELETE", target)
+        target = f"/v1/kv/holdfast/l/case{self.cases}%252Fjob/later"
+        self.ask_consul("PUT", target, "what another version writes")
+        self.addCleanup(self.ask_consul, "DELETE", target)
+        self.assertEqual(self.holdfast("ls").returncode, 1)
+        self.assertRegex(self.ok("doctor").stdout, rf"'holdfast/l/case{self.cases}%2Fjob/later' is of no lock")
 
     def test_a_lock_that_cannot_be_read_is_named_and_the_others_are_shown(self):
         if STORE != "consul":

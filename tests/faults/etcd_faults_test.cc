@@ -185,6 +185,12 @@ TEST(EtcdServerFaultsTest, KeysOfNoKnownLockAreTold) {
   const Lease lease = hold(client, "a");
   etcd.etcdctl({"put", "hf1/l/stray", "by hand"});
   expect_told_of(etcd.url(), "hf1/l/stray");
+  etcd.etcdctl({"del", "hf1/l/stray"});
+  for (const char* inside : {"hf1/l/a/d", "hf1/l/a/c/later"}) {
+    etcd.etcdctl({"put", inside, "by hand"});
+    expect_told_of(etcd.url(), inside);
+    etcd.etcdctl({"del", inside});
+  }
 }
 
 // --- Between client and server.

@@ -1,6 +1,5 @@
 // What happens to holders and waiters on ZooKeeper when servers, connections and clients fail.
 #include <algorithm>
-#include <cstdlib>
 #include <future>
 #include <memory>
 #include <string>
@@ -300,12 +299,19 @@ TEST_F(ZookeeperFaults, KeysOfNoKnownLockAreTold) {
   const Client client = patient(url("20s"));
   const auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
   ASSERT_TRUE(lease) << lease.error().message();
-  const std::string stray = chroot_ + "/hf1/locks/%by-hand";
-  const char* const jar = std::getenv("HOLDFAST_ZOOKEEPER_JAR");
-  support::run({"java", "-cp", jar != nullptr ? jar : "/usr/share/java/zookeeper.jar",
-                "org.apache.zookeeper.ZooKeeperMain", "-server", server().servers(), "create",
-                stray, "x"});
-  expect_told_of(url("20s"), stray);
+  zhandle_t* const raw =
+      zookeeper_init(server().servers().c_str(), nullptr, 10'000, nullptr, nullptr, 0);
+  for (const char* place : {"/hf1/locks/%by-hand", "/hf1/locks/orders/by-hand"}) {
+    const std::string stray = chroot_ + place;
+    int rc = ZCONNECTIONLOSS;
+    while (rc == ZCONNECTIONLOSS) {
+      rc = zoo_create(raw, stray.c_str(), "x", 1, &ZOO_OPEN_ACL_UNSAFE, 0, nullptr, 0);
+    }
+    ASSERT_EQ(rc, ZOK) << stray;
+    expect_told_of(url("20s"), stray);
+    ASSERT_EQ(zoo_delete(raw, stray.c_str(), -1), ZOK);
+  }
+  zookeeper_close(raw);
 }
 
 TEST_F(ZookeeperFaults, ATtlShorterThanTheSessionIsRefusedByName) {

@@ -113,6 +113,11 @@ class Scene final : port::Listener, port::Loop {
       engine_->inspect(kLock, BootClock::now() + 1s, std::move(done));
     });
   }
+  Result<std::vector<Finding>> probe() {
+    return wait_for<std::vector<Finding>>([&](port::Done<std::vector<Finding>> done) {
+      engine_->probe(BootClock::now() + 1s, std::move(done));
+    });
+  }
   Result<bool> break_lock(const machine::Token& token) {
     return wait_for<bool>([&](const port::Done<bool>& done) {
       engine_->break_lock({kLock, token, {}, BootClock::now() + 1s}, done);
@@ -306,6 +311,23 @@ TEST(ContendScenes, AStoreThatCannotBeAskedOfOneLockGivesNoList) {
   }
 }
 
+TEST(ContendScenes, TheDoctorTellsOfLocksThatCannotBeRead) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1, {.lock = "a"})));
+  auto found = scene.probe();
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->empty());
+  scene.stand(1, Mode::exclusive());
+  ASSERT_TRUE(holds(scene.acquire(2, {.lock = "b"})));
+  scene.server().unreadable.emplace("b", Error(Errc::kCorruptState, "rubbish"));
+  found = scene.probe();
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->size(), 1U);
+  EXPECT_EQ(found->front().severity, Severity::kWarning);
+  EXPECT_NE(found->front().what.find("lock 'b': rubbish; so it is with 1 more"), std::string::npos)
+      << found->front().what;
+}
+
 // Its key tells its place and its mode; of what it says of itself nothing is made up.
 TEST(ContendScenes, AContenderThatCannotBeReadKeepsItsPlaceWithTheModeOfItsKey) {
   for (const bool head_in_listings : {false, true}) {
@@ -359,9 +381,10 @@ TEST(ContendScenes, LookingAndBreakingGoOnBesideAContenderThatCannotBeRead) {
     EXPECT_EQ(names_of(scene.list()), std::vector<std::string>{kLock});
   }
   ASSERT_EQ(scene.alarms.size(), 1U) << "once";
-  EXPECT_NE(scene.alarms[0].find("lock 'orders': of format hf2: upgrade (key 'k'), and 1 more: they "
-                                 "keep their places"),
-            std::string::npos)
+  EXPECT_NE(
+      scene.alarms[0].find("lock 'orders': of format hf2: upgrade (key 'k'), and 1 more: they "
+                           "keep their places"),
+      std::string::npos)
       << scene.alarms[0];
   const auto other = scene.break_lock({0, held->token.counter + 1});
   ASSERT_FALSE(other) << "it may be the token of who cannot be read";

@@ -88,9 +88,12 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
     std::string_view name = pair.key;
     name.remove_prefix(name.starts_with(begins) ? begins.size() : name.size());
     const auto key = contend::parse_key(name);
-    if (!key && in_full && !contend::parse_key(left_by(name))) listing.unknown.add(pair.key);
     // Without a session it is nobody's: an operator has written it, and may remove it.
-    if (!key || pair.session.empty()) continue;
+    if (!key || pair.session.empty()) {
+      const bool left = !key && contend::parse_key(left_by(name));
+      if (in_full && !left) listing.unknown.add(pair.key);
+      continue;
+    }
     values.emplace(pair.created, &pair);
     listing.queue.push_back({*key, pair.created, {}, pair.created, pair.modified});
   }

@@ -142,6 +142,11 @@ std::string EtcdBackend::key_of(const std::string& lock, const Place& place) con
 wire::RangeRequest EtcdBackend::folder_request(const std::string& lock, bool full) const {
   const std::string contenders = keys_.contenders(lock);
   wire::RangeRequest request;
+  if (full && !keys_.foreign_recipe()) {
+    request.set_key(keys_.folder(lock));
+    request.set_range_end(behind(keys_.folder(lock)));
+    return request;
+  }
   // From the record on, which stands right before its contenders.
   request.set_key(keys_.foreign_recipe() ? contenders : keys_.record(lock));
   request.set_range_end(behind(contenders));

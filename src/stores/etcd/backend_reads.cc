@@ -42,6 +42,7 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
                                                  const wire::RangeResponse& range, bool full) {
   const std::string contenders = keys_.contenders(lock);
   const std::string record = keys_.foreign_recipe() ? std::string() : keys_.record(lock);
+  const std::string value = keys_.value(lock);
   Listing listing;
   listing.in_full = full;
   if (keys_.foreign_recipe()) foreign_.erase(lock);
@@ -60,7 +61,7 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
     auto key = inside ? contend::parse_key(std::string_view(kv.key()).substr(contenders.size()))
                       : std::nullopt;
     if (!inside || (!key && !keys_.foreign_recipe())) {
-      if (full) listing.unknown.add(kv.key());
+      if (full && kv.key() != value) listing.unknown.add(kv.key());
       continue;
     }
     Place place;

@@ -54,8 +54,9 @@ std::string Keys::contenders(std::string_view lock) const {
   return foreign_ ? root_ + std::string(lock) + "/" : record(lock) + "/";
 }
 
-std::string Keys::record(std::string_view lock) const { return folders(lock) + "/c"; }
-std::string Keys::value(std::string_view lock) const { return folders(lock) + "/v"; }
+std::string Keys::folder(std::string_view lock) const { return folders(lock) + "/"; }
+std::string Keys::record(std::string_view lock) const { return folder(lock) + "c"; }
+std::string Keys::value(std::string_view lock) const { return folder(lock) + "v"; }
 
 std::string Keys::session(std::int64_t lease) const { return root_ + "hf1/s/" + lease_text(lease); }
 

@@ -30,6 +30,7 @@ class Keys {
 
   // With the recipe: kInvalidArgument where its folder is among keys of ours.
   Result<void> check_name(std::string_view lock) const;
+  std::string folder(std::string_view lock) const;      // What all its keys begin with.
   std::string contenders(std::string_view lock) const;  // What all its contenders begin with.
   std::string record(std::string_view lock) const;
   std::string value(std::string_view lock) const;
