@@ -254,7 +254,8 @@ std::vector<SkippedCell> skipped_cells(const Scenario& on) {
     if (!topology.can_be_isolated(sizes[i])) continue;
     const std::string prefix = i == 0 ? "" : std::to_string(sizes[i]) + "-nodes-";
     for (const std::string role : {"leader", "follower"}) {
-      std::string name = topology.name + "-" + prefix + role + "-" + kIsolate;
+      std::string name = topology.name + "-";
+      name.append(prefix).append(role).append("-").append(kIsolate);
       skipped.push_back({std::move(name), "only root may make a network between servers"});
     }
   }
