@@ -111,7 +111,8 @@ class ZombieTest : public RedisPauseFaultsTest {
   void SetUp() override {
     RedisPauseFaultsTest::SetUp();
     if (IsSkipped()) return;
-    proxy_.emplace(support::ProxyOptions{server_->port(), Framing::kResp});
+    proxy_.emplace(
+        support::ProxyOptions{.server_port = server_->port(), .framing = Framing::kResp});
     url_ = server_->url({.port = proxy_->port()});
   }
 

@@ -10,7 +10,8 @@ class RedisWireFaultsTest : public RedisFaults {
     RedisFaults::SetUp();
     if (IsSkipped()) return;
     server_.emplace();
-    proxy_.emplace(support::ProxyOptions{server_->port(), Framing::kResp});
+    proxy_.emplace(
+        support::ProxyOptions{.server_port = server_->port(), .framing = Framing::kResp});
     one_.emplace(server_->url({.port = proxy_->port()}), Peer::Options{.request_timeout = 500ms});
     other_.emplace(server_->url());
   }
