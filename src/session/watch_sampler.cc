@@ -146,14 +146,25 @@ void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {
       [weak = weak_from_this(), sample](const Result<std::optional<LockInfo>>& found) {
         const auto self = weak.lock();
         if (!self) return;
-        if (!found) {
+        const Errc code = found ? Errc::kClosed : found.error().code();
+        const bool unreadable = code == Errc::kCorruptState || code == Errc::kVersionMismatch;
+        if (!found && !unreadable) {
           self->asking_ = false;  // Nothing is told yet: the next sample finds it again.
           return;
         }
-        if (*found) sample->traces.push_back(**found);
+        // Of that lock nothing is told until it can be read again; of the others everything is.
+        if (unreadable) self->keep(*sample, sample->vanished[sample->asked]);
+        if (found && *found) sample->traces.push_back(**found);
         ++sample->asked;
         self->go_on(sample);
       });
+}
+
+// As it was seen last.
+void WatchSampler::keep(Sample& sample, const std::string& name) const {
+  for (const LockInfo& lock : seen_) {
+    if (lock.name == name) sample.listed.push_back(lock);
+  }
 }
 
 void WatchSampler::tell(Sample& sample) {

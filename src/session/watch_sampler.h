@@ -66,6 +66,7 @@ class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
   };
   // Asks for the traces one after the other, and tells what differs once they are all there.
   void go_on(const std::shared_ptr<Sample>& sample);
+  void keep(Sample& sample, const std::string& name) const;
   void tell(Sample& sample);
   void tell_failure(const Error& why);
   void tell_recovery();

@@ -152,6 +152,7 @@ TEST_F(ConsulFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
   expect_unreadable_records_refused(site);
   expect_a_waiter_refused(site);
   expect_others_listed(site, server.url());
+  expect_others_watched(site);
 }
 
 TEST_F(ConsulFaultsTest, AContenderThatCannotBeReadKeepsItsPlaceAndIsNamed) {

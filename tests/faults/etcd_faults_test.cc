@@ -161,6 +161,7 @@ TEST(EtcdServerFaultsTest, NobodyIsLetInBesideARecordThatCannotBeRead) {
   expect_unreadable_records_refused(site);
   expect_a_waiter_refused(site);
   expect_others_listed(site, etcd.url());
+  expect_others_watched(site);
 }
 
 TEST(EtcdServerFaultsTest, AContenderThatCannotBeReadKeepsItsPlaceAndIsNamed) {

@@ -140,6 +140,28 @@ inline void expect_others_listed(const RecordSite& site, const std::string& url)
   site.write("list-rubbish", "");
 }
 
+// A watch that has seen a lock held tells of the others when that one cannot be read any more.
+inline void expect_others_watched(const RecordSite& site) {
+  const Client client = site.connect();
+  const Lease lease = hold(client, "watched-later");
+  std::mutex mutex;
+  std::vector<std::string> told;
+  const auto watch = client.watch("watched", [&](const LockEvent& event) {
+    const std::lock_guard lock(mutex);
+    told.push_back(event.name);
+  });
+  ASSERT_TRUE(watch) << watch.error().message();
+  site.write("watched-later", "hf2 something=new");
+  const Lease other = hold(client, "watched-other");
+  EXPECT_TRUE(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return !told.empty();
+  }));
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(told, std::vector<std::string>{"watched-other"});
+  site.write("watched-later", "");
+}
+
 struct ContenderSite {
   std::string url;
   // Puts a contender with that key and text into a lock's folder, as another client does; what it

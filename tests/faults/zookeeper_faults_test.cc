@@ -269,6 +269,7 @@ TEST_F(ZookeeperFaults, NobodyIsLetInBesideARecordThatCannotBeRead) {
   expect_unreadable_records_refused(site);
   expect_a_waiter_refused(site);
   expect_others_listed(site, url("20s"));
+  expect_others_watched(site);
   zookeeper_close(raw);
 }
 
