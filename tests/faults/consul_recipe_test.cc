@@ -3,7 +3,6 @@
 
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "holdfast/semaphore.h"
 #include "src/base/clock.h"
 #include "tests/faults/client_side.h"
+#include "tests/faults/listener.h"
 #include "tests/support/child_process.h"
 #include "tests/support/consul_server.h"
 #include "tests/support/temp_folder.h"
@@ -173,17 +173,10 @@ TEST_F(ConsulRecipeTest, AHolderWhoseKeyWasDeletedByHandIsBroken) {
 
 // lesson 17: not "try again some time", but how long.
 TEST_F(ConsulRecipeTest, TheLockDelayOfADeadHolderIsToldAndWaitedOut) {
-  std::mutex mutex;
-  std::vector<std::string> lines;
-  ClientOptions options;
-  options.log = [&](const std::string& line) {
-    const std::lock_guard lock(mutex);
-    lines.push_back(line);
-  };
-  Client client = *Client::connect(url(), options);
+  Listener listener(url());
   Client first = connect(url() + "&lock_delay=3s");
   Lease lease = hold(first, "a");
-  auto waiting = wait_for(client, "a");
+  auto waiting = wait_for(listener.client(), "a");
   const auto ended = base::BootClock::now();
   server_->ask("PUT", "/v1/session/destroy/" + holder());
   auto got = waiting.get();
@@ -192,10 +185,7 @@ TEST_F(ConsulRecipeTest, TheLockDelayOfADeadHolderIsToldAndWaitedOut) {
   EXPECT_GE(took, 2900ms);
   EXPECT_LE(took, 20s);
   EXPECT_FALSE(lease.held());
-  const std::lock_guard lock(mutex);
-  bool told = false;
-  for (const std::string& line : lines) told |= line.find("shut for 3.0 s") != std::string::npos;
-  EXPECT_TRUE(told) << ::testing::PrintToString(lines);
+  EXPECT_GT(listener.told("shut for 3.0 s"), 0) << ::testing::PrintToString(listener.lines());
 }
 
 TEST_F(ConsulRecipeTest, OursQueueInOrderAndWhatIsNotPlainIsRefused) {

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 
 #include "holdfast/holdfast.h"
 #include "tests/faults/client_side.h"
+#include "tests/faults/listener.h"
 
 namespace holdfast::faults {
 
@@ -85,36 +85,6 @@ inline void expect_a_waiter_refused(const RecordSite& site) {
   expect_released(lease);
   expect_refused(waiting.get(), Errc::kVersionMismatch, "who waited");
 }
-
-// A client, and what its log says.
-class Listener {
- public:
-  explicit Listener(const std::string& url) : client_(connect(url)) {}
-  const Client& client() const { return client_; }
-
-  std::ptrdiff_t told(const std::string& text) {
-    const std::lock_guard lock(mutex_);
-    return std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
-      return line.find(text) != std::string::npos;
-    });
-  }
-
- private:
-  Client connect(const std::string& url) {
-    ClientOptions options;
-    options.log = [this](const std::string& line) {
-      const std::lock_guard lock(mutex_);
-      lines_.push_back(line);
-    };
-    auto client = Client::connect(url, std::move(options));
-    if (!client) throw std::runtime_error(client.error().message());
-    return *std::move(client);
-  }
-
-  std::mutex mutex_;
-  std::vector<std::string> lines_;
-  Client client_;  // The last: its end is the end of what it tells.
-};
 
 // The others are listed; what is left out is told once, with the lock, the reason and what to do.
 inline void expect_others_listed(const RecordSite& site, const std::string& url) {
