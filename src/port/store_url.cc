@@ -137,6 +137,7 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
       question == std::string_view::npos ? std::string_view() : rest.substr(question + 1);
   rest = rest.substr(0, question);
   if (rest.starts_with("//")) {
+    url.has_authority = true;
     rest.remove_prefix(2);
     const auto slash = std::min(rest.find('/'), rest.size());
     url.authority = std::string(rest.substr(0, slash));

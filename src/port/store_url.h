@@ -15,9 +15,10 @@
 namespace holdfast::port {
 
 struct StoreUrl {
-  std::string scheme;     // Lower case.
-  std::string authority;  // Undecoded; empty when absent.
-  std::string path;       // Percent-decoded; `sqlite:///var/x` has "/var/x", `memory:x` has "x".
+  std::string scheme;          // Lower case.
+  std::string authority;       // Undecoded; empty when absent.
+  bool has_authority = false;  // "//" stands before it.
+  std::string path;  // Percent-decoded; `sqlite:///var/x` has "/var/x", `memory:x` has "x".
   std::vector<std::pair<std::string, std::string>> options;  // Decoded, in order.
 
   // Errors: kInvalidArgument, with the place and what was expected. No part holds a NUL.

@@ -153,11 +153,22 @@ Result<Endpoint> parse_endpoint(std::string_view text, const Endpoint& fallback,
   return endpoint;
 }
 
-Result<std::vector<Endpoint>> parse_endpoints(std::string_view text, const Endpoint& fallback,
+Result<void> expect_slashes(const StoreUrl& url, std::string_view store) {
+  if (url.has_authority || url.path.empty()) return {};
+  return bad_part(store, "two slashes stand before the server: " + url.scheme + "://host:port");
+}
+
+Result<std::vector<Endpoint>> parse_endpoints(const StoreUrl& url, const Endpoint& fallback,
                                               std::string_view store) {
+  if (auto good = expect_slashes(url, store); !good) return good.error();
+  std::string_view text = url.authority;
+  const bool several = text.find(',') != std::string_view::npos;
   std::vector<Endpoint> endpoints;
   while (true) {
     const auto comma = text.find(',');
+    if (several && text.substr(0, comma).empty()) {
+      return bad_part(store, "a server has no name: there is a comma too many");
+    }
     auto endpoint = parse_endpoint(text.substr(0, comma), fallback, store);
     if (!endpoint) return endpoint.error();
     if (std::find(endpoints.begin(), endpoints.end(), *endpoint) != endpoints.end()) {

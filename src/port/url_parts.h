@@ -55,8 +55,13 @@ Result<std::uint32_t> parse_number(std::string_view text, std::uint32_t largest,
 Result<Endpoint> parse_endpoint(std::string_view text, const Endpoint& fallback,
                                 std::string_view store);
 
-// The same, separated by commas: at least one, at most 32, none twice.
-Result<std::vector<Endpoint>> parse_endpoints(std::string_view text, const Endpoint& fallback,
+// Refuses "scheme:host": without the slashes a host would pass for a path, and the server that is
+// asked be another one.
+Result<void> expect_slashes(const StoreUrl& url, std::string_view store);
+
+// The servers of the URL, separated by commas: at least one, at most 32, none twice, none empty
+// beside others.
+Result<std::vector<Endpoint>> parse_endpoints(const StoreUrl& url, const Endpoint& fallback,
                                               std::string_view store);
 
 // Takes "user:password@" off the authority, and the options; named nowhere, the password is that of

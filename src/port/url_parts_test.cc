@@ -16,23 +16,33 @@ StoreUrl url_of(const std::string& text) {
 }
 
 TEST(UrlPartsTest, AListOfServersFillsInWhatIsNotSaid) {
-  const auto servers = parse_endpoints("a,b:7000,[::1]:8,:9", kHere, "etcd");
+  const auto servers = parse_endpoints(url_of("etcd://a,b:7000,[::1]:8,:9"), kHere, "etcd");
   ASSERT_TRUE(servers);
   EXPECT_EQ(*servers,
             (std::vector<Endpoint>{{"a", 2379}, {"b", 7000}, {"::1", 8}, {"127.0.0.1", 9}}));
   EXPECT_EQ(servers->at(2).text(), "[::1]:8");
-  EXPECT_EQ(parse_endpoints("", kHere, "etcd")->at(0), kHere);
+  EXPECT_EQ(parse_endpoints(url_of("etcd://"), kHere, "etcd")->at(0), kHere);
 }
 
 TEST(UrlPartsTest, AListThatCannotBeMeantIsRefused) {
   std::string many = "h0";
   for (int i = 1; i < 33; ++i) many += ",h" + std::to_string(i);
-  for (const std::string& text : {std::string("a,a"), std::string("a:0"), std::string("a:b:c"),
-                                  std::string("a b"), std::string("127.0.0.1,"), many}) {
-    const auto servers = parse_endpoints(text, kHere, "etcd");
+  for (const std::string& text :
+       {std::string("a,a"), std::string("a:0"), std::string("a:b:c"), std::string("a b"),
+        std::string("127.0.0.1,"), std::string(",a"), std::string("a,,b"), many}) {
+    const auto servers = parse_endpoints(url_of("etcd://" + text), kHere, "etcd");
     ASSERT_FALSE(servers) << text;
     EXPECT_EQ(servers.error().code(), Errc::kInvalidArgument);
     EXPECT_TRUE(servers.error().message().starts_with("etcd URL: ")) << servers.error().message();
+  }
+}
+
+TEST(UrlPartsTest, AServerWithoutItsSlashesIsNotTakenForAPath) {
+  for (const char* text : {"etcd:127.0.0.1:2379", "etcd:/127.0.0.1:2379", "etcd:host"}) {
+    const auto servers = parse_endpoints(url_of(text), kHere, "etcd");
+    ASSERT_FALSE(servers) << text;
+    EXPECT_EQ(servers.error().message(),
+              "etcd URL: two slashes stand before the server: etcd://host:port");
   }
 }
 

@@ -133,7 +133,7 @@ Result<ConsulAddress> parse_consul_url(port::StoreUrl& url) {
   if (!tls) return tls.error();
   address.tls_paths = *std::move(tls);
   const port::Endpoint fallback{"127.0.0.1", static_cast<std::uint16_t>(address.tls ? 8501 : 8500)};
-  auto hosts = port::parse_endpoints(url.authority, fallback, "consul");
+  auto hosts = port::parse_endpoints(url, fallback, "consul");
   if (!hosts) return hosts.error();
   address.hosts = *std::move(hosts);
   if (auto taken = take_prefix(url, address); !taken) return taken.error();

@@ -42,7 +42,7 @@ Result<EtcdAddress> parse_etcd_url(port::StoreUrl& url) {
   if (login->password && login->user.empty()) return bad("a password needs a user");
   if (!login->user.empty() && !login->password) return bad("a user needs a password");
   address.login = *std::move(login);
-  auto servers = port::parse_endpoints(url.authority, {"127.0.0.1", kPort}, "etcd");
+  auto servers = port::parse_endpoints(url, {"127.0.0.1", kPort}, "etcd");
   if (!servers) return servers.error();
   address.servers = *std::move(servers);
   auto prefix = prefix_of(std::exchange(url.path, ""));

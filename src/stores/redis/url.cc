@@ -22,6 +22,7 @@ Result<void> take_host(const port::StoreUrl& url, RedisAddress& address) {
     if (url.authority.empty()) return {};
     return bad("redis+unix:// has no host: three slashes before the path");
   }
+  if (auto good = port::expect_slashes(url, "redis"); !good) return good;
   auto endpoint = port::parse_endpoint(url.authority, {address.host, address.port}, "redis");
   if (!endpoint) return endpoint.error();
   address.host = std::move(endpoint->host);

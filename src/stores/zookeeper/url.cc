@@ -59,7 +59,7 @@ Result<ZookeeperAddress> parse_zookeeper_url(port::StoreUrl& url) {
   } else if (!login->user.empty()) {
     return bad("a user needs a password: password_file=, password_env= or in the URL");
   }
-  const auto servers = port::parse_endpoints(url.authority, {"127.0.0.1", 2181}, "zookeeper");
+  const auto servers = port::parse_endpoints(url, {"127.0.0.1", 2181}, "zookeeper");
   if (!servers) return servers.error();
   for (const port::Endpoint& each : *servers) {
     address.servers += (address.servers.empty() ? "" : ",") + each.text();
