@@ -127,7 +127,7 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
   }
   int status = hold_until_told(asking, lease);
   const auto loss = lease.loss();
-  const auto released = lease.release();
+  const auto released = release_lease(lease);
   if (!released &&
       (released.error().code() == Errc::kLost || released.error().code() == Errc::kBroken)) {
     status = kExitLost;

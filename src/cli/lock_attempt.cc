@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "src/cli/alarms.h"
+#include "src/cli/boottime.h"
 #include "src/cli/guard.h"
 #include "src/cli/output.h"
 #include "src/cli/self_lock.h"
@@ -216,6 +217,16 @@ void LockAttempt::tell_waiting() const {
   if (!who.empty()) sentence += ", held by " + who;
   if (ahead > 0) sentence += "; " + std::to_string(ahead) + " waiting before us";
   narrator_.chat(sentence);
+}
+
+Result<void> release_lease(Lease& lease) {
+  const Nanos until = lease.deadline_boottime();
+  const bool ours = boottime_now() < until;
+  auto released = lease.release();
+  const bool ran_out = ours && boottime_now() >= until;
+  if (released || released.error().code() != Errc::kLost || !ran_out) return released;
+  return Error(Errc::kUnavailable,
+               "the store did not answer before the lease ended: " + released.error().message());
 }
 
 std::string describe_holders(const LockInfo& info) {

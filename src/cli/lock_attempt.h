@@ -86,6 +86,10 @@ class LockAttempt {
   bool unanswered_ = false;  // The store had its time, and did not use it.
 };
 
+// Gives it back. kLost and kBroken: it was not ours any more. What ends while the store does not
+// answer was ours until then: that is told as kUnavailable.
+Result<void> release_lease(Lease& lease);
+
 // "alice@web1 (pid 12, since 10:02:11, nightly)", of the first holders; empty: none.
 std::string describe_holders(const LockInfo& info);
 

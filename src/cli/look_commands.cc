@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/cli/commands.h"
+#include "src/cli/config.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/follow.h"
 #include "src/cli/help.h"
@@ -216,8 +217,11 @@ int break_command(const std::vector<std::string>& arguments) {
       out["broken"] = true;
       print(to_line(out));
     } else if (!options.common.quiet) {
-      print("broke " + printable(options.name) + ", token " + token->to_string() +
-            ". Its holder learns it at its next renewal: it may go on until then.\n");
+      const bool shared = url_option(settings.store.url, "recipe").has_value();
+      print(
+          "broke " + printable(options.name) + ", token " + token->to_string() +
+          ". Its holder learns it at its next renewal: it may go on until then" +
+          (shared ? "; another program than Holdfast perhaps never: end that by hand.\n" : ".\n"));
     }
     return flush_output() ? 0 : kExitError;
   });

@@ -369,7 +369,7 @@ int Run::under_lock(Guard& guard, Lease lease) {
 
 // false: the store says that it was not ours any more. `held`: we did not know that.
 bool Run::give_back(Lease& lease, bool held) const {
-  const auto released = lease.release();
+  const auto released = release_lease(lease);
   if (released) {
     narrator_.event("released");
     return true;

@@ -238,7 +238,10 @@ AcquireFsm::Action AcquireFsm::left() {
   if (leaving_busy_) return phase_ = Phase::kDone, Action{Step::kBusy, 0, false};
   if (leaving_why_ == Errc::kTimedOut && unreached_) {
     return fail({Errc::kUnavailable,
-                 "the store could not be reached within the wait: " + unreached_->message()});
+                 "the store could not be reached within the wait: " + unreached_->message() +
+                     (has_queued_ ? "; once it is back our place in the queue may stand, and even "
+                                    "hold the lock, for one ttl more"
+                                  : "")});
   }
   if (leaving_why_ == Errc::kTimedOut) {
     return fail({Errc::kTimedOut, "the lock was not granted within the wait"});

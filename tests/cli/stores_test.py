@@ -611,6 +611,19 @@ if STORE != "sqlite":
             self.assertEqual((loud.status(), quiet.status()), (0, 0))
             self.assertEqual(quiet.errors(), "")
 
+        def test_a_command_that_ended_within_its_lease_ran_under_the_lock(self):
+            running = self.run_locked("--ttl", SHORT, "job", "--", "sh", "-c", "read line; exit 7",
+                                      stdin=subprocess.PIPE)
+            running.event("started")
+            self.server().kill()
+            try:
+                running.process.stdin.close()
+                self.assertEqual(running.event("exited")["status"], 7)
+                self.assertEqual(running.status(), 7)
+                self.assertIn("could not tell the store that 'job' is free", running.errors())
+            finally:
+                self.server().start()
+
         def assert_over_soon(self, running, begin, wait):
             """With 125, and no later than the program's page says."""
             running.event("error")
