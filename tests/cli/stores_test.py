@@ -527,10 +527,10 @@ class FaultTest(StoreCase):
         with open(clock, "wb") as file:
             file.write(struct.pack("q", 0))
         # Nobody is to lose it: long enough for a machine that is busy with other cases.
-        patient = self.store.replace(f"session={SHORT}", "session=6s")
+        patient = self.store.replace(f"session={SHORT}", "session=5s")
         env = {**self.env, "HOLDFAST_STORE": patient, "LD_PRELOAD": os.path.abspath(SHIM),
                "HOLDFAST_TEST_CLOCK_FILE": clock}
-        holder = self.run_locked("--ttl", "6s", "job", "--", "sleep", "60", env=env)
+        holder = self.run_locked("--ttl", "5s", "job", "--", "sleep", "60", env=env)
         holder.event("started")
         waiter = self.run_locked("job", "--", "true", env=env)
         waiter.event("waiting")
