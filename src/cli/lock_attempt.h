@@ -87,7 +87,8 @@ class LockAttempt {
 };
 
 // Gives it back. kLost and kBroken: it was not ours any more. What ends while the store does not
-// answer was ours until then: that is told as kUnavailable.
+// answer was ours until then: that is told as kUnavailable. Not guaranteed: that the store had not
+// taken it before, when it says so only behind the lease's end.
 Result<void> release_lease(Lease& lease);
 
 // "alice@web1 (pid 12, since 10:02:11, nightly)", of the first holders; empty: none.

@@ -33,7 +33,8 @@ Lease take(const Client& client, const std::string& name) {
   return **std::move(got);
 }
 
-// A lease whose holder looks all the time whether it is held.
+// A lease whose holder looks all the time whether it is held: it is what held() says that counts,
+// and nothing tells when that changes but asking it.
 class Believer {
  public:
   explicit Believer(Lease lease) : lease_(std::move(lease)) {

@@ -7,9 +7,13 @@
 // Guarantee: every request is answered once, by its time limit or stop() at the latest. A request
 // that writes goes over the wire once: libcurl's own second try over a new connection is forbidden
 // to it. kUnavailable: nothing of the request has left. kOutcomeUnknown: it may be carried out, now
-// or later. What Consul answers, refusals too, is a reply; see errors.h. Not guaranteed: which of
-// the agents in the URL is asked: one that failed is left for the next. Thread-safety: the loop
-// only. Ownership: requests under way keep what they need. Messages never hold the token.
+// or later. What Consul answers, refusals too, is a reply; see errors.h.
+//
+// Not guaranteed: which of the agents in the URL is asked: one that failed is left for the next.
+// Nor an answer to what is sent after stop().
+//
+// Thread-safety: the loop only.
+// Ownership: requests under way keep what they need. Messages never hold the token.
 #pragma once
 
 #include <chrono>
