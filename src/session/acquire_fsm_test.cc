@@ -477,6 +477,8 @@ TEST(AcquireFsmTest, AWaitThatEndsInTheQueueOfAStoreThatIsAwaySaysSo) {
     const Errc expected = how == EndStatus::kGone ? Errc::kUnavailable : Errc::kTimedOut;
     EXPECT_EQ(failed.error()->code(), expected);
     EXPECT_EQ(silent.error()->code(), expected);
+    const bool may_stand = failed.error()->message().find("may stand") != std::string::npos;
+    EXPECT_EQ(may_stand, how == EndStatus::kGone) << failed.error()->message();
   }
 }
 
