@@ -51,6 +51,8 @@ struct SessionView {
   // the send of what the store confirmed last (ZooKeeper: safety rule 21), over `length`; without
   // the margin for clock rates, which the session layer takes off. Never moves back in an epoch.
   base::BootInstant deadline{};
+  // When the next confirmation is due, and with it a later deadline. Not set: it is not known.
+  std::optional<base::BootInstant> more_at{};
 };
 
 // What happens without being asked. Called on the loop.

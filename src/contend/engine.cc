@@ -17,6 +17,8 @@ using port::TicketStatus;
 constexpr auto kBackground = std::chrono::seconds(5);
 constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr auto kTick = std::chrono::milliseconds(20);
+// A confirmation of the session is taken to be answered within this part of its length.
+constexpr int kAnswersPerSession = 100;
 // As the session layer's (src/session/deadline.h): one part in so many.
 constexpr int kRateError = 100;
 // So many are told one by one; beyond, everybody is told to ask.
@@ -285,6 +287,15 @@ machine::Duration Engine::lease_of(const Ticket& ticket) const {
   return std::clamp(left - passed / kRateError, machine::Duration::zero(), ticket.request.ttl);
 }
 
+// Asked for just before the session is confirmed, a renewal would tell what was told before.
+std::optional<machine::Duration> Engine::more_in(const Ticket& ticket) const {
+  const SessionView session = backend_.session();
+  if (session.epoch != ticket.epoch || !session.more_at) return std::nullopt;
+  const auto answered = *session.more_at + session.length / kAnswersPerSession;
+  return std::max(std::chrono::ceil<machine::Duration>(answered - ticket.seq_at),
+                  machine::Duration::zero());
+}
+
 TicketState Engine::state_of(const Ticket& ticket) const {
   TicketState state;
   state.seq = ticket.seq;
@@ -292,6 +303,7 @@ TicketState Engine::state_of(const Ticket& ticket) const {
     state.status = TicketStatus::kHeld;
     state.token = ticket.token;
     state.lease = lease_of(ticket);
+    state.more_in = more_in(ticket);
   } else {
     state.status = TicketStatus::kWaiting;
     state.ahead = ticket.ahead;

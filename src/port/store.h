@@ -64,6 +64,8 @@ struct TicketState {
   Duration lease{};
   std::uint32_t ahead = 0;                // kWaiting: waiters ahead (a hint).
   std::optional<Duration> next_expiry{};  // kWaiting, kBusy: until a holder's lease ends.
+  // kHeld: from then on, after the request, a renewal can grant more. Not set: at any time.
+  std::optional<Duration> more_in{};
 };
 
 struct AcquireRequest {

@@ -20,7 +20,7 @@ RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::TicketSt
                        SendLog log)
     : terms_(terms), log_(log), renew_at_(now) {
   extend(state);
-  inherited_ = state.lease < terms_.ttl;
+  inherited_ = state.lease < terms_.ttl && !state.more_in;
   if (inherited_) renew_at_ = std::min(renew_at_, now + kShortHold);
 }
 
@@ -32,7 +32,21 @@ void RenewalFsm::extend(const port::TicketState& state) {
   sure_until_ = sure;
   inherited_ = inherited_ && state.lease < terms_.ttl;
   deadline_ = terms_.hold_until ? std::min(sure, *terms_.hold_until) : sure;
-  renew_at_ = *sent + Nanos(state.lease) / kRenewalsPerLease;
+  granted_ = state.lease;
+  renew_at_ = *sent + until_next(state);
+}
+
+// A store whose own confirmations come at intervals grants the most just behind them; but no word
+// of it leaves less than half of the lease.
+Nanos RenewalFsm::until_next(const port::TicketState& state) const {
+  const Nanos lease = state.lease;
+  if (!state.more_in) return lease / kRenewalsPerLease;
+  return std::clamp<Nanos>(*state.more_in, lease / kRetriesPerLease, lease / 2);
+}
+
+// Of what is granted: that may be much less than what was asked for.
+Nanos RenewalFsm::before_retry() const {
+  return Nanos(std::min(terms_.ttl, granted_)) / kRetriesPerLease;
 }
 
 RenewalFsm::Action RenewalFsm::on_tick(BootInstant now) { return next(now); }
@@ -103,7 +117,7 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::Tick
     const BootInstant before = renew_at_;
     extend(*reply);
     // A reply about an older request extends nothing: then the next try is not put off.
-    if (renew_at_ == before) renew_at_ = now + Nanos(terms_.ttl) / kRetriesPerLease;
+    if (renew_at_ == before) renew_at_ = now + before_retry();
     state_ = State::kHeld;
   } else if (reply.has_value()) {
     return lose(LossCause::kStore, "the store has no such lease any more");
@@ -114,7 +128,7 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::Tick
     return {Step::kLost, 0};
   } else {
     state_ = State::kInDoubt;
-    renew_at_ = now + Nanos(terms_.ttl) / kRetriesPerLease;
+    renew_at_ = now + before_retry();
   }
   if (ask_again_) renew_at_ = now;
   ask_again_ = false;

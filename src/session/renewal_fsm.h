@@ -47,8 +47,8 @@ class RenewalFsm {
   };
 
   // The ticket was found held at `now`, on the terms of `state`; `log` has when its requests went
-  // out. A lease shorter than the ttl (inherited by hand-off) is renewed
-  // after 50 ms: a shorter hold sends nothing.
+  // out. A lease shorter than the ttl (inherited by hand-off) is renewed after 50 ms: a shorter
+  // hold sends nothing. One whose store says when it can grant more is renewed then.
   RenewalFsm(BootInstant now, const Terms& terms, const port::TicketState& state, SendLog log);
 
   // Whether it is still the shorter lease.
@@ -92,6 +92,8 @@ class RenewalFsm {
   bool may_renew() const;
   Action lose(LossCause cause, const char* why);
   void extend(const port::TicketState& state);
+  Nanos until_next(const port::TicketState& state) const;
+  Nanos before_retry() const;
 
   Terms terms_;
   SendLog log_;
@@ -99,6 +101,7 @@ class RenewalFsm {
   BootInstant sure_until_ = BootInstant::min();         // By what the store confirmed.
   BootInstant deadline_ = BootInstant::min();           // The same, within max_hold.
   std::pair<BootInstant, BootInstant> before_keeping_;  // Both.
+  Duration granted_{};                                  // The lease as it was granted last.
   BootInstant renew_at_{};
   bool in_flight_ = false;
   bool ask_again_ = false;

@@ -60,6 +60,36 @@ TEST(RenewalFsmTest, ARenewalIsSentAtAThirdOfTheLease) {
   EXPECT_EQ(action.seq, 1U);
 }
 
+// Of a session of 30 s that is confirmed every 5 s, and whose third last confirmation counts.
+port::TicketState part_of_a_session(std::uint64_t seq, Duration lease, Duration more_in) {
+  port::TicketState state = held(seq, lease);
+  state.more_in = more_in;
+  return state;
+}
+
+TEST(RenewalFsmTest, WhatAStoreConfirmsAtIntervalsIsRenewedBehindEach) {
+  RenewalFsm renewal(at(1s), terms(), part_of_a_session(0, 20s, 5s), log_with_acquire_at(at(0s)));
+  EXPECT_EQ(renewal.wake_at(), at(5s));
+  ASSERT_EQ(renewal.on_tick(at(5s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(5s), part_of_a_session(1, 19s, 4s)).step, Step::kWait);
+  EXPECT_EQ(renewal.wake_at(), at(9s));
+}
+
+TEST(RenewalFsmTest, AConfirmationThatIsDueNowOrMuchLaterIsNotWaitedFor) {
+  RenewalFsm soon(at(1s), terms(), part_of_a_session(0, 12s, 0s), log_with_acquire_at(at(0s)));
+  EXPECT_EQ(soon.wake_at(), at(1s));
+  RenewalFsm late(at(1s), terms(), part_of_a_session(0, 12s, 1h), log_with_acquire_at(at(0s)));
+  EXPECT_EQ(late.wake_at(), at(6s));
+}
+
+TEST(RenewalFsmTest, AFailedRenewalOfAShortLeaseIsTriedAgainInGoodTime) {
+  RenewalFsm renewal(at(0s), terms(10min), part_of_a_session(0, 12s, 5s),
+                     log_with_acquire_at(at(0s)));
+  ASSERT_EQ(renewal.on_tick(at(5s)).step, Step::kSend);
+  EXPECT_EQ(renewal.on_reply(at(5s), unavailable()).step, Step::kWait);
+  EXPECT_EQ(renewal.wake_at(), at(6s));
+}
+
 TEST(RenewalFsmTest, AMissedPushIsLookedAfterSoonUnlessTheLockIsGivenBackFirst) {
   RenewalFsm renewal = granted();
   EXPECT_EQ(renewal.on_push_missed(at(2s)).step, Step::kWait);

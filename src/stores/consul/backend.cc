@@ -48,7 +48,8 @@ Session::Events ConsulBackend::session_events() {
 
 contend::SessionView ConsulBackend::session() const {
   if (!session_->open()) return {};
-  return {session_->epoch(), session_->in_doubt(), session_->ttl(), session_->deadline()};
+  return {session_->epoch(), session_->in_doubt(), session_->ttl(), session_->deadline(),
+          session_->renews_at()};
 }
 
 void ConsulBackend::ensure_session(BootInstant deadline, Done<contend::SessionView> done) {

@@ -59,6 +59,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::uint64_t epoch() const { return epoch_; }
   std::chrono::milliseconds ttl() const { return terms_.ttl; }
   base::BootInstant deadline() const { return deadline_; }
+  // When the next renewal is sent.
+  base::BootInstant renews_at() const { return renew_at_; }
   bool in_doubt() const { return failures_ > 0; }
   std::uint64_t fence() const { return fence_; }
   void set_fence(std::uint64_t index) { fence_ = index; }

@@ -105,7 +105,7 @@ void Session::opened(std::int64_t lease, BootInstant sent, std::chrono::seconds 
     opening_ = false;
     lease_ = lease;
     generation_ = generation;
-    view_ = {++epochs_, /*in_doubt=*/false, granted, sent + granted};
+    view_ = {++epochs_, /*in_doubt=*/false, granted, sent + granted, sent + granted / 3};
     view = view_;
     keeper_ = rpc_.server_in_use();
     waiting.swap(waiting_);
@@ -190,7 +190,8 @@ void Session::confirmed(std::uint64_t epoch, BootInstant deadline) {
     if (closing_ || view_.epoch != epoch) return;
     view_.in_doubt = false;
     view_.deadline = std::max(view_.deadline, deadline);
-    next = view_.deadline - view_.length * 2 / 3 - BootClock::now();
+    view_.more_at = view_.deadline - view_.length * 2 / 3;
+    next = *view_.more_at - BootClock::now();
   }
   delays_.after(std::max(next, 0ns), [this, epoch] { renew(epoch); });
 }

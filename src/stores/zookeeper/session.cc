@@ -41,6 +41,7 @@ contend::SessionView Session::view() const {
   view.length = link_->session_length();
   view.deadline = beats_->deadline();
   const auto late = beats_->newest() + beats_->spacing() * 5 / 2;
+  view.more_at = beat_sent_ ? *beat_sent_ : beat_at_;
   view.in_doubt = !connected_ || BootClock::now() > late;
   return view;
 }
