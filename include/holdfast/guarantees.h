@@ -47,6 +47,10 @@ struct Guarantees {
   bool survives_failover = false;  // A fail-over of the store's servers forgets no grant.
   std::chrono::milliseconds min_ttl{};
   std::chrono::milliseconds max_ttl{};
+  // What a renewal leaves of a lease at least, where that is less than its ttl: a session that was
+  // confirmed a while ago has the rest of its time. Zero: the ttl. Before the next renewal comes it
+  // is less by what that takes.
+  std::chrono::milliseconds least_renewal{};
   std::vector<FaultRow> faults;
 };
 

@@ -13,9 +13,9 @@
 
 namespace holdfast::cli {
 
-Nanos reserve_for(Nanos ttl) {
+GuardTerms guard_terms(Nanos kill_after, Nanos lease) {
   using namespace std::chrono_literals;
-  return std::clamp<Nanos>(ttl / 10, 10ms, 1s);
+  return {kill_after, std::clamp<Nanos>(lease / 10, 10ms, 1s), lease / 10};
 }
 
 Error cannot_start_guard(int error) {
@@ -40,7 +40,10 @@ Result<Guard> Guard::start(const GuardPlan& plan, const Signals& signals) {
   return Guard(pid, std::move(ours));
 }
 
-bool Guard::launch(const Environment& environment, Nanos deadline) const {
+bool Guard::launch(const Environment& environment, const GuardTerms& terms, Nanos deadline) const {
+  std::string bytes(sizeof terms, '\0');
+  std::memcpy(bytes.data(), &terms, sizeof terms);
+  if (!send({GuardWord::kTerms, 0, 0, std::move(bytes)})) return false;
   GuardMessage message{GuardWord::kLaunch, 0, deadline.count(), {}};
   for (const auto& [name, value] : environment)
     message.text.append(name).append("=").append(value).push_back('\0');

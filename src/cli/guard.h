@@ -3,7 +3,7 @@
 //
 //   we                     guard                               command
 //   wait for the lock      -                                   -
-//   launch(deadline)       forks it, moves to its own session  waits for go()
+//   launch(terms, deadline) forks it, moves to its own session waits for go()
 //   extend(deadline)       puts the end off                    runs
 //   (silence)              deadline - kill_after: TERM, KILL   ends
 //   (killed)               the same, at once                   ends
@@ -50,15 +50,12 @@ struct GuardPlan {
   std::vector<std::string> command;
   OnLost on_lost = OnLost::kTerm;
   Leftover leftover = Leftover::kEnd;
-  Nanos kill_after{};
-  Nanos reserve{};
-  Nanos most_effort{};  // What may be added to the reserve for a large tree or a busy machine.
   bool quiet = false;
 };
 
-// How long before the deadline the SIGKILL must fall, so that its work is done by then, on a busy
-// machine too: a tenth of the ttl, 10 ms to 1 s.
-Nanos reserve_for(Nanos ttl);
+// Of a lease that each renewal makes so long at least: the SIGKILL falls so long before its end
+// that its work is done by then, on a busy machine too: a tenth of it, 10 ms to 1 s.
+GuardTerms guard_terms(Nanos kill_after, Nanos lease);
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
@@ -73,7 +70,7 @@ class Guard {
   int fd() const { return link_.get(); }
 
   // false: not told; errno is EMSGSIZE when there is more in the environment than fits.
-  bool launch(const Environment& environment, Nanos deadline) const;
+  bool launch(const Environment& environment, const GuardTerms& terms, Nanos deadline) const;
   void go() const { send({GuardWord::kGo, 0, 0, {}}); }
   // false: the guard does not read at present; try again.
   bool extend(Nanos deadline) const { return send({GuardWord::kExtend, 0, deadline.count(), {}}); }

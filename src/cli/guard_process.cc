@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <deque>
 #include <utility>
@@ -55,9 +56,9 @@ class GuardProcess {
   void pass_on(int signal) const;
   void continue_in_front() const;
   Nanos latest_kill() const;
-  Nanos begin_of_end() const { return latest_kill() - plan_.kill_after; }
+  Nanos begin_of_end() const { return latest_kill() - terms_.kill_after; }
   // Nobody has put the deadline off yet, so nobody has looked either.
-  Nanos first_look() const { return begin_of_end() - 2 * plan_.most_effort; }
+  Nanos first_look() const { return begin_of_end() - 2 * terms_.most_effort; }
   void look_at_tree();
   void begin_end(EndReason reason);
   void ask_to_end(Nanos now);
@@ -71,6 +72,7 @@ class GuardProcess {
   void tell_people(const char* text) const;
 
   const GuardPlan& plan_;
+  GuardTerms terms_;
   const Signals& signals_;
   Fd link_;
   Fd life_;  // Ours alone; our death closes it.
@@ -216,6 +218,10 @@ void GuardProcess::continue_in_front() const {
 
 void GuardProcess::on_message(const GuardMessage& message) {
   switch (message.word) {
+    case GuardWord::kTerms: {
+      std::memcpy(&terms_, message.text.data(), std::min(message.text.size(), sizeof terms_));
+      return;
+    }
     case GuardWord::kLaunch: return launch(message);
     case GuardWord::kGo: {
       const char byte = 0;
@@ -263,18 +269,18 @@ void GuardProcess::on_keeper_gone() {
 // process by process.
 Nanos GuardProcess::latest_kill() const {
   constexpr int kEfforts = 4;
-  return deadline_ - plan_.reserve - std::min(groups_.effort() * kEfforts, plan_.most_effort);
+  return deadline_ - terms_.reserve - std::min(groups_.effort() * kEfforts, terms_.most_effort);
 }
 
 void GuardProcess::look_at_tree() {
-  if (command_ > 0 && !kill_at_) groups_.look(::getpid(), plan_.most_effort);
+  if (command_ > 0 && !kill_at_) groups_.look(::getpid(), terms_.most_effort);
 }
 
 void GuardProcess::begin_end(EndReason reason) {
   if (kill_at_ || command_ <= 0) return;
   const Nanos now = boottime_now();
   const bool at_once = plan_.on_lost == OnLost::kKill && reason != EndReason::kLeftover;
-  kill_at_ = at_once ? now : now + plan_.kill_after;
+  kill_at_ = at_once ? now : now + terms_.kill_after;
   if (watches_deadline()) kill_at_ = std::min(*kill_at_, latest_kill());
   say(GuardWord::kEnding, static_cast<int>(reason));
   if (*kill_at_ <= now) return kill_pass(now);

@@ -6,16 +6,19 @@
 #include <optional>
 #include <string>
 
+#include "src/cli/boottime.h"
+
 namespace holdfast::cli {
 
 enum class GuardWord : std::uint32_t {
   // To the guard.
-  kLaunch = 1,  // instant: deadline; text: "NAME=VALUE\0..." for the command's environment
-  kGo,          // the command may start now (its group is in front)
-  kExtend,      // instant: the new deadline
-  kSignal,      // number: to pass on
-  kContinue,    // the command, stopped for the want of the terminal, has it now
-  kLost,        // the lock is lost: end the tree
+  kTerms = 1,  // text: the bytes of GuardTerms; ahead of kLaunch
+  kLaunch,     // instant: deadline; text: "NAME=VALUE\0..." for the command's environment
+  kGo,         // the command may start now (its group is in front)
+  kExtend,     // instant: the new deadline
+  kSignal,     // number: to pass on
+  kContinue,   // the command, stopped for the want of the terminal, has it now
+  kLost,       // the lock is lost: end the tree
   // From the keeper.
   kCannotStart,  // number: errno
   // From the guard.
@@ -33,6 +36,13 @@ enum class GuardWord : std::uint32_t {
 };
 
 enum class EndReason : std::int32_t { kLost = 1, kLeaseRanOut, kOwnerDied, kLeftover, kKeeperDied };
+
+// When the end of the command begins. By the lease, which is known once the store is.
+struct GuardTerms {
+  Nanos kill_after{};
+  Nanos reserve{};
+  Nanos most_effort{};  // What may be added to the reserve for a large tree or a busy machine.
+};
 
 struct GuardMessage {
   GuardWord word{};

@@ -67,8 +67,8 @@ The lock
 When the lock is lost
   --on-lost WHAT    term: SIGTERM, then SIGKILL (default); kill: SIGKILL at once;
                     ignore: only say so, and let the command go on unprotected
-  --kill-after D    time between SIGTERM and SIGKILL; at most a third of the ttl
-                    (default: a fifth of the ttl, at most 5s)
+  --kill-after D    time between SIGTERM and SIGKILL; at most a third of the lease
+                    (default: a fifth of it, at most 5s)
   --leftover WHAT   processes that outlive the command: end them like that (default), or
                     wait for them, still holding the lock
 

@@ -109,6 +109,7 @@ Json guarantees_json(const Guarantees& all) {
   out["survives_failover"] = all.survives_failover;
   out["min_ttl_ms"] = all.min_ttl.count();
   out["max_ttl_ms"] = all.max_ttl.count();
+  out["least_renewal_ms"] = all.least_renewal.count();
   out["faults"] = Json::array();
   for (const FaultRow& row : all.faults) {
     out["faults"].push_back({{"fault", row.fault},

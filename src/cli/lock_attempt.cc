@@ -97,7 +97,9 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   how.trace_id = request_.lock.trace_id;
   how.max_hold = request_.lock.max_hold.value_or(Duration::zero());
   how.auto_renew = request_.auto_renew;
-  how.min_remaining = request_.min_remaining;
+  if (request_.fit) {
+    if (const auto fits = request_.fit(client->guarantees(), how); !fits) return fits.error();
+  }
   how.on_queued = [shared](std::uint32_t ahead) {
     shared->ahead = ahead;
     shared->queued = true;

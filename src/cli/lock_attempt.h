@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,7 +32,8 @@ class Bell {
 struct LockRequest {
   LockOptions lock;
   StoreChoice store;
-  Duration min_remaining{};
+  // Called when the store is known: refuses, or sets what depends on its leases. Not set: nothing.
+  std::function<Result<void>(const Guarantees& promised, AcquireOptions& how)> fit{};
   bool auto_renew = true;
   bool outlives_us = false;  // It is to be kept even if this program is killed.
   std::string program;

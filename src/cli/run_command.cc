@@ -62,16 +62,36 @@ ExitCodes codes_of(const RunOptions& options) {
           options.exit_error.value_or(kExitError)};
 }
 
-Result<Duration> kill_after_of(const RunOptions& options, Duration ttl) {
+// `whose` says where the length comes from, `longer` how to have more of it.
+Result<Duration> kill_after_of(const RunOptions& options, Duration lease, const std::string& whose,
+                               const std::string& longer) {
   // A renewal every third of the lease must fit before the end begins.
-  const Duration most = ttl / 3;
-  if (!options.kill_after) return std::min<Duration>(5s, ttl / 5);
+  const Duration most = lease / 3;
+  if (!options.kill_after) return std::min<Duration>(5s, lease / 5);
   if (*options.kill_after <= most) return *options.kill_after;
   return invalid("--kill-after " + format_duration(*options.kill_after) +
-                 " is more than a third of the lease (--ttl " + format_duration(ttl) +
+                 " is more than a third of the lease (" + whose + format_duration(lease) +
                  "): the command could not be ended before somebody else may have the lock. Use at"
                  " most " +
-                 format_duration(most) + ", or a longer --ttl");
+                 format_duration(most) + ", or a longer " + longer);
+}
+
+// How the end of the command is timed where each renewal leaves at least `lease`.
+struct Timing {
+  Duration lease{};
+  GuardTerms guard;
+  Duration ending() const { return std::chrono::ceil<Duration>(guard.kill_after + guard.reserve); }
+};
+
+Result<Timing> timing_for(const RunPlan& plan, const Guarantees& promised) {
+  const bool less = promised.least_renewal > Duration::zero() && promised.least_renewal < plan.ttl;
+  const Duration lease = less ? promised.least_renewal : plan.ttl;
+  const auto kill_after =
+      less ? kill_after_of(plan.options, lease, "of which a renewal leaves ",
+                           "session= in the store's URL than " + format_duration(promised.min_ttl))
+           : kill_after_of(plan.options, lease, "--ttl ", "--ttl");
+  if (!kill_after) return kill_after.error();
+  return Timing{lease, guard_terms(*kill_after, lease)};
 }
 
 Result<void> fill_from_config(RunOptions& options, const Config& config) {
@@ -131,15 +151,13 @@ Result<void> make_plan(RunOptions options, RunPlan& plan) {
   if (!filled) return filled;
   keep_password_fd(plan.settings.store.url);
   plan.ttl = effective_ttl(options.lock.ttl, plan.settings);
-  auto kill_after = kill_after_of(options, plan.ttl);
+  // The store may have less to give: then it is looked at again.
+  const auto kill_after = kill_after_of(options, plan.ttl, "--ttl ", "--ttl");
   if (!kill_after) return kill_after.error();
   plan.min_hold = options.min_hold.value_or(Duration::zero());
   plan.guard.command = options.command;
   plan.guard.on_lost = options.on_lost.value_or(OnLost::kTerm);
   plan.guard.leftover = options.leftover;
-  plan.guard.kill_after = *kill_after;
-  plan.guard.reserve = reserve_for(plan.ttl);
-  plan.guard.most_effort = plan.ttl / 10;
   plan.guard.quiet = options.common.quiet || options.common.json;
   plan.options = std::move(options);
   return {};
@@ -196,9 +214,10 @@ class Run {
   int one_round();
   std::optional<int> end_of_round(int status);
   LockRequest request() const;
+  Result<void> fit(const Guarantees& promised, AcquireOptions& how) const;
   int with_guard(Guard& guard);
   int not_acquired(const AttemptOutcome& outcome);
-  int under_lock(Guard& guard, Lease lease);
+  int under_lock(Guard& guard, const Timing& timing, Lease lease);
   int exit_status(const SupervisedEnd& end) const;
   bool give_back(Lease& lease, bool held) const;
   void leave_to_lease(Lease& lease) const;
@@ -286,14 +305,9 @@ LockRequest Run::request() const {
   request.lock = plan_.options.lock;
   request.exit_error = plan_.codes.error;
   request.store = plan_.settings.store;
-  const auto ending = std::chrono::ceil<Duration>(plan_.guard.kill_after + plan_.guard.reserve);
-  // The library takes half of the ttl at most; the ending is less than that.
-  request.min_remaining = std::min(ending + plan_.ttl / 10, plan_.ttl / 2);
-  if (auto& max_hold = request.lock.max_hold) {
-    // It bounds the command; the lock is held until the command has ended.
-    request.min_remaining = std::min(request.min_remaining, ending + *max_hold / 2);
-    *max_hold += ending;
-  }
+  request.fit = [this](const Guarantees& promised, AcquireOptions& how) {
+    return fit(promised, how);
+  };
   if (plan_.min_hold > Duration::zero()) {
     constexpr Duration kLongestLease = 24h;
     // As long as it is to be kept even if this program, its helpers or the host die at once.
@@ -305,11 +319,28 @@ LockRequest Run::request() const {
   return request;
 }
 
+Result<void> Run::fit(const Guarantees& promised, AcquireOptions& how) const {
+  const auto timing = timing_for(plan_, promised);
+  if (!timing) return timing.error();
+  // The library takes half of the ttl at most; the ending is less than that.
+  const Duration ending = timing->ending();
+  how.min_remaining =
+      std::min(ending + std::min<Duration>(timing->lease / 10, 3s), timing->lease / 2);
+  if (how.max_hold > Duration::zero()) {
+    // It bounds the command; the lock is held until the command has ended.
+    how.min_remaining = std::min(how.min_remaining, ending + how.max_hold / 2);
+    how.max_hold += ending;
+  }
+  return {};
+}
+
 int Run::with_guard(Guard& guard) {
   LockAttempt attempt(signals_, narrator_, request());
   AttemptOutcome outcome = attempt.take(guard.fd());
-  const int status =
-      outcome.lease ? under_lock(guard, *std::move(outcome.lease)) : not_acquired(outcome);
+  const int status = outcome.lease
+                         ? under_lock(guard, *timing_for(plan_, attempt.client()->guarantees()),
+                                      *std::move(outcome.lease))
+                         : not_acquired(outcome);
   attempt.close();
   return status;
 }
@@ -334,14 +365,15 @@ int Run::not_acquired(const AttemptOutcome& outcome) {
   return plan_.codes.timeout;
 }
 
-int Run::under_lock(Guard& guard, Lease lease) {
+int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
   const Nanos since = boottime_now();
   narrator_.granted(lease.token().to_string());
   narrator_.event("acquired", lease.remaining());
   narrator_.detail("holding " + in_quotes(lease.name()) + ", token " + lease.token().to_string());
-  Supervisor supervisor(
-      {signals_, guard, terminal_, anchor_, narrator_, plan_.guard, plan_.candidacy.again}, lease,
-      plan_.ttl, plan_.options.lock.max_hold.value_or(Duration::zero()));
+  Supervisor supervisor({signals_, guard, terminal_, anchor_, narrator_, plan_.guard, timing.guard,
+                         plan_.candidacy.again},
+                        lease, timing.lease,
+                        plan_.options.lock.max_hold.value_or(Duration::zero()));
   SupervisedEnd end = supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
   const bool ran = !end.lost && !end.guard_died && !end.cannot_run;
   if (ran && !supervisor.stay_until(since + plan_.min_hold)) {

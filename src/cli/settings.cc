@@ -46,8 +46,7 @@ Duration effective_ttl(const std::optional<Duration>& option, const Settings& se
   } else if (const auto in_url = url_duration(settings, "ttl")) {
     ttl = *in_url;
   }
-  // Where leases are a session's, none is longer.
-  return std::min(ttl, url_duration(settings, "session").value_or(ttl));
+  return ttl;
 }
 
 Alarms alarms_for(const CommonOptions& common) {

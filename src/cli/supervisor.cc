@@ -20,15 +20,15 @@ namespace holdfast::cli {
 
 using namespace std::chrono_literals;
 
-Supervisor::Supervisor(Parts parts, const Lease& lease, Duration ttl, Duration max_hold)
-    : parts_(parts), lease_(lease), tick_(std::clamp<Duration>(ttl / 20, 5ms, 1s)) {
+Supervisor::Supervisor(Parts parts, const Lease& lease, Duration length, Duration max_hold)
+    : parts_(parts), lease_(lease), tick_(std::clamp<Duration>(length / 20, 5ms, 1s)) {
   if (max_hold > Duration::zero()) max_hold_end_ = boottime_now() + max_hold;
 }
 
 SupervisedEnd Supervisor::run(const Environment& environment) {
   const std::stop_callback on_loss(lease_.lost(), [bell = lost_bell_] { bell->ring(); });
   told_deadline_ = lease_.deadline_boottime();
-  if (!parts_.guard.launch(environment, told_deadline_) && errno == EMSGSIZE) {
+  if (!parts_.guard.launch(environment, parts_.terms, told_deadline_) && errno == EMSGSIZE) {
     end_.cannot_run = E2BIG;
     end_.tree_empty = true;
     return end_;
@@ -254,7 +254,7 @@ void Supervisor::on_guard_gone() {
 // The guard ends the tree; should it be stuck, we do it ourselves at the last moment.
 void Supervisor::back_up_guard() {
   if (!ends_tree() || guard_ <= 0) return;
-  if (boottime_now() >= told_deadline_ - parts_.plan.reserve / 2) parts_.guard.end_tree(guard_);
+  if (boottime_now() >= told_deadline_ - parts_.terms.reserve / 2) parts_.guard.end_tree(guard_);
 }
 
 bool Supervisor::stay_until(Nanos until) const {

@@ -33,10 +33,11 @@ class Supervisor {
     GroupAnchor& anchor;
     const Narrator& narrator;
     const GuardPlan& plan;
+    const GuardTerms& terms;
     bool keeps_streams;  // For a command after this one.
   };
-  // `max_hold`: zero: none.
-  Supervisor(Parts parts, const Lease& lease, Duration ttl, Duration max_hold);
+  // `length`: of the lease behind each renewal, at least. `max_hold`: zero: none.
+  Supervisor(Parts parts, const Lease& lease, Duration length, Duration max_hold);
 
   // Returns when the command and all its descendants have ended, or nobody is left to see to that:
   // SupervisedEnd::tree_empty tells.

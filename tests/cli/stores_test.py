@@ -51,8 +51,10 @@ class Server:
         self.facts = json.loads(line)
 
     def url(self, options="", who=None, place=None, session=SHORTEST):
+        """Without a session: the one that is set by default."""
         who = self.facts["user"] if who is None else who
-        return f"{STORE}://{who}{place or self.facts['place']}?session={session}{options}"
+        words = f"session={session}{options}" if session else options.removeprefix("&")
+        return f"{STORE}://{who}{place or self.facts['place']}?{words}"
 
     def signal(self, number):
         os.kill(self.facts["pid"], number)
@@ -520,6 +522,23 @@ class FaultTest(StoreCase):
         self.assertEqual(late.wait(PATIENCE), 123)
         self.assertEqual((self.inspect()["pid"], successor.process.poll()), (successor.pid, None))
 
+    def test_what_is_set_by_default_keeps_a_lock_for_as_long_as_the_command_runs(self):
+        ttl = ["--ttl", "6s"]  # Where it is the lease, and 30 s by default.
+        if BOUND:
+            self.env["HOLDFAST_STORE"] = SERVER.url(f"&ns=case{self.cases}", session=None)
+            ttl = []
+        promised = self.json_of("doctor", "--json")["guarantees"]
+        least = promised["least_renewal_ms"] or 6000
+        runs = [self.run_locked(*words, name, "--", "sleep", "120")
+                for name, words in (("job", ttl), ("longer", ["--ttl", "10m"] if BOUND else ttl))]
+        for running in runs:
+            for _ in range(5):
+                # What the guard needs to end a command is less than half of that.
+                self.assertGreater(running.event("renewed")["time_left_ms"], least // 2)
+            self.assertIsNone(running.process.poll())
+            running.signal(signal.SIGTERM)
+        self.assertEqual([running.status() for running in runs], [143, 143])
+
     def test_a_wall_clock_that_jumps_costs_no_lock(self):
         if not os.path.exists(SHIM):
             self.skipTest("needs the shim of the clock (target test_clock_shim)")
@@ -707,6 +726,14 @@ if BOUND:
             self.ok("run", "job", "--", "true")
             self.env = {key: value for key, value in self.env.items()
                         if key != "HOLDFAST_STORE" and not key.endswith(("PASSWORD", "TOKEN"))}
+
+        def test_more_time_to_end_the_command_than_the_session_has_is_refused(self):
+            self.env["HOLDFAST_STORE"] = SERVER.url(f"&ns=case{self.cases}", session="10s")
+            self.env[f"HOLDFAST_{STORE.upper()}_{'TOKEN' if STORE == 'consul' else 'PASSWORD'}"] = (
+                SERVER.facts["secret"])
+            line = self.refused("run", "--kill-after", "5s", "job", "--", "true")
+            self.assertRegex(line, r"--kill-after 5s is more than a third of the lease \(of which a "
+                                   r"renewal leaves \S+s\).* a longer session= .* than 10s")
 
         def all_are_refused(self, who, words, secrets=()):
             url = SERVER.url(f"&ns=case{self.cases}", who)

@@ -11,6 +11,7 @@ Guarantees promises(const ConsulAddress& address) {
   promise.survives_restart = promise.survives_failover = true;
   promise.min_ttl = address.session_ttl;
   promise.max_ttl = std::chrono::hours(24);
+  promise.least_renewal = promise.min_ttl * 2 / 3;  // It is kept every third.
   if (address.recipe) {
     promise.scope = "all clients of one datacenter, 'consul lock' among them";
     promise.shared = promise.permits = promise.upgrade = promise.fair = false;

@@ -11,6 +11,7 @@ Guarantees promises(std::chrono::seconds session, bool foreign_recipe) {
   promise.survives_restart = promise.survives_failover = true;
   promise.min_ttl = session;
   promise.max_ttl = std::chrono::hours(24);
+  promise.least_renewal = std::chrono::milliseconds(session) * 2 / 3;  // It is kept every third.
   // What other clients of the recipe do not know must not be done beside them.
   if (foreign_recipe) {
     promise.shared = promise.permits = promise.upgrade = promise.values = promise.list = false;

@@ -15,6 +15,7 @@ Guarantees promises(std::chrono::milliseconds session, Recipe recipe) {
   }
   promise.min_ttl = session;
   promise.max_ttl = std::chrono::hours(24);
+  promise.least_renewal = session / 2;  // The third beat before the next one (beats.h).
   promise.faults = {
       {"holder is killed or stalls", Promise::kYes, Promise::kYes,
        "its session ends at the ensemble, its own deadline before; a process that wakes later is "
