@@ -11,7 +11,7 @@
 namespace holdfast::session {
 namespace {
 
-std::string owner(char name) { return std::string(1, name) + "#" + std::string(32, name); }
+std::string owner(char name) { return std::string(1, name).append("#").append(32, name); }
 
 using Told = std::set<std::pair<std::string, std::string>>;
 

@@ -38,8 +38,8 @@ TEST(NamesTest, WhatIsShownIsAUsersNameOrAnInnerOne) {
                            "a/../Barrier", "a/../b\n"}) {
     EXPECT_FALSE(check_shown_name(name)) << name;
   }
-  EXPECT_TRUE(check_shown_name(std::string(245, 'x') + "/../barrier"));
-  EXPECT_FALSE(check_shown_name(std::string(246, 'x') + "/../barrier"));
+  EXPECT_TRUE(check_shown_name(std::string(245, 'x').append("/../barrier")));
+  EXPECT_FALSE(check_shown_name(std::string(246, 'x').append("/../barrier")));
 }
 
 TEST(NamesTest, ControlCharactersAreRefused) {

@@ -163,7 +163,7 @@ std::string no_kazoo() {
 
 TEST_F(ZookeeperRecipe, KazoosLock) {
   if (const std::string why = no_kazoo(); !why.empty()) GTEST_SKIP() << "SKIPPED: " << why;
-  const std::vector<std::string> kazoo{kPython, std::string(HOLDFAST_PEERS) + "/kazoo_peer.py"};
+  const std::vector<std::string> kazoo{kPython, HOLDFAST_PEERS "/kazoo_peer.py"};
   exclude_each_other("?session=10s&recipe=kazoo", kazoo, {}, Mode::exclusive());
   break_takes_the_lock("?session=10s&recipe=kazoo", kazoo, {});
 }
