@@ -28,6 +28,11 @@ using support::ConsulServer;
 using support::Fault;
 using support::FaultProxy;
 
+// As docs/stores/consul.md has it.
+constexpr char kPolicy[] =
+    R"(key_prefix "holdfast/" { policy = "write" } session_prefix "" { policy = "write" } )"
+    R"(agent_prefix "" { policy = "read" })";
+
 // It may have to be made up for.
 void release_at_best(Lease& lease) { static_cast<void>(lease.release()); }
 
@@ -50,6 +55,24 @@ std::size_t requests_about_keys(const ConsulServer& server) {
     if (has("url=/v1/txn") || has("url=/v1/kv/")) ++count;
   }
   return count;
+}
+
+// Entries that it has to read again after a restart, before those that come now: meanwhile it has
+// no token and no session that is among these, though it leads already.
+void grow_log(const ConsulServer& server) {
+  constexpr int kEntries = 150;
+  constexpr int kSteps = 64;
+  const std::string value(800, 'Y');  // As base64.
+  for (int entry = 0; entry < kEntries; ++entry) {
+    std::string steps;
+    for (int step = 0; step < kSteps; ++step) {
+      steps += std::string(steps.empty() ? "[" : ",") + R"({"KV":{"Verb":"set","Key":"log/)" +
+               std::to_string(entry) + "/" + std::to_string(step) + R"(","Value":")" + value +
+               "\"}}";
+    }
+    const auto done = server.ask("PUT", "/v1/txn", steps + "]");
+    if (done.status != 200) throw std::runtime_error("the log does not grow: " + done.body);
+  }
 }
 
 class ConsulFaultsTest : public ::testing::Test {
@@ -80,6 +103,15 @@ TEST_F(ConsulFaultsTest, AWaiterOutlastsAServerThatIsAwayForLongerThanItsSession
   ConsulServer server;
   expect_a_waiter_outlasts(
       server.url({{"session", "2s"}}), [&] { server.kill9(); }, [&] { server.start(); });
+}
+
+TEST_F(ConsulFaultsTest, AWaiterOutlastsAServerThatDoesNotKnowItsTokenYet) {
+  ConsulServer server({.acl = true});
+  grow_log(server);
+  const std::string token = server.make_token(kPolicy);
+  expect_a_waiter_outlasts(
+      server.url({{"session", "2s"}, {"token", token}}), [&] { server.kill9(); },
+      [&] { server.start(); });
 }
 
 // The removal expects the contender as it was written last, and its writer knows that.
@@ -186,12 +218,9 @@ TEST_F(ConsulFaultsTest, AWrongTokenAndAMissingRightAreToldApartFromAbsence) {
   }
 }
 
-// As docs/stores/consul.md has it.
 TEST_F(ConsulFaultsTest, TheDocumentedPolicySuffices) {
   ConsulServer server({.acl = true});
-  const std::string token = server.make_token(
-      "key_prefix \"holdfast/\" { policy = \"write\" } session_prefix \"\" { policy = \"write\" } "
-      "agent_prefix \"\" { policy = \"read\" }");
+  const std::string token = server.make_token(kPolicy);
   Client client = connect(server.url({{"token", token}}));
   Lease lease = hold(client, "a");
   EXPECT_TRUE(lease.renew());

@@ -33,18 +33,20 @@ void ConsulBackend::get(std::string target, BootInstant deadline, GetDone done) 
 
 void ConsulBackend::try_get(const std::string& target, BootInstant deadline, GetDone done) {
   HttpRequest request{.target = target, .reads = true, .limit = writes_->patience(deadline)};
-  http_.send(std::move(request), [this, target, deadline,
-                                  done = std::move(done)](Result<HttpReply> reply) mutable {
-    const bool failed = reply ? reply->status >= 500 : reply.error().code() == Errc::kUnavailable;
-    if (closed_ || !failed || left_until(deadline) <= kPauseOfReads) return done(std::move(reply));
-    reads_again_.push_back([this, target, deadline, done = std::move(done)]() mutable {
-      try_get(target, deadline, std::move(done));
-    });
-    if (reads_again_.size() > 1) return;  // It is armed.
-    read_timer_.arm(kPauseOfReads, [this] {
-      for (auto& again : std::exchange(reads_again_, {})) again();
-    });
-  });
+  http_.send(std::move(request),
+             [this, target, deadline, done = std::move(done)](Result<HttpReply> reply) mutable {
+               const bool failed = reply ? reply->status >= 500 || reply->doubtful
+                                         : reply.error().code() == Errc::kUnavailable;
+               if (closed_ || !failed || left_until(deadline) <= kPauseOfReads)
+                 return done(std::move(reply));
+               reads_again_.push_back([this, target, deadline, done = std::move(done)]() mutable {
+                 try_get(target, deadline, std::move(done));
+               });
+               if (reads_again_.size() > 1) return;  // It is armed.
+               read_timer_.arm(kPauseOfReads, [this] {
+                 for (auto& again : std::exchange(reads_again_, {})) again();
+               });
+             });
 }
 
 void ConsulBackend::get_pairs(

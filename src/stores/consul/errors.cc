@@ -56,6 +56,13 @@ Error to_error(const HttpReply& reply, std::string_view what, bool reads) {
   const std::string head = std::string(what) + ": ";
   const std::string said =
       " (Consul says " + std::to_string(reply.status) + ": " + fit_for_people(reply.body) + ")";
+  if (reply.doubtful) {
+    return {Errc::kUnavailable,
+            head +
+                "the servers refuse the token, which they took before they were away: it is "
+                "tried again, as they may not have read it from their disks yet" +
+                said};
+  }
   for (const Row& row : kTable) {
     if (reply.body.find(row.holds) == std::string::npos) continue;
     const bool harmless = reads && row.code == Errc::kOutcomeUnknown;

@@ -16,6 +16,7 @@
 #include <asio/steady_timer.hpp>
 #include <curl/curl.h>
 
+#include "src/stores/consul/refusals.h"
 #include "src/stores/consul/transfer.h"
 
 namespace holdfast::stores::consul {
@@ -120,6 +121,7 @@ struct HttpLoop::Impl : std::enable_shared_from_this<HttpLoop::Impl> {
   std::size_t waiting = 0;
   std::map<int, std::shared_ptr<Socket>> sockets;
   std::vector<std::unique_ptr<Transfer>> spent;
+  Refusals refusals;
 };
 
 bool HttpLoop::Impl::open() {
@@ -204,7 +206,9 @@ void HttpLoop::Impl::collect() {
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &pointer);
     auto* const transfer = reinterpret_cast<Transfer*>(pointer);
     const CURLcode code = message->data.result;
-    ended.emplace_back(running.at(transfer), transfer->outcome(code));
+    const bool changes = transfer->request().method != HttpRequest::Method::kGet;
+    ended.emplace_back(running.at(transfer),
+                       refusals.weigh(base::BootClock::now(), changes, transfer->outcome(code)));
   }
   for (auto& [number, result] : ended) answer(number, std::move(result));
   if (!ended.empty()) pump();

@@ -54,6 +54,7 @@ struct HttpReply {
   int status = 0;
   std::uint64_t index = 0;  // X-Consul-Index; 0: none.
   std::string body;
+  bool doubtful = false;  // A refusal that may be passing (refusals.h).
 };
 using HttpDone = std::function<void(Result<HttpReply>)>;
 

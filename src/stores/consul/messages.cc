@@ -123,7 +123,7 @@ Result<TransactionReply> read_transaction(const HttpReply& reply, std::string_vi
     if (!first.is_object()) return senseless(what);
     answer.failed_at = number_in(first, "OpIndex");
     answer.why = text_in(first, "What");
-    if (is_refusal(answer.why)) return to_error({403, 0, answer.why}, what, reads);
+    if (is_refusal(answer.why)) return to_error({403, 0, answer.why, reply.doubtful}, what, reads);
     return answer;
   }
   if (!answer.done) return senseless(what);
