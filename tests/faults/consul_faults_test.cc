@@ -59,11 +59,10 @@ std::size_t requests_about_keys(const ConsulServer& server) {
 
 // Entries that it has to read again after a restart, before those that come now: meanwhile it has
 // no token and no session that is among these, though it leads already.
-void grow_log(const ConsulServer& server) {
-  constexpr int kEntries = 150;
+void grow_log(const ConsulServer& server, int entries) {
   constexpr int kSteps = 64;
   const std::string value(800, 'Y');  // As base64.
-  for (int entry = 0; entry < kEntries; ++entry) {
+  for (int entry = 0; entry < entries; ++entry) {
     std::string steps;
     for (int step = 0; step < kSteps; ++step) {
       steps += std::string(steps.empty() ? "[" : ",") + R"({"KV":{"Verb":"set","Key":"log/)" +
@@ -107,11 +106,25 @@ TEST_F(ConsulFaultsTest, AWaiterOutlastsAServerThatIsAwayForLongerThanItsSession
 
 TEST_F(ConsulFaultsTest, AWaiterOutlastsAServerThatDoesNotKnowItsTokenYet) {
   ConsulServer server({.acl = true});
-  grow_log(server);
+  grow_log(server, /*entries=*/150);
   const std::string token = server.make_token(kPolicy);
   expect_a_waiter_outlasts(
       server.url({{"session", "2s"}, {"token", token}}), [&] { server.kill9(); },
       [&] { server.start(); });
+}
+
+TEST_F(ConsulFaultsTest, AHolderOutlastsAServerThatDoesNotKnowItsSessionYet) {
+  ConsulServer server;
+  grow_log(server, /*entries=*/400);
+  Client client = connect(server.url({{"session", "15s"}}));
+  Lease lease = hold(client, "a");
+  server.kill9();
+  // From then on it is renewed again and again.
+  EXPECT_TRUE(eventually([&] { return !lease.renew(); }));
+  server.start();
+  EXPECT_TRUE(eventually([&] { return lease.renew() || !lease.held(); }));
+  EXPECT_TRUE(lease.held());
+  expect_released(lease);
 }
 
 // The removal expects the contender as it was written last, and its writer knows that.

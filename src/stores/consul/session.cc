@@ -17,6 +17,11 @@ constexpr milliseconds kFirstPause = 50ms;
 constexpr milliseconds kLongestPause = 1s;
 constexpr milliseconds kListen = 5min;
 constexpr char kOpens[] = "opening a session";
+constexpr char kRenews[] = "renewing the session";
+
+milliseconds renewal_limit(milliseconds ttl) {
+  return std::max(milliseconds(100), std::min(kLongestTry, ttl / 4));
+}
 
 milliseconds pause_after(int failures) {
   return std::min(kLongestPause, kFirstPause * (1 << std::min(failures, 5)));
@@ -146,7 +151,7 @@ void Session::renew() {
                       .target = "/v1/session/renew/" + id_,
                       .reads = true,  // Once more does no harm.
                       .urgent = true,
-                      .limit = std::max(milliseconds(100), std::min(kLongestTry, terms_.ttl / 4))};
+                      .limit = renewal_limit(terms_.ttl)};
   http_.send(std::move(request),
              [weak = weak_from_this(), sent, mine = epoch_](const Result<HttpReply>& reply) {
                const auto self = weak.lock();
@@ -156,22 +161,47 @@ void Session::renew() {
 }
 
 void Session::on_renewed(base::BootInstant sent, const Result<HttpReply>& reply) {
+  if (reply && reply->status == 404 && BootClock::now() < deadline_) return make_sure_of_the_end();
   renewing_ = false;
-  const auto now = BootClock::now();
-  if (now >= deadline_) return on_timer();
-  if (reply && reply->status == 404) {
-    return end({Errc::kLost, "Consul has ended the session: it expired there, or was destroyed"});
-  }
+  if (BootClock::now() >= deadline_) return on_timer();
   if (reply && reply->status == 200) {
     failures_ = 0;
     deadline_ = std::max(deadline_, sent + terms_.ttl);
     renew_at_ = sent + terms_.ttl / 3;
     return wait_for_next();
   }
-  const Error why = reply ? to_error(*reply, "renewing the session", true) : reply.error();
+  not_renewed(reply ? to_error(*reply, kRenews, /*reads=*/true) : reply.error());
+}
+
+void Session::not_renewed(const Error& why) {
   if (++failures_ == 2) events_.on_alarm("the session cannot be renewed: " + why.message());
-  renew_at_ = now + pause_after(failures_);
+  renew_at_ = BootClock::now() + pause_after(failures_);
   wait_for_next();
+}
+
+// A server that has just come to lead renews without having read all of its log: it may know of no
+// session that lives all the same. To read a key consistently it waits for that.
+void Session::make_sure_of_the_end() {
+  http_.send({.target = key_target(keys_.fence(id_)) + "?consistent",
+              .reads = true,
+              .urgent = true,
+              .limit = renewal_limit(terms_.ttl)},
+             [weak = weak_from_this(), mine = epoch_](const Result<HttpReply>& reply) {
+               const auto self = weak.lock();
+               if (self == nullptr || self->state_ != State::kOpen || self->epoch_ != mine) return;
+               self->on_looked_for(reply);
+             });
+}
+
+void Session::on_looked_for(const Result<HttpReply>& reply) {
+  renewing_ = false;
+  if (BootClock::now() >= deadline_) return on_timer();
+  const auto pairs = reply ? read_pairs(*reply, kRenews) : Result<std::vector<Pair>>(reply.error());
+  if (!pairs) return not_renewed(pairs.error());
+  if (pairs->empty() || pairs->front().session != id_) {
+    return end({Errc::kLost, "Consul has ended the session: it expired there, or was destroyed"});
+  }
+  not_renewed({Errc::kUnavailable, "the server that leads now is still reading its log"});
 }
 
 void Session::end(const Error& why) {

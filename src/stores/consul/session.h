@@ -1,6 +1,6 @@
 // The client's one session at Consul: opened, kept, and known to have ended.
 //
-//   State     ensure()   opened    renewed in time   404, or the deadline passed   close()
+//   State     ensure()   opened    renewed in time   gone, or the deadline passed  close()
 //   none      opening    -         -                 -                             closed
 //   opening   waits      open      -                 none, who waits is told       closed
 //   open      answered   -         open              none, on_ended()              closed
@@ -8,6 +8,8 @@
 // The session lives by its TTL alone: no check of Consul's gossip can end it (lesson 39), and with
 // it go its keys (Behavior "delete"). Two of them are its own: the fence, whose index is part of
 // every write (writes.h), and the one that others knock at.
+//
+// Gone: a renewal does not find it, and a consistent read does not find its fence.
 //
 // Guarantee: the deadline counts from the send of a renewal that Consul confirmed before the last
 // deadline: what had passed is never revived. So the answer of a leader that was paused, and is
@@ -86,6 +88,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void on_timer();
   void renew();
   void on_renewed(base::BootInstant sent, const Result<HttpReply>& reply);
+  void not_renewed(const Error& why);
+  void make_sure_of_the_end();
+  void on_looked_for(const Result<HttpReply>& reply);
   void end(const Error& why);
   void listen(std::uint64_t index);
   void on_heard(std::uint64_t index, const Result<HttpReply>& reply);
