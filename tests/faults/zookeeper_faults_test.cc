@@ -377,19 +377,22 @@ TEST_F(ZookeeperFaults, AFollowersEndCostsNoLock) {
 }
 
 TEST_F(ZookeeperFaults, ALeaderThatStandsStillIsReplacedAndNobodyHoldsTwice) {
-  const Client client = patient(ensemble_url("20s"));
+  const Client client = connect(ensemble_url("20s"), kLeaseAndElections);
   auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
   ASSERT_TRUE(lease) << lease.error().message();
   auto next =
-      std::async(std::launch::async, [other = patient(ensemble_url("20s")), token = lease->lost()] {
-        auto got = other.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
-        return std::pair(std::move(got), token.stop_requested());
-      });
+      std::async(std::launch::async,
+                 [other = connect(ensemble_url("20s"), kLeaseAndElections), token = lease->lost()] {
+                   auto got = other.mutex("orders").acquire({.wait = kLong, .ttl = 30s});
+                   return std::pair(std::move(got), token.stop_requested());
+                 });
   const auto leader = ensemble().leader();
   ASSERT_TRUE(leader);
   ensemble().pause(*leader);
   const auto stopped = base::BootClock::now();
-  auto other = patient(ensemble_url("20s")).mutex("another").acquire({.wait = kLong, .ttl = 30s});
+  auto other = connect(ensemble_url("20s"), kLeaseAndElections)
+                   .mutex("another")
+                   .acquire({.wait = kLong, .ttl = 30s});
   EXPECT_TRUE(other) << other.error().message();
   const bool kept = lease->held();
   if (kept) {
