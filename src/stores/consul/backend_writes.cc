@@ -94,7 +94,8 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
       return conclude(answer->pairs);
     }
     if (answer->failed_at > 0) {
-      return done(Error(Errc::kUnavailable, "lock '" + lock + "': " + answer->why));
+      return done(Error(Errc::kUnavailable, "lock '" + lock + "': Consul refused to let it in (" +
+                                                answer->why + "); try again"));
     }
     // It is there already: the answer to an earlier try was lost.
     get_pairs(key_target(keys_.folder(lock)) + "?recurse&consistent", deadline,

@@ -14,18 +14,23 @@ struct Row {
   std::string_view advice;
 };
 
+constexpr std::string_view kNoSuchToken =
+    "Consul does not know this token; give one that it has (token=, HOLDFAST_CONSUL_TOKEN)";
+
 // The first row that fits counts.
 constexpr Row kTable[] = {
     {"Permission denied", Errc::kPermissionDenied,
-     "the token may not do it: docs/stores/consul.md has the policy that allows it"},
-    {"ACL not found", Errc::kPermissionDenied, "Consul does not know this token"},
-    {"token not found", Errc::kPermissionDenied, "Consul does not know this token"},
+     "the token may not do it; docs/stores/consul.md has the policy that allows it"},
+    {"ACL not found", Errc::kPermissionDenied, kNoSuchToken},
+    {"token not found", Errc::kPermissionDenied, kNoSuchToken},
     {"leadership lost while committing", Errc::kOutcomeUnknown,
-     "the leader changed meanwhile: it may have been carried out"},
-    {"No cluster leader", Errc::kUnavailable, "the servers have no leader now: retry"},
-    {"not leader", Errc::kUnavailable, "the leader changed: retry"},
-    {"No known Consul servers", Errc::kUnavailable, "the agent knows no server: mend the cluster"},
-    {"No path to datacenter", Errc::kInvalidArgument, "there is no such datacenter: see dc="},
+     "the leader changed meanwhile, so it may have been carried out; look before you try again"},
+    {"No cluster leader", Errc::kUnavailable,
+     "the servers have no leader at present; try again, and if it lasts see that most of them run"},
+    {"not leader", Errc::kUnavailable, "the leader has just changed; try again"},
+    {"No known Consul servers", Errc::kUnavailable,
+     "the agent is connected to no server; see that the servers run and that it has joined them"},
+    {"No path to datacenter", Errc::kInvalidArgument, "there is no such datacenter; see dc="},
     {"Invalid Session TTL", Errc::kInvalidArgument,
      "the ttl is outside what the servers take (10s at least, but for their session_ttl_min)"},
     {"exceeds the maximum", Errc::kInvalidArgument, "that is more than Consul takes"},
@@ -53,36 +58,41 @@ Error with_lock(const Error& error, const std::string& lock) {
 }
 
 Error to_error(const HttpReply& reply, std::string_view what, bool reads) {
-  const std::string head = std::string(what) + ": ";
-  const std::string said =
-      " (Consul says " + std::to_string(reply.status) + ": " + fit_for_people(reply.body) + ")";
+  const auto error = [&](Errc code, std::string_view advice) {
+    return Error(code, std::string(what) + ": " + std::string(advice) + " (Consul says " +
+                           std::to_string(reply.status) + ": " + fit_for_people(reply.body) + ")");
+  };
   if (reply.doubtful) {
-    return {Errc::kUnavailable,
-            head +
-                "the servers refuse the token, which they took before they were away: it is "
-                "tried again, as they may not have read it from their disks yet" +
-                said};
+    return error(Errc::kUnavailable,
+                 "the servers refuse a token that worked before they were away; it is tried again "
+                 "for a while, as they may not have read it from their disks yet");
   }
   for (const Row& row : kTable) {
     if (reply.body.find(row.holds) == std::string::npos) continue;
     const bool harmless = reads && row.code == Errc::kOutcomeUnknown;
-    std::string text = head;
-    text.append(row.advice).append(said);
-    return {harmless ? Errc::kUnavailable : row.code, text};
+    return error(harmless ? Errc::kUnavailable : row.code, row.advice);
   }
-  if (reply.status == 401 || reply.status == 403) {
-    return {Errc::kPermissionDenied, head + "the token is refused" + said};
+  switch (reply.status) {
+    case 401:
+    case 403: return error(Errc::kPermissionDenied, "the token is refused; see its policies");
+    case 429:
+      return error(Errc::kUnavailable,
+                   "the agent takes no more requests or connections from here; try again later, or "
+                   "raise the limits in its configuration");
+    case 400:
+    case 404:
+    case 405:
+      return error(Errc::kUnsupported,
+                   "this is not what Consul's HTTP interface answers; see that the URL names the "
+                   "HTTP port of an agent");
+    default: break;
   }
-  if (reply.status == 429) {
-    return {Errc::kUnavailable,
-            head + "too many requests or connections (limits in the agent's configuration)" + said};
+  if (reads) {
+    return error(Errc::kUnavailable,
+                 "the servers cannot answer at present; try again, and if it lasts see their logs");
   }
-  if (reply.status == 400 || reply.status == 404 || reply.status == 405) {
-    return {Errc::kUnsupported, head + "this is not what Consul's HTTP interface answers" + said};
-  }
-  if (reads) return {Errc::kUnavailable, head + "the servers cannot answer now: retry" + said};
-  return {Errc::kOutcomeUnknown,
-          head + "refused in a way that does not say whether it was carried out" + said};
+  return error(Errc::kOutcomeUnknown,
+               "the answer does not say whether it was carried out; look before you try again");
 }
 
 }  // namespace holdfast::stores::consul

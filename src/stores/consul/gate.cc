@@ -101,7 +101,8 @@ void LockGate::on_attempt(const PassPtr& pass, const Result<TransactionReply>& a
   }
   if (answer->failed_at == 0) {
     return pass->done(
-        Error(Errc::kUnavailable, "lock '" + pass->lock + "': its contender is gone"));
+        Error(Errc::kUnavailable,
+              "lock '" + pass->lock + "': its place in the queue is gone; try again"));
   }
   if (answer->why.find("lock delay") != std::string::npos) return wait_for_delay(pass);
   look(pass);
@@ -114,7 +115,10 @@ void LockGate::look(const PassPtr& pass) {
          const auto pairs = read_pairs(*reply, "acquire");
          if (!pairs) return pass->done(pairs.error());
          if (left_until(pass->deadline) <= 0ms) {
-           return pass->done(Error(Errc::kUnavailable, "lock '" + pass->lock + "': no time left"));
+           return pass->done(Error(
+               Errc::kUnavailable,
+               "lock '" + pass->lock +
+                   "': the time for the request was over before it could be taken; try again"));
          }
          on_look(pass, pairs->empty() ? std::nullopt : std::optional(pairs->front()));
        });

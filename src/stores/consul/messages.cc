@@ -21,7 +21,8 @@ constexpr std::size_t kMostOfAName = 200;
 
 Error senseless(std::string_view what) {
   return {Errc::kCorruptState,
-          std::string(what) + ": Consul's answer makes no sense: is there something else there?"};
+          std::string(what) +
+              ": Consul's answer makes no sense; see that the URL names the HTTP port of an agent"};
 }
 
 std::optional<Json> parsed(const std::string& text) {

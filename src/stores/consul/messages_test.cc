@@ -1,5 +1,8 @@
 #include "src/stores/consul/messages.h"
 
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "src/stores/consul/errors.h"
@@ -114,6 +117,24 @@ TEST(ConsulErrorsTest, EachCodeNamesTheNextStep) {
   EXPECT_EQ(code(500, "rpc error making call: EOF", true), Errc::kUnavailable);
   EXPECT_EQ(code(429, "", false), Errc::kUnavailable);
   EXPECT_EQ(code(404, "page not found", true), Errc::kUnsupported);
+}
+
+TEST(ConsulErrorsTest, AMessageIsASentenceThatSaysWhatToDoNext) {
+  const auto text = [](int status, const char* body) {
+    return to_error({status, 0, body}, "trying", /*reads=*/true).message();
+  };
+  EXPECT_EQ(text(500, "No cluster leader"),
+            "trying: the servers have no leader at present; try again, and if it lasts see that "
+            "most of them run (Consul says 500: No cluster leader)");
+  const std::vector<std::pair<int, const char*>> answers = {
+      {403, "ACL not found"},  {403, "Permission denied"}, {403, ""},        {429, ""},
+      {404, "page not found"}, {500, "not leader"},        {500, "no words"}};
+  for (const auto& [status, words] : answers) {
+    const std::string said = text(status, words);
+    EXPECT_NE(said.find("; "), std::string::npos) << said;
+    EXPECT_TRUE(said.ends_with(std::string(words) + ")")) << said;
+    EXPECT_EQ(said.find("retry"), std::string::npos) << said;
+  }
 }
 
 }  // namespace

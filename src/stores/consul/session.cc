@@ -96,8 +96,10 @@ void Session::make_keys(const std::string& id, base::BootInstant sent, base::Boo
     }
     self->state_ = State::kNone;
     // Whatever came of it, nothing hangs on that session.
-    Error why = answer ? Error(Errc::kUnavailable, std::string(kOpens) + ": " + answer->why)
-                       : answer.error();
+    Error why =
+        answer ? Error(Errc::kUnavailable, std::string(kOpens) + ": Consul refused its keys (" +
+                                               answer->why + "); try again")
+               : answer.error();
     if (why.code() == Errc::kOutcomeUnknown) why = Error(Errc::kUnavailable, why.message());
     self->answer_waiting(why);
   });

@@ -160,21 +160,24 @@ Result<HttpReply> Transfer::outcome(CURLcode code) {
     return std::move(reply_);
   }
   agents_->leave(agent_);
-  const std::string where = "Consul at " + agents_->address().hosts[agent_].text() + ": ";
+  const std::string where = "Consul at " + agents_->address().hosts[agent_].text();
   const std::string why = why_[0] != '\0' ? why_.data() : curl_easy_strerror(code);
   // With TLS 1.3 a server refuses a client's certificate after the first request.
   if (is_trust(code) || why.find("alert") != std::string::npos) {
-    return Error(Errc::kPermissionDenied, where + "its certificate, or ours, is not accepted (" +
+    return Error(Errc::kPermissionDenied, where + ": its certificate, or ours, is not accepted (" +
                                               why + "): see tls_ca, tls_cert and tls_name");
   }
   if (sent_ == 0) {
-    return Error(Errc::kUnavailable, where + "cannot be reached (" + why + "): retry");
+    return Error(Errc::kUnavailable, where + " cannot be reached (" + why +
+                                         "); see that an agent listens there, and try again");
   }
   if (request_.reads) {
-    return Error(Errc::kUnavailable, where + "does not answer (" + why + "): retry");
+    return Error(Errc::kUnavailable,
+                 where + " does not answer (" + why + "); see that its servers run, and try again");
   }
-  return Error(Errc::kOutcomeUnknown, where + "the answer did not come (" + why +
-                                          "): the request may have been carried out");
+  return Error(Errc::kOutcomeUnknown,
+               where + " did not answer (" + why +
+                   "), so the request may have been carried out; look before you try again");
 }
 
 }  // namespace holdfast::stores::consul

@@ -23,7 +23,10 @@ constexpr contend::JoinLimits kLimits{.parts = 63 / Writes::kMostSteps};
 
 Error lost() { return {Errc::kLost, "the session at Consul has ended, and what it held"}; }
 
-Error too_late() { return {Errc::kUnavailable, "Consul did not answer in time: nothing was sent"}; }
+Error too_late() {
+  return {Errc::kUnavailable,
+          "Consul did not answer what came before in time, so this was not sent; try again"};
+}
 
 bool is_no_session(const std::string& why) {
   return why.find("invalid session") != std::string::npos;
