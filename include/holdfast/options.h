@@ -58,7 +58,8 @@ struct AcquireOptions {
 };
 
 struct ClientOptions {
-  // Length of a lease where the request names none (the URL's ttl= comes first).
+  // Length of a lease where the request names none (the URL's ttl= comes first). Where leases are
+  // their session's, and the URL has none, the session's if that is longer.
   std::chrono::milliseconds default_ttl{30'000};
   // Longest time that one request to the store may take; at most 24 hours.
   std::chrono::milliseconds request_timeout{5'000};

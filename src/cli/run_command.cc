@@ -88,7 +88,7 @@ Result<Timing> timing_for(const RunPlan& plan, const Guarantees& promised) {
   const Duration lease = less ? promised.least_renewal : plan.ttl;
   const auto kill_after =
       less ? kill_after_of(plan.options, lease, "of which a renewal leaves ",
-                           "session= in the store's URL than " + format_duration(promised.min_ttl))
+                           "session= in the store's URL, if its servers allow that")
            : kill_after_of(plan.options, lease, "--ttl ", "--ttl");
   if (!kill_after) return kill_after.error();
   return Timing{lease, guard_terms(*kill_after, lease)};
@@ -217,6 +217,7 @@ class Run {
   Result<void> fit(const Guarantees& promised, AcquireOptions& how) const;
   int with_guard(Guard& guard);
   int not_acquired(const AttemptOutcome& outcome);
+  int granted(Guard& guard, const Client& client, Lease lease);
   int under_lock(Guard& guard, const Timing& timing, Lease lease);
   int exit_status(const SupervisedEnd& end) const;
   bool give_back(Lease& lease, bool held) const;
@@ -337,12 +338,18 @@ Result<void> Run::fit(const Guarantees& promised, AcquireOptions& how) const {
 int Run::with_guard(Guard& guard) {
   LockAttempt attempt(signals_, narrator_, request());
   AttemptOutcome outcome = attempt.take(guard.fd());
-  const int status = outcome.lease
-                         ? under_lock(guard, *timing_for(plan_, attempt.client()->guarantees()),
-                                      *std::move(outcome.lease))
-                         : not_acquired(outcome);
+  const int status = outcome.lease ? granted(guard, *attempt.client(), *std::move(outcome.lease))
+                                   : not_acquired(outcome);
   attempt.close();
   return status;
+}
+
+// Only now the session is known for sure: its servers may have made it shorter.
+int Run::granted(Guard& guard, const Client& client, Lease lease) {
+  const auto timing = timing_for(plan_, client.guarantees());
+  if (timing) return under_lock(guard, *timing, std::move(lease));
+  (void)lease.release();
+  return own_failure(timing.error());
 }
 
 int Run::not_acquired(const AttemptOutcome& outcome) {

@@ -67,8 +67,10 @@ void Supervisor::look_at_lease() {
   const Nanos deadline = lease_.deadline_boottime();
   if (deadline <= told_deadline_) return;
   if (!parts_.guard.extend(deadline)) return;
+  // A renewal that found nothing new moves the deadline by the time of a request.
+  const bool worth_telling = deadline - told_deadline_ >= tick_;
   told_deadline_ = deadline;
-  parts_.narrator.event("renewed", lease_.remaining());
+  if (worth_telling) parts_.narrator.event("renewed", lease_.remaining());
 }
 
 void Supervisor::on_lost(std::string why, Errc code) {

@@ -39,6 +39,7 @@ Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& opti
     if (!parsed)
       return Error(Errc::kInvalidArgument, "store URL: ttl: " + parsed.error().message());
     options.client.default_ttl = *parsed;
+    options.url_has_ttl = true;
   }
   if (const auto timeout = url.take("request_timeout")) {
     const auto parsed = port::parse_duration(*timeout);

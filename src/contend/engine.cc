@@ -291,9 +291,15 @@ machine::Duration Engine::lease_of(const Ticket& ticket) const {
 std::optional<machine::Duration> Engine::more_in(const Ticket& ticket) const {
   const SessionView session = backend_.session();
   if (session.epoch != ticket.epoch || !session.more_at) return std::nullopt;
+  if (session.length > ticket.request.ttl) return std::nullopt;  // There always is.
   const auto answered = *session.more_at + session.length / kAnswersPerSession;
   return std::max(std::chrono::ceil<machine::Duration>(answered - ticket.seq_at),
                   machine::Duration::zero());
+}
+
+// Up to when what is told now holds: the servers may have made the session longer than the ttl.
+Engine::BootInstant Engine::told_until(const Ticket& ticket) const {
+  return std::min(backend_.session().deadline, ticket.seq_at + ticket.request.ttl);
 }
 
 TicketState Engine::state_of(const Ticket& ticket) const {
@@ -358,7 +364,7 @@ std::optional<Result<TicketState>> Engine::renew_one(const port::RenewItem& item
     ticket->request.waiter_ttl = item.waiter_ttl;
   }
   if (ticket->stage != Stage::kHeld) return std::nullopt;
-  ticket->told_until = session.deadline;
+  ticket->told_until = told_until(*ticket);
   return Result<TicketState>(state_of(*ticket));
 }
 
@@ -419,7 +425,7 @@ void Engine::answer_when_confirmed(const TicketPtr& ticket) {
     note_failure(keepalives_unanswered());
     return answer(ticket, keepalives_unanswered());
   }
-  ticket->told_until = session.deadline;
+  ticket->told_until = told_until(*ticket);
   answer(ticket, state_of(*ticket));
 }
 

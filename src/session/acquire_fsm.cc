@@ -95,7 +95,12 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::TicketState&
   const BootInstant deadline =
       sent ? terms_.bound.safe_deadline(*sent, state.lease) : BootInstant::min();
   const bool to_renew = terms_.whole && state.lease < terms_.ttl && phase_ != Phase::kConfirming;
-  if (deadline - terms_.min_left > now && !to_renew) {
+  // Of a session that the servers made shorter there may never be as much as was asked for: what a
+  // renewal has told is what there is.
+  const bool all_there_is = phase_ == Phase::kConfirming && state.more_in;
+  const Nanos least =
+      all_there_is ? std::min(terms_.min_left, Nanos(state.lease) / 2) : terms_.min_left;
+  if (deadline - least > now && !to_renew) {
     phase_ = Phase::kDone;
     held_ = state;
     return {Step::kGranted, 0, false};

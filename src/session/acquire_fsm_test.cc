@@ -197,6 +197,20 @@ TEST(AcquireFsmTest, AHandOffCountsFromTheHeartbeatThatTheStoreNames) {
   EXPECT_EQ(fsm.log().sent_at(fsm.held().seq), at(1100ms));
 }
 
+// The servers have made it shorter than it was asked for.
+TEST(AcquireFsmTest, WhatIsAskedForAndASessionNeverHasIsNotWaitedFor) {
+  AcquireFsm::Terms how = terms();
+  how.min_left = 14s;
+  AcquireFsm fsm(how);
+  fsm.start(at(0s));
+  TicketState held = ticket(TicketStatus::kHeld, 0, 12s);
+  held.more_in = 4s;
+  const auto renewal = fsm.on_reply(at(1s), held);
+  ASSERT_EQ(renewal.step, Step::kSendHeartbeat);
+  held.seq = renewal.seq;
+  EXPECT_EQ(fsm.on_reply(at(1s), held).step, Step::kGranted);
+}
+
 TEST(AcquireFsmTest, APushWithTooLittleLeftIsConfirmedFirst) {
   AcquireFsm fsm = queued();
   ASSERT_EQ(fsm.on_push(at(4s), granted_push(0)).step, Step::kSendHeartbeat);

@@ -44,6 +44,7 @@ struct CoreOptions {
   std::string store_url;   // Redacted: for messages.
   std::string name_space;  // Put before every name, with a '/'.
   ClientOptions client;
+  bool url_has_ttl = false;                   // client.default_ttl is the URL's.
   std::chrono::milliseconds open_timeout{0};  // Of make(); zero: what the store gives itself.
 };
 
@@ -154,9 +155,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void close(std::chrono::nanoseconds limit, const Done<void>& done);
 
   // Of a request with these options.
-  std::chrono::milliseconds ttl_of(const AcquireOptions& options) const {
-    return options.ttl > options.ttl.zero() ? options.ttl : options_.client.default_ttl;
-  }
+  std::chrono::milliseconds ttl_of(const AcquireOptions& options) const;
   // As people see who holds it (OwnerInfo::owner).
   std::string owner_of(const Contender& contender) const;
   bool forked() const noexcept;

@@ -68,9 +68,17 @@ Nanos heartbeat(Duration ttl) {
 
 }  // namespace
 
+milliseconds Core::ttl_of(const AcquireOptions& options) const {
+  if (options.ttl > milliseconds::zero()) return options.ttl;
+  const milliseconds ours = options_.client.default_ttl;
+  // A session that is longer was asked for; less than that was not.
+  if (options_.url_has_ttl || longest_lease_ == Duration::max()) return ours;
+  return std::max(ours, std::chrono::ceil<milliseconds>(longest_lease_));
+}
+
 Result<Core::ContenderPtr> Core::make_contender(std::string name, const holdfast::Mode& mode,
                                                 AcquireOptions options) {
-  if (options.ttl == milliseconds::zero()) options.ttl = options_.client.default_ttl;
+  if (options.ttl == milliseconds::zero()) options.ttl = ttl_of(options);
   if (options.wait && *options.wait >= kForever) options.wait.reset();
   if (options.max_hold >= kForever) options.max_hold = milliseconds::zero();
   if (auto good = check_options(mode, options); !good) return good.error();

@@ -727,13 +727,21 @@ if BOUND:
             self.env = {key: value for key, value in self.env.items()
                         if key != "HOLDFAST_STORE" and not key.endswith(("PASSWORD", "TOKEN"))}
 
+        def test_a_session_longer_than_what_is_set_by_default_is_the_lease(self):
+            self.env["HOLDFAST_STORE"] = SERVER.url(f"&ns=case{self.cases}", session="60s")
+            self.env[f"HOLDFAST_{STORE.upper()}_{'TOKEN' if STORE == 'consul' else 'PASSWORD'}"] = (
+                SERVER.facts["secret"])
+            self.ok("run", "job", "--", "true")
+            self.assertIn("30000 ms is shorter than the session's 60000 ms",
+                          self.refused("run", "--ttl", "30s", "job", "--", "true"))
+
         def test_more_time_to_end_the_command_than_the_session_has_is_refused(self):
             self.env["HOLDFAST_STORE"] = SERVER.url(f"&ns=case{self.cases}", session="10s")
             self.env[f"HOLDFAST_{STORE.upper()}_{'TOKEN' if STORE == 'consul' else 'PASSWORD'}"] = (
                 SERVER.facts["secret"])
             line = self.refused("run", "--kill-after", "5s", "job", "--", "true")
             self.assertRegex(line, r"--kill-after 5s is more than a third of the lease \(of which a "
-                                   r"renewal leaves \S+s\).* a longer session= .* than 10s")
+                                   r"renewal leaves \S+s\).* a longer session= in the store's URL")
 
         def all_are_refused(self, who, words, secrets=()):
             url = SERVER.url(f"&ns=case{self.cases}", who)

@@ -231,7 +231,7 @@ std::optional<Stores> all_stores() {
   return Stores{memory.guarantees(),
                 sqlite.guarantees(),
                 stores::redis::promises(),
-                stores::zookeeper::promises(kSession),
+                stores::zookeeper::promises(kSession, kSession),
                 stores::etcd::promises(kSession, /*foreign_recipe=*/false),
                 stores::consul::promises({})};
 #else

@@ -357,6 +357,18 @@ TEST_F(ZookeeperFaults, ALeaseSurvivesTheLeadersEnd) {
   ensemble().await_serving();
 }
 
+TEST_F(ZookeeperFaults, ASessionThatTheServersMakeShorterIsCountedOnAsItIs) {
+  ZookeeperServer strict({.config = {"maxSessionTimeout=4000"}});
+  const Client client = patient(strict.url("/strict?session=10m"));
+  EXPECT_EQ(client.guarantees().least_renewal, 5min);
+  // Nobody has named a ttl; and of ten minutes there would be that much.
+  auto lease = client.mutex("orders").acquire({.wait = kLong, .min_remaining = 4min});
+  ASSERT_TRUE(lease) << lease.error().message();
+  EXPECT_LE(lease->remaining(), 4s);
+  EXPECT_EQ(client.guarantees().least_renewal, 2s);
+  expect_released(*lease);
+}
+
 TEST_F(ZookeeperFaults, AFollowersEndCostsNoLock) {
   const Client client = patient(ensemble_url("20s"));
   auto lease = client.mutex("orders").acquire({.wait = kLong, .ttl = 30s});

@@ -34,12 +34,14 @@ struct Asking {
   bool may_wait = true;
   Duration waiter_ttl = kLease;
   std::uint32_t max_waiters = 0;
+  Duration ttl = kLease;
 };
 
 // A client of a store that answers late, but loses nothing.
 class Scene final : port::Listener, port::Loop {
  public:
-  explicit Scene(std::uint64_t seed) : world_(seed), server_(world_), process_(world_, 0) {
+  explicit Scene(std::uint64_t seed, Duration min_ttl = FolderServer::kSession)
+      : world_(seed), server_(world_), process_(world_, 0) {
     server_.on_node = [this](const std::string&, const Node&, bool comes) { entered_ += comes; };
     process_.run([&] {
       alignas(std::max_align_t) static char nothing[16];
@@ -48,7 +50,7 @@ class Scene final : port::Listener, port::Loop {
       context.listener = this;
       context.io = reinterpret_cast<asio::io_context*>(nothing);
       backend_ = make_folder_backend(server_);
-      engine_ = std::make_shared<contend::Engine>(*backend_, context, FolderServer::kSession);
+      engine_ = std::make_shared<contend::Engine>(*backend_, context, min_ttl);
       backend_->start(engine_.get());
     });
   }
@@ -71,7 +73,7 @@ class Scene final : port::Listener, port::Loop {
       request.name = how.lock;
       request.id = id(number);
       request.mode = how.mode;
-      request.ttl = kLease;
+      request.ttl = how.ttl;
       request.waiter_ttl = how.waiter_ttl;
       request.may_wait = how.may_wait;
       request.max_waiters = how.max_waiters;
@@ -81,11 +83,12 @@ class Scene final : port::Listener, port::Loop {
       engine_->acquire(std::move(request), BootClock::now(), std::move(done));
     });
   }
-  Result<TicketState> renew(std::uint64_t number, Duration waiter_ttl = kLease) {
+  Result<TicketState> renew(std::uint64_t number, Duration waiter_ttl = kLease,
+                            Duration ttl = kLease) {
     using States = std::vector<Result<TicketState>>;
     const auto states = wait_for<States>([&](const port::Done<States>& done) {
       const auto now = BootClock::now();
-      engine_->renew({{kLock, id(number), ++beats_, kLease, waiter_ttl, {}}}, now, now + 1s, done);
+      engine_->renew({{kLock, id(number), ++beats_, ttl, waiter_ttl, {}}}, now, now + 1s, done);
     });
     return states ? states->front() : states.error();
   }
@@ -242,6 +245,21 @@ TEST(ContendScenes, ARenewalIsNotToldWhatWasSoBeforeItWasSent) {
     scene.pass(scene.upto(20ms));
     ASSERT_TRUE(scene.end(1));
     ASSERT_TRUE(holds(scene.renew(3)));
+  }
+}
+
+// As where the servers have made the session longer than it was asked for: there is always more.
+TEST(ContendScenes, ALeaseShorterThanItsSessionIsRenewedAtOnce) {
+  constexpr Duration kShort = FolderServer::kSession / 3;
+  Scene scene(1, kShort);
+  ASSERT_TRUE(holds(scene.acquire(1, {.ttl = kShort})));
+  for (int i = 0; i < 3; ++i) {
+    const auto asked = BootClock::now();
+    const auto renewed = scene.renew(1, kShort, kShort);
+    ASSERT_TRUE(holds(renewed));
+    EXPECT_EQ(renewed->lease, kShort);
+    EXPECT_LT(BootClock::now() - asked, 50ms);
+    scene.pass(kShort / 10);
   }
 }
 

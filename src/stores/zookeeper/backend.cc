@@ -93,7 +93,9 @@ class ZookeeperBackend final : public contend::Backend {
   void start(contend::Events* events) override { session_->start(events); }
   SessionView session() const override { return session_->view(); }
   std::string session_tag() const override { return session_->tag(); }
-  Guarantees guarantees() const override { return promises(length_, recipe_); }
+  Guarantees guarantees() const override {
+    return promises(length_, session_->agreed_length(), recipe_);
+  }
 
   void ensure_session(BootInstant deadline, Done<SessionView> done) override {
     auto op = make<SessionView>(deadline, std::move(done));

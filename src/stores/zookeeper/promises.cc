@@ -1,10 +1,13 @@
 #include "src/stores/zookeeper/promises.h"
 
+#include <algorithm>
+
 #include "src/contend/contend_store.h"
 
 namespace holdfast::stores::zookeeper {
 
-Guarantees promises(std::chrono::milliseconds session, Recipe recipe) {
+Guarantees promises(std::chrono::milliseconds session, std::chrono::milliseconds agreed,
+                    Recipe recipe) {
   Guarantees promise = contend::promises();
   promise.store = "zookeeper";
   promise.scope = "all clients of one ensemble";
@@ -15,7 +18,8 @@ Guarantees promises(std::chrono::milliseconds session, Recipe recipe) {
   }
   promise.min_ttl = session;
   promise.max_ttl = std::chrono::hours(24);
-  promise.least_renewal = session / 2;  // The third beat before the next one (beats.h).
+  promise.least_renewal =
+      std::min(session, agreed) / 2;  // The third beat before the next one (beats.h).
   promise.faults = {
       {"holder is killed or stalls", Promise::kYes, Promise::kYes,
        "its session ends at the ensemble, its own deadline before; a process that wakes later is "

@@ -8,6 +8,8 @@
 
 namespace holdfast::stores::zookeeper {
 
-Guarantees promises(std::chrono::milliseconds session, Recipe recipe = Recipe::kOwn);
+// `agreed`: the session's length as the servers have it, which may be less than was asked for.
+Guarantees promises(std::chrono::milliseconds session, std::chrono::milliseconds agreed,
+                    Recipe recipe = Recipe::kOwn);
 
 }  // namespace holdfast::stores::zookeeper

@@ -32,7 +32,8 @@ Session::Session(ZookeeperAddress address, const port::StoreContext& context)
     : address_(std::move(address)),
       loop_(context.loop),
       pendings_(*context.io),
-      timer_(*context.io, [this] { on_timer(); }) {}
+      timer_(*context.io, [this] { on_timer(); }),
+      agreed_length_(address_.session) {}
 
 contend::SessionView Session::view() const {
   contend::SessionView view;
@@ -170,7 +171,8 @@ void Session::ready() {
   ready_ = true;
   look_at_ = BootInstant::max();
   ++epoch_;
-  beats_.emplace(asked_at_, link_->session_length());
+  agreed_length_ = link_->session_length();
+  beats_.emplace(asked_at_, agreed_length_.load());
   beat_sent_.reset();
   beat_at_ = BootClock::now();
   watch_knocks();

@@ -4,6 +4,8 @@
 // be alive. Thread-safety: the loop, but for close().
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -31,6 +33,8 @@ class Session : public std::enable_shared_from_this<Session> {
   contend::SessionView view() const;
   std::string tag() const { return tag_; }
   const ZookeeperAddress& address() const { return address_; }
+  // From any thread. As it was asked for, until there has been a session.
+  std::chrono::milliseconds agreed_length() const { return agreed_length_; }
 
   // Grows with each connection that is made or lost.
   std::uint64_t connections() const { return connections_; }
@@ -89,6 +93,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool ready_ = false;  // Its nodes are made.
   bool stopped_ = false;
   std::string tag_;
+  std::atomic<std::chrono::milliseconds> agreed_length_;
   base::BootInstant asked_at_{};                          // The session was not asked for before.
   base::BootInstant look_at_ = base::BootInstant::max();  // While it is being opened.
   std::optional<Beats> beats_;
