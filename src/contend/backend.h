@@ -17,7 +17,7 @@
 // kOutcomeUnknown (the engine looks again), kLost (`epoch` is not the session that runs now:
 // nothing was applied, and what was created under that epoch is gone or going), kPermissionDenied,
 // kCorruptState, kVersionMismatch, kClosed. Messages name the store and the advice, never
-// credentials.
+// credentials, and not the lock (naming.h).
 //
 // Ownership: the engine owns the backend, and drops its callbacks when it goes; `Events` outlives
 // the backend.

@@ -57,16 +57,15 @@ std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
         .error();
   }
   if (request.policy != machine::Policy::kFair) {
-    return Error(Errc::kUnsupported, "lock '" + request.name + "': the " +
-                                         backend_.guarantees().store +
-                                         " store serves in order of arrival only");
+    return Error(Errc::kUnsupported,
+                 "the " + backend_.guarantees().store + " store serves in order of arrival only");
   }
   if (request.ttl < min_ttl_) {
-    return Error(
-        Errc::kInvalidArgument,
-        "lock '" + request.name + "': a ttl of " + std::to_string(request.ttl.count() / 1000) +
-            " ms is shorter than the session's " + std::to_string(min_ttl_.count() / 1000) +
-            " ms: ask for a longer one, or set a shorter session in the store's URL");
+    return Error(Errc::kInvalidArgument,
+                 "a ttl of " + std::to_string(request.ttl.count() / 1000) +
+                     " ms is shorter than the session's " +
+                     std::to_string(min_ttl_.count() / 1000) +
+                     " ms: ask for a longer one, or set a shorter session in the store's URL");
   }
   return std::nullopt;
 }
@@ -453,9 +452,8 @@ void Engine::on_lease_end(const TicketPtr& ticket) {
   if (ticket->stage == Stage::kLeaving) return;
   if (lease_end(*ticket) > base::BootClock::now()) return watch_lease(ticket);
   if (ticket->stage != Stage::kHeld && !ticket->request.may_wait) {
-    return leave(ticket, Error(Errc::kTimedOut,
-                               "lock '" + ticket->request.name +
-                                   "': it was not known in time whether somebody holds it"));
+    return leave(ticket,
+                 Error(Errc::kTimedOut, "it was not known in time whether somebody holds it"));
   }
   leave(ticket, TicketState{.status = TicketStatus::kGone});
 }

@@ -58,7 +58,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void probe(BootInstant deadline, Done<std::vector<Finding>> done);
   void break_lock(port::BreakRequest request, const Done<bool>& done);
   void set_value(const port::TicketRequest& request, std::string value, Done<bool> done);
-  void get_value(std::string name, BootInstant deadline, Done<std::string> done);
+  void get_value(const std::string& name, BootInstant deadline, Done<std::string> done);
   void resize(port::TicketRequest request, std::uint32_t capacity, const Done<bool>& done);
 
   // Answers everything that is under way with kClosed; nothing is told or asked afterwards.
@@ -144,6 +144,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void tell_of(const Unknown& unknown);
   void tell_of(const std::string& lock, const Listing& listing);
   void tell_of(const std::string& lock, const std::string& trouble);
+  // To who is kept out by it: what was read of the lock may not be all.
+  void tell_who_is_kept_out(const std::string& lock, const Listing& listing);
 
   // --- engine_views.cc: by people, and values.
   void break_as_listed(const std::shared_ptr<port::BreakRequest>& request, const Done<bool>& done,

@@ -214,6 +214,12 @@ void Engine::wait_for(const TicketPtr& ticket, const Place& blocker) {
           ticket->head.reset();
           return self->look_with(ticket, false);
         }
+        if (*read && (*read)->details.unreadable) {
+          Listing seen;
+          seen.queue.push_back(blocker);
+          seen.queue.back().details = (*read)->details;
+          self->tell_who_is_kept_out(ticket->request.name, seen);
+        }
         // Whom it waited for was admitted before the watch stood.
         if (marked) return self->look_with(ticket, /*watching=*/true);
         ticket->blocker = blocker;

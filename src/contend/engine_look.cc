@@ -5,6 +5,7 @@
 
 #include "src/base/printable.h"
 #include "src/contend/engine.h"
+#include "src/contend/naming.h"
 #include "src/port/outcome.h"
 
 namespace holdfast::contend {
@@ -82,17 +83,12 @@ std::string trouble_of(const std::string& name, const Listing& listing) {
   const std::string places = count == 1 ? ": it keeps its place in the queue"
                                         : ", and " + std::to_string(count - 1) +
                                               " more: they keep their places in the queue";
-  return "lock '" + name + "': " + first->message() + places;
+  return of_lock(name) + first->message() + places;
 }
 
 // Of that lock, and no sign that the store itself cannot be asked.
 bool is_damaged(const Error& error) {
   return error.code() == Errc::kCorruptState || error.code() == Errc::kVersionMismatch;
-}
-
-std::string named(const Error& error, const std::string& lock) {
-  const std::string& text = error.message();
-  return text.starts_with("lock '") ? text : "lock '" + lock + "': " + text;
 }
 
 }  // namespace
@@ -102,7 +98,7 @@ void Engine::inspect(const std::string& name, BootInstant deadline,
   backend_.list_in_full(
       name, deadline,
       [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
-        if (!listing) return done(listing.error());
+        if (!listing) return done(of_lock(name, listing.error()));
         self->tell_of(name, *listing);
         const bool known = !listing->queue.empty() || (listing->record && listing->record->broken);
         if (!known) return done(std::optional<LockInfo>());
@@ -205,10 +201,10 @@ void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
                               if (!listing->queue.empty()) lock.info = info_of(lock.name, *listing);
                               lock.trouble = trouble_of(lock.name, *listing);
                             } else if (is_damaged(listing.error())) {
-                              lock.trouble =
-                                  named(listing.error(), lock.name);  // The others are listed.
+                              // The others are listed.
+                              lock.trouble = of_lock(lock.name, listing.error()).message();
                             } else {
-                              all->error = listing.error();
+                              all->error = of_lock(lock.name, listing.error());
                             }
                             self->list_next(all);
                           });
@@ -232,6 +228,11 @@ void Engine::tell_of(const std::string& lock, const std::string& trouble) {
   if (told_of_locks_.size() >= kMostTold) told_of_locks_.clear();
   if (std::exchange(told_of_locks_[lock], trouble) == trouble) return;
   on_alarm(backend_.guarantees().store + ": " + trouble);
+}
+
+void Engine::tell_who_is_kept_out(const std::string& lock, const Listing& listing) {
+  const std::string trouble = trouble_of(lock, listing);
+  if (!trouble.empty()) tell_of(lock, trouble);
 }
 
 // Looks into the locks, too: of many into the first ones.

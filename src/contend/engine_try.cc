@@ -26,7 +26,10 @@ void Engine::refuse_to_wait(const TicketPtr& ticket, const Listing& listing, con
                             const Decision& decision) {
   const auto doubt =
       in_doubt(listing.queue, ticket->place.key.id, record, listing.record_rev, decision);
-  if (!doubt) return leave(ticket, TicketState{.status = TicketStatus::kBusy});
+  if (!doubt) {
+    tell_who_is_kept_out(ticket->request.name, listing);
+    return leave(ticket, TicketState{.status = TicketStatus::kBusy});
+  }
   const bool many = ticket->place.key.shape == Shape::kPermits;
   if (!many || listing.queue[*doubt].details) {
     return ask_fate(ticket, listing, record, decision, *doubt);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/contend/engine.h"
+#include "src/contend/naming.h"
 #include "src/port/outcome.h"
 
 namespace holdfast::contend {
@@ -21,13 +22,13 @@ Result<bool> done_or_error(Outcome outcome, const std::string& name) {
 
 Error crowded(const std::string& name) {
   return {Errc::kUnavailable,
-          "lock '" + name + "' changes all the time; nothing was changed: try again"};
+          of_lock(name) + "it changes all the time, so nothing was changed; try again"};
 }
 
 Error untold(const std::string& name, const Error& why) {
-  return {why.code(), "lock '" + name +
-                          "': nothing was changed: the token of who holds it cannot " +
-                          "be told: " + why.message()};
+  return {why.code(),
+          of_lock(name) +
+              "nothing was changed: the token of who holds it cannot be told: " + why.message()};
 }
 
 }  // namespace
@@ -44,7 +45,7 @@ void Engine::break_as_listed(const std::shared_ptr<port::BreakRequest>& request,
       request->name, request->deadline,
       [self = shared_from_this(), request, done, attempts](const Result<Listing>& listing) {
         if (self->closed_) return;
-        if (!listing) return done(listing.error());
+        if (!listing) return done(of_lock(request->name, listing.error()));
         self->break_in(request, done, attempts, *listing);
       });
 }
@@ -85,7 +86,7 @@ void Engine::break_in(const std::shared_ptr<port::BreakRequest>& request, const 
       std::move(change), request->deadline,
       [self = shared_from_this(), request, done, attempts,
        session = found->details->session](const Result<std::optional<std::uint64_t>>& applied) {
-        if (!applied) return done(applied.error());
+        if (!applied) return done(of_lock(request->name, applied.error()));
         if (!*applied) {
           if (attempts <= 1) return done(crowded(request->name));
           return self->break_as_listed(request, done, attempts - 1);
@@ -111,17 +112,16 @@ void Engine::set_value(const port::TicketRequest& request, std::string value, Do
   backend_.apply(std::move(change), request.deadline,
                  [name = request.name,
                   done = std::move(done)](const Result<std::optional<std::uint64_t>>& applied) {
-                   if (!applied) return done(applied.error());
+                   if (!applied) return done(of_lock(name, applied.error()));
                    done(done_or_error(*applied ? Outcome::kDone : Outcome::kNotHeld, name));
                  });
 }
 
-void Engine::get_value(std::string name, BootInstant deadline, Done<std::string> done) {
-  backend_.read_value(std::move(name), deadline,
-                      [done = std::move(done)](const Result<Value>& value) {
-                        if (!value) return done(value.error());
-                        done(value->bytes);
-                      });
+void Engine::get_value(const std::string& name, BootInstant deadline, Done<std::string> done) {
+  backend_.read_value(name, deadline, [name, done = std::move(done)](const Result<Value>& value) {
+    if (!value) return done(of_lock(name, value.error()));
+    done(value->bytes);
+  });
 }
 
 // --- Weaker in place.
@@ -178,7 +178,7 @@ void Engine::resize_as_listed(const std::shared_ptr<port::TicketRequest>& reques
   backend_.list_in_full(request->name, request->deadline,
                         [self = shared_from_this(), request, capacity, done,
                          attempts](const Result<Listing>& listing) {
-                          if (!listing) return done(listing.error());
+                          if (!listing) return done(of_lock(request->name, listing.error()));
                           self->resize_in(request, capacity, done, attempts, *listing);
                         });
 }
@@ -211,7 +211,7 @@ void Engine::resize_in(const std::shared_ptr<port::TicketRequest>& request, std:
   backend_.apply(std::move(change), request->deadline,
                  [self = shared_from_this(), request, capacity, done, attempts, now,
                   sessions](const Result<std::optional<std::uint64_t>>& applied) {
-                   if (!applied) return done(applied.error());
+                   if (!applied) return done(of_lock(request->name, applied.error()));
                    if (!*applied || capacity < now) {
                      if (attempts <= 1) return done(crowded(request->name));
                      return self->resize_as_listed(request, capacity, done, attempts - 1);
@@ -233,8 +233,8 @@ void Engine::queue_shrink(const port::TicketRequest& request, std::uint32_t by, 
   ticket->place.key = key_for(request.id, ticket->request.mode, {});
   ticket->place.key.shape = Shape::kShrink;
   ticket->seq_at = base::BootClock::now();
-  ticket->asks.emplace_back([done](const Result<TicketState>& state) {
-    if (!state) return done(state.error());
+  ticket->asks.emplace_back([done, name = request.name](const Result<TicketState>& state) {
+    if (!state) return done(of_lock(name, state.error()));
     done(state->status == TicketStatus::kHeld);
   });
   tickets_[{request.name, request.id}] = ticket;

@@ -317,12 +317,12 @@ Result<Record> parse_record(std::string_view text) {
   return record;
 }
 
-Result<Record> read_record(std::string_view text, std::string_view lock, std::string_view key) {
+Result<Record> read_record(std::string_view text, std::string_view key) {
   auto record = parse_record(text);
   if (record) return record;
   const Error& why = record.error();
   const bool later = why.code() == Errc::kVersionMismatch;
-  return Error(why.code(), "lock '" + std::string(lock) + "': " + why.message() +
+  return Error(why.code(), why.message() +
                                (later ? "" : ": mend or empty it with the store's own tools") +
                                " (key '" + base::printable(key) + "')");
 }

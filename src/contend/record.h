@@ -81,7 +81,7 @@ struct Record {
 std::string to_text(const Record& record);
 Result<Record> parse_record(std::string_view text);  // Empty text: an empty record.
 
-// The same of what a lock has in that key of the store's: an error names both, and what to do.
-Result<Record> read_record(std::string_view text, std::string_view lock, std::string_view key);
+// The same of what a lock has in that key of the store's: an error names the key, and what to do.
+Result<Record> read_record(std::string_view text, std::string_view key);
 
 }  // namespace holdfast::contend

@@ -366,6 +366,9 @@ class LookTest(StoreCase):
         info = self.inspect()
         self.assertEqual((info["held"], info["token"], info["mode"]), (True, None, "shared"))
         self.assertRegex(self.ok("inspect", "job").stdout, r"(?m)^holder +- +- +- +shared +- +- +-$")
+        kept_out = self.holdfast("run", "--no-wait", "job", "--", "true")
+        self.assertEqual(kept_out.returncode, 124, kept_out.stderr)
+        self.assertRegex(kept_out.stderr, named)
         refused = self.refused("break", "job", "--token", "1")
         self.assertRegex(refused, rf"nothing was changed: .*hf2.*\(key '{key}'\)")
 

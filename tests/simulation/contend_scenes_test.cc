@@ -303,13 +303,13 @@ TEST(ContendScenes, ALockThatCannotBeReadIsLeftOutOfAListAndToldOnce) {
   EXPECT_EQ(names_of(scene.list("a")), std::vector<std::string>{"a"});
   ASSERT_EQ(scene.alarms.size(), 1U);
   EXPECT_NE(scene.alarms[0].find("lock 'b': of format hf2: upgrade"), std::string::npos);
-  unreadable.insert_or_assign("b", Error(Errc::kCorruptState, "lock 'b': rubbish"));
+  unreadable.insert_or_assign("b", Error(Errc::kCorruptState, "rubbish"));
   EXPECT_EQ(names_of(scene.list()), others);
   ASSERT_EQ(scene.alarms.size(), 2U);
   EXPECT_NE(scene.alarms[1].find(": lock 'b': rubbish"), std::string::npos);
   unreadable.clear();
   EXPECT_EQ(names_of(scene.list()).size(), 3U);
-  unreadable.insert_or_assign("b", Error(Errc::kCorruptState, "lock 'b': rubbish"));
+  unreadable.insert_or_assign("b", Error(Errc::kCorruptState, "rubbish"));
   EXPECT_EQ(names_of(scene.list()), others);
   EXPECT_EQ(scene.alarms.size(), 3U) << "it was mended in between";
 }
@@ -368,6 +368,22 @@ TEST(ContendScenes, AContenderThatCannotBeReadKeepsItsPlaceWithTheModeOfItsKey) 
   Scene scene(1);
   scene.stand(1, Mode::shared());
   EXPECT_TRUE(holds(scene.acquire(1, {.mode = Mode::shared()})));
+}
+
+TEST(ContendScenes, WhoIsKeptOutByAContenderThatCannotBeReadIsToldSoOnce) {
+  for (const bool may_wait : {false, true}) {
+    for (const bool head_in_listings : {false, true}) {
+      Scene scene(1);
+      scene.server().head_in_listings = head_in_listings;
+      scene.stand(1, Mode::exclusive());
+      EXPECT_TRUE(scene.acquire(1, {.may_wait = may_wait}));
+      EXPECT_TRUE(scene.acquire(2, {.may_wait = false}));
+      ASSERT_EQ(scene.alarms.size(), 1U);
+      EXPECT_NE(scene.alarms[0].find("lock 'orders': of format hf2: upgrade (key 'k'): it keeps"),
+                std::string::npos)
+          << scene.alarms[0];
+    }
+  }
 }
 
 // Who stands behind it hears of its mark by the folder, as it cannot be read.

@@ -81,7 +81,7 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
   listing.record.emplace();
   for (const Pair& pair : pairs) {
     if (pair.key == record) {
-      auto parsed = contend::read_record(pair.value(), lock, pair.key);
+      auto parsed = contend::read_record(pair.value(), pair.key);
       if (!parsed) return parsed.error();
       listing.record = *std::move(parsed);
       listing.record_rev = pair.modified;
@@ -138,7 +138,7 @@ void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
                 for (Asker& each : std::exchange(next, {})) askers->push_back(std::move(each));
               }
               const auto listing = pairs ? listing_of(what.first, *pairs, what.second)
-                                         : Result<Listing>(with_lock(pairs.error(), what.first));
+                                         : Result<Listing>(pairs.error());
               for (const Asker& each : *askers) {
                 const auto wanted = each.waker.lock();
                 // Keys alone are a short answer.
@@ -160,7 +160,7 @@ void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Li
                      check_reading(
                          keys_.record(lock), deadline,
                          [lock, listing = *std::move(listing), done](const Result<void>& allowed) {
-                           if (!allowed) return done(with_lock(allowed.error(), lock));
+                           if (!allowed) return done(allowed.error());
                            done(listing);
                          });
                    });
@@ -169,7 +169,7 @@ void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Li
   gate_.find_stranger(
       lock, deadline,
       [this, lock, deadline, done = std::move(done)](const Result<std::optional<Place>>& stranger) {
-        if (!stranger) return done(with_lock(stranger.error(), lock));
+        if (!stranger) return done(stranger.error());
         list_as(lock, /*in_full=*/true, nullptr, deadline,
                 [stranger = *stranger, done](Result<Listing> listing) {
                   if (listing && stranger) listing->queue.insert(listing->queue.begin(), *stranger);
@@ -187,7 +187,7 @@ void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInst
   get_pairs(waker != nullptr ? all + "&consistent" : target + "?consistent", deadline,
             [this, lock, path, all, order = place.order, weak = std::weak_ptr(waker),
              done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t index) {
-              if (!pairs) return done(with_lock(pairs.error(), lock));
+              if (!pairs) return done(pairs.error());
               const auto wanted = weak.lock();
               const auto found = std::find_if(pairs->begin(), pairs->end(), [&](const Pair& pair) {
                 return pair.key == path && !pair.session.empty() && pair.created == order;
@@ -213,10 +213,10 @@ void ConsulBackend::read_record(std::string lock, BootInstant deadline,
                                 Done<std::pair<Record, std::uint64_t>> done) {
   get_pairs(key_target(keys_.record(lock)) + "?consistent", deadline,
             [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
-              if (!pairs) return done(with_lock(pairs.error(), lock));
+              if (!pairs) return done(pairs.error());
               if (pairs->empty()) return done(std::pair(Record{}, std::uint64_t{0}));
               const Pair& pair = pairs->front();
-              auto record = contend::read_record(pair.value(), lock, pair.key);
+              auto record = contend::read_record(pair.value(), pair.key);
               if (!record) return done(record.error());
               done(std::pair(*std::move(record), pair.modified));
             });
@@ -225,7 +225,7 @@ void ConsulBackend::read_record(std::string lock, BootInstant deadline,
 void ConsulBackend::read_value(std::string lock, BootInstant deadline, Done<Value> done) {
   get_pairs(key_target(keys_.value(lock)) + "?consistent", deadline,
             [lock, done = std::move(done)](Result<std::vector<Pair>> pairs, std::uint64_t) {
-              if (!pairs) return done(with_lock(pairs.error(), lock));
+              if (!pairs) return done(pairs.error());
               if (pairs->empty()) return done(Value{});
               done(Value{pairs->front().value(), pairs->front().modified});
             });

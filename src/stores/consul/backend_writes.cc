@@ -17,7 +17,7 @@ using contend::Place;
 using contend::Read;
 using contend::WakerPtr;
 
-constexpr const char* kPlainOnly = "': with recipe=consul there are plain exclusive locks only";
+constexpr const char* kPlainOnly = "with recipe=consul there are plain exclusive locks only";
 
 // Of a write's steps, without a contender's text.
 std::size_t bytes_about(const std::string& path) { return 3 * path.size() + 300; }
@@ -40,7 +40,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
   if (gate_.on()) {
     if (auto good = gate_.check_name(lock); !good) return later(std::move(done), good.error());
     if (key.shape != contend::Shape::kExclusive) {
-      return later(std::move(done), Error(Errc::kUnsupported, "lock '" + lock + kPlainOnly));
+      return later(std::move(done), Error(Errc::kUnsupported, kPlainOnly));
     }
   }
   const std::string path = keys_.contender(lock, key);
@@ -60,7 +60,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
   };
   write.done = [this, epoch, lock, key, path, id = session_->id(), deadline,
                 done = std::move(done)](Result<TransactionReply> answer) {
-    if (!answer) return done(with_lock(answer.error(), lock));
+    if (!answer) return done(answer.error());
     // It has come, but what it came to cannot be read: who is refused leaves nothing behind.
     const auto refuse = [this, epoch, lock, key, deadline, done](const Error& why) {
       remove_as(epoch, lock, Place{key, 0}, std::nullopt, deadline,
@@ -72,16 +72,14 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
       const auto own = std::find_if(pairs.begin(), pairs.end(),
                                     [&](const Pair& pair) { return pair.key == path; });
       if (own != pairs.end() && own->session != id) {
-        return done(
-            Error(Errc::kUnsupported, "lock '" + lock +
-                                          "': this acquisition is another client's, whose session "
-                                          "keeps it"));
+        return done(Error(Errc::kUnsupported,
+                          "this acquisition is another client's, whose session keeps it"));
       }
       if (own == pairs.end()) {
-        return refuse(
-            {Errc::kPermissionDenied, "lock '" + lock +
-                                          "': the token may not read what it has written: "
-                                          "docs/stores/consul.md has the policy that allows it"});
+        return refuse({Errc::kPermissionDenied,
+                       "the token may not read what it has written; docs/stores/consul.md has the "
+                       "policy that "
+                       "allows it"});
       }
       done(Entered{own->created, *std::move(listing)});
     };
@@ -94,13 +92,13 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
       return conclude(answer->pairs);
     }
     if (answer->failed_at > 0) {
-      return done(Error(Errc::kUnavailable, "lock '" + lock + "': Consul refused to let it in (" +
-                                                answer->why + "); try again"));
+      return done(Error(Errc::kUnavailable,
+                        "Consul refused to let it in (" + answer->why + "); try again"));
     }
     // It is there already: the answer to an earlier try was lost.
     get_pairs(key_target(keys_.folder(lock)) + "?recurse&consistent", deadline,
               [conclude, done, lock](Result<std::vector<Pair>> pairs, std::uint64_t) {
-                if (!pairs) return done(with_lock(pairs.error(), lock));
+                if (!pairs) return done(pairs.error());
                 conclude(*pairs);
               });
   };
@@ -118,7 +116,7 @@ void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, De
   };
   write.done = [this, epoch, lock, place, deadline, details = std::move(details),
                 done = std::move(done)](const Result<TransactionReply>& answer) {
-    if (!answer) return done(with_lock(answer.error(), lock));
+    if (!answer) return done(answer.error());
     if (answer->done && !answer->pairs.empty()) {
       const Pair& pair = answer->pairs.back();
       return done(std::optional(Read{details, pair.created, pair.modified}));
@@ -183,7 +181,7 @@ void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, cons
                 done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) {
       if (left) hand_ons_->made(out_of(path));  // Perhaps.
-      return done(with_lock(answer.error(), lock));
+      return done(answer.error());
     }
     const bool was_inside = gate_.holds(path);
     gate_.leave(path);
@@ -217,7 +215,7 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
   if (change.epoch == 0) {  // Nobody's in particular: of one who has asked for no lock yet.
     return session_->ensure(deadline, [this, change = std::move(change), deadline,
                                        done = std::move(done)](const Result<void>& opened) mutable {
-      if (!opened) return done(with_lock(opened.error(), change.lock));
+      if (!opened) return done(opened.error());
       change.epoch = session_->epoch();
       apply(std::move(change), deadline, std::move(done));
     });
@@ -233,7 +231,7 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
   get_pairs(key_target(gate_.key_of(change.lock)) + "?consistent", deadline,
             [this, change, session = inside->details->session, deadline, done = std::move(done)](
                 const Result<std::vector<Pair>>& pairs, std::uint64_t) {
-              if (!pairs) return done(with_lock(pairs.error(), change.lock));
+              if (!pairs) return done(pairs.error());
               std::optional<std::uint64_t> gate;
               for (const Pair& pair : *pairs) {
                 if (pair.session == session) gate = pair.modified;
@@ -280,7 +278,7 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
     }
   };
   write.done = [lock, done = std::move(done)](const Result<TransactionReply>& answer) {
-    if (!answer) return done(with_lock(answer.error(), lock));
+    if (!answer) return done(answer.error());
     if (!answer->done) return done(std::optional<std::uint64_t>());
     // What was read in it is older than what was written.
     std::uint64_t number = 0;

@@ -53,10 +53,6 @@ bool is_refusal(std::string_view words) {
   });
 }
 
-Error with_lock(const Error& error, const std::string& lock) {
-  return {error.code(), "lock '" + lock + "': " + error.message()};
-}
-
 Error to_error(const HttpReply& reply, std::string_view what, bool reads) {
   const auto error = [&](Errc code, std::string_view advice) {
     return Error(code, std::string(what) + ": " + std::string(advice) + " (Consul says " +

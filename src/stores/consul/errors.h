@@ -16,9 +16,6 @@ namespace holdfast::stores::consul {
 // Of an answer that is no success. `reads`: the request changes nothing.
 Error to_error(const HttpReply& reply, std::string_view what, bool reads);
 
-// The same, and which lock it is about.
-Error with_lock(const Error& error, const std::string& lock);
-
 // Whether these words, in whatever answer, mean that the token may not do it.
 bool is_refusal(std::string_view words);
 

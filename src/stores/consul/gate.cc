@@ -56,9 +56,8 @@ Result<void> LockGate::check_name(const std::string& lock) const {
     return {};
   }
   return Error(Errc::kInvalidArgument,
-               "lock '" + lock +
-                   "': with recipe=consul a name is a path of letters, digits and -._:@=+, as "
-                   "'consul lock' has it; none of its segments is empty, '.' or '..'");
+               "with recipe=consul a name is a path of letters, digits and -._:@=+, as "
+               "'consul lock' has it; none of its segments is empty, '.' or '..'");
 }
 
 void LockGate::pass(Pass pass) { attempt(std::make_shared<Pass>(std::move(pass)), std::nullopt); }
@@ -100,9 +99,7 @@ void LockGate::on_attempt(const PassPtr& pass, const Result<TransactionReply>& a
     return pass->done(Gate{contend::Read{pass->details, pair.created, pair.modified}, {}});
   }
   if (answer->failed_at == 0) {
-    return pass->done(
-        Error(Errc::kUnavailable,
-              "lock '" + pass->lock + "': its place in the queue is gone; try again"));
+    return pass->done(Error(Errc::kUnavailable, "its place in the queue is gone; try again"));
   }
   if (answer->why.find("lock delay") != std::string::npos) return wait_for_delay(pass);
   look(pass);
@@ -115,10 +112,9 @@ void LockGate::look(const PassPtr& pass) {
          const auto pairs = read_pairs(*reply, "acquire");
          if (!pairs) return pass->done(pairs.error());
          if (left_until(pass->deadline) <= 0ms) {
-           return pass->done(Error(
-               Errc::kUnavailable,
-               "lock '" + pass->lock +
-                   "': the time for the request was over before it could be taken; try again"));
+           return pass->done(
+               Error(Errc::kUnavailable,
+                     "the time for the request was over before it could be taken; try again"));
          }
          on_look(pass, pairs->empty() ? std::nullopt : std::optional(pairs->front()));
        });
@@ -127,9 +123,9 @@ void LockGate::look(const PassPtr& pass) {
 void LockGate::on_look(const PassPtr& pass, const std::optional<Pair>& pair) {
   if (!pair) return attempt(pass, std::nullopt);
   if (pair->flags != kLockFlag) {
-    return pass->done(Error(Errc::kInvalidArgument,
-                            "lock '" + pass->lock + "': '" + pair->key +
-                                "' is in use for something else than 'consul lock' (n = 1)"));
+    return pass->done(
+        Error(Errc::kInvalidArgument,
+              "'" + pair->key + "' is in use for something else than 'consul lock' (n = 1)"));
   }
   // With our session: an attempt whose answer was lost, or one of ours that was not given back.
   if (pair->session.empty() || pair->session == session_.id()) return attempt(pass, pair->modified);

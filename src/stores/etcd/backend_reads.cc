@@ -51,7 +51,7 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
       listing.record_rev = number(kv.mod_revision());
       if (full) {
         // Whoever breaks a lock writes its record by what is read here.
-        auto parsed = contend::read_record(kv.value(), lock, kv.key());
+        auto parsed = contend::read_record(kv.value(), kv.key());
         if (!parsed) return parsed.error();
         listing.record = *std::move(parsed);
       }
@@ -131,7 +131,7 @@ void EtcdBackend::read_record(std::string lock, BootInstant deadline,
             [lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
               if (range->kvs().empty()) return done(std::pair(Record{}, std::uint64_t{0}));
-              auto record = contend::read_record(range->kvs(0).value(), lock, range->kvs(0).key());
+              auto record = contend::read_record(range->kvs(0).value(), range->kvs(0).key());
               if (!record) return done(record.error());
               done(std::pair(*std::move(record), number(range->kvs(0).mod_revision())));
             });

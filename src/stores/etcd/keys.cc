@@ -45,9 +45,8 @@ Result<void> Keys::check_name(std::string_view lock) const {
   const std::string slashed = "/" + root_ + std::string(lock) + "/";
   if (!foreign_ || slashed.find("/hf1/") == std::string::npos) return {};
   return Error(Errc::kInvalidArgument,
-               "lock '" + std::string(lock) +
-                   "': with recipe=etcd no segment of a lock's path is 'hf1': Holdfast's own keys "
-                   "are there, and would be taken for contenders");
+               "with recipe=etcd no segment of a lock's path is 'hf1': Holdfast's own keys "
+               "are there, and would be taken for contenders");
 }
 
 std::string Keys::contenders(std::string_view lock) const {

@@ -202,7 +202,7 @@ class ZookeeperBackend final : public contend::Backend {
       link_for(path).get(path, nullptr, [op, lock, path](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::pair<Record, std::uint64_t>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
-        auto record = contend::read_record(reply.text, lock, path);
+        auto record = contend::read_record(reply.text, path);
         if (!record) return op->complete(record.error());
         op->complete(std::pair(*std::move(record), record_rev(reply.stat)));
       });
@@ -555,8 +555,7 @@ class ZookeeperBackend final : public contend::Backend {
       reading.error = error_of(reply.rc, false, "reading a lock's record");
       return;
     }
-    auto record =
-        contend::read_record(recipe == Recipe::kOwn ? reply.text : "", reading.lock, reading.path);
+    auto record = contend::read_record(recipe == Recipe::kOwn ? reply.text : "", reading.path);
     if (record) {
       reading.listing.record = *std::move(record);
       if (recipe == Recipe::kOwn) reading.listing.record_rev = record_rev(reply.stat);
