@@ -138,7 +138,7 @@ std::vector<std::string> curator() {
         "guava", "failureaccess", "slf4j-api", "netty-all"}) {
     classes += std::string("/usr/share/java/") + jar + ".jar:";
   }
-  return {"java", "-cp", classes, std::string(HOLDFAST_PEERS) + "/CuratorPeer.java"};
+  return {"java", "-cp", classes, HOLDFAST_PEERS "/CuratorPeer.java"};
 }
 
 std::string no_curator() {
