@@ -15,6 +15,7 @@ constexpr auto kPeriod = std::chrono::milliseconds(200);
 // A look that takes long is followed by so many times its time of rest: a watch of thousands of
 // locks must not keep its store busy.
 constexpr int kRest = 4;
+constexpr auto kLongestRest = std::chrono::seconds(2);  // A store that was away was not busy.
 
 using HolderKey = std::pair<std::string, Token>;
 using WaiterKey = std::pair<std::string, std::string>;
@@ -173,7 +174,8 @@ void WatchSampler::keep(Sample& sample, const std::string& name) const {
 void WatchSampler::tell(Sample& sample) {
   asking_ = false;
   const BootInstant told_at = base::BootClock::now();
-  next_ = std::max(next_, told_at + (told_at - sample.asked_at) * kRest);
+  next_ =
+      std::max(next_, told_at + std::min<Nanos>((told_at - sample.asked_at) * kRest, kLongestRest));
   std::vector<LockInfo> now = sample.listed;
   for (LockInfo& trace : sample.traces) {
     // Who holds it by now is told by the next sample, in whose list it is.
