@@ -62,6 +62,20 @@ ExitCodes codes_of(const RunOptions& options) {
           options.exit_error.value_or(kExitError)};
 }
 
+// As exact as it takes to tell two from each other.
+std::string exactly(Duration time) {
+  return time % 1s == 0s || (time < 10s && time % 100ms == 0s)
+             ? format_duration(time)
+             : std::to_string(time.count()) + "ms";
+}
+
+// Before the store is known: what it gives is looked at once it is.
+bool leases_are_sessions(const std::string& url) {
+  constexpr std::string_view kSchemes[] = {"zookeeper:", "etcd:", "etcds:", "consul:", "consuls:"};
+  return std::any_of(std::begin(kSchemes), std::end(kSchemes),
+                     [&](std::string_view scheme) { return url.starts_with(scheme); });
+}
+
 // `whose` says where the length comes from, `longer` how to have more of it.
 Result<Duration> kill_after_of(const RunOptions& options, Duration lease, const std::string& whose,
                                const std::string& longer) {
@@ -69,11 +83,12 @@ Result<Duration> kill_after_of(const RunOptions& options, Duration lease, const 
   const Duration most = lease / 3;
   if (!options.kill_after) return std::min<Duration>(5s, lease / 5);
   if (*options.kill_after <= most) return *options.kill_after;
-  return invalid("--kill-after " + format_duration(*options.kill_after) +
-                 " is more than a third of the lease (" + whose + format_duration(lease) +
+  return invalid("--kill-after (kill_after of the configuration) of " +
+                 exactly(*options.kill_after) + " is more than a third of the lease (" + whose +
+                 exactly(lease) +
                  "): the command could not be ended before somebody else may have the lock. Use at"
                  " most " +
-                 format_duration(most) + ", or a longer " + longer);
+                 exactly(most) + ", or a longer " + longer);
 }
 
 // How the end of the command is timed where each renewal leaves at least `lease`.
@@ -84,8 +99,10 @@ struct Timing {
 };
 
 Result<Timing> timing_for(const RunPlan& plan, const Guarantees& promised) {
-  const bool less = promised.least_renewal > Duration::zero() && promised.least_renewal < plan.ttl;
-  const Duration lease = less ? promised.least_renewal : plan.ttl;
+  // A ttl that nobody has named is the session's where that is longer.
+  const Duration ttl = promised.bound_to_client ? std::max(plan.ttl, promised.min_ttl) : plan.ttl;
+  const bool less = promised.least_renewal > Duration::zero() && promised.least_renewal < ttl;
+  const Duration lease = less ? promised.least_renewal : ttl;
   const auto kill_after =
       less ? kill_after_of(plan.options, lease, "of which a renewal leaves ",
                            "session= in the store's URL, if its servers allow that")
@@ -151,9 +168,10 @@ Result<void> make_plan(RunOptions options, RunPlan& plan) {
   if (!filled) return filled;
   keep_password_fd(plan.settings.store.url);
   plan.ttl = effective_ttl(options.lock.ttl, plan.settings);
-  // The store may have less to give: then it is looked at again.
-  const auto kill_after = kill_after_of(options, plan.ttl, "--ttl ", "--ttl");
-  if (!kill_after) return kill_after.error();
+  if (!leases_are_sessions(plan.settings.store.url)) {
+    const auto kill_after = kill_after_of(options, plan.ttl, "--ttl ", "--ttl");
+    if (!kill_after) return kill_after.error();
+  }
   plan.min_hold = options.min_hold.value_or(Duration::zero());
   plan.guard.command = options.command;
   plan.guard.on_lost = options.on_lost.value_or(OnLost::kTerm);

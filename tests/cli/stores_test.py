@@ -743,7 +743,7 @@ if BOUND:
             self.env[f"HOLDFAST_{STORE.upper()}_{'TOKEN' if STORE == 'consul' else 'PASSWORD'}"] = (
                 SERVER.facts["secret"])
             line = self.refused("run", "--kill-after", "5s", "job", "--", "true")
-            self.assertRegex(line, r"--kill-after 5s is more than a third of the lease \(of which a "
+            self.assertRegex(line, r"--kill-after .*of 5s is more than a third of the lease \(of which a "
                                    r"renewal leaves \S+s\).* a longer session= in the store's URL")
 
         def all_are_refused(self, who, words, secrets=()):
