@@ -39,7 +39,8 @@ Result<EtcdAddress> parse_etcd_url(port::StoreUrl& url) {
   address.tls = url.scheme == "etcds";
   auto login = port::take_login(url, "etcd", "HOLDFAST_ETCD_PASSWORD");
   if (!login) return login.error();
-  if (login->password && login->user.empty()) return bad("a password needs a user");
+  if (login->password && login->user.empty())
+    return bad("a password (the URL's, or HOLDFAST_ETCD_PASSWORD) needs a user: etcd://user@host");
   if (!login->user.empty() && !login->password) return bad("a user needs a password");
   address.login = *std::move(login);
   auto servers = port::parse_endpoints(url, {"127.0.0.1", kPort}, "etcd");

@@ -54,7 +54,10 @@ Result<ZookeeperAddress> parse_zookeeper_url(port::StoreUrl& url) {
                             "TLS (which the client library does not have)");
   if (!tls) return tls.error();
   if (login->password) {
-    if (login->user.empty()) return bad("a password needs a user: zookeeper://user@host");
+    if (login->user.empty())
+      return bad(
+          "a password (the URL's, or HOLDFAST_ZOOKEEPER_PASSWORD) needs a user: "
+          "zookeeper://user@host");
     address.auth = login->user + ":" + *login->password;
   } else if (!login->user.empty()) {
     return bad("a user needs a password: password_file=, password_env= or in the URL");
