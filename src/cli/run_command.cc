@@ -341,10 +341,11 @@ LockRequest Run::request() const {
 Result<void> Run::fit(const Guarantees& promised, AcquireOptions& how) const {
   const auto timing = timing_for(plan_, promised);
   if (!timing) return timing.error();
-  // The library takes half of the ttl at most; the ending is less than that.
+  // The library takes half of the ttl at most; the ending is less than that. (Of a ttl below the
+  // session's, which the store refuses by name, it may be more.)
   const Duration ending = timing->ending();
-  how.min_remaining =
-      std::min(ending + std::min<Duration>(timing->lease / 10, 3s), timing->lease / 2);
+  how.min_remaining = std::min(
+      {ending + std::min<Duration>(timing->lease / 10, 3s), timing->lease / 2, plan_.ttl / 2});
   if (how.max_hold > Duration::zero()) {
     // It bounds the command; the lock is held until the command has ended.
     how.min_remaining = std::min(how.min_remaining, ending + how.max_hold / 2);
