@@ -428,7 +428,9 @@ class LookTest(StoreCase):
         self.ok("run", "job", "--", "true")
         last = self.inspect()["last_token"]
         self.assertTrue(last is None if BOUND else last > token, last)
-        self.assertEqual(self.inspect()["last_break"]["token"], token)
+        trace = self.inspect()["last_break"]
+        if STORE != "zookeeper" or trace:  # Its servers look for empty folders once a minute.
+            self.assertEqual(trace["token"], token)
         holder.event("lost")
         self.assertEqual(holder.status(), 123)
         self.assertIn("fire", holder.errors())
