@@ -49,7 +49,8 @@ struct Guarantees {
   std::chrono::milliseconds max_ttl{};
   // What a renewal leaves of a lease at least, where that is less than its ttl: a session that was
   // confirmed a while ago has the rest of its time. Zero: the ttl. Before the next renewal comes it
-  // is less by what that takes.
+  // is less by what that takes. Not guaranteed while the store does not answer; nor, until a
+  // session was opened, where its servers make it shorter than the URL asks for.
   std::chrono::milliseconds least_renewal{};
   std::vector<FaultRow> faults;
 };

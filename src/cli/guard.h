@@ -3,7 +3,7 @@
 //
 //   we                     guard                               command
 //   wait for the lock      -                                   -
-//   launch(terms, deadline) forks it, moves to its own session waits for go()
+//   launch(deadline)       forks it, moves to its own session  waits for go()
 //   extend(deadline)       puts the end off                    runs
 //   (silence)              deadline - kill_after: TERM, KILL   ends
 //   (killed)               the same, at once                   ends
@@ -69,7 +69,8 @@ class Guard {
 
   int fd() const { return link_.get(); }
 
-  // false: not told; errno is EMSGSIZE when there is more in the environment than fits.
+  // With the terms, as they follow from the lease. false: not told; errno is EMSGSIZE when there is
+  // more in the environment than fits.
   bool launch(const Environment& environment, const GuardTerms& terms, Nanos deadline) const;
   void go() const { send({GuardWord::kGo, 0, 0, {}}); }
   // false: the guard does not read at present; try again.

@@ -278,8 +278,7 @@ void Engine::enter_again(const TicketPtr& ticket) {
 
 // Counted from when its newest request came, which its owner sent before. The session layer allows
 // for clock rates over what is told; what had passed of the session's length by then is here.
-machine::Duration Engine::lease_of(const Ticket& ticket) const {
-  const SessionView session = backend_.session();
+machine::Duration Engine::lease_of(const Ticket& ticket, const SessionView& session) {
   if (session.epoch != ticket.epoch) return {};
   const auto left = std::chrono::floor<machine::Duration>(session.deadline - ticket.seq_at);
   const auto passed = std::max(session.length - left, machine::Duration::zero());
@@ -287,8 +286,7 @@ machine::Duration Engine::lease_of(const Ticket& ticket) const {
 }
 
 // Asked for just before the session is confirmed, a renewal would tell what was told before.
-std::optional<machine::Duration> Engine::more_in(const Ticket& ticket) const {
-  const SessionView session = backend_.session();
+std::optional<machine::Duration> Engine::more_in(const Ticket& ticket, const SessionView& session) {
   if (session.epoch != ticket.epoch || !session.more_at) return std::nullopt;
   if (session.length > ticket.request.ttl) return std::nullopt;  // There always is.
   const auto answered = *session.more_at + session.length / kAnswersPerSession;
@@ -297,8 +295,8 @@ std::optional<machine::Duration> Engine::more_in(const Ticket& ticket) const {
 }
 
 // Up to when what is told now holds: the servers may have made the session longer than the ttl.
-Engine::BootInstant Engine::told_until(const Ticket& ticket) const {
-  return std::min(backend_.session().deadline, ticket.seq_at + ticket.request.ttl);
+Engine::BootInstant Engine::told_until(const Ticket& ticket, const SessionView& session) {
+  return std::min(session.deadline, ticket.seq_at + ticket.request.ttl);
 }
 
 TicketState Engine::state_of(const Ticket& ticket) const {
@@ -307,8 +305,9 @@ TicketState Engine::state_of(const Ticket& ticket) const {
   if (ticket.stage == Stage::kHeld) {
     state.status = TicketStatus::kHeld;
     state.token = ticket.token;
-    state.lease = lease_of(ticket);
-    state.more_in = more_in(ticket);
+    const SessionView session = backend_.session();
+    state.lease = lease_of(ticket, session);
+    state.more_in = more_in(ticket, session);
   } else {
     state.status = TicketStatus::kWaiting;
     state.ahead = ticket.ahead;
@@ -363,7 +362,7 @@ std::optional<Result<TicketState>> Engine::renew_one(const port::RenewItem& item
     ticket->request.waiter_ttl = item.waiter_ttl;
   }
   if (ticket->stage != Stage::kHeld) return std::nullopt;
-  ticket->told_until = told_until(*ticket);
+  ticket->told_until = told_until(*ticket, session);
   return Result<TicketState>(state_of(*ticket));
 }
 
@@ -424,7 +423,7 @@ void Engine::answer_when_confirmed(const TicketPtr& ticket) {
     note_failure(keepalives_unanswered());
     return answer(ticket, keepalives_unanswered());
   }
-  ticket->told_until = told_until(*ticket);
+  ticket->told_until = told_until(*ticket, session);
   answer(ticket, state_of(*ticket));
 }
 

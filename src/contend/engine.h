@@ -165,9 +165,9 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
                      BootInstant deadline);
   void answer_when_confirmed(const TicketPtr& ticket);
   port::TicketState state_of(const Ticket& ticket) const;
-  machine::Duration lease_of(const Ticket& ticket) const;
-  std::optional<machine::Duration> more_in(const Ticket& ticket) const;
-  BootInstant told_until(const Ticket& ticket) const;
+  static machine::Duration lease_of(const Ticket& ticket, const SessionView& session);
+  static std::optional<machine::Duration> more_in(const Ticket& ticket, const SessionView& session);
+  static BootInstant told_until(const Ticket& ticket, const SessionView& session);
   void answer(const TicketPtr& ticket, const Result<port::TicketState>& result);
   void push(const TicketPtr& ticket, port::Push::Kind kind);
   void hint(const std::vector<TicketPtr>& tickets);

@@ -437,7 +437,7 @@ void Engine::grant(const TicketPtr& ticket) {
   ticket->stage = Stage::kHeld;
   ticket->marked_late = false;
   ticket->ahead = 0;
-  ticket->told_until = told_until(*ticket);
+  ticket->told_until = told_until(*ticket, backend_.session());
   if (ticket->details.attempt) {
     at(base::BootClock::now() + kShown, ticket, &Engine::show_hold);
   }
