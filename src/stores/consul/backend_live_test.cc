@@ -6,12 +6,14 @@
 #include "src/stores/consul/messages.h"
 #include "src/stores/consul/test_party.h"
 #include "tests/support/consul_server.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
 
 namespace holdfast::stores::consul {
 namespace {
 
 using support::ConsulServer;
+using support::eventually;
 using support::FaultProxy;
 
 class ConsulBackendTest : public ::testing::Test {
@@ -298,6 +300,25 @@ TEST_F(ConsulBackendTest, ASessionThatCannotBeRenewedEndsByItsDeadline) {
   proxy.close_all();
   EXPECT_TRUE(alice.await([&](Party& party) { return party.ended_ == view.epoch; }));
   EXPECT_GE(BootClock::now(), view.deadline);
+}
+
+// Consul would keep it, with all its contenders: somebody renews it in the client's place, as a new
+// leader does.
+TEST_F(ConsulBackendTest, ASessionThatEndedWhileConsulWasAwayIsDestroyedAfterwards) {
+  FaultProxy proxy({.server_port = server_->port()});
+  Party alice(url(proxy.port(), "2s"));
+  const auto view = alice.session();
+  const auto renewed = [&, renew = "/v1/session/renew/" + alice.tag()] {
+    return server_->ask("PUT", renew).status == 200;
+  };
+  proxy.refuse(true);
+  proxy.close_all();
+  // Whoever tries once has failed by the end of that: for no longer than a session lasts.
+  const auto over = view.deadline + 3s;
+  EXPECT_TRUE(eventually([&] { return !renewed() || BootClock::now() > over; }));
+  EXPECT_TRUE(renewed());
+  proxy.refuse(false);
+  EXPECT_TRUE(eventually([&] { return !renewed(); }, kSoon));
 }
 
 TEST_F(ConsulBackendTest, LocksAreListedByTheirNames) {

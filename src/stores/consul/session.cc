@@ -36,7 +36,8 @@ Session::Session(asio::io_context& io, HttpLoop& http, const Keys& keys, Session
       terms_(std::move(terms)),
       events_(std::move(events)),
       timer_(io),
-      listen_timer_(io) {}
+      listen_timer_(io),
+      destroy_timer_(io) {}
 
 void Session::ensure(base::BootInstant deadline, Done done) {
   waiting_.emplace_back(deadline, std::move(done));
@@ -209,15 +210,29 @@ void Session::on_looked_for(const Result<HttpReply>& reply) {
 void Session::end(const Error& why) {
   state_ = State::kNone;
   ++listening_;
-  // Its keys may last for another ttl: they go sooner so.
+  ended_.push_back(id_);
+  if (ended_.size() == 1) see_off();
+  events_.on_ended(epoch_, why);
+  if (state_ == State::kNone && !waiting_.empty()) start_opening();
+}
+
+// Its keys last for another ttl otherwise, and that counts anew when a leader is elected. So until
+// Consul answers, however long that takes: one session after the other.
+void Session::see_off() {
   http_.send({.method = HttpRequest::Method::kPut,
-              .target = "/v1/session/destroy/" + id_,
+              .target = "/v1/session/destroy/" + ended_.front(),
               .reads = true,
               .urgent = true,
               .limit = kLongestTry},
-             [](const Result<HttpReply>&) {});
-  events_.on_ended(epoch_, why);
-  if (state_ == State::kNone && !waiting_.empty()) start_opening();
+             [weak = weak_from_this()](const Result<HttpReply>& reply) {
+               const auto self = weak.lock();
+               if (self == nullptr || self->state_ == State::kClosed) return;
+               const bool answered = reply && reply->status < 500 && !reply->doubtful;
+               if (answered) self->ended_.pop_front();
+               if (self->ended_.empty()) return;
+               if (answered) return self->see_off();
+               self->destroy_timer_.arm(kLongestPause, [raw = self.get()] { raw->see_off(); });
+             });
 }
 
 void Session::give_up(const Error& why) {
@@ -261,6 +276,7 @@ void Session::close(base::BootInstant deadline, std::function<void()> done) {
   ++listening_;
   timer_.stop();
   listen_timer_.stop();
+  destroy_timer_.stop();
   answer_waiting(Error(Errc::kClosed, "the client was closed"));
   if (!was_open) return done();
   http_.send({.method = HttpRequest::Method::kPut,
@@ -276,12 +292,14 @@ void Session::stop() {
   ++listening_;
   timer_.stop();
   listen_timer_.stop();
+  destroy_timer_.stop();
   answer_waiting(Error(Errc::kClosed, "the client was closed"));
 }
 
 void Session::abandon() noexcept {
   timer_.abandon();
   listen_timer_.abandon();
+  destroy_timer_.abandon();
 }
 
 }  // namespace holdfast::stores::consul

@@ -15,12 +15,14 @@
 // deadline: what had passed is never revived. So the answer of a leader that was paused, and is
 // none any more, extends nothing by more than the new leader grants: that one gives every session
 // twice its TTL from its election on, and a client that heard of nobody since then has given up by
-// half of that.
+// half of that. A session that has ended is destroyed as soon as Consul answers, unless close()
+// comes before.
 // Thread-safety: the loop only. Time: boot time. Errors: told to those who wait, as errors.h has
 // them.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -92,6 +94,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void make_sure_of_the_end();
   void on_looked_for(const Result<HttpReply>& reply);
   void end(const Error& why);
+  void see_off();
   void listen(std::uint64_t index);
   void on_heard(std::uint64_t index, const Result<HttpReply>& reply);
 
@@ -101,10 +104,12 @@ class Session : public std::enable_shared_from_this<Session> {
   const Events events_;
   LoopTimer timer_;
   LoopTimer listen_timer_;
+  LoopTimer destroy_timer_;
   State state_ = State::kNone;
   std::vector<std::pair<base::BootInstant, Done>> waiting_;
   std::size_t attempts_ = 0;
   std::string id_;
+  std::deque<std::string> ended_;  // And not known to be over at Consul.
   std::uint64_t epoch_ = 0;
   std::uint64_t fence_ = 0;
   base::BootInstant deadline_{};

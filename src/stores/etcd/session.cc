@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kOpening = 5s;       // One attempt, each of its two steps.
 constexpr auto kBeforeNext = 50ms;  // Keepalive after one that failed.
+constexpr auto kBetweenRevocations = 500ms;
 
 std::int64_t fresh_lease() {
   return static_cast<std::int64_t>(base::random_128().high & INT64_MAX) | 1;
@@ -90,7 +91,7 @@ void Session::put_key(std::int64_t lease, BootInstant sent, std::chrono::seconds
   rpc_.call(std::move(request), How{BootClock::now() + kOpening},
             [this, lease, sent, granted](const Result<wire::PutResponse>& put) {
               if (put) return opened(lease, sent, granted, put->header().revision());
-              revoke(lease, BootClock::now() + kOpening, [] {});
+              see_off(lease);
               open_failed(put.error());
             });
 }
@@ -226,8 +227,7 @@ void Session::end(std::uint64_t epoch, const Error& why) {
   }
   for (const std::uint64_t watch : watches) rpc_.end_watch(watch);
   told_.ended(epoch, why);
-  // It may live on at the servers, with all that is on it.
-  revoke(old, BootClock::now() + length_, [] {});
+  see_off(old);
   if (reopen) open();
 }
 
@@ -281,11 +281,28 @@ void Session::watch_keys(std::uint64_t epoch) {
 
 // --- Leaving.
 
-void Session::revoke(std::int64_t lease, BootInstant deadline, std::function<void()> then) {
+void Session::revoke(std::int64_t lease, BootInstant deadline,
+                     std::function<void(const Result<void>&)> then) {
   wire::LeaseRevokeRequest request;
   request.set_id(lease);
   rpc_.call(std::move(request), How{deadline},
-            [then = std::move(then)](const Result<wire::LeaseRevokeResponse>&) { then(); });
+            [then = std::move(then)](const Result<wire::LeaseRevokeResponse>& revoked) {
+              then(revoked ? Result<void>() : revoked.error());
+            });
+}
+
+// It may live on at the servers with all that is on it: for its whole time anew when they have
+// elected a leader. So until it is answered, however long that takes.
+void Session::see_off(std::int64_t lease) {
+  {
+    const base::LocalLock lock(mutex_);
+    if (closing_) return;
+  }
+  revoke(lease, BootClock::now() + length_, [this, lease](const Result<void>& revoked) {
+    const bool answered = revoked || (revoked.error().code() != Errc::kUnavailable &&
+                                      revoked.error().code() != Errc::kOutcomeUnknown);
+    if (!answered) delays_.after(kBetweenRevocations, [this, lease] { see_off(lease); });
+  });
 }
 
 void Session::close(BootInstant deadline) {
@@ -299,7 +316,7 @@ void Session::close(BootInstant deadline) {
   if (lease == 0) return;
   auto revoked = std::make_shared<std::promise<void>>();
   auto done = revoked->get_future();
-  revoke(lease, deadline, [revoked] { revoked->set_value(); });
+  revoke(lease, deadline, [revoked](const Result<void>&) { revoked->set_value(); });
   static_cast<void>(done.wait_for(deadline - BootClock::now()));
 }
 

@@ -5,7 +5,8 @@
 // asked of the next server.
 //
 // Guarantee: the deadline counts from the send of a keepalive that was confirmed; it never moves
-// back in an epoch. After it the session has ended, whatever arrives later.
+// back in an epoch. After it the session has ended, whatever arrives later. The lease of a session
+// that has ended is revoked as soon as a server answers, unless close() comes before.
 //
 // Generation: the session has a key of its own, and what this client creates or changes is
 // conditional on the number of that key's last write. fence() writes it again: a request from
@@ -82,7 +83,9 @@ class Session {
   void watch_deadline(std::uint64_t epoch) HOLDFAST_EXCLUDES(mutex_);
   void end(std::uint64_t epoch, const Error& why) HOLDFAST_EXCLUDES(mutex_);
   void watch_keys(std::uint64_t epoch) HOLDFAST_EXCLUDES(mutex_);
-  void revoke(std::int64_t lease, base::BootInstant deadline, std::function<void()> then);
+  void revoke(std::int64_t lease, base::BootInstant deadline,
+              std::function<void(const Result<void>&)> then);
+  void see_off(std::int64_t lease) HOLDFAST_EXCLUDES(mutex_);
 
   Rpc& rpc_;
   const Keys& keys_;

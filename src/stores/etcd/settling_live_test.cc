@@ -1,15 +1,19 @@
 // What waits for the fate of a request whose answer was lost waits no longer than it has time, and
 // has all of its time.
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "src/stores/etcd/test_clerk.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
 
 namespace holdfast::stores::etcd {
 namespace {
 
 using support::EtcdCluster;
+using support::eventually;
 using support::Fault;
 using support::FaultProxy;
 
@@ -26,11 +30,36 @@ class EtcdSettlingTest : public ::testing::Test {
   // Over connections that are new: the old ones have lost bytes.
   void answer_again() { proxy_.remove(silence_), proxy_.reset_all(); }
 
+  std::string url(const std::string& session) const {
+    return "etcd://127.0.0.1:" + std::to_string(proxy_.port()) + "?session=" + session;
+  }
+  std::string time_to_live(const std::string& lease) const {
+    return etcd_.etcdctl({"lease", "timetolive", lease});
+  }
+
   EtcdCluster etcd_;
   FaultProxy proxy_{{.server_port = etcd_.port()}};
-  Clerk clerk_{"etcd://127.0.0.1:" + std::to_string(proxy_.port()) + "?session=60s"};
+  Clerk clerk_{url("60s")};
   int silence_ = 0;
 };
+
+// The servers would keep it, with all its contenders: somebody renews it in the client's place, as
+// a new leader does.
+TEST_F(EtcdSettlingTest, ASessionThatEndedWhileTheStoreWasAwayIsRevokedAfterwards) {
+  Clerk clerk(url("2s"));
+  const std::string lease = clerk.session();
+  const support::ChildProcess renewing(
+      {.arguments = etcd_.etcdctl_command({"lease", "keep-alive", lease})});
+  proxy_.refuse(true), proxy_.reset_all();
+  ASSERT_TRUE(clerk.wait_for_end());
+  // Whoever tries once has failed by then: for no longer than a session lasts.
+  std::this_thread::sleep_for(3s);
+  ASSERT_NE(time_to_live(lease).find("granted with TTL"), std::string::npos);
+  proxy_.refuse(false);
+  EXPECT_TRUE(
+      eventually([&] { return time_to_live(lease).find("expired") != std::string::npos; }, kSoon))
+      << time_to_live(lease);
+}
 
 TEST_F(EtcdSettlingTest, WhoHasLittleTimeDoesNotWaitAsLongAsTheFirst) {
   lose_answers();

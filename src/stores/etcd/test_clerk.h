@@ -46,10 +46,20 @@ class Answer {
   std::future<Result<T>> future_ = promise_->get_future();
 };
 
-class NoEvents final : public contend::Events {
-  void on_session_ended(std::uint64_t, const Error&) override {}
+class Ending final : public contend::Events {
+ public:
+  bool wait() { return future_.wait_for(kSoon) == std::future_status::ready; }
+
+ private:
+  void on_session_ended(std::uint64_t, const Error&) override {
+    if (!std::exchange(ended_, true)) promise_.set_value();
+  }
   void on_knock() override {}
   void on_alarm(const std::string&) override {}
+
+  bool ended_ = false;
+  std::promise<void> promise_;
+  std::future<void> future_ = promise_.get_future();
 };
 
 class Clerk {
@@ -111,6 +121,9 @@ class Clerk {
     return *tag.wait();
   }
 
+  // The end of its session.
+  bool wait_for_end() { return events_.wait(); }
+
   static Place place(std::uint64_t which, std::uint64_t created) { return {key(which), created}; }
 
  private:
@@ -123,7 +136,7 @@ class Clerk {
     return all;
   }
 
-  NoEvents events_;
+  Ending events_;
   support::LoopThread loop_;
   std::unique_ptr<EtcdBackend> backend_;
   std::uint64_t epoch_ = 0;
