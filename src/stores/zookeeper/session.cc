@@ -109,7 +109,11 @@ void Session::opened(std::shared_ptr<Link> link, BootInstant at) {
 }
 
 void Session::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
-  if (stopped_ || link != link_) return;
+  if (stopped_) return;
+  if (link != link_) {
+    if (event != LinkEvent::kDisconnected && std::erase(leaving_, link) > 0) retire(link);
+    return;
+  }
   ++connections_;
   switch (event) {
     case LinkEvent::kConnected:
@@ -121,8 +125,10 @@ void Session::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
       return run_waiting();
     case LinkEvent::kDisconnected: connected_ = false; return;
     case LinkEvent::kExpired:
+      retire(std::exchange(link_, nullptr));
       return end(Error(Errc::kLost, "zookeeper: the server has ended the session"));
     case LinkEvent::kAuthFailed:
+      retire(std::exchange(link_, nullptr));
       end(Error(Errc::kLost, "zookeeper: the server refused the user or password"));
       return fail_waiting(error_of(ZAUTHFAILED, false, "connecting"));
   }
@@ -267,12 +273,20 @@ void Session::on_timer() {
 
 void Session::end(const Error& why) {
   const bool ran = ready_;
+  const bool away = ran && !connected_;
   ready_ = connected_ = making_ = false;
   beats_.reset();
   knocked_ = nullptr;
-  retire(std::exchange(link_, nullptr));
+  auto link = std::exchange(link_, nullptr);
+  away ? see_off(std::move(link)) : retire(std::move(link));
   if (ran) events_->on_session_ended(epoch_, why);
   if (!stopped_ && !waiting_.empty() && !opening_ && !link_) open();
+}
+
+// The servers may give the session its whole time again, with all that is in it: it is closed when
+// the library has found one.
+void Session::see_off(std::shared_ptr<Link> link) {
+  if (link) leaving_.push_back(std::move(link));
 }
 
 // The library's threads are waited for elsewhere.
@@ -292,12 +306,14 @@ void Session::stop() {
 
 void Session::close() {
   if (link_) link_->close();
+  for (const auto& link : leaving_) link->close();
   std::unique_lock lock(helpers_->mutex);
   helpers_->changed.wait(lock, [this] { return helpers_->running == 0; });
 }
 
 void Session::abandon() noexcept {
   if (link_) link_->abandon();
+  for (const auto& link : leaving_) link->abandon();
 }
 
 }  // namespace holdfast::stores::zookeeper

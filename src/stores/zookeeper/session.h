@@ -1,7 +1,8 @@
 // The session of a client with ZooKeeper: opens it, keeps it, tells its end, opens another.
 //
 // Guarantee: at most one session at a time; after on_ended() of an epoch, nothing of it is said to
-// be alive. Thread-safety: the loop, but for close().
+// be alive. What an ended session has left at the servers is removed as soon as one answers, unless
+// close() comes before. Thread-safety: the loop, but for close().
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/contend/backend.h"
 #include "src/contend/loop_timer.h"
@@ -71,6 +73,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void fail_waiting(const Error& error);
   void watch_knocks();
   void end(const Error& why);
+  void see_off(std::shared_ptr<Link> link);
   void retire(std::shared_ptr<Link> link);
   void beat();
   void on_beat(const std::shared_ptr<Link>& link, base::BootInstant sent, const Reply& reply);
@@ -84,6 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
   contend::LoopTimer timer_;
 
   std::shared_ptr<Link> link_;
+  std::vector<std::shared_ptr<Link>> leaving_;  // Of sessions that have ended here.
   std::shared_ptr<contend::Waker> knocked_;
   std::uint64_t epoch_ = 0;  // Of the session that runs, or ran last.
   bool opening_ = false;

@@ -96,5 +96,32 @@ TEST_F(ZookeeperSessionEndLiveTest, AFirstValueIsNotWrittenByAnEndedSession) {
   expect_not_made(change);
 }
 
+// A server that has come back gives each session its whole time again.
+TEST(ZookeeperSessionAwayLiveTest, ASessionThatEndedWhileTheServerWasAwayIsClosedAfterwards) {
+  HOLDFAST_NEEDS_ZOOKEEPER();
+  constexpr auto kLength = 6s;
+  support::ZookeeperServer server;
+  Rig rig(server.url("/?session=6s"));
+  const auto entered = rig.enter("orders", Rig::new_key());
+  rig.await<contend::Entered>({entered});
+  ASSERT_TRUE(entered.get());
+  server.kill9();
+  ASSERT_TRUE(rig.run_until([&] { return rig.ended_epoch == rig.epoch; }));
+  server.start();
+  server.await_serving();
+  const BootInstant back = BootClock::now();
+  const auto queue = [&] {
+    return rig.wait<contend::Listing>([&](auto done) {
+      rig.backend().list("orders", /*latest=*/true, nullptr, Rig::soon(), std::move(done));
+    });
+  };
+  auto listed = queue();
+  while (listed && !listed->queue.empty() && BootClock::now() < back + kLength / 2) {
+    listed = queue();
+  }
+  ASSERT_TRUE(listed) << listed.error().message();
+  EXPECT_TRUE(listed->queue.empty());
+}
+
 }  // namespace
 }  // namespace holdfast::stores::zookeeper::testing
