@@ -304,12 +304,15 @@ void sweep_once_guard(const std::string& url) {
     swept.events_before = 9;  // It has tried, and has looked for an outcome and for the holder.
     swept.lock = key;
     swept.stand_in_the_way = [key, first](Client& c) {
-      first->emplace(c.once(key, 100ms).begin({.ttl = 100ms}).value());
+      first->emplace(c.once(key, 100ms).begin({.ttl = 30s}).value());
     };
     swept.begin = [&attempted, key](Client& client) {
       return started(Async::begin(client.once(key, 100ms), {.ttl = 30s}), attempted.kept);
     };
-    swept.make_way = [first] { EXPECT_TRUE((*first)->complete("done")); };
+    swept.make_way = [first] {
+      const Result<void> completed = (*first)->complete("done");
+      EXPECT_TRUE(completed) << completed.error().message();
+    };
     return swept;
   });
 }
