@@ -70,6 +70,7 @@ int version_command(const std::vector<std::string>& arguments) {
 }
 
 int help_command(const std::vector<std::string>& arguments) {
+  if (arguments == std::vector<std::string>{"fence", "check"}) return print_help("fence");
   if (arguments.size() > 1) return too_many("help", arguments[1]);
   if (arguments.empty()) return print_help("");
   if (asks_for_help(arguments.front())) return print_help("help");

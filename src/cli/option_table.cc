@@ -164,6 +164,10 @@ Result<void> OptionTable::parse(std::vector<std::string> arguments) {
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back.
   try {
     impl_->app.parse(std::move(arguments));
+  } catch (const CLI::ArgumentMismatch& error) {
+    // Every option takes one value, and the last given wins: there can only be none.
+    const std::string said = error.what();
+    return impl_->wrong(said.substr(0, said.find(':')) + " needs a value");
   } catch (const CLI::ParseError& error) {
     return impl_->wrong(error.what());
   }

@@ -59,14 +59,26 @@ class HelpTest(CliCase):
         done = self.holdfast("ls", "--store=", self.store)
         self.assertEqual(done.returncode, 125, "an empty URL")
 
+    def test_an_option_without_its_value_is_named(self):
+        for arguments in (["run", "--wait"], ["acquire", "job", "--ttl"], ["ls", "--store"],
+                          ["run", "--wait", "--", "true"], ["fence", "check", "--token"]):
+            with self.subTest(arguments=arguments):
+                done = self.holdfast(*arguments)
+                option = [word for word in arguments if len(word) > 2 and word[0] == "-"][0]
+                self.assertEqual((done.returncode, done.stderr),
+                                 (125, f"holdfast: {arguments[0]}: {option} needs a value"
+                                       f" (see 'holdfast help {arguments[0]}')\n"))
+
     def test_help_and_version_know_their_arguments(self):
         for arguments in (["version", "--jsn"], ["version", "x"], ["help", "run", "x"],
+                          ["help", "fence", "x"], ["help", "fence", "check", "x"],
                           ["help", "--foo"], ["--version", "x"], [""], ["help", ""]):
             with self.subTest(arguments=arguments):
                 done = self.holdfast(*arguments)
                 self.assertEqual(done.returncode, 125)
                 self.assertIn("holdfast: ", done.stderr)
-        for arguments in (["version", "--help"], ["help", "--help"], ["help"]):
+        for arguments in (["version", "--help"], ["help", "--help"], ["help"], ["help", "fence"],
+                          ["help", "fence", "check"]):
             self.assertEqual(self.holdfast(*arguments).returncode, 0)
 
     def test_what_acquire_and_renew_cannot_do_is_refused(self):
