@@ -231,6 +231,13 @@ Result<void> release_lease(Lease& lease) {
                "the store did not answer before the lease ended: " + released.error().message());
 }
 
+std::string did_not_get(const std::string& name, std::optional<Duration> wait) {
+  if (!wait || *wait == Duration::zero()) {
+    return in_quotes(name) + " is held by somebody else ('holdfast inspect' tells by whom)";
+  }
+  return "did not get " + in_quotes(name) + " within " + format_duration(*wait);
+}
+
 std::string describe_holders(const LockInfo& info) {
   constexpr std::size_t kMost = 3;
   std::string out;

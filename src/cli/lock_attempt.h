@@ -93,6 +93,9 @@ class LockAttempt {
 // taken it before, when it says so only behind the lease's end.
 Result<void> release_lease(Lease& lease);
 
+// In words, that the wait for it was over first.
+std::string did_not_get(const std::string& name, std::optional<Duration> wait);
+
 // "alice@web1 (pid 12, since 10:02:11, nightly)", of the first holders; empty: none.
 std::string describe_holders(const LockInfo& info);
 

@@ -384,10 +384,7 @@ int Run::not_acquired(const AttemptOutcome& outcome) {
   }
   if (code != Errc::kTimedOut) return own_failure(*outcome.error);
   narrator_.event("timeout");
-  const Duration wait = plan_.options.lock.wait.value_or(Duration::zero());
-  narrator_.note(wait == Duration::zero()
-                     ? name + " is held by somebody else ('holdfast inspect' tells by whom)"
-                     : "did not get " + name + " within " + format_duration(wait));
+  narrator_.note(did_not_get(plan_.options.lock.name, plan_.options.lock.wait));
   return plan_.codes.timeout;
 }
 

@@ -438,8 +438,12 @@ class LeaseTest(CliCase):
 
     def test_acquire_of_a_held_lock_gives_124(self):
         self.holder()
-        self.assertEqual(self.holdfast("acquire", "--no-wait", "job").returncode, 124)
-        self.assertEqual(self.holdfast("hold", "--wait", "100ms", "job").returncode, 124)
+        for arguments, words in ((("--no-wait",), "'job' is held by somebody else"),
+                                 (("--wait", "100ms"), "did not get 'job' within 100ms")):
+            for command in ("acquire", "hold"):
+                done = self.holdfast(command, *arguments, "job")
+                self.assertEqual(done.returncode, 124)
+                self.assertIn(words, done.stderr)
 
     def test_a_lease_id_that_nobody_can_read_is_given_back(self):
         with open("/dev/full", "w", encoding="ascii") as full:
