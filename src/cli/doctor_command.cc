@@ -64,23 +64,23 @@ const char* promise_text(Promise given) {
   return "?";
 }
 
-std::string findings_text(const DoctorReport& report, std::size_t width) {
-  if (report.findings.empty()) return "";
+std::string findings_text(const std::vector<Finding>& findings, std::size_t width) {
+  if (findings.empty()) return "";
   if (width == 0) {
     Table table({"", "TOPIC", "FOUND", "ADVICE"});
-    for (const Finding& finding : report.findings) {
+    for (const Finding& finding : findings) {
       table.add({mark(finding.severity), printable(finding.topic), printable(finding.what),
                  printable(finding.advice)});
     }
-    return "\n" + table.to_string(false, 0);
+    return table.to_string(false, 0);
   }
   Table table({"", "TOPIC", "FOUND"});
-  for (const Finding& finding : report.findings) {
+  for (const Finding& finding : findings) {
     std::string found = printable(finding.what);
     if (!finding.advice.empty()) found += "\n-> " + printable(finding.advice);
     table.add({mark(finding.severity), printable(finding.topic), std::move(found)});
   }
-  return "\n" + table.to_string(colour_wanted(), width);
+  return table.to_string(colour_wanted(), width);
 }
 
 std::string promises_text(const Guarantees& all, std::size_t width) {
@@ -96,12 +96,30 @@ std::string promises_text(const Guarantees& all, std::size_t width) {
   return table.to_string(false, width);
 }
 
-std::string doctor_text(const DoctorReport& report) {
-  // Longer lines are hard to read, however wide the terminal is.
-  const std::size_t width = std::min<std::size_t>(terminal_width(), 100);
+// Longer lines are hard to read, however wide the terminal is.
+std::size_t width_of_report() { return std::min<std::size_t>(terminal_width(), 100); }
+
+std::string heading(const DoctorReport& report) {
   const Guarantees& all = report.guarantees;
-  std::string out = "store " + printable(report.store) + " (" + printable(all.store) + ", for " +
-                    printable(all.scope) + ")\n" + findings_text(report, width);
+  return "store " + printable(report.store) + " (" + printable(all.store) + ", for " +
+         printable(all.scope) + ")\n";
+}
+
+// Nothing of a healthy store: warnings are no failures.
+std::string problems_text(const DoctorReport& report) {
+  std::vector<Finding> problems;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity == Severity::kProblem) problems.push_back(finding);
+  }
+  if (problems.empty()) return "";
+  return heading(report) + findings_text(problems, width_of_report());
+}
+
+std::string doctor_text(const DoctorReport& report) {
+  const std::size_t width = width_of_report();
+  const Guarantees& all = report.guarantees;
+  std::string out = heading(report);
+  if (!report.findings.empty()) out += "\n" + findings_text(report.findings, width);
   Table faults({"WHEN", "ONE HOLDER", "TOKENS GROW", "NOTE"});
   for (const FaultRow& row : all.faults) {
     faults.add({printable(row.fault), promise_text(row.exclusion), promise_text(row.fencing),
@@ -167,7 +185,7 @@ int diagnose(const Client& client, const DoctorOptions& options, const Settings&
     for (const Missing& one : *missing) out["missing"].push_back(one.promise->name);
     print(to_line(out));
   } else {
-    print(doctor_text(*report));
+    print(options.common.quiet ? problems_text(*report) : doctor_text(*report));
   }
   if (!flush_output()) return kExitError;
   for (const Missing& one : *missing) complain_of(one, *report);

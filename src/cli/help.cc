@@ -247,6 +247,7 @@ healthy; 1: a problem was found, or a promise is missing; 125: the store cannot 
                     survives-failover; and says what to change. A store with a problem
                     fails fenced, survives-restart and survives-failover
   --json            an object: healthy, findings, guarantees, missing
+  -q, --quiet       only the problems; of a healthy store nothing
 
 Example
   holdfast doctor --require fenced,survives-restart || exit

@@ -400,6 +400,15 @@ class LookTest(CliCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("survives-restart", done.stderr)
 
+    def test_a_quiet_doctor_says_nothing_of_a_healthy_store(self):
+        for store in (self.store, "memory:"):
+            done = self.holdfast("doctor", "-q", "--store", store)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        done = self.holdfast("doctor", "-q", "--store", "memory:", "--require", "survives-restart")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("survives-restart", done.stderr)
+        self.assertTrue(json.loads(self.holdfast("doctor", "-q", "--json").stdout)["healthy"])
+
     def test_bench_gives_its_figures(self):
         done = self.holdfast("bench", "--duration", "200ms", "--in-flight", "2", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
