@@ -124,7 +124,7 @@ endfunction()
 
 # Makes `target` read what `carrier` (made at its first use) compiled once: HEADERS, with LINK.
 function(holdfast_reuse_pch target carrier)
-  if(NOT HOLDFAST_PCH OR CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  if(NOT HOLDFAST_PCH)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 2 arg "PIC" "" "HEADERS;LINK")
@@ -139,6 +139,8 @@ function(holdfast_reuse_pch target carrier)
     target_precompile_headers(${carrier} PRIVATE ${arg_HEADERS})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       target_compile_options(${carrier} PRIVATE -fpch-preprocess)
+    else()  # What ccache brings back may be older than the headers are.
+      target_compile_options(${carrier} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
     endif()
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
