@@ -8,9 +8,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -73,6 +76,37 @@ TEST(ResultTest, ReadingTheWrongSideAborts) {
   EXPECT_EQ(bad.error().code(), Errc::kLost);
   EXPECT_DEATH(static_cast<void>(good.error()), "wrong side");
   EXPECT_DEATH(static_cast<void>(bad.value()), "wrong side");
+}
+
+TEST(ResultTest, IsCopiedMovedAndAssignedWithWhatIsThere) {
+  // Too long to be kept within the string: a sanitizer sees what is freed twice or never.
+  const std::string text(100, 'x');
+  const Result<std::string> good = text;
+  const Result<std::string> bad = Error(Errc::kLost, text + "y");
+
+  Result<std::string> result = good;
+  EXPECT_EQ(*result, text);
+  result = bad;
+  EXPECT_EQ(result.error(), bad.error());
+  Result<std::string> moved = std::move(result);
+  EXPECT_EQ(moved.error(), bad.error());
+  moved = good;
+  EXPECT_EQ(*moved, text);
+  moved = text + "z";
+  EXPECT_EQ(*std::move(moved), text + "z");
+}
+
+TEST(ResultTest, CanBeCopiedIfItsValueCan) {
+  static_assert(std::is_copy_constructible_v<Result<int>>);
+  static_assert(std::is_copy_assignable_v<Result<int>>);
+  using Owned = Result<std::unique_ptr<int>>;
+  static_assert(!std::is_copy_constructible_v<Owned>);
+  static_assert(!std::is_copy_assignable_v<Owned>);
+
+  Owned owned = std::make_unique<int>(3);
+  Owned other = Error(Errc::kLost, "gone");
+  other = std::move(owned);
+  EXPECT_EQ(**other, 3);
 }
 
 TEST(ResultTest, AndThenStopsAtTheFirstError) {
