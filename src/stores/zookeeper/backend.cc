@@ -482,11 +482,29 @@ class ZookeeperBackend final : public contend::Backend {
     session_->link().create(
         path, "", NodeKind::kContainer, [this, op, entering](const Reply& reply) {
           if (op->over()) return;
+          if (reply.rc == ZNONODE && recipe_ == Recipe::kOwn && entering->attempts > 0) {
+            --entering->attempts;
+            return in_session(op, entering->epoch,
+                              [this, op, entering] { make_folder_of_all(op, entering); });
+          }
           if (reply.rc != ZOK && reply.rc != ZNODEEXISTS) {
             return op->complete(
                 error_of(reply.rc, false, "making the folder of '" + entering->lock + "'"));
           }
           in_session(op, entering->epoch, [this, op, entering] { enter_folder(op, entering); });
+        });
+  }
+
+  // Somebody has removed it: what is made with the first session is there otherwise.
+  void make_folder_of_all(const Op<Entered>& op, const EnteringPtr& entering) {
+    session_->link().create(
+        session_->address().base + "/locks", "", NodeKind::kPersistent,
+        [this, op, entering](const Reply& reply) {
+          if (op->over()) return;
+          if (reply.rc != ZOK && reply.rc != ZNODEEXISTS) {
+            return op->complete(error_of(reply.rc, false, "making the folder of all locks"));
+          }
+          in_session(op, entering->epoch, [this, op, entering] { make_folder(op, entering); });
         });
   }
 

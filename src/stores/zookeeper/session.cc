@@ -157,8 +157,9 @@ void Session::make_nodes() {
 }
 
 void Session::make_base(std::size_t from) {
-  std::vector<std::string> steps = steps_of(address_.base + "/sessions");
-  steps.push_back(address_.base + "/locks");
+  // The folder of the sessions comes last: that it is missing tells that this was not done.
+  std::vector<std::string> steps = steps_of(address_.base + "/locks");
+  steps.push_back(address_.base + "/sessions");
   if (from == steps.size()) return make_nodes();
   making_ = true;
   auto link = link_;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/stores/zookeeper/link.h"
 #include "src/stores/zookeeper/test_rig.h"
 #include "tests/support/zookeeper_server.h"
 
@@ -94,6 +95,25 @@ TEST_F(ZookeeperSessionEndLiveTest, AFirstValueIsNotWrittenByAnEndedSession) {
   contend::Change change = change_of_the_lock();
   change.value = "something";
   expect_not_made(change);
+}
+
+TEST(ZookeeperBaseLiveTest, AFolderOfAllLocksThatIsMissingIsMade) {
+  HOLDFAST_NEEDS_ZOOKEEPER();
+  support::ZookeeperServer server;
+  Rig rig(server.url("/?session=30s"));
+  bool connected = false;
+  const auto link = Link::open({server.servers(), "", 30s}, rig.loop, [&](LinkEvent event) {
+    connected = connected || event == LinkEvent::kConnected;
+  });
+  ASSERT_TRUE(rig.run_until([&] { return connected; }));
+  std::optional<Reply> removed;
+  link->remove("/hf1/locks", [&](const Reply& reply) { removed = reply; });
+  ASSERT_TRUE(rig.run_until([&] { return removed.has_value(); }));
+  ASSERT_EQ(removed->rc, 0);
+  const auto entered = rig.enter("orders", Rig::new_key());
+  rig.await<contend::Entered>({entered});
+  EXPECT_TRUE(entered.get()) << entered.get().error().message();
+  link->close();
 }
 
 // A server that has come back gives each session its whole time again.
