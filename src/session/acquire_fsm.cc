@@ -65,7 +65,12 @@ void AcquireFsm::sleep_until(BootInstant at) {
 }
 
 AcquireFsm::Action AcquireFsm::on_reply(BootInstant now, const Result<port::TicketState>& reply) {
-  if (phase_ == Phase::kLeaving || phase_ == Phase::kDone) return {};
+  if (phase_ == Phase::kLeaving) {
+    // The end of the wait has come before what it would have been told.
+    if (!reply && reply.error().code() == Errc::kUnavailable) unreached_ = reply.error();
+    return {};
+  }
+  if (phase_ == Phase::kDone) return {};
   in_flight_ = false;
   const bool again = std::exchange(ask_again_, false);
   if (!reply) return on_failed_reply(now, reply.error());

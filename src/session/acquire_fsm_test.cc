@@ -84,6 +84,16 @@ TEST(AcquireFsmTest, AWaitThatEndsBeforeTheStoreWasReachedSaysSo) {
   EXPECT_NE(fsm.error()->message().find("no route"), std::string::npos);
 }
 
+TEST(AcquireFsmTest, AWaitThatEndsRightBeforeTheStoreIsFoundToBeAwaySaysSo) {
+  AcquireFsm fsm(terms(3s));
+  fsm.start(at(0s));
+  ASSERT_EQ(fsm.on_timer(at(3s)).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_reply(at(3s), unavailable()).step, Step::kWait);
+  ASSERT_EQ(fsm.on_cancel_reply(at(3s), EndStatus::kGone).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kUnavailable);
+  EXPECT_NE(fsm.error()->message().find("no route"), std::string::npos);
+}
+
 TEST(AcquireFsmTest, AWaitThatEndsBeforeASlowAnswerIsOverInTime) {
   AcquireFsm fsm(terms(1ms));
   fsm.start(at(0s));
