@@ -28,7 +28,7 @@
 #     LABELS hermetic TIMEOUT 120 ENV "NAME=value"
 #     [NEEDS_PROGRAM]    # builds the CLI first; HOLDFAST_PROGRAM is a macro and an environment
 #                        # variable with its path
-#     [NO_MAIN]          # brings its own main(); otherwise gtest_main (gmock inside)
+#     [NO_MAIN]          # brings its own main(); otherwise one with gmock inside
 #     [DISCOVER]         # one CTest entry per case, so that skipped cases are reported one by one
 #     [SERIAL]           # runs alone: it measures time
 #     [BUSY 1])          # keeps so many processors busy for seconds; the others wait most of the time
@@ -193,9 +193,11 @@ function(holdfast_test name)
   # Not part of `all`: a sanitized build makes only the tests it is going to run.
   add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  set(main GTest::gmock_main)
-  if(arg_NO_MAIN)
-    set(main GTest::gmock)
+  set(main GTest::gmock)
+  if(arg_DISCOVER AND NOT arg_NO_MAIN)
+    set(main GTest::gmock_main)
+  elseif(NOT arg_NO_MAIN)
+    list(PREPEND main holdfast_test_main)
   endif()
   target_link_libraries(${name} PRIVATE
     ${arg_DEPENDS} ${arg_LINK} holdfast_internal ${main} GTest::gtest Threads::Threads
