@@ -14,6 +14,7 @@
 #include "tests/faults/client_side.h"
 #include "tests/faults/keys_of_no_lock.h"
 #include "tests/faults/later_format.h"
+#include "tests/faults/listener.h"
 #include "tests/support/child_process.h"
 #include "tests/support/etcd_server.h"
 #include "tests/support/fault_proxy.h"
@@ -192,6 +193,23 @@ TEST(EtcdServerFaultsTest, KeysOfNoKnownLockAreTold) {
     expect_told_of(etcd.url(), inside);
     etcd.etcdctl({"del", inside});
   }
+}
+
+// Nobody says so to a holder but its own renewals.
+TEST(EtcdServerFaultsTest, ARightThatIsTakenFromAHolderIsNamed) {
+  EtcdCluster etcd({.auth = true});
+  etcd.etcdctl({"role", "add", "locks"});
+  etcd.etcdctl({"role", "grant-permission", "locks", "readwrite", "hf1/", "--prefix=true"});
+  etcd.etcdctl({"user", "add", "alice:the-secret"});
+  etcd.etcdctl({"user", "grant-role", "alice", "locks"});
+  Listener alice(etcd.url("?session=3s", "alice:the-secret@"));
+  auto lease = alice.client().mutex("a").acquire();
+  ASSERT_TRUE(lease) << lease.error().message();
+  etcd.etcdctl({"user", "revoke-role", "alice", "locks"});
+  EXPECT_TRUE(
+      eventually([&] { return alice.told("the role of this user does not allow it") > 0; }));
+  EXPECT_TRUE(eventually([&] { return !lease->held(); }));
+  EXPECT_EQ(alice.told("the session cannot be renewed"), 1);
 }
 
 // --- Between client and server.

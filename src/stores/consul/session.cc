@@ -17,6 +17,7 @@ constexpr milliseconds kFirstPause = 50ms;
 constexpr milliseconds kLongestPause = 1s;
 constexpr milliseconds kListen = 5min;
 constexpr char kOpens[] = "opening a session";
+constexpr char kMakesKeys[] = "making the session's keys";
 constexpr char kRenews[] = "renewing the session";
 
 milliseconds renewal_limit(milliseconds ttl) {
@@ -90,7 +91,7 @@ void Session::make_keys(const std::string& id, base::BootInstant sent, base::Boo
   http_.send(std::move(request), [weak = weak_from_this(), id, sent](Result<HttpReply> reply) {
     const auto self = weak.lock();
     if (self == nullptr || self->state_ != State::kOpening) return;
-    auto answer = reply ? read_transaction(*reply, kOpens, /*reads=*/true)
+    auto answer = reply ? read_transaction(*reply, kMakesKeys, /*reads=*/true)
                         : Result<TransactionReply>(reply.error());
     if (answer && answer->done && !answer->pairs.empty()) {
       return self->opened(id, answer->pairs[0].modified, sent);
@@ -98,7 +99,7 @@ void Session::make_keys(const std::string& id, base::BootInstant sent, base::Boo
     self->state_ = State::kNone;
     // Whatever came of it, nothing hangs on that session.
     Error why =
-        answer ? Error(Errc::kUnavailable, std::string(kOpens) + ": Consul refused its keys (" +
+        answer ? Error(Errc::kUnavailable, std::string(kMakesKeys) + ": Consul refused them (" +
                                                answer->why + "); try again")
                : answer.error();
     if (why.code() == Errc::kOutcomeUnknown) why = Error(Errc::kUnavailable, why.message());

@@ -13,6 +13,16 @@ constexpr char kPrefix[] = "holdfast";
 
 Error bad(std::string what) { return {Errc::kInvalidArgument, "consul URL: " + std::move(what)}; }
 
+// In front of what the user has written.
+Error in_our_words(const Error& error) {
+  std::string text = error.message();
+  const std::string theirs = "password";
+  for (auto at = text.find(theirs); at < text.find('\''); at = text.find(theirs, at)) {
+    text.replace(at, theirs.size(), "token");
+  }
+  return {error.code(), text};
+}
+
 // The token stands where other stores have a password; the words of both are known.
 Result<void> take_token(port::StoreUrl& url, ConsulAddress& address) {
   // "token@host" is a user without a password to everybody else.
@@ -33,7 +43,7 @@ Result<void> take_token(port::StoreUrl& url, ConsulAddress& address) {
   const char* own = std::getenv(variable);
   if (own == nullptr || *own == '\0') variable = "CONSUL_HTTP_TOKEN";
   auto login = port::take_login(url, "consul", variable);
-  if (!login) return login.error();
+  if (!login) return in_our_words(login.error());
   address.token = login->password.value_or("");
   // It becomes a line of a request.
   if (std::any_of(address.token.begin(), address.token.end(),

@@ -113,6 +113,9 @@ Verdict judge(const Refusal& refusal, bool reads_only) {
 Error to_error(const Refusal& refusal, bool reads_only, std::string_view server) {
   const Verdict verdict = judge(refusal, reads_only);
   std::string message = std::string(server) + ": " + std::string(verdict.advice);
+  // Servers that refuse a certificate just close the connection.
+  const bool by_tls = server.starts_with("etcds:") && verdict.remedy == Remedy::kNextServer;
+  if (by_tls) message += "; with TLS, also tls_ca, tls_name and tls_cert";
   if (!refusal.text.empty()) message += " (it says: " + fit_for_people(refusal.text) + ")";
   return {verdict.code, message};
 }

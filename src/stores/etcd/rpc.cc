@@ -34,6 +34,10 @@ Result<std::string> read_pem(const std::string& path, const char* option) {
     return Error(Errc::kInvalidArgument,
                  "etcd URL: " + std::string(option) + ": cannot read '" + path + "'");
   }
+  if (text.find("-----BEGIN ") == std::string::npos) {
+    return Error(Errc::kInvalidArgument, "etcd URL: " + std::string(option) + ": '" + path +
+                                             "' is no PEM file: it has no line '-----BEGIN ...'");
+  }
   return text;
 }
 

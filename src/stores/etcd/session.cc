@@ -157,7 +157,7 @@ void Session::renew(std::uint64_t epoch) {
 
 void Session::renewed(std::uint64_t epoch, BootInstant sent, std::size_t server,
                       const Result<std::int64_t>& seconds_left) {
-  if (!seconds_left) return renewal_failed(epoch, server);
+  if (!seconds_left) return renewal_failed(epoch, server, seconds_left.error());
   if (*seconds_left <= 0) return lost(epoch, "its lease has ended at the server");
   // Servers before 3.4.38, 3.5.23 and 3.6.5 may confirm a lease that has just ended: its key tells.
   wire::RangeRequest request;
@@ -167,19 +167,22 @@ void Session::renewed(std::uint64_t epoch, BootInstant sent, std::size_t server,
   rpc_.call(std::move(request), How{until, /*reads_only=*/true, std::nullopt},
             [this, epoch, sent, server,
              left = std::chrono::seconds(*seconds_left)](const Result<wire::RangeResponse>& range) {
-              if (!range) return renewal_failed(epoch, server);
+              if (!range) return renewal_failed(epoch, server, range.error());
               if (range->kvs().empty()) return lost(epoch, "its key is gone at the server");
               confirmed(epoch, sent + left);
             });
 }
 
-void Session::renewal_failed(std::uint64_t epoch, std::size_t server) {
+void Session::renewal_failed(std::uint64_t epoch, std::size_t server, const Error& why) {
+  bool untold = false;
   {
     const base::LocalLock lock(mutex_);
     if (closing_ || view_.epoch != epoch) return;
     view_.in_doubt = true;
     keeper_ = (server + 1) % rpc_.servers();
+    untold = why.code() == Errc::kPermissionDenied && !std::exchange(refused_, true);
   }
+  if (untold) told_.alarm("etcd: the session cannot be renewed: " + why.message());
   if (rpc_.servers() > 1) rpc_.give_up_server(server);
   delays_.after(kBeforeNext, [this, epoch] { renew(epoch); });
 }
@@ -190,6 +193,7 @@ void Session::confirmed(std::uint64_t epoch, BootInstant deadline) {
     const base::LocalLock lock(mutex_);
     if (closing_ || view_.epoch != epoch) return;
     view_.in_doubt = false;
+    refused_ = false;
     view_.deadline = std::max(view_.deadline, deadline);
     view_.more_at = view_.deadline - view_.length * 2 / 3;
     next = *view_.more_at - BootClock::now();

@@ -78,7 +78,8 @@ class Session {
   void renew(std::uint64_t epoch) HOLDFAST_EXCLUDES(mutex_);
   void renewed(std::uint64_t epoch, base::BootInstant sent, std::size_t server,
                const Result<std::int64_t>& seconds_left) HOLDFAST_EXCLUDES(mutex_);
-  void renewal_failed(std::uint64_t epoch, std::size_t server) HOLDFAST_EXCLUDES(mutex_);
+  void renewal_failed(std::uint64_t epoch, std::size_t server, const Error& why)
+      HOLDFAST_EXCLUDES(mutex_);
   void confirmed(std::uint64_t epoch, base::BootInstant deadline) HOLDFAST_EXCLUDES(mutex_);
   void watch_deadline(std::uint64_t epoch) HOLDFAST_EXCLUDES(mutex_);
   void end(std::uint64_t epoch, const Error& why) HOLDFAST_EXCLUDES(mutex_);
@@ -102,6 +103,7 @@ class Session {
   std::vector<std::uint64_t> watches_ HOLDFAST_GUARDED_BY(mutex_);
   bool opening_ HOLDFAST_GUARDED_BY(mutex_) = false;
   bool closing_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  bool refused_ HOLDFAST_GUARDED_BY(mutex_) = false;  // The renewal, and that was told.
   Waiting waiting_ HOLDFAST_GUARDED_BY(mutex_);
 
   Delays delays_;  // Whose tasks use all of it.
