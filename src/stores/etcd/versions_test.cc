@@ -17,6 +17,7 @@ bool names(const std::string& version, const std::string& bug) {
 TEST(EtcdVersionsTest, VersionsWithKnownLeaseBugsAreNamed) {
   EXPECT_TRUE(names("3.4.23", "#15247"));
   EXPECT_TRUE(names("3.4.23", "#20590"));
+  EXPECT_TRUE(names("3.4.23", "#20418"));
   EXPECT_FALSE(names("3.4.31", "#15247"));
   EXPECT_TRUE(names("3.5.12", "#15247"));
   EXPECT_FALSE(names("3.5.16", "#15247"));
