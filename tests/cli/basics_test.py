@@ -177,6 +177,21 @@ class StoreChoiceTest(CliCase):
         self.assertEqual(done.returncode, 125, "the test's directory is not the user's")
         self.assertIn("locked", done.stderr)
 
+    def test_the_file_that_may_not_be_written_is_the_one_named(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to be somebody else")
+        os.makedirs(self.path("common"))
+        os.chmod(self.path("common"), 0o777)
+        store = "sqlite://" + self.path("common/l.db")
+        self.holder("job", "--store", store)
+        for opened, refused in ((("l.db",), "l.db.use"), (("l.db", "l.db.use"), "l.db-wal")):
+            for name in opened:
+                os.chmod(self.path("common/" + name), 0o666)
+            os.chmod(self.path("common/" + refused), 0o640)
+            done = self.as_user("run", "--no-wait", "--store", store, "job", "--", "true")
+            self.assertEqual(done.returncode, 125)
+            self.assertIn(f"{refused} belongs to root (uid 0) with mode 0640", done.stderr)
+
     def test_option_environment_and_files_in_this_order(self):
         os.makedirs(self.path(".config/holdfast"))
         with open(self.path(".config/holdfast/config.toml"), "w", encoding="utf-8") as file:

@@ -151,7 +151,8 @@ Result<void> Database::create_file() {
     return {};
   }
   if (errno == EACCES || errno == EPERM || errno == EROFS) {
-    return permission_error(path(), std::string("cannot create it: ") + std::strerror(errno));
+    return permission_error(path(), std::string("cannot create it: ") + std::strerror(errno),
+                            path());
   }
   return Error(Errc::kUnavailable,
                "sqlite store " + path() + ": cannot create it: " + std::strerror(errno));

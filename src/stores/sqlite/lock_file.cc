@@ -25,11 +25,16 @@ constexpr off_t kCeilingAt = 256;
 constexpr off_t kLogAt = 320;
 constexpr int kLogSize = 51;
 
-Error unavailable(const std::string& path, const std::string& what) {
+// `file`: which of the database's files it is about.
+Error unavailable(const std::string& path, const std::string& what, const std::string& file) {
   if (errno == EACCES || errno == EPERM || errno == EROFS) {
-    return permission_error(path, what + ": " + std::strerror(errno));
+    return permission_error(path, what + ": " + std::strerror(errno), file);
   }
   return {Errc::kUnavailable, "sqlite store " + path + ": " + what + ": " + std::strerror(errno)};
+}
+
+Error unavailable(const std::string& path, const std::string& what) {
+  return unavailable(path, what, path);
 }
 
 Error unsupported(const std::string& path, const std::string& what) {
@@ -156,7 +161,7 @@ Result<void> LockFile::open_use() {
       ignored = ::fchmod(use_, database.mode & 0666U);
     }
   }
-  if (use_ < 0) return unavailable(path_, "cannot open " + name);
+  if (use_ < 0) return unavailable(path_, "cannot open " + name, name);
   return {};
 }
 

@@ -99,9 +99,10 @@ machine::AcquisitionId Statement::id(int column) const {
   return id;
 }
 
-Error permission_error(const std::string& path, const std::string& what) {
+Error permission_error(const std::string& path, const std::string& what,
+                       const std::string& refused) {
   struct stat status {};
-  std::string looked_at = path;
+  std::string looked_at = refused;
   // What does not exist, or cannot be looked at, fails for the sake of a folder above it.
   while (::stat(looked_at.c_str(), &status) != 0 && looked_at != "/") {
     looked_at = parent_of(looked_at);
@@ -116,6 +117,19 @@ Error permission_error(const std::string& path, const std::string& what) {
               "files and their folder: give them a common group (folder 2770, files 0660), or use "
               "another file"};
 }
+
+namespace {
+
+// Which of the files this process may not read and write; SQLite does not tell. Empty: none.
+std::string refused_file(const std::string& path) {
+  for (const char* suffix : {"", "-wal", "-shm"}) {
+    std::string name = path + suffix;
+    if (::access(name.c_str(), R_OK | W_OK) != 0 && errno != ENOENT) return name;
+  }
+  return {};
+}
+
+}  // namespace
 
 Error sql_error(int code, sqlite3* db, const std::string& path) {
   const std::string text = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
@@ -135,12 +149,14 @@ Error sql_error(int code, sqlite3* db, const std::string& path) {
                   "go on from the wall clock) and look at it"};
     case SQLITE_PERM:
     case SQLITE_READONLY:
-    case SQLITE_AUTH: return permission_error(path, text);
-    case SQLITE_CANTOPEN:
-      if (::access(path.c_str(), R_OK | W_OK) != 0 && errno != ENOENT) {
-        return permission_error(path, text);
-      }
+    case SQLITE_AUTH:
+    case SQLITE_CANTOPEN: {
+      const std::string refused = refused_file(path);
+      if (!refused.empty()) return permission_error(path, text, refused);
+      // None of the files: then it is the place where one was to be made.
+      if ((code & 0xff) != SQLITE_CANTOPEN) return permission_error(path, text, parent_of(path));
       return {Errc::kUnavailable, where};
+    }
     default: return {Errc::kUnavailable, where + " (code " + std::to_string(code) + ")"};
   }
 }

@@ -68,7 +68,9 @@ class ResetAtEnd {
 // `path` is the database.
 Error sql_error(int code, sqlite3* db, const std::string& path);
 
-// "sqlite file PATH is owned by USER (uid N, mode 0640): ..." for kPermissionDenied.
-Error permission_error(const std::string& path, const std::string& what);
+// Of the database at `path`: who owns `refused`, the file or folder of it that could not be used,
+// with which mode, and what to change (kPermissionDenied).
+Error permission_error(const std::string& path, const std::string& what,
+                       const std::string& refused);
 
 }  // namespace holdfast::stores::sqlite
