@@ -102,6 +102,15 @@ bool is_own_want(const Error& error) {
 constexpr std::string_view kOwnWant =
     "This host, or a limit of it ('ulimit -a'), allows no more; the store was not asked.";
 
+std::string_view next_step(const Error& error, const std::string& store) {
+  if (is_own_want(error)) return kOwnWant;
+  const bool is_file = store.starts_with("sqlite:");  // Which is neither up nor reachable.
+  if (error.code() == Errc::kUnavailable && is_file) {
+    return "'holdfast doctor' looks closer; retrying is safe.";
+  }
+  return next_step(error.code());
+}
+
 // As the library names a store in its sentences: without the user and the options.
 std::string place_of(const std::string& store) {
   std::string out = printable(store.substr(0, store.find('?')));
@@ -155,11 +164,10 @@ void set_log_format(LogFormat format) { log_format = format; }
 
 std::string explain(const Error& error, const std::string& store) {
   std::string out = printable(error.message());
-  const bool own_want = is_own_want(error);
-  if (!store.empty() && !own_want && out.find(place_of(store)) == std::string::npos) {
+  if (!store.empty() && !is_own_want(error) && out.find(place_of(store)) == std::string::npos) {
     out += " (store " + printable(shortened(store)) + ")";
   }
-  const std::string_view step = own_want ? kOwnWant : next_step(error.code());
+  const std::string_view step = next_step(error, store);
   if (step.empty()) return out;
   if (out.back() != '.') out += '.';
   return out + " " + std::string(step);

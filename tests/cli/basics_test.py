@@ -192,6 +192,14 @@ class StoreChoiceTest(CliCase):
             self.assertEqual(done.returncode, 125)
             self.assertIn(f"{refused} belongs to root (uid 0) with mode 0640", done.stderr)
 
+    def test_a_path_through_a_file_is_told_to_be_wrong(self):
+        with open(self.path("file"), "w", encoding="ascii"):
+            pass
+        done = self.as_user("ls", "--store", "sqlite://" + self.path("file/l.db"))
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("through folders only", done.stderr)
+        self.assertNotIn("retrying", done.stderr)
+
     def test_option_environment_and_files_in_this_order(self):
         os.makedirs(self.path(".config/holdfast"))
         with open(self.path(".config/holdfast/config.toml"), "w", encoding="utf-8") as file:

@@ -54,6 +54,18 @@ std::string read_boot_id() {
   return id;
 }
 
+namespace {
+
+// To try again does not help against a file in the place of a folder.
+Error unreachable(const std::string& path, const std::string& what) {
+  if (errno != ENOTDIR) return unavailable(path, what);
+  return {Errc::kInvalidArgument, "sqlite store " + path + ": " + what + ": " +
+                                      std::strerror(errno) +
+                                      "; name a file whose path leads through folders only"};
+}
+
+}  // namespace
+
 Result<std::string> LockFile::resolve(const std::string& path) {
   if (path.empty() || path[0] != '/') {
     return Error(Errc::kInvalidArgument,
@@ -66,15 +78,16 @@ Result<std::string> LockFile::resolve(const std::string& path) {
                  "store URL: sqlite needs a file, but '" + path + "' names a folder");
   }
   const std::string folder = folder_of(path);
-  if (!make_folders(folder)) return unavailable(path, "cannot make the folder " + folder);
+  if (!make_folders(folder)) return unreachable(path, "cannot make the folder " + folder);
 
   char real[PATH_MAX];
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
     if (::realpath(path.c_str(), real) == nullptr)
       return unavailable(path, "cannot follow the link");
+  } else if (errno == ENOTDIR || ::realpath(folder.c_str(), real) == nullptr) {
+    return unreachable(path, "cannot be reached");
   } else {
-    if (::realpath(folder.c_str(), real) == nullptr) return unavailable(path, "cannot be reached");
     const std::string base = path.substr(path.rfind('/') + 1);
     const std::string full = (std::strcmp(real, "/") == 0 ? "" : std::string(real)) + "/" + base;
     if (full.size() >= sizeof real) return unsupported(path, "the path is too long");
