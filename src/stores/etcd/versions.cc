@@ -44,7 +44,8 @@ const std::vector<Bug>& known_bugs() {
        "session's key behind each renewal, which finds it out"},
       {{{3, 4, 42}, {3, 5, 28}},
        Severity::kWarning,
-       "a member that stood still may answer reads with old data (etcd #20418, mended with #21421)"},
+       "a member that stood still may answer reads with old data (etcd #20418, mended with "
+       "#21421)"},
       {{{3, 4, 0}, {3, 5, 3}},
        Severity::kProblem,
        "members may come to hold different data (etcd #13766)"},
