@@ -78,8 +78,10 @@ class HOLDFAST_EXPORT Lease {
   // The same as an instant of CLOCK_BOOTTIME.
   std::chrono::nanoseconds deadline_boottime() const;
 
-  // Fires (from the client's notifier thread) when the lease is lost, before anyone else can hold
-  // the lock. Never fires for a release. A callback that blocks delays those of other leases.
+  // Fires (from the client's notifier thread) when the lease is lost; never for a release. Unless
+  // the store tells of the loss earlier, it is timed by the deadline, which lies before anyone else
+  // can hold the lock. Not guaranteed: that the callback has run by then: a starved or paused
+  // machine runs it late, and one that blocks delays those of other leases. held() is exact.
   std::stop_token lost() const;
 
   // Why it was lost (kLost, kBroken; kClosed after a fork); nullopt while it is not lost.
