@@ -11,6 +11,7 @@
 
 #include "src/cli/alarms.h"
 #include "src/cli/boottime.h"
+#include "src/cli/duration.h"
 #include "src/cli/guard.h"
 #include "src/cli/output.h"
 #include "src/cli/self_lock.h"
