@@ -20,6 +20,14 @@ constexpr char kOpens[] = "opening a session";
 constexpr char kMakesKeys[] = "making the session's keys";
 constexpr char kRenews[] = "renewing the session";
 
+HttpRequest destroying(const std::string& id, milliseconds limit) {
+  return {.method = HttpRequest::Method::kPut,
+          .target = "/v1/session/destroy/" + id,
+          .reads = true,  // Once more does no harm.
+          .urgent = true,
+          .limit = limit};
+}
+
 milliseconds renewal_limit(milliseconds ttl) {
   return std::max(milliseconds(100), std::min(kLongestTry, ttl / 4));
 }
@@ -220,11 +228,7 @@ void Session::end(const Error& why) {
 // Its keys last for another ttl otherwise, and that counts anew when a leader is elected. So until
 // Consul answers, however long that takes: one session after the other.
 void Session::see_off() {
-  http_.send({.method = HttpRequest::Method::kPut,
-              .target = "/v1/session/destroy/" + ended_.front(),
-              .reads = true,
-              .urgent = true,
-              .limit = kLongestTry},
+  http_.send(destroying(ended_.front(), kLongestTry),
              [weak = weak_from_this()](const Result<HttpReply>& reply) {
                const auto self = weak.lock();
                if (self == nullptr || self->state_ == State::kClosed) return;
@@ -280,11 +284,7 @@ void Session::close(base::BootInstant deadline, std::function<void()> done) {
   destroy_timer_.stop();
   answer_waiting(Error(Errc::kClosed, "the client was closed"));
   if (!was_open) return done();
-  http_.send({.method = HttpRequest::Method::kPut,
-              .target = "/v1/session/destroy/" + id_,
-              .reads = true,
-              .urgent = true,
-              .limit = std::max(1ms, left_until(deadline))},
+  http_.send(destroying(id_, std::max(1ms, left_until(deadline))),
              [done = std::move(done)](const Result<HttpReply>&) { done(); });
 }
 

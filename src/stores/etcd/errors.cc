@@ -31,10 +31,11 @@ constexpr Row kTable[] = {
     {"handshake failed",
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no TLS with the server: check tls_ca, tls_name, tls_cert, and that it speaks TLS"}},
-    // Of gRPC itself, before anything was sent.
+    // Of gRPC itself, before anything was sent. Servers that refuse a certificate just close.
     {"failed to connect to all addresses",
      {Errc::kUnavailable, Remedy::kNextServer, false,
-      "no connection: check the address and that the server runs"}},
+      "no connection: check the address and that the server runs; with TLS, also tls_ca, tls_name "
+      "and tls_cert"}},
     {"DNS resolution failed",
      {Errc::kUnavailable, Remedy::kNextServer, false, "the host name is not known"}},
     {"etcdserver: no leader",
@@ -113,9 +114,6 @@ Verdict judge(const Refusal& refusal, bool reads_only) {
 Error to_error(const Refusal& refusal, bool reads_only, std::string_view server) {
   const Verdict verdict = judge(refusal, reads_only);
   std::string message = std::string(server) + ": " + std::string(verdict.advice);
-  // Servers that refuse a certificate just close the connection.
-  const bool by_tls = server.starts_with("etcds:") && verdict.remedy == Remedy::kNextServer;
-  if (by_tls) message += "; with TLS, also tls_ca, tls_name and tls_cert";
   if (!refusal.text.empty()) message += " (it says: " + fit_for_people(refusal.text) + ")";
   return {verdict.code, message};
 }

@@ -1,7 +1,5 @@
 // What waits for the fate of a request whose answer was lost waits no longer than it has time, and
 // has all of its time.
-#include <thread>
-
 #include <gtest/gtest.h>
 
 #include "src/stores/etcd/test_clerk.h"
@@ -52,8 +50,10 @@ TEST_F(EtcdSettlingTest, ASessionThatEndedWhileTheStoreWasAwayIsRevokedAfterward
       {.arguments = etcd_.etcdctl_command({"lease", "keep-alive", lease})});
   proxy_.refuse(true), proxy_.reset_all();
   ASSERT_TRUE(clerk.wait_for_end());
-  // Whoever tries once has failed by then: for no longer than a session lasts.
-  std::this_thread::sleep_for(3s);
+  // Asked for behind the first revocation, which has failed when this has.
+  Answer<Listing> behind;
+  clerk.list("a", BootClock::now() + 10s, behind);
+  ASSERT_FALSE(behind.wait());
   ASSERT_NE(time_to_live(lease).find("granted with TTL"), std::string::npos);
   proxy_.refuse(false);
   EXPECT_TRUE(

@@ -1,8 +1,10 @@
 // The session of a client with ZooKeeper: opens it, keeps it, tells its end, opens another.
 //
 // Guarantee: at most one session at a time; after on_ended() of an epoch, nothing of it is said to
-// be alive. What an ended session has left at the servers is removed as soon as one answers, unless
-// close() comes before. Thread-safety: the loop, but for close().
+// be alive. A session that ended while there was no connection is closed as soon as a server
+// answers, unless close() comes before. Not guaranteed: that of one whose server stood still, as
+// what it is told may be lost: its nodes may stay for a session's length more. Thread-safety: the
+// loop, but for close().
 #pragma once
 
 #include <atomic>
