@@ -191,6 +191,9 @@ class Store {
   // that an operator ended is told kBroken where the store has kept the trace, kGone otherwise.
   virtual void renew(std::vector<RenewItem> items, base::BootInstant deadline,
                      Done<std::vector<Result<TicketState>>> done) = 0;
+  // The renew() that blocks, if any, ends at once, as at its deadline: what is due behind it cannot
+  // wait. From any thread; does not block. For stores that could answer the next one nevertheless.
+  virtual void give_up_renewal() noexcept {}
   virtual void release(TicketRequest request, Done<EndStatus> done) = 0;
   virtual void cancel(TicketRequest request, Done<EndStatus> done) = 0;
   virtual void downgrade(TicketRequest request, Done<TicketState> done) = 0;

@@ -173,12 +173,30 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
  private:
   friend class DeadlockWatch;
   friend class WatchSampler;
+  // What a request to adopt a lease came to. `given_up`: before its own deadline, for another's.
+  struct AdoptReply {
+    Result<port::TicketState> state;
+    bool given_up = false;
+  };
   struct Outgoing {
     ContenderPtr contender;
     port::RenewItem item;
+    Nanos lease{};  // A renewal, or a heartbeat, may cost a part of this.
     bool waiting = false;
     BootInstant planned{};
+    BootInstant end =
+        BootInstant::max();            // Of the lease; of an adoption, when it must be answered.
+    port::Done<AdoptReply> adopted{};  // Set: the request adopts a lease.
+    BootInstant waits_until{};         // While an earlier request is not answered.
     BootInstant sent_at{};
+  };
+  // What is due while an earlier request is not answered waits for a quarter of its lease, and half
+  // of what is left of that, at most: then a request over a new connection has its time.
+  static constexpr int kWaitsPerLease = 4;
+  struct Batch {
+    std::vector<Outgoing> sent;
+    BootInstant deadline{};
+    bool given_up = false;  // Guarded by the mutex.
   };
 
   // A call under way: close() lets it end before it stops the threads that answer it.
@@ -252,7 +270,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   struct Adoption;
   void try_to_adopt(const std::shared_ptr<Adoption>& adoption);
   void on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t seq,
-                  const Result<std::vector<Result<port::TicketState>>>& replies);
+                  const Result<AdoptReply>& reply);
 
   // core_renew.cc
   void apply(const ContenderPtr& contender, const RenewalFsm::Action& action)
@@ -262,10 +280,16 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void lose(const ContenderPtr& contender, const Error& why) HOLDFAST_REQUIRES(mutex_);
   void send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting)
       HOLDFAST_REQUIRES(mutex_);
+  void put_out(Outgoing outgoing) HOLDFAST_REQUIRES(mutex_);
   void send_outbox() HOLDFAST_EXCLUDES(mutex_);
-  void on_renewed(const std::vector<Outgoing>& batch,
-                  const Result<std::vector<Result<port::TicketState>>>& replies)
+  bool send_batch() HOLDFAST_EXCLUDES(mutex_);
+  static BootInstant request_end(const Outgoing& outgoing, BootInstant now);
+  std::vector<port::RenewItem> take_outbox(Batch& batch) HOLDFAST_EXCLUDES(mutex_);
+  void give_up_renewal(BootInstant now) HOLDFAST_REQUIRES(mutex_);
+  void on_renewed(const Batch& batch, const Result<std::vector<Result<port::TicketState>>>& replies)
       HOLDFAST_EXCLUDES(mutex_);
+  void on_renewed(const Outgoing& sent, BootInstant now, const Result<port::TicketState>& reply)
+      HOLDFAST_REQUIRES(mutex_);
   void on_timer() HOLDFAST_EXCLUDES(mutex_);
   void on_due(const ContenderPtr& contender, BootInstant now) HOLDFAST_REQUIRES(mutex_);
   void schedule(const ContenderPtr& contender, BootInstant at) HOLDFAST_REQUIRES(mutex_);
@@ -356,6 +380,9 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::multimap<BootInstant, SleeperPtr> sleepers_ HOLDFAST_GUARDED_BY(mutex_);
   BootInstant armed_at_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
+  // What is in the outbox waits for the batch that the renewal thread sends, but no longer.
+  BootInstant outbox_waits_until_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
+  Batch* under_way_ HOLDFAST_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<ContenderPtr> woken_ HOLDFAST_GUARDED_BY(mutex_);  // Threads wait for their answer.
   std::list<Contender*> at_ear_ HOLDFAST_GUARDED_BY(mutex_);     // The first one listens.

@@ -32,17 +32,17 @@ std::uint64_t first_number_after(std::uint64_t seq) {
 struct Core::Adoption {
   ContenderPtr contender;
   SendLog log;
-  int attempts = 0;
+  BootInstant until{};
   Done<ContenderPtr> done;
+  int overtaken = 0;         // By who renews it at the same time.
+  bool may_be_ours = false;  // By an attempt without an answer.
 };
 
 Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& mode,
                                        port::AcquisitionId id, AcquireOptions options) {
-  return await<ContenderPtr>(
-      [&](Done<ContenderPtr> done) {
-        adopt(std::move(name), mode, id, std::move(options), std::move(done));
-      },
-      kAttempts);
+  return await<ContenderPtr>([&](Done<ContenderPtr> done) {
+    adopt(std::move(name), mode, id, std::move(options), std::move(done));
+  });
 }
 
 void Core::adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
@@ -59,49 +59,56 @@ void Core::adopt(std::string name, const holdfast::Mode& mode, port::Acquisition
   (*made)->id = id;
   (*made)->issue = 0;
   (*made)->pushes_missed_at_send = pushes_missed_;
-  try_to_adopt(std::make_shared<Adoption>(
-      Adoption{*std::move(made), SendLog::starting_at(first_number_after(0)), 0, std::move(done)}));
+  try_to_adopt(std::make_shared<Adoption>(Adoption{*std::move(made),
+                                                   SendLog::starting_at(first_number_after(0)),
+                                                   request_deadline(), std::move(done)}));
 }
 
 // The number of the last request is known to the store only: the first answer tells it.
 void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
-  using Replies = std::vector<Result<port::TicketState>>;
   Contender& contender = *adoption->contender;
-  ++adoption->attempts;
   contender.wall_minus_boot_at_send = base::wall_minus_boot().count();
   const std::uint64_t seq = adoption->log.add(base::BootClock::now());
-  ask<Replies>(
-      [&](BootInstant deadline, port::Done<Replies> done) {
-        port::RenewItem item{contender.stored_name,
-                             contender.id,
-                             seq,
-                             contender.ttl,
-                             waiter_lease(contender.ttl),
-                             {}};
-        renewal_.post([this, item = std::move(item), deadline, done = std::move(done)] {
-          store_->renew({item}, deadline, done);
-        });
+  ask<AdoptReply>(
+      [&](BootInstant, port::Done<AdoptReply> done) {
+        const Duration waiter_ttl = waiter_lease(contender.ttl);
+        Outgoing outgoing{adoption->contender,
+                          {contender.stored_name, contender.id, seq, contender.ttl, waiter_ttl, {}},
+                          contender.ttl};
+        outgoing.adopted = std::move(done);
+        outgoing.end = adoption->until;
+        const Turn turn(*this);
+        put_out(std::move(outgoing));
       },
-      [this, adoption, seq](const Result<Replies>& replies) {
-        on_adopted(adoption, seq, replies);
-      });
+      [this, adoption, seq](const Result<AdoptReply>& reply) { on_adopted(adoption, seq, reply); });
 }
 
 void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t seq,
-                      const Result<std::vector<Result<port::TicketState>>>& replies) {
+                      const Result<AdoptReply>& answer) {
   const ContenderPtr& contender = adoption->contender;
-  const auto fail = [&](Errc code, const char* why) {
+  const auto fail = [&](Errc code, const std::string& why) {
     adoption->done(
         Error(code, "lock '" + printable(contender->name) + "'" + at_store() + ": " + why));
   };
-  if (!replies) return adoption->done(replies.error());
-  const Result<port::TicketState>& reply = replies->front();
-  if (!reply) return adoption->done(reply.error());
+  if (!answer) return adoption->done(answer.error());
+  const Result<port::TicketState>& reply = answer->state;
+  if (!reply) {
+    const Errc code = reply.error().code();
+    const bool unanswered = code == Errc::kUnavailable || code == Errc::kOutcomeUnknown;
+    adoption->may_be_ours = adoption->may_be_ours || code == Errc::kOutcomeUnknown;
+    if (unanswered && answer->given_up && base::BootClock::now() < adoption->until) {
+      return try_to_adopt(adoption);
+    }
+    if (unanswered && adoption->may_be_ours) {
+      return fail(Errc::kOutcomeUnknown, reply.error().message());
+    }
+    return adoption->done(reply.error());
+  }
   if (reply->status != port::TicketStatus::kHeld) {
     return fail(Errc::kLost, "this lease does not hold it (any more)");
   }
   if (reply->seq > seq) {
-    if (adoption->attempts == kAttempts) {
+    if (++adoption->overtaken == kAttempts) {
       return fail(Errc::kUnavailable, "another process renews this lease at the same time");
     }
     adoption->log = SendLog::starting_at(first_number_after(reply->seq));

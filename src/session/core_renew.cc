@@ -13,6 +13,10 @@ namespace {
 
 // What falls due within this is done in one turn, so that renewals leave in batches.
 constexpr Nanos kTick = std::chrono::milliseconds(2);
+// A request may take a third of each lease it renews: then there is time for another one.
+constexpr int kRequestsPerLease = 3;
+// A batch that is given up in the instant before it is sent is not ended by that.
+constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -54,6 +58,7 @@ void Core::on_timer() {
     if (const auto sampler = weak.lock()) arm(sampler->on_tick(now));
   }
   if (deadlocks_ && !closed_) arm(deadlocks_->on_tick(now));
+  give_up_renewal(now);
   wake_sleepers(now);
   if (!schedule_.empty()) arm(std::max(schedule_.begin()->first, now + kTick));
 }
@@ -142,73 +147,135 @@ std::stop_token Core::lost_token(Contender& contender) {
 }
 
 void Core::send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting) {
-  if (!waiting) contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
-  outbox_.push_back({contender,
-                     {contender->stored_name, contender->id, seq, contender->ttl,
-                      waiter_lease(contender->ttl), waiting ? port::Token{} : contender->token},
-                     waiting,
-                     waiting ? BootInstant{} : contender->renewal->planned_at(),
-                     {}});
+  const Duration waiter_ttl = waiter_lease(contender->ttl);
+  Outgoing outgoing{contender,
+                    {contender->stored_name, contender->id, seq, contender->ttl, waiter_ttl, {}},
+                    waiter_ttl,
+                    waiting};
+  if (!waiting) {
+    contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
+    const RenewalFsm& renewal = *contender->renewal;
+    outgoing.item.token = contender->token;
+    outgoing.lease = renewal.lease();
+    outgoing.planned = renewal.planned_at();
+    outgoing.end = renewal.deadline();
+  }
+  put_out(std::move(outgoing));
+}
+
+void Core::put_out(Outgoing outgoing) {
+  const BootInstant now = base::BootClock::now();
+  const Nanos left = std::max<Nanos>(outgoing.end - now, Nanos::zero());
+  outgoing.waits_until = now + std::min(outgoing.lease / kWaitsPerLease, left / 2);
+  outbox_waits_until_ = std::min(outbox_waits_until_, outgoing.waits_until);
+  outbox_.push_back(std::move(outgoing));
+  if (under_way_ != nullptr) arm(outbox_waits_until_);
 }
 
 // Hands what is due to the renewal thread, which takes all that has gathered when it gets to it.
 void Core::send_outbox() {
   renewal_.post([this] {
-    std::vector<Outgoing> batch;
-    std::vector<port::RenewItem> items;
-    BootInstant deadline = request_deadline();
-    {
-      const base::LocalLock lock(mutex_);
-      batch.swap(outbox_);
-      const BootInstant now = base::BootClock::now();
-      for (Outgoing& outgoing : batch) {
-        outgoing.sent_at = now;
-        items.push_back(outgoing.item);
-        // A request that hangs for one must leave time to try again for the shortest lease. (What
-        // is left to the store for a moment is not tried again.)
-        if (outgoing.contender->keeping) continue;
-        deadline = std::min(deadline, now + Nanos(outgoing.item.ttl) / 3);
-      }
+    while (send_batch()) {
     }
-    if (items.empty()) return;
-    store_->renew(std::move(items), deadline,
-                  [this, batch = std::make_shared<std::vector<Outgoing>>(std::move(batch))](
-                      const Result<std::vector<Result<port::TicketState>>>& replies) {
-                    on_renewed(*batch, replies);
-                  });
   });
 }
 
-void Core::on_renewed(const std::vector<Outgoing>& batch,
+bool Core::send_batch() {
+  const auto batch = std::make_shared<Batch>();
+  std::vector<port::RenewItem> items = take_outbox(*batch);
+  if (items.empty()) return false;
+  store_->renew(std::move(items), batch->deadline,
+                [this, batch](const Result<std::vector<Result<port::TicketState>>>& replies) {
+                  on_renewed(*batch, replies);
+                });
+  const base::LocalLock lock(mutex_);
+  under_way_ = nullptr;
+  return true;
+}
+
+// An adoption goes behind what is renewed, and not with it: it may take longer, and is tried again
+// at once.
+std::vector<port::RenewItem> Core::take_outbox(Batch& batch) {
+  std::vector<port::RenewItem> items;
+  const base::LocalLock lock(mutex_);
+  const auto behind = std::stable_partition(outbox_.begin(), outbox_.end(),
+                                            [](const Outgoing& each) { return !each.adopted; });
+  const auto end = behind == outbox_.begin() ? outbox_.end() : behind;
+  batch.sent.assign(std::move_iterator(outbox_.begin()), std::move_iterator(end));
+  outbox_.erase(outbox_.begin(), end);
+  outbox_waits_until_ = BootInstant::max();
+  for (const Outgoing& left : outbox_) {
+    outbox_waits_until_ = std::min(outbox_waits_until_, left.waits_until);
+  }
+  if (batch.sent.empty()) return items;
+  under_way_ = &batch;
+  if (!outbox_.empty()) arm(outbox_waits_until_);
+  const BootInstant now = base::BootClock::now();
+  batch.deadline = request_deadline();
+  items.reserve(batch.sent.size());
+  for (Outgoing& outgoing : batch.sent) {
+    outgoing.sent_at = now;
+    items.push_back(outgoing.item);
+    batch.deadline = std::min(batch.deadline, request_end(outgoing, now));
+  }
+  return items;
+}
+
+BootInstant Core::request_end(const Outgoing& outgoing, BootInstant now) {
+  if (outgoing.adopted) return outgoing.end;
+  // What is left to the store for a moment is not tried again.
+  if (outgoing.contender->keeping) return BootInstant::max();
+  return now + outgoing.lease / kRequestsPerLease;
+}
+
+void Core::give_up_renewal(BootInstant now) {
+  if (under_way_ == nullptr) return;
+  if (now < outbox_waits_until_) return arm(outbox_waits_until_);
+  under_way_->given_up = true;
+  store_->give_up_renewal();
+  arm(now + kGiveUpAgain);
+}
+
+void Core::on_renewed(const Batch& batch,
                       const Result<std::vector<Result<port::TicketState>>>& replies) {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    const ContenderPtr& contender = batch[i].contender;
-    if (contender->id != batch[i].item.id) continue;
-    const Result<port::TicketState> reply =
+  const bool given_up = batch.given_up || now >= batch.deadline;
+  for (std::size_t i = 0; i < batch.sent.size(); ++i) {
+    const Outgoing& sent = batch.sent[i];
+    Result<port::TicketState> reply =
         replies ? (*replies)[i] : Result<port::TicketState>(replies.error());
-    if (batch[i].waiting && contender->acquire) {
-      execute(contender, contender->acquire->on_reply(now, reply));
-    } else if (batch[i].waiting && (!reply || reply->status != port::TicketStatus::kHeld)) {
-      // A heartbeat's answer that the push of the grant has overtaken: it is about the time before.
-    } else if (contender->renewal && !contender->releasing && !contender->released) {
-      if (feed_) see_renewed(batch[i], now, reply);
-      const RenewalFsm::Action action = contender->renewal->on_reply(now, reply);
-      if (reply.has_value()) {
-        contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
-      } else {
-        const bool again = contender->renewal->tries_again();
-        log(log_event(LogSeverity::kWarning, "renewal_failed",
-                      "lock '" + printable(contender->name) + "'" + at_store() +
-                          ": renewal failed" + (again ? ", will try again: " : ": ") +
-                          reply.error().message(),
-                      *contender, reply.error().code()));
-      }
-      apply(contender, action);
-      answer_renewals(*contender);
-      contender->changed.notify_all();
+    if (sent.adopted) {
+      answers_.emplace_back(
+          [done = sent.adopted, reply = AdoptReply{std::move(reply), given_up}] { done(reply); });
+    } else if (sent.contender->id == sent.item.id) {
+      on_renewed(sent, now, reply);
     }
+  }
+}
+
+void Core::on_renewed(const Outgoing& sent, BootInstant now,
+                      const Result<port::TicketState>& reply) {
+  const ContenderPtr& contender = sent.contender;
+  if (sent.waiting && contender->acquire) {
+    execute(contender, contender->acquire->on_reply(now, reply));
+  } else if (sent.waiting && (!reply || reply->status != port::TicketStatus::kHeld)) {
+    // A heartbeat's answer that the push of the grant has overtaken: it is about the time before.
+  } else if (contender->renewal && !contender->releasing && !contender->released) {
+    if (feed_) see_renewed(sent, now, reply);
+    const RenewalFsm::Action action = contender->renewal->on_reply(now, reply);
+    if (reply.has_value()) {
+      contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
+    } else {
+      const bool again = contender->renewal->tries_again();
+      log(log_event(LogSeverity::kWarning, "renewal_failed",
+                    "lock '" + printable(contender->name) + "'" + at_store() + ": renewal failed" +
+                        (again ? ", will try again: " : ": ") + reply.error().message(),
+                    *contender, reply.error().code()));
+    }
+    apply(contender, action);
+    answer_renewals(*contender);
+    contender->changed.notify_all();
   }
 }
 

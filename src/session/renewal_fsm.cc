@@ -45,9 +45,7 @@ Nanos RenewalFsm::until_next(const port::TicketState& state) const {
 }
 
 // Of what is granted: that may be much less than what was asked for.
-Nanos RenewalFsm::before_retry() const {
-  return Nanos(std::min(terms_.ttl, granted_)) / kRetriesPerLease;
-}
+Nanos RenewalFsm::before_retry() const { return lease() / kRetriesPerLease; }
 
 RenewalFsm::Action RenewalFsm::on_tick(BootInstant now) { return next(now); }
 

@@ -14,6 +14,7 @@
 // Not guaranteed: that the owner notices. The driver must call on_tick() at wake_at().
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -76,6 +77,8 @@ class RenewalFsm {
 
   State state() const { return state_; }
   BootInstant deadline() const { return deadline_; }
+  // As long as one lease lasts: of those that were granted the last, and never above the ttl.
+  Nanos lease() const { return std::min(terms_.ttl, granted_); }
   BootInstant wake_at() const;
   // Lost to somebody who adopted it and renews it now: it must not be released from here.
   bool taken_over() const { return taken_over_; }

@@ -59,6 +59,13 @@ struct DirectLink::Impl {
   Error closed_error() const {
     return {Errc::kClosed, where + ": the client is closed: connect anew"};
   }
+  // Why a call that is under way must end.
+  std::optional<Error> stopped() const {
+    if (closed.load(std::memory_order_acquire)) return closed_error();
+    if (!given_up.load(std::memory_order_acquire)) return std::nullopt;
+    return Error{Errc::kUnavailable,
+                 where + ": no answer yet, and a lease that ends sooner could not wait for it"};
+  }
 
   void open_wire(const Endpoint& endpoint, bool& opened) {
     base::LocalLock lock(descriptor_mutex);
@@ -88,6 +95,7 @@ struct DirectLink::Impl {
   const std::function<std::uint64_t()> dice;
   std::atomic<bool> taken{false};
   std::atomic<bool> closed{false};
+  std::atomic<bool> given_up{false};  // The call that is under way.
   std::atomic<bool> connected{false};
   bool abandoned = false;
 
@@ -106,7 +114,7 @@ Result<void> DirectLink::Impl::wait(Wire::Io what, BootInstant deadline) {
   pollfd entry{wire.descriptor(),
                static_cast<short>(what == Wire::Io::kWantRead ? POLLIN : POLLOUT), 0};
   while (true) {
-    if (closed.load(std::memory_order_acquire)) return closed_error();
+    if (auto why = stopped()) return *std::move(why);
     const auto left = deadline - BootClock::now();
     if (left <= left.zero()) {
       // A server without TLS waits for the rest of a command that never comes.
@@ -126,7 +134,7 @@ Result<void> DirectLink::Impl::send_all(std::string_view bytes, std::size_t& sen
                                         BootInstant deadline) {
   while (sent < bytes.size()) {
     const Wire::Outcome outcome = wire.write(bytes.substr(sent));
-    if (outcome.io == Wire::Io::kFailed) return wire.why();
+    if (outcome.io == Wire::Io::kFailed) return stopped().value_or(wire.why());
     if (outcome.io == Wire::Io::kDone) {
       sent += outcome.bytes;
       continue;
@@ -146,7 +154,7 @@ Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
     const Wire::Outcome outcome =
         wire.read(buffer.data(), buffer.size(), near ? Wire::Wait::kNever : Wire::Wait::kAWhile);
     if (outcome.io == Wire::Io::kFailed) {
-      return closed.load(std::memory_order_acquire) ? closed_error() : wire.why();
+      return stopped().value_or(wire.why());
     }
     if (outcome.io == Wire::Io::kDone) {
       auto fed = reader->feed({buffer.data(), outcome.bytes});
@@ -179,7 +187,7 @@ Result<void> DirectLink::Impl::greet(BootInstant deadline) {
     }
     pollfd entry{wire.descriptor(), POLLIN, 0};
     ::poll(&entry, 1, static_cast<int>(kLoadingPause.count()));
-    if (closed.load(std::memory_order_acquire)) return closed_error();
+    if (auto why = stopped()) return *std::move(why);
     requests = Handshake::ping();
   }
 }
@@ -204,7 +212,7 @@ Result<void> DirectLink::Impl::pause(BootInstant deadline) {
   BootInstant now = BootClock::now();
   const BootInstant until = now + Backoff::within(deadline - now, next_attempt - now);
   for (; now < until; now = BootClock::now()) {
-    if (closed.load(std::memory_order_acquire)) return closed_error();
+    if (auto why = stopped()) return *std::move(why);
     const auto slice = std::min<std::chrono::nanoseconds>(until - now, kPauseSlice);
     const timespec time{0, static_cast<long>(slice.count())};
     ::ppoll(nullptr, 0, &time, nullptr);
@@ -224,7 +232,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
   Error why = late("connecting");
   auto untried = static_cast<std::int64_t>(endpoints.size());
   for (const Endpoint& endpoint : endpoints) {
-    if (closed.load(std::memory_order_acquire)) return closed_error();
+    if (auto stop = stopped()) return *std::move(stop);
     // An address that swallows all leaves the others their share of a renewal's time.
     const BootInstant now = BootClock::now();
     const BootClock::duration share = (deadline - now) / untried--;
@@ -249,6 +257,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
 Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, std::size_t replies,
                                                   BootInstant deadline, bool reads_only) {
   if (closed.load(std::memory_order_acquire)) return closed_error();
+  given_up.store(false, std::memory_order_release);
   const BootInstant now = BootClock::now();
   if (now >= deadline) return late("the call");
   if (connected.load(std::memory_order_relaxed) && now - used > kIdle && wire.stale()) close_wire();
@@ -304,6 +313,13 @@ std::optional<DirectLink::Turn> DirectLink::try_take() noexcept {
 
 bool DirectLink::connected() const noexcept {
   return impl_->connected.load(std::memory_order_relaxed);
+}
+
+void DirectLink::give_up() noexcept {
+  if (!impl_->taken.load(std::memory_order_acquire)) return;
+  impl_->given_up.store(true, std::memory_order_release);
+  base::LocalLock lock(impl_->descriptor_mutex);
+  impl_->wire.shut_down();
 }
 
 void DirectLink::close() {

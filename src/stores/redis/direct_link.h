@@ -63,6 +63,8 @@ class DirectLink {
   // Whether a call would find a connection. A hint.
   bool connected() const noexcept;
 
+  // A call under way ends at once, as at its deadline. From any thread.
+  void give_up() noexcept;
   // Waits for a call under way: it ends at once with kClosed (kOutcomeUnknown when it was sent).
   void close();
   // In a forked child: closes the descriptor without a word to the server.

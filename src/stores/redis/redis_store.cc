@@ -145,6 +145,8 @@ class RedisStore final : public port::Store {
     });
   }
 
+  void give_up_renewal() noexcept override { renewer_.give_up(); }
+
   void release(port::TicketRequest request, Done<EndStatus> done) override {
     end("release", std::move(request), std::move(done));
   }

@@ -1,8 +1,8 @@
 // Renewals, on a connection that nothing else can hold up; and the server's clock, by which leases
 // end, as their answers tell it.
 //
-// Thread-safety: one thread at a time, but close(). Ownership: `requests` outlives it.
-// Blocking: renew(), until its deadline. Errors: as of DirectLink; of one lock: its own.
+// Thread-safety: one thread at a time, but give_up() and close(). Ownership: `requests` outlives
+// it. Blocking: renew(), until its deadline. Errors: as of DirectLink; of one lock: its own.
 #pragma once
 
 #include <functional>
@@ -31,6 +31,8 @@ class Renewer {
   // `microseconds`: the server's time, in an answer to what was sent at that instant.
   void watch_clock(base::BootInstant sent, std::string_view microseconds);
 
+  // Of the renew() that is under way: the next one has another connection. From any thread.
+  void give_up() noexcept { link_.give_up(); }
   void close() { link_.close(); }
   void abandon_after_fork() noexcept { link_.abandon_after_fork(); }
 

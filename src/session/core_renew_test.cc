@@ -1,0 +1,159 @@
+// The driver's renewals beside a request that the store does not answer.
+#include <condition_variable>
+#include <mutex>
+
+#include <gtest/gtest.h>
+
+#include "src/session/core.h"
+#include "src/session/unasked_store.h"
+
+namespace holdfast::session {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kLongLease = 60s;
+constexpr auto kAtMost = 60s;
+
+// Outlives the store.
+struct RequestsSeen {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool answers_long = false;
+  int given_up = 0;
+  int of_long = 0;
+  int of_short = 0;
+
+  void await(int RequestsSeen::*count, int number) {
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(changed.wait_for(lock, kAtMost, [&] { return this->*count >= number; }));
+  }
+};
+RequestsSeen* requests_seen = nullptr;
+
+// Grants everything. A request for a long lease hangs until it is given up.
+class HangingStore final : public UnaskedStore {
+ public:
+  explicit HangingStore(port::Loop& loop) : loop_(loop) {}
+
+  void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override {
+    loop_.post([done, lease = request.ttl] { done(held(0, lease)); });
+  }
+  void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
+             port::Done<std::vector<Result<port::TicketState>>> done) override {
+    std::vector<Result<port::TicketState>> states;
+    std::unique_lock lock(requests_seen->mutex);
+    bool hangs = false;
+    for (const port::RenewItem& item : items) {
+      states.emplace_back(held(item.seq, item.ttl));
+      ++(item.ttl == kLongLease ? requests_seen->of_long : requests_seen->of_short);
+      hangs = hangs || (item.ttl == kLongLease && !requests_seen->answers_long);
+    }
+    requests_seen->changed.notify_all();
+    if (hangs) {
+      const int before = requests_seen->given_up;
+      requests_seen->changed.wait_for(lock, deadline - base::BootClock::now(), [&] {
+        return requests_seen->given_up > before || requests_seen->answers_long;
+      });
+      hangs = !requests_seen->answers_long;
+    }
+    if (hangs) {
+      loop_.post([done] { done(Error(Errc::kOutcomeUnknown, "given up")); });
+    } else {
+      loop_.post([done, states] { done(states); });
+    }
+  }
+  void give_up_renewal() noexcept override {
+    const std::lock_guard lock(requests_seen->mutex);
+    ++requests_seen->given_up;
+    requests_seen->changed.notify_all();
+  }
+  void release(port::TicketRequest, port::Done<port::EndStatus> done) override {
+    loop_.post([done] { done(port::EndStatus::kReleased); });
+  }
+  void close(base::BootInstant) override { give_up_renewal(); }
+
+ private:
+  static port::TicketState held(std::uint64_t seq, Duration lease) {
+    return {port::TicketStatus::kHeld, {0, 7}, seq, lease, 0, {}};
+  }
+  port::Loop& loop_;
+};
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is the registry's.
+Result<std::unique_ptr<port::Store>> make_hanging(port::StoreUrl, const port::StoreContext& how) {
+  return std::unique_ptr<port::Store>(std::make_unique<HangingStore>(*how.loop));
+}
+
+class CoreRenewTest : public ::testing::Test {
+ protected:
+  CoreRenewTest() {
+    requests_seen = &seen_;
+    CoreOptions options{"hanging:", {}, {}};
+    options.client.request_timeout = kAtMost;
+    core_ = Core::make(&make_hanging, {}, options).value();
+  }
+
+  Core::ContenderPtr acquire(std::chrono::milliseconds ttl) {
+    return core_->acquire("name", Mode::exclusive(), {.ttl = ttl}, /*may_wait=*/true).value();
+  }
+  // A machine that stands still for a whole lease loses it by right: then a longer one is tried.
+  template <typename Begin>
+  bool a_shorter_lease_is_renewed_beside(Begin begin) {
+    for (const auto ttl : {400ms, 2000ms, 10'000ms}) {
+      const auto shorter = acquire(ttl);
+      begin();
+      const bool renewed = renewed_four_times(*shorter);
+      std::exchange(shorter->core, nullptr)->release_later(shorter);
+      if (renewed) return true;
+    }
+    return false;
+  }
+  bool renewed_four_times(Contender& contender) {
+    bool lost = false;
+    const std::stop_callback callback(Core::lost_token(contender), [&] {
+      const std::lock_guard lock(seen_.mutex);
+      lost = true;
+      seen_.changed.notify_all();
+    });
+    std::unique_lock lock(seen_.mutex);
+    const int wanted = seen_.of_short + 4;
+    seen_.changed.wait_for(lock, kAtMost, [&] { return lost || seen_.of_short >= wanted; });
+    return !lost && seen_.of_short >= wanted;
+  }
+
+  RequestsSeen seen_;
+  std::shared_ptr<Core> core_;
+};
+
+TEST_F(CoreRenewTest, ARequestThatHangsIsGivenUpForAShorterLease) {
+  const auto lasting = acquire(kLongLease);
+  EXPECT_TRUE(a_shorter_lease_is_renewed_beside([&] {
+    core_->doubt(lasting);
+    seen_.await(&RequestsSeen::of_long, 1);
+  }));
+  EXPECT_EQ(lasting->state, LeaseState::kInDoubt);
+  std::exchange(lasting->core, nullptr)->release_later(lasting);
+}
+
+TEST_F(CoreRenewTest, AnAdoptionThatHangsIsGivenUpAndTriedAgain) {
+  Core::ContenderPtr adopted;
+  EXPECT_TRUE(a_shorter_lease_is_renewed_beside([&] {
+    core_->adopt("name", Mode::exclusive(), {1, 2}, {.ttl = kLongLease}, [&](auto result) {
+      const std::lock_guard lock(seen_.mutex);
+      if (result) adopted = *result;
+      seen_.changed.notify_all();
+    });
+    seen_.await(&RequestsSeen::of_long, 2);
+  }));
+  std::unique_lock lock(seen_.mutex);
+  seen_.answers_long = true;
+  seen_.changed.notify_all();
+  ASSERT_TRUE(seen_.changed.wait_for(lock, kAtMost, [&] { return adopted != nullptr; }));
+  lock.unlock();
+  EXPECT_EQ(adopted->state, LeaseState::kHeld);
+  std::exchange(adopted->core, nullptr)->release_later(adopted);
+}
+
+}  // namespace
+}  // namespace holdfast::session
