@@ -14,12 +14,14 @@
 #include <sstream>
 #include <string_view>
 
+#include "holdfast/log_event.h"
 #include "tests/faults/guarded_file.h"
 #include "tests/faults/line.h"
 
 namespace holdfast::faults {
 
 using std::chrono::milliseconds;
+using std::chrono_literals::operator""s;
 
 void say(const std::string& line) {
   const std::string whole = line + "\n";
@@ -65,7 +67,11 @@ std::string describe(const Lease& lease) {
 
 Result<void> connect(Actor& actor, const std::string& url) {
   actor.url = url;
-  auto client = Client::connect(url);
+  ClientOptions options;
+  options.log_event = [](const LogEvent& event) {
+    if (event.severity != LogSeverity::kInfo) say("! log text=" + event.text);
+  };
+  auto client = Client::connect(url, options);
   if (!client) return client.error();
   actor.client = *std::move(client);
   return {};
@@ -114,6 +120,20 @@ void release(Actor& actor, const Words&) {
   say((released ? "= ok " : "= failed ") + invoked + at() +
       " again=" + (again ? "ok" : std::string(errc_name(again.error().code()))) +
       (released ? "" : describe(released.error())));
+}
+
+// churn NAME ROUNDS: takes it and gives it back that often; answers with the last token.
+void churn(Actor& actor, const Words& words) {
+  std::string token;
+  for (int round = 0; round < std::stoi(words.at(2)); ++round) {
+    auto lease = actor.client->mutex(words.at(1)).acquire({.ttl = 10s});
+    if (!lease) return say("= failed" + at() + describe(lease.error()));
+    token = lease->token().to_string();
+    if (const auto released = lease->release(); !released) {
+      return say("= failed" + at() + describe(released.error()));
+    }
+  }
+  say("= churned token=" + token);
 }
 
 // write FILE VALUE: to a resource that checks the token, without asking whether the lock is held.
@@ -221,6 +241,7 @@ constexpr Command kCommands[] = {
     {"state", state},
     {"renew", renew},
     {"release", release},
+    {"churn", churn},
     {"write", write},
     {"look", look},
     {"break", break_lock},

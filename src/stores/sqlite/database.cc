@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 #include <utility>
 
+#include "src/base/random.h"
 #include "src/stores/sqlite/fork_gate.h"
 #include "src/stores/sqlite/schema.h"
 
@@ -41,6 +43,7 @@ constexpr const char* text_of(Sql which) {
     case Sql::kSaveBroken: return kSaveBroken;
     case Sql::kLoadExtras: return kLoadExtras;
     case Sql::kRaiseTokens: return kRaiseTokens;
+    case Sql::kLastChange: return kLastChange;
     case Sql::kCount: break;
   }
   return "";
@@ -52,7 +55,8 @@ Database::Database(std::shared_ptr<LockFile> file, const SqliteTuning& tuning)
     : file_(std::move(file)),
       tuning_(tuning),
       boot_(tuning.boot_id.empty() ? read_boot_id() : tuning.boot_id),
-      deadline_(base::BootClock::now() + 5s) {}
+      deadline_(base::BootClock::now() + 5s),
+      connection_(base::random_128().low) {}
 
 Database::~Database() {
   const InsideSqlite inside;
@@ -106,6 +110,7 @@ Result<std::string> Database::ask(const char* text) {
 
 Result<void> Database::begin() {
   tokens_wanted_ = false;
+  changed_.clear();
   const int code = get(Sql::kBegin).run();
   if (code != SQLITE_OK) return error(code);
   return {};
@@ -115,7 +120,10 @@ Result<void> Database::begin() {
 // makes the others count. What SQLite has not rolled back yet is rolled back here.
 Result<void> Database::commit() {
   const int code = get(Sql::kCommit).run();
-  if (code == SQLITE_OK) return {};
+  if (code == SQLITE_OK) {
+    if (!changed_.empty()) file_->reported().note(connection_, changed_, changed_at_);
+    return {};
+  }
   const Error failed = error(code);
   roll_back();
   return failed;
@@ -145,9 +153,20 @@ Result<void> Database::step_to_meta(Statement& load) {
   return {};
 }
 
+void Database::changed(std::string_view name, std::int64_t at) {
+  if (sqlite3_get_autocommit(db_) != 0) return file_->reported().note(connection_, name, at);
+  // Any one of a transaction's changes stands for all of them.
+  changed_ = name;
+  changed_at_ = at;
+}
+
 Result<void> Database::reserve_tokens() {
   tokens_wanted_ = false;
-  const std::int64_t seen = tokens_.ceiling;
+  return raise_ceiling(static_cast<std::int64_t>(tuning_.token_block), tokens_.ceiling);
+}
+
+Result<void> Database::raise_ceiling(std::int64_t tokens, std::int64_t seen) {
+  const std::int64_t before = tokens_.ceiling;
   if (auto set = execute("PRAGMA synchronous = FULL"); !set) return set;
   Result<void> done = begin();
   if (done) {
@@ -155,7 +174,7 @@ Result<void> Database::reserve_tokens() {
     if (!now) {
       done = now.error();
     } else if (now->ceiling <= seen) {  // Otherwise somebody else has just done it.
-      const std::int64_t ceiling = now->ceiling + static_cast<std::int64_t>(tuning_.token_block);
+      const std::int64_t ceiling = now->ceiling + tokens;
       const int code = get(Sql::kRaiseTokens).bind(1, ceiling).bind(2, now->floor).run();
       if (code != SQLITE_OK) done = error(code);
       tokens_.ceiling = ceiling;
@@ -169,10 +188,33 @@ Result<void> Database::reserve_tokens() {
   if (done) {
     file_->note_ceiling(static_cast<std::uint64_t>(tokens_.ceiling));
   } else {
-    tokens_.ceiling = seen;
+    tokens_.ceiling = before;
   }
   if (auto set = execute("PRAGMA synchronous = NORMAL"); !set && done) return set;
   return done;
+}
+
+int Database::on_commit(void* self, sqlite3*, const char*, int log_pages) {
+  static_cast<Database*>(self)->log_pages_ = log_pages;
+  return SQLITE_OK;
+}
+
+// Once a log is folded whole, the next commit begins another in its place, and what was in it is
+// only in the file. So the file gets a ceiling of its own just before: a copy of the file from
+// before is known by a lower one, whatever log is beside it.
+void Database::fold_long_log() {
+  if (log_pages_ < fold_at_) return;
+  const auto raised = raise_ceiling(1, std::numeric_limits<std::int64_t>::max());
+  if (!raised && !std::exchange(full_, false)) return;  // Busy: after the next commit.
+  int in_log = 0;
+  int folded = 0;
+  const int code =
+      sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &folded);
+  const bool whole = code == SQLITE_OK && in_log == folded;
+  if (whole && raised) file_->note_folded(static_cast<std::uint64_t>(tokens_.ceiling));
+  // Somebody still reads from the log: not again after each commit.
+  fold_at_ = whole ? fold_every_ : log_pages_ + fold_every_ / 8 + 1;
+  log_pages_ = 0;
 }
 
 Error Database::error(int code) {

@@ -13,7 +13,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "holdfast/result.h"
 #include "src/base/clock.h"
@@ -49,6 +51,7 @@ enum class Sql : std::uint8_t {
   kSaveBroken,
   kLoadExtras,
   kRaiseTokens,
+  kLastChange,
   kCount,
 };
 
@@ -114,6 +117,13 @@ class Database {
   bool tokens_wanted() const { return tokens_wanted_; }
   const TokenRange& tokens() const { return tokens_; }  // As they were last seen.
 
+  // What has been done since the transaction began, or just now outside of one, has changed that
+  // lock, whose row bears this instant since: noted once it is committed (reported_changes.h).
+  void changed(std::string_view name, std::int64_t at);
+
+  // Folds the log into the file when it is long; called outside of a transaction, after requests.
+  void fold_long_log();
+
   // SQLITE_CORRUPT and the like name this file; a file that went is noticed.
   Error error(int code);
   Error corrupt(const std::string& what) const;
@@ -132,6 +142,8 @@ class Database {
   const std::string& path() const { return file_->path(); }
   const SqliteTuning& tuning() const { return tuning_; }
   sqlite3* handle() { return db_; }
+  // What the operator should know of how the file was found when it was opened; empty: nothing.
+  const std::string& alarm() const { return alarm_; }
   std::int64_t changes() const { return sqlite3_changes64(db_); }
   std::int64_t told() const { return told_; }  // What a statement's told() saw last.
   Result<std::string> ask(const char* text);   // The first column of the first row.
@@ -140,7 +152,9 @@ class Database {
   Database(std::shared_ptr<LockFile> file, const SqliteTuning& tuning);
   Result<void> connect();
   Result<bool> set_up();
-  bool is_alone() const;
+  bool is_alone();
+  std::optional<std::int64_t> ceiling_in_file() const;
+  Result<bool> is_older_copy();
   Error used_elsewhere() const;
   Result<void> create_file();
   Result<void> execute(const char* text);
@@ -148,11 +162,20 @@ class Database {
   Result<bool> matches();
   // To the one row of meta, whose range of tokens it keeps.
   Result<void> step_to_meta(Statement& load);
-  Result<std::uint64_t> adopt();
+  struct Adopted {
+    std::uint64_t ceiling = 0;
+    bool voided = false;      // Leases, and what was noted of them.
+    bool renumbered = false;  // Tokens start above everything given before.
+  };
+  Result<Adopted> adopt();
+  Result<void> take_over(Adopted& adopted);
   Result<void> begin();
   Result<void> commit();
   void roll_back();
   Result<void> reserve_tokens();
+  // Unless somebody else has raised it above what was `seen`.
+  Result<void> raise_ceiling(std::int64_t tokens, std::int64_t seen);
+  static int on_commit(void* self, sqlite3*, const char*, int log_pages);
   static int on_busy(void* self, int count);
   static void on_told(sqlite3_context* context, int count, sqlite3_value** values);
 
@@ -170,6 +193,14 @@ class Database {
   bool full_ = false;
   bool waits_outside_ = false;  // fork() need not wait for a busy database: the WAL is set up.
   std::int64_t told_ = 0;
+  const std::uint64_t connection_;
+  std::string changed_;  // In the transaction that runs.
+  std::int64_t changed_at_ = 0;
+  int log_pages_ = 0;  // After this connection's last commit.
+  int fold_at_ = 0;    // When there are so many.
+  int fold_every_ = 0;
+  std::optional<std::int64_t> ceiling_in_file_;  // Without the log that was found.
+  std::string alarm_;
 };
 
 }  // namespace holdfast::stores::sqlite

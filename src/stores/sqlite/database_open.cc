@@ -102,10 +102,38 @@ Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFil
   return made;
 }
 
+// The highest ceiling in the file without its log; nullopt: it cannot be read so.
+std::optional<std::int64_t> Database::ceiling_in_file() const {
+  std::string uri = "file:";
+  for (const char c : path()) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '%' || c == '?' || c == '#') {
+      uri += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    } else {
+      uri += c;
+    }
+  }
+  uri += "?immutable=1";
+  sqlite3* db = nullptr;
+  const char* vfs = tuning_.vfs.empty() ? nullptr : tuning_.vfs.c_str();
+  const int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+                    SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_NOFOLLOW;
+  std::optional<std::int64_t> found;
+  if (sqlite3_open_v2(uri.c_str(), &db, flags, vfs) == SQLITE_OK) {
+    Statement load;
+    if (load.prepare(db, kLoadMeta) == SQLITE_OK && load.step() == SQLITE_ROW) {
+      found = load.integer(1);
+    }
+  }
+  sqlite3_close_v2(db);
+  return found;
+}
+
 // SQLite keeps a lock on the file itself for as long as a connection lives, by whatever name it was
 // opened: who has FILE.use exclusively still shares the file with those who came to know it by
 // another name, with a log and a FILE.use beside that one.
-bool Database::is_alone() const {
+bool Database::is_alone() {
   if (file_->identity().inode == 0) return true;
   sqlite3* db = nullptr;
   const int flags =
@@ -116,6 +144,8 @@ bool Database::is_alone() const {
        {"PRAGMA locking_mode = EXCLUSIVE", "SELECT count(*) FROM sqlite_schema"}) {
     if (code == SQLITE_OK) code = sqlite3_exec(db, text, nullptr, nullptr, nullptr);
   }
+  // Now: closing `db` folds the log into the file.
+  if (code == SQLITE_OK) ceiling_in_file_ = ceiling_in_file();
   sqlite3_close_v2(db);
   return (code & 0xff) != SQLITE_BUSY;  // Anything else is for connect() to tell.
 }
@@ -130,12 +160,15 @@ Error Database::used_elsewhere() const {
 
 // With the file to ourselves. False: somebody else came between.
 Result<bool> Database::set_up() {
-  const auto ceiling = adopt();
-  if (!ceiling) return ceiling.error();
+  const auto adopted = adopt();
+  if (!adopted) return adopted.error();
   // So that the file has its size from the start: on a full disk it could not grow to take the log.
-  static_cast<void>(
-      sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr));
-  if (auto settled = file_->settle(*ceiling); !settled) return settled.error();
+  if (adopted->renumbered) {
+    static_cast<void>(
+        sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr));
+  }
+  const bool forget = adopted->voided || !file_->named();
+  if (auto settled = file_->settle(adopted->ceiling, forget); !settled) return settled.error();
   if (auto set = execute(kSettings); !set) return set.error();
   if (!file_->share()) return false;
   waits_outside_ = true;
@@ -179,7 +212,9 @@ Result<void> Database::connect() {
     if (auto set = execute("PRAGMA journal_mode = WAL"); !set) return set;
   }
   auto set = execute(kSettings);
-  sqlite3_wal_autocheckpoint(db_, static_cast<int>(log_pages_for(disk_size_at(folder_of(path())))));
+  fold_every_ = static_cast<int>(log_pages_for(disk_size_at(folder_of(path()))));
+  fold_at_ = fold_every_;
+  sqlite3_wal_hook(db_, &Database::on_commit, this);  // In the place of SQLite's own checkpoints.
   waits_outside_ = set && !file_->exclusive();
   return set;
 }
@@ -214,8 +249,25 @@ Result<bool> Database::matches() {
          static_cast<std::uint64_t>(tokens_.ceiling) >= file_->noted_ceiling();
 }
 
+// By what FILE.use notes, which this state of the database does not have. Exclusive only.
+Result<bool> Database::is_older_copy() {
+  if (!file_->named()) return false;
+  if (static_cast<std::uint64_t>(tokens_.ceiling) < file_->noted_ceiling()) return true;
+  if (ceiling_in_file_ && static_cast<std::uint64_t>(*ceiling_in_file_) < file_->noted_folded()) {
+    return true;
+  }
+  for (const ReportedChange& change : file_->reported().all()) {
+    Statement& last = get(Sql::kLastChange);
+    const ResetAtEnd reset(last);
+    const int code = last.bind(1, std::string_view(change.name)).step();
+    if (code == SQLITE_DONE || (code == SQLITE_ROW && last.integer(0) < change.at)) return true;
+    if (code != SQLITE_ROW) return error(code);
+  }
+  return false;
+}
+
 // With the file to ourselves: makes the tables, or voids what counts no longer, in a synced commit.
-Result<std::uint64_t> Database::adopt() {
+Result<Database::Adopted> Database::adopt() {
   const auto fresh = is_new();
   if (!fresh) return fresh.error();
   if (auto set = execute("PRAGMA synchronous = FULL; BEGIN EXCLUSIVE"); !set) return set.error();
@@ -226,36 +278,57 @@ Result<std::uint64_t> Database::adopt() {
     if (auto made = execute(kCreateTables); !made) return made.error();
     if (auto made = execute(head.c_str()); !made) return made.error();
   }
-  FileIdentity identity;
-  if (auto alone = LockFile::check_alone(path(), identity); !alone) return alone.error();
   const auto fits = matches();
   if (!fits) return fits.error();
-  const bool same = *fits && identity.inode == file_->identity().inode;
-  if (!same || !file_->log_whole()) {
-    const auto noted = static_cast<std::int64_t>(
-        std::min<std::uint64_t>(file_->noted_ceiling(), std::numeric_limits<std::int64_t>::max()));
-    const std::int64_t used = std::max(tokens_.ceiling, noted);
-    if (used > std::numeric_limits<std::int64_t>::max() / 2)
-      return corrupt("the token ceiling is absurd");
-    tokens_.floor = std::max(used + 1, wall_microseconds());
-    tokens_.ceiling = tokens_.floor + static_cast<std::int64_t>(tuning_.token_block);
-    if (!same) {
-      if (auto done = execute(kVoidLeases); !done) return done.error();
-    }
-    Statement adopt;
-    int code = adopt.prepare(db_, kAdoptFile);
-    if (code == SQLITE_OK) {
-      code = adopt.bind(1, static_cast<std::int64_t>(identity.inode))
-                 .bind(2, identity.birth)
-                 .bind_text(3, boot_)
-                 .bind(4, tokens_.floor)
-                 .bind(5, tokens_.ceiling)
-                 .run();
-    }
-    if (code != SQLITE_OK) return error(code);
-  }
+  const auto older = is_older_copy();
+  if (!older) return older.error();
+  Adopted adopted;
+  adopted.voided = !*fits || *older;
+  adopted.renumbered = adopted.voided || !file_->log_whole();
+  if (auto done = take_over(adopted); !done) return done.error();
   if (auto done = execute("COMMIT"); !done) return done.error();
-  return static_cast<std::uint64_t>(tokens_.ceiling);
+  if (*older) {
+    alarm_ = "sqlite store " + path() +
+             ": an older copy was put over the file, or its log was removed: changes that were "
+             "reported are missing. All leases in it are void, and tokens start above " +
+             std::to_string(tokens_.floor) + ". Look for what restores this file (a backup?)";
+  }
+  return adopted;
+}
+
+// Every first user begins above the wall clock: also a copy that nothing gives away, as when
+// FILE.use was put back with it, gives no token again.
+Result<void> Database::take_over(Adopted& adopted) {
+  FileIdentity identity;
+  if (auto alone = LockFile::check_alone(path(), identity); !alone) return alone.error();
+  if (identity.inode != file_->identity().inode) adopted.voided = adopted.renumbered = true;
+  const auto noted = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(file_->noted_ceiling(), std::numeric_limits<std::int64_t>::max()));
+  const std::int64_t used = std::max(tokens_.ceiling, noted);
+  if (used > std::numeric_limits<std::int64_t>::max() / 2)
+    return corrupt("the token ceiling is absurd");
+  const std::int64_t least = adopted.renumbered ? used + 1 : tokens_.floor;
+  tokens_.floor = std::max(least, wall_microseconds());
+  const auto block = static_cast<std::int64_t>(tuning_.token_block);
+  if (adopted.renumbered || tokens_.ceiling < tokens_.floor + block / 2) {
+    tokens_.ceiling = tokens_.floor + block;
+  }
+  adopted.ceiling = static_cast<std::uint64_t>(tokens_.ceiling);
+  if (adopted.voided) {
+    if (auto done = execute(kVoidLeases); !done) return done.error();
+  }
+  Statement adopt;
+  int code = adopt.prepare(db_, kAdoptFile);
+  if (code == SQLITE_OK) {
+    code = adopt.bind(1, static_cast<std::int64_t>(identity.inode))
+               .bind(2, identity.birth)
+               .bind_text(3, boot_)
+               .bind(4, tokens_.floor)
+               .bind(5, tokens_.ceiling)
+               .run();
+  }
+  if (code != SQLITE_OK) return error(code);
+  return {};
 }
 
 }  // namespace holdfast::stores::sqlite

@@ -47,10 +47,6 @@ void examine_place(const std::string& path, Findings& findings) {
   } else {
     ok(findings, "links and mounts", "one name, in the folder's own mount");
   }
-  if (identity.birth == 0) {
-    warn(findings, "identity", "this file system records no birth times",
-         "a copy put back into the same inode is noticed by its token ceiling only");
-  }
   struct statvfs space {};
   if (::statvfs(folder_of(path).c_str(), &space) == 0) {
     const std::uint64_t free = std::uint64_t{space.f_bavail} * space.f_frsize;
@@ -175,7 +171,9 @@ Guarantees sqlite_guarantees() {
        "old holders believe until their next renewal; tokens go on from the wall clock, which must "
        "not have been set back"},
       {"old copy written over the file in place while nobody uses it", Promise::kYes, Promise::kYes,
-       "noticed by the token ceiling noted in FILE.use; leases are void"},
+       "found out by what FILE.use notes; all leases are void, and the client logs it"},
+      {"old copy put back together with FILE.use", Promise::kDeclared, Promise::kYes,
+       "leases are as of the copy; tokens go on above the wall clock, if it was not set back"},
       {"disk ignores syncs and loses power", Promise::kYes, Promise::kDeclared,
        "tokens then start at the wall clock"},
   };

@@ -87,15 +87,17 @@ std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireR
     return failed;
   }
   if (database_.changes() == 0) return std::nullopt;
+  database_.changed(request.name, now);
   return held(database_.told(), 0, request.ttl);
 }
 
 std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequest& request,
                                                           bool alone) {
   if (!fast_path_ || !request.id) return std::nullopt;
+  const std::int64_t now = database_.now();
   const int code = database_.get(Sql::kFastRelease)
                        .bind(1, std::string_view(request.name))
-                       .bind(2, database_.now())
+                       .bind(2, now)
                        .bind(3, request.id)
                        .run();
   if (code != SQLITE_OK) {
@@ -104,6 +106,7 @@ std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequ
     return failed;
   }
   if (database_.changes() == 0) return std::nullopt;
+  database_.changed(request.name, now);
   return EndStatus::kReleased;
 }
 
@@ -119,6 +122,7 @@ std::optional<Result<TicketState>> Operations::fast_renew(const port::RenewItem&
       .bind(6, item.ttl.count());
   if (const int code = renew.run(); code != SQLITE_OK) return database_.error(code);
   if (database_.changes() == 0) return std::nullopt;
+  database_.changed(item.name, now);
   return held(database_.told(), item.seq, item.ttl);
 }
 
@@ -144,6 +148,7 @@ std::optional<Result<TicketState>> Operations::beat(const port::RenewItem& item)
   });
   if (!found) return found.error();
   if (!*found) return std::nullopt;
+  database_.changed(item.name, now);
   if (holds) return held(token, item.seq, item.ttl);
   return waiting_state(item, order, now);
 }

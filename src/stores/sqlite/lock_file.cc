@@ -24,6 +24,7 @@ namespace {
 constexpr off_t kCeilingAt = 256;
 constexpr off_t kLogAt = 320;
 constexpr int kLogSize = 51;
+constexpr off_t kFoldedAt = 384;
 
 // `file`: which of the database's files it is about.
 Error unavailable(const std::string& path, const std::string& what, const std::string& file) {
@@ -229,7 +230,11 @@ Result<bool> LockFile::try_attach(bool want_exclusive) {
   if (use_ < 0) {
     if (auto opened = open_use(); !opened) return opened.error();
   }
-  if (!want_exclusive) {
+  // Whoever comes first has it exclusively and looks whether the file is still what it was; also
+  // when the last users were killed and left everything in its place.
+  const bool first = ::flock(use_, LOCK_EX | LOCK_NB) == 0;
+  if (!first && want_exclusive) return false;
+  if (!first) {
     if (::flock(use_, LOCK_SH | LOCK_NB) != 0) return false;
     if (use_replaced()) return open_use() ? Result<bool>(false) : unavailable(path_, "cannot open");
     identity_ = {};
@@ -243,19 +248,20 @@ Result<bool> LockFile::try_attach(bool want_exclusive) {
     }
     log_in_the_way_ = known;
     ::flock(use_, LOCK_UN);
+    if (::flock(use_, LOCK_EX | LOCK_NB) != 0) return false;
   }
-  if (::flock(use_, LOCK_EX | LOCK_NB) != 0) return false;
   if (use_replaced()) return open_use() ? Result<bool>(false) : unavailable(path_, "cannot open");
   identity_ = {};
   if (auto alone = check_alone(path_, identity_); !alone) return alone.error();
   const auto noted = noted_log();
   const bool removed_in_order = noted && noted->wal == 0;
-  log_whole_ = names_this_file() && noted && (removed_in_order || noted->wal == log_at_path().wal);
+  named_ = names_this_file();
+  log_whole_ = named_ && noted && (removed_in_order || noted->wal == log_at_path().wal);
   exclusive_ = true;
   return true;
 }
 
-Result<void> LockFile::settle(std::uint64_t ceiling) {
+Result<void> LockFile::settle(std::uint64_t ceiling, bool voided) {
   identity_ = {};
   if (auto alone = check_alone(path_, identity_); !alone) return alone.error();
   log_ = log_at_path();
@@ -266,10 +272,12 @@ Result<void> LockFile::settle(std::uint64_t ceiling) {
   }
   std::string line = expected();
   line.resize(200, '\n');
-  char text[24];
-  const int size = std::snprintf(text, sizeof text, "%020" PRIu64 "\n", ceiling);
-  if (::pwrite(use_, line.data(), line.size(), 0) != static_cast<ssize_t>(line.size()) ||
-      ::pwrite(use_, text, static_cast<std::size_t>(size), kCeilingAt) != size || !note_log(log_)) {
+  // The line last: it makes the others count.
+  const bool written =
+      (!voided || (reported().clear() && note_number(kFoldedAt, 0))) &&
+      note_number(kCeilingAt, ceiling) && note_log(log_) &&
+      ::pwrite(use_, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());
+  if (!written) {
     return unavailable(path_, "cannot write " + use_path(path_));
   }
   settled_ = true;
@@ -288,19 +296,28 @@ void LockFile::leaving() {
   if (log_moved()) log_lost_ = true;
 }
 
-std::uint64_t LockFile::noted_ceiling() const {
+std::uint64_t LockFile::noted_number(off_t at) const {
   char text[24] = {};
-  if (::pread(use_, text, 20, kCeilingAt) != 20) return 0;
+  if (::pread(use_, text, 20, at) != 20) return 0;
   return std::strtoull(text, nullptr, 10);
 }
 
-void LockFile::note_ceiling(std::uint64_t ceiling) const {
-  if (noted_ceiling() >= ceiling) return;
+bool LockFile::note_number(off_t at, std::uint64_t number) const {
   char text[24];
-  const int size = std::snprintf(text, sizeof text, "%020" PRIu64 "\n", ceiling);
-  // Only a net: a failure weakens what an overwritten file can be found out by.
-  [[maybe_unused]] const ssize_t ignored =
-      ::pwrite(use_, text, static_cast<std::size_t>(size), kCeilingAt);
+  const int size = std::snprintf(text, sizeof text, "%020" PRIu64 "\n", number);
+  return ::pwrite(use_, text, static_cast<std::size_t>(size), at) == size;
+}
+
+std::uint64_t LockFile::noted_ceiling() const { return noted_number(kCeilingAt); }
+std::uint64_t LockFile::noted_folded() const { return noted_number(kFoldedAt); }
+
+// A failure of these weakens what an overwritten file can be found out by, and nothing else.
+void LockFile::note_ceiling(std::uint64_t ceiling) const {
+  if (noted_ceiling() < ceiling) note_number(kCeilingAt, ceiling);
+}
+
+void LockFile::note_folded(std::uint64_t ceiling) const {
+  if (noted_folded() < ceiling) note_number(kFoldedAt, ceiling);
 }
 
 bool LockFile::moved() const {

@@ -10,6 +10,9 @@
 // would not see each other. So FILE.use also names FILE-wal and FILE-shm as they are used, noted by
 // a user who was alone; others come in only where they find exactly these.
 //
+// And somebody may overwrite the file with an old copy of itself while nobody uses it. So FILE.use
+// also notes the ceilings and the changes that were last reported (docs/design/0019).
+//
 // Guarantee: while one process holds a LockFile shared, no other voids leases, makes a new file
 // at that path or works with another log; moved() tells when the path shows another file,
 // log_moved() when it shows another log.
@@ -18,6 +21,8 @@
 // Thread-safety: moved(), log_moved() and leaving() from any thread; the rest from one.
 // Errors: kUnsupported (file system, links, mounts), kPermissionDenied, kStoreInUse, kUnavailable.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <chrono>
@@ -28,6 +33,7 @@
 
 #include "holdfast/result.h"
 #include "src/stores/sqlite/file_system.h"
+#include "src/stores/sqlite/reported_changes.h"
 
 namespace holdfast::stores::sqlite {
 
@@ -39,9 +45,9 @@ class LockFile {
   // The path after symbolic links, its folder made if it was missing.
   static Result<std::string> resolve(const std::string& path);
 
-  // Takes FILE.use: shared when it names `boot`, the file and its log as they are, otherwise
-  // exclusively (then the caller adopts the file, calls settle() and share()). `want_exclusive`: in
-  // any case.
+  // Takes FILE.use: exclusively as the first user (who adopts the file, then calls settle() and
+  // share()), otherwise shared when it names `boot`, the file and its log as they are. Waits for
+  // the others to leave when it does not, or with `want_exclusive`.
   static Result<std::shared_ptr<LockFile>> attach(const std::string& path, const std::string& boot,
                                                   bool want_exclusive,
                                                   std::chrono::milliseconds patience);
@@ -61,8 +67,11 @@ class LockFile {
   // Exclusive only: nothing that was committed has gone with a log that somebody removed. False
   // also when FILE.use does not tell.
   bool log_whole() const { return log_whole_; }
+  // Exclusive only: FILE.use was written for this file in this boot, so what it notes counts.
+  bool named() const { return named_; }
   // Exclusive only, with a connection open: FILE.use names the file and its log as they are now.
-  Result<void> settle(std::uint64_t ceiling);
+  // `voided`: what it noted of other leases counts no longer.
+  Result<void> settle(std::uint64_t ceiling, bool voided);
   // Goes on as one user among others; false: somebody came between, the caller attaches anew.
   bool share();
   // Before a connection is closed. When the last one of all users has folded the log into the file
@@ -72,6 +81,11 @@ class LockFile {
   // The highest token ceiling that was noted: a database below it was overwritten by an old copy.
   std::uint64_t noted_ceiling() const;
   void note_ceiling(std::uint64_t ceiling) const;
+  // The ceiling that stood in the file itself, not only in its log, when the log was last folded
+  // whole: what was in that log is nowhere else since.
+  std::uint64_t noted_folded() const;
+  void note_folded(std::uint64_t ceiling) const;
+  ReportedChanges reported() const { return ReportedChanges(use_); }
 
   // In a forked child: closes without a trace.
   void abandon() noexcept;
@@ -87,6 +101,8 @@ class LockFile {
   bool use_replaced() const;
   std::string expected() const;
   bool names_this_file() const;
+  std::uint64_t noted_number(off_t at) const;
+  bool note_number(off_t at, std::uint64_t number) const;
   void remove_unused_note();
 
   // Inodes; zero: there is none.
@@ -103,6 +119,7 @@ class LockFile {
   std::string boot_;
   FileIdentity identity_;
   Log log_;
+  bool named_ = false;
   bool log_whole_ = false;
   bool log_in_the_way_ = false;
   bool settled_ = false;  // FILE.use names what is used here.

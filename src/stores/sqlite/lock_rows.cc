@@ -240,6 +240,7 @@ Result<void> save_row(Database& database, const StoredLock& before, const SavedL
   }
   const int code = save.run();
   if (code != SQLITE_OK) return database.error(code);
+  database.changed(before.image.name, saved.at);
   return {};
 }
 

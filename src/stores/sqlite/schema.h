@@ -143,6 +143,11 @@ inline constexpr const char* kLoadExtras =
 
 // --- Another boot, another file, a new block of tokens.
 
+// The instant of a lock's last change: in its row, or of the last heartbeat of a ticket. ?1 name
+inline constexpr const char* kLastChange = R"sql(
+SELECT max(at, ifnull((SELECT max(lease_end - lease) FROM tickets WHERE lock = ?1), 0))
+FROM locks WHERE name = ?1)sql";
+
 // ?1 new ceiling ?2 new floor
 inline constexpr const char* kRaiseTokens = "UPDATE meta SET ceiling = ?1, floor = max(floor, ?2)";
 

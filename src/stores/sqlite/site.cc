@@ -46,12 +46,7 @@ Result<std::unique_ptr<Site>> Site::open(std::string path, const port::StoreCont
   }
   {
     const base::LocalLock lock(made->main_mutex_);
-    const std::string name = made->wake_ ? made->wake_->name() : "";
-    made->main_ = std::move(*database);
-    made->main_->stop_at(&made->flush_until_);
-    made->main_operations_ = std::make_unique<Operations>(*made->main_, name);
-    const base::LocalLock renew_lock(made->renew_mutex_);
-    made->file_ = made->main_->file();
+    made->use(std::move(*database));
   }
   made->thread_ = base::start_thread("holdfast-sqlite", [site = made.get()] { site->serve(); });
   return made;
@@ -120,13 +115,22 @@ Result<void> Site::open_main() {
   let_go();
   auto database = Database::open(path_, tuning_);
   if (!database) return database.error();
-  main_ = std::move(*database);
+  use(std::move(*database));
+  return {};
+}
+
+void Site::use(std::unique_ptr<Database> database) {
+  main_ = std::move(database);
   main_->stop_at(&flush_until_);
   main_operations_ = std::make_unique<Operations>(*main_, wake_ ? wake_->name() : "");
+  if (!main_->alarm().empty()) {
+    context_.loop->post([listener = context_.listener, alarm = main_->alarm()] {
+      if (listener != nullptr) listener->on_alarm(alarm);
+    });
+  }
   const base::LocalLock lock(renew_mutex_);
   const InsideSqlite inside;
   file_ = main_->file();
-  return {};
 }
 
 Result<void> Site::ready_main(base::BootInstant deadline) {
@@ -209,6 +213,7 @@ std::vector<Result<port::TicketState>> Site::renew(const std::vector<port::Renew
       renew_->set_deadline(deadline);
       Operations operations(*renew_, wake_ ? wake_->name() : "");
       results = operations.renew(items, notices);
+      renew_->fold_long_log();
       if (renew_->known_as_moved()) ready = Error(Errc::kLost, {});
     } else {
       const bool lost = ready.error().code() == Errc::kLost;

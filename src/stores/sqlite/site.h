@@ -112,7 +112,9 @@ class Site {
       if (auto ready = ready_main(deadline); !ready) return ready.error();
       Result<T> result = [&]() HOLDFAST_NO_TSA {
         const InsideSqlite inside;
-        return work(*main_operations_, notices);
+        auto done = work(*main_operations_, notices);
+        main_->fold_long_log();
+        return done;
       }();
       const bool again = !result && main_->known_as_moved() && attempt == 0 &&
                          result.error().code() != Errc::kOutcomeUnknown;
@@ -123,6 +125,7 @@ class Site {
     }
   }
 
+  void use(std::unique_ptr<Database> database) HOLDFAST_REQUIRES(main_mutex_);
   Result<void> open_main() HOLDFAST_REQUIRES(main_mutex_);
   void let_go() HOLDFAST_REQUIRES(main_mutex_) HOLDFAST_EXCLUDES(renew_mutex_);
   Result<void> ready_renewal() HOLDFAST_REQUIRES(renew_mutex_);
