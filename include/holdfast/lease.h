@@ -87,7 +87,8 @@ class HOLDFAST_EXPORT Lease {
   // Why it was lost (kLost, kBroken; kClosed after a fork); nullopt while it is not lost.
   std::optional<Error> loss() const;
 
-  // Gives the lock back and waits for the store's answer.
+  // Gives the lock back and waits for the store's answer: for request_timeout at most, and never
+  // much longer than the lease lasts.
   // Errors: kLost, kBroken: it had ended before, somebody else may have held the lock meanwhile.
   // kUnavailable, kOutcomeUnknown: the store was not told for sure; it frees the lock at the end of
   // the lease. In every case this object holds nothing any more. Repeating gives the same answer.

@@ -257,9 +257,9 @@ std::string describe_holders(const LockInfo& info) {
   return out;
 }
 
-void LockAttempt::close() {
+void LockAttempt::close(Duration limit) {
   std::optional<Client>& client = shared_->client;
-  if (client) (void)client->close(unanswered_ ? 200ms : 2s);
+  if (client) (void)client->close(unanswered_ ? 200ms : limit);
   client.reset();
 }
 

@@ -61,7 +61,7 @@ class LockAttempt {
   std::optional<Client>& client() { return shared_->client; }
 
   // Flushes what is queued; short, and silent: the lease frees the lock anyway.
-  void close();
+  void close(Duration limit = std::chrono::seconds(2));
 
  private:
   struct Shared {

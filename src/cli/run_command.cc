@@ -8,9 +8,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <system_error>
+#include <thread>
 
 #include "src/cli/commands.h"
 #include "src/cli/duration.h"
@@ -222,6 +228,26 @@ Narrator::Setup narrator_setup(const RunPlan& plan) {
   return setup;
 }
 
+// Says why the program waits, should it have to.
+class SaidIfLate {
+ public:
+  explicit SaidIfLate(std::function<void()> say) {
+    try {
+      thread_ = std::jthread([say = std::move(say)](const std::stop_token& over) {
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        std::condition_variable_any ended;
+        ended.wait_for(lock, over, 1s, [] { return false; });
+        if (!over.stop_requested()) say();
+      });
+    } catch (const std::system_error&) {  // No thread to be had: then it waits in silence.
+    }
+  }
+
+ private:
+  std::jthread thread_;  // Its end is awaited.
+};
+
 class Run {
  public:
   explicit Run(RunPlan plan) : plan_(std::move(plan)), narrator_(narrator_setup(plan_)) {}
@@ -238,7 +264,7 @@ class Run {
   int granted(Guard& guard, const Client& client, Lease lease);
   int under_lock(Guard& guard, const Timing& timing, Lease lease);
   int exit_status(const SupervisedEnd& end) const;
-  bool give_back(Lease& lease, bool held) const;
+  bool give_back(Lease& lease, bool held);
   void leave_to_lease(Lease& lease) const;
   int own_failure(const Error& error) const;
 
@@ -249,6 +275,8 @@ class Run {
   GroupAnchor anchor_;
   enum class RoundEnd { kOver, kLost, kAway };
   RoundEnd round_end_ = RoundEnd::kOver;
+  static constexpr Duration kFlush = 2s;
+  Duration flush_for_ = kFlush;
   bool has_led_ = false;
 };
 
@@ -359,7 +387,7 @@ int Run::with_guard(Guard& guard) {
   AttemptOutcome outcome = attempt.take(guard.fd());
   const int status = outcome.lease ? granted(guard, *attempt.client(), *std::move(outcome.lease))
                                    : not_acquired(outcome);
-  attempt.close();
+  attempt.close(std::exchange(flush_for_, kFlush));
   return status;
 }
 
@@ -423,8 +451,18 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
 }
 
 // false: the store says that it was not ours any more. `held`: we did not know that.
-bool Run::give_back(Lease& lease, bool held) const {
-  const auto released = release_lease(lease);
+bool Run::give_back(Lease& lease, bool held) {
+  const Nanos deadline = lease.deadline_boottime();
+  const auto left = [&] { return std::chrono::floor<Duration>(deadline - boottime_now()); };
+  Result<void> released;
+  {
+    const SaidIfLate waiting([&] {
+      narrator_.note("waiting for store " + printable(plan_.settings.shown_store) + " to take " +
+                     in_quotes(lease.name()) + " back: until its lease ends, in " +
+                     format_duration(left()) + " at most");
+    });
+    released = release_lease(lease);
+  }
   if (released) {
     narrator_.event("released");
     return true;
@@ -432,6 +470,8 @@ bool Run::give_back(Lease& lease, bool held) const {
   if (released.error().code() == Errc::kLost || released.error().code() == Errc::kBroken) {
     return false;
   }
+  // The library goes on trying for a while, which serves a store that comes back.
+  flush_for_ = std::clamp<Duration>(left(), 200ms, kFlush);
   if (held) {
     narrator_.note(
         "could not tell the store that " + in_quotes(lease.name()) +

@@ -218,6 +218,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   port::AcquireRequest request_for(const Contender& contender, bool may_wait) const;
   void begin_anew(Contender& contender);
   port::TicketRequest end_of(const Contender& contender) const;
+  port::TicketRequest release_of(const Contender& contender) const;
   AcquireFsm::Terms terms_for(const Contender& contender, bool may_wait) const;
   Result<ContenderPtr> prepare(std::string name, const holdfast::Mode& mode,
                                AcquireOptions options);

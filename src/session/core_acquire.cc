@@ -128,6 +128,16 @@ port::TicketRequest Core::end_of(const Contender& contender) const {
           contender.queued};
 }
 
+// Once the lease has ended by itself nothing is left to give back: then it waits for a moment only.
+port::TicketRequest Core::release_of(const Contender& contender) const {
+  constexpr Nanos kMoment = milliseconds(200);
+  port::TicketRequest request = end_of(contender);
+  const BootInstant lease_end{Nanos(contender.deadline_ns.load())};
+  request.deadline =
+      std::min(request.deadline, std::max(lease_end, base::BootClock::now() + kMoment));
+  return request;
+}
+
 AcquireFsm::Terms Core::terms_for(const Contender& contender, bool may_wait) const {
   AcquireFsm::Terms terms;
   terms.ttl = contender.ttl;

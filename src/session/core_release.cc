@@ -102,11 +102,11 @@ Result<void> Core::release(const ContenderPtr& contender) {
     const Turn turn(*this);
     if (auto answer = begin_release(contender, loss)) return *answer;
   }
-  if (const auto ended = store_->release_inline(end_of(*contender))) {
+  if (const auto ended = store_->release_inline(release_of(*contender))) {
     return end_release(contender, loss, *ended);
   }
   const auto ended = await<port::EndStatus>(
-      [&](Done<port::EndStatus> done) { store_->release(end_of(*contender), std::move(done)); });
+      [&](Done<port::EndStatus> done) { store_->release(release_of(*contender), std::move(done)); });
   return end_release(contender, loss, ended);
 }
 
@@ -126,13 +126,13 @@ void Core::release(const ContenderPtr& contender, Done<void> done) {
   }
   if (answer) return done(*std::move(answer));
   if (store_->answers_at_once()) {
-    if (const auto ended = store_->release_inline(end_of(*contender))) {
+    if (const auto ended = store_->release_inline(release_of(*contender))) {
       done(end_release(contender, loss, *ended));
       return end_call();
     }
   }
   store_->release(
-      end_of(*contender), [self = shared_from_this(), contender, loss,
+      release_of(*contender), [self = shared_from_this(), contender, loss,
                            done = std::move(done)](const Result<port::EndStatus>& ended) mutable {
         // The store may keep copies of this for longer, on threads of its own.
         const auto core = std::move(self);
@@ -163,7 +163,7 @@ void Core::send_release(const ContenderPtr& contender) {
   contender->releasing = true;
   const BootInstant now = base::BootClock::now();
   if (!contender->let_go_at || *contender->let_go_at <= now) {
-    store_->release(end_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
+    store_->release(release_of(*contender), [this, contender](const Result<port::EndStatus>& reply) {
       on_release_sent(contender, reply ? std::nullopt : std::optional(reply.error().code()));
     });
     return;

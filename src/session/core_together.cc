@@ -214,7 +214,7 @@ Core::Giving Core::begin_release_all(const std::vector<ContenderPtr>& held) {
     } else {
       answer = begin_release(contender, loss);
     }
-    if (!answer) giving.requests.push_back(end_of(*contender));
+    if (!answer) giving.requests.push_back(release_of(*contender));
     giving.losses.push_back(std::move(loss));
     giving.answers.push_back(std::move(answer));
   }

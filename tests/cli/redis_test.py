@@ -347,6 +347,30 @@ class FaultTest(RedisCase):
         self.assertLess(boottime() - stopped_at, ttl)
         self.assertEqual(running.status(), 123)
 
+    def test_the_program_ends_with_the_lease_when_the_server_hangs(self):
+        ttl = 4
+        running, _ = self.stubborn(f"{ttl}s")
+        stopped_at = boottime()
+        self.server.process.send_signal(signal.SIGSTOP)
+        self.assertEqual(running.status(), 123)
+        # It waited for an answer to its release for five seconds more.
+        self.assertLess(boottime() - stopped_at, ttl + 3)
+
+    def test_a_release_that_is_not_answered_is_told_of_and_ends_with_the_lease(self):
+        ttl = 4
+        running = self.run_locked("--ttl", f"{ttl}s", "job", "--", "sh", "-c", "read line",
+                                  stdin=subprocess.PIPE)
+        running.event("renewed")
+        renewed_at = boottime()
+        self.server.process.send_signal(signal.SIGSTOP)
+        running.process.stdin.write(b"\n")
+        running.process.stdin.flush()
+        self.assertEqual(running.status(), 0)
+        self.assertLess(boottime() - renewed_at, ttl + 3)
+        said = running.errors()
+        self.assertIn("to take 'job' back: until its lease ends", said)
+        self.assertIn("so it is free when the lease ends", said)
+
     def test_who_waits_outlives_a_restart_of_the_server(self):
         holder = self.holder("job")
         waiter = self.run_locked("job", "--", "echo", "mine")
