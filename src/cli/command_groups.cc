@@ -1,6 +1,7 @@
 #include "src/cli/command_groups.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +16,16 @@ namespace holdfast::cli {
 namespace {
 
 constexpr std::size_t kMostGroups = 64;
+
+// A walk through /proc takes four descriptors at most. They must be there when the tree is ended.
+constexpr rlim_t kKeptFree = 16;
+
+// The kernel gives the lowest free number, so a high one tells that few are left.
+bool is_one_of_the_last(int fd) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         static_cast<rlim_t>(fd) + kKeptFree >= limit.rlim_cur;
+}
 
 // PIDFD_SIGNAL_PROCESS_GROUP, which older headers lack.
 constexpr unsigned kWholeGroup = 1U << 2;
@@ -43,6 +54,7 @@ void CommandGroups::add_found(pid_t leader, std::uint64_t start) {
   }
   if (groups_.size() >= kMostGroups) return;
   Fd pin(static_cast<int>(::syscall(SYS_pidfd_open, leader, 0)));
+  if (pin && is_one_of_the_last(pin.get())) pin.reset();
   if (start_of(leader) != start) return;
   groups_.push_back({leader, start, std::move(pin)});
 }
@@ -52,8 +64,9 @@ void CommandGroups::look(pid_t root, Nanos most) {
   constexpr int kShareOfTime = 20;
   const Nanos before = boottime_now();
   if (have_looked() && before < looked_at_ + took_ * kShareOfTime) return;
-  std::erase_if(groups_,
-                [&](const Group& group) { return group.start != 0 && !signal_one(group, 0); });
+  std::erase_if(groups_, [&](const Group& group) {
+    return group.start != 0 && signal_one(group, 0) == ESRCH;
+  });
   for (const Process& process : descendants_of(root, before + most)) {
     if (process.group == process.pid) add_found(process.pid, process.start);
   }
@@ -64,15 +77,21 @@ void CommandGroups::look(pid_t root, Nanos most) {
   waited_ = waited;
 }
 
-bool CommandGroups::signal_one(const Group& group, int number) const {
+// 0 or an errno; ESRCH: the group is gone.
+int CommandGroups::signal_one(const Group& group, int number) const {
   if (group.pin) {
     if (::syscall(SYS_pidfd_send_signal, group.pin.get(), number, nullptr, kWholeGroup) == 0) {
-      return true;
+      return 0;
     }
-    if (errno != EINVAL && errno != ENOSYS) return errno == EPERM;
+    if (errno != EINVAL && errno != ENOSYS) return errno;
   }
-  const bool is_still_it = group.start == 0 ? !reaped_ : start_of(group.id) == group.start;
-  return is_still_it && (::kill(-group.id, number) == 0 || errno == EPERM);
+  if (group.start == 0 && reaped_) return ESRCH;
+  if (group.start != 0) {
+    const auto start = start_of(group.id);
+    if (!start && is_shortage(errno)) return errno;
+    if (start != group.start) return ESRCH;
+  }
+  return ::kill(-group.id, number) == 0 ? 0 : errno;
 }
 
 void CommandGroups::signal(int number) const {

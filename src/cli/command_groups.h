@@ -2,8 +2,8 @@
 // however many are in it, and however little of the processor is left for us.
 //
 // Guarantee: only a group whose leader is or was a descendant is signalled. The leader is pinned by
-// a pidfd; where the kernel cannot signal a group by one (before 6.9), by its start time, or by the
-// caller's word that it is not reaped.
+// a pidfd; where the kernel cannot signal a group by one (before 6.9), or few descriptors are left,
+// by its start time, or by the caller's word that it is not reaped.
 // Not guaranteed: that every descendant is in one of them, or that all of them have been found.
 // Thread-safety: none.
 #pragma once
@@ -34,6 +34,8 @@ class CommandGroups {
   void signal(int number) const;
 
   std::vector<pid_t> ids() const;
+  // The descriptor that pins the command; -1: none.
+  int command_pin() const { return groups_.empty() ? -1 : groups_.front().pin.get(); }
 
  private:
   struct Group {
@@ -42,7 +44,7 @@ class CommandGroups {
     Fd pin;
   };
   void add_found(pid_t leader, std::uint64_t start);
-  bool signal_one(const Group& group, int number) const;
+  int signal_one(const Group& group, int number) const;
 
   std::vector<Group> groups_;
   bool reaped_ = false;

@@ -20,6 +20,7 @@
 #include "src/cli/command_groups.h"
 #include "src/cli/exec_environment.h"
 #include "src/cli/guard.h"
+#include "src/cli/output.h"
 #include "src/cli/priority.h"
 #include "src/cli/process_tree.h"
 
@@ -49,6 +50,7 @@ class GuardProcess {
   [[noreturn]] void leave(int status);
   [[noreturn]] void become_command(char** environment, Fd go, Fd status);
   void leave_session() const;
+  void close_what_is_not_ours() const;
   void read_status();
   void reap();
   void on_command_change(int status);
@@ -69,7 +71,6 @@ class GuardProcess {
   bool watches_deadline() const { return plan_.on_lost != OnLost::kIgnore; }
   void say(GuardWord word, int number = 0, std::int64_t instant = 0);
   void flush_words();
-  void tell_people(const char* text) const;
 
   const GuardPlan& plan_;
   GuardTerms terms_;
@@ -78,6 +79,7 @@ class GuardProcess {
   Fd life_;  // Ours alone; our death closes it.
   pid_t keeper_;
   bool keeper_gone_ = false;
+  bool owner_died_ = false;
   Fd timer_;
   std::optional<timer_t> alarm_;
   Fd go_;
@@ -91,12 +93,6 @@ class GuardProcess {
   std::optional<Nanos> kill_at_;  // Set: the tree is being ended.
   Nanos kill_pause_ = 5ms;
 };
-
-void GuardProcess::tell_people(const char* text) const {
-  if (plan_.quiet) return;
-  const std::string line = std::string("holdfast: ") + text + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(2, line.data(), line.size());
-}
 
 // A program that is stopped does not read, and must not keep the guard from its clock.
 void GuardProcess::say(GuardWord word, int number, std::int64_t instant) {
@@ -155,6 +151,7 @@ void GuardProcess::launch(const GuardMessage& message) {
   while (::read(status_.get(), &grouped, 1) < 0 && errno == EINTR) {
   }
   leave_session();
+  close_what_is_not_ours();
   say(GuardWord::kSpawned, command_, ::getpid());
 }
 
@@ -188,6 +185,21 @@ void GuardProcess::leave_session() const {
   if (!null) return;
   ::dup2(null.get(), 0);
   ::dup2(null.get(), 1);
+}
+
+// The command has inherited the rest. To end a large tree takes descriptors, and a low limit
+// ('ulimit -n') may leave few.
+void GuardProcess::close_what_is_not_ours() const {
+  std::vector<int> ours{2,         link_.get(),   life_.get(),          signals_.fd(), timer_.get(),
+                        go_.get(), status_.get(), groups_.command_pin()};
+  std::sort(ours.begin(), ours.end());
+  unsigned from = 3;
+  for (const int fd : ours) {
+    if (fd < static_cast<int>(from)) continue;
+    if (fd > static_cast<int>(from)) ::close_range(from, static_cast<unsigned>(fd) - 1, 0);
+    from = static_cast<unsigned>(fd) + 1;
+  }
+  ::close_range(from, ~0U, 0);
 }
 
 void GuardProcess::read_status() {
@@ -253,7 +265,7 @@ void GuardProcess::on_owner_gone() {
   unsaid_.clear();
   if (command_ <= 0) ::_exit(0);
   if (!watches_deadline()) return;
-  tell_people("the process that kept the lock has died: ending the command");
+  owner_died_ = true;
   begin_end(EndReason::kOwnerDied);
 }
 
@@ -375,8 +387,12 @@ void GuardProcess::reap() {
   if (plan_.leftover == Leftover::kEnd) begin_end(EndReason::kLeftover);
 }
 
+// People are told last: a full pipe must not come between the guard and the command.
 void GuardProcess::on_no_child() {
   if (command_ <= 0) return;
+  if (owner_died_ && !plan_.quiet) {
+    complain("the process that kept the lock has died: the command was ended");
+  }
   say(GuardWord::kTreeEmpty);
   leave(0);
 }

@@ -1,7 +1,10 @@
 #include "src/cli/output.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +14,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "src/cli/fd.h"
 #include "src/cli/text.h"
 
 namespace holdfast::cli {
@@ -122,6 +126,47 @@ std::string place_of(const std::string& store) {
   return out;
 }
 
+// The next best, where there are no descriptors or rights for better.
+ssize_t write_if_ready(int fd, std::string_view text) {
+  pollfd ready{fd, POLLOUT, 0};
+  if (::poll(&ready, 1, 0) == 0) return errno = EAGAIN, -1;
+  return ::write(fd, text.data(), text.size());
+}
+
+// The command floods the same pipe: poll() says that there is room, and the next moment there is
+// none. Only splice() heeds a flag of its own; O_NONBLOCK would be set for the command as well.
+ssize_t splice_now(int pipe, std::string_view text) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return write_if_ready(pipe, text);
+  const Fd out(ends[0]);
+  const Fd in(ends[1]);
+  // A new pipe has room for this.
+  const ssize_t filled = ::write(in.get(), text.data(), text.size());
+  if (filled <= 0) return filled;
+  return ::splice(out.get(), nullptr, pipe, nullptr, static_cast<std::size_t>(filled),
+                  SPLICE_F_NONBLOCK);
+}
+
+// A terminal that was stopped (Ctrl-S) blocks its writers. Opened once more, it does not block us.
+ssize_t write_terminal_now(int fd, std::string_view text) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const Fd own(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (own) return ::write(own.get(), text.data(), text.size());
+  return write_if_ready(fd, text);  // It may belong to another user (su).
+}
+
+// write() that does not wait, on a descriptor that may wait and that others use as well.
+ssize_t write_now(int fd, std::string_view text) {
+  struct stat what {};
+  if (::fstat(fd, &what) != 0) return -1;
+  if (S_ISSOCK(what.st_mode)) {
+    return ::send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  if (S_ISFIFO(what.st_mode)) return splice_now(fd, text);
+  if (S_ISCHR(what.st_mode)) return write_terminal_now(fd, text);
+  return ::write(fd, text.data(), text.size());
+}
+
 }  // namespace
 
 std::size_t write_until_stuck(int fd, std::string_view text) {
@@ -129,12 +174,20 @@ std::size_t write_until_stuck(int fd, std::string_view text) {
   // A pipe that is ready has room for as much in one piece.
   constexpr std::size_t kPiece = 4096;
   std::size_t at = 0;
+  bool waited = false;
   while (at < text.size()) {
-    pollfd ready{fd, POLLOUT, 0};
-    if (::poll(&ready, 1, kPatienceMs) == 0) return errno = EAGAIN, at;
-    const ssize_t written = ::write(fd, text.data() + at, std::min(kPiece, text.size() - at));
-    if (written < 0 && errno != EINTR && errno != EAGAIN) break;
-    if (written > 0) at += static_cast<std::size_t>(written);
+    const ssize_t written = write_now(fd, text.substr(at, kPiece));
+    if (written > 0) {
+      at += static_cast<std::size_t>(written);
+      waited = false;
+    } else if (written < 0 && errno == EAGAIN) {
+      // Another writer may be faster each time: one wait for each piece, not for each attempt.
+      pollfd ready{fd, POLLOUT, 0};
+      if (waited || ::poll(&ready, 1, kPatienceMs) == 0) return errno = EAGAIN, at;
+      waited = true;
+    } else if (written == 0 || errno != EINTR) {
+      break;
+    }
   }
   return at;
 }

@@ -12,8 +12,9 @@
 
 namespace holdfast::cli {
 
-// Writes the line unless its reader does not read: nobody who only listens may hold up a lock.
-// False: it was dropped, after a twentieth of a second (errno is EAGAIN), or cannot be written.
+// Writes the line unless its reader does not read: a reader must never hold up a lock. Waits for a
+// twentieth of a second at most, also when others keep the pipe full or Ctrl-S stops the terminal.
+// False: it was dropped (errno is EAGAIN), or cannot be written.
 bool write_unless_stuck(int fd, const std::string& line);
 
 // As above; how much of it was written.

@@ -72,7 +72,8 @@ std::vector<Stat> all_stats() {
 std::optional<std::vector<pid_t>> children_of(pid_t pid) {
   const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
   DIR* directory = ::opendir(tasks.c_str());
-  if (directory == nullptr) return std::vector<pid_t>();  // It is gone.
+  // It is gone, or descriptors are short: then the next pass finds it.
+  if (directory == nullptr) return std::vector<pid_t>();
   std::vector<pid_t> children;
   bool readable = true;
   while (const dirent* entry = ::readdir(directory)) {
@@ -115,9 +116,11 @@ std::vector<Process> by_scan(pid_t root) {
 
 int signal_pinned(const Process& target, int signal) {
   const Fd pin(static_cast<int>(::syscall(SYS_pidfd_open, target.pid, 0)));
-  if (!pin && errno != ENOSYS && errno != EPERM) return errno;
-  const auto now = read_stat(target.pid);
-  if (!now || now->process.start != target.start) return ESRCH;
+  // Without a pin the start time alone guards against a reused id.
+  if (!pin && errno == ESRCH) return ESRCH;
+  const auto start = start_of(target.pid);
+  if (!start && is_shortage(errno)) return errno;
+  if (start != target.start) return ESRCH;
   const long sent = pin ? ::syscall(SYS_pidfd_send_signal, pin.get(), signal, nullptr, 0)
                         : ::kill(target.pid, signal);
   return sent == 0 ? 0 : errno;
@@ -150,7 +153,7 @@ bool proc_is_ours() {
   char self[32];
   const ssize_t n = ::readlink("/proc/self", self, sizeof self);
   return n > 0 && std::string(self, static_cast<std::size_t>(n)) == std::to_string(::getpid()) &&
-         start_of(::getpid()) != 0;
+         start_of(::getpid()).has_value();
 }
 
 std::optional<pid_t> parent_of(pid_t pid) {
@@ -159,10 +162,13 @@ std::optional<pid_t> parent_of(pid_t pid) {
   return stat->process.parent;
 }
 
-std::uint64_t start_of(pid_t pid) {
+std::optional<std::uint64_t> start_of(pid_t pid) {
   const auto stat = read_stat(pid);
-  return stat ? stat->process.start : 0;
+  if (!stat) return std::nullopt;
+  return stat->process.start;
 }
+
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 GroupPeers group_peers() {
   std::set<pid_t> ours;

@@ -2,8 +2,9 @@
 //
 // Guarantee: a process is signalled only while it is a descendant (it is pinned by a pidfd first,
 // then looked at again), so a reused process id is never hit.
-// Not guaranteed: that one pass sees a process that is being forked meanwhile: repeat until
-// waitpid() says that no child is left, which is exact for a subreaper.
+// Not guaranteed: that one pass sees a process that is being forked meanwhile, or any process while
+// descriptors or memory are short: repeat until waitpid() says that no child is left, which is
+// exact for a subreaper.
 #pragma once
 
 #include <sys/types.h>
@@ -36,8 +37,12 @@ std::vector<Process> descendants_of(pid_t root, Nanos until = Nanos::max());
 bool proc_is_ours();
 
 std::optional<pid_t> parent_of(pid_t pid);
-// As Process::start, of a zombie too; 0: there is no such process.
-std::uint64_t start_of(pid_t pid);
+// As Process::start, of a zombie too; nullopt: there is no such process, unless errno tells of a
+// shortage.
+std::optional<std::uint64_t> start_of(pid_t pid);
+
+// Descriptors or memory are short: that nothing was found does not mean that nothing is there.
+bool is_shortage(int error);
 
 // The signal was sent to the process, which has not come to take it (it is stopped, say).
 bool has_pending(pid_t pid, int signal);

@@ -1,7 +1,9 @@
 """What `holdfast run` survives: kills and stops of either process, stubborn trees, lost locks."""
 
 import os
+import pty
 import signal
+import termios
 import time
 import unittest
 
@@ -270,6 +272,84 @@ class StoppedTest(FaultCase):
         running.process.stdin.write(b"\n")
         running.process.stdin.flush()
         self.assertEqual(running.status(), 5)
+
+
+class MutedTest(FaultCase):
+    """Nobody reads what the program and its guard say."""
+
+    def full_pipe(self):
+        ends = os.pipe()
+        for end in ends:
+            self.addCleanup(os.close, end)
+        # O_NONBLOCK of a descriptor of our own: the pipe itself still blocks those who inherit it.
+        own = os.open(f"/proc/self/fd/{ends[1]}", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            while True:
+                os.write(own, bytes(4096))
+        except BlockingIOError:
+            os.close(own)
+        return ends[1]
+
+    def stopped_terminal(self):
+        ends = pty.openpty()
+        for end in ends:
+            self.addCleanup(os.close, end)
+        termios.tcflow(ends[1], termios.TCOOFF)  # What Ctrl-S does.
+        return ends[1]
+
+    def test_a_guard_that_cannot_speak_ends_the_tree_before_the_next_one_holds(self):
+        for muted in (self.full_pipe, self.stopped_terminal):
+            with self.subTest(stderr=muted.__name__):
+                if os.path.exists(self.pids_file):
+                    os.remove(self.pids_file)
+                running = self.run_locked("--ttl", "2s", "job", "--", "sh", "-c", STUBBORN,
+                                          stderr=muted())
+                running.event("started")
+                pids = self.read_pids(self.pids_file, 4)
+                token = self.inspect()["token"]
+                successor = self.successor()
+                running.process.kill()
+                self.assert_successor_is_alone(successor, token)
+                self.assert_all_gone(pids)
+
+    def test_a_guard_that_can_speak_says_why_the_command_was_ended(self):
+        running, _ = self.stubborn()
+        running.process.kill()
+        self.assertIn("has died: the command was ended", running.errors())
+
+    def test_a_command_that_floods_the_pipe_does_not_hold_the_program_up(self):
+        read_end, write_end = os.pipe()
+        self.addCleanup(os.close, read_end)
+        running = self.run_locked(
+            "--json", "job", "--", "sh", "-c",
+            "trap '' USR1; yes flood >&2 & yes flood >&2 & yes flood >&2 & echo up; wait", stderr=write_end)
+        os.close(write_end)
+        self.assertEqual(running.line(), "up")
+        # Each signal is an event on the flooded pipe, and each page that is read lets the flood race
+        # with it for the room.
+        for _ in range(300):
+            running.signal(signal.SIGUSR1)
+            os.read(read_end, 4096)
+        running.signal(signal.SIGTERM)
+        self.assertEqual(running.status(), 128 + signal.SIGTERM)
+
+
+class FewDescriptorsTest(FaultCase):
+    def test_a_large_tree_is_ended_with_few_descriptors(self):
+        # Each child leads a session and a group of its own, and only SIGKILL ends it.
+        count = 80
+        running = self.run_locked(
+            "--ttl", "4s", "job", "--", "sh", "-c",
+            f"for i in $(seq {count}); do setsid sh -c "
+            "'trap \"\" TERM; echo $$ >> \"$PIDS\"; sleep 60; :' & done; wait",
+            before=["sh", "-c", 'ulimit -n 64; exec "$@"', "sh"])
+        pids = self.read_pids(self.pids_file, count)
+        token = self.inspect()["token"]
+        running.event("renewed")  # The guard has looked at the tree since.
+        successor = self.successor()
+        running.signal(signal.SIGSTOP)
+        self.assert_successor_is_alone(successor, token)
+        self.assert_all_gone(pids)
 
 
 class LostTest(FaultCase):

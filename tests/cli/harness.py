@@ -79,9 +79,10 @@ class Running:
         env = options.pop("env", case.env)
         command = [*options.pop("before", ()), PROGRAM, options.pop("verb", "run"), "--json-fd", str(write_end), *arguments]
         options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("stderr", subprocess.PIPE)
         self.process = subprocess.Popen(
             command, env=env, pass_fds=(write_end,), start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+            stdout=subprocess.PIPE, **options)
         os.close(write_end)
         self.pid = self.process.pid
         case.addCleanup(self.clean)
