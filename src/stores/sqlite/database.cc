@@ -44,6 +44,9 @@ constexpr const char* text_of(Sql which) {
     case Sql::kLoadExtras: return kLoadExtras;
     case Sql::kRaiseTokens: return kRaiseTokens;
     case Sql::kLastChange: return kLastChange;
+    case Sql::kIdleLocks: return kIdleLocks;
+    case Sql::kForgetLock: return kForgetLock;
+    case Sql::kForgetExtras: return kForgetExtras;
     case Sql::kCount: break;
   }
   return "";
@@ -83,6 +86,11 @@ std::int64_t Database::now() const {
   if (tuning_.now) return tuning_.now().time_since_epoch().count();
   return std::chrono::duration_cast<std::chrono::microseconds>(
              base::host_boot_now().time_since_epoch())
+      .count();
+}
+
+std::int64_t Database::wall_now() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(base::wall_now().time_since_epoch())
       .count();
 }
 

@@ -52,6 +52,9 @@ enum class Sql : std::uint8_t {
   kLoadExtras,
   kRaiseTokens,
   kLastChange,
+  kIdleLocks,
+  kForgetLock,
+  kForgetExtras,
   kCount,
 };
 
@@ -80,6 +83,7 @@ class Database {
   // which may be set while a request runs. It outlives the database.
   void stop_at(const std::atomic<std::int64_t>* instant) { stop_at_ = instant; }
   std::int64_t now() const;
+  static std::int64_t wall_now();  // Microseconds.
 
   // Statements are prepared when first used; a failure shows when one is stepped.
   Statement& get(Sql which);

@@ -40,11 +40,6 @@ PRAGMA secure_delete = OFF;
 PRAGMA cell_size_check = ON;
 )sql";
 
-std::int64_t wall_microseconds() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(base::wall_now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path,
@@ -278,6 +273,11 @@ Result<Database::Adopted> Database::adopt() {
     if (auto made = execute(kCreateTables); !made) return made.error();
     if (auto made = execute(head.c_str()); !made) return made.error();
   }
+  const auto has_used = ask(kHasUsed);
+  if (!has_used) return has_used.error();
+  if (*has_used == "0") {
+    if (auto added = execute(kAddUsed); !added) return added.error();
+  }
   const auto fits = matches();
   if (!fits) return fits.error();
   const auto older = is_older_copy();
@@ -308,7 +308,7 @@ Result<void> Database::take_over(Adopted& adopted) {
   if (used > std::numeric_limits<std::int64_t>::max() / 2)
     return corrupt("the token ceiling is absurd");
   const std::int64_t least = adopted.renumbered ? used + 1 : tokens_.floor;
-  tokens_.floor = std::max(least, wall_microseconds());
+  tokens_.floor = std::max(least, wall_now());
   const auto block = static_cast<std::int64_t>(tuning_.token_block);
   if (adopted.renumbered || tokens_.ceiling < tokens_.floor + block / 2) {
     tokens_.ceiling = tokens_.floor + block;

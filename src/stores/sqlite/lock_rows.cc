@@ -346,6 +346,7 @@ Result<void> save_lock(Database& database, const StoredLock& before, const Saved
       code = database.get(Sql::kSaveValue)
                  .bind(1, std::string_view(effect.name))
                  .bind(2, std::string_view(effect.value))
+                 .bind(3, Database::wall_now())
                  .run();
     } else if (effect.kind == EffectKind::kBroken) {
       std::string by;
@@ -354,6 +355,7 @@ Result<void> save_lock(Database& database, const StoredLock& before, const Saved
                  .bind(1, std::string_view(effect.name))
                  .bind(2, count_of(effect.token))
                  .bind(3, std::string_view(by))
+                 .bind(4, Database::wall_now())
                  .run();
     }
     if (code != SQLITE_OK) return database.error(code);

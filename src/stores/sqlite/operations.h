@@ -67,6 +67,10 @@ class Operations {
   Result<std::optional<LockInfo>> inspect(const std::string& name);
   Result<std::vector<LockInfo>> list(const std::string& prefix, std::size_t limit);
   Result<std::string> get_value(const std::string& name);
+  // One step: forgets those of the next 64 locks that nobody has used for SqliteTuning::idle_kept,
+  // with what stands beside them. Their tokens go on: the floor is raised to them. False: these
+  // were the last of the locks, and the next step begins with the first.
+  Result<bool> clean_up();
   // Where a ticket stands, without a change: for a hint that arrived.
   std::optional<port::TicketState> look(std::string_view name, machine::AcquisitionId id);
 

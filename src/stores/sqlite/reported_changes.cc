@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
+#include <utility>
 
 namespace holdfast::stores::sqlite {
 namespace {
@@ -35,9 +37,7 @@ std::uint64_t sum_of(const Slot& slot) {
   return sum;
 }
 
-}  // namespace
-
-void ReportedChanges::note(std::uint64_t connection, std::string_view name, std::int64_t at) const {
+void write_slot(int use, std::size_t place, std::string_view name, std::int64_t at) {
   Slot slot;
   if (name.size() > sizeof slot.name) return;
   slot.at = at;
@@ -45,16 +45,27 @@ void ReportedChanges::note(std::uint64_t connection, std::string_view name, std:
   std::memcpy(slot.name, name.data(), name.size());
   slot.sum = sum_of(slot);
   [[maybe_unused]] const ssize_t ignored =
-      ::pwrite(use_, &slot, kHead + name.size(), place_of(connection % kSlots));
+      ::pwrite(use, &slot, kHead + name.size(), place_of(place));
+}
+
+std::optional<ReportedChange> read_slot(int use, std::size_t place) {
+  Slot slot;
+  const ssize_t size = ::pread(use, &slot, sizeof slot, place_of(place));
+  if (size < static_cast<ssize_t>(kHead) || slot.size > sizeof slot.name) return std::nullopt;
+  if (slot.sum != sum_of(slot)) return std::nullopt;
+  return ReportedChange{std::string(slot.name, slot.size), slot.at};
+}
+
+}  // namespace
+
+void ReportedChanges::note(std::uint64_t connection, std::string_view name, std::int64_t at) const {
+  write_slot(use_, connection % kSlots, name, at);
 }
 
 std::vector<ReportedChange> ReportedChanges::all() const {
   std::vector<ReportedChange> found;
   for (std::size_t at = 0; at < kSlots; ++at) {
-    Slot slot;
-    const ssize_t size = ::pread(use_, &slot, sizeof slot, place_of(at));
-    if (size < static_cast<ssize_t>(kHead) || slot.size > sizeof slot.name) continue;
-    if (slot.sum == sum_of(slot)) found.push_back({std::string(slot.name, slot.size), slot.at});
+    if (auto change = read_slot(use_, at)) found.push_back(*std::move(change));
   }
   return found;
 }
@@ -63,6 +74,15 @@ bool ReportedChanges::clear() const {
   const std::string nothing(kSlots * sizeof(Slot), '\0');
   return ::pwrite(use_, nothing.data(), nothing.size(), kFirstAt) ==
          static_cast<ssize_t>(nothing.size());
+}
+
+std::string ReportedChanges::cleaned_to() const {
+  auto note = read_slot(use_, kSlots);
+  return note ? std::move(note->name) : std::string();
+}
+
+void ReportedChanges::note_cleaned_to(std::string_view name) const {
+  write_slot(use_, kSlots, name, 0);
 }
 
 }  // namespace holdfast::stores::sqlite

@@ -3,8 +3,8 @@
 //
 // A connection notes each change after its commit and before its caller is told of it. A database
 // without a change that is noted here is therefore an older state, however it came to its place.
-// What is noted is the lock's name and the instant that its row bears since; rows are never
-// deleted, and their instants never go back, but by those who void all leases, who also clear().
+// What is noted is the lock's name and the instant that its row bears since; their
+// instants never go back, and who deletes rows keeps those that are noted, or clear()s the notes.
 //
 // Each connection has one of a few slots, by chance. So when two that share a slot note something
 // at the same moment, the later change may be the one that is not noted; the next one is again.
@@ -34,6 +34,10 @@ class ReportedChanges {
   std::vector<ReportedChange> all() const;
   // Also gives the notes room on the disk. False: cannot be written.
   bool clear() const;
+
+  // In a slot of its own: how far the clean-up has come; empty: to the end.
+  std::string cleaned_to() const;
+  void note_cleaned_to(std::string_view name) const;
 
  private:
   int use_;

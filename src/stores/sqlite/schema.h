@@ -3,7 +3,7 @@
 //   meta     one row: identity of the file, boot id, token floor and ceiling
 //   locks    one row per name; a single holder with nobody waiting stands inline (solo_*)
 //   tickets  holders and waiters of the locks that have more than that, in queue order
-//   extras   the value beside a lock, and the trace of its last break
+//   extras   the value beside a lock, and the trace of its last break; when that was written
 #pragma once
 
 namespace holdfast::stores::sqlite {
@@ -33,7 +33,8 @@ CREATE TABLE tickets(
   waiter_ttl INTEGER NOT NULL, owner BLOB, PRIMARY KEY(lock, ord)) WITHOUT ROWID;
 CREATE UNIQUE INDEX ticket_ids ON tickets(lock, id);
 CREATE INDEX odd_tickets ON tickets(lock) WHERE upgrade_of IS NOT NULL OR flags > 1;
-CREATE TABLE extras(name BLOB PRIMARY KEY, value BLOB, broken_token INTEGER, broken_by BLOB)
+CREATE TABLE extras(name BLOB PRIMARY KEY, value BLOB, broken_token INTEGER, broken_by BLOB,
+  used INTEGER NOT NULL DEFAULT 0)
   WITHOUT ROWID;
 )sql";
 
@@ -134,10 +135,11 @@ VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14))sql";
 inline constexpr const char* kDropTicket = "DELETE FROM tickets WHERE lock = ?1 AND id = ?2";
 
 inline constexpr const char* kSaveValue = R"sql(
-INSERT INTO extras(name, value) VALUES(?1, ?2) ON CONFLICT DO UPDATE SET value = ?2)sql";
+INSERT INTO extras(name, value, used) VALUES(?1, ?2, ?3)
+ON CONFLICT DO UPDATE SET value = ?2, used = ?3)sql";
 inline constexpr const char* kSaveBroken = R"sql(
-INSERT INTO extras(name, broken_token, broken_by) VALUES(?1, ?2, ?3)
-ON CONFLICT DO UPDATE SET broken_token = ?2, broken_by = ?3)sql";
+INSERT INTO extras(name, broken_token, broken_by, used) VALUES(?1, ?2, ?3, ?4)
+ON CONFLICT DO UPDATE SET broken_token = ?2, broken_by = ?3, used = ?4)sql";
 inline constexpr const char* kLoadExtras =
     "SELECT value, broken_token, broken_by FROM extras WHERE name = ?1";
 
@@ -151,11 +153,35 @@ FROM locks WHERE name = ?1)sql";
 // ?1 new ceiling ?2 new floor
 inline constexpr const char* kRaiseTokens = "UPDATE meta SET ceiling = ?1, floor = max(floor, ?2)";
 
-// The new floor lies above every token ever given, so that idle rows need not be kept.
+// --- Forgetting. `used` is wall clock in microseconds, as it counts across boots.
+
+// The next rows behind a name, and whether nobody has used each for long. ?1 name
+// ?2 boot time ?3 wall clock: used before them
+inline constexpr const char* kIdleLocks = R"sql(
+SELECT name, tickets = 0 AND at <= ?2 AND (solo_id IS NULL OR solo_end <= ?2)
+  AND NOT EXISTS (SELECT 1 FROM extras WHERE extras.name = locks.name AND used > ?3)
+FROM locks WHERE name > ?1 ORDER BY name LIMIT 64)sql";
+// One of them, if that is still so. What it tells is its token. ?1 name ?2 boot time
+inline constexpr const char* kForgetLock = R"sql(
+DELETE FROM locks WHERE name = ?1 AND tickets = 0 AND at <= ?2
+  AND (solo_id IS NULL OR solo_end <= ?2) AND told(token) IS NOT NULL)sql";
+inline constexpr const char* kForgetExtras = "DELETE FROM extras WHERE name = ?1";
+
+// For files of a version that did not know it.
+inline constexpr const char* kHasUsed =
+    "SELECT count(*) FROM pragma_table_info('extras') WHERE name = 'used'";
+inline constexpr const char* kAddUsed =
+    "ALTER TABLE extras ADD COLUMN used INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE extras SET used = 1000000 * CAST(strftime('%s', 'now') AS INTEGER)";
+
+// The new floor lies above every token ever given, so that idle rows need not be kept. What stands
+// beside a lock has a row there all the same: the clean-up goes by these.
 inline constexpr const char* kVoidLeases = R"sql(
 DELETE FROM tickets;
 DELETE FROM locks;
 DELETE FROM extras WHERE value IS NULL AND broken_token IS NULL;
+INSERT INTO locks(name, token, at, due, tickets, next_ord, kind, capacity, policy)
+  SELECT name, 0, -4611686018427387904, 9223372036854775807, 0, 2, 0, 1, 0 FROM extras;
 )sql";
 inline constexpr const char* kAdoptFile =
     "UPDATE meta SET inode = ?1, birth = ?2, boot = ?3, floor = ?4, ceiling = ?5";

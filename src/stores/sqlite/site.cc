@@ -14,6 +14,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kIdleMilliseconds = 5000;  // How often an idle store looks whether its file is there.
+constexpr auto kCleanUpLimit = 50ms;     // For which a step of it may wait for others.
+constexpr int kCleanUpSteps = 64;
 constexpr int kLeavingMilliseconds = 100;  // Whether it may let go of one that is not.
 
 }  // namespace
@@ -329,6 +331,18 @@ bool Site::look_after_file(bool again) {
   return false;
 }
 
+// What nobody has used for long is forgotten. That may fail: the next time comes. False: that was
+// all for now.
+bool Site::clean_up() {
+  const base::LocalLock lock(main_mutex_);
+  if (main_ == nullptr || main_->known_as_moved()) return false;
+  const InsideSqlite inside;
+  main_->set_deadline(base::BootClock::now() + kCleanUpLimit);
+  const auto more = main_operations_->clean_up();
+  main_->fold_long_log();
+  return more && *more;
+}
+
 void Site::serve() {
   auto looked = base::BootClock::now();
   bool leaving = false;
@@ -354,9 +368,16 @@ void Site::serve() {
         job->run();
       }
     }
-    if (queue_.closed()) return;
+    if (queue_.closed()) {
+      clean_up();
+      return;
+    }
     if ((asked && !worked) || now - looked >= std::chrono::milliseconds(pause)) {
       leaving = look_after_file(leaving);
+      // Requests get in between.
+      for (int step = 0; !leaving && step < kCleanUpSteps && queue_.idle(); ++step) {
+        if (!clean_up()) break;
+      }
       looked = now;
     }
   }

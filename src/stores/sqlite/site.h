@@ -137,6 +137,7 @@ class Site {
   void serve();
   void on_hint(machine::AcquisitionId id);
   bool look_after_file(bool again);
+  bool clean_up();
   void deliver(const Notices& notices);
   void push(const port::Push& told);
   void on_value(std::uint64_t value);
