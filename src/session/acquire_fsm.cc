@@ -148,7 +148,10 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
     sleep_until(now + kRetryPause);
     return {};
   }
-  if (!passing) return fail(error);
+  if (!passing) {
+    leaving_error_ = error;
+    return leave(now, error.code());
+  }
   // A heartbeat that failed costs nothing yet: the ticket lives for its lease.
   unreached_ = error;
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
@@ -179,8 +182,9 @@ AcquireFsm::Action AcquireFsm::on_timer(BootInstant now) {
   if (phase_ == Phase::kLeaving) {
     if (now >= leave_until_) {
       return fail({Errc::kOutcomeUnknown,
-                   "the store did not confirm that the wait was given up; the lock may be held for "
-                   "one ttl more"});
+                   (leaving_error_ ? leaving_error_->message() + "; " : std::string()) +
+                       "the store did not confirm that the wait was given up; the lock may be held "
+                       "for one ttl more"});
     }
     sleep_until(std::min(leave_until_, now + kRetryPause * 4));
     return in_flight_ ? Action{} : Action{Step::kSendCancel, 0, false};
@@ -236,7 +240,12 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
     return left();
   }
   const Errc code = reply.error().code();
-  if (code != Errc::kUnavailable && code != Errc::kOutcomeUnknown) return fail(reply.error());
+  if (code != Errc::kUnavailable && code != Errc::kOutcomeUnknown) {
+    const Error& why = leaving_error_ ? *leaving_error_ : reply.error();
+    return fail({why.code(), why.message() +
+                                 "; the store refused to take the wait back: our place in the "
+                                 "queue may stand, and even hold the lock, for one ttl more"});
+  }
   if (code == Errc::kUnavailable) unreached_ = reply.error();
   sleep_until(std::min(leave_until_, now + kRetryPause));
   return {};

@@ -5,14 +5,17 @@
 //   kAsking      kDone or     kQueued     kDone   kAsking anew    kDone, or    kLeaving; or kDone
 //                kConfirming                                      asks again   while it is away
 //   kQueued      kDone or     kQueued     -       kAsking anew    kQueued      kLeaving
-//                kConfirming
-//   kConfirming  kDone        kQueued     -       kAsking anew    kConfirming  kLeaving
+//                kConfirming                                      or kLeaving
+//   kConfirming  kDone        kQueued     -       kAsking anew    the same     kLeaving
 //   kLeaving     -            -           -       -               -            kDone: confirmed, or
 //                                                                              patience ended
 //
 // Guarantee: "granted" is said only with a deadline counted from a send, and while at least
 // `min_left` of it is left; otherwise the ticket is renewed first. A wait that ends for any other
-// reason has left the queue and given back a grant that crossed it, or says kOutcomeUnknown.
+// reason has left the queue and given back a grant that crossed it, or says kOutcomeUnknown. That
+// goes for one that ends because the store refused a heartbeat (a permission revoked, damaged
+// state), too; when it also refuses to take the wait back, the error is that of the heartbeat, says
+// so, and the ticket stands until its lease ends.
 // Who has stood in the queue once waits for a store that is away as he does for the lock.
 // Time: on_timer() wants to be called at wake_at(); while waiting nothing is sent but the
 // heartbeat.

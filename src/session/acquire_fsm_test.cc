@@ -509,8 +509,32 @@ TEST(AcquireFsmTest, AWaitThatEndsInTheQueueOfAStoreThatIsAwaySaysSo) {
 TEST(AcquireFsmTest, AnErrorThatRetryingCannotMendEndsTheWait) {
   AcquireFsm fsm = queued();
   ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
-  EXPECT_EQ(fsm.on_reply(at(1200ms), Error(Errc::kCorruptState, "damaged")).step, Step::kFailed);
+  ASSERT_EQ(fsm.on_reply(at(1200ms), Error(Errc::kCorruptState, "damaged")).step,
+            Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(1300ms), EndStatus::kCancelled).step, Step::kFailed);
   EXPECT_EQ(fsm.error()->code(), Errc::kCorruptState);
+  EXPECT_EQ(fsm.error()->message(), "damaged");
+}
+
+TEST(AcquireFsmTest, AWaitThatTheStoreWillNotTakeBackEitherSaysSoAtOnce) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+  const Error refused(Errc::kPermissionDenied, "no");
+  ASSERT_EQ(fsm.on_reply(at(1200ms), refused).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(1300ms), refused).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kPermissionDenied);
+  EXPECT_NE(fsm.error()->message().find("may stand"), std::string::npos);
+}
+
+TEST(AcquireFsmTest, AWaitThatFailedIsTakenBackForSoLongAndNoLonger) {
+  AcquireFsm fsm = queued();
+  ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
+  ASSERT_EQ(fsm.on_reply(at(1200ms), Error(Errc::kPermissionDenied, "no")).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_cancel_reply(at(1300ms), unavailable()).step, Step::kWait);
+  ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_timer(at(3200ms)).step, Step::kFailed);
+  EXPECT_EQ(fsm.error()->code(), Errc::kOutcomeUnknown);
+  EXPECT_EQ(fsm.error()->message().find("no; "), 0U) << fsm.error()->message();
 }
 
 TEST(AcquireFsmTest, AfterTheEndNothingMoreHappens) {

@@ -148,6 +148,38 @@ TEST_P(MissingRightTest, IsAnErrorThatNamesItAndLeavesNothingHeld) {
   EXPECT_TRUE(chief.try_hold("a", 5s)) << "held by nobody";
 }
 
+// A heartbeat needs ZADD; to leave the queue does not.
+TEST_F(RedisAccessFaultsTest, AWaitThatIsRefusedAHeartbeatLeavesNoTicketBehind) {
+  RedisServer server({.users = {"default off", user_line(), "chief on nopass ~* &* +@all"}});
+  Peer chief(server.url({.user = "chief", .password = "any"}));
+  Lease lease = chief.hold("a", 30s);
+  Peer one(server.url({.user = "holdfast", .password = "SECRET"}));
+  Waiter waiter(one, "a", 30s);
+  waiter.await_queued();
+  ASSERT_EQ(server.must({"HLEN", key_of("a") + ":t"}).integer, 2);
+  server.must({"ACL", "SETUSER", "holdfast", "-zadd"});
+  const Error refused = waiter.take().error();
+  EXPECT_EQ(refused.code(), Errc::kPermissionDenied) << refused.message();
+  EXPECT_EQ(chief.look("a").waiters.size(), 0U) << "its ticket stands";
+  EXPECT_TRUE(lease.release());
+  EXPECT_TRUE(chief.try_hold("a", 5s)) << "held by nobody";
+}
+
+// Nothing can be taken back then: it says so at once, and the ticket goes with its lease.
+TEST_F(RedisAccessFaultsTest, AWaitThatIsRefusedEverythingSaysWhatIsLeftBehind) {
+  RedisServer server({.users = {"default off", user_line(), "chief on nopass ~* &* +@all"}});
+  Peer chief(server.url({.user = "chief", .password = "any"}));
+  Lease lease = chief.hold("a", 30s);
+  Peer one(server.url({.user = "holdfast", .password = "SECRET"}));
+  Waiter waiter(one, "a", 2s);
+  waiter.await_queued();
+  server.must({"ACL", "SETUSER", "holdfast", "resetkeys"});
+  const Error refused = waiter.take().error();
+  EXPECT_EQ(refused.code(), Errc::kPermissionDenied) << refused.message();
+  EXPECT_NE(refused.message().find("may stand"), std::string::npos) << refused.message();
+  EXPECT_TRUE(server.eventually([&](RedisServer&) { return chief.look("a").waiters.empty(); }, 5s));
+}
+
 // --- The doctor
 
 // What it finds amiss, or why it could not come in.

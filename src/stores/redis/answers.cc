@@ -5,6 +5,7 @@
 #include "src/base/random.h"
 #include "src/machine/image.h"
 #include "src/port/outcome.h"
+#include "src/stores/redis/errors.h"
 #include "src/stores/redis/fields.h"
 #include "src/stores/redis/owner_json.h"
 
@@ -14,7 +15,6 @@ namespace {
 using machine::Duration;
 using machine::Instant;
 using machine::Outcome;
-using machine::Reply;
 
 struct Word {
   std::string_view text;
@@ -31,7 +31,7 @@ constexpr Word kWords[] = {
     {"ended", Outcome::kInvalid},
 };
 
-void read_terms(Fields& fields, Reply& reply) {
+void read_terms(Fields& fields, machine::Reply& reply) {
   reply.seq = fields.number();
   reply.lease = Duration(fields.amount());
 }
@@ -54,12 +54,12 @@ Error no_answer(std::string_view text) {
                                    std::string(text.substr(0, 80)) + "'"};
 }
 
-Result<Reply> parse_answer(std::string_view text) {
+Result<machine::Reply> parse_answer(std::string_view text) {
   Fields fields(text);
   const std::string_view head = fields.word();
   for (const Word& word : kWords) {
     if (word.text != head) continue;
-    Reply reply;
+    machine::Reply reply;
     reply.outcome = word.outcome;
     if (word.outcome == Outcome::kHeld) {
       reply.token = {0, fields.number()};
@@ -131,6 +131,10 @@ Result<bool> done_answer(std::string_view text, const std::string& name) {
 Error failed_answer(std::string_view text, const std::string& name) {
   const std::string what = "lock '" + name + "'";
   if (auto known = script_error(text, what)) return *std::move(known);
+  // To ask again does not help, as it may with the others.
+  Reply said;
+  said.text = text.substr(6);
+  if (Error error = to_error(said, what); error.code() == Errc::kPermissionDenied) return error;
   return {Errc::kOutcomeUnknown, what + ": the server said " + std::string(text.substr(6))};
 }
 
