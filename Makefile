@@ -39,7 +39,7 @@ soak: setup-test  ## run the lab for HOURS (1), and add what it saw to docs/evid
 	@cmake --build --preset release-tests -j $(JOBS) --target holdfast_lab
 	@scripts/soak run --hours $(HOURS)
 
-test-newer: setup-test  ## the Redis tests against Redis 8 and Valkey, which come from Debian 13
+test-newer: setup-test  ## the tests on Redis 8, Valkey, etcd 3.5 and ZooKeeper 3.9, which come from Debian 13
 	@scripts/test-newer
 
 bench:  ## build and run the benchmarks: a table, and build/bench.json
