@@ -57,7 +57,7 @@ declares unsafe must be seen to violate there, at least once.
                     of a store of yours, whose clients are killed, stopped and starved, and nothing
                     else
   --topology FILE   another kind of store, with servers of the lab's own: how they are started and
-                    reached (docs/guide/lab.md explains the file)
+                    reached (docs/guide/lab-reference.md explains it)
   --minutes N       how long (otherwise one round: 2 minutes for memory and sqlite, 7 for redis;
                     --list tells); the round that has begun is not finished, and what was not run
                     is not as expected. Cells that are declared unsafe come first

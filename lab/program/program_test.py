@@ -25,7 +25,7 @@ kind = "contend"
 owners = 2
 """
 
-GUIDE = os.path.join(os.path.dirname(__file__), "../../docs/guide/lab.md")
+GUIDE = os.path.join(os.path.dirname(__file__), "../../docs/guide/lab-reference.md")
 
 
 def of_the_guide():

@@ -1,7 +1,7 @@
 // A run as data: which store, who uses it how, what is done to them, and what must come of it.
 //
-// docs/guide/lab.md is the manual of the files. Every field is in fields.h, once, for reading and
-// writing.
+// docs/guide/lab-reference.md is the manual of the files. Every field is in fields.h, once, for
+// reading and writing.
 #pragma once
 
 #include <array>

@@ -1,7 +1,8 @@
 // A kind of store as data: what clients are told, how its servers are started, told of each other,
 // stopped and harmed, and what the matrix tries on it besides of what it tries on every store.
 //
-// docs/guide/lab.md is the manual of the files, lab/topologies has those that come with the lab.
+// docs/guide/lab-reference.md is the manual of the files, lab/topologies has those that come with
+// the lab.
 // Every field is in fields.h, once.
 #pragma once
 
