@@ -3,6 +3,7 @@
 #include "src/stores/consul/errors.h"
 #include "src/stores/consul/hand_on.h"
 #include "src/stores/consul/messages.h"
+#include "tests/fuzz/memory.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::consul_reply {
@@ -10,6 +11,8 @@ namespace {
 
 using namespace stores::consul;
 
+// Of errors, and of a parser at the beginning.
+constexpr std::size_t kOwn = 16 * 1024;
 constexpr int kStatuses[] = {200, 204, 404, 409, 403, 429, 500, 0, 302};
 
 template <typename T>
@@ -25,6 +28,7 @@ void run(std::string_view bytes) {
   reply.status = kStatuses[input.byte() % std::size(kStatuses)];
   reply.body = std::string(input.rest());
 
+  const PeakMemory peak;
   const auto transaction = read_transaction(reply, "asking", true);
   check(transaction);
   const auto pairs = read_pairs(reply, "asking");
@@ -33,6 +37,7 @@ void run(std::string_view bytes) {
     for (const Pair& pair : *pairs) (void)pair.value();
   }
   check(read_keys(reply, "asking"));
+  demand(peak.bytes() <= memory_to_read(reply.body) + kOwn, "an answer has its limit");
   const auto session = read_session_id(reply, "asking");
   check(session);
   demand(!session || !session->empty(), "a session has an id");

@@ -35,7 +35,7 @@ class Server {
   }
 
  private:
-  ReplyReader reader_{{.max_bytes = 1U << 16U, .max_elements = 4096}};
+  ReplyReader reader_{{.max_memory = 1U << 20U}};
 };
 
 void log_in(std::string_view input) {

@@ -1,5 +1,6 @@
 #include "src/stores/consul/messages.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -18,6 +19,11 @@ constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr std::uint8_t kNoDigit = 0xff;
 constexpr std::size_t kMostOfAName = 200;
+
+// The body, twice that while it grows, and its texts once more when it is read.
+constexpr std::size_t kPerByte = 3;
+// An empty array, with its place in another.
+constexpr std::size_t kPerValue = 96;
 
 Error senseless(std::string_view what) {
   return {Errc::kCorruptState,
@@ -59,6 +65,14 @@ std::string field(const char* name, std::uint64_t number) {
 }
 
 }  // namespace
+
+// Every value but the first of all begins behind one of these. In texts they are counted, too.
+std::size_t memory_to_read(std::string_view json) {
+  const auto values = std::count_if(json.begin(), json.end(), [](char each) {
+    return each == ',' || each == '[' || each == '{' || each == ':';
+  });
+  return kPerByte * json.size() + kPerValue * static_cast<std::size_t>(values);
+}
 
 std::string Pair::value() const { return from_base64(encoded).value_or(std::string()); }
 

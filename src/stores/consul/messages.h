@@ -87,4 +87,7 @@ std::string session_body(const SessionTerms& terms);
 std::string to_base64(std::string_view bytes);
 std::optional<std::string> from_base64(std::string_view text);
 
+// At least what this part of an answer takes, and what is made of it when it is read.
+std::size_t memory_to_read(std::string_view json);
+
 }  // namespace holdfast::stores::consul

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/port/answer_limit.h"
 #include "src/stores/consul/errors.h"
 
 namespace holdfast::stores::consul {
@@ -23,6 +24,12 @@ TEST(ConsulMessagesTest, Base64ComesBack) {
   EXPECT_EQ(to_base64("hallo"), "aGFsbG8=");
   for (const char* bad : {"a", "ab=c", "====", "ab!=", "abc"})
     EXPECT_FALSE(from_base64(bad)) << bad;
+}
+
+TEST(ConsulMessagesTest, AListOfTwoHundredThousandNamesIsNotTooLarge) {
+  const std::string name = "\"holdfast/l/" + std::string(40, 'n') + "/\",";
+  EXPECT_LT(200'000 * memory_to_read(name), port::kMostAnswerMemory);
+  EXPECT_GT(memory_to_read(std::string(1'000'000, '[')), port::kMostAnswerMemory);
 }
 
 TEST(ConsulMessagesTest, ATransactionSaysItsStepsInOrder) {

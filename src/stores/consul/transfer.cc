@@ -8,10 +8,12 @@
 #include <string_view>
 #include <utility>
 
+#include "src/port/answer_limit.h"
+#include "src/stores/consul/messages.h"
+
 namespace holdfast::stores::consul {
 namespace {
 
-constexpr std::size_t kLargestReply = 256U * 1024 * 1024;
 constexpr std::string_view kIndexHeader = "x-consul-index:";
 
 bool is_folder(const std::string& path) {
@@ -96,6 +98,7 @@ bool Transfer::prepare(HttpRequest request) {
   if (easy == nullptr) return false;
   request_ = std::move(request);
   reply_ = {};
+  memory_ = 0;
   sent_ = 0;
   why_[0] = '\0';
   agent_ = agents_->current();
@@ -123,10 +126,11 @@ bool Transfer::prepare(HttpRequest request) {
 }
 
 std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, void* self) {
-  auto& reply = static_cast<Transfer*>(self)->reply_;
+  auto& transfer = *static_cast<Transfer*>(self);
   const std::size_t bytes = size * count;
-  if (reply.body.size() + bytes > kLargestReply) return 0;
-  reply.body.append(data, bytes);
+  transfer.memory_ += memory_to_read({data, bytes});
+  if (transfer.memory_ > port::kMostAnswerMemory) return 0;
+  transfer.reply_.body.append(data, bytes);
   return bytes;
 }
 
@@ -161,6 +165,9 @@ Result<HttpReply> Transfer::outcome(CURLcode code) {
   }
   agents_->leave(agent_);
   const std::string where = "Consul at " + agents_->address().hosts[agent_].text();
+  if (memory_ > port::kMostAnswerMemory) {
+    return Error(Errc::kCorruptState, where + port::kAnswerTooLarge);
+  }
   const std::string why = why_[0] != '\0' ? why_.data() : curl_easy_strerror(code);
   // With TLS 1.3 a server refuses a client's certificate after the first request.
   if (is_trust(code) || why.find("alert") != std::string::npos) {

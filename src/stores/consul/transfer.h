@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -51,7 +52,8 @@ class Transfer {
   HttpReply reply_;
   std::array<char, CURL_ERROR_SIZE> why_{};
   std::size_t agent_ = 0;
-  int sent_ = 0;  // How often it was about to be sent.
+  std::size_t memory_ = 0;  // Of the answer, as far as it has come.
+  int sent_ = 0;            // How often it was about to be sent.
 };
 
 }  // namespace holdfast::stores::consul

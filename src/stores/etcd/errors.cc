@@ -102,6 +102,11 @@ std::string fit_for_people(std::string_view text) {
 
 }  // namespace
 
+bool is_too_large(const Refusal& refusal) {
+  return refusal.text.find("Received message larger than max") != std::string::npos ||
+         refusal.text.find("Buffers full") != std::string::npos;
+}
+
 Verdict judge(const Refusal& refusal, bool reads_only) {
   const auto* row = std::find_if(std::begin(kTable), std::end(kTable), [&](const Row& each) {
     return refusal.text.find(each.holds) != std::string::npos;

@@ -31,6 +31,9 @@ struct Verdict {
   std::string_view advice;
 };
 
+// Of gRPC itself: it has cut off a message that takes more than it may.
+bool is_too_large(const Refusal& refusal);
+
 Verdict judge(const Refusal& refusal, bool reads_only);
 
 // `server` is where it was asked.

@@ -28,6 +28,12 @@ TEST(EtcdErrorsTest, AReadIsNeverOfUnknownOutcome) {
   EXPECT_EQ(code_of(4, "Deadline Exceeded", /*reads_only=*/true), Errc::kUnavailable);
 }
 
+TEST(EtcdErrorsTest, WhatGrpcHasCutOffIsKnown) {
+  EXPECT_TRUE(is_too_large({8, "Received message larger than max (70000000 vs. 33554432)"}));
+  EXPECT_TRUE(is_too_large({8, "Buffers full"}));
+  EXPECT_FALSE(is_too_large({8, "etcdserver: mvcc: database space exceeded"}));
+}
+
 TEST(EtcdErrorsTest, RightsAndLogInAreToldApart) {
   EXPECT_EQ(code_of(3, "etcdserver: authentication failed, invalid user ID or password"),
             Errc::kPermissionDenied);

@@ -8,6 +8,7 @@
 
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include "src/base/thread.h"
@@ -72,7 +73,10 @@ grpc::ChannelArguments arguments_for(const EtcdAddress& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxReceiveMessageSize(kLongestMessage);
+  // gRPC looks at a message's length when it has all of it: this cuts off one without end.
+  grpc::ResourceQuota quota;
+  arguments.SetResourceQuota(quota.Resize(port::kMostAnswerMemory));
   if (!address.tls_paths.name.empty()) {
     arguments.SetSslTargetNameOverride(address.tls_paths.name);
   }
@@ -95,14 +99,13 @@ class UnaryCall final : public Tag, public Flight {
   // False: closing; the call is to be dropped.
   bool start() {
     context_ = std::make_unique<grpc::ClientContext>();
-    response_.Clear();
     sent_ = base::BootClock::now();
     // A read can be asked again; one that is stuck with a member must not use up all the time.
     const base::BootInstant until =
         how_.reads_only ? std::min(how_.deadline, sent_ + kOneTry) : how_.deadline;
     login_ = home_.prepare(*context_, until, kNeedsLogin);
     channel_ = home_.channel(server);
-    grpc::TemplatedGenericStub<Request, Response> stub(channel_);
+    grpc::TemplatedGenericStub<Request, Answer<Response>> stub(channel_);
     return home_.begin(this, [&] {
       reader_ =
           stub.PrepareUnaryCall(context_.get(), Method<Request>::kPath, request_, home_.queue());
@@ -117,8 +120,12 @@ class UnaryCall final : public Tag, public Flight {
     std::unique_ptr<UnaryCall> self(this);
     home_.landed(this);
     if (home_.closing()) return;
-    if (status_.ok()) return then_(std::move(response_));
+    if (status_.ok() && !response_.too_large) return then_(std::move(response_.message));
     const Refusal refusal{static_cast<int>(status_.error_code()), status_.error_message()};
+    if (response_.too_large || is_too_large(refusal)) {
+      home_.drop_connections(server, channel_);
+      return then_(Error(Errc::kCorruptState, home_.name_of(server) + port::kAnswerTooLarge));
+    }
     const Verdict verdict = judge(refusal, how_.reads_only);
     // A connection that owes an answer is not used again: it may be dead, and say nothing of it.
     const bool timed_out = refusal.code == grpc::StatusCode::DEADLINE_EXCEEDED;
@@ -160,10 +167,10 @@ class UnaryCall final : public Tag, public Flight {
   Request request_;
   const How how_;
   Rpc::Then<Response> then_;
-  Response response_;
+  Answer<Response> response_;
   grpc::Status status_;
   std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<Answer<Response>>> reader_;
   Rpc::Impl::ChannelPtr channel_;
   base::BootInstant sent_;
   std::uint64_t login_ = 0;

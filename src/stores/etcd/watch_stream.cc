@@ -19,7 +19,7 @@ class WatchStream::Stream final : public Flight {
 
   bool start() {
     static_cast<void>(home_.prepare(context_, base::BootClock::now() + kForEver, true));
-    grpc::TemplatedGenericStub<wire::WatchRequest, wire::WatchResponse> stub(home_.channel(server));
+    grpc::TemplatedGenericStub<wire::WatchRequest, News> stub(home_.channel(server));
     return home_.begin(this, [&] {
       stream_ = stub.PrepareCall(&context_, "/etcdserverpb.Watch/Watch", home_.queue());
       stream_->StartCall(&started_);
@@ -35,6 +35,8 @@ class WatchStream::Stream final : public Flight {
   }
 
  private:
+  using News = Answer<wire::WatchResponse>;
+
   struct Part final : Tag {
     Part(Stream& stream, void (Stream::*step)(bool)) : whole(stream), next(step) {}
     void proceed(bool ok) override { (whole.*next)(ok); }
@@ -54,7 +56,11 @@ class WatchStream::Stream final : public Flight {
 
   void on_read(bool ok) {
     if (!ok) return finish();
-    owner_.on_answer(answer_);
+    if (answer_.too_large) {
+      context_.TryCancel();
+    } else {
+      owner_.on_answer(answer_.message);
+    }
     stream_->Read(&answer_, &read_);
   }
 
@@ -109,9 +115,9 @@ class WatchStream::Stream final : public Flight {
   Rpc::Impl& home_;
   grpc::ClientContext context_;
   grpc::Status status_;
-  std::unique_ptr<grpc::ClientAsyncReaderWriter<wire::WatchRequest, wire::WatchResponse>> stream_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<wire::WatchRequest, News>> stream_;
   wire::WatchRequest request_;
-  wire::WatchResponse answer_;
+  News answer_;
   Part started_{*this, &Stream::on_started};
   Part read_{*this, &Stream::on_read};
   Part written_{*this, &Stream::on_written};

@@ -147,7 +147,7 @@ Result<void> DirectLink::Impl::send_all(std::string_view bytes, std::size_t& sen
 Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
   while (true) {
     auto reply = reader->next();
-    if (!reply) return Error{Errc::kUnavailable, where + ": " + reply.error().message()};
+    if (!reply) return Error{reply.error().code(), where + reply.error().message()};
     if (*reply) return **std::move(reply);
     const bool near =
         !connected.load(std::memory_order_relaxed) || deadline - BootClock::now() < kNear;
@@ -158,7 +158,7 @@ Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
     }
     if (outcome.io == Wire::Io::kDone) {
       auto fed = reader->feed({buffer.data(), outcome.bytes});
-      if (!fed) return Error{Errc::kUnavailable, where + ": " + fed.error().message()};
+      if (!fed) return Error{fed.error().code(), where + fed.error().message()};
       continue;
     }
     if (auto waited = wait(outcome.io, deadline); !waited) return waited.error();
@@ -289,7 +289,7 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
   // Requests that left whole may be applied, also those before one that did not: with one request
   // only, nothing is applied before its last byte.
   const bool may_be_applied = replies == 1 ? sent == wire_bytes.size() : sent > 0;
-  if (!may_be_applied || reads_only) {
+  if (!may_be_applied || reads_only || failure->code() == Errc::kCorruptState) {
     // close() has cut the connection off before the request was written.
     if (closed.load(std::memory_order_acquire)) return closed_error();
     return *std::move(failure);

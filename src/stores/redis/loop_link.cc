@@ -305,13 +305,13 @@ bool LoopLink::deliver(std::string_view bytes) {
   const std::uint64_t mine = generation_;
   auto fed = reader_->feed(bytes);
   if (!fed) {
-    fail({Errc::kUnavailable, remote_->address.display() + ": " + fed.error().message()});
+    fail({fed.error().code(), remote_->address.display() + fed.error().message()});
     return false;
   }
   while (true) {
     auto reply = reader_->next();
     if (!reply) {
-      fail({Errc::kUnavailable, remote_->address.display() + ": " + reply.error().message()});
+      fail({reply.error().code(), remote_->address.display() + reply.error().message()});
       return false;
     }
     if (!*reply) return true;

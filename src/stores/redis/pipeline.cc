@@ -280,6 +280,10 @@ void Pipeline::Impl::on_down(Error why) {
   kept.append(waiting_);
   waiting_.append(kept);
   look_into_inbox();
+  // The answer that cannot be read is the first one's.
+  if (why.code() == Errc::kCorruptState) {
+    if (auto operation = answered_never.pop()) complete(std::move(operation), Error(why));
+  }
   while (auto operation = answered_never.pop()) {
     Error error = unanswered(*operation, why.message());
     complete(std::move(operation), std::move(error));

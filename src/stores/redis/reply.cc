@@ -16,18 +16,26 @@
 namespace holdfast::stores::redis {
 namespace {
 
+// While an array grows it is there twice, the new one with room to spare.
+constexpr std::size_t kPerElement = 3 * sizeof(Reply);
+
 struct Building {
-  std::size_t elements = 0;
-  std::size_t max_elements = 0;
-  bool too_many = false;
+  // Whether so much more may be taken, beside the input.
+  bool take(std::size_t memory) {
+    const std::size_t unread = reader->len - reader->pos;
+    used += memory;
+    too_large = too_large || used > limit || unread > limit - used;
+    return !too_large;
+  }
+
+  const redisReader* reader = nullptr;
+  std::size_t limit = 0;
+  std::size_t used = 0;  // By the reply that is not finished.
+  bool too_large = false;
 };
 
-Reply* add(const redisReadTask* task, Reply::Kind kind) {
-  auto& building = *static_cast<Building*>(task->privdata);
-  if (++building.elements > building.max_elements) {
-    building.too_many = true;
-    return nullptr;
-  }
+Reply* add(const redisReadTask* task, Reply::Kind kind, std::size_t text = 0) {
+  if (!static_cast<Building*>(task->privdata)->take(kPerElement + text)) return nullptr;
   Reply* reply = nullptr;
   if (task->parent == nullptr) {
     reply = new Reply;
@@ -39,17 +47,19 @@ Reply* add(const redisReadTask* task, Reply::Kind kind) {
 }
 
 void* create_string(const redisReadTask* task, char* text, std::size_t size) {
-  Reply* reply = add(task, task->type == REDIS_REPLY_ERROR    ? Reply::Kind::kError
-                           : task->type == REDIS_REPLY_STATUS ? Reply::Kind::kStatus
-                                                              : Reply::Kind::kText);
+  Reply* reply = add(task,
+                     task->type == REDIS_REPLY_ERROR    ? Reply::Kind::kError
+                     : task->type == REDIS_REPLY_STATUS ? Reply::Kind::kStatus
+                                                        : Reply::Kind::kText,
+                     size);
   if (reply != nullptr) reply->text.assign(text, size);
   return reply;
 }
 
 void* create_array(const redisReadTask* task, int elements) {
   auto& building = *static_cast<Building*>(task->privdata);
-  if (elements < 0 || static_cast<std::size_t>(elements) > building.max_elements) {
-    building.too_many = true;
+  if (elements < 0 || static_cast<std::size_t>(elements) > building.limit / kPerElement) {
+    building.too_large = true;
     return nullptr;
   }
   return add(task, Reply::Kind::kArray);
@@ -80,20 +90,21 @@ std::string_view Reply::error_word() const noexcept {
 }
 
 struct ReplyReader::Impl {
-  explicit Impl(ReplyLimits wanted) : limits(wanted) {
-    building.max_elements = limits.max_elements;
+  explicit Impl(ReplyLimits limits) {
+    building.limit = limits.max_memory;
     reader = redisReaderCreateWithFunctions(&kFunctions);
     if (reader == nullptr) throw std::bad_alloc();
     reader->maxbuf = kKeptBuffer;
     reader->privdata = &building;
+    building.reader = reader;
   }
   ~Impl() { redisReaderFree(reader); }
 
   Error broken(const std::string& why) const {
-    return {Errc::kCorruptState, "the server's answer is not the Redis protocol: " + why};
+    if (building.too_large) return {Errc::kCorruptState, port::kAnswerTooLarge};
+    return {Errc::kCorruptState, ": the server's answer is not the Redis protocol: " + why};
   }
 
-  const ReplyLimits limits;
   Building building;
   redisReader* reader;
 };
@@ -104,10 +115,10 @@ ReplyReader::~ReplyReader() = default;
 Result<void> ReplyReader::feed(std::string_view bytes) {
   redisReader* const reader = impl_->reader;
   if (reader->err != 0) return impl_->broken(reader->errstr);
-  if (bytes.size() > impl_->limits.max_bytes ||
-      reader->len - reader->pos > impl_->limits.max_bytes - bytes.size()) {
-    return impl_->broken("longer than " + std::to_string(impl_->limits.max_bytes) + " bytes");
-  }
+  Building& building = impl_->building;
+  const std::size_t left = building.limit - std::min(building.used, building.limit);
+  building.too_large = bytes.size() > left || reader->len - reader->pos > left - bytes.size();
+  if (building.too_large) return impl_->broken({});
   if (redisReaderFeed(reader, bytes.data(), bytes.size()) != 0) {
     return impl_->broken(reader->errstr);
   }
@@ -117,13 +128,10 @@ Result<void> ReplyReader::feed(std::string_view bytes) {
 Result<std::optional<Reply>> ReplyReader::next() {
   void* object = nullptr;
   if (redisReaderGetReply(impl_->reader, &object) != 0) {
-    if (impl_->building.too_many) {
-      return impl_->broken("more than " + std::to_string(impl_->limits.max_elements) + " elements");
-    }
     return impl_->broken(impl_->reader->errstr);
   }
   if (object == nullptr) return std::optional<Reply>();
-  impl_->building.elements = 0;
+  impl_->building.used = 0;
   const std::unique_ptr<Reply> reply(static_cast<Reply*>(object));
   return std::optional<Reply>(std::move(*reply));
 }

@@ -1,10 +1,11 @@
 // The Redis protocol (RESP2): requests to bytes, bytes to replies.
 //
-// Guarantee: whatever bytes come, a reader holds at most `max_bytes` of unfinished input and
-// `max_elements` of one reply; a length is checked before memory is taken for it.
+// Guarantee: whatever bytes come, the unfinished input and what was made of it by then take
+// `max_memory` at most; a length is checked before memory is taken for it.
 // Thread-safety: one thread at a time.
-// Errors: kCorruptState: the bytes are not the protocol's, or beyond the limits. The reader is of
-// no more use then, nor is its connection.
+// Errors: kCorruptState, as a text to stand behind the server's name: the bytes are not the
+// protocol's, or beyond the limits. The reader is of no more use then, and its connection is
+// closed.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "holdfast/result.h"
+#include "src/port/answer_limit.h"
 
 namespace holdfast::stores::redis {
 
@@ -33,10 +35,10 @@ struct Reply {
   std::string_view error_word() const noexcept;
 };
 
+// Depth: at most 7, as hiredis has it.
 struct ReplyLimits {
-  std::size_t max_bytes = std::size_t{64} << 20;
-  std::size_t max_elements = std::size_t{1} << 20;  // Of one reply, nested ones counted.
-};                                                  // Depth: at most 7, as hiredis has it.
+  std::size_t max_memory = port::kMostAnswerMemory;
+};
 
 class ReplyReader {
  public:

@@ -85,16 +85,28 @@ TEST(RedisReplyTest, ForeignBytesAreRefused) {
 
 TEST(RedisReplyTest, LengthsAreBoundedBeforeMemoryIsTaken) {
   EXPECT_TRUE(refused("*2000000000\r\n"));
-  EXPECT_TRUE(refused("*9\r\n", {.max_bytes = 100, .max_elements = 8}));
+  const std::size_t eight = 8 * 3 * sizeof(Reply) + 100;
+  EXPECT_TRUE(refused("*9\r\n", {.max_memory = eight}));
   // The bound is on all elements together.
-  EXPECT_TRUE(refused("*2\r\n*3\r\n:1\r\n:2\r\n:3\r\n*3\r\n:1\r\n:2\r\n:3\r\n",
-                      {.max_bytes = 100, .max_elements = 8}));
-  EXPECT_FALSE(
-      refused("*2\r\n*2\r\n:1\r\n:2\r\n*2\r\n:1\r\n:2\r\n", {.max_bytes = 100, .max_elements = 8}));
+  EXPECT_TRUE(refused("*2\r\n*3\r\n:1\r\n:2\r\n:3\r\n*3\r\n:1\r\n:2\r\n:3\r\n", {eight}));
+  EXPECT_FALSE(refused("*2\r\n*2\r\n:1\r\n:2\r\n*2\r\n:1\r\n:2\r\n", {eight}));
   // And begins anew with each reply.
-  EXPECT_FALSE(
-      refused("*2\r\n:1\r\n:2\r\n*2\r\n:1\r\n:2\r\n", {.max_bytes = 99, .max_elements = 3}));
-  EXPECT_TRUE(refused("$1000\r\n" + std::string(200, 'x'), {.max_bytes = 100, .max_elements = 8}));
+  EXPECT_FALSE(refused("*2\r\n:1\r\n:2\r\n*2\r\n:1\r\n:2\r\n", {eight / 2}));
+  EXPECT_TRUE(refused("$1000\r\n" + std::string(200, 'x'), {.max_memory = 100}));
+}
+
+TEST(RedisReplyTest, ElementsAndTheirTextsAreBoundedTogether) {
+  const std::string element = "$8000\r\n" + std::string(8000, 'x') + "\r\n";
+  ReplyReader reader;
+  ASSERT_TRUE(reader.feed("*100000\r\n"));
+  std::size_t fed = 0;
+  bool taken = true;
+  for (; taken && fed < 2 * port::kMostAnswerMemory; fed += element.size()) {
+    taken = reader.feed(element).has_value() && reader.next().has_value();
+  }
+  EXPECT_FALSE(taken);
+  EXPECT_LT(fed, port::kMostAnswerMemory);
+  EXPECT_GT(fed, port::kMostAnswerMemory / 2);
 }
 
 TEST(RedisReplyTest, AReaderThatFailedStaysSo) {

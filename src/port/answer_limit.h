@@ -1,0 +1,21 @@
+// What one answer of a server may cost a client: hostile and broken servers send without end.
+//
+// Guarantee: on Redis, etcd and Consul the bytes of an answer, and what is made of them, take no more
+// memory than this; beyond it the connection is closed.
+// Not guaranteed: that for several answers together, nor for ZooKeeper, whose own library reads.
+// Errors: kCorruptState.
+#pragma once
+
+#include <cstddef>
+
+namespace holdfast::port {
+
+inline constexpr std::size_t kMostAnswerMemory = std::size_t{64} << 20;
+
+// Behind the name of who was asked.
+inline constexpr char kAnswerTooLarge[] =
+    ": the answer would take more than 64 MiB here and was cut off; see that the URL names the "
+    "right "
+    "server, and of very many locks ask for fewer (a longer prefix)";
+
+}  // namespace holdfast::port
