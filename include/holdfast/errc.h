@@ -4,6 +4,7 @@
 // numbers are stable: they may be stored and sent.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -69,6 +70,9 @@ class Error {
   const std::string& message() const noexcept { return message_; }
 
   friend bool operator==(const Error&, const Error&) = default;
+
+  // "kLost: the lease of 'stock' expired": for logs and test output.
+  HOLDFAST_EXPORT friend std::ostream& operator<<(std::ostream& out, const Error& error);
 
  private:
   Errc code_;

@@ -5,4 +5,10 @@
 // templates and inline types need none.
 #pragma once
 
+// Every public header includes this one before it declares anything, so that a compiler in an older
+// mode says this first.
+#if __cplusplus < 202002L
+#error "Holdfast needs C++20: compile with -std=c++20"
+#endif
+
 #define HOLDFAST_EXPORT __attribute__((visibility("default")))

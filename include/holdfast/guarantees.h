@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/export.h"
+
 namespace holdfast {
 
 enum class Promise {

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
+#include <string>
+
+#include "holdfast/export.h"
 
 namespace holdfast {
 
@@ -23,7 +27,13 @@ class Mode {
   constexpr std::uint32_t count() const { return count_; }        // kPermits only.
   constexpr std::uint32_t capacity() const { return capacity_; }  // kPermits only.
 
+  // "exclusive", "shared", or "2 of 5 permits".
+  HOLDFAST_EXPORT std::string to_string() const;
+
   friend constexpr bool operator==(const Mode&, const Mode&) = default;
+
+  // As to_string() has it.
+  HOLDFAST_EXPORT friend std::ostream& operator<<(std::ostream& out, const Mode& mode);
 
  private:
   constexpr Mode(Kind kind, std::uint32_t count, std::uint32_t capacity)

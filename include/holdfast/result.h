@@ -1,12 +1,13 @@
 // A value or an Error: std::expected's names for a standard library that does not have it yet.
 //
-// Guarantee: an unused result is a compiler warning; reading the wrong side aborts with a message
-// rather than being undefined.
-// Thread-safety: as its value's.
+// Guarantee: an unused result is a compiler warning. value() throws BadResultAccess when there is
+// an error. Reading the wrong side by *, -> or error(), which std::expected leaves undefined,
+// aborts with a message. Thread-safety: as its value's.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,17 +18,100 @@
 
 namespace holdfast {
 
+template <typename T>
+class Result;
+
+// What value() throws: as std::bad_expected_access does, it carries the error.
+class HOLDFAST_EXPORT BadResultAccess : public std::exception {
+ public:
+  explicit BadResultAccess(Error error);
+  BadResultAccess(const BadResultAccess&) = default;
+  BadResultAccess& operator=(const BadResultAccess&) = default;
+  ~BadResultAccess() override;
+
+  const Error& error() const noexcept { return error_; }
+  // The error's message.
+  const char* what() const noexcept override { return error_.message().c_str(); }
+
+ private:
+  Error error_;
+};
+
 namespace detail {
 inline void check_side(bool ok, const char* what) {
   if (ok) return;
   std::fprintf(stderr, "holdfast::Result: %s read on the wrong side\n", what);
   std::abort();
 }
+
+[[noreturn]] HOLDFAST_EXPORT void throw_bad_access(Error error);
+
+// The chaining calls of std::expected, for a result of any value category.
+template <typename Self>
+inline constexpr bool kHoldsNothing =
+    std::is_void_v<typename std::remove_cvref_t<Self>::value_type>;
+
+template <typename Self, typename F>
+decltype(auto) call_with_value(Self&& result, F&& next) {
+  if constexpr (kHoldsNothing<Self>) {
+    return std::invoke(std::forward<F>(next));
+  } else {
+    return std::invoke(std::forward<F>(next), *std::forward<Self>(result));
+  }
+}
+
+template <typename Self, typename F>
+auto and_then(Self&& result, F&& next) {
+  using Next = std::remove_cvref_t<decltype(call_with_value(std::forward<Self>(result),
+                                                            std::forward<F>(next)))>;
+  if (!result.has_value()) return Next(std::forward<Self>(result).error());
+  return Next(call_with_value(std::forward<Self>(result), std::forward<F>(next)));
+}
+
+template <typename Self, typename F>
+auto transform(Self&& result, F&& change) {
+  using Value = std::remove_cv_t<decltype(call_with_value(std::forward<Self>(result),
+                                                          std::forward<F>(change)))>;
+  using Next = Result<Value>;
+  if (!result.has_value()) return Next(std::forward<Self>(result).error());
+  if constexpr (std::is_void_v<Value>) {
+    call_with_value(std::forward<Self>(result), std::forward<F>(change));
+    return Next();
+  } else {
+    return Next(call_with_value(std::forward<Self>(result), std::forward<F>(change)));
+  }
+}
+
+template <typename Self>
+std::remove_cvref_t<Self> keep_value(Self&& result) {
+  if constexpr (kHoldsNothing<Self>) {
+    return {};
+  } else {
+    return std::remove_cvref_t<Self>(*std::forward<Self>(result));
+  }
+}
+
+template <typename Self, typename F>
+std::remove_cvref_t<Self> or_else(Self&& result, F&& next) {
+  if (result.has_value()) return keep_value(std::forward<Self>(result));
+  return std::invoke(std::forward<F>(next), std::forward<Self>(result).error());
+}
+
+template <typename Self, typename F>
+std::remove_cvref_t<Self> transform_error(Self&& result, F&& change) {
+  if (result.has_value()) return keep_value(std::forward<Self>(result));
+  return Error(std::invoke(std::forward<F>(change), std::forward<Self>(result).error()));
+}
 }  // namespace detail
 
 // Guarantee: exactly one of value and error is there, also after a move (then it is moved from).
 // Not guaranteed: that it is cheap to copy; it copies its value. A move of T that throws ends the
 // program.
+// Errors: value() throws BadResultAccess, with the error in it.
+//
+// Chaining, as std::expected has it: and_then(f) calls f with the value, which returns a Result;
+// transform(f) keeps what f makes of the value; or_else(f) calls f with the error, which returns a
+// Result of the same type; transform_error(f) keeps the Error that f makes of the error.
 //
 // Not by a std::variant: what that makes of each T took a tenth of the time to compile the library.
 template <typename T>
@@ -60,27 +144,78 @@ class [[nodiscard]] Result {
   bool has_value() const noexcept { return has_value_; }
   explicit operator bool() const noexcept { return has_value_; }
 
-  T& value() & { return detail::check_side(has_value_, "value()"), value_; }
-  const T& value() const& { return detail::check_side(has_value_, "value()"), value_; }
-  T&& value() && { return detail::check_side(has_value_, "value()"), std::move(value_); }
+  T& value() & {
+    if (!has_value_) detail::throw_bad_access(error_);
+    return value_;
+  }
+  const T& value() const& {
+    if (!has_value_) detail::throw_bad_access(error_);
+    return value_;
+  }
+  T&& value() && {
+    if (!has_value_) detail::throw_bad_access(std::move(error_));
+    return std::move(value_);
+  }
   const Error& error() const& { return detail::check_side(!has_value_, "error()"), error_; }
   Error&& error() && { return detail::check_side(!has_value_, "error()"), std::move(error_); }
 
-  T& operator*() & { return value(); }
-  const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
-  T* operator->() { return &value(); }
-  const T* operator->() const { return &value(); }
+  T& operator*() & { return detail::check_side(has_value_, "a value"), value_; }
+  const T& operator*() const& { return detail::check_side(has_value_, "a value"), value_; }
+  T&& operator*() && { return detail::check_side(has_value_, "a value"), std::move(value_); }
+  T* operator->() { return &**this; }
+  const T* operator->() const { return &**this; }
 
   template <typename U>
+  T value_or(U&& other) const& {
+    return has_value_ ? value_ : static_cast<T>(std::forward<U>(other));
+  }
+  template <typename U>
   T value_or(U&& other) && {
-    return has_value_ ? std::move(*this).value() : static_cast<T>(std::forward<U>(other));
+    return has_value_ ? std::move(value_) : static_cast<T>(std::forward<U>(other));
   }
 
   template <typename F>
-  auto and_then(F&& next) && -> std::invoke_result_t<F, T&&> {
-    if (!has_value_) return std::move(*this).error();
-    return std::invoke(std::forward<F>(next), std::move(*this).value());
+  auto and_then(F&& next) & {
+    return detail::and_then(*this, std::forward<F>(next));
+  }
+  template <typename F>
+  auto and_then(F&& next) const& {
+    return detail::and_then(*this, std::forward<F>(next));
+  }
+  template <typename F>
+  auto and_then(F&& next) && {
+    return detail::and_then(std::move(*this), std::forward<F>(next));
+  }
+
+  template <typename F>
+  auto transform(F&& change) & {
+    return detail::transform(*this, std::forward<F>(change));
+  }
+  template <typename F>
+  auto transform(F&& change) const& {
+    return detail::transform(*this, std::forward<F>(change));
+  }
+  template <typename F>
+  auto transform(F&& change) && {
+    return detail::transform(std::move(*this), std::forward<F>(change));
+  }
+
+  template <typename F>
+  Result or_else(F&& next) const& {
+    return detail::or_else(*this, std::forward<F>(next));
+  }
+  template <typename F>
+  Result or_else(F&& next) && {
+    return detail::or_else(std::move(*this), std::forward<F>(next));
+  }
+
+  template <typename F>
+  Result transform_error(F&& change) const& {
+    return detail::transform_error(*this, std::forward<F>(change));
+  }
+  template <typename F>
+  Result transform_error(F&& change) && {
+    return detail::transform_error(std::move(*this), std::forward<F>(change));
   }
 
  private:
@@ -107,7 +242,8 @@ class [[nodiscard]] Result {
   };
 };
 
-// Nothing or an Error. Guarantee: made by default it is a success.
+// Nothing or an Error. Guarantee: made by default it is a success. Chaining calls f without a
+// value.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -119,9 +255,48 @@ class [[nodiscard]] Result<void> {
 
   bool has_value() const noexcept { return !error_.has_value(); }
   explicit operator bool() const noexcept { return has_value(); }
-  void value() const { detail::check_side(has_value(), "value()"); }
+  void value() const& {
+    if (error_) detail::throw_bad_access(*error_);
+  }
+  void value() && {
+    if (error_) detail::throw_bad_access(*std::move(error_));
+  }
+  void operator*() const noexcept { detail::check_side(has_value(), "a value"); }
   const Error& error() const& { return detail::check_side(!has_value(), "error()"), *error_; }
   Error&& error() && { return detail::check_side(!has_value(), "error()"), std::move(*error_); }
+
+  template <typename F>
+  auto and_then(F&& next) const& {
+    return detail::and_then(*this, std::forward<F>(next));
+  }
+  template <typename F>
+  auto and_then(F&& next) && {
+    return detail::and_then(std::move(*this), std::forward<F>(next));
+  }
+  template <typename F>
+  auto transform(F&& change) const& {
+    return detail::transform(*this, std::forward<F>(change));
+  }
+  template <typename F>
+  auto transform(F&& change) && {
+    return detail::transform(std::move(*this), std::forward<F>(change));
+  }
+  template <typename F>
+  Result or_else(F&& next) const& {
+    return detail::or_else(*this, std::forward<F>(next));
+  }
+  template <typename F>
+  Result or_else(F&& next) && {
+    return detail::or_else(std::move(*this), std::forward<F>(next));
+  }
+  template <typename F>
+  Result transform_error(F&& change) const& {
+    return detail::transform_error(*this, std::forward<F>(change));
+  }
+  template <typename F>
+  Result transform_error(F&& change) && {
+    return detail::transform_error(std::move(*this), std::forward<F>(change));
+  }
 
  private:
   std::optional<Error> error_;

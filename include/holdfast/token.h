@@ -9,6 +9,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ struct Token {
   HOLDFAST_EXPORT static std::optional<Token> parse(std::string_view text);
 
   friend auto operator<=>(const Token&, const Token&) = default;
+
+  // As to_string() has it.
+  HOLDFAST_EXPORT friend std::ostream& operator<<(std::ostream& out, const Token& token);
 };
 
 }  // namespace holdfast

@@ -6,10 +6,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -18,6 +20,8 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/errc.h"
+#include "holdfast/format.h"
+#include "holdfast/mode.h"
 #include "holdfast/owner.h"
 #include "holdfast/result.h"
 #include "holdfast/token.h"
@@ -75,7 +79,29 @@ TEST(ResultTest, ReadingTheWrongSideAborts) {
   EXPECT_EQ(*good, 3);
   EXPECT_EQ(bad.error().code(), Errc::kLost);
   EXPECT_DEATH(static_cast<void>(good.error()), "wrong side");
-  EXPECT_DEATH(static_cast<void>(bad.value()), "wrong side");
+  EXPECT_DEATH(static_cast<void>(*bad), "wrong side");
+}
+
+TEST(ResultTest, ValueThrowsTheErrorItHas) {
+  const auto thrown = [](auto result) {
+    try {
+      static_cast<void>(std::move(result).value());
+    } catch (const std::exception& failure) {
+      const auto& bad = dynamic_cast<const BadResultAccess&>(failure);
+      EXPECT_STREQ(failure.what(), bad.error().message().c_str());
+      return bad.error();
+    }
+    return Error(Errc::kClosed, "nothing was thrown");
+  };
+  const Error gone(Errc::kLost, "gone");
+  EXPECT_EQ(thrown(Result<int>(gone)), gone);
+  EXPECT_EQ(thrown(Result<std::unique_ptr<int>>(gone)), gone);
+  EXPECT_EQ(thrown(Result<void>(gone)), gone);
+  const Result<int> bad = gone;
+  EXPECT_THROW(static_cast<void>(bad.value()), BadResultAccess);
+  EXPECT_EQ(bad.error(), gone);
+  EXPECT_EQ(Result<int>(3).value(), 3);
+  EXPECT_NO_THROW(Result<void>().value());
 }
 
 TEST(ResultTest, IsCopiedMovedAndAssignedWithWhatIsThere) {
@@ -116,6 +142,64 @@ TEST(ResultTest, AndThenStopsAtTheFirstError) {
   };
   EXPECT_EQ(Result<int>(8).and_then(half).and_then(half).value(), 2);
   EXPECT_EQ(Result<int>(6).and_then(half).and_then(half).error().message(), "odd");
+  const Result<int> six = 6;
+  EXPECT_EQ(*six.and_then(half), 3);
+  EXPECT_EQ(*Result<void>().and_then([] { return Result<int>(5); }), 5);
+}
+
+TEST(ResultTest, TransformKeepsWhatIsMadeOfTheValue) {
+  const Result<int> good = 4;
+  const Result<int> bad = Error(Errc::kLost, "gone");
+  EXPECT_EQ(good.transform([](int n) { return std::to_string(n); }).value(), "4");
+  EXPECT_EQ(bad.transform([](int n) { return std::to_string(n); }).error(), bad.error());
+  int seen = 0;
+  const Result<void> done = good.transform([&](int n) { seen = n; });
+  EXPECT_TRUE(done.has_value());
+  EXPECT_EQ(seen, 4);
+  EXPECT_EQ(*done.transform([] { return 7; }), 7);
+  // A value that can only be moved goes through.
+  auto owned = Result<std::unique_ptr<int>>(std::make_unique<int>(3));
+  EXPECT_EQ(*std::move(owned).transform([](std::unique_ptr<int> n) { return *n; }), 3);
+}
+
+TEST(ResultTest, OrElseIsAskedOnlyAfterAnError) {
+  const auto zero = [](const Error&) -> Result<int> { return 0; };
+  const Result<int> bad = Error(Errc::kLost, "gone");
+  EXPECT_EQ(*Result<int>(4).or_else(zero), 4);
+  EXPECT_EQ(*bad.or_else(zero), 0);
+  const auto closed = [](const Error& why) { return Error(Errc::kClosed, why.message() + "!"); };
+  EXPECT_EQ(bad.transform_error(closed).error(), Error(Errc::kClosed, "gone!"));
+  EXPECT_EQ(*Result<int>(4).transform_error(closed), 4);
+  EXPECT_TRUE(Result<void>().transform_error(closed).has_value());
+  EXPECT_EQ(
+      Result<void>(bad.error()).or_else([](Error why) -> Result<void> { return why; }).error(),
+      bad.error());
+}
+
+std::string printed(const auto& value) {
+  std::ostringstream out;
+  out << value;
+  return out.str();
+}
+
+TEST(OutputTest, ErrorsTokensAndModesAreWritten) {
+  const Error gone(Errc::kLost, "the lease of 'stock' expired");
+  const Token token{2, 71};
+  EXPECT_EQ(printed(gone), "kLost: the lease of 'stock' expired");
+  EXPECT_EQ(printed(token), token.to_string());
+  EXPECT_EQ(printed(Mode::exclusive()), "exclusive");
+  EXPECT_EQ(printed(Mode::shared()), "shared");
+  EXPECT_EQ(printed(Mode::permits(2, 5)), "2 of 5 permits");
+}
+
+TEST(OutputTest, TheFormatterWritesTheSame) {
+#ifdef __cpp_lib_format
+  const Error gone(Errc::kLost, "gone");
+  EXPECT_EQ(std::format("{}|{}", gone, Token{2, 71}), printed(gone) + "|" + printed(Token{2, 71}));
+  EXPECT_EQ(std::format("{:>10}", Mode::shared()), "    shared");
+#else
+  GTEST_SKIP() << "this standard library has no <format>";
+#endif
 }
 
 TEST(ClockTest, HostBootTimeLeavesTheNamespaceOffsetOut) {

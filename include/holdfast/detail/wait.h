@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "holdfast/export.h"
+
 namespace holdfast::detail {
 
 // In milliseconds, rounded up; what would not fit is as long as without end.
