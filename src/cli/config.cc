@@ -111,7 +111,7 @@ Result<void> read_table(const toml::table& root, const std::string& file, Config
   run.value("kill_after", into.kill_after, read_duration);
   run.value("on_lost", into.on_lost, read_on_lost);
   run.value("exit_lost", into.exit_lost, read_exit_code);
-  run.value("exit_timeout", into.exit_timeout, read_exit_code);
+  run.value("exit_timeout", into.exit_timeout, read_exit_timeout);
   run.value("exit_error", into.exit_error, read_exit_code);
   auto run_finished = run.finish();
   return finished ? run_finished : finished;

@@ -64,6 +64,7 @@ Result<int> read_number(const std::string& text, int least, int most) {
 }
 
 Result<int> read_exit_code(const std::string& text) { return read_number(text, 1, 255); }
+Result<int> read_exit_timeout(const std::string& text) { return read_number(text, 0, 255); }
 
 Result<OnLost> read_on_lost(const std::string& text) {
   return read_word<OnLost>(

@@ -19,6 +19,8 @@ TEST(ValuesTest, NumbersKeepTheirBounds) {
   }
   EXPECT_FALSE(read_exit_code("0"));
   EXPECT_FALSE(read_exit_code("256"));
+  EXPECT_EQ(*read_exit_timeout("0"), 0);
+  EXPECT_FALSE(read_exit_timeout("256"));
 }
 
 TEST(ValuesTest, WordsAreWrittenExactly) {

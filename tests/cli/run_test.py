@@ -53,6 +53,8 @@ class ExitStatusTest(CliCase):
         self.holder()
         self.assertEqual(
             self.status("--no-wait", "--exit-timeout", "75", "job", "--", "true"), 75)
+        self.assertEqual(
+            self.status("--no-wait", "--exit-timeout", "0", "job", "--", "false"), 0)
         self.assertEqual(self.status("--exit-error", "76", "--bad", "job", "--", "true"), 76)
         self.assertEqual(self.status("--exit-error", "77", "--store", "nonsense://x", "job", "--",
                                      "true"), 77)
