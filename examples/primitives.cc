@@ -120,10 +120,10 @@ Result<void> striped_mutex(const Client& client) {
 Result<void> multi_lock(const Client& client) {
   // [region: multi_lock]
   auto both = client.acquire_all({{"account/3"}, {"account/7"}}, {.wait = 5s});
-  if (!both) return both.error();       // none of them is held
-  work_with(both->token("account/3"));  // each has a token of its own
-  if (!both->held()) return {};         // one of them was lost: stop
-  return both->release();               // in one request where the store can
+  if (!both) return both.error();              // none of them is held
+  work_with(both->token("account/3"));         // each has a token of its own
+  if (auto loss = both->loss()) return *loss;  // one of them was lost: stop
+  return both->release();                      // in one request where the store can
   // [end]
 }
 

@@ -19,9 +19,9 @@ holdfast::Result<void> lease_as_a_value() {
   auto lease = client->mutex("orders/42").acquire({.wait = 5s, .ttl = 30s});
   if (!lease) return lease.error();  // kTimedOut, kUnavailable ...: each names your next step
 
-  charge(lease->token());         // let the resource refuse an older token
-  if (!lease->held()) return {};  // stop: the lock may soon be someone else's
-  return lease->release();        // or let the destructor do it
+  charge(lease->token());                       // let the resource refuse an older token
+  if (auto loss = lease->loss()) return *loss;  // stop: the lock may soon be someone else's
+  return lease->release();                      // or let the destructor do it
   // [end]
 }
 

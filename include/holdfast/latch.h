@@ -18,7 +18,8 @@
 // Not guaranteed: that a participant which died before it counted is missed: wait with a limit, or
 // use a Barrier, whose participants have leases. That a count_down() which ended with
 // kOutcomeUnknown counted, or did not: look at count(). That the count outlives the loss of the
-// store's data (the store's page says when; it begins anew then), or a week without use on Redis.
+// store's data (the store's page says when; it begins anew then), or a week without use on SQLite
+// and Redis.
 //
 // Thread-safety: as Mutex's. Ownership: shares the client's core.
 // Time: a caller that waits learns of the opening at once, where the store tells (memory, SQLite,

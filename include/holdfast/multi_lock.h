@@ -7,10 +7,10 @@
 //
 // Example (examples/primitives.cc#multi_lock):
 //   auto both = client.acquire_all({{"account/3"}, {"account/7"}}, {.wait = 5s});
-//   if (!both) return both.error();       // none of them is held
-//   work_with(both->token("account/3"));  // each has a token of its own
-//   if (!both->held()) return {};         // one of them was lost: stop
-//   return both->release();               // in one request where the store can
+//   if (!both) return both.error();              // none of them is held
+//   work_with(both->token("account/3"));         // each has a token of its own
+//   if (auto loss = both->loss()) return *loss;  // one of them was lost: stop
+//   return both->release();                      // in one request where the store can
 //
 // Guarantee: who is given a LeaseSet holds every lock in it, each as its own mode says; who gets an
 // error holds none of them and waits for none. Locks are asked for in the order of their names,
