@@ -28,8 +28,9 @@
 #     LABELS hermetic TIMEOUT 120 ENV "NAME=value"
 #     [NEEDS_PROGRAM]    # builds the CLI first; HOLDFAST_PROGRAM is a macro and an environment
 #                        # variable with its path
-#     [NO_MAIN]          # brings its own main(); otherwise one with gmock inside
-#     [DISCOVER]         # one CTest entry per case, so that skipped cases are reported one by one
+#     [NO_MAIN]          # brings its own main(), which ends with support::run_all_cases()
+#     [SHARDS 4]         # so many CTest entries, NAME:1 and on, share out the cases and run side by side
+#     [DISCOVER]         # SHARDS 4: each case prepares its own place, and most of its time is waiting
 #     [SERIAL]           # runs alone: it measures time
 #     [BUSY 1])          # keeps so many processors busy for seconds; the others wait most of the time
 #
@@ -40,8 +41,8 @@
 #                     `make check-all` only;
 #         `process`   starts processes or needs the host's facilities: only in the plain build;
 #         `root`      needs root, skips loudly without it; `live` needs a server; `slow` long runs.
-# Tests are not part of `all`: targets tests_fast, tests_hermetic, tests_tool and tests_all build just
-# what a run needs (`ninja -C build/dev tests_all && ctest --preset dev`).
+# Tests are not part of `all`: targets tests_hermetic, tests_tool, tests_sanitized and tests_all build
+# just what a run needs (`ninja -C build/dev tests_all && ctest --preset dev`).
 #
 # A program for people (build/<preset>/bin/<OUTPUT>):
 #
@@ -65,7 +66,7 @@ target_link_libraries(holdfast_internal INTERFACE holdfast_headers)
 add_custom_target(tests_all)
 add_custom_target(tests_hermetic)
 add_custom_target(tests_tool)
-add_custom_target(tests_fast)
+add_custom_target(tests_sanitized)
 
 function(holdfast_use_unity target)
   set_target_properties(${target} PROPERTIES
@@ -168,7 +169,7 @@ function(holdfast_use_source_pch target)
 endfunction()
 
 function(holdfast_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NEEDS_PROGRAM;NO_MAIN;DISCOVER;SERIAL" "TIMEOUT;BUSY"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NEEDS_PROGRAM;NO_MAIN;DISCOVER;SERIAL" "TIMEOUT;BUSY;SHARDS"
     "SOURCES;DEPENDS;LINK;LABELS;ENV")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "holdfast_test(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -193,20 +194,15 @@ function(holdfast_test name)
   # Not part of `all`: a sanitized build makes only the tests it is going to run.
   add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  set(main GTest::gmock)
-  if(arg_DISCOVER AND NOT arg_NO_MAIN)
-    set(main GTest::gmock_main)
-  elseif(NOT arg_NO_MAIN)
-    list(PREPEND main holdfast_test_main)
-  endif()
   target_link_libraries(${name} PRIVATE
-    ${arg_DEPENDS} ${arg_LINK} holdfast_internal ${main} GTest::gtest Threads::Threads
-    holdfast_warnings)
+    ${arg_DEPENDS} ${arg_LINK} holdfast_internal holdfast_test_main GTest::gmock GTest::gtest
+    Threads::Threads holdfast_warnings)
   holdfast_use_unity(${name})
   holdfast_use_test_pch(${name})
 
   add_dependencies(tests_all ${name})
-  foreach(label IN ITEMS fast hermetic tool)
+  holdfast_label_sanitized()
+  foreach(label IN ITEMS hermetic tool sanitized)
     if("${label}" IN_LIST arg_LABELS)
       add_dependencies(tests_${label} ${name})
     endif()
@@ -225,34 +221,47 @@ function(holdfast_test name)
     set(arg_SERIAL OFF)
   endif()
   holdfast_share_of_processors(share "${arg_BUSY}")
-  if(arg_DISCOVER)
-    include(GoogleTest)
-    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 30
-      TEST_PREFIX "${name}:" NO_PRETTY_VALUES TEST_LIST discovered_tests
-      PROPERTIES TIMEOUT ${arg_TIMEOUT} RUN_SERIAL ${arg_SERIAL} PROCESSORS ${share})
-    # gtest_discover_tests flattens lists, so the properties that are lists are set afterwards.
-    set(script "${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake")
-    file(CONFIGURE OUTPUT "${script}" @ONLY CONTENT [=[
-foreach(test IN LISTS discovered_tests)
-  set_tests_properties("${test}" PROPERTIES
-    LABELS [[@arg_LABELS@]] ENVIRONMENT [[@environment@]])
-endforeach()
-# A program that was not built leaves the list as the one before it made it.
-set(discovered_tests)
-]=])
-    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
-  else()
+  if(arg_DISCOVER AND NOT arg_SHARDS)
+    set(arg_SHARDS 4)
+  endif()
+  if(NOT arg_SHARDS)
     add_test(NAME ${name} COMMAND ${name})
     holdfast_set_test_properties(${name})
+    return()
   endif()
+  # Their limits are of a case, as a rule; a shard runs several.
+  if(arg_TIMEOUT LESS 300)
+    set(arg_TIMEOUT 300)
+  endif()
+  foreach(shard RANGE 1 ${arg_SHARDS})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}:${shard} COMMAND ${name})
+    holdfast_set_test_properties(${name}:${shard})
+    set_property(TEST ${name}:${shard} APPEND PROPERTY ENVIRONMENT
+      GTEST_TOTAL_SHARDS=${arg_SHARDS} GTEST_SHARD_INDEX=${index})
+  endforeach()
 endfunction()
 
-# scripts/test runs four plain tests per processor at once, since most of them wait for leases and
-# processes: one that keeps a processor busy takes the place of four. A sanitizer keeps all busy.
+# Adds `sanitized` to the caller's arg_LABELS, where `make test-sanitized` runs the test in this build.
+macro(holdfast_label_sanitized)
+  set(seen hermetic)
+  if(HOLDFAST_SANITIZE MATCHES "thread")
+    set(seen fast)
+  endif()
+  foreach(label IN LISTS seen)
+    if(HOLDFAST_SANITIZE AND "${label}" IN_LIST arg_LABELS AND NOT "lab" IN_LIST arg_LABELS)
+      list(APPEND arg_LABELS sanitized)
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES arg_LABELS)
+endmacro()
+
+# scripts/test runs six plain tests per processor at once, since most of them wait for leases and
+# processes: one that keeps a processor busy takes the place of six.
 function(holdfast_share_of_processors share busy)
   set(places 1)
   if(busy AND NOT HOLDFAST_SANITIZE)
-    math(EXPR places "4 * ${busy}")
+    math(EXPR places "6 * ${busy}")
   endif()
   set(${share} ${places} PARENT_SCOPE)
 endfunction()
@@ -267,7 +276,7 @@ macro(holdfast_set_test_properties name)
   holdfast_share_of_processors(share "${arg_BUSY}")
   set_property(TEST ${name} PROPERTY PROCESSORS ${share})
   set_property(TEST ${name} PROPERTY SKIP_RETURN_CODE 77)
-  set_property(TEST ${name} PROPERTY ENVIRONMENT ${environment})
+  set_property(TEST ${name} PROPERTY ENVIRONMENT ${environment} HOLDFAST_TEST_ENTRY=${name})
 endmacro()
 
 function(holdfast_depend_on_program name)

@@ -226,9 +226,70 @@ class CliCase(unittest.TestCase):
             return [int(word) for word in file.read().split()]
 
 
+class Notes:
+    """As tests/support/tries.h has it: scripts/test counts the cases, and a second try runs what failed."""
+
+    def __init__(self):
+        folder, entry = (os.environ.get("HOLDFAST_TEST_" + word) for word in ("TRIES", "ENTRY"))
+        self.path = os.path.join(folder, entry) if folder and entry else None
+
+    def failed_before(self):
+        if not self.path or not os.path.exists(self.path + ".failed"):
+            return []
+        with open(self.path + ".failed", encoding="utf-8") as file:
+            return sorted({line.split("\t")[0] for line in file})
+
+    def add(self, kind, *fields):
+        if self.path:
+            with open(f"{self.path}.{kind}", "a", encoding="utf-8") as file:
+                print(*fields, sep="\t", file=file)
+
+
+class NotingResult(unittest.TextTestResult):
+    notes = Notes()
+
+    def startTest(self, test):
+        self.begun = time.monotonic()
+        self.outcome = ("passed", "")
+        super().startTest(test)
+
+    def failed(self, error):
+        if self.outcome[0] != "failed":
+            self.outcome = ("failed", " ".join(str(error[1]).split())[:300])
+
+    def addFailure(self, test, err):
+        self.failed(err)
+        super().addFailure(test, err)
+
+    def addError(self, test, err):
+        self.failed(err)
+        super().addError(test, err)
+
+    def addSubTest(self, test, subtest, err):
+        if err:
+            self.failed(err)
+        super().addSubTest(test, subtest, err)
+
+    def addSkip(self, test, reason):
+        self.outcome = ("skipped", reason)
+        super().addSkip(test, reason)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        name = test.id().removeprefix("__main__.")
+        result, message = self.outcome
+        self.notes.add("ran", result, name, message)
+        if result == "failed":
+            with open("/proc/loadavg", encoding="ascii") as file:
+                load = file.read().split()[0]
+            self.notes.add("failed", name, f"{time.monotonic() - self.begun:.1f}", load, message)
+
+
 def main():
     """unittest.main(), but CTest hears of it when a case was skipped."""
-    ran = unittest.main(verbosity=2, exit=False).result
+    arguments = [*sys.argv, *NotingResult.notes.failed_before()]
+    runner = unittest.TextTestRunner(verbosity=2, resultclass=NotingResult)
+    ran = unittest.main(argv=arguments, testRunner=runner, exit=False).result
     for case, reason in ran.skipped:
         print(f"SKIPPED: {case.id()}: {reason}", flush=True)
     if not ran.wasSuccessful():

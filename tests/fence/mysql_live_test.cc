@@ -10,6 +10,7 @@
 #include "holdfast/fence/mysql.h"
 #include "tests/fence/database.h"
 #include "tests/support/mariadb_server.h"
+#include "tests/support/tries.h"
 
 namespace holdfast::fence {
 namespace {
@@ -162,5 +163,5 @@ int main(int argc, char** argv) {
     std::printf("%s: no MariaDB: %s\n", required ? "FAILED" : "SKIPPED", why->c_str());
     return required ? 1 : 77;
   }
-  return RUN_ALL_TESTS();
+  return holdfast::support::run_all_cases();
 }

@@ -9,6 +9,7 @@
 #include "holdfast/fence/postgres.h"
 #include "tests/fence/database.h"
 #include "tests/support/postgres_server.h"
+#include "tests/support/tries.h"
 
 namespace holdfast::fence {
 namespace {
@@ -207,5 +208,5 @@ int main(int argc, char** argv) {
     std::printf("%s: no PostgreSQL: %s\n", required ? "FAILED" : "SKIPPED", why->c_str());
     return required ? 1 : 77;
   }
-  return RUN_ALL_TESTS();
+  return holdfast::support::run_all_cases();
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/etcd_server.h"
+#include "tests/support/tries.h"
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleMock(&argc, argv);
@@ -14,5 +15,5 @@ int main(int argc, char** argv) {
     constexpr int kSkipped = 77;
     return std::getenv("HOLDFAST_REQUIRE_ETCD") != nullptr ? 1 : kSkipped;
   }
-  return RUN_ALL_TESTS();
+  return holdfast::support::run_all_cases();
 }
