@@ -6,13 +6,13 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build test test-newer check-all fuzz soak bench install clean setup \
+.PHONY: help demo build test test-sanitized test-newer check-all fuzz soak bench install clean setup \
   setup-embedded setup-test format
 
 help:  ## list the targets
 	@echo 'Holdfast: make TARGET'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
-	  awk -F'|' '{ printf "  %-11s %s\n", $$1, $$2 }'
+	  awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
 demo: setup-embedded build  ## install what is needed, build, and see eight processes share a stock file
 	@build/release/bin/holdfast-demo
@@ -23,6 +23,9 @@ build:  ## build the release into build/release (programs in build/release/bin)
 
 test: setup-test  ## install what the tests need, build and run all (STORES="sqlite": those alone)
 	@scripts/test
+
+test-sanitized: setup-test  ## the same under address+undefined and thread sanitizers
+	@scripts/test sanitized
 
 check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
 	@scripts/setup build test bench check
