@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "holdfast/fence/fence.h"
+#include "src/base/writers_only.h"
 #include "src/fence/percent.h"
 
 namespace holdfast::fence {
@@ -212,7 +213,7 @@ Result<FileGuard> FileGuard::enter(const std::string& path, const std::string& r
     if (auto kind = check_kind(about.st_mode, path); !kind) return kind.error();
   }
   const std::string lock_path = path + ".lock";
-  Descriptor lock(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  Descriptor lock(base::open_for_writers(lock_path.c_str(), /*exclusive=*/false));
   if (lock.get() < 0) return failed("open", lock_path, errno);
   const bool shared = mode.kind() == Mode::Kind::kShared;
   if (auto locked = take_flock(lock.get(), shared ? LOCK_SH : LOCK_EX, lock_path, wait); !locked) {

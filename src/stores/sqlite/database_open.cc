@@ -1,6 +1,5 @@
 // How a connection comes to be: alone with the file at first, which adopts it, or as one among
 // others.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/base/writers_only.h"
 #include "src/stores/sqlite/database.h"
 #include "src/stores/sqlite/fork_gate.h"
 #include "src/stores/sqlite/schema.h"
@@ -172,7 +172,7 @@ Result<bool> Database::set_up() {
 
 // Only while no file is there: SQLite has none open that a close() of ours could unlock.
 Result<void> Database::create_file() {
-  const int fd = ::open(path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+  const int fd = base::open_for_writers(path().c_str(), /*exclusive=*/true);
   if (fd < 0 && errno == EEXIST) return {};
   if (fd >= 0) {
     ::close(fd);

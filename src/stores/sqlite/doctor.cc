@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "src/base/writers_only.h"
 #include "src/stores/sqlite/lock_file.h"
 #include "src/stores/sqlite/schema.h"
 
@@ -65,7 +66,19 @@ void examine_permissions(const std::string& path, Findings& findings) {
   char text[80];
   std::snprintf(text, sizeof text, "uid %u, gid %u, mode %04o", static_cast<unsigned>(file.st_uid),
                 static_cast<unsigned>(file.st_gid), static_cast<unsigned>(file.st_mode & 07777U));
-  if ((file.st_mode & S_IWOTH) != 0) {
+  struct stat use {};
+  const mode_t mode = file.st_mode & 07777U;
+  const bool use_open = ::stat(LockFile::use_path(path).c_str(), &use) == 0 &&
+                        (use.st_mode & 0666U & ~base::writers_only(mode)) != 0;
+  if ((mode & 0666U & ~base::writers_only(mode)) != 0 || use_open) {
+    char advice[200];
+    std::snprintf(
+        advice, sizeof advice,
+        "users who may read it may lock it, and so shut out those who may write it: chmod "
+        "%04o the file, its -wal and -shm, and FILE.use",
+        static_cast<unsigned>(base::writers_only(mode)));
+    warn(findings, "permissions", text, advice);
+  } else if ((file.st_mode & S_IWOTH) != 0) {
     warn(findings, "permissions", text,
          "every user of this machine can release and break locks: chmod o-rwx, and use a group");
   } else {

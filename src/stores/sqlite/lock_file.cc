@@ -15,6 +15,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/random.h"
+#include "src/base/writers_only.h"
 #include "src/stores/sqlite/sql.h"
 
 namespace holdfast::stores::sqlite {
@@ -165,18 +166,28 @@ Result<void> LockFile::open_use() {
   const std::string name = use_path(path_);
   use_ = ::open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (use_ < 0 && errno == ENOENT) {
-    use_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    use_ = base::open_for_writers(name.c_str(), /*exclusive=*/true);
     if (use_ < 0 && errno == EEXIST) return open_use();
     made_use_ = use_ >= 0;
-    FileIdentity database;
-    if (use_ >= 0 && identify(path_, database)) {
-      // Whoever may write the database may write this.
-      [[maybe_unused]] int ignored = ::fchown(use_, database.uid, database.gid);
-      ignored = ::fchmod(use_, database.mode & 0666U);
-    }
   }
   if (use_ < 0) return unavailable(path_, "cannot open " + name, name);
+  give_use_to_writers();
   return {};
+}
+
+// Whoever may write the database may write this, and nobody else may even read it: that is enough
+// to lock it. Best effort: only its owner may.
+void LockFile::give_use_to_writers() const {
+  FileIdentity database;
+  struct stat use {};
+  if (!identify(path_, database) || ::fstat(use_, &use) != 0) return;
+  if (made_use_) {
+    [[maybe_unused]] const int ignored = ::fchown(use_, database.uid, database.gid);
+  }
+  const mode_t mode = base::writers_only(database.mode);
+  if ((use.st_mode & 0666U) != mode) {
+    [[maybe_unused]] const int ignored = ::fchmod(use_, mode);
+  }
 }
 
 bool LockFile::use_replaced() const {

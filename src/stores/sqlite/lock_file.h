@@ -98,6 +98,7 @@ class LockFile {
   LockFile(std::string path, std::string boot) : path_(std::move(path)), boot_(std::move(boot)) {}
   Result<bool> try_attach(bool want_exclusive);
   Result<void> open_use();
+  void give_use_to_writers() const;
   bool use_replaced() const;
   std::string expected() const;
   bool names_this_file() const;
