@@ -37,7 +37,7 @@ asio::awaitable<void> charge(holdfast::Client client, std::string order) {
 
   std::printf("charging %s with token %s\n", order.c_str(), lease->token().to_string().c_str());
   co_await asio::post(asio::use_awaitable);  // other coroutines of this thread run meanwhile
-  if (!lease->held()) co_return;             // stop: the lock may soon be someone else's
+  if (auto loss = lease->loss()) co_return report(*loss);  // stop: it may be someone else's
 
   Result<void> released = co_await holdfast::async_release(*lease, asio::use_awaitable);
   if (!released) report(released.error());
