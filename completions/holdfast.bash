@@ -38,7 +38,8 @@ _holdfast() {
     --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
     --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --config | --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
-    --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// redis:// memory:" -- "$current"); return ;;
+    --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// redis:// rediss:// \
+      redis+unix:/// zookeeper:// etcd:// etcds:// consul:// consuls:// memory:" -- "$current"); return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade barging \
       list watch-every-change values multi survives-restart survives-failover" -- "$current"); return ;;
     --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)

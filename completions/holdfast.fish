@@ -30,7 +30,7 @@ for pair in 'run:run a command while holding a lock' \
 end
 
 set -l all run elect hold acquire renew release ls inspect watch top break doctor bench
-complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// redis:// memory:' -d 'the store'
+complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// redis:// rediss:// redis+unix:/// zookeeper:// etcd:// etcds:// consul:// consuls:// memory:' -d 'the store'
 complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
 complete -c holdfast -n "__holdfast_in $all" -l log-format -x -a 'text json logfmt' -d 'of what is said on stderr'
 complete -c holdfast -n "__holdfast_in $all" -l json -d 'print JSON'

@@ -41,7 +41,11 @@ Examples
 
 Where the locks are kept: --store URL, else HOLDFAST_STORE, else the configuration file, else an
 SQLite file of your own (no set-up needed; for the processes of this host). 'holdfast ls -v' says
-which. Every command knows --json, --store URL, --config FILE, -v, -q and --log-format json|logfmt
+which. sqlite:///FILE serves one host; redis://HOST, rediss://, redis+unix:///SOCKET,
+zookeeper://HOST,..., etcd://HOST,..., etcds://, consul://HOST and consuls:// serve many; memory:
+keeps no other process out.
+
+Every command knows --json, --store URL, --config FILE, -v, -q and --log-format json|logfmt
 (of what it says on stderr). A name that begins with '-' stands behind dashes:
 holdfast inspect -- -x; holdfast run -- -x -- COMMAND.
 )";

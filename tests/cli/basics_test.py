@@ -118,6 +118,22 @@ class HelpTest(CliCase):
             missing = [command for command in COMMANDS if not re.search(rf"\b{command}\b", text)]
             self.assertEqual(missing, [], path)
 
+    def test_every_page_knows_every_kind_of_store(self):
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        refused = self.holdfast("ls", "--store", "nosuch://x").stderr
+        schemes = re.findall(r"[a-z+]+(?=:)", refused.split("there is ")[-1].split(" (")[0])
+        self.assertIn("consuls", schemes)
+        texts = {"help": self.holdfast("help").stdout}
+        for path in ("completions/holdfast.bash", "completions/_holdfast",
+                     "completions/holdfast.fish", "docs/man/holdfast.1",
+                     "include/holdfast/client.h"):
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                texts[path] = file.read().replace("\\:", ":")
+        for path, text in texts.items():
+            missing = [each for each in schemes
+                       if not re.search(rf"(?<![a-z+]){re.escape(each)}:", text)]
+            self.assertEqual(missing, [], path)
+
     def test_the_manual_knows_every_option_of_run(self):
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         options = set(re.findall(r"--[a-z][a-z-]+", self.holdfast("help", "run").stdout))
