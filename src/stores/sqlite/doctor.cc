@@ -167,7 +167,7 @@ Guarantees sqlite_guarantees() {
       {"machine crashes or loses power", Promise::kYes, Promise::kYes,
        "a new boot voids all leases; tokens start above every block that was reserved and synced"},
       {"wall clock jumps", Promise::kYes, Promise::kYes,
-       "leases count boot time; the wall clock only lifts the token floor of a new boot or file"},
+       "leases count boot time; the wall clock only lifts token floors"},
       {"boot time of a time namespace differs", Promise::kYes, Promise::kYes,
        "the offset is taken off"},
       {"users with different boot ids", Promise::kYes, Promise::kYes,
