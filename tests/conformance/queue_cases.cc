@@ -200,11 +200,11 @@ TEST_P(QueueConformance, AFullQueueRefusesAndChangesNothing) {
 TEST_P(QueueConformance, ManyReadersBehindAWriterAreAllAdmitted) {
   HOLDFAST_NEEDS(promised().shared, "no shared locks");
   const auto writer = fresh();
-  ASSERT_TRUE(holds(client().acquire({"orders", writer})));
+  // A long lease, as the readers have: it takes a while until all stand there.
+  ASSERT_TRUE(holds(client().acquire(Request("orders", writer).leases(60s, 60s))));
   std::vector<AcquisitionId> readers;
   for (int i = 0; i < 200; ++i) {  // More than one step admits, which is 128.
     readers.push_back(fresh());
-    // A long lease: it takes a while until all stand there.
     ASSERT_TRUE(waits(
         client().acquire(Request("orders", readers.back(), Mode::shared()).leases(60s, 60s))));
   }
