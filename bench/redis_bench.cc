@@ -108,7 +108,7 @@ class Reference {
     const double a =
         redis_benchmark(shape + count(20'000) + " -r 100000000",
                         request(acquire, "hf1:{free__rand_int__}",
-                                {id, number, "30000000", owner, "Pe 1 1 f 1 5000000 0 -"}));
+                                {id, number, "30000000", owner, "Pe 1 1 1 5000000 0 -"}));
     const double b =
         redis_benchmark(shape + count(10'000) + " -r 100000",
                         request(release, "hf1:{held__rand_int__}", {id, number, "release"}));

@@ -40,7 +40,7 @@ _holdfast() {
     --config | --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// redis:// rediss:// \
       redis+unix:/// zookeeper:// etcd:// etcds:// consul:// consuls:// memory:" -- "$current"); return ;;
-    --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade barging \
+    --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade \
       list watch-every-change values multi survives-restart survives-failover" -- "$current"); return ;;
     --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)
       mapfile -t COMPREPLY < <(compgen -W "1s 10s 30s 1m 5m 1h" -- "$current"); return ;;

@@ -36,7 +36,6 @@ struct Guarantees {
   bool shared = false;
   bool permits = false;
   bool upgrade = false;
-  bool barging = false;
   bool list = false;
   bool watch_every_change = false;  // false: a watch samples, and may miss short holds.
   bool values = false;

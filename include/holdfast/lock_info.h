@@ -61,7 +61,6 @@ struct LockInfo {
   Token last_token;
   std::uint32_t capacity = 1;  // Permits locks: N.
   bool permits = false;
-  bool barging = false;
   std::vector<HolderInfo> holders;
   std::vector<WaiterInfo> waiters;  // In queue order.
   std::optional<BreakInfo> last_break;

@@ -20,7 +20,7 @@
 // what was moved from can still be used.
 // Ownership: shares the client's core; the client object may go first. No I/O in the constructor.
 // Time: boot-time clock; durations are rounded up to milliseconds.
-// Fairness: first come, first served, unless AcquireOptions::barging.
+// Fairness: first come, first served.
 // Errors: kTimedOut, kCancelled (nothing held, nothing queued); kUnavailable (surely not applied);
 // kOutcomeUnknown (may be held for one ttl); kInvalidArgument (a bad name or option: told by the
 // first operation); kPermissionDenied, kQueueFull, kCorruptState, kVersionMismatch, kClosed.

@@ -44,8 +44,6 @@ struct AcquireOptions {
   std::chrono::milliseconds min_remaining{0};
   // kQueueFull when as many wait already. Zero: no limit.
   std::uint32_t max_waiters = 0;
-  // Newcomers may overtake the queue: more throughput, no order. All users of a name must agree.
-  bool barging = false;
   // Called once, on the notifier thread, when the request must wait; with how many wait before it.
   // Not after the wait is over: its answer waits for a call that has begun.
   std::function<void(std::uint32_t ahead)> on_queued{};

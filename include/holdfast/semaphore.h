@@ -26,7 +26,7 @@
 // waits, the next request brings its N along.
 //
 // Thread-safety: as Mutex's; copies share N. Ownership, time: as Mutex's. Fairness: first come,
-// first served, unless AcquireOptions::barging. Errors: as Mutex's. kInvalidArgument: no permit
+// first served. Errors: as Mutex's. kInvalidArgument: no permit
 // asked for, more than N, or another N is in use; kUnsupported (Guarantees::permits).
 #pragma once
 

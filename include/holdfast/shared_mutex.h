@@ -33,8 +33,7 @@
 // Downgrade: a writer becomes a reader in place, with its token, without a moment in between in
 // which another writer could come; readers that wait in front are let in by the same step.
 //
-// Thread-safety, ownership, time: as Mutex's. Fairness: first come, first served, unless
-// AcquireOptions::barging.
+// Thread-safety, ownership, time: as Mutex's. Fairness: first come, first served.
 // Errors: as Mutex's, and kWouldDeadlock (above), kUnsupported (Guarantees::shared, ::upgrade).
 #pragma once
 

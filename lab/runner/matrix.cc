@@ -24,7 +24,7 @@ std::vector<WorkloadSpec> mixed(bool one_process) {
           {.kind = "permits", .owners = owners, .locks = 1},
           {.kind = "nested", .owners = owners, .locks = 3},
           {.kind = "multi", .owners = owners, .locks = 3},
-          {.kind = "contend", .owners = owners, .locks = 1, .cancels_percent = 20, .barging = true},
+          {.kind = "contend", .owners = owners, .locks = 1, .cancels_percent = 20},
           {.kind = "guarded", .owners = owners, .locks = 1, .hold = 100ms, .careful = false},
           {.kind = "election", .owners = owners, .locks = 1, .hold = 1s}};
 }

@@ -68,7 +68,6 @@ void fields(Visitor& visit, WorkloadSpec& work) {
   visit("tries_percent", work.tries_percent, Range{0, 100});
   visit("cancels_percent", work.cancels_percent, Range{0, 100});
   visit("renews_percent", work.renews_percent, Range{0, 100});
-  visit("barging", work.barging, Any{});
   visit("writes", work.writes, Range{0, 1000});
   visit("careful", work.careful, Any{});
   visit("release", work.release, Any{});

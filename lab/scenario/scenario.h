@@ -52,7 +52,6 @@ struct WorkloadSpec {
   std::int64_t tries_percent = 25;   // Do not wait.
   std::int64_t cancels_percent = 0;  // Of the waits: given up half-way.
   std::int64_t renews_percent = 0;   // Of the looks at a hold: asks for a renewal at once.
-  bool barging = false;              // Newcomers may overtake the queue.
   std::int64_t writes = 1;           // To the guarded resource, per hold.
   bool careful = true;               // Asks held() before it writes, and stops when it is lost.
   bool release = true;               // false: forgets to, now and then.

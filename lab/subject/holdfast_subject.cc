@@ -186,7 +186,6 @@ class HoldfastSubject : public Subject {
     options.ttl = std::max(ask.ttl, min_ttl_.load());
     options.wait = ask.wait;
     options.cancel = ask.cancel;
-    options.barging = ask.barging && barging_;
     if (ask.wait == milliseconds::zero()) {
       Result<std::optional<Lease>> tried = client->try_acquire(ask.name, ask.mode, options);
       if (!tried) return {outcome_of(tried.error()), nullptr};
@@ -210,7 +209,6 @@ class HoldfastSubject : public Subject {
     Result<Client> client = Client::connect(setup_.urls.at(0), options);
     if (client) {
       const Guarantees kind = client->guarantees();
-      barging_ = kind.barging;
       min_ttl_ = kind.min_ttl;
       client_ = std::move(*client);
     } else if (outcome_of(client.error()) == Outcome::kUnavailable) {
@@ -227,7 +225,6 @@ class HoldfastSubject : public Subject {
   const SubjectSetup setup_;
   std::mutex mutex_;
   std::optional<Client> client_;
-  std::atomic<bool> barging_ = false;
   std::atomic<milliseconds> min_ttl_{milliseconds(0)};
   Lookout lookout_;
   const std::int64_t offset_ = namespace_offset();

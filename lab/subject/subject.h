@@ -36,7 +36,6 @@ struct Ask {
   std::chrono::milliseconds ttl{1000};
   std::chrono::milliseconds wait{0};  // Zero: a try.
   std::stop_token cancel{};           // Ends the wait, where the subject can.
-  bool barging = false;               // May overtake the queue, where the subject has one.
 };
 
 // Told of what happens to a hold without being asked for.

@@ -23,8 +23,7 @@ std::unique_ptr<ActorHold> Actor::acquire(const Want& want) {
   event.phase = Phase::kInvoke;
   event.wait_ns = std::chrono::nanoseconds(want.wait).count();
   event.call = stage_.recorder.next_call();
-  const Ask ask{
-      stage_.locks.at(want.lock), want.mode, want.ttl, want.wait, want.cancel, want.barging};
+  const Ask ask{stage_.locks.at(want.lock), want.mode, want.ttl, want.wait, want.cancel};
   record(event);
   Acquired acquired = stage_.subject.acquire(ask, *hold);
   event.phase = Phase::kReturn;

@@ -34,7 +34,6 @@ struct Want {
   std::chrono::milliseconds ttl{1000};
   std::chrono::milliseconds wait{0};
   std::stop_token cancel{};
-  bool barging = false;
 };
 
 class ActorHold;

@@ -70,7 +70,7 @@ class Worker {
     return std::max<milliseconds>(about(spec_.wait), 1ms);
   }
   std::unique_ptr<ActorHold> ask(std::uint32_t lock, Mode mode, milliseconds wait) {
-    Want want{lock, mode, spec_.ttl, wait, {}, spec_.barging};
+    Want want{lock, mode, spec_.ttl, wait, {}};
     if (wait == 0ms || !percent(spec_.cancels_percent)) return actor_.acquire(want);
     std::stop_source source;
     want.cancel = source.get_token();

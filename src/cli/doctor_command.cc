@@ -25,13 +25,12 @@ struct NamedPromise {
 
 constexpr char kAnotherStore[] = "use another store ('holdfast doctor' of each lists its promises)";
 
-constexpr std::array<NamedPromise, 12> kPromises{{
+constexpr std::array<NamedPromise, 11> kPromises{{
     {"fenced", &Guarantees::fenced, true, "use sqlite:// on one host, or redis://"},
     {"fair", &Guarantees::fair, false, kAnotherStore},
     {"shared", &Guarantees::shared, false, kAnotherStore},
     {"permits", &Guarantees::permits, false, kAnotherStore},
     {"upgrade", &Guarantees::upgrade, false, kAnotherStore},
-    {"barging", &Guarantees::barging, false, kAnotherStore},
     {"list", &Guarantees::list, false, kAnotherStore},
     {"watch-every-change", &Guarantees::watch_every_change, false,
      "no store that processes share reports every change in this version: do not rely on seeing"

@@ -247,7 +247,7 @@ Looks at the running store: is it set up to keep its promises, and what are they
 healthy; 1: a problem was found, or a promise is missing; 125: the store cannot be reached.
 
   --require A,B     fail unless the store promises: fenced, fair, shared, permits, upgrade,
-                    barging, list, watch-every-change, values, multi, survives-restart,
+                    list, watch-every-change, values, multi, survives-restart,
                     survives-failover; and says what to change. A store with a problem
                     fails fenced, survives-restart and survives-failover
   --json            an object: healthy, findings, guarantees, missing

@@ -99,7 +99,6 @@ Json guarantees_json(const Guarantees& all) {
   out["shared"] = all.shared;
   out["permits"] = all.permits;
   out["upgrade"] = all.upgrade;
-  out["barging"] = all.barging;
   out["list"] = all.list;
   out["watch_every_change"] = all.watch_every_change;
   out["values"] = all.values;

@@ -166,7 +166,7 @@ Guarantees promises() {
   Guarantees promise;
   promise.fenced = promise.fair = promise.shared = promise.permits = promise.upgrade = true;
   promise.list = promise.values = true;
-  promise.barging = promise.multi = promise.watch_every_change = false;
+  promise.multi = promise.watch_every_change = false;
   promise.bound_to_client = true;
   return promise;
 }

@@ -56,10 +56,6 @@ std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
     return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
         .error();
   }
-  if (request.policy != machine::Policy::kFair) {
-    return Error(Errc::kUnsupported,
-                 "the " + backend_.guarantees().store + " store serves in order of arrival only");
-  }
   if (request.ttl < min_ttl_) {
     return Error(Errc::kInvalidArgument,
                  "a ttl of " + std::to_string(request.ttl.count() / 1000) +

@@ -21,7 +21,6 @@ struct Acquire {
   std::string_view name{};
   AcquisitionId id{};
   Mode mode{};
-  Policy policy = Policy::kFair;
   bool may_wait = true;           // false: kBusy instead of a ticket in the queue.
   Duration ttl{};                 // Length of the lease once granted, counted from `at`.
   Duration waiter_ttl{};          // Length of the lease of the ticket while it waits.
@@ -35,8 +34,7 @@ struct Acquire {
 // The heartbeat of a waiter and the renewal of a holder: extends a ticket's lease, never creates
 // one. `seq` numbers the client's requests for this ticket, 0 being the Acquire; one that is not
 // above the last applied changes nothing. A lease end moves back by Keep only; a renewal that would
-// not move it forward changes nothing either. Under Policy::kBarging a waiter's heartbeat tries for
-// the lock again, and what it gets is a full `ttl` from this command's instant.
+// not move it forward changes nothing either.
 struct Renew {
   std::string_view name{};
   AcquisitionId id{};
@@ -131,7 +129,7 @@ enum class Outcome : std::uint8_t {
   kDone,       // Downgrade, Resize, SetValue, Keep, Tick.
   kNotHeld,    // Break: no holder has that token. SetValue, Keep, Downgrade: the id does not hold.
                // Resize: the lock has no tickets.
-  kMismatch,   // Kind, N or policy differ from what the lock's present tickets agreed on.
+  kMismatch,   // Kind or N differ from what the lock's present tickets agreed on.
   kTooLarge,   // More permits than N, a value over the limit.
   kQueueFull,
   kWouldDeadlock,  // A second upgrade of the same lock.

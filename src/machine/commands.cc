@@ -35,7 +35,7 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
   const LockIndex index = own(acquire.name);
   if (index != kNone) {
     const TicketIndex known = book.find_ticket(index, acquire.id);
-    if (known != kNone) return acquire_again(acquire, known);
+    if (known != kNone) return acquire_again(known);
     if (book.find_tombstone(index, acquire.id) != kNone) return {.outcome = Outcome::kGone};
   }
   // Those whom expiry has let in stand before the newcomer; so does a Resize that waited.
@@ -62,7 +62,7 @@ Outcome LockMachine::Impl::foresee(const Acquire& acquire) const {
     const TicketIndex known = book.find_ticket(index, acquire.id);
     if (known != kNone) {
       if (book.ticket(known).system) return Outcome::kInvalid;
-      return book.ticket(known).held || may_barge(known) ? Outcome::kHeld : Outcome::kWaiting;
+      return book.ticket(known).held ? Outcome::kHeld : Outcome::kWaiting;
     }
     if (book.find_tombstone(index, acquire.id) != kNone) return Outcome::kGone;
   }
@@ -72,10 +72,8 @@ Outcome LockMachine::Impl::foresee(const Acquire& acquire) const {
                                                                             : Outcome::kExhausted;
 }
 
-Reply LockMachine::Impl::acquire_again(const Acquire& acquire, TicketIndex index) {
+Reply LockMachine::Impl::acquire_again(TicketIndex index) {
   if (book.ticket(index).system) return {.outcome = Outcome::kInvalid};
-  // The client counts from its first send of request 0, which is no later than this one.
-  try_barging(index, acquire.ttl, /*seq=*/0);
   return reply_for(index);
 }
 
@@ -84,7 +82,7 @@ std::optional<Outcome> LockMachine::Impl::refusal(const Acquire& acquire, LockIn
   const bool present = index != kNone && book.lock(index).has_tickets();
   if (present) {
     const Lock& lock = book.lock(index);
-    const bool agrees = lock.kind == family(acquire.mode.kind) && lock.policy == acquire.policy &&
+    const bool agrees = lock.kind == family(acquire.mode.kind) &&
                         lock.capacity == normalized(acquire.mode).capacity;
     if (!agrees) return Outcome::kMismatch;
   }
@@ -106,9 +104,7 @@ bool LockMachine::Impl::admits_newcomer(const Acquire& acquire, LockIndex index)
   if (index == kNone || !book.lock(index).has_tickets()) return true;
   const Lock& lock = book.lock(index);
   if (acquire.upgrade_of) return lock.held.admits_upgrade();
-  const bool may_overtake = lock.policy == Policy::kBarging;
-  return (may_overtake || lock.waiters.count == 0) &&
-         lock.held.admits(normalized(acquire.mode), lock.capacity);
+  return lock.waiters.count == 0 && lock.held.admits(normalized(acquire.mode), lock.capacity);
 }
 
 Reply LockMachine::Impl::enter(const Acquire& acquire, LockIndex index, bool granted) {
@@ -116,7 +112,6 @@ Reply LockMachine::Impl::enter(const Acquire& acquire, LockIndex index, bool gra
   if (!lock.has_tickets()) {
     lock.kind = family(acquire.mode.kind);
     lock.capacity = normalized(acquire.mode).capacity;
-    lock.policy = acquire.policy;
   }
   const TicketIndex added = book.add_ticket(index, acquire.id, normalized(acquire.mode));
   Ticket& ticket = book.ticket(added);
@@ -143,28 +138,9 @@ Reply LockMachine::Impl::on(const Renew& renew) {
   const Duration length = ticket.held ? renew.ttl : renew.waiter_ttl;
   if (length <= Duration::zero()) return {.outcome = Outcome::kInvalid};
 
-  if (!ticket.held) try_barging(found, renew.ttl, renew.seq);
-  if (ticket.seq < renew.seq) {
-    extend(found, length, renew.seq);
-    if (ticket.seq == renew.seq) emit_ticket(EffectKind::kExtended, found);
-  }
+  extend(found, length, renew.seq);
+  if (ticket.seq == renew.seq) emit_ticket(EffectKind::kExtended, found);
   return reply_for(found);
-}
-
-bool LockMachine::Impl::may_barge(TicketIndex index) const {
-  const Ticket& ticket = book.ticket(index);
-  const Lock& lock = book.lock(ticket.lock);
-  if (ticket.held || lock.policy != Policy::kBarging) return false;
-  const bool admitted = ticket.base != kNone
-                            ? lock.held.admits_upgrade()
-                            : lock.held.admits(book.mode_of(ticket), lock.capacity);
-  return admitted && next_token(lock.last_token).has_value();
-}
-
-void LockMachine::Impl::try_barging(TicketIndex index, Duration ttl, std::uint64_t seq) {
-  if (ttl <= Duration::zero() || !may_barge(index)) return;
-  extend(index, ttl, seq);
-  grant(index);
 }
 
 Reply LockMachine::Impl::on(const Release& release) {
@@ -201,7 +177,6 @@ Reply LockMachine::Impl::on(const Downgrade& downgrade) {
     end_ticket(found, EffectKind::kReleased, downgrade.tombstone);
   } else {
     book.weaken(found);
-    book.lock(index).freed = book.lock(index).policy == Policy::kBarging;
     emit_ticket(EffectKind::kDowngraded, found);
   }
   return {.outcome = Outcome::kDone};
@@ -236,7 +211,6 @@ Reply LockMachine::Impl::on(const Resize& resize) {
   if (resize.capacity < lock.capacity) return queue_shrink(resize, index);
   if (resize.capacity > lock.capacity) {
     lock.capacity = resize.capacity;
-    lock.freed = lock.policy == Policy::kBarging;
     emit(EffectKind::kResized, index).mode = Mode::of_permits(1, lock.capacity);
   }
   return {.outcome = Outcome::kDone};

@@ -21,7 +21,6 @@ enum class EffectKind : std::uint8_t {
   kBroken,      // An operator ended a holder; `owner` is who did it.
   kDropped,     // A waiter was removed because N fell below what it asks for.
   kDowngraded,  // The ticket's mode is shared now.
-  kNotified,    // Barging: the waiter should try again now. Changes no state.
   kResized,     // mode.capacity is the lock's N now (and `id`'s system ticket, if any, is gone).
   kValueSet,    // value
   kTombstone,   // `id` is refused until lease_end.
@@ -36,7 +35,6 @@ struct Effect {
   AcquisitionId id{};
   std::uint64_t order = 0;  // Place in the queue; smaller stands earlier.
   Mode mode{};
-  Policy policy = Policy::kFair;
   AcquisitionId upgrade_of{};
   bool was_holder = false;
   bool system = false;  // The ticket is the shrink of a permits lock.

@@ -72,7 +72,7 @@ bool ids_differ(const LockImage& image) {
 }
 
 bool consistent(const LockImage& image, Token floor) {
-  if (image.name.empty() || image.capacity == 0 || image.policy > Policy::kBarging) return false;
+  if (image.name.empty() || image.capacity == 0) return false;
   if (image.kind != ModeKind::kExclusive && image.kind != ModeKind::kPermits) return false;
   if (image.kind == ModeKind::kExclusive && image.capacity != 1) return false;
   if (image.last_token.epoch > floor.epoch) return false;
@@ -142,7 +142,6 @@ LockImage LockMachine::Impl::image_of(LockIndex index) const {
   image.name = lock.name;
   image.kind = lock.kind;
   image.capacity = lock.capacity;
-  image.policy = lock.policy;
   image.last_token = lock.last_token;
   image.next_order = lock.next_order;
   image.value = lock.value;
@@ -184,7 +183,6 @@ void LockMachine::Impl::load(const LockImage& image) {
   Lock& lock = book.lock(index);
   lock.kind = image.kind;
   lock.capacity = image.capacity;
-  lock.policy = image.policy;
   lock.last_token = image.last_token;
   lock.value = image.value;
 

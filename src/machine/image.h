@@ -39,7 +39,6 @@ struct LockImage {
   std::string name{};
   ModeKind kind = ModeKind::kExclusive;  // kExclusive stands for the exclusive/shared kind.
   std::uint32_t capacity = 1;
-  Policy policy = Policy::kFair;
   Token last_token{};
   std::uint64_t next_order = 1;
   std::string value;

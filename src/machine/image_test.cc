@@ -136,7 +136,6 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair{"OtherKind", Spoil([](LockImage& l) { l.kind = ModeKind::kPermits; })},
         std::pair{"SharedKind", Spoil([](LockImage& l) { l.kind = ModeKind::kShared; })},
         std::pair{"UnknownKind", Spoil([](LockImage& l) { l.kind = ModeKind{9}; })},
-        std::pair{"UnknownPolicy", Spoil([](LockImage& l) { l.policy = Policy{9}; })},
         std::pair{"UnknownMode", Spoil([](LockImage& l) { l.tickets[3].mode.kind = ModeKind{9}; })},
         std::pair{"LaterEpoch", Spoil([](LockImage& l) { l.last_token.epoch = 1; })},
         std::pair{"TokenAboveTheLast", Spoil([](LockImage& l) { l.last_token = token(1); })},

@@ -58,7 +58,7 @@ void LockMachine::Impl::check_lock(LockIndex index) const {
   HOLDFAST_REQUIRE(lock.last_token.epoch <= floor.epoch, "epochs grow");
   HOLDFAST_REQUIRE(next_admissible(lock) == kNone || lock.pending || lock.exhausted,
                    "whoever can be admitted is, or is about to be");
-  HOLDFAST_REQUIRE(!lock.touched && !lock.freed, "a step leaves no marks");
+  HOLDFAST_REQUIRE(!lock.touched, "a step leaves no marks");
 }
 
 void LockMachine::Impl::check_everything_in(LockIndex index) const {

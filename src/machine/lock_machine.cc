@@ -94,9 +94,6 @@ void LockMachine::Impl::finish() {
     settle(index);
     note_leftover(index);
   }
-  for (const LockIndex index : touched) {
-    if (std::exchange(book.lock(index).freed, false)) notify(index);
-  }
   // By number: forgetting one must not change which are looked at.
   for (std::size_t i = 0; i < touched.size(); ++i) {
     book.lock(touched[i]).touched = false;
@@ -125,10 +122,6 @@ TicketIndex LockMachine::Impl::next_admissible(const Lock& lock) const {
   const auto admits = [&](TicketIndex index) {
     return lock.held.admits(book.mode_of(book.ticket(index)), lock.capacity);
   };
-  if (lock.policy == Policy::kBarging) {
-    // Nobody speaks for the system ticket but the machine; the others ask for themselves.
-    return lock.shrink != kNone && admits(lock.shrink) ? lock.shrink : kNone;
-  }
   if (upgrade_is_next(lock)) return lock.upgrade;
   const TicketIndex head = lock.waiters.head;
   return head != kNone && head != lock.upgrade && admits(head) ? head : kNone;
@@ -167,26 +160,6 @@ void LockMachine::Impl::drop_larger_than(LockIndex index, std::uint32_t capacity
       book.remove_ticket(at);
     }
     at = next;
-  }
-}
-
-// Barging: wakes the waiters at the front who could hold together if nobody overtook them.
-void LockMachine::Impl::notify(LockIndex index) {
-  const Lock& lock = book.lock(index);
-  if (upgrade_is_next(lock)) {
-    emit_ticket(EffectKind::kNotified, lock.upgrade);
-    return;
-  }
-  Occupancy ahead = lock.held;
-  std::uint32_t left = std::max(limits.admissions_per_step, 1U);
-  for (TicketIndex at = lock.waiters.head; at != kNone && left > 0;
-       at = book.ticket(at).links.next) {
-    if (at == lock.shrink) continue;
-    const Mode mode = book.mode_of(book.ticket(at));
-    if (at == lock.upgrade || !ahead.admits(mode, lock.capacity)) return;
-    emit_ticket(EffectKind::kNotified, at);
-    ahead.add(mode);
-    --left;
   }
 }
 
@@ -246,7 +219,6 @@ void LockMachine::Impl::end_one(TicketIndex index, EffectKind kind, Duration tom
   Effect& effect = emit_ticket(kind, index);
   if (kind == EffectKind::kBroken) effect.owner = by;
   touch(lock);
-  if (book.lock(lock).policy == Policy::kBarging) book.lock(lock).freed = true;
   book.remove_ticket(index);
   bury(lock, id, tombstone);
 }
@@ -343,7 +315,6 @@ Effect& LockMachine::Impl::emit(EffectKind kind, LockIndex index) {
   Effect& effect = effects->emplace_back();
   effect.kind = kind;
   effect.name = book.lock(index).name;
-  effect.policy = book.lock(index).policy;
   return effect;
 }
 

@@ -26,7 +26,7 @@
 // Ownership: copies all that it keeps; owners are shared.
 // Time: the caller's, in microseconds on any axis, in each command. An instant before now() is
 // taken as now(). Lengths saturate at the end of the axis. A lease ends *at* its end.
-// Fairness: first come, first served, or barging, per lock (Policy). A step admits from the queues
+// Fairness: first come, first served. A step admits from the queues
 // at most Limits::admissions_per_step; the following steps go on where it stopped.
 // Cost: O(log n) in all tickets and tombstones per ticket ended, granted, queued or extended,
 // whatever the length of the queue it stands in. Break looks at the lock's holders one by one, a

@@ -53,7 +53,6 @@ Action action(const Word& word) {
     case 1:
     case 2: {
       Acquire acquire{.name = name, .id = id(word.who), .mode = mode(word)};
-      acquire.policy = word.name == 1 ? Policy::kBarging : Policy::kFair;
       acquire.may_wait = word.other != 0;
       acquire.ttl = Duration{20};
       acquire.waiter_ttl = Duration{8};

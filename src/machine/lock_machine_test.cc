@@ -35,7 +35,6 @@ TEST(LockMachineTest, AGrantWithoutWaitingTellsAllOfTheTicket) {
   EXPECT_EQ(effect.ttl, d.ttl);
   EXPECT_EQ(effect.waiter_ttl, d.waiter_ttl);
   EXPECT_EQ(effect.owner, acquire.owner);
-  EXPECT_EQ(effect.policy, Policy::kFair);
 }
 
 TEST(LockMachineTest, ASecondContenderWaitsAndIsToldForHowLong) {

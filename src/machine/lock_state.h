@@ -66,12 +66,10 @@ struct Lock {
   TicketIndex shrink = kNone;   // The system ticket of a Resize.
   std::uint32_t capacity = 1;
   ModeKind kind = ModeKind::kExclusive;  // As in LockImage.
-  Policy policy = Policy::kFair;
-  bool used = false;       // The slot is a lock.
-  bool touched = false;    // In this step.
-  bool freed = false;      // In this step: a barging waiter may have a chance now.
-  bool pending = false;    // In the book's set of locks with admissions left over.
-  bool exhausted = false;  // In the book's set of locks that wait for tokens.
+  bool used = false;                     // The slot is a lock.
+  bool touched = false;                  // In this step.
+  bool pending = false;                  // In the book's set of locks with admissions left over.
+  bool exhausted = false;                // In the book's set of locks that wait for tokens.
 
   bool has_tickets() const { return holders.count + waiters.count != 0; }
   bool idle() const { return !has_tickets() && tombstones.count == 0 && value.empty(); }

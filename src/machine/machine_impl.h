@@ -47,14 +47,12 @@ struct LockMachine::Impl {
   Reply on(const Tick& tick);
 
   Outcome foresee(const Acquire& acquire) const;
-  Reply acquire_again(const Acquire& acquire, TicketIndex index);
+  Reply acquire_again(TicketIndex index);
   std::optional<Outcome> refusal(const Acquire& acquire, LockIndex index) const;
   bool admits_newcomer(const Acquire& acquire, LockIndex index) const;
   Reply enter(const Acquire& acquire, LockIndex index, bool granted);
   Reply queue_shrink(const Resize& resize, LockIndex index);
   Reply give_back(std::string_view name, AcquisitionId id, Duration tombstone);
-  bool may_barge(TicketIndex index) const;
-  void try_barging(TicketIndex index, Duration ttl, std::uint64_t seq);
 
   // Step 3.
   void finish();
@@ -64,7 +62,6 @@ struct LockMachine::Impl {
   void grant(TicketIndex index);
   void shrink(TicketIndex index);
   void drop_larger_than(LockIndex index, std::uint32_t capacity);
-  void notify(LockIndex index);
   void note_leftover(LockIndex index);
   void forget_if_idle(LockIndex index);
 

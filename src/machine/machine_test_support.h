@@ -67,12 +67,7 @@ class Driver {
   }
 
   Acquire request(std::uint64_t who, Mode mode) const {
-    return {.name = name,
-            .id = id(who),
-            .mode = mode,
-            .policy = policy,
-            .ttl = ttl,
-            .waiter_ttl = waiter_ttl};
+    return {.name = name, .id = id(who), .mode = mode, .ttl = ttl, .waiter_ttl = waiter_ttl};
   }
 
   // The ids that the last command did this to, in order.
@@ -105,7 +100,6 @@ class Driver {
   Effects effects;
   Instant now = at(0);
   std::string name = "orders/42";
-  Policy policy = Policy::kFair;
   Duration ttl{100};
   Duration waiter_ttl{30};
   Duration tombstone{};

@@ -34,14 +34,12 @@ TEST(PermitsTest, MoreThanNIsTooLarge) {
   EXPECT_TRUE(d.machine.names("", 9).empty());
 }
 
-TEST(PermitsTest, AnotherNOrKindOrPolicyIsAMismatchWhileThereAreTickets) {
+TEST(PermitsTest, AnotherNOrKindIsAMismatchWhileThereAreTickets) {
   Driver d;
   d.acquire(1, of(1));
   EXPECT_EQ(d.acquire(2, of(1, 5)).outcome, Outcome::kMismatch);
   EXPECT_EQ(d.acquire(2).outcome, Outcome::kMismatch);
   EXPECT_EQ(d.acquire(2, Mode::shared()).outcome, Outcome::kMismatch);
-  d.policy = Policy::kBarging;
-  EXPECT_EQ(d.acquire(2, of(1)).outcome, Outcome::kMismatch);
   EXPECT_TRUE(d.effects.empty());
   EXPECT_EQ(d.holders(), Ids{1});
 }
@@ -51,14 +49,11 @@ TEST(PermitsTest, AnIdleLockTakesAnyKind) {
   d.tombstone = Duration{500};
   d.acquire(1, of(1));
   d.release(1);  // The tombstone keeps the lock.
-  d.policy = Policy::kBarging;
   EXPECT_EQ(d.acquire(2, of(2, 7)).outcome, Outcome::kHeld);
   EXPECT_EQ(d.machine.inspect(d.name)->capacity, 7U);
   d.release(2);
-  d.policy = Policy::kFair;
   EXPECT_EQ(d.acquire(3).outcome, Outcome::kHeld);
   EXPECT_EQ(d.machine.inspect(d.name)->kind, ModeKind::kExclusive);
-  EXPECT_EQ(d.machine.inspect(d.name)->policy, Policy::kFair);
 }
 
 TEST(PermitsTest, CountsMeanNothingForTheOtherKinds) {

@@ -59,10 +59,6 @@ struct Mode {
   friend bool operator==(const Mode&, const Mode&) = default;
 };
 
-// Whether a release grants to the head of the queue (fair) or only wakes it (barging), so that a
-// newcomer may overtake. Fixed per lock while it has tickets.
-enum class Policy : std::uint8_t { kFair = 0, kBarging = 1 };
-
 // Who asks: shown to people, never compared. Shared, because ten thousand tickets of one process
 // have one owner.
 struct OwnerInfo {

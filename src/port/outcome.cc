@@ -56,7 +56,7 @@ Error error_of(Outcome outcome, std::string_view name) {
   switch (outcome) {
     case Outcome::kMismatch:
       return {Errc::kInvalidArgument,
-              lock + "kind, number of permits or policy differ from those it is in use with"};
+              lock + "kind or number of permits differ from those it is in use with"};
     case Outcome::kTooLarge:
       return {Errc::kInvalidArgument, lock + "asks for more than the lock can ever give"};
     case Outcome::kQueueFull:
@@ -100,13 +100,9 @@ Error explain_mismatch(const AcquireRequest& request, const LockImage& current) 
     text += "asked for as " + describe(request.mode) + ", but it is in use as " +
             (has_permits ? "a lock of " + std::to_string(current.capacity) + " permits"
                          : std::string("an exclusive or shared lock"));
-  } else if (wants_permits && request.mode.capacity != current.capacity) {
+  } else {
     text += "asked for as " + describe(request.mode) + ", but it is in use with " +
             std::to_string(current.capacity) + " permits";
-  } else {
-    const bool barging = current.policy == Policy::kBarging;
-    text += std::string("asked for with the ") + (barging ? "fair" : "barging") +
-            " policy, but it is in use with the " + (barging ? "barging" : "fair") + " one";
   }
   return {Errc::kInvalidArgument, text + "; all users of a name must agree"};
 }
@@ -136,7 +132,6 @@ machine::Acquire to_command(const AcquireRequest& request) {
   command.name = request.name;
   command.id = request.id;
   command.mode = request.mode;
-  command.policy = request.policy;
   command.may_wait = request.may_wait;
   command.ttl = request.ttl;
   command.waiter_ttl = request.waiter_ttl;
@@ -276,7 +271,6 @@ LockInfo to_lock_info(const LockImage& image, Instant now, std::optional<BreakIn
   info.last_token = to_public(image.last_token);
   info.permits = image.kind == machine::ModeKind::kPermits;
   info.capacity = image.capacity;
-  info.barging = image.policy == Policy::kBarging;
   info.last_break = std::move(last_break);
   for (const TicketImage& ticket : image.tickets) {
     if (ticket.system) continue;
@@ -317,7 +311,6 @@ std::optional<LockEvent> to_event(const machine::Effect& effect, Instant now) {
       break;
     case EffectKind::kExtended:
     case EffectKind::kDowngraded:
-    case EffectKind::kNotified:
     case EffectKind::kResized:
     case EffectKind::kValueSet:
     case EffectKind::kTombstone:

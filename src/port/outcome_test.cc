@@ -99,9 +99,6 @@ TEST(OutcomeTest, AMismatchSaysWhatWasAskedForAndWhatIsInUse) {
   EXPECT_NE(message().find("with 7 permits"), std::string::npos);
   request.mode = Mode::shared();
   EXPECT_NE(message().find("asked for as shared"), std::string::npos);
-  current.kind = machine::ModeKind::kExclusive;
-  current.policy = Policy::kBarging;
-  EXPECT_NE(message().find("the barging one"), std::string::npos);
 }
 
 TEST(OutcomeTest, AnUpgradeWithoutItsBaseIsLostAndOtherwiseInvalid) {
@@ -197,8 +194,8 @@ TEST(OutcomeTest, OnlyWhatHappensToLocksIsAnEvent) {
   EXPECT_EQ(granted->kind, LockEventKind::kGranted);
   EXPECT_EQ(granted->token, (holdfast::Token{0, 3}));
   EXPECT_EQ(granted->time_left, 2s);
-  for (const auto kind : {machine::EffectKind::kExtended, machine::EffectKind::kNotified,
-                          machine::EffectKind::kTombstone, machine::EffectKind::kForgotten}) {
+  for (const auto kind : {machine::EffectKind::kExtended, machine::EffectKind::kTombstone,
+                          machine::EffectKind::kForgotten}) {
     effect.kind = kind;
     EXPECT_FALSE(to_event(effect, at(1s)));
   }

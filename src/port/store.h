@@ -33,7 +33,6 @@ using machine::AcquisitionId;
 using machine::Duration;
 using machine::Mode;
 using machine::OwnerPtr;
-using machine::Policy;
 using machine::Token;
 
 using Task = std::function<void()>;
@@ -77,7 +76,6 @@ struct AcquireRequest {
   // late duplicate is known without a tombstone per id. 0: unknown (an adopted lease).
   std::uint64_t issue = 0;
   Mode mode;
-  Policy policy = Policy::kFair;
   bool may_wait = true;
   Duration ttl{};
   Duration waiter_ttl{};

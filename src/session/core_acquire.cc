@@ -111,7 +111,6 @@ port::AcquireRequest Core::request_for(const Contender& contender, bool may_wait
   request.id = contender.id;
   request.issue = contender.issue;
   request.mode = to_machine(contender.mode);
-  request.policy = contender.options.barging ? port::Policy::kBarging : port::Policy::kFair;
   request.may_wait = may_wait;
   request.ttl = contender.ttl;
   request.waiter_ttl = waiter_lease(contender.ttl);
@@ -209,7 +208,6 @@ Result<Core::ContenderPtr> Core::prepare_upgrade(const ContenderPtr& reader,
   if (options.ttl == milliseconds::zero()) {
     options.ttl = std::chrono::ceil<milliseconds>(reader->ttl);
   }
-  options.barging = reader->options.barging;
   auto made = prepare(reader->name, holdfast::Mode::exclusive(), std::move(options));
   if (made) (*made)->base = reader;
   return made;

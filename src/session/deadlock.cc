@@ -62,7 +62,6 @@ void add_holders(Wait& wait) {
 
 void add_those_before(Wait& wait, std::size_t place) {
   const LockInfo& lock = *wait.lock;
-  if (lock.barging) return;
   for (std::size_t i = place - std::min(place, kMostBefore); i < place; ++i) {
     const WaiterInfo& before = lock.waiters[i];
     if (!is_named_owner(before.who.owner)) continue;

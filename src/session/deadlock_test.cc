@@ -42,7 +42,6 @@ class Reading {
     locks_.back().capacity = capacity;
     return *this;
   }
-  Reading& barging() { return locks_.back().barging = true, *this; }
   Reading& held_by(const std::string& who, Mode mode = Mode::exclusive()) {
     HolderInfo holder;
     holder.who.owner = who;
@@ -138,11 +137,6 @@ TEST(DeadlockTest, ReadersStandInNoReadersWayButAWriterBeforeThemDoes) {
   behind.lock("x").held_by(kA, Mode::shared()).waits(kC).waits(kB, Mode::shared());
   behind.lock("y").held_by(kB).waits(kA);
   EXPECT_EQ(behind.told(), (Told{{kA, "y"}}));
-
-  Reading overtaken;  // Nobody waits for those before it.
-  overtaken.lock("x").barging().held_by(kA, Mode::shared()).waits(kC).waits(kB, Mode::shared());
-  overtaken.lock("y").held_by(kB).waits(kA);
-  EXPECT_TRUE(overtaken.told().empty());
 }
 
 TEST(DeadlockTest, WhoWaitsForItselfIsToldUnlessItMayUpgrade) {
@@ -189,11 +183,9 @@ TEST(DeadlockTest, AnotherGrantOrAnotherWaitIsAnotherEdge) {
 bool held_up(const LockInfo& lock, std::size_t place, const std::set<std::string>& set) {
   const WaiterInfo& waiter = lock.waiters[place];
   const auto readers = [](Mode a, Mode b) { return a == Mode::shared() && b == Mode::shared(); };
-  if (!lock.barging) {
-    for (std::size_t i = 0; i < place; ++i) {
-      if (!lock.permits && readers(lock.waiters[i].mode, waiter.mode)) continue;
-      if (set.contains(lock.waiters[i].who.owner)) return true;
-    }
+  for (std::size_t i = 0; i < place; ++i) {
+    if (!lock.permits && readers(lock.waiters[i].mode, waiter.mode)) continue;
+    if (set.contains(lock.waiters[i].who.owner)) return true;
   }
   std::size_t in_set = 0;
   for (const HolderInfo& holder : lock.holders) {
@@ -246,7 +238,6 @@ Reading random_reading(std::mt19937_64& dice) {
     const bool permits = below(3) == 0;
     const bool shared = below(2) == 0;
     permits ? reading.permits(name, 3) : reading.lock(name);
-    if (below(4) == 0) reading.barging();
     const auto mode = [&](bool may_share) {
       if (permits) return Mode::permits(1, 3);
       return may_share && below(2) == 0 ? Mode::shared() : Mode::exclusive();

@@ -181,9 +181,8 @@ class Client {
 
   void begin() {
     if (rounds_ == 0) return;
-    const std::uint64_t kind = world_.dice.below(3);
-    name_ = kind == 0 ? "queue" : kind == 1 ? "permits" : "barging";
-    policy_ = kind == 2 ? port::Policy::kBarging : port::Policy::kFair;
+    const std::uint64_t kind = world_.dice.below(2);
+    name_ = kind == 0 ? "queue" : "permits";
     mode_ = kind == 1
                 ? machine::Mode::of_permits(1 + static_cast<std::uint32_t>(world_.dice.below(3)), 3)
             : world_.dice.percent(40) ? machine::Mode::shared()
@@ -253,7 +252,6 @@ class Client {
         request.name = name_;
         request.id = id_;
         request.mode = mode_;
-        request.policy = policy_;
         request.may_wait = terms_may_wait();
         request.ttl = ttl_;
         request.waiter_ttl = waiter_ttl_;
@@ -375,7 +373,6 @@ class Client {
   bool has_queued_ = false;
   std::string_view name_;
   machine::Mode mode_;
-  port::Policy policy_{};
   Duration ttl_{};
   Duration waiter_ttl_{};
   machine::AcquisitionId id_;
@@ -387,7 +384,7 @@ class Client {
 void Server::push_effects() {
   for (const machine::Effect& effect : effects_) {
     const bool granted = effect.kind == machine::EffectKind::kGranted;
-    if (!granted && effect.kind != machine::EffectKind::kNotified) continue;
+    if (!granted) continue;
     const auto found = contenders.find(effect.id);
     if (found == contenders.end() || world_.dice.percent(20)) continue;
     port::Push push{granted ? port::Push::Kind::kGranted : port::Push::Kind::kHint, effect.id, {}};

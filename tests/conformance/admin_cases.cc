@@ -100,7 +100,6 @@ TEST_P(AdminConformance, InspectShowsWhoHoldsAndWhoWaitsInOrder) {
   const LockInfo& lock = **info;
   EXPECT_EQ(lock.name, "orders");
   EXPECT_FALSE(lock.permits);
-  EXPECT_FALSE(lock.barging);
   EXPECT_EQ(lock.last_token, shown(grant->token));
   ASSERT_EQ(lock.holders.size(), 1U);
   EXPECT_EQ(lock.holders[0].who.owner, "alice");

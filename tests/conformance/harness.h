@@ -39,7 +39,6 @@ using namespace std::chrono_literals;
 using machine::AcquisitionId;
 using machine::Duration;
 using machine::Mode;
-using machine::Policy;
 using machine::Token;
 using port::EndStatus;
 using port::Push;
@@ -109,7 +108,6 @@ struct StoreUnderTest {
 struct Request : port::AcquireRequest {
   Request(std::string lock, AcquisitionId acquisition, Mode wanted = Mode::exclusive());
   Request& no_wait() { return may_wait = false, *this; }
-  Request& barging() { return policy = Policy::kBarging, *this; }
   Request& upgrading(AcquisitionId base) { return upgrade_of = base, *this; }
   Request& leases(Duration holder, Duration waiter) {
     return ttl = holder, waiter_ttl = waiter, *this;

@@ -214,34 +214,4 @@ TEST_P(QueueConformance, ManyReadersBehindAWriterAreAllAdmitted) {
   }
 }
 
-TEST_P(QueueConformance, BargingFreesAndWakesButDoesNotGrant) {
-  HOLDFAST_NEEDS(promised().barging, "no barging");
-  const auto holder = fresh();
-  const auto waiter = fresh();
-  const auto newcomer = fresh();
-  ASSERT_TRUE(holds(client().acquire(Request("orders", holder).barging())));
-  ASSERT_TRUE(waits(client("bob").acquire(Request("orders", waiter).barging())));
-  ASSERT_TRUE(ends(client().release("orders", holder), EndStatus::kReleased));
-  EXPECT_TRUE(client("bob").inbox().next(waiter));
-  ASSERT_TRUE(holds(client().acquire(Request("orders", newcomer).barging().no_wait())));
-  EXPECT_TRUE(waits(client("bob").renew("orders", waiter, 1)));
-  ASSERT_TRUE(ends(client().release("orders", newcomer), EndStatus::kReleased));
-  const auto granted = client("bob").renew("orders", waiter, 2);
-  ASSERT_TRUE(holds(granted));
-  EXPECT_EQ(granted->seq, 2U);
-  EXPECT_EQ(granted->lease, kTtl);
-}
-
-TEST_P(QueueConformance, ThePolicyIsFixedWhileTheLockIsInUse) {
-  HOLDFAST_NEEDS(promised().barging, "no barging");
-  const auto holder = fresh();
-  ASSERT_TRUE(holds(client().acquire({"orders", holder})));
-  const auto refused = client("bob").acquire(Request("orders", fresh()).barging());
-  ASSERT_TRUE(fails(refused, Errc::kInvalidArgument));
-  EXPECT_NE(refused.error().message().find("barging"), std::string::npos);
-  EXPECT_NE(refused.error().message().find("orders"), std::string::npos);
-  ASSERT_TRUE(ends(client().release("orders", holder), EndStatus::kReleased));
-  EXPECT_TRUE(holds(client("bob").acquire(Request("orders", fresh()).barging())));
-}
-
 }  // namespace holdfast::testing

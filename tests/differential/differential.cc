@@ -188,8 +188,6 @@ class Run {
       request.mode = Mode::of_permits(
           static_cast<std::uint32_t>(1 + dice_.below(dice_.one_in(20) ? 6 : 3)), capacity);
     }
-    const bool barging = (seed_ % 4 == 0 && !bound_) != dice_.one_in(40);
-    request.policy = barging ? Policy::kBarging : Policy::kFair;
     request.may_wait = !dice_.one_in(4);
     request.ttl = some_lease();
     request.waiter_ttl = some_lease();
@@ -304,7 +302,6 @@ class Run {
     }
     Known made = request(base.request.name);
     made.request.mode = Mode::exclusive();
-    made.request.policy = base.request.policy;
     made.request.upgrade_of = base.request.id;
     if (bound_) made.request.id = fresh_like(base.request.id);
     known_.push_back(made);
@@ -564,8 +561,7 @@ class Run {
     for (const HolderInfo& holder : lock.holders) add("holder ", holder);
     for (const WaiterInfo& waiter : lock.waiters) add("waiter ", waiter);
     if (used) {
-      out << (lock.permits ? "permits of " + std::to_string(lock.capacity) : "plain")
-          << (lock.barging ? " barging" : " fair");
+      out << (lock.permits ? "permits of " + std::to_string(lock.capacity) : "plain");
     }
     return out.str();
   }

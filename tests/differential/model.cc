@@ -37,7 +37,6 @@ void Model::note_issue(std::size_t client, std::uint64_t issue) {
 std::optional<Result<TicketState>> Model::answer_of_client(const port::AcquireRequest& request,
                                                            std::size_t client) {
   if (stands(request.name, request.id)) return std::nullopt;
-  if (request.policy != Policy::kFair) return Error(Errc::kUnsupported, "fair only");
   if (request.issue <= last_issue_[client]) return TicketState{.status = TicketStatus::kGone};
   note_issue(client, request.issue);
   if (request.upgrade_of && !stands(request.name, request.upgrade_of)) {
@@ -113,7 +112,7 @@ bool Model::stands(const std::string& name, AcquisitionId id) {
 
 bool Model::ends_late(const std::string& name, AcquisitionId id) {
   const auto image = machine_of(name).inspect(name);
-  if (!image || image->tickets.size() != 1 || image->policy != Policy::kFair) return false;
+  if (!image || image->tickets.size() != 1) return false;
   const machine::TicketImage& ticket = image->tickets.front();
   return ticket.id == id && ticket.held && ticket.mode.kind == machine::ModeKind::kExclusive &&
          ticket.lease_end <= now_;

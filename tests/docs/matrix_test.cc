@@ -44,7 +44,6 @@ constexpr Capability kCapabilities[] = {
     {&Guarantees::fenced, "fencing tokens",
      "tokens are not promised to grow: for work that may be done twice"},
     {&Guarantees::fair, "first come, first served", "waiters are served in no order"},
-    {&Guarantees::barging, "barging", "`AcquireOptions::barging` is refused with kUnsupported"},
     {&Guarantees::shared, "shared locks", "refused with kUnsupported"},
     {&Guarantees::upgrade, "upgrade of a reader", "refused with kUnsupported"},
     {&Guarantees::permits, "n of N permits", "refused with kUnsupported"},

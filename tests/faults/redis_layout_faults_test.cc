@@ -76,5 +76,26 @@ TEST_F(RedisLayoutFaultsTest, ARecordOfALaterFormIsRefusedAndLeftAsItIs) {
   EXPECT_EQ(dump(server, "hf1"), before);
 }
 
+// Early versions knew locks whose queue could be overtaken.
+TEST_F(RedisLayoutFaultsTest, ALockWithTheOldBargingPolicyIsServedInOrder) {
+  RedisServer server;
+  Peer one(server.url());
+  Peer other(server.url());
+  Lease lease = one.hold("a", 10s);
+  Waiter waiter(other, "a", 10s);
+  waiter.await_queued();
+  std::string record = server.must({"GET", key_of("a")}).text;
+  const auto policy = record.find(" e f ");
+  ASSERT_NE(policy, std::string::npos) << record;
+  record[policy + 3] = 'b';
+  server.must({"SET", key_of("a"), record});
+  EXPECT_EQ(one.look("a").waiters.size(), 1U);
+  EXPECT_TRUE(lease.renew());
+  EXPECT_FALSE(one.try_hold("a", 5s)) << "the queue was overtaken";
+  EXPECT_TRUE(lease.release());
+  EXPECT_TRUE(waiter.grant().release());
+  EXPECT_TRUE(one.hold("a", 5s).release());
+}
+
 }  // namespace
 }  // namespace holdfast::faults

@@ -34,7 +34,6 @@ LockImage lock_from(Input& input) {
   lock.name = std::string(input.text(input.byte() % 8));
   lock.kind = static_cast<ModeKind>(input.byte() % 4);
   lock.capacity = input.number<std::uint32_t>();
-  lock.policy = static_cast<Policy>(input.byte() % 3);
   lock.last_token = {0, input.number<std::uint64_t>()};
   lock.next_order = input.number<std::uint64_t>();
   lock.value = std::string(input.text(input.byte() % 4));

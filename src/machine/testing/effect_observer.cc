@@ -31,10 +31,6 @@ bool EffectObserver::see(const Effect& effect) {
     case EffectKind::kBroken:
     case EffectKind::kDropped: return ended(effect);
     case EffectKind::kDowngraded: return downgraded(effect);
-    case EffectKind::kNotified: {
-      const TicketImage* waiter = ticket(lock(effect.name), effect.id);
-      return waiter != nullptr && !waiter->held;
-    }
     case EffectKind::kResized: return resized(effect);
     case EffectKind::kValueSet: locks_[effect.name].value = effect.value; return true;
     case EffectKind::kTombstone: return buried(effect);
@@ -64,7 +60,6 @@ bool EffectObserver::queued(const Effect& effect) {
   lock.name = effect.name;
   lock.kind = effect.mode.kind == ModeKind::kPermits ? ModeKind::kPermits : ModeKind::kExclusive;
   lock.capacity = effect.mode.capacity;
-  lock.policy = effect.policy;
   lock.next_order = effect.order + 1;
   TicketImage ticket{.id = effect.id, .order = effect.order, .mode = effect.mode};
   ticket.system = effect.system;

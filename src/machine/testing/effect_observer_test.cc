@@ -80,11 +80,6 @@ TEST_F(EffectObserverTest, RefusesAnExpiryBeforeItsTime) {
   EXPECT_TRUE(observer.see(expired));
 }
 
-TEST_F(EffectObserverTest, RefusesToWakeAHolder) {
-  EXPECT_FALSE(observer.see(effect(EffectKind::kNotified, 1)));
-  EXPECT_TRUE(observer.see(effect(EffectKind::kNotified, 2)));
-}
-
 TEST_F(EffectObserverTest, RefusesTheDowngradeOfAWaiterOrWithAnotherToken) {
   EXPECT_FALSE(observer.see(effect(EffectKind::kDowngraded, 2)));
   EXPECT_FALSE(observer.see(effect(EffectKind::kDowngraded, 1)));

@@ -31,14 +31,12 @@ bool both_permits(const Mode& a, const Mode& b) {
   return a.kind == ModeKind::kPermits && b.kind == ModeKind::kPermits;
 }
 
-// The rule: compatible with every ticket before it, within the capacity. `overtakes`: before it
-// stand only those who hold.
-bool may_hold(const LockImage& lock, const TicketImage& ticket, bool overtakes) {
+// The rule: compatible with every ticket before it, within the capacity.
+bool may_hold(const LockImage& lock, const TicketImage& ticket) {
   std::uint64_t sum = ticket.mode.permits;
   for (const TicketImage& other : lock.tickets) {
     const bool linked = other.id == ticket.id || other.id == ticket.upgrade_of;
-    const bool passed = overtakes || ticket.upgrade_of;
-    const bool before = other.held || (!passed && other.order < ticket.order);
+    const bool before = other.held || (!ticket.upgrade_of && other.order < ticket.order);
     if (linked || !before) continue;
     const bool both_shared =
         other.mode.kind == ModeKind::kShared && ticket.mode.kind == ModeKind::kShared;
@@ -50,7 +48,7 @@ bool may_hold(const LockImage& lock, const TicketImage& ticket, bool overtakes) 
 
 bool agrees(const LockImage& lock, const Acquire& acquire) {
   const bool permits = acquire.mode.kind == ModeKind::kPermits;
-  return permits == (lock.kind == ModeKind::kPermits) && acquire.policy == lock.policy &&
+  return permits == (lock.kind == ModeKind::kPermits) &&
          plain(acquire.mode).capacity == lock.capacity;
 }
 
@@ -110,7 +108,6 @@ Reply ReferenceModel::on(const Acquire& a) {
   if (lock == nullptr) return a.upgrade_of ? invalid() : join(a, nullptr);
   if (TicketImage* ticket = ticket_of(*lock, a.id)) {
     if (ticket->system) return invalid();
-    retry(*lock, *ticket, a.ttl, 0);
     subject_ = a.id;
     return {};
   }
@@ -141,15 +138,13 @@ Reply ReferenceModel::join(const Acquire& a, LockImage* lock) {
   joined.name = a.name;
   joined.kind = a.mode.kind == ModeKind::kPermits ? ModeKind::kPermits : ModeKind::kExclusive;
   joined.capacity = ticket.mode.capacity;
-  joined.policy = a.policy;
 
   // In a fair queue a newcomer that someone waits before is blocked by him, or by what blocks him,
   // or waits for a later step.
   const auto waits = std::count_if(joined.tickets.begin(), joined.tickets.end(),
                                    [](const TicketImage& t) { return !t.held; });
-  const bool overtakes = joined.policy == Policy::kBarging;
-  const bool behind = waits != 0 && !overtakes && !a.upgrade_of;
-  const bool granted = !behind && may_hold(joined, ticket, overtakes);
+  const bool behind = waits != 0 && !a.upgrade_of;
+  const bool granted = !behind && may_hold(joined, ticket);
   if (!granted && !a.may_wait) return {.outcome = Outcome::kBusy, .next_expiry = soonest(joined)};
   if (!granted && a.max_waiters != 0 && waits >= static_cast<std::ptrdiff_t>(a.max_waiters)) {
     return {.outcome = Outcome::kQueueFull};
@@ -183,7 +178,7 @@ Reply ReferenceModel::on(const Renew& renew) {
   if (renew.seq > ticket->seq) {
     const Duration length = ticket->held ? renew.ttl : renew.waiter_ttl;
     if (length.count() <= 0) return {.outcome = Outcome::kInvalid};
-    if (!retry(*lock, *ticket, renew.ttl, renew.seq) && later(now_, length) > ticket->lease_end) {
+    if (later(now_, length) > ticket->lease_end) {
       ticket->lease_end = later(now_, length);
       ticket->lease = length;
       ticket->seq = renew.seq;
@@ -191,19 +186,6 @@ Reply ReferenceModel::on(const Renew& renew) {
   }
   subject_ = renew.id;
   return {};
-}
-
-// A barging waiter asks again: a full ttl from now, unless its lease is longer already.
-bool ReferenceModel::retry(LockImage& lock, TicketImage& ticket, Duration ttl, std::uint64_t seq) {
-  if (lock.policy != Policy::kBarging || ticket.held || ttl.count() <= 0) return false;
-  if (!may_hold(lock, ticket, /*overtakes=*/true) || !token_left(&lock)) return false;
-  if (later(now_, ttl) > ticket.lease_end) {
-    ticket.lease_end = later(now_, ttl);
-    ticket.lease = ttl;
-    ticket.seq = seq;
-  }
-  grant(lock, ticket);
-  return true;
 }
 
 Reply ReferenceModel::leave(std::string_view name, AcquisitionId id, Duration tombstone) {
@@ -280,8 +262,7 @@ Reply ReferenceModel::on(const Resize& resize) {
   shrink.mode = Mode::of_permits(lock->capacity - resize.capacity, lock->capacity);
   const bool first = std::all_of(lock->tickets.begin(), lock->tickets.end(),
                                  [](const TicketImage& t) { return t.held; });
-  const bool overtakes = lock->policy == Policy::kBarging;
-  const bool now = (first || overtakes) && may_hold(*lock, shrink, overtakes);
+  const bool now = first && may_hold(*lock, shrink);
   lock->tickets.push_back(shrink);
   if (now) {
     apply_shrink(*lock, resize.id);
@@ -358,11 +339,9 @@ void ReferenceModel::admit(LockImage& lock) {
 }
 
 bool ReferenceModel::admit_one(LockImage& lock) {
-  const bool barging = lock.policy == Policy::kBarging;
   TicketImage* next = nullptr;
   for (TicketImage& ticket : lock.tickets) {
-    if (ticket.held || (barging && !ticket.system)) continue;
-    if (!may_hold(lock, ticket, barging)) continue;
+    if (ticket.held || !may_hold(lock, ticket)) continue;
     // Whoever upgrades goes before those who wait for its shared ticket.
     if (next == nullptr || ticket.upgrade_of) next = &ticket;
   }

@@ -50,7 +50,6 @@ class ReferenceModel {
   LockImage* find(std::string_view name);
   Instant soonest(const LockImage& lock) const;  // First lease end among the holders.
   bool token_left(const LockImage* lock) const;
-  bool retry(LockImage& lock, TicketImage& ticket, Duration ttl, std::uint64_t seq);
   Reply describe(const LockImage& lock, AcquisitionId id) const;
 
   Limits limits_;

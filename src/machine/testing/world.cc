@@ -15,14 +15,11 @@ struct Habit {
   std::string_view name;
   ModeKind kind;
   std::uint32_t capacity;
-  Policy policy;
 };
-constexpr std::array<Habit, 5> kHabits{{
-    {"mutex", ModeKind::kExclusive, 1, Policy::kFair},
-    {"shared/mutex", ModeKind::kShared, 1, Policy::kFair},
-    {"a semaphore whose name is long", ModeKind::kPermits, 4, Policy::kFair},
-    {"barging", ModeKind::kShared, 1, Policy::kBarging},
-    {"barging/semaphore", ModeKind::kPermits, 3, Policy::kBarging},
+constexpr std::array<Habit, 3> kHabits{{
+    {"mutex", ModeKind::kExclusive, 1},
+    {"shared/mutex", ModeKind::kShared, 1},
+    {"a semaphore whose name is long", ModeKind::kPermits, 4},
 }};
 
 constexpr Duration kTtl{60};
@@ -107,7 +104,6 @@ void World::newcomer() {
   }
   one.sent.push_back(now_);
   Acquire acquire{.name = one.name, .id = one.id, .mode = one.mode};
-  acquire.policy = dice_.one_in(60) ? Policy::kBarging : habit.policy;
   acquire.may_wait = !dice_.one_in(5);
   acquire.ttl = dice_.one_in(60) ? Duration{} : kTtl;
   acquire.waiter_ttl = dice_.one_in(10) ? kTtl + kTtl : kWaiterTtl;
@@ -244,7 +240,7 @@ void World::see(const Effect& effect) {
     if (effect.token <= last) fail("a token does not grow");
     last = effect.token;
     const LockImage* lock = observer_.lock(effect.name);
-    if (lock != nullptr && effect.policy == Policy::kFair && !effect.upgrade_of) {
+    if (lock != nullptr && !effect.upgrade_of) {
       for (const TicketImage& ticket : lock->tickets) {
         if (!ticket.held && ticket.order < effect.order) fail("a fair queue is overtaken");
       }
@@ -288,8 +284,7 @@ void World::check_lock(const LockImage& lock) {
   const bool admitting = machine_.next_event() == machine_.now();
   const bool no_token =
       std::max(lock.last_token.counter, machine_.floor().counter) >= limits_.token_ceiling;
-  if (lock.policy == Policy::kFair && !admitting && !no_token &&
-      next_admitted(queue, lock.capacity)) {
+  if (!admitting && !no_token && next_admitted(queue, lock.capacity)) {
     fail("somebody waits who could hold");
   }
 }

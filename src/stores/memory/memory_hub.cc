@@ -57,7 +57,6 @@ bool ends_ticket(EffectKind kind) {
     case EffectKind::kGranted:
     case EffectKind::kExtended:
     case EffectKind::kDowngraded:
-    case EffectKind::kNotified:
     case EffectKind::kResized:
     case EffectKind::kValueSet:
     case EffectKind::kTombstone:
@@ -102,7 +101,7 @@ void MemoryHub::push(const Effect& effect) {
   if (effect.kind == EffectKind::kGranted) {
     push.kind = Push::Kind::kGranted;
     push.state = port::held_state(effect);
-  } else if (effect.kind != EffectKind::kNotified && !ends_ticket(effect.kind)) {
+  } else if (!ends_ticket(effect.kind)) {
     return;
   }
   const auto route = routes_.find(effect.id);

@@ -22,7 +22,7 @@ Guarantees memory_guarantees() {
   promise.store = "memory";
   promise.scope = "one process";
   promise.fenced = promise.fair = promise.shared = promise.permits = true;
-  promise.upgrade = promise.barging = promise.list = promise.values = true;
+  promise.upgrade = promise.list = promise.values = true;
   promise.multi = true;
   promise.watch_every_change = true;
   promise.survives_restart = promise.survives_failover = false;

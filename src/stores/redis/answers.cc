@@ -36,13 +36,12 @@ void read_terms(Fields& fields, machine::Reply& reply) {
   reply.lease = Duration(fields.amount());
 }
 
-// "<family> <policy> <capacity>" of a mismatch.
+// "<family> <capacity>" of a mismatch.
 machine::LockImage in_use(std::string_view text) {
   Fields fields(text);
   machine::LockImage image;
   const bool permits = fields.word() == "p";
   image.kind = permits ? machine::ModeKind::kPermits : machine::ModeKind::kExclusive;
-  image.policy = fields.word() == "b" ? port::Policy::kBarging : port::Policy::kFair;
   image.capacity = fields.number<std::uint32_t>();
   return image;
 }

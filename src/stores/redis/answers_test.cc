@@ -52,7 +52,7 @@ TEST(RedisAnswersTest, RefusalsAreErrorsOfTheirOwn) {
   EXPECT_EQ(code("full", request()), Errc::kQueueFull);
   EXPECT_EQ(code("deadlock", request()), Errc::kWouldDeadlock);
   EXPECT_EQ(code("toolarge", request(Mode::of_permits(5, 4))), Errc::kInvalidArgument);
-  EXPECT_EQ(code("mismatch p f 4", request()), Errc::kInvalidArgument);
+  EXPECT_EQ(code("mismatch p 4", request()), Errc::kInvalidArgument);
   port::AcquireRequest upgrade = request();
   upgrade.upgrade_of = {1, 1};
   EXPECT_EQ(code("ended", upgrade), Errc::kLost);
@@ -60,7 +60,7 @@ TEST(RedisAnswersTest, RefusalsAreErrorsOfTheirOwn) {
 }
 
 TEST(RedisAnswersTest, AMismatchSaysWhatIsInUse) {
-  const auto state = acquire_answer("mismatch p f 4", request());
+  const auto state = acquire_answer("mismatch p 4", request());
   ASSERT_FALSE(state);
   EXPECT_NE(state.error().message().find("4 permits"), std::string::npos)
       << state.error().message();

@@ -439,9 +439,9 @@ TEST_F(JoiningLiveTest, JoinedRequestsLeaveTheLocksAsTheSameRequestsAlone) {
   Twins twins(server);
   std::mt19937 random(20251122);
   const auto below = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
-  const std::vector<std::string> terms{"Pe 1 1 f 1 5000000 0 -", "Pe 1 1 f 1 5000000 2 -",
-                                       "Te 1 1 f 0 5000000 0 -", "Qs 1 1 f 1 5000000 0 -",
-                                       "Pe 1 1 f 1 5000000 0 -", "Qp 1 2 f 1 5000000 0 -"};
+  const std::vector<std::string> terms{"Pe 1 1 1 5000000 0 -", "Pe 1 1 1 5000000 2 -",
+                                       "Te 1 1 0 5000000 0 -", "Qs 1 1 1 5000000 0 -",
+                                       "Pe 1 1 1 5000000 0 -", "Qp 1 2 1 5000000 0 -"};
   struct Known {
     std::string client, name, id, issue;
   };

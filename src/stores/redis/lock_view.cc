@@ -41,10 +41,10 @@ bool read_held(Fields fields, LockImage& image) {
   return true;
 }
 
-// 1 many <token> <family> <policy> <capacity> ...
+// 1 many <token> <family> <f, or b of an older version> <capacity> ...
 bool read_many(Fields fields, LockImage& image) {
   image.kind = fields.word() == "p" ? machine::ModeKind::kPermits : machine::ModeKind::kExclusive;
-  image.policy = fields.word() == "b" ? port::Policy::kBarging : port::Policy::kFair;
+  fields.word();
   image.capacity = fields.number<std::uint32_t>();
   return fields.good();
 }

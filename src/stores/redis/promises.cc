@@ -7,7 +7,7 @@ Guarantees promises() {
   promise.store = "redis";
   promise.scope = "all clients of one server";
   promise.fenced = promise.fair = promise.shared = promise.permits = true;
-  promise.upgrade = promise.barging = promise.list = promise.values = true;
+  promise.upgrade = promise.list = promise.values = true;
   promise.multi = true;
   promise.watch_every_change = false;
   promise.survives_restart = promise.survives_failover = false;

@@ -9,12 +9,11 @@
 namespace holdfast::stores::redis {
 namespace {
 
-// "<P|T|Q><kind> <permits> <capacity> <policy> <may wait> <waiter ttl> <most waiters> <upgrade>"
+// "<P|T|Q><kind> <permits> <capacity> <may wait> <waiter ttl> <most waiters> <upgrade>"
 std::string terms_of(const port::AcquireRequest& request) {
   const machine::Mode& mode = request.mode;
   const bool permits = mode.kind == machine::ModeKind::kPermits;
-  const bool plain = mode.kind == machine::ModeKind::kExclusive &&
-                     request.policy == port::Policy::kFair && !request.upgrade_of;
+  const bool plain = mode.kind == machine::ModeKind::kExclusive && !request.upgrade_of;
   std::string text;
   text.reserve(96);
   text += !plain ? 'Q' : request.may_wait ? 'P' : 'T';
@@ -23,7 +22,7 @@ std::string terms_of(const port::AcquireRequest& request) {
   text += std::to_string(permits ? mode.permits : 1);
   text += ' ';
   text += std::to_string(permits ? mode.capacity : 1);
-  text += request.policy == port::Policy::kBarging ? " b " : " f ";
+  text += ' ';
   text += request.may_wait ? "1 " : "0 ";
   text += std::to_string(request.waiter_ttl.count());
   text += ' ';

@@ -153,7 +153,7 @@ Guarantees sqlite_guarantees() {
   Guarantees all;
   all.store = "sqlite";
   all.scope = "processes of one host";
-  all.fenced = all.fair = all.shared = all.permits = all.upgrade = all.barging = true;
+  all.fenced = all.fair = all.shared = all.permits = all.upgrade = true;
   all.list = all.values = all.multi = all.survives_restart = true;
   all.watch_every_change = false;
   all.survives_failover = false;  // The file stays on its host.

@@ -73,7 +73,7 @@ std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireR
       .bind(5, database_.tokens().ceiling)
       .bind(6, static_cast<std::int64_t>(permits ? ModeKind::kPermits : ModeKind::kExclusive))
       .bind(7, std::int64_t{permits ? request.mode.capacity : 1})
-      .bind(8, static_cast<std::int64_t>(request.policy))
+      .bind(8, kFair)
       .bind(9, request.id)
       .bind(10, static_cast<std::int64_t>(request.mode.kind))
       .bind(11, std::int64_t{permits ? request.mode.permits : 1})

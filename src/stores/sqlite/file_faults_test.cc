@@ -448,6 +448,22 @@ TEST(FileFaultsTest, RowsThatMakeNoSenseAreAnErrorThatNamesTheLock) {
   }
 }
 
+// Early versions knew locks whose queue could be overtaken.
+TEST(FileFaultsTest, ALockWithTheOldBargingPolicyIsServedInOrder) {
+  const TempFolder folder;
+  auto client = open_client(folder / "locks.db");
+  const auto first = request_for("a");
+  const auto second = request_for("a");
+  auto newcomer = request_for("a");
+  newcomer.may_wait = false;
+  ASSERT_EQ(client->acquire(first)->status, TicketStatus::kHeld);
+  ASSERT_EQ(client->acquire(second)->status, TicketStatus::kWaiting);
+  execute(folder / "locks.db", "UPDATE locks SET policy = 1");
+  EXPECT_EQ(client->acquire(newcomer)->status, TicketStatus::kBusy);
+  ASSERT_TRUE(client->release("a", first.id));
+  EXPECT_EQ(client->renew("a", second.id, 1)->status, TicketStatus::kHeld);
+}
+
 TEST(FileFaultsTest, AnotherBootVoidsLeasesOnlyWhenItHasTheFileToItself) {
   const TempFolder folder;
   SqliteTuning before = impatient();

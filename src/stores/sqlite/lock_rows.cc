@@ -135,7 +135,7 @@ bool has_shrink(const LockImage& image) {
 Result<void> read_queue(Database& database, StoredLock& lock, const Reach& reach,
                         std::int64_t expected) {
   std::vector<TicketImage>& tickets = lock.image.tickets;
-  const bool by_order = lock.image.policy == machine::Policy::kFair && lock.due > reach.now;
+  const bool by_order = lock.due > reach.now;
   const bool whole = !by_order || reach.waiters > static_cast<std::size_t>(expected);
   const auto more = read_tickets(database, lock, whole ? kWhole : reach.waiters);
   if (!more) return more.error();
@@ -222,7 +222,7 @@ Result<void> save_row(Database& database, const StoredLock& before, const SavedL
       .bind(6, static_cast<std::int64_t>(std::max<std::uint64_t>(image.next_order, 2)))
       .bind(7, static_cast<std::int64_t>(image.kind))
       .bind(8, std::int64_t{image.capacity})
-      .bind(9, static_cast<std::int64_t>(image.policy));
+      .bind(9, kFair);
   std::string owner;
   if (solo != nullptr) {
     if (solo->owner) encode_owner(solo->owner, solo->owner->wake, owner);
@@ -256,7 +256,6 @@ bool names_a_ticket(const Effect& effect) {
     case EffectKind::kDropped:
     case EffectKind::kDowngraded:
     case EffectKind::kResized: return static_cast<bool>(effect.id);
-    case EffectKind::kNotified:
     case EffectKind::kValueSet:
     case EffectKind::kTombstone:
     case EffectKind::kTombstoneDropped:
@@ -300,7 +299,6 @@ Result<StoredLock> read_lock_row(Database& database, Statement& row, const Reach
   if (!sound) return bad_row(database, image.name);
   image.kind = static_cast<ModeKind>(kind);
   image.capacity = static_cast<std::uint32_t>(capacity);
-  image.policy = static_cast<machine::Policy>(policy);
   Result<void> read;
   if (!row.is_null(8)) {
     if (tickets != 0) return bad_row(database, image.name);

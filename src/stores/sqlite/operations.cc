@@ -70,8 +70,7 @@ bool concerns_its_owner(EffectKind kind) {
     case EffectKind::kExpired:
     case EffectKind::kBroken:
     case EffectKind::kDropped:
-    case EffectKind::kDowngraded:
-    case EffectKind::kNotified: return true;
+    case EffectKind::kDowngraded: return true;
     case EffectKind::kQueued:
     case EffectKind::kExtended:
     case EffectKind::kResized:
@@ -118,9 +117,8 @@ Result<Operations::Step> Operations::run(std::string_view name, machine::Action 
 
 Result<void> Operations::save(const Step& step) {
   const bool changed =
-      std::any_of(step.effects.begin(), step.effects.end(), [](const Effect& effect) {
-        return effect.kind != EffectKind::kForgotten && effect.kind != EffectKind::kNotified;
-      });
+      std::any_of(step.effects.begin(), step.effects.end(),
+                  [](const Effect& effect) { return effect.kind != EffectKind::kForgotten; });
   if (!changed) return {};
   SavedLock saved;
   saved.at = step.applied.at.time_since_epoch().count();

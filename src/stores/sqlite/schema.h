@@ -14,6 +14,8 @@ inline constexpr int kFormat = 1;
 // Flags of a ticket.
 inline constexpr int kHeldFlag = 1;
 inline constexpr int kSystemFlag = 2;
+// What `policy` of a lock is: first come, first served. Early versions knew a 1; it is read as 0.
+inline constexpr std::int64_t kFair = 0;
 
 inline constexpr const char* kCreateTables = R"sql(
 CREATE TABLE meta(

@@ -4,7 +4,7 @@
 --
 -- KEYS the locks' records, one lock may come again. ARGV: 1 client, then per lock: acquisition id,
 -- issue, ttl, owner, terms: "P" (plain: may take the short way), "T" (the same, and does not wait)
--- or "Q", then "<kind> <permits> <capacity> <policy> <may wait> <waiter ttl> <most waiters>
+-- or "Q", then "<kind> <permits> <capacity> <may wait> <waiter ttl> <most waiters>
 -- <upgrade of>".
 local sub = string.sub
 local user, clock = ARGV[1], redis.call('TIME')
@@ -58,7 +58,7 @@ local function take(key, id, issue, ttl, owner, terms)
       local T, H, W, Q, M = K .. ':t', K .. ':h', K .. ':w', K .. ':q', K .. ':m'
       local head, order, tickets, waiters, refreshed, used_by, number = match(record,
         '^(1 many %d+ e f 1 )(%d+) 1 0 0 (%d+) (%d+) %- %- %- (%d+) (%S+) (%d+)$')
-      local lease, most = match(terms, '^Pe 1 1 f 1 (%d+) (%d+) %-$')
+      local lease, most = match(terms, '^Pe 1 1 1 (%d+) (%d+) %-$')
       if not head or not lease or waiters == '0' or waiters + 1 ~= tonumber(tickets) then
         return nil
       end
@@ -98,11 +98,7 @@ local function take(key, id, issue, ttl, owner, terms)
       local known = read(id)
       local answer
       if known then
-        if known.kind == 'x' then
-          answer = 'invalid'
-        else
-          try_barging(known, ttl, '0')  -- Its client counts from its first send, which is no later.
-        end
+        if known.kind == 'x' then answer = 'invalid' end
       elseif is_old(client, issue) then
         answer = 'gone'
       else
@@ -120,7 +116,7 @@ local function take(key, id, issue, ttl, owner, terms)
           end
         end
       end
-      settle()
+      admit()
       answer = answer or describe(id)
       close()
       return answer

@@ -20,7 +20,7 @@ end
 -- The short way of a lock without a queue: an answer; nil when lock.lua has to look.
 local function look_here(i, key, record)
   local form = record and sub(record, 1, 7)
-  local plain = kind == 'e' and policy == 'f'
+  local plain = kind == 'e'
   if not record or form == '1 free ' and #record == 57 then
     if record then
       if sub(record, 8, 23) >= '9007199254740980' then return nil end
@@ -33,7 +33,7 @@ local function look_here(i, key, record)
     records[i] = plain and (record or '')
     return 'held'
   end
-  if form ~= '1 held ' or policy ~= 'f' or kind == 'p' then return nil end
+  if form ~= '1 held ' or kind == 'p' then return nil end
   local start, lease = match(record, '^(%d+) %d+ (%d+) ', 92)
   if not start or start + lease <= at then return nil end
   if sub(record, 59, 90) ~= id then return 'busy 0' end
@@ -45,19 +45,11 @@ end
 local function look(key)
   open(key)
   expire()
-  settle()
+  admit()
   local known = read(id)
   local answer
   if known then
-    local admitted = known.held
-    if not admitted and lock.policy == 'b' and can_mint() then
-      if known.base ~= '-' then
-        admitted = admits_upgrade()
-      else
-        admitted = admits(known.kind, known.permits)
-      end
-    end
-    answer = known.kind == 'x' and 'invalid' or admitted and 'held' or 'busy 0'
+    answer = known.kind == 'x' and 'invalid' or known.held and 'held' or 'busy 0'
   elseif is_old(client, issue) then
     answer = 'gone'
   else
@@ -91,13 +83,8 @@ end
 
 local function take(key)
   open(key)
-  local known = read(id)
-  if known then
-    try_barging(known, ttl, '0')
-  else
-    enter(true)
-  end
-  settle()
+  if not read(id) then enter(true) end
+  admit()
   local answer = describe(id)
   close()
   return answer

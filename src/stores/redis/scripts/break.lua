@@ -20,6 +20,6 @@ for _, id in ipairs(call('ZRANGE', H, 0, -1)) do
     break
   end
 end
-settle()
+admit()
 close()
 return answer

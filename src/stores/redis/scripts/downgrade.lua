@@ -14,7 +14,7 @@ local answer
 if not ticket or not ticket.held then
   answer = 'gone'
 elseif ticket.kind == 'p' then
-  answer = 'mismatch ' .. lock.family .. ' ' .. lock.policy .. ' ' .. number(lock.capacity)
+  answer = 'mismatch ' .. lock.family .. ' ' .. number(lock.capacity)
 elseif ticket.kind == 'e' then
   if ticket.base ~= '-' then
     finish(ticket)
@@ -24,10 +24,9 @@ elseif ticket.kind == 'e' then
     ticket.kind = 's'
     count(ticket, 1)
     write(ticket)
-    lock.freed = lock.policy == 'b'
   end
 end
-settle()
+admit()
 answer = answer or describe(ARGV[1])
 close()
 return answer

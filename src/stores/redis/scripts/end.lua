@@ -82,7 +82,7 @@ local function give_back(key, id, issue, how)
       open(record_key, found)
       local answer = end_ticket(ticket, user, number_of_it)
       if answer == 'gone' and wish == 'cancel' then put_mark('x' .. ticket, '1') end
-      settle()
+      admit()
       close()
       return answer
     end

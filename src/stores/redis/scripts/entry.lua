@@ -1,12 +1,12 @@
 -- How an acquisition comes to a ticket. Included behind lock.lua by the scripts that acquire.
 local id, client, issue, ttl, owner  -- Of the request that is looked at.
-local kind, permits, capacity, policy, may_wait, waiter_ttl, most, base, family
+local kind, permits, capacity, may_wait, waiter_ttl, most, base, family
 
 local function ask(...)
   local terms
   id, client, issue, ttl, owner, terms = ...
-  kind, permits, capacity, policy, may_wait, waiter_ttl, most, base =
-    match(terms, '^%a(%a) (%d+) (%d+) (%a) (%d) (%d+) (%d+) (%S+)$')
+  kind, permits, capacity, may_wait, waiter_ttl, most, base =
+    match(terms, '^%a(%a) (%d+) (%d+) (%d) (%d+) (%d+) (%S+)$')
   ttl, permits, capacity, waiter_ttl, most =
     tonumber(ttl), tonumber(permits), tonumber(capacity), tonumber(waiter_ttl), tonumber(most)
   family = kind == 'p' and 'p' or 'e'
@@ -14,9 +14,8 @@ end
 
 -- Why there can be no ticket for it, now or later; nil when there can.
 local function refusal()
-  if lock.tickets > 0 and (lock.family ~= family or lock.policy ~= policy or
-      lock.capacity ~= capacity) then
-    return 'mismatch ' .. lock.family .. ' ' .. lock.policy .. ' ' .. number(lock.capacity)
+  if lock.tickets > 0 and (lock.family ~= family or lock.capacity ~= capacity) then
+    return 'mismatch ' .. lock.family .. ' ' .. number(lock.capacity)
   end
   if permits > capacity then return 'toolarge' end
   if base == '-' then return nil end
@@ -30,12 +29,12 @@ end
 local function admits_newcomer()
   if lock.tickets == 0 then return true end
   if base ~= '-' then return admits_upgrade() end
-  return (lock.policy == 'b' or lock.waiters == 0) and admits(kind, permits)
+  return lock.waiters == 0 and admits(kind, permits)
 end
 
 local function enter(granted)
   if lock.tickets == 0 then
-    lock.family, lock.policy, lock.capacity = family, policy, capacity
+    lock.family, lock.capacity = family, capacity
   end
   mark(client, issue)
   local ticket = {

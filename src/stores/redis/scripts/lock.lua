@@ -5,7 +5,7 @@
 --
 --   <lock>    1 free <token> <client> <issue>
 --             1 held <token> <client> <issue> <id> <lease start> <seq> <lease> <owner>
---             1 many <token> <family> <policy> <capacity> <next order> <exclusive> <shared>
+--             1 many <token> <family> f <capacity> <next order> <exclusive> <shared>
 --                    <permits> <tickets> <waiters> <upgrade> <base> <shrink> <refreshed>
 --   <lock>:t  hash: id -> <h|w> <kind> <permits> <order> <seq> <lease> <token> <client> <base> <owner>
 --   <lock>:h  sorted set of the holders, by the end of the lease
@@ -129,12 +129,11 @@ local function open_held(record)
 end
 
 local function open_many(record)
-  local family, policy, capacity, next, exclusive, shared, permits, tickets, waiters, upgrade, base,
-    shrink, refreshed, client, issue = match(record, '^1 many %d+ (%a) (%a) (%d+) (%d+) (%d+) ' ..
+  local family, capacity, next, exclusive, shared, permits, tickets, waiters, upgrade, base,
+    shrink, refreshed, client, issue = match(record, '^1 many %d+ (%a) %a (%d+) (%d+) (%d+) ' ..
     '(%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) (%S+) (%d+)$')
   if not family then error('HOLDFAST-CORRUPT record ' .. K) end
-  lock.family, lock.policy, lock.capacity, lock.next = family, policy, tonumber(capacity),
-    tonumber(next)
+  lock.family, lock.capacity, lock.next = family, tonumber(capacity), tonumber(next)
   lock.exclusive, lock.shared, lock.permits = tonumber(exclusive), tonumber(shared),
     tonumber(permits)
   lock.tickets, lock.waiters = tonumber(tickets), tonumber(waiters)
@@ -145,15 +144,15 @@ local function open_many(record)
   if call('EXISTS', T, H, Q, W) == expected then return end
   -- The server has evicted a part: nobody can say any more who holds, so nobody does.
   call('DEL', T, H, W, Q)
-  lock.policy, lock.exclusive, lock.shared, lock.permits, lock.tickets, lock.waiters, lock.upgrade,
-    lock.base, lock.shrink = 'f', 0, 0, 0, 0, 0, '-', '-', '-'
+  lock.exclusive, lock.shared, lock.permits, lock.tickets, lock.waiters, lock.upgrade, lock.base,
+    lock.shrink = 0, 0, 0, 0, 0, '-', '-', '-'
 end
 
 -- `record`: what the short way has read already.
 local function open(key, record)
   K, T, H, W, Q, M = key, key .. ':t', key .. ':h', key .. ':w', key .. ':q', key .. ':m'
   lock = {
-    token = ZERO, client = NOBODY, issue = ZERO, family = 'e', policy = 'f', capacity = 1, next = 1,
+    token = ZERO, client = NOBODY, issue = ZERO, family = 'e', capacity = 1, next = 1,
     exclusive = 0, shared = 0, permits = 0, tickets = 0, waiters = 0, upgrade = '-', base = '-',
     shrink = '-', refreshed = 0,
   }
@@ -193,7 +192,7 @@ local function close_many()
     grown[T], grown[H], grown[W], grown[Q] = true, true, true, true
   end
   for key in pairs(grown) do call('PEXPIRE', key, WEEK) end
-  return '1 many ' .. lock.token .. ' ' .. lock.family .. ' ' .. lock.policy .. ' ' ..
+  return '1 many ' .. lock.token .. ' ' .. lock.family .. ' f ' ..
     number(lock.capacity) .. ' ' .. number(lock.next) .. ' ' .. number(lock.exclusive) .. ' ' ..
     number(lock.shared) .. ' ' .. number(lock.permits) .. ' ' .. number(lock.tickets) .. ' ' ..
     number(lock.waiters) .. ' ' .. lock.upgrade .. ' ' .. lock.base .. ' ' .. lock.shrink .. ' ' ..
@@ -205,7 +204,7 @@ local function close()
   if lock.tickets == 0 then
     if not lock.record and lock.token == ZERO and lock.client == NOBODY then return end
     record = '1 free ' .. lock.token .. ' ' .. lock.client .. ' ' .. lock.issue
-  elseif lock.tickets == 1 and lock.exclusive == 1 and lock.policy == 'f' then
+  elseif lock.tickets == 1 and lock.exclusive == 1 then
     record = close_held()
   else
     record = close_many()
@@ -234,7 +233,6 @@ end
 local function finish(ticket)
   if lock.base == ticket.id then drop(read(lock.upgrade)) end
   drop(ticket)
-  if lock.policy == 'b' then lock.freed = true end
 end
 
 local function expire_from(key)
@@ -292,10 +290,6 @@ local function shrink(ticket)
 end
 
 local function next_admissible()
-  if lock.policy == 'b' then
-    local ticket = lock.shrink ~= '-' and read(lock.shrink)
-    return ticket and admits('x', ticket.permits) and ticket or nil
-  end
   if lock.upgrade ~= '-' and admits_upgrade() then return read(lock.upgrade) end
   if lock.waiters == 0 or lock.exclusive > 0 then return nil end
   local head = call('ZRANGE', Q, 0, 0)[1]
@@ -318,42 +312,6 @@ local function admit()
     end
     budget = budget - 1
   end
-end
-
--- Barging: wakes the waiters at the front who could hold together if nobody overtook them.
-local function notify()
-  if lock.upgrade ~= '-' and admits_upgrade() then return hint(read(lock.upgrade)) end
-  local before = {lock.exclusive, lock.shared, lock.permits}
-  for _, id in ipairs(call('ZRANGE', Q, 0, MOST_PER_STEP - 1)) do
-    if id ~= lock.shrink then
-      local ticket = read(id)
-      if id == lock.upgrade or not admits(ticket.kind, ticket.permits) then break end
-      hint(ticket)
-      count(ticket, 1)
-    end
-  end
-  lock.exclusive, lock.shared, lock.permits = unpack(before)
-end
-
--- Under the barging policy a waiter's own request tries for the lock again.
-local function try_barging(ticket, ttl, seq)
-  if ticket.held or lock.policy ~= 'b' then return end
-  local admitted = admits(ticket.kind, ticket.permits)
-  if ticket.base ~= '-' then admitted = admits_upgrade() end
-  if not admitted or not can_mint() then return end
-  local lease_end = at + ttl
-  if lease_end > tonumber(call('ZSCORE', W, ticket.id)) then
-    ticket.seq, ticket.lease = seq, ttl
-    call('ZADD', W, number(lease_end), ticket.id)
-  end
-  grant(ticket)
-end
-
--- The end of every step.
-local function settle()
-  admit()
-  if lock.freed and lock.tickets > 0 then notify() end
-  lock.freed = false
 end
 
 -- --- Answers.

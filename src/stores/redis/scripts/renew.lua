@@ -56,10 +56,9 @@ local function renew(key, client, id, seq, ttl, waiter_ttl)
   elseif is_later(seq, ticket.seq) then
     ticket.client = client  -- Whoever renews is to be told of what happens to it.
     local length = ticket.held and ttl or waiter_ttl
-    if not ticket.held then try_barging(ticket, ttl, seq) end
-    if is_later(seq, ticket.seq) then extend(ticket, length, seq) end
+    extend(ticket, length, seq)
   end
-  settle()
+  admit()
   answer = answer or describe(id)
   close()
   if answer == 'gone' then

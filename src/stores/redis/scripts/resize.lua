@@ -28,7 +28,7 @@ end
 local function resize()
   if lock.tickets == 0 then return 'notheld' end
   if lock.family ~= 'p' then
-    return 'mismatch ' .. lock.family .. ' ' .. lock.policy .. ' ' .. number(lock.capacity)
+    return 'mismatch ' .. lock.family .. ' ' .. number(lock.capacity)
   end
   if call('HEXISTS', M, 'x' .. id) == 1 then return 'gone' end
   local known = read(id)
@@ -42,7 +42,6 @@ local function resize()
   if capacity < lock.capacity then return queue_shrink() end
   if capacity > lock.capacity then
     lock.capacity = capacity
-    lock.freed = lock.policy == 'b'
   end
   return 'done'
 end
@@ -50,7 +49,7 @@ end
 open(KEYS[1])
 expire()
 local answer = resize()
-settle()
+admit()
 answer = answer or describe(id)
 close()
 return answer

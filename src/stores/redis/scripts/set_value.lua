@@ -30,6 +30,6 @@ if ticket and ticket.held and not is_late then
   end
   answer = 'done'
 end
-settle()
+admit()
 close()
 return answer
