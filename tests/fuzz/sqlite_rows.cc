@@ -134,7 +134,7 @@ void run(std::string_view bytes) {
   for (int n = input.byte() % 6; n > 0; --n) {
     insert(database, "INSERT INTO tickets VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)", 14, input);
   }
-  if (input.byte() % 2 == 1) insert(database, "INSERT INTO extras VALUES(?,?,?,?)", 4, input);
+  if (input.byte() % 2 == 1) insert(database, "INSERT INTO extras VALUES(?,?,?,?,?)", 5, input);
 
   Operations operations(database, "me");
   const auto look = [&] {
