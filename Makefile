@@ -6,15 +6,17 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build test test-sanitized test-newer check-all fuzz soak bench install clean setup \
-  setup-embedded setup-test format
+.PHONY: help demo build test test-sanitized test-newer check-all fuzz soak bench install \
+  clean setup setup-embedded setup-test format
 
 help:  ## list the targets
 	@echo 'Holdfast: make TARGET'
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
 	  awk -F'|' '{ printf "  %-14s %s\n", $$1, $$2 }'
 
-demo: setup-embedded build  ## install what is needed, build, and see eight processes share a stock file
+demo: setup-embedded  ## install what is needed, build, and see eight processes share a stock file
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS) --target holdfast_demo holdfast_cli
 	@build/release/bin/holdfast-demo
 
 build:  ## build the release into build/release (programs in build/release/bin)

@@ -1,7 +1,10 @@
-# What `cmake --install` lays out: headers, both libraries, the CMake package, the pkg-config file,
-# the program with its manual page and shell completions.
+# What `cmake --install` lays out: headers, both libraries, the modules of the stores, the CMake
+# package, the pkg-config files, the program with its manual page and shell completions.
+#
+# Every rule names the Debian package that its files belong to.
 
 include(CMakePackageConfigHelpers)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 
 if(NOT TARGET holdfast)
   return()
@@ -69,10 +72,18 @@ if(HOLDFAST_HAVE_PROMETHEUS)
 endif()
 install(DIRECTORY include/holdfast DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   FILES_MATCHING PATTERN "*.h")
-install(TARGETS holdfast holdfast_static ${holdfast_components} EXPORT holdfastTargets
-  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS holdfast ${holdfast_components} EXPORT holdfastTargets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT dev)
 install(EXPORT holdfastTargets NAMESPACE holdfast:: DESTINATION "${holdfast_package_dir}")
+# Exported by itself: only who asks for it needs the development packages of the stores.
+install(TARGETS holdfast_static EXPORT holdfastStatic
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(EXPORT holdfastStatic NAMESPACE holdfast:: DESTINATION "${holdfast_package_dir}")
+get_property(holdfast_loaded GLOBAL PROPERTY HOLDFAST_LOADED_STORES)
+foreach(store IN LISTS holdfast_loaded)
+  install(TARGETS holdfast_loaded_${store}
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/holdfast" COMPONENT store_${store})
+endforeach()
 
 configure_package_config_file(cmake/holdfastConfig.cmake.in
   "${CMAKE_CURRENT_BINARY_DIR}/holdfastConfig.cmake"
@@ -86,33 +97,37 @@ install(FILES
   cmake/holdfastGrpc.cmake
   DESTINATION "${holdfast_package_dir}")
 
-set(HOLDFAST_PC_REQUIRES_PRIVATE)
+# What a program needs that links libholdfast.a.
+set(HOLDFAST_PC_STATIC_REQUIRES)
 if(HOLDFAST_HAVE_SQLITE)
-  list(APPEND HOLDFAST_PC_REQUIRES_PRIVATE sqlite3)
+  list(APPEND HOLDFAST_PC_STATIC_REQUIRES sqlite3)
 endif()
 if(HOLDFAST_HAVE_REDIS)
-  list(APPEND HOLDFAST_PC_REQUIRES_PRIVATE hiredis libssl libcrypto)
+  list(APPEND HOLDFAST_PC_STATIC_REQUIRES hiredis libssl libcrypto)
 endif()
 if(HOLDFAST_HAVE_ETCD)
-  list(APPEND HOLDFAST_PC_REQUIRES_PRIVATE grpc++ protobuf-lite)
+  list(APPEND HOLDFAST_PC_STATIC_REQUIRES grpc++ protobuf-lite)
 endif()
-list(JOIN HOLDFAST_PC_REQUIRES_PRIVATE ", " HOLDFAST_PC_REQUIRES_PRIVATE)
-set(HOLDFAST_PC_LIBS_PRIVATE)
+list(JOIN HOLDFAST_PC_STATIC_REQUIRES ", " HOLDFAST_PC_STATIC_REQUIRES)
+set(HOLDFAST_PC_STATIC_LIBS)
 if(HOLDFAST_HAVE_ZOOKEEPER)
-  string(APPEND HOLDFAST_PC_LIBS_PRIVATE " -lzookeeper_mt")
+  string(APPEND HOLDFAST_PC_STATIC_LIBS " -lzookeeper_mt")
 endif()
 if(HOLDFAST_HAVE_CONSUL)
   # Not by its own file, which asks for the development packages of all that libcurl uses.
-  string(APPEND HOLDFAST_PC_LIBS_PRIVATE " -lcurl")
+  string(APPEND HOLDFAST_PC_STATIC_LIBS " -lcurl")
 endif()
 configure_file(cmake/holdfast.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast.pc" @ONLY)
+configure_file(cmake/holdfast-static.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast-static.pc" @ONLY)
 configure_file(cmake/holdfast-asio.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast-asio.pc" @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/holdfast.pc"
+    "${CMAKE_CURRENT_BINARY_DIR}/holdfast-static.pc"
     "${CMAKE_CURRENT_BINARY_DIR}/holdfast-asio.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
 install(FILES LICENSE README.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" OPTIONAL)
 if(TARGET holdfast_cli)
+  set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)
   install(FILES docs/man/holdfast.1 DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" OPTIONAL)
   install(FILES completions/holdfast.bash RENAME holdfast
     DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" OPTIONAL)

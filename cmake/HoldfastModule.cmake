@@ -10,7 +10,9 @@
 #     TEST_LINK rapidcheck                    # for the tests only
 #     TEST_LABELS fast hermetic               # the default; see below
 #     TEST_TIMEOUT 60                         # seconds; the default
-#     [NO_LIBRARY])                           # keep it out of libholdfast (the CLI does)
+#     [NO_LIBRARY]                            # keep it out of libholdfast (the CLI does)
+#     [LOADED_AS redis]                       # a store that libholdfast.so loads as a module
+#     [FOR_MODULES])                          # libholdfast.so shows its names to those modules
 #
 # src/stores/memory calls itself store_memory. A store that may be absent looks first:
 # `if(NOT HOLDFAST_HAVE_SQLITE) return() endif()`; in C++ the macro is HOLDFAST_HAVE_SQLITE.
@@ -47,7 +49,8 @@
 #
 # A program for people (build/<preset>/bin/<OUTPUT>):
 #
-#   holdfast_program(holdfast_cli SOURCES main.cc LAYERS cli OUTPUT holdfast [INSTALL])
+#   holdfast_program(holdfast_cli SOURCES main.cc LAYERS cli OUTPUT holdfast [SHARED]
+#     [INSTALL program])                      # the component of its package
 #
 # A benchmark, in bench/: holdfast_bench(machine_bench SOURCES machine_bench.cc DEPENDS machine)
 
@@ -81,7 +84,7 @@ macro(holdfast_add_folder folder)
 endmacro()
 
 function(holdfast_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_LIBRARY" "TEST_TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_LIBRARY;FOR_MODULES" "TEST_TIMEOUT;LOADED_AS"
     "SOURCES;DEPENDS;LINK;TESTS;TEST_LINK;TEST_LABELS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "holdfast_module(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -95,13 +98,20 @@ function(holdfast_module name)
     target_link_libraries(${target}_objects
       PUBLIC holdfast_internal Threads::Threads ${arg_DEPENDS} ${arg_LINK}
       PRIVATE holdfast_warnings)
+    # Both sides of the border must see one copy of what lies on it, also of what is inline.
+    if(arg_FOR_MODULES OR arg_LOADED_AS)
+      set_target_properties(${target}_objects PROPERTIES CXX_VISIBILITY_PRESET default)
+    endif()
     holdfast_use_unity(${target}_objects)
     holdfast_use_source_pch(${target}_objects)
     add_library(${target} STATIC $<TARGET_OBJECTS:${target}_objects>)
     set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(${target}
       PUBLIC holdfast_internal Threads::Threads ${arg_DEPENDS} ${arg_LINK})
-    if(NOT arg_NO_LIBRARY)
+    if(arg_LOADED_AS)
+      set_property(GLOBAL APPEND PROPERTY HOLDFAST_LOADED_STORES ${arg_LOADED_AS})
+      set_property(GLOBAL PROPERTY HOLDFAST_LOADED_LINKS_${arg_LOADED_AS} ${arg_LINK})
+    elseif(NOT arg_NO_LIBRARY)
       set_property(GLOBAL APPEND PROPERTY HOLDFAST_LIBRARY_OBJECTS ${target}_objects)
     endif()
   else()
@@ -109,7 +119,7 @@ function(holdfast_module name)
     target_link_libraries(${target}
       INTERFACE holdfast_internal Threads::Threads ${arg_DEPENDS} ${arg_LINK})
   endif()
-  if(arg_LINK AND NOT arg_NO_LIBRARY)
+  if(arg_LINK AND NOT arg_NO_LIBRARY AND NOT arg_LOADED_AS)
     set_property(GLOBAL APPEND PROPERTY HOLDFAST_LIBRARY_LINKS ${arg_LINK})
   endif()
   add_library(holdfast::${name} ALIAS ${target})
@@ -130,13 +140,19 @@ function(holdfast_reuse_pch target carrier)
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 2 arg "PIC" "" "HEADERS;LINK")
+  get_target_property(visibility ${target} CXX_VISIBILITY_PRESET)
+  # To clang, another visibility makes another header.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND visibility STREQUAL "default")
+    string(APPEND carrier _shown)
+  endif()
   if(NOT TARGET ${carrier})
     set(source "${CMAKE_BINARY_DIR}/${carrier}.cc")
     if(NOT EXISTS "${source}")
       file(WRITE "${source}" "// Carries a precompiled header.\n")
     endif()
     add_library(${carrier} OBJECT EXCLUDE_FROM_ALL "${source}")
-    set_target_properties(${carrier} PROPERTIES POSITION_INDEPENDENT_CODE ${arg_PIC})
+    set_target_properties(${carrier} PROPERTIES
+      POSITION_INDEPENDENT_CODE ${arg_PIC} CXX_VISIBILITY_PRESET ${visibility})
     target_link_libraries(${carrier} PRIVATE holdfast_internal Threads::Threads ${arg_LINK})
     target_precompile_headers(${carrier} PRIVATE ${arg_HEADERS})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -315,10 +331,19 @@ function(holdfast_script_test name)
   endforeach()
 endfunction()
 
-# libholdfast, shared and static, out of the objects of every module so far.
+# The libraries that a module of HOLDFAST_LOADED_STORES links, but those that are headers.
+function(holdfast_links_of_store name out)
+  get_property(links GLOBAL PROPERTY HOLDFAST_LOADED_LINKS_${name})
+  list(REMOVE_ITEM links holdfast::asio)
+  set(${out} ${links} PARENT_SCOPE)
+endfunction()
+
+# libholdfast, shared and static, out of the objects of every module so far. The stores that are
+# modules are inside of the static one only: docs/design/0020-store-modules.md.
 function(holdfast_add_library)
   get_property(modules GLOBAL PROPERTY HOLDFAST_LIBRARY_OBJECTS)
   get_property(links GLOBAL PROPERTY HOLDFAST_LIBRARY_LINKS)
+  get_property(loaded GLOBAL PROPERTY HOLDFAST_LOADED_STORES)
   if(NOT TARGET holdfast_client)
     message(STATUS "The layers below the client only: libholdfast is not built")
     return()
@@ -331,32 +356,79 @@ function(holdfast_add_library)
   foreach(module IN LISTS modules)
     list(APPEND objects "$<TARGET_OBJECTS:${module}>")
   endforeach()
+  set(static_objects ${objects})
+  set(static_links ${links})
+  foreach(store IN LISTS loaded)
+    list(APPEND static_objects "$<TARGET_OBJECTS:holdfast_store_${store}_objects>")
+    holdfast_links_of_store(${store} store_links)
+    list(APPEND static_links ${store_links})
+  endforeach()
+  list(REMOVE_DUPLICATES static_links)
 
-  add_library(holdfast SHARED ${objects})
-  add_library(holdfast_static STATIC ${objects})
+  add_library(holdfast SHARED ${objects} "${HOLDFAST_ROOT}/src/modules/loader.cc")
+  holdfast_module_settings(holdfast)
+  target_compile_definitions(holdfast PRIVATE HOLDFAST_VERSION="${PROJECT_VERSION}"
+    HOLDFAST_MODULE_FOLDER="${CMAKE_INSTALL_FULL_LIBDIR}/holdfast")
+  add_library(holdfast_static STATIC ${static_objects})
   set_target_properties(holdfast PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-  set(map "${HOLDFAST_ROOT}/cmake/libholdfast.map")
-  set_target_properties(holdfast PROPERTIES LINK_DEPENDS "${map}")
-  target_link_options(holdfast PRIVATE "LINKER:--version-script=${map}")
-  if(NOT HOLDFAST_SANITIZE)
-    target_link_options(holdfast PRIVATE LINKER:--no-undefined)
-  endif()
+  set(map "${CMAKE_BINARY_DIR}/libholdfast.map")
+  configure_file("${HOLDFAST_ROOT}/cmake/libholdfast.map.in" "${map}" @ONLY)
+  holdfast_show_only(holdfast "${map}")
   set_target_properties(holdfast_static PROPERTIES OUTPUT_NAME holdfast)
+  target_link_libraries(holdfast PRIVATE Threads::Threads ${links} ${CMAKE_DL_LIBS})
+  target_link_libraries(holdfast_static PRIVATE Threads::Threads ${static_links})
   foreach(library IN ITEMS holdfast holdfast_static)
     set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX)
     target_include_directories(${library} INTERFACE
       "$<BUILD_INTERFACE:${HOLDFAST_ROOT}/include>"
       "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
     target_compile_features(${library} INTERFACE cxx_std_20)
-    target_link_libraries(${library} PRIVATE Threads::Threads ${links})
     add_library(holdfast::${library} ALIAS ${library})
+  endforeach()
+
+  add_custom_target(holdfast_store_modules)
+  foreach(store IN LISTS loaded)
+    holdfast_links_of_store(${store} store_links)
+    set(target holdfast_loaded_${store})
+    add_library(${target} MODULE "${HOLDFAST_ROOT}/src/modules/entry.cc"
+      $<TARGET_OBJECTS:holdfast_store_${store}_objects>)
+    holdfast_module_settings(${target})
+    target_compile_definitions(${target} PRIVATE HOLDFAST_MODULE_STORE=${store})
+    # Where the library looks: beside itself.
+    set_target_properties(${target} PROPERTIES
+      PREFIX "" OUTPUT_NAME libholdfast-store-${store}
+      LIBRARY_OUTPUT_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/holdfast")
+    holdfast_show_only(${target} "${HOLDFAST_ROOT}/cmake/store-module.map")
+    target_link_libraries(${target} PRIVATE holdfast Threads::Threads ${store_links})
+    add_dependencies(holdfast_store_modules ${target})
   endforeach()
 endfunction()
 
-# A program links the product's static library (LAYERS adds modules that are not in it).
+# How the library and its modules are compiled, and what tells two builds apart.
+function(holdfast_module_settings target)
+  target_link_libraries(${target} PRIVATE holdfast_internal holdfast_warnings)
+  set(build "${PROJECT_VERSION}")
+  if(HOLDFAST_SANITIZE)
+    string(APPEND build " sanitized")
+  endif()
+  target_compile_definitions(${target} PRIVATE HOLDFAST_MODULE_BUILD="${build}")
+endfunction()
+
+function(holdfast_show_only target map)
+  set_target_properties(${target} PROPERTIES LINK_DEPENDS "${map}")
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${map}")
+  # Names of the library's own are not looked for elsewhere.
+  target_link_options(${target} PRIVATE LINKER:-Bsymbolic-functions)
+  if(NOT HOLDFAST_SANITIZE)
+    target_link_options(${target} PRIVATE LINKER:--no-undefined)
+  endif()
+endfunction()
+
+# A program links the product's static library (LAYERS adds modules that are not in it), or, SHARED,
+# the other one, which loads the stores.
 function(holdfast_program name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "INSTALL" "OUTPUT" "SOURCES;LAYERS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "OUTPUT;INSTALL" "SOURCES;LAYERS;LINK")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "holdfast_program(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -366,10 +438,19 @@ function(holdfast_program name)
   if(arg_OUTPUT)
     set_target_properties(${name} PROPERTIES OUTPUT_NAME ${arg_OUTPUT})
   endif()
+  set(library holdfast_static)
+  if(arg_SHARED)
+    set(library holdfast)
+    add_dependencies(${name} holdfast_store_modules)
+    cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR
+      BASE_DIRECTORY "${CMAKE_INSTALL_FULL_BINDIR}" OUTPUT_VARIABLE back)
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH "\$ORIGIN/${back}")
+  endif()
   target_link_libraries(${name} PRIVATE
-    ${arg_LAYERS} ${arg_LINK} holdfast_internal holdfast_static Threads::Threads holdfast_warnings)
+    ${arg_LAYERS} ${arg_LINK} holdfast_internal ${library} Threads::Threads holdfast_warnings)
   if(arg_INSTALL)
-    install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    install(TARGETS ${name}
+      RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT ${arg_INSTALL})
   endif()
 endfunction()
 

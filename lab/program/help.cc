@@ -31,7 +31,9 @@ ended by signal n, with nothing left behind.
 constexpr std::string_view kRun = R"(holdfast-lab run [options] SCENARIO...
 
 Starts the store and the clients that each scenario file names, does to them what it says, and
-judges what was recorded. Prints how each class of violation fits what the scenario expects.
+judges what was recorded. Prints how each class of violation fits what the scenario expects. A
+name without a folder, such as sqlite-basics, is a file here, or else a scenario that was
+installed with the lab.
 
   --seed N          other choices than the file's seed makes
   --duration D      longer or shorter than the file says

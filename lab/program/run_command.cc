@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <string>
+#include <system_error>
 
 #include "src/cli/duration.h"
 #include "src/cli/text.h"
@@ -22,7 +25,19 @@ struct RunOrders {
   std::vector<std::string> paths;
 };
 
-Result<Scenario> prepared(const std::string& path, const RunOrders& orders) {
+// The file, or the one of that name that was installed with the program.
+std::string found(const std::string& path) {
+  std::error_code failed;
+  if (path.find('/') != std::string::npos || std::filesystem::exists(path, failed)) return path;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  auto shipped =
+      (program.parent_path() / HOLDFAST_LAB_SHARE / "scenarios" / path).lexically_normal();
+  if (shipped.extension() != ".toml") shipped += ".toml";
+  return std::filesystem::exists(shipped, failed) ? shipped.string() : path;
+}
+
+Result<Scenario> prepared(const std::string& asked, const RunOrders& orders) {
+  const std::string path = found(asked);
   Result<Scenario> scenario = read_scenario_file(path);
   if (!scenario) return scenario;
   scenario->seed = orders.seed.value_or(scenario->seed);

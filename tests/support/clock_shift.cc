@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 namespace holdfast::support {
 namespace {
@@ -30,7 +32,13 @@ void ClockShift::set(std::chrono::nanoseconds shift) {
   static_cast<Offset*>(page_)->store(shift.count());
 }
 
-std::string clock_shim_library() { return HOLDFAST_TEST_CLOCK_SHIM; }
+std::string clock_shim_library() {
+  std::error_code failed;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const auto installed = program.parent_path() / HOLDFAST_INSTALLED_CLOCK_SHIM;
+  if (!failed && std::filesystem::exists(installed, failed)) return installed.lexically_normal();
+  return HOLDFAST_TEST_CLOCK_SHIM;
+}
 
 std::string clock_shim_variable(const std::string& clock_shift_file) {
   return "HOLDFAST_TEST_CLOCK_FILE=" + clock_shift_file;
