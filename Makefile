@@ -6,7 +6,7 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build test test-sanitized test-newer check-all fuzz soak bench install \
+.PHONY: help demo build deb deb-test test test-sanitized test-newer check-all fuzz soak bench install \
   clean setup setup-embedded setup-test format
 
 help:  ## list the targets
@@ -52,6 +52,15 @@ bench:  ## build and run the benchmarks: a table, and build/bench.json
 	@cmake --preset bench
 	@cmake --build --preset bench -j $(JOBS)
 	@bench/run build/bench
+
+deb: setup  ## make Debian packages, in build/deb/packages
+	@scripts/setup deb
+	@cmake --preset deb
+	@cmake --build --preset deb -j $(JOBS)
+	@cd build/deb && cpack
+
+deb-test: deb  ## install the packages into a folder of their own, use and remove them (needs root)
+	@tests/install/check_packages build/deb/packages
 
 install: build  ## install the release into PREFIX (/usr/local); DESTDIR is honoured
 	@cmake --install build/release --prefix $(PREFIX)

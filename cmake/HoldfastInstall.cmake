@@ -1,7 +1,7 @@
 # What `cmake --install` lays out: headers, both libraries, the modules of the stores, the CMake
 # package, the pkg-config files, the program with its manual page and shell completions.
 #
-# Every rule names the Debian package that its files belong to.
+# Every rule names the Debian package that its files go into (cmake/HoldfastPackage.cmake).
 
 include(CMakePackageConfigHelpers)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
