@@ -6,7 +6,7 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build deb deb-test test test-sanitized test-newer check-all fuzz soak bench install \
+.PHONY: help demo build deb deb-test test test-sanitized test-newer check-sources check-all fuzz soak bench install \
   clean setup setup-embedded setup-test format
 
 help:  ## list the targets
@@ -28,6 +28,11 @@ test: setup-test  ## install what the tests need, build and run all (STORES="sql
 
 test-sanitized: setup-test  ## the same under address+undefined and thread sanitizers
 	@scripts/test sanitized
+
+check-sources: setup-test  ## compile each source and header by itself, as a build without unity does
+	@cmake --preset dev >/dev/null
+	@cmake --build --preset dev -j $(JOBS) --target all tests_all
+	@scripts/check-sources build/dev
 
 check-all:  ## the rest of the matrix: clang, clang-tidy, release tests, long simulations
 	@scripts/setup build test bench check
