@@ -281,6 +281,34 @@ class ContainerTest(Deployment):
         return [int(word) for word in text.split()]
 
 
+    def setUp(self):
+        super().setUp()
+        text = (DEPLOY / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+        self.build, self.image = text.split("FROM docker.io/library/debian")[1:]
+
+    def test_the_build_installs_what_the_project_says(self):
+        # The compiler and the libraries are those of scripts/setup: no list of them stands here.
+        self.assertNotIn("apt-get install", self.build)
+        groups = re.search(r"scripts/setup ([a-z ]+)\n", self.build)[1].split()
+        self.assertEqual(groups, ["build", "deb"])
+        setup = (ROOT / "scripts/setup").read_text(encoding="utf-8")
+        for group in groups:
+            self.assertIn(f"\ngroup_{group}=(", setup)
+        self.assertLess(self.build.index("scripts/setup build"), self.build.index("make deb"))
+
+    def test_the_image_installs_packages_that_are_built(self):
+        recipe = (ROOT / "cmake/HoldfastPackage.cmake").read_text(encoding="utf-8")
+        project = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        version = re.search(r"(?m)^  VERSION (\d+)\.", project)[1]
+        built = dict(re.findall(r"set\(HOLDFAST_PACKAGE_OF_(\S+) (\S+)\)", recipe))
+        library = built["library"].replace("${PROJECT_VERSION_MAJOR}", version)
+        self.assertEqual(re.findall(r"(?<!echo )/packages/(\S+?)_\*\.deb", self.image),
+                         [library, built["program"]])
+        stores = re.search(r"\$\((for store .*?done)\)", self.image)[1]
+        _, said = self.run_it(["sh", "-c", stores], STORES="redis etcd")
+        self.assertEqual(said.split(), ["/packages/" + built["store_${store}"].replace(
+            "${store}", store) + "_*.deb" for store in ("redis", "etcd")])
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
