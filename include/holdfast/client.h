@@ -22,7 +22,8 @@
 // that was asked for, and two seconds in which a grant that nobody was told of is taken back. (A
 // machine that is busy may add to that.)
 // After fork(): the child must connect anew; every call on the parent's client answers kClosed
-// there and nothing is sent.
+// there and nothing is sent. A child of a process that used etcd cannot connect to etcd: it gets
+// kUnsupported, since gRPC does not work there; let it exec() a program that connects.
 #pragma once
 
 #include <chrono>

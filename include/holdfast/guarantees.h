@@ -26,8 +26,9 @@ struct FaultRow {
 };
 
 // What a kind of store gives when it is set up as its page says. Guarantee: what it cannot do is
-// `false` here, and refused with kUnsupported. Not guaranteed: that the store at hand is set up
-// like that; see DoctorReport.
+// `false` here, and refused with kUnsupported. ZooKeeper, etcd and Consul are asked at connect what
+// they are (one server, dev mode ...); what they do not tell is not promised, until doctor() has
+// found it out. Not guaranteed: that the store is otherwise set up like that; see DoctorReport.
 struct Guarantees {
   std::string store;  // "sqlite"
   std::string scope;  // "processes of one host", "one process"

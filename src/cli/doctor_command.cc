@@ -41,7 +41,7 @@ constexpr std::array<NamedPromise, 11> kPromises{{
      "use sqlite:// for the processes of one host; or let what the lock protects refuse old"
      " tokens, and require 'fenced' instead"},
     {"survives-failover", &Guarantees::survives_failover, true,
-     "no store of this version keeps its grants over a fail-over: let what the lock protects"
+     "use ZooKeeper, etcd or Consul with three servers or more; or let what the lock protects"
      " refuse old tokens, and require 'fenced' instead"},
 }};
 

@@ -37,6 +37,7 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/contend/queue.h"
+#include "src/contend/servers.h"
 #include "src/machine/types.h"
 #include "src/port/store.h"
 
@@ -245,6 +246,8 @@ class Backend {
   // What is the store's own; the engine adds what it gives by itself (fair, modes, tokens).
   // From any thread.
   virtual Guarantees guarantees() const = 0;
+  // Asks the servers what they are, once. kUnavailable: none of them answers.
+  virtual void look_at_servers(base::BootInstant deadline, Done<Servers> done) = 0;
   virtual void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) = 0;
 
   // Ends the session at the store, which ends all its contenders, and every operation under way

@@ -36,7 +36,30 @@ class Store final : public port::Store {
     if (!gone_) close(BootClock::now());
   }
 
-  Guarantees guarantees() const override { return backend_->guarantees(); }
+  Guarantees guarantees() const override {
+    return bounded_by(backend_->guarantees(), servers_->get());
+  }
+
+  Result<void> meet(const FirstContact& contact) {
+    constexpr auto kSilence = std::chrono::milliseconds(300);
+    const auto answer = std::make_shared<std::promise<Result<Servers>>>();
+    auto answered = answer->get_future();
+    loop_->post([engine = engine_, backend = backend_.get(), answer, until = contact.until] {
+      if (engine->closed()) return answer->set_value(closed_error());
+      backend->look_at_servers(
+          until, [answer](Result<Servers> servers) { answer->set_value(std::move(servers)); });
+    });
+    if (contact.when_silent && answered.wait_for(kSilence) != std::future_status::ready) {
+      if (auto somebody = contact.when_silent(); !somebody) return somebody;
+    }
+    Result<Servers> servers = answered.get();
+    if (servers) {
+      servers_->set(*std::move(servers));
+    } else if (servers.error().code() == contact.fatal) {
+      return servers.error();
+    }
+    return {};
+  }
 
   void acquire(port::AcquireRequest request, Done<TicketState> done) override {
     run(std::move(done), [request = std::move(request), now = BootClock::now()](
@@ -99,8 +122,17 @@ class Store final : public port::Store {
   }
 
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
-    run(std::move(done), [deadline](Engine& engine, const Done<std::vector<Finding>>& answer) {
-      engine.probe(deadline, answer);
+    run(std::move(done), [deadline, servers = servers_, backend = backend_.get(), kept = engine_](
+                             Engine&, const Done<std::vector<Finding>>& answer) {
+      backend->look_at_servers(
+          deadline, [deadline, servers, kept, answer](const Result<Servers>& now) {
+            if (now) servers->set(*now);
+            if (kept->closed()) return answer(closed_error());
+            kept->probe(deadline, [servers, answer](Result<std::vector<Finding>> findings) {
+              if (findings) add_findings(servers->get(), *findings);
+              answer(std::move(findings));
+            });
+          });
     });
   }
 
@@ -154,7 +186,21 @@ class Store final : public port::Store {
     });
   }
 
+  static void add_findings(const Servers& servers, std::vector<Finding>& findings) {
+    if (!servers.survive_restart) {
+      findings.push_back({Severity::kWarning, "restart",
+                          "locks may be forgotten, and tokens come again: " + servers.restart_note,
+                          "let what the locks protect refuse old tokens, or use other servers"});
+    }
+    if (!servers.survive_failover) {
+      findings.push_back({Severity::kWarning, "fail-over",
+                          "there is none that keeps the locks: " + servers.failover_note,
+                          "run three servers or more, each with a disk of its own"});
+    }
+  }
+
   port::Loop* loop_;
+  const std::shared_ptr<KnownServers> servers_ = std::make_shared<KnownServers>();
   std::unique_ptr<Backend> backend_;
   std::shared_ptr<Engine> engine_;
   bool gone_ = false;
@@ -171,10 +217,13 @@ Guarantees promises() {
   return promise;
 }
 
-std::unique_ptr<port::Store> make_store(std::unique_ptr<Backend> backend,
-                                        const port::StoreContext& context,
-                                        machine::Duration min_ttl) {
-  return std::make_unique<Store>(std::move(backend), context, min_ttl);
+Result<std::unique_ptr<port::Store>> make_store(std::unique_ptr<Backend> backend,
+                                                const port::StoreContext& context,
+                                                machine::Duration min_ttl,
+                                                const FirstContact& contact) {
+  auto store = std::make_unique<Store>(std::move(backend), context, min_ttl);
+  if (auto met = store->meet(contact); !met) return met.error();
+  return std::unique_ptr<port::Store>(std::move(store));
 }
 
 }  // namespace holdfast::contend

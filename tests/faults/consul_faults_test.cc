@@ -1,5 +1,6 @@
 // Faults around real Consul servers, one or three, seen through the public library.
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "tests/faults/later_format.h"
 #include "tests/support/consul_server.h"
 #include "tests/support/fault_proxy.h"
+#include "tests/support/loopback.h"
 #include "tests/support/tls_files.h"
 
 namespace holdfast::faults {
@@ -78,6 +80,35 @@ class ConsulFaultsTest : public ::testing::Test {
  protected:
   void SetUp() override { HOLDFAST_NEEDS_CONSUL(); }
 };
+
+TEST_F(ConsulFaultsTest, OneServerPromisesNoFailover) {
+  const ConsulServer server;
+  const Client client = connect(server.url());
+  EXPECT_TRUE(client.guarantees().survives_restart);
+  EXPECT_FALSE(client.guarantees().survives_failover);
+}
+
+// After its restart the lock was gone, and tokens fell from 128 to 22.
+TEST_F(ConsulFaultsTest, AnAgentInDevModePromisesNothingBeyondItsProcess) {
+  const ConsulServer server({.dev = true});
+  const Client client = connect(server.url());
+  EXPECT_FALSE(client.guarantees().survives_restart);
+  EXPECT_FALSE(client.guarantees().survives_failover);
+  const DoctorReport report = client.doctor().value();
+  EXPECT_FALSE(report.guarantees.survives_restart);
+  EXPECT_TRUE(std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& each) {
+    return each.what.find("dev mode") != std::string::npos;
+  }));
+}
+
+TEST_F(ConsulFaultsTest, WhereNobodyListensConnectingSaysSo) {
+  const support::ReservedPort nobody;
+  const auto client = Client::connect("consul://127.0.0.1:" + std::to_string(nobody.number()));
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code(), Errc::kUnavailable);
+  EXPECT_NE(client.error().message().find("onnection refused"), std::string::npos)
+      << client.error().message();
+}
 
 TEST_F(ConsulFaultsTest, ARestartedServerStillKnowsTheHolder) {
   ConsulServer server;
@@ -346,6 +377,10 @@ class ConsulClusterFaultsTest : public ::testing::Test {
   }
   std::unique_ptr<ConsulCluster> cluster_;
 };
+
+TEST_F(ConsulClusterFaultsTest, ThreeServersPromiseAFailover) {
+  EXPECT_TRUE(connect(cluster_->url()).guarantees().survives_failover);
+}
 
 TEST_F(ConsulClusterFaultsTest, AKilledLeaderCostsNoLock) {
   const std::size_t leader = cluster_->leader();

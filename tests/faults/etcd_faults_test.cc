@@ -1,4 +1,7 @@
 // Faults around real etcd servers, one or three, seen through the public library.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <future>
 #include <memory>
@@ -49,6 +52,37 @@ std::string lease_of(const EtcdCluster& etcd, const std::string& lock) {
   char hex[17];
   std::snprintf(hex, sizeof hex, "%016llx", std::strtoull(json.c_str() + at + 8, nullptr, 10));
   return hex;
+}
+
+TEST(EtcdServerFaultsTest, OneServerPromisesNoFailover) {
+  EtcdCluster etcd;
+  const Client client = connect(etcd.url());
+  EXPECT_TRUE(client.guarantees().survives_restart);
+  EXPECT_FALSE(client.guarantees().survives_failover);
+  EXPECT_FALSE(client.doctor().value().guarantees.survives_failover);
+}
+
+TEST(EtcdServerFaultsTest, ThreeServersPromiseAFailover) {
+  EtcdCluster etcd({.members = 3});
+  EXPECT_TRUE(connect(etcd.url()).guarantees().survives_failover);
+}
+
+// It hung, or aborted within gRPC.
+TEST(EtcdServerFaultsTest, AForkedChildIsToldThatItCannotConnect) {
+  EtcdCluster etcd;
+  Client parent = connect(etcd.url());
+  Lease lease = hold(parent, "a");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    const auto anew = Client::connect(etcd.url());
+    ::_exit(!anew && anew.error().code() == Errc::kUnsupported ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(lease.renew());
+  EXPECT_TRUE(connect(etcd.url()).inspect("a").value());
 }
 
 TEST(EtcdServerFaultsTest, ARestartedServerStillKnowsTheHolder) {

@@ -62,18 +62,21 @@ ConsulServer::~ConsulServer() = default;
 std::string ConsulServer::config() const {
   const std::string data =
       options_.data_folder.empty() ? folder_.file("data") : options_.data_folder;
-  std::string text = "server = true\nbootstrap_expect = " + std::to_string(part_.servers) +
-                     "\nnode_name = \"" + part_.name + "\"\ndata_dir = \"" + data +
-                     "\"\nbind_addr = \"" + part_.host + "\"\nclient_addr = \"" + part_.host +
-                     "\"\n" + "disable_host_node_id = true\ndisable_update_check = true\n" +
-                     "leave_on_terminate = false\nskip_leave_on_interrupt = true\n" +
-                     "performance { raft_multiplier = 1 }\n" +
-                     "limits { http_max_conns_per_client = 4000 }\nsession_ttl_min = \"" +
-                     options_.session_ttl_min + "\"\nports { dns = -1 grpc = -1 serf_wan = -1 " +
-                     "http = " + std::to_string(port()) +
-                     " https = " + (options_.tls ? std::to_string(tls_port()) : "-1") +
-                     " server = " + std::to_string(raft_port()) +
-                     " serf_lan = " + std::to_string(gossip_.number()) + " }\n";
+  std::string text = options_.dev
+                         ? ""
+                         : "server = true\nbootstrap_expect = " + std::to_string(part_.servers) +
+                               "\ndata_dir = \"" + data + "\"\n";
+  text += "node_name = \"" + part_.name + "\"\nbind_addr = \"" + part_.host +
+          "\"\nclient_addr = \"" + part_.host + "\"\n" +
+          "disable_host_node_id = true\ndisable_update_check = true\n" +
+          "leave_on_terminate = false\nskip_leave_on_interrupt = true\n" +
+          "performance { raft_multiplier = 1 }\n" +
+          "limits { http_max_conns_per_client = 4000 }\nsession_ttl_min = \"" +
+          options_.session_ttl_min + "\"\nports { dns = -1 grpc = -1 serf_wan = -1 " +
+          "http = " + std::to_string(port()) +
+          " https = " + (options_.tls ? std::to_string(tls_port()) : "-1") +
+          " server = " + std::to_string(raft_port()) +
+          " serf_lan = " + std::to_string(gossip_.number()) + " }\n";
   for (const std::string& peer : part_.peers) text += "retry_join = [\"" + peer + "\"]\n";
   if (!part_.peers.empty()) text += "retry_interval = \"1s\"\n";
   if (options_.acl) {
@@ -95,12 +98,15 @@ void ConsulServer::launch() {
   file << config();
   if (!file.flush()) throw std::runtime_error("cannot write consul.hcl");
   file.close();
-  process_ = std::make_unique<ChildProcess>(
-      Command{.arguments = {program(), "agent", "-config-file", folder_.file("consul.hcl"),
-                            "-log-level", options_.log_level},
-              .environment = {"GOMAXPROCS=2", "CONSUL_HTTP_TOKEN="},
-              .output = folder_.file("log"),
-              .network = part_.network});
+  std::vector<std::string> arguments{program(),      "agent",
+                                     "-config-file", folder_.file("consul.hcl"),
+                                     "-log-level",   options_.log_level};
+  if (options_.dev) arguments.emplace_back("-dev");
+  process_ =
+      std::make_unique<ChildProcess>(Command{.arguments = std::move(arguments),
+                                             .environment = {"GOMAXPROCS=2", "CONSUL_HTTP_TOKEN="},
+                                             .output = folder_.file("log"),
+                                             .network = part_.network});
 }
 
 void ConsulServer::start() {

@@ -38,6 +38,7 @@ struct ConsulOptions {
   std::vector<std::string> config{};   // More of its configuration, in HCL.
   std::string log_level = "info";
   std::string data_folder{};  // Not: one of its own.
+  bool dev = false;           // 'consul agent -dev': nothing is on a disk.
   bool network = false;       // Of a cluster: between its servers one that can be cut.
 };
 

@@ -61,6 +61,31 @@ void ConsulBackend::ensure_session(BootInstant deadline, Done<contend::SessionVi
 
 Guarantees ConsulBackend::guarantees() const { return promises(address_); }
 
+// Unlike get(): an agent that refuses is not asked again, but the next one is.
+void ConsulBackend::ask_once(const std::string& target, BootInstant deadline, std::size_t agents,
+                             GetDone done) {
+  http_.send({.target = target, .reads = true, .limit = std::max(1ms, left_until(deadline))},
+             [this, target, deadline, agents, done = std::move(done)](Result<HttpReply> reply) {
+               const bool silent = !reply && reply.error().code() == Errc::kUnavailable;
+               if (silent && agents > 1 && base::BootClock::now() < deadline) {
+                 return ask_once(target, deadline, agents - 1, done);
+               }
+               done(std::move(reply));
+             });
+}
+
+void ConsulBackend::look_at_servers(BootInstant deadline, Done<contend::Servers> done) {
+  ask_once("/v1/agent/self", deadline, address_.hosts.size(),
+           [this, deadline, done = std::move(done)](const Result<HttpReply>& self) {
+             if (!self) return done(self.error());
+             ask_once("/v1/status/peers", deadline, address_.hosts.size(),
+                      [self = *self, done](const Result<HttpReply>& peers) {
+                        if (!peers) return done(peers.error());
+                        done(servers_behind(self, *peers));
+                      });
+           });
+}
+
 void ConsulBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
   examine({[this, deadline](std::string target, std::function<void(Result<HttpReply>)> answer) {
              get(std::move(target), deadline, std::move(answer));

@@ -75,6 +75,7 @@ class ConsulBackend final : public contend::Backend {
                   Done<contend::Locks> done) override;
 
   Guarantees guarantees() const override;
+  void look_at_servers(BootInstant deadline, Done<contend::Servers> done) override;
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;
   void close(BootInstant deadline) override;
   void abandon_after_fork() noexcept override;
@@ -87,6 +88,7 @@ class ConsulBackend final : public contend::Backend {
     loop_.post([done = std::move(done), error = std::move(error)] { done(error); });
   }
   Session::Events session_events();
+  void ask_once(const std::string& target, BootInstant deadline, std::size_t agents, GetDone done);
   void stop_on_loop(BootInstant deadline, std::function<void()> done);
 
   // --- backend_writes.cc

@@ -1,5 +1,7 @@
 #include "src/stores/consul/consul_store.h"
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -18,7 +20,10 @@ Result<std::unique_ptr<port::Store>> make_consul_store(port::StoreUrl url,
                  "consul URL: there is no option '" + url.options.front().first + "'");
   }
   auto backend = std::make_unique<consul::ConsulBackend>(*address, context);
-  return contend::make_store(std::move(backend), context, address->session_ttl);
+  const auto until = std::min(
+      context.open_by, base::BootClock::now() + address->connect_timeout + std::chrono::seconds(2));
+  return contend::make_store(std::move(backend), context, address->session_ttl,
+                             {until, Errc::kUnavailable});
 }
 
 }  // namespace holdfast::stores

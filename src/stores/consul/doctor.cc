@@ -209,6 +209,38 @@ void judge_peers(const std::string& peers, Findings& findings) {
   }
 }
 
+contend::Servers servers_behind(const HttpReply& self, const HttpReply& peers) {
+  constexpr std::size_t kSeveral = 3;
+  const Json list = Json::parse(peers.status == 200 ? peers.body : "", nullptr, false);
+  const std::size_t servers = list.is_array() ? list.size() : 0;
+  if (servers >= kSeveral) return contend::Servers::on_disk(servers);
+  const Json agent = Json::parse(self.status == 200 ? self.body : "", nullptr, false);
+  const Json* const config = member(agent, "Config");
+  const Json* const debug = member(agent, "DebugConfig");
+  const Json* const serves = config == nullptr ? nullptr : member(*config, "Server");
+  const Json* const dev = debug == nullptr ? nullptr : member(*debug, "DevMode");
+  const Json* const folder = debug == nullptr ? nullptr : member(*debug, "DataDir");
+  contend::Servers unknown;
+  if (servers == 0) return unknown;
+  unknown.failover_note = contend::Servers::on_disk(servers).failover_note;
+  if (serves == nullptr || !serves->is_boolean()) {
+    unknown.restart_note =
+        "this token may not look at the agent (agent_prefix \"\" { policy = \"read\" }), so it is "
+        "not known whether anything is on a disk";
+  } else if (!serves->get<bool>()) {
+    unknown.restart_note =
+        "this agent is a client: it does not tell whether its server keeps anything on a disk; ask "
+        "the server's own agent";
+  } else if ((dev != nullptr && dev->is_boolean() && dev->get<bool>()) || folder == nullptr ||
+             !folder->is_string() || folder->get<std::string>().empty()) {
+    unknown.restart_note =
+        "Consul runs in dev mode, or without a data folder: nothing is on a disk";
+  } else {
+    return contend::Servers::on_disk(servers);
+  }
+  return unknown;
+}
+
 void examine(DoctorAccess access, port::Done<Findings> done) {
   std::make_shared<Examination>(std::move(access), std::move(done))->start();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "holdfast/guarantees.h"
+#include "src/contend/servers.h"
 #include "src/port/store.h"
 #include "src/stores/consul/http.h"
 #include "src/stores/consul/keys.h"
@@ -26,6 +27,10 @@ struct DoctorAccess {
 };
 
 void examine(DoctorAccess access, port::Done<std::vector<Finding>> done);
+
+// What /v1/agent/self and /v1/status/peers tell of the servers, as far as they were answered. Three
+// servers or more cannot be in dev mode, which makes each agent a cluster of its own.
+contend::Servers servers_behind(const HttpReply& self, const HttpReply& peers);
 
 // Of the parts, for tests: what /v1/agent/self and /v1/status/peers answer.
 void judge_agent(const std::string& self, std::vector<Finding>& findings);

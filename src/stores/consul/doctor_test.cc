@@ -44,5 +44,27 @@ TEST(ConsulDoctorTest, TheNumberOfServersIsJudged) {
   EXPECT_EQ(of(R"(["a:1","b:1","c:1"])"), Severity::kOk);
 }
 
+TEST(ConsulDoctorTest, WhatServersSurviveIsWhatTheyHaveShown) {
+  const auto behind = [](const std::string& self, const std::string& peers) {
+    return servers_behind({.status = self.empty() ? 403 : 200, .body = self},
+                          {.status = peers.empty() ? 403 : 200, .body = peers});
+  };
+  const std::string one = R"(["a:1"])";
+  const std::string three = R"(["a:1","b:1","c:1"])";
+  const std::string server =
+      R"({"Config":{"Server":true},"DebugConfig":{"DevMode":false,"DataDir":"/var/lib/consul"}})";
+  EXPECT_TRUE(behind(server, one).survive_restart);
+  EXPECT_FALSE(behind(server, one).survive_failover);
+  EXPECT_TRUE(behind("", three).survive_failover);
+  EXPECT_FALSE(behind("", one).survive_restart);
+  EXPECT_FALSE(behind("", "").survive_failover);
+  const char* const forgetful[] = {
+      R"({"Config":{"Server":true},"DebugConfig":{"DevMode":true,"DataDir":"/x"}})",
+      R"({"Config":{"Server":true},"DebugConfig":{"DevMode":false,"DataDir":""}})",
+      R"({"Config":{"Server":false},"DebugConfig":{"DevMode":false,"DataDir":"/x"}})",
+      R"({"Config":3})", "rubbish"};
+  for (const char* const self : forgetful) EXPECT_FALSE(behind(self, one).survive_restart) << self;
+}
+
 }  // namespace
 }  // namespace holdfast::stores::consul

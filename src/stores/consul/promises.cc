@@ -24,7 +24,7 @@ Guarantees promises(const ConsulAddress& address) {
        "Consul's; what it sends later is refused by its token"},
       {"client and servers are parted", Promise::kYes, Promise::kYes,
        "the holder's own deadline passes first; what arrives late is refused by the fence key"},
-      {"server restarts", Promise::kYes, Promise::kYes,
+      {contend::kServersRestart, Promise::kYes, Promise::kYes,
        "sessions and keys are in the servers' log; a new leader gives each session a full term"},
       {"leader fails or is parted, a majority stays", Promise::kYes, Promise::kYes,
        "grants are committed by a majority; sessions are kept through the election"},

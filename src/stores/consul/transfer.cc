@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -168,7 +169,13 @@ Result<HttpReply> Transfer::outcome(CURLcode code) {
   if (memory_ > port::kMostAnswerMemory) {
     return Error(Errc::kCorruptState, where + port::kAnswerTooLarge);
   }
-  const std::string why = why_[0] != '\0' ? why_.data() : curl_easy_strerror(code);
+  std::string why = why_[0] != '\0' ? why_.data() : curl_easy_strerror(code);
+  // libcurl says "couldn't connect"; why is in the errno.
+  long system = 0;
+  if (code == CURLE_COULDNT_CONNECT &&
+      curl_easy_getinfo(easy_.get(), CURLINFO_OS_ERRNO, &system) == CURLE_OK && system != 0) {
+    why = std::strerror(static_cast<int>(system));
+  }
   // With TLS 1.3 a server refuses a client's certificate after the first request.
   if (is_trust(code) || why.find("alert") != std::string::npos) {
     return Error(Errc::kPermissionDenied, where + ": its certificate, or ours, is not accepted (" +

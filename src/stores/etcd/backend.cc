@@ -289,6 +289,18 @@ Guarantees EtcdBackend::guarantees() const {
   return promises(address_.session_ttl, keys_.foreign_recipe());
 }
 
+void EtcdBackend::look_at_servers(BootInstant deadline, Done<contend::Servers> done) {
+  rpc_->call(wire::MemberListRequest(), How{deadline, /*reads_only=*/true, std::nullopt},
+             [done = on_loop<contend::Servers>(std::move(done))](
+                 const Result<wire::MemberListResponse>& members) {
+               if (!members) return done(members.error());
+               const auto voting =
+                   std::count_if(members->members().begin(), members->members().end(),
+                                 [](const wire::Member& each) { return !each.islearner(); });
+               done(contend::Servers::on_disk(static_cast<std::size_t>(voting)));
+             });
+}
+
 void EtcdBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
   examine(*rpc_, address_, keys_, address_.session_ttl, deadline,
           on_loop<std::vector<Finding>>(std::move(done)));

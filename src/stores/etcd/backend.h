@@ -64,6 +64,7 @@ class EtcdBackend final : public contend::Backend {
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<contend::Locks> done) override;
   Guarantees guarantees() const override;
+  void look_at_servers(BootInstant deadline, Done<contend::Servers> done) override;
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override;
   void close(BootInstant deadline) override;
   void abandon_after_fork() noexcept override;

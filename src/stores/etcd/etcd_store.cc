@@ -50,7 +50,10 @@ Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
   }
   const auto session = address->session_ttl;
   auto backend = std::make_unique<etcd::EtcdBackend>(*std::move(address), *std::move(rpc), context);
-  return contend::make_store(std::move(backend), context, session);
+  // It has answered just now: whoever may not list the members learns less.
+  const auto until =
+      std::min(context.open_by, base::BootClock::now() + std::chrono::milliseconds(3000));
+  return contend::make_store(std::move(backend), context, session, {until});
 }
 
 }  // namespace holdfast::stores

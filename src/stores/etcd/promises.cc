@@ -23,6 +23,8 @@ Guarantees promises(std::chrono::seconds session, bool foreign_recipe) {
        "the holder's own deadline passes before its session can end"},
       {"a member is killed, stopped or cut off", Promise::kYes, Promise::kYes,
        "the others go on; the client asks the next server, keepalives too"},
+      {contend::kServersRestart, Promise::kYes, Promise::kYes,
+       "leases, keys and revisions are in each member's log"},
       {"the leader changes", Promise::kYes, Promise::kYes,
        "the new leader gives each session its whole time again"},
       {"the majority is lost for a while", Promise::kYes, Promise::kYes,

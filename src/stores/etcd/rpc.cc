@@ -1,6 +1,8 @@
 #include "src/stores/etcd/rpc.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -11,6 +13,7 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include "src/base/fork_guard.h"
 #include "src/base/thread.h"
 #include "src/stores/etcd/rpc_impl.h"
 #include "src/stores/etcd/watch_stream.h"
@@ -276,7 +279,25 @@ Rpc::Impl::Impl(const EtcdAddress& address) : address_(address) {}
 
 Rpc::Impl::~Impl() { close(); }
 
+namespace {
+
+// gRPC's threads stay in the parent, and its locks as they were: a child that uses it hangs.
+Result<void> check_that_grpc_works_here() {
+  static std::atomic<std::uint64_t> used_by{0};
+  std::uint64_t before = 0;
+  const std::uint64_t here = base::process_generation();
+  if (used_by.compare_exchange_strong(before, here) || before == here) return {};
+  return Error(
+      Errc::kUnsupported,
+      "etcd: this process is a forked child of one that used etcd, and gRPC does not work "
+      "in such a child. Connect for the first time after the fork, or run (exec) a program "
+      "that connects");
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Rpc::Impl>> Rpc::Impl::make(const EtcdAddress& address) {
+  if (auto works = check_that_grpc_works_here(); !works) return works.error();
   std::unique_ptr<Impl> impl(new Impl(address));
   if (auto connected = impl->connect(); !connected) return connected.error();
   return impl;

@@ -294,6 +294,18 @@ class ZookeeperBackend final : public contend::Backend {
     });
   }
 
+  // A server by itself has the node, and nothing in it.
+  void look_at_servers(BootInstant deadline, Done<contend::Servers> done) override {
+    auto op = make<contend::Servers>(deadline, std::move(done));
+    session_->when_ready(op, [session = session_, op] {
+      constexpr char kConfig[] = "/zookeeper/config";
+      session->link().get(kConfig, nullptr, [op](const Reply& reply) {
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading the config"));
+        op->complete(contend::Servers::on_disk(std::max<std::size_t>(1, voters_in(reply.text))));
+      });
+    });
+  }
+
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
     auto op = make<std::vector<Finding>>(deadline, std::move(done));
     session_->when_ready(op, [this, op] {

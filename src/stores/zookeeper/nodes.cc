@@ -137,6 +137,17 @@ bool is_path(std::string_view name) {
   return true;
 }
 
+std::size_t voters_in(std::string_view config) {
+  std::size_t voters = 0;
+  while (!config.empty()) {
+    const std::string_view line = config.substr(0, config.find('\n'));
+    config.remove_prefix(std::min(config.size(), line.size() + 1));
+    const bool server = line.starts_with("server.");
+    if (server && line.find(":observer") == std::string_view::npos) ++voters;
+  }
+  return voters;
+}
+
 void sort_queue(std::vector<contend::Place>& queue) {
   std::sort(queue.begin(), queue.end(), [](const auto& a, const auto& b) {
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(a.order) -

@@ -4,6 +4,7 @@
 // error. Thread-safety: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,6 +36,9 @@ bool speaks(Recipe recipe, const contend::Key& key);
 
 // Whether the name, as it is, can be the path of a folder ("locks/orders").
 bool is_path(std::string_view name);
+
+// How many servers vote, by what is in /zookeeper/config; 0: the server is one by itself.
+std::size_t voters_in(std::string_view config);
 
 // By the number, as it wraps around.
 void sort_queue(std::vector<contend::Place>& queue);

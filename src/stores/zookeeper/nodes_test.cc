@@ -73,5 +73,12 @@ TEST(ZookeeperNodesTest, TheQueueIsInOrderAcrossTheWrap) {
   EXPECT_EQ(queue[2].order, 2147483648U);
 }
 
+TEST(ZookeeperNodesTest, TheServersThatVoteAreCounted) {
+  EXPECT_EQ(voters_in(""), 0U);
+  EXPECT_EQ(voters_in("server.1=a:1:2:participant;0.0.0.0:3\nserver.2=b:1:2:participant\n"
+                      "server.3=c:1:2:observer;0.0.0.0:3\nversion=0"),
+            2U);
+}
+
 }  // namespace
 }  // namespace holdfast::stores::zookeeper

@@ -33,7 +33,7 @@ Guarantees promises(std::chrono::milliseconds session, std::chrono::milliseconds
       {"a follower is cut off from the leader", Promise::kYes, Promise::kYes,
        "its answers to reads and pings do not count, only acknowledged writes do; the session must "
        "be six ticks of the servers at least"},
-      {"servers restart with their data", Promise::kYes, Promise::kYes,
+      {contend::kServersRestart, Promise::kYes, Promise::kYes,
        "sessions and nodes are in the log"},
       {"servers restart with older data, or none", Promise::kNo, Promise::kNo,
        "the ensemble's promise is broken then: zxids begin again"},

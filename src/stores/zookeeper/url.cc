@@ -64,6 +64,7 @@ Result<ZookeeperAddress> parse_zookeeper_url(port::StoreUrl& url) {
   }
   const auto servers = port::parse_endpoints(url, {"127.0.0.1", 2181}, "zookeeper");
   if (!servers) return servers.error();
+  address.endpoints = *servers;
   for (const port::Endpoint& each : *servers) {
     address.servers += (address.servers.empty() ? "" : ",") + each.text();
   }

@@ -8,15 +8,18 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
+#include "src/port/url_parts.h"
 #include "src/stores/zookeeper/nodes.h"
 
 namespace holdfast::stores::zookeeper {
 
 struct ZookeeperAddress {
   std::string servers;  // "h1:2181,h2:2181", as the client library wants them.
+  std::vector<port::Endpoint> endpoints;  // The same.
   std::string base;     // "/chroot/hf1"
   std::string auth;     // "user:password"; empty: none.
   std::string chroot;   // "/chroot"; empty: none.

@@ -1,12 +1,20 @@
 #include "src/stores/zookeeper/zookeeper_store.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "src/contend/contend_store.h"
 #include "src/stores/zookeeper/backend.h"
+#include "src/stores/zookeeper/listeners.h"
 #include "src/stores/zookeeper/url.h"
 
 namespace holdfast::stores {
+namespace {
+
+constexpr auto kFirstContact = std::chrono::seconds(3);
+
+}  // namespace
 
 Result<std::unique_ptr<port::Store>> make_zookeeper_store(port::StoreUrl url,
                                                           const port::StoreContext& context) {
@@ -17,8 +25,18 @@ Result<std::unique_ptr<port::Store>> make_zookeeper_store(port::StoreUrl url,
                  "zookeeper URL: there is no option '" + url.options.front().first + "'");
   }
   const auto session = address->session;
+  contend::FirstContact contact;
+  // The client library goes on trying, and does not say why it has to. Half of the time is left to
+  // those who wait for a lock then.
+  const auto now = base::BootClock::now();
+  contact.until =
+      now + std::min<base::BootClock::duration>(kFirstContact, (context.open_by - now) / 2);
+  contact.fatal = Errc::kPermissionDenied;
+  contact.when_silent = [servers = address->endpoints, until = contact.until] {
+    return zookeeper::look_for_listeners(servers, until);
+  };
   return contend::make_store(zookeeper::make_backend(*std::move(address), context), context,
-                             session);
+                             session, contact);
 }
 
 }  // namespace holdfast::stores

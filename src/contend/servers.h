@@ -1,0 +1,64 @@
+// What the servers behind a store turned out to be, which bounds what the store can promise.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "holdfast/guarantees.h"
+#include "src/base/local_mutex.h"
+
+namespace holdfast::contend {
+
+// A promise is kept only where the servers have shown that they can keep it.
+struct Servers {
+  bool survive_restart = false;   // What was confirmed is on a disk, or at a majority of several.
+  bool survive_failover = false;  // One may fail, and the others have all that was confirmed.
+  // For people; of what they do not survive.
+  std::string restart_note = "the servers have not told how they keep what they confirm";
+  std::string failover_note = "the servers have not told how many they are";
+
+  // With so many voting members, each of which has what it confirms on a disk.
+  static Servers on_disk(std::size_t members) {
+    Servers servers;
+    servers.survive_restart = true;
+    servers.survive_failover = members >= 3;
+    servers.failover_note = members == 1 ? "it is one server: none may fail"
+                                         : std::to_string(members) + " servers: none may fail";
+    return servers;
+  }
+};
+
+// The rows of Guarantees::faults that depend on the servers.
+inline constexpr char kServersRestart[] = "servers restart with their data";
+
+// Takes back what these servers cannot promise.
+inline Guarantees bounded_by(Guarantees all, const Servers& servers) {
+  all.survives_restart = all.survives_restart && servers.survive_restart;
+  all.survives_failover = all.survives_failover && servers.survive_failover;
+  for (FaultRow& row : all.faults) {
+    if (row.fault != kServersRestart || servers.survive_restart) continue;
+    row.exclusion = row.fencing = Promise::kNo;
+    row.note = servers.restart_note;
+  }
+  return all;
+}
+
+// Known to the loop, which asks, and to whoever wants the guarantees.
+class KnownServers {
+ public:
+  void set(Servers servers) {
+    const base::LocalLock lock(mutex_);
+    servers_ = std::move(servers);
+  }
+  Servers get() const {
+    const base::LocalLock lock(mutex_);
+    return servers_;
+  }
+
+ private:
+  mutable base::LocalMutex mutex_;
+  Servers servers_ HOLDFAST_GUARDED_BY(mutex_);
+};
+
+}  // namespace holdfast::contend
