@@ -1,5 +1,5 @@
-// A timer of the loop. It stands still while the machine is suspended: whoever is called looks at
-// the boot clock. Thread-safety: the loop only; the callback is not called after stop().
+// A timer of the loop with one task: of two times the earlier counts, as a list of what is due
+// wants it. Time: boot time. Thread-safety: the loop only; the callback is not called after stop().
 #pragma once
 
 #include <functional>

@@ -79,6 +79,8 @@ def check_include(path, number, bracket, target, layer, table):
         if own != layer and not table[layer] & {own, "*"}:
             return [f"{path}:{number}: layer '{layer}' may not include '{target}' ({own})"]
         return []
+    if target == "asio/steady_timer.hpp" and path.startswith("src/"):
+        return [f"{path}:{number}: this timer stands still in suspend: use src/port/boot_timer.h"]
     if layer == "public" and not STANDARD_HEADER.match(target) and path.split("/")[-1] != "asio.h":
         return [f"{path}:{number}: a public header may not include '<{target}>'"]
     if layer == "machine":

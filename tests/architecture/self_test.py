@@ -60,6 +60,9 @@ class LayersTest(unittest.TestCase):
         self.assertTrue(layer_problems("include/holdfast/x.h", '#include "src/base/clock.h"'))
         self.assertTrue(layer_problems("include/holdfast/x.h", "#include <sqlite3.h>"))
 
+    def test_a_timer_that_stands_still_in_suspend_is_caught(self):
+        self.assertTrue(layer_problems("src/contend/x.cc", "#include <asio/steady_timer.hpp>"))
+
     def test_an_include_that_is_not_written_from_the_root_is_caught(self):
         self.assertTrue(layer_problems("src/base/x.cc", '#include "clock.h"'))
 

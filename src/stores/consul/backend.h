@@ -21,12 +21,12 @@
 
 #include "holdfast/result.h"
 #include "src/contend/backend.h"
+#include "src/port/boot_timer.h"
 #include "src/port/registry.h"
 #include "src/stores/consul/gate.h"
 #include "src/stores/consul/hand_on.h"
 #include "src/stores/consul/http.h"
 #include "src/stores/consul/keys.h"
-#include "src/stores/consul/loop_timer.h"
 #include "src/stores/consul/messages.h"
 #include "src/stores/consul/session.h"
 #include "src/stores/consul/url.h"
@@ -136,7 +136,7 @@ class ConsulBackend final : public contend::Backend {
   const Keys keys_;
   const std::shared_ptr<Agents> agents_;
   HttpLoop http_;
-  LoopTimer read_timer_;
+  port::BootTimer read_timer_;
   std::vector<std::function<void()>> reads_again_;
   std::shared_ptr<Watches> watches_;
   std::shared_ptr<HandOns> hand_ons_;

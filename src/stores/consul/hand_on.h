@@ -19,8 +19,8 @@
 #include <string>
 #include <string_view>
 
+#include "src/port/boot_timer.h"
 #include "src/stores/consul/http.h"
-#include "src/stores/consul/loop_timer.h"
 #include "src/stores/consul/messages.h"
 #include "src/stores/consul/watches.h"
 
@@ -61,7 +61,7 @@ class HandOns : public std::enable_shared_from_this<HandOns> {
   void tick();
 
   HttpLoop& http_;
-  LoopTimer timer_;
+  port::BootTimer timer_;
   bool ticking_ = false;
   bool stopped_ = false;
   std::map<std::string, std::chrono::steady_clock::time_point> made_;

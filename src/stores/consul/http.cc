@@ -13,9 +13,9 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
-#include <asio/steady_timer.hpp>
 #include <curl/curl.h>
 
+#include "src/port/boot_timer.h"
 #include "src/stores/consul/refusals.h"
 #include "src/stores/consul/transfer.h"
 
@@ -108,7 +108,7 @@ struct HttpLoop::Impl : std::enable_shared_from_this<HttpLoop::Impl> {
 
   asio::io_context& io;
   const std::shared_ptr<Agents> agents;
-  asio::steady_timer timer;
+  port::BootTimer timer;
   CURLM* multi = nullptr;
   bool stopped = false;
   bool stopping = false;  // Those who wait are being told.
@@ -181,12 +181,12 @@ void HttpLoop::Impl::watch(int number, const std::shared_ptr<Socket>& socket) {
 int HttpLoop::Impl::on_timer(CURLM*, long milliseconds, void* self) {
   auto& impl = *static_cast<Impl*>(self);
   if (milliseconds < 0) {
-    impl.timer.cancel();
+    impl.timer.stop();
     return 0;
   }
-  impl.timer.expires_after(std::chrono::milliseconds(milliseconds));
-  impl.timer.async_wait([impl = impl.shared_from_this()](auto error) {
-    if (!error && !impl->stopped) impl->wake(CURL_SOCKET_TIMEOUT, 0);
+  impl.timer.arm(std::chrono::milliseconds(milliseconds), [weak = impl.weak_from_this()] {
+    const auto alive = weak.lock();
+    if (alive != nullptr && !alive->stopped) alive->wake(CURL_SOCKET_TIMEOUT, 0);
   });
   return 0;
 }
@@ -305,7 +305,7 @@ void HttpLoop::drop(std::uint64_t number) {
 void HttpLoop::stop() {
   if (impl_->stopped) return;
   impl_->stopped = true;
-  impl_->timer.cancel();
+  impl_->timer.stop();
   // What they ask for when they are told ends here, too: an answer that was posted would come when
   // they may have gone.
   impl_->stopping = true;

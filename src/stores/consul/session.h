@@ -31,9 +31,9 @@
 
 #include "holdfast/result.h"
 #include "src/base/clock.h"
+#include "src/port/boot_timer.h"
 #include "src/stores/consul/http.h"
 #include "src/stores/consul/keys.h"
-#include "src/stores/consul/loop_timer.h"
 
 namespace holdfast::stores::consul {
 
@@ -102,9 +102,9 @@ class Session : public std::enable_shared_from_this<Session> {
   const Keys keys_;
   const SessionTerms terms_;
   const Events events_;
-  LoopTimer timer_;
-  LoopTimer listen_timer_;
-  LoopTimer destroy_timer_;
+  port::BootTimer timer_;
+  port::BootTimer listen_timer_;
+  port::BootTimer destroy_timer_;
   State state_ = State::kNone;
   std::vector<std::pair<base::BootInstant, Done>> waiting_;
   std::size_t attempts_ = 0;

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "src/contend/backend.h"
+#include "src/port/boot_timer.h"
 #include "src/stores/consul/http.h"
-#include "src/stores/consul/loop_timer.h"
 
 namespace holdfast::stores::consul {
 
@@ -64,7 +64,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
 
   asio::io_context& io_;
   HttpLoop& http_;
-  LoopTimer timer_;
+  port::BootTimer timer_;
   bool ticking_ = false;
   bool stopped_ = false;
   std::uint64_t last_ = 0;

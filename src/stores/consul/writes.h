@@ -29,8 +29,8 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/contend/joining.h"
+#include "src/port/boot_timer.h"
 #include "src/stores/consul/http.h"
-#include "src/stores/consul/loop_timer.h"
 #include "src/stores/consul/messages.h"
 #include "src/stores/consul/session.h"
 
@@ -112,7 +112,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
   Session& session_;
   const Keys keys_;
   const bool several_;
-  LoopTimer timer_;
+  port::BootTimer timer_;
   std::map<std::string, std::deque<EntryPtr>> chains_;
   contend::Joining<EntryPtr> joining_;
   bool sending_ = false;  // At the end of the loop's turn.

@@ -1,13 +1,13 @@
 // What is to be done after some time: the session's renewals, and its end.
 //
 // Not by gRPC's alarms: they wait until an instant of the wall clock, and when that is set back by
-// an hour they come an hour late. Nor by contend::LoopTimer, which is armed on the loop and for one
-// thing at a time: what comes here comes from gRPC's thread, several at once, and close(), on
-// whichever thread, has to be sure that no task runs any more.
+// an hour they come an hour late. Nor by a port::BootTimer alone, which is armed on the loop and
+// for one thing at a time: what comes here comes from gRPC's thread, several at once, and close(),
+// on whichever thread, has to be sure that no task runs any more.
 //
 // Thread-safety: all functions from any thread, but close() not from a task. Tasks run on the loop,
 // one at a time; none after close(). Ownership: the loop outlives what waits here.
-// Time: stands still while the machine is suspended.
+// Time: boot time.
 #pragma once
 
 #include <chrono>

@@ -61,7 +61,7 @@ LoopLink::LoopLink(asio::io_context& io, RemotePtr remote, LinkOwner& owner, Rep
       limits_(limits),
       mailbox_(std::make_shared<Mailbox>()),
       descriptor_(io),
-      timer_(io, [this] { on_timer(); }),
+      timer_(io),
       buffer_(kReadSize) {
   base::LocalLock lock(mailbox_->mutex);
   mailbox_->io = &io;
@@ -71,7 +71,7 @@ void LoopLink::start() {
   if (state_ != State::kDown || owner_ == nullptr) return;
   state_ = State::kResolving;
   const std::uint64_t mine = ++generation_;
-  timer_.arm(base::BootClock::now() + remote_->address.connect_timeout);
+  timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout, [this] { on_timer(); });
   // The answer may come after the loop has gone.
   remote_->resolver->refresh(
       [weak = weak_from_this(), mine, mailbox = mailbox_](Result<Endpoints> found) {
@@ -128,12 +128,13 @@ void LoopLink::try_next() {
       continue;
     }
     state_ = State::kDialling;
-    timer_.arm(base::BootClock::now() + remote_->address.connect_timeout);
+    timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout,
+                  [this] { on_timer(); });
     // Before a connect() has ended there is nothing to read, and nothing can be written.
     return wait_write();
   }
   close_wire();
-  timer_.arm(base::BootInstant::max());
+  timer_.stop();
   state_ = State::kDown;
   if (owner_ != nullptr) owner_->on_down(last_failure_);
 }
@@ -172,10 +173,10 @@ void LoopLink::on_greeting(const Reply& reply) {
     case Handshake::Step::kMore: return;
     case Handshake::Step::kLoading:
       loading_ = true;
-      return timer_.arm(base::BootClock::now() + kLoadingPause);
+      return timer_.arm_at(base::BootClock::now() + kLoadingPause, [this] { on_timer(); });
     case Handshake::Step::kReady: break;
   }
-  timer_.arm(base::BootInstant::max());
+  timer_.stop();
   handshake_.reset();
   remote_->resolver->prefer(endpoints_[next_endpoint_ - 1]);
   state_ = State::kUp;
@@ -192,7 +193,8 @@ void LoopLink::on_timer() {
   }
   if (state_ == State::kGreeting && loading_) {
     loading_ = false;
-    timer_.arm(base::BootClock::now() + remote_->address.connect_timeout);
+    timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout,
+                  [this] { on_timer(); });
     out_ = Handshake::ping();
     out_sent_ = 0;
     return flush();

@@ -26,7 +26,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/local_mutex.h"
-#include "src/stores/redis/boot_timer.h"
+#include "src/port/boot_timer.h"
 #include "src/stores/redis/handshake.h"
 #include "src/stores/redis/wire.h"
 
@@ -127,7 +127,7 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
 
   Wire wire_;
   asio::posix::stream_descriptor descriptor_;
-  BootTimer timer_;
+  port::BootTimer timer_;
   bool reading_ = false;
   bool writing_ = false;
   bool write_wants_read_ = false;

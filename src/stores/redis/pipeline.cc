@@ -10,8 +10,8 @@
 #include <asio/post.hpp>
 
 #include "src/base/random.h"
+#include "src/port/boot_timer.h"
 #include "src/stores/redis/backoff.h"
-#include "src/stores/redis/boot_timer.h"
 #include "src/stores/redis/errors.h"
 #include "src/stores/redis/joining.h"
 #include "src/stores/redis/loop_link.h"
@@ -49,7 +49,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
         where_(remote->address.display()),
         options_(options),
         link_(std::make_shared<LoopLink>(io, std::move(remote), *this, options.limits)),
-        timer_(io, [this] { on_timer(); }) {}
+        timer_(io) {}
 
   void send(Command command, BootInstant deadline, port::Done<Reply> done);
   void close();
@@ -97,7 +97,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   bool abandoned_ = false;
 
   const std::shared_ptr<LoopLink> link_;
-  BootTimer timer_;
+  port::BootTimer timer_;
   OperationList waiting_;
   OperationList sent_;
   std::string out_;
@@ -317,7 +317,7 @@ void Pipeline::Impl::arm() {
   // A timer that fires too early finds nothing to do; it is moved forward only.
   if (at.time_since_epoch().count() >= armed_) return;
   armed_ = at.time_since_epoch().count();
-  timer_.arm(at);
+  timer_.arm_at(at, [this] { on_timer(); });
 }
 
 void Pipeline::Impl::on_timer() {

@@ -17,8 +17,8 @@
 
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
+#include "src/port/boot_timer.h"
 #include "src/stores/redis/backoff.h"
-#include "src/stores/redis/boot_timer.h"
 #include "src/stores/redis/errors.h"
 #include "src/stores/redis/loop_link.h"
 
@@ -45,7 +45,7 @@ class Subscriber::Impl final : public LinkOwner,
         events_(std::move(events)),
         timing_(timing),
         link_(std::make_shared<LoopLink>(io, std::move(remote), *this, ReplyLimits{})),
-        timer_(io, [this] { on_timer(); }),
+        timer_(io),
         nudged_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
   ~Impl() override { ::close(nudged_); }
   Impl(const Impl&) = delete;
@@ -114,7 +114,7 @@ class Subscriber::Impl final : public LinkOwner,
   bool abandoned_ = false;
 
   const std::shared_ptr<LoopLink> link_;
-  BootTimer timer_;
+  port::BootTimer timer_;
   std::vector<Waiter> waiters_;
   std::set<std::string> others_;  // Channels.
   std::string unwritten_;         // Of what is asked for about them.
@@ -324,7 +324,7 @@ void Subscriber::Impl::arm() {
   if (shut_) return;
   BootInstant at = std::min(next_attempt_, next_ping_);
   for (const Waiter& waiter : waiters_) at = std::min(at, waiter.deadline);
-  timer_.arm(at);
+  timer_.arm_at(at, [this] { on_timer(); });
 }
 
 void Subscriber::Impl::on_timer() {
