@@ -134,6 +134,38 @@ TEST_F(ConsulBackendTest, AReadThatIsTriedAgainEndsWithTheClient) {
   EXPECT_FALSE(answer.get());
 }
 
+// A proxy may repeat a request after the contender has gone, and another has come by its name.
+TEST_F(ConsulBackendTest, AValueIsWrittenForTheContenderThatWasMeantOnly) {
+  Party alice(url());
+  const auto set_value = [&](const Place& present) {
+    contend::Change change;
+    change.lock = "orders";
+    change.epoch = alice.session().epoch;
+    change.present = present;
+    change.value = "new";
+    return alice.ask<std::optional<std::uint64_t>>(
+        [&](auto& backend, auto done) { backend.apply(change, BootClock::now() + 20s, done); });
+  };
+  const auto first = alice.enter("orders", 1);
+  ASSERT_TRUE(first) << first.error().message();
+  ASSERT_EQ(*alice.remove("orders", 1), true);
+  const auto second = alice.enter("orders", 1);
+  ASSERT_TRUE(second) << second.error().message();
+  ASSERT_GT(second->created, first->created);
+  const auto late = set_value(Place{Party::key(1), first->created});
+  ASSERT_TRUE(late) << late.error().message();
+  EXPECT_FALSE(*late);
+  const auto meant = set_value(Place{Party::key(1), second->created});
+  ASSERT_TRUE(meant) << meant.error().message();
+  EXPECT_TRUE(*meant);
+  // Whoever asks does not know its last write: it is looked for.
+  Place outdated{Party::key(1), second->created};
+  outdated.modified = first->created;
+  const auto known_late = set_value(outdated);
+  ASSERT_TRUE(known_late) << known_late.error().message();
+  EXPECT_TRUE(*known_late);
+}
+
 TEST_F(ConsulBackendTest, EveryKnockIsHeard) {
   Party alice(url());
   Party bob(url());

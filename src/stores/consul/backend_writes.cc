@@ -249,7 +249,7 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
               .steps = {},
               .deadline = deadline,
               .done = {}};
-  write.steps = [this, gate, change = std::move(change)](Transaction& all) {
+  write.steps = [this, gate, change](Transaction& all) {
     const auto expect = [&all](const std::string& key, std::optional<std::uint64_t> revision) {
       if (revision && *revision == 0) all.check_not_exists(key);
       if (revision && *revision != 0) all.check_index(key, *revision);
@@ -258,7 +258,12 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
     const std::string value = keys_.value(change.lock);
     expect(record, change.record_rev);
     expect(value, change.value_rev);
-    if (change.present) all.get(keys_.contender(change.lock, change.present->key));
+    if (change.present) {
+      const std::string path = keys_.contender(change.lock, change.present->key);
+      // As with expect(), but the contender may be another client's.
+      const std::uint64_t index = written_at(*change.present);
+      index != 0 ? all.check_index(path, index) : all.get(path);
+    }
     for (const Place& place : change.removed) {
       const bool stranger = !place.key.id;
       const std::string path =
@@ -277,8 +282,19 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
                           " behind=" + std::to_string(change.record_rev.value_or(0)));
     }
   };
-  write.done = [lock, done = std::move(done)](const Result<TransactionReply>& answer) {
+  write.done = [this, gate, deadline, change = std::move(change),
+                done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) return done(answer.error());
+    if (!answer->done && change.present && written_at(*change.present) != 0) {
+      return look_again(change.lock, *change.present, deadline,
+                        [=, this](const Result<std::optional<Place>>& now) {
+                          if (!now) return done(now.error());
+                          if (!*now) return done(std::optional<std::uint64_t>());
+                          Change again = change;
+                          again.present = **now;
+                          send_change(std::move(again), gate, deadline, done);
+                        });
+    }
     if (!answer->done) return done(std::optional<std::uint64_t>());
     // What was read in it is older than what was written.
     std::uint64_t number = 0;
