@@ -271,18 +271,23 @@ class Run {
   }
 
   void release_all() {
-    std::vector<std::pair<std::string, AcquisitionId>> tickets;
-    std::vector<Result<EndStatus>> expected;
+    std::vector<Known> ends;
     const std::size_t client = dice_.below(clients_.size());
     for (std::uint64_t tries = 1 + dice_.below(6); tries > 0; --tries) {
       const Known& one = some();
       if (client_number(one.request.id) != client) continue;
-      const std::pair ticket(one.request.name, one.request.id);
-      // Where each is a request of its own, the same at once gets the same answer.
-      if (bound_ && std::find(tickets.begin(), tickets.end(), ticket) != tickets.end()) continue;
-      tickets.emplace_back(one.request.name, one.request.id);
+      // Where each is a request of its own, tickets that end together may all be told of it.
+      const auto ends_with_it = [&one](const Known& other) {
+        return other.request.id == one.request.id || other.request.id == one.request.upgrade_of ||
+               other.request.upgrade_of == one.request.id;
+      };
+      if (bound_ && std::any_of(ends.begin(), ends.end(), ends_with_it)) continue;
+      ends.push_back(one);
     }
-    if (tickets.empty()) return;
+    if (ends.empty()) return;
+    std::vector<std::pair<std::string, AcquisitionId>> tickets;
+    for (const Known& one : ends) tickets.emplace_back(one.request.name, one.request.id);
+    std::vector<Result<EndStatus>> expected;
     for (const auto& [name, id] : tickets) {
       expected.push_back(model_.release(name, id, client, clients_[client]->issue_of(id)));
     }
