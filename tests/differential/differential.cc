@@ -643,7 +643,7 @@ void expect_all_kinds_of_answers(const Coverage& coverage, const DifferentialTra
     kinds.insert(kinds.end(), more);
   };
   if (traits.session_bound) {
-    also({"acquire kUnsupported", "grant to a waiter", "hint of a break"});
+    also({"grant to a waiter", "hint of a break"});
   } else {
     also({"keep 1", "keep kLost", "acquire_all held", "acquire_all none",
           "acquire_all kInvalidArgument"});
