@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
@@ -55,6 +56,14 @@ class Calls {
 namespace {
 
 using Call = Calls::Call;
+
+// Of an even number of servers that all refuse, version 3.8.0 of the library tries every second one
+// only from then on, hundreds of times a second: a server that is back may never be asked. So one
+// is named twice.
+std::string odd_number_of(const std::string& servers) {
+  const auto commas = std::count(servers.begin(), servers.end(), ',');
+  return commas % 2 == 0 ? servers : servers + "," + servers.substr(0, servers.find(','));
+}
 
 NodeStat stat_from(const Stat* stat) {
   if (stat == nullptr) return {};
@@ -211,7 +220,7 @@ std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
   state->self = new std::weak_ptr<State>(state);
   zoo_deterministic_conn_order(0);
   // What it logs names servers and may name paths: its errors reach us as codes.
-  state->handle = zookeeper_init2(options.servers.c_str(), &State::on_session,
+  state->handle = zookeeper_init2(odd_number_of(options.servers).c_str(), &State::on_session,
                                   static_cast<int>(options.session.count()), nullptr, state->self,
                                   0, &ignore_log);
   if (state->handle == nullptr) {
@@ -410,7 +419,7 @@ void Link::leave_server() {
     at = end + 1;
   }
   if (others.empty() || others == all) return;
-  zoo_set_servers(state_->handle, others.c_str());
+  zoo_set_servers(state_->handle, odd_number_of(others).c_str());
 }
 
 }  // namespace holdfast::stores::zookeeper
