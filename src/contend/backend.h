@@ -101,6 +101,8 @@ struct Listing {
   std::optional<Record> record;  // Where the same answer brings it; else read_record() does.
   bool in_full = false;          // Every Place has its `details`.
   Unknown unknown{};             // In full only: what was left out.
+  // Others contend for the lock and would not exclude those here: no ticket may stay in the queue.
+  std::optional<Error> refusal{};
 };
 
 // Folders of locks.

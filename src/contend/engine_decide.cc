@@ -83,6 +83,7 @@ WakerPtr Engine::waker_for(const TicketPtr& ticket) {
 
 void Engine::decide(const TicketPtr& ticket, Listing listing, bool watching) {
   note_answer();
+  if (listing.refusal) return look_failed(ticket, *listing.refusal);
   for (Place& place : listing.queue) {
     if (place.key == ticket->place.key) place.created = ticket->place.created;
     if (!ticket->head || place.key != ticket->head->key || place.details) continue;

@@ -99,6 +99,7 @@ void Engine::inspect(const std::string& name, BootInstant deadline,
       name, deadline,
       [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
         if (!listing) return done(of_lock(name, listing.error()));
+        if (listing->refusal) return done(of_lock(name, *listing->refusal));
         self->tell_of(name, *listing);
         const bool known = !listing->queue.empty() || (listing->record && listing->record->broken);
         if (!known) return done(std::optional<LockInfo>());

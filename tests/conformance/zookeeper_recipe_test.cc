@@ -181,6 +181,45 @@ TEST_F(ZookeeperRecipe, CuratorsReadWriteLock) {
   break_takes_the_lock("?session=10s&recipe=curator-rw", curator(), {"read"});
 }
 
+// Who holds by kazoo would not exclude Curator's mutex, nor that kazoo's.
+TEST_F(ZookeeperRecipe, AContenderOfAThirdKindIsRefused) {
+  if (const std::string why = no_kazoo(); !why.empty()) GTEST_SKIP() << "SKIPPED: " << why;
+  RecipeSite site("?session=10s&recipe=curator");
+  Client client(site, "alice");
+  const std::string name = "locks/mixed";
+  const AcquisitionId waiting{1, 1};
+  ASSERT_TRUE(client.acquire(Request(name, {1, 9})));
+  const auto queued = client.acquire(Request(name, waiting));
+  ASSERT_TRUE(queued) << queued.error().message();
+  EXPECT_EQ(queued->status, TicketStatus::kWaiting);
+  Peer kazoo({kPython, HOLDFAST_PEERS "/kazoo_peer.py"}, "/" + name);
+  ASSERT_TRUE(kazoo.says("held")) << kazoo.said();
+  // The waiter is let in by nobody now, and one who comes is not let in at all.
+  ASSERT_TRUE(client.release(name, {1, 9}));
+  const auto until = std::chrono::steady_clock::now() + kLong;
+  auto told = client.acquire(Request(name, waiting));
+  while (told && told->status == TicketStatus::kWaiting &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(10ms);  // It looks when it hears of a change.
+    told = client.acquire(Request(name, waiting));
+  }
+  // Whoever asks in time is told why; the place is gone in any case.
+  EXPECT_TRUE(told ? told->status == TicketStatus::kGone
+                   : told.error().code() == Errc::kUnsupported);
+  const auto tried = client.acquire(Request(name, {1, 2}).no_wait());
+  ASSERT_FALSE(tried);
+  EXPECT_EQ(tried.error().code(), Errc::kUnsupported) << tried.error().message();
+  EXPECT_NE(tried.error().message().find("__lock__"), std::string::npos) << tried.error().message();
+  kazoo.let_go();
+  ASSERT_TRUE(kazoo.says("released")) << kazoo.said();
+  // None of those who were refused has left a contender.
+  const AcquisitionId after{1, 3};
+  const auto held = client.acquire(Request(name, after));
+  ASSERT_TRUE(held) << held.error().message();
+  EXPECT_EQ(held->status, TicketStatus::kHeld);
+  ASSERT_TRUE(client.release(name, after));
+}
+
 TEST_F(ZookeeperRecipe, WhatTheOtherLibraryDoesNotKnowIsRefused) {
   RecipeSite site("?session=10s&recipe=kazoo");
   Client client(site, "alice");

@@ -38,11 +38,23 @@ std::uint64_t record_rev(const NodeStat& stat) {
   return stat.version == 0 && stat.length == 0 ? 0 : stat.modified;
 }
 
-// In the folder of another library nothing is ours but our own contenders.
-Listing listing_from(const Reply& reply, Recipe recipe) {
+Error foreign_contender(const std::string& node) {
+  return {Errc::kUnsupported,
+          "zookeeper: " + node +
+              " is a contender that this recipe= does not know: the two would not exclude each "
+              "other. Name the recipe of those who use the lock, or use a lock of another name"};
+}
+
+// In the folder of another library nothing is ours but our own contenders. Other nodes may be
+// folders of locks below it.
+Listing listing_from(const Reply& reply, const std::string& path, Recipe recipe) {
   Listing listing;
   for (const std::string& name : reply.names) {
-    if (auto place = parse_node(name, recipe)) listing.queue.push_back(*std::move(place));
+    if (auto place = parse_node(name, recipe)) {
+      listing.queue.push_back(*std::move(place));
+    } else if (recipe != Recipe::kOwn && is_contender(name)) {
+      listing.refusal = foreign_contender(path + "/" + name);
+    }
   }
   sort_queue(listing.queue);
   if (recipe == Recipe::kOwn) listing.record_rev = record_rev(reply.stat);
@@ -124,7 +136,7 @@ class ZookeeperBackend final : public contend::Backend {
       link.children(path, waker, [op, path, recipe = recipe_](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(Listing());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
-        op->complete(listing_from(reply, recipe));
+        op->complete(listing_from(reply, path, recipe));
       });
     });
   }
@@ -475,7 +487,7 @@ class ZookeeperBackend final : public contend::Backend {
       if (reply.rc != ZOK) {
         return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
       }
-      Listing& listing = entering->entered.listing = listing_from(reply, recipe_);
+      Listing& listing = entering->entered.listing = listing_from(reply, path, recipe_);
       if (listing.queue.size() == 1 && listing.queue[0].key == entering->key) {
         lonely_->seen_alone(entering->lock, static_cast<std::uint32_t>(listing.queue[0].order));
       }
@@ -540,7 +552,7 @@ class ZookeeperBackend final : public contend::Backend {
       if (reply.rc != ZOK) {
         return op->complete(error_of(reply.rc, false, "listing " + reading->path));
       }
-      reading->listing = listing_from(reply, recipe_);
+      reading->listing = listing_from(reply, reading->path, recipe_);
       reading->listing.unknown = unknown_in(reply, reading->path, recipe_);
       reading->version = reply.stat.children_version;
       reading->moved = false;

@@ -126,6 +126,12 @@ std::optional<contend::Place> parse_node(std::string_view node, Recipe recipe) {
   return place;
 }
 
+bool is_contender(std::string_view node) {
+  constexpr std::size_t kDigits = 10;
+  return node.size() >= kDigits &&
+         node.find_first_not_of("0123456789", node.size() - kDigits) == std::string_view::npos;
+}
+
 bool is_path(std::string_view name) {
   for (std::size_t at = 0; at <= name.size();) {
     const std::size_t end = std::min(name.find('/', at), name.size());

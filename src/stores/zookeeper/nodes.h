@@ -29,6 +29,8 @@ enum class Recipe : std::uint8_t {
 // "<key>-0000000012". The number that ZooKeeper appends has 32 bits and a sign, and wraps around.
 std::string node_of(const contend::Place& place, Recipe recipe = Recipe::kOwn);
 std::optional<contend::Place> parse_node(std::string_view node, Recipe recipe = Recipe::kOwn);
+// Whether the node is a contender of any library: ZooKeeper has appended its number.
+bool is_contender(std::string_view node);
 // All before the number.
 std::string prefix_of(const contend::Key& key, Recipe recipe);
 // A recipe knows exclusive tickets only; that of the read-write lock also shared ones.
