@@ -11,7 +11,8 @@
 //   work_with(lease->token());         // let the resource refuse an older token
 //   return lease->release();           // or let the destructor do it
 //
-// Guarantee: at most one unexpired exclusive lease per name; tokens grow with every grant.
+// Guarantee: at most one unexpired exclusive lease per name, as far as the store keeps its
+// guarantees (Client::guarantees()) and nobody breaks the lock; tokens grow with every grant.
 // Not guaranteed: that a paused holder has stopped. Only the resource can refuse it: pass
 // `lease.token()` along (docs/guide/fencing.md). Reentrancy: asking again for a mutex that the
 // same thread has locked through lock() is refused; through acquire() it waits for itself.

@@ -89,6 +89,25 @@ TEST_F(ZookeeperFaults, ThreeServersPromiseAFailover) {
   EXPECT_TRUE(connect(ensemble().url()).guarantees().survives_failover);
 }
 
+// The leader hears of the sessions at its followers every half tick.
+TEST_F(ZookeeperFaults, TheDoctorWarnsOfASessionOfFewTicks) {
+  const auto ticks = [](const std::string& url) {
+    const auto report = connect(url).doctor();
+    for (const Finding& each : report.value().findings) {
+      if (each.topic == "ticks") return std::optional(each);
+    }
+    return std::optional<Finding>();
+  };
+  const auto few = ticks(ensemble_url("1s"));
+  ASSERT_TRUE(few);
+  EXPECT_EQ(few->severity, Severity::kWarning) << few->what;
+  EXPECT_NE(few->advice.find("session=1200ms"), std::string::npos) << few->advice;
+  const auto enough = ticks(ensemble_url("1200ms"));
+  ASSERT_TRUE(enough);
+  EXPECT_EQ(enough->severity, Severity::kOk) << enough->what;
+  EXPECT_FALSE(ticks(url("1s"))) << "one server by itself has no followers";
+}
+
 // The client library went on trying, and nobody was told why nothing came of it.
 TEST_F(ZookeeperFaults, WhereNobodyListensConnectingSaysSo) {
   const support::ReservedPort nobody;

@@ -6,6 +6,7 @@
 
 #include <zookeeper/zookeeper.h>
 
+#include "src/stores/zookeeper/doctor.h"
 #include "src/stores/zookeeper/errors.h"
 #include "src/stores/zookeeper/joined.h"
 #include "src/stores/zookeeper/lonely.h"
@@ -31,6 +32,7 @@ using contend::WakerPtr;
 
 constexpr int kAttempts = 5;
 constexpr std::string_view kValueFormat = "hf1 ";
+constexpr char kConfig[] = "/zookeeper/config";
 constexpr char kValueNode[] = "v";  // In a lock's folder, beside its contenders.
 
 // We make folders empty; a later version may make one with its record in it.
@@ -310,7 +312,6 @@ class ZookeeperBackend final : public contend::Backend {
   void look_at_servers(BootInstant deadline, Done<contend::Servers> done) override {
     auto op = make<contend::Servers>(deadline, std::move(done));
     session_->when_ready(op, [session = session_, op] {
-      constexpr char kConfig[] = "/zookeeper/config";
       session->link().get(kConfig, nullptr, [op](const Reply& reply) {
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading the config"));
         op->complete(contend::Servers::on_disk(std::max<std::size_t>(1, voters_in(reply.text))));
@@ -321,22 +322,19 @@ class ZookeeperBackend final : public contend::Backend {
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
     auto op = make<std::vector<Finding>>(deadline, std::move(done));
     session_->when_ready(op, [this, op] {
-      const auto view = session_->view();
-      const auto length = std::chrono::duration_cast<std::chrono::milliseconds>(view.length);
-      std::vector<Finding> findings;
-      findings.push_back(
-          {Severity::kOk, "server", "connected to " + session_->link().server(), ""});
-      if (length == length_) {
-        findings.push_back({Severity::kOk, "session",
-                            "the session lasts " + std::to_string(length.count()) + " ms", ""});
-      } else {
-        findings.push_back({Severity::kWarning, "session",
-                            "the server makes it " + std::to_string(length.count()) + " ms, not " +
-                                std::to_string(length_.count()) + " as was asked for",
-                            "ask for what it allows with session=, or change minSessionTimeout and "
-                            "maxSessionTimeout"});
-      }
-      op->complete(std::move(findings));
+      const auto length = std::chrono::floor<std::chrono::milliseconds>(session_->view().length);
+      std::vector<Finding> findings{
+          {Severity::kOk, "server", "connected to " + session_->link().server(), ""},
+          length_finding(length, length_)};
+      auto read = [this, op, findings, length](const Reply& reply) {
+        // One by itself has no followers.
+        if (reply.rc == ZOK && voters_in(reply.text) < 2) return op->complete(findings);
+        session_->ask_least([op, findings, length](std::chrono::milliseconds least) mutable {
+          findings.push_back(ticks_finding(length, least));
+          op->complete(std::move(findings));
+        });
+      };
+      session_->link().get(kConfig, nullptr, std::move(read));
     });
   }
 

@@ -16,6 +16,8 @@ using base::BootClock;
 using base::BootInstant;
 
 constexpr auto kLook = std::chrono::milliseconds(20);
+// Less would not leave a server the time to take a connection.
+constexpr auto kLeastAskedFor = std::chrono::milliseconds(200);
 
 // The parts of a path, each with all before it: "/a", "/a/b".
 std::vector<std::string> steps_of(const std::string& path) {
@@ -106,6 +108,29 @@ void Session::opened(std::shared_ptr<Link> link, BootInstant at) {
   arm();
   // What it told before we knew it was lost.
   if (link_->asked() && link_->session_id() != 0) on_event(link_, LinkEvent::kConnected);
+}
+
+void Session::ask_least(std::function<void(std::chrono::milliseconds)> told) {
+  const Link::Options options{address_.servers, address_.auth, kLeastAskedFor};
+  auto asked = std::make_shared<std::weak_ptr<Link>>();
+  auto answered = [weak = weak_from_this(), asked, told = std::move(told)](LinkEvent event) {
+    const auto self = weak.lock();
+    const auto link = asked->lock();
+    if (!self || !link || self->stopped_) return;
+    if (event == LinkEvent::kConnected) told(link->session_length());
+    self->on_event(link, event);
+  };
+  help([weak = weak_from_this(), loop = loop_, options, asked, answered] {
+    auto link = Link::open(options, *loop, answered);
+    loop->post([weak, asked, answered, link = std::move(link)] {
+      const auto self = weak.lock();
+      if (!self || self->stopped_ || !link) return;
+      *asked = link;
+      self->see_off(link);
+      // What it told before we knew it was lost.
+      if (link->session_id() != 0) answered(LinkEvent::kConnected);
+    });
+  });
 }
 
 void Session::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {

@@ -45,6 +45,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Runs it when there is a session that is connected, unless it is over by then. Opens one.
   void when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then);
+  // Tells the shortest session that the servers grant, by asking for one: two of their ticks, where
+  // minSessionTimeout does not say otherwise. Not told where they do not answer.
+  void ask_least(std::function<void(std::chrono::milliseconds)> told);
   // Whether when_ready() would run it now.
   bool can_ask() const { return ready_ && connected_ && !stopped_; }
   // Valid in what when_ready() runs.

@@ -1,0 +1,18 @@
+// What 'holdfast doctor' says of a session.
+//
+// Thread-safety: pure functions.
+#pragma once
+
+#include <chrono>
+
+#include "holdfast/guarantees.h"
+
+namespace holdfast::stores::zookeeper {
+
+Finding length_finding(std::chrono::milliseconds agreed, std::chrono::milliseconds asked_for);
+
+// `least`: the shortest session that the servers grant. It is two of their ticks, or more, unless
+// minSessionTimeout says less. Six ticks are what the promises need (promises.cc, beats.h).
+Finding ticks_finding(std::chrono::milliseconds session, std::chrono::milliseconds least);
+
+}  // namespace holdfast::stores::zookeeper
