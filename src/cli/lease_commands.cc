@@ -25,7 +25,9 @@ namespace {
 class Asking {
  public:
   Asking(const HoldOptions& options, const Settings& settings)
-      : options_(options), settings_(settings), narrator_(setup()) {}
+      : options_(options), settings_(settings), narrator_(setup()) {
+    if (!options.lock.ignored.empty()) narrator_.note(options.lock.ignored);
+  }
 
   // The lease, or an exit status that has been explained.
   std::optional<Lease> take(const std::string& program, bool auto_renew, int& status);

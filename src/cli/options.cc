@@ -50,14 +50,19 @@ void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.value<Mode>("--permits", draft.permits, read_permits);
 }
 
-// An empty one is none, also where the option says so.
-Result<std::string> trace_id_of(const LockDraft& draft) {
-  if (draft.trace_id) return *draft.trace_id;
+// An empty one is none, also where the option says so. One that is inherited was set for others:
+// it stops no job.
+void take_trace_id(LockOptions& lock, const LockDraft& draft) {
   const char* const inherited = std::getenv("HOLDFAST_TRACE_ID");
-  if (inherited == nullptr) return std::string();
-  auto trace = read_trace_id(inherited);
-  if (!trace) return invalid("HOLDFAST_TRACE_ID: " + trace.error().message());
-  return trace;
+  if (draft.trace_id) {
+    lock.trace_id = *draft.trace_id;
+  } else if (inherited != nullptr) {
+    if (auto trace = read_trace_id(inherited)) {
+      lock.trace_id = *std::move(trace);
+    } else {
+      lock.ignored = "HOLDFAST_TRACE_ID is ignored: a trace id " + trace.error().message();
+    }
+  }
 }
 
 Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
@@ -65,9 +70,7 @@ Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
   if (draft.no_wait && lock.wait) return invalid("--wait and --no-wait contradict each other");
   if (draft.no_wait) lock.wait = Duration::zero();
   lock.reason = draft.reason.value_or("");
-  auto trace = trace_id_of(draft);
-  if (!trace) return trace.error();
-  lock.trace_id = *std::move(trace);
+  take_trace_id(lock, draft);
   if (draft.shared && draft.permits) {
     return invalid("--shared and --permits contradict each other");
   }

@@ -35,6 +35,7 @@ struct LockOptions {
   std::optional<Duration> max_hold;
   std::string reason;
   std::string trace_id;
+  std::string ignored;  // What the environment names and cannot be used, in a sentence.
 };
 
 enum class OnLost { kTerm, kKill, kIgnore };

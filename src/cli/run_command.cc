@@ -250,7 +250,9 @@ class SaidIfLate {
 
 class Run {
  public:
-  explicit Run(RunPlan plan) : plan_(std::move(plan)), narrator_(narrator_setup(plan_)) {}
+  explicit Run(RunPlan plan) : plan_(std::move(plan)), narrator_(narrator_setup(plan_)) {
+    if (!plan_.options.lock.ignored.empty()) narrator_.note(plan_.options.lock.ignored);
+  }
 
   int go();
 

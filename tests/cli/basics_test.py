@@ -375,11 +375,25 @@ class LookTest(CliCase):
         self.assertIn("trace " + first, self.holdfast("inspect", "job").stdout)
 
     def test_a_trace_id_that_is_none_is_refused(self):
-        for arguments, env in ((["--trace-id", "a b"], {}), ([], {"HOLDFAST_TRACE_ID": "x" * 129})):
-            done = self.holdfast("acquire", *arguments, "job", env={**self.env, **env})
-            self.assertEqual(done.returncode, 125)
-            self.assertIn("128 characters", done.stderr)
+        done = self.holdfast("acquire", "--trace-id", "a b", "job")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("128 characters", done.stderr)
         self.assertEqual(self.holdfast("acquire", "--trace-id=", "job").returncode, 0)
+
+    def test_an_inherited_trace_id_that_is_none_stops_nothing(self):
+        for trace in ("a b", "x" * 129):
+            env = {**self.env, "HOLDFAST_TRACE_ID": trace}
+            for arguments in (["run", "a", "--", "true"], ["hold", "b"], ["acquire", "c"],
+                              ["elect", "d", "--", "true"]):
+                with self.subTest(arguments=arguments):
+                    done = self.holdfast(*arguments, env=env)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(done.stderr.count("HOLDFAST_TRACE_ID is ignored"), 1)
+            self.assertEqual(self.inspect("c")["trace_id"], "")
+            self.assertEqual(self.holdfast("run", "-q", "a", "--", "true", env=env).stderr, "")
+            self.assertEqual(self.holdfast("run", "--trace-id", "t", "a", "--", "true", env=env).stderr,
+                             "", "the option comes first")
+            self.holdfast("break", "c", "--token", self.inspect("c")["token"])
 
     def test_every_part_of_an_inspection_has_all_fields(self):
         fields = {"name", "token", "mode", "owner", "host", "pid", "program", "since", "reason",
