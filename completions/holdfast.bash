@@ -4,7 +4,7 @@ _holdfast() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
   local command="${COMP_WORDS[1]}" i
   local common="--store --config --log-format --json -v --verbose -q --quiet -h --help"
-  local lock="--wait --no-wait --ttl --shared --permits --reason --trace-id"
+  local lock="--wait --no-wait --ttl --shared --exclusive --permits --reason --trace-id"
   COMPREPLY=()
 
   if [ "$COMP_CWORD" -eq 1 ]; then
@@ -42,7 +42,7 @@ _holdfast() {
       redis+unix:/// zookeeper:// etcd:// etcds:// consul:// consuls:// memory:" -- "$current"); return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade \
       list watch-every-change values multi survives-restart survives-failover" -- "$current"); return ;;
-    --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)
+    -w | --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)
       mapfile -t COMPREPLY < <(compgen -W "1s 10s 30s 1m 5m 1h" -- "$current"); return ;;
   esac
 

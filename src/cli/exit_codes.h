@@ -1,10 +1,11 @@
-// What the program's exit status means; `run` lets the first three be remapped.
+// What the program's exit status means; `run` lets 123 to 125 be remapped.
 #pragma once
 
 namespace holdfast::cli {
 
 inline constexpr int kExitUnhealthy = 1;     // doctor: a problem, or a promise that is not kept;
                                              // ls: locks are missing from the list.
+inline constexpr int kExitMaxHold = 122;     // The command was ended as --max-hold was over.
 inline constexpr int kExitLost = 123;        // The lock was lost; fence: its token is an old one.
 inline constexpr int kExitTimeout = 124;     // The lock was not acquired in time.
 inline constexpr int kExitError = 125;       // Holdfast's own failure.

@@ -57,16 +57,16 @@ otherwise. When the lock is lost, the command and everything it started is ended
 else can hold the lock; a second process (the guard) sees to it even if this one is killed.
 
 The lock
-  --wait D          wait at most D, then exit with 124; --no-wait: do not wait at all
+  -w, --wait D      wait at most D, then exit with 124; -n, --no-wait: do not wait at all
   --ttl D           length of the lease: how long the lock outlives a dead host (default 30s);
                     it is renewed every third of it
-  --shared          together with other --shared holders
+  -s, --shared      together with other --shared holders (-x, --exclusive: with nobody; default)
   --permits n/N     n of N permits of a semaphore; all users of NAME must say the same N
   --reason TEXT     shown to those who look who holds it
   --trace-id ID     the same, for your tracing (default: HOLDFAST_TRACE_ID); COMMAND inherits it
   --min-hold D      keep the lock at least so long, even if the command is faster (not on
                     ZooKeeper, etcd and Consul, whose locks end with this program)
-  --max-hold D      end the command after D
+  --max-hold D      end the command after D (exit status 122)
 
 When the lock is lost
   --on-lost WHAT    term: SIGTERM, then SIGKILL (default); kill: SIGKILL at once;
@@ -80,12 +80,12 @@ Output and exit status
   -q, --quiet       no notes, only failures      -v, --verbose  also which store and token
   --json            events as JSON lines on stderr, instead of sentences
   --json-fd N       the same on descriptor N
-  --exit-lost N, --exit-timeout N, --exit-error N   instead of 123, 124, 125
+  --exit-lost N, -E N or --exit-timeout N, --exit-error N   instead of 123, 124, 125
   --store URL, --config FILE                        as with every command: see 'holdfast help'
 
-  The command's own status, or 128+n if signal n ended it (also while waiting); 123: the lock was
-  lost; 124: not acquired in time; 125: Holdfast's own failure; 126, 127: COMMAND cannot be run,
-  is not found.
+  The command's own status, or 128+n if signal n ended it (also while waiting); 122: --max-hold
+  was over; 123: the lock was lost; 124: not acquired in time; 125: Holdfast's own failure; 126,
+  127: COMMAND cannot be run, is not found.
 
 The command gets HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token), HOLDFAST_MODE (exclusive, shared
 or permits), HOLDFAST_OWNER, HOLDFAST_DEADLINE (end of the first lease, on the scale of
@@ -131,7 +131,8 @@ Takes the lock NAME, prints "held NAME token T" and keeps it until the standard 
 signal comes; then gives it back and exits with 0. 123: the lock was lost; 124: not acquired in
 time; 128+n: signal n came while waiting.
 
-  --wait D, --no-wait, --ttl D, --shared, --permits n/N, --max-hold D, --reason TEXT, --trace-id ID
+  --wait D, --no-wait, --ttl D, --shared, --permits n/N, --reason TEXT, --trace-id ID
+  --max-hold D      give it back after D (exit status 122)
                     as in 'holdfast help run'
   --json            events as JSON lines on stdout
 
@@ -327,6 +328,25 @@ constexpr auto kPages = std::to_array<Page>({{"run", kRun},
 
 }  // namespace
 
+namespace {
+
+// What other programs call it.
+std::string_view meant_by(std::string_view command) {
+  constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
+      {"lock", "run' or 'acquire"}, {"flock", "run"},     {"exec", "run"},    {"with", "run"},
+      {"unlock", "release"},        {"free", "release"},  {"list", "ls"},     {"locks", "ls"},
+      {"show", "inspect"},          {"info", "inspect"},  {"get", "inspect"}, {"who", "inspect"},
+      {"refresh", "renew"},         {"extend", "renew"},  {"kill", "break"},  {"rm", "break"},
+      {"delete", "break"},          {"force", "break"},   {"lead", "elect"},  {"leader", "elect"},
+      {"check", "doctor"},          {"monitor", "watch"}, {"take", "acquire"}};
+  for (const auto& [word, ours] : kMeant) {
+    if (word == command) return ours;
+  }
+  return {};
+}
+
+}  // namespace
+
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
   names.reserve(std::size(kPages));
@@ -345,7 +365,8 @@ std::string_view help_text(std::string_view command) {
 int print_help(const std::string& command) {
   const std::string_view text = help_text(command);
   if (text.empty()) {
-    const std::string near = nearest(command, command_names());
+    const std::string_view meant = meant_by(command);
+    const std::string near = meant.empty() ? nearest(command, command_names()) : std::string(meant);
     if (command.front() == '-') {
       complain("what is " + in_quotes(command) +
                "? Options stand behind the command: holdfast run [options] NAME -- COMMAND"

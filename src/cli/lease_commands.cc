@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "src/cli/boottime.h"
 #include "src/cli/commands.h"
 #include "src/cli/duration.h"
 #include "src/cli/exit_codes.h"
@@ -20,6 +21,8 @@
 
 namespace holdfast::cli {
 namespace {
+
+using namespace std::chrono_literals;
 
 // A lock asked for by `hold` or `acquire`.
 class Asking {
@@ -63,6 +66,7 @@ class Asking {
 std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, int& status) {
   LockRequest request;
   request.lock = options_.lock;
+  request.lock.max_hold.reset();  // hold_until_told() gives it back then, before it is lost.
   if (!request.lock.ttl) request.lock.ttl = settings_.config.ttl;
   request.store = settings_.store;
   request.auto_renew = auto_renew;
@@ -91,8 +95,9 @@ Input read_input(short events) {
   return Input::kCannotBeRead;
 }
 
-// 0: the input ended or a signal came; else the lock was lost.
-int hold_until_told(Asking& asking, const Lease& lease) {
+// 0: the input ended or a signal came; else --max-hold was over, or the lock was lost.
+int hold_until_told(Asking& asking, const Lease& lease, std::optional<Duration> max_hold) {
+  const Nanos end = max_hold ? boottime_now() + *max_hold : Nanos::max();
   auto bell = std::make_shared<Bell>();
   const std::stop_callback on_loss(lease.lost(), [bell] { bell->ring(); });
   Input input = Input::kGoesOn;
@@ -102,7 +107,9 @@ int hold_until_told(Asking& asking, const Lease& lease) {
     const int input_fd = input == Input::kCannotBeRead ? -1 : STDIN_FILENO;
     std::array<pollfd, 3> watched{
         {{asking.signals().fd(), POLLIN, 0}, {bell->fd(), POLLIN, 0}, {input_fd, POLLIN, 0}}};
-    ::poll(watched.data(), watched.size(), 1'000);
+    const auto left = std::chrono::ceil<Duration>(end - boottime_now());
+    if (left <= Duration::zero()) return kExitMaxHold;
+    ::poll(watched.data(), watched.size(), static_cast<int>(std::min<Duration>(left, 1s).count()));
     input = read_input(watched[2].revents);
     if (input == Input::kHasEnded) return 0;
     while (const auto signal = asking.signals().next()) {
@@ -127,7 +134,7 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
     print("held " + printable(lease.name()) + " token " + lease.token().to_string() + "\n");
     if (!flush_output()) return kExitError;
   }
-  int status = hold_until_told(asking, lease);
+  int status = hold_until_told(asking, lease, options.lock.max_hold);
   const auto loss = lease.loss();
   const auto released = release_lease(lease);
   if (!released &&
@@ -139,9 +146,11 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
     const Error& why = loss       ? *loss
                        : released ? Error(Errc::kLost, "the lease ran out")
                                   : released.error();
-    narrator.lost("lost the lock " + in_quotes(lease.name()) + ": " + explain(why, ""), why.code());
+    narrator.lost(narrator.loss(explain(why, "")), why.code());
   } else if (!released) {
     status = fail(released.error(), narrator.setup().store);
+  } else if (status == kExitMaxHold) {
+    narrator.note("gave back the " + narrator.lock() + ", held for as long as --max-hold allows");
   }
   return status;
 }

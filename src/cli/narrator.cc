@@ -93,6 +93,21 @@ void Narrator::lost(const std::string& sentence, Errc code) const {
   relay(event);
 }
 
+std::string Narrator::lock() const {
+  return "lock " + in_quotes(setup_.name) + " (" + printable(setup_.store) + ")";
+}
+
+std::string Narrator::loss(const std::string& why) const {
+  const std::string name = "lock " + in_quotes(setup_.name) + " ";
+  constexpr std::string_view kLost = " was lost: ";
+  std::string rest = why;
+  if (const auto at = rest.find(kLost); rest.starts_with(name) && at != std::string::npos) {
+    rest.erase(0, at + kLost.size());
+  }
+  if (rest.starts_with(name)) rest.replace(0, name.size(), "it ");
+  return "lost the " + lock() + ": " + rest;
+}
+
 void Narrator::note(const std::string& sentence) const {
   if (setup_.people && !setup_.quiet) complain(sentence);
 }

@@ -56,6 +56,11 @@ class Narrator {
   void chat(const std::string& sentence) const;
   void detail(const std::string& sentence) const;  // With -v.
 
+  // "lock 'orders' (redis://db)".
+  std::string lock() const;
+  // "lost the lock 'orders' (redis://db): WHY", also where the library's WHY names both.
+  std::string loss(const std::string& why) const;
+
   bool wants_chat() const { return setup_.verbose || terminal_; }
   bool wants_events() const { return setup_.json_fd >= 0; }
   const Setup& setup() const { return setup_; }

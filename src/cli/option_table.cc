@@ -2,12 +2,40 @@
 
 #include <algorithm>
 #include <deque>
+#include <string_view>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
 #include "src/cli/text.h"
 
 namespace holdfast::cli {
+namespace {
+
+// What others call it: flock of util-linux, setlock, timeout.
+constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
+    {"-c", "the command stands behind dashes: holdfast run NAME -- sh -c 'COMMAND'"},
+    {"--command", "the command stands behind dashes: holdfast run NAME -- sh -c 'COMMAND'"},
+    {"-u", "to give back early what 'holdfast acquire' took: holdfast release LEASE"},
+    {"--unlock", "to give back early what 'holdfast acquire' took: holdfast release LEASE"},
+    {"-o", "the command never gets the lock as an open file, so there is nothing to close"},
+    {"--close", "the command never gets the lock as an open file, so there is nothing to close"},
+    {"-F", "the command is always a process of its own: how else could a loss end it?"},
+    {"--no-fork", "the command is always a process of its own: how else could a loss end it?"},
+    {"--timeout", "use --wait D (it is of the wait; --max-hold D is of the command)"},
+    {"--nonblock", "use --no-wait"},
+    {"--nb", "use --no-wait"},
+    {"--conflict-exit-code", "use --exit-timeout N"},
+};
+
+std::string_view meant_by(std::string_view name) {
+  for (const auto& [word, text] : kMeant) {
+    if (word == name) return text;
+  }
+  return {};
+}
+
+}  // namespace
 
 struct OptionTable::Impl {
   struct Raw {
@@ -71,6 +99,9 @@ Result<void> OptionTable::Impl::check_extras() const {
   });
   if (unknown != extras.end()) {
     const std::string name = unknown->substr(0, unknown->find('='));
+    if (const auto meant = meant_by(name); !meant.empty()) {
+      return wrong("there is no option " + printable(name) + "; " + std::string(meant));
+    }
     const std::string near = nearest(name, option_names());
     if (!near.empty()) {
       return wrong("there is no option " + printable(name) + "; did you mean " + near + "?");

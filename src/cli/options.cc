@@ -28,6 +28,7 @@ void add_common(OptionTable& table, CommonOptions& common) {
 struct LockDraft {
   bool no_wait = false;
   bool shared = false;
+  bool exclusive = false;
   std::optional<Mode> permits;
   std::optional<std::string> reason;
   std::optional<std::string> trace_id;
@@ -36,8 +37,9 @@ struct LockDraft {
 // What every request for a lock has; the mode is another matter.
 void add_request(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.positional("NAME", lock.name);
-  table.value<Duration>("--wait", lock.wait, read_duration);
-  table.flag("--no-wait", draft.no_wait);
+  // The letters are flock's.
+  table.value<Duration>("-w,--wait", lock.wait, read_duration);
+  table.flag("-n,--no-wait", draft.no_wait);
   table.value<Duration>("--ttl", lock.ttl, read_period);
   table.value<Duration>("--max-hold", lock.max_hold, read_period);
   table.value<std::string>("--reason", draft.reason, read_text);
@@ -46,7 +48,8 @@ void add_request(OptionTable& table, LockOptions& lock, LockDraft& draft) {
 
 void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   add_request(table, lock, draft);
-  table.flag("--shared", draft.shared);
+  table.flag("-s,--shared", draft.shared);
+  table.flag("-x,-e,--exclusive", draft.exclusive);
   table.value<Mode>("--permits", draft.permits, read_permits);
 }
 
@@ -71,8 +74,8 @@ Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
   if (draft.no_wait) lock.wait = Duration::zero();
   lock.reason = draft.reason.value_or("");
   take_trace_id(lock, draft);
-  if (draft.shared && draft.permits) {
-    return invalid("--shared and --permits contradict each other");
+  if (draft.shared + draft.exclusive + draft.permits.has_value() > 1) {
+    return invalid("--shared, --exclusive and --permits contradict each other");
   }
   if (draft.shared) lock.mode = Mode::shared();
   if (draft.permits) lock.mode = *draft.permits;
@@ -117,7 +120,7 @@ void add_run(OptionTable& table, RunOptions& into, RunDraft& draft) {
   table.value<Leftover>("--leftover", draft.leftover, read_leftover);
   table.value<int>("--json-fd", into.json_fd, between(0, 65'535));
   table.value<int>("--exit-lost", into.exit_lost, read_exit_code);
-  table.value<int>("--exit-timeout", into.exit_timeout, read_exit_timeout);
+  table.value<int>("-E,--exit-timeout", into.exit_timeout, read_exit_timeout);
   table.value<int>("--exit-error", into.exit_error, read_exit_code);
 }
 

@@ -376,11 +376,9 @@ Result<void> Run::fit(const Guarantees& promised, AcquireOptions& how) const {
   const Duration ending = timing->ending();
   how.min_remaining = std::min(
       {ending + std::min<Duration>(timing->lease / 10, 3s), timing->lease / 2, plan_.ttl / 2});
-  if (how.max_hold > Duration::zero()) {
-    // It bounds the command; the lock is held until the command has ended.
-    how.min_remaining = std::min(how.min_remaining, ending + how.max_hold / 2);
-    how.max_hold += ending;
-  }
+  // It bounds the command, which is ended then; the lock is held until that is done. The library's
+  // bound is for a program that was stopped meanwhile.
+  if (how.max_hold > Duration::zero()) how.max_hold += ending + how.min_remaining;
   return {};
 }
 
@@ -428,7 +426,7 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
                         lease, timing.lease,
                         plan_.options.lock.max_hold.value_or(Duration::zero()));
   SupervisedEnd end = supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
-  const bool ran = !end.lost && !end.guard_died && !end.cannot_run;
+  const bool ran = !end.lost && !end.max_held && !end.guard_died && !end.cannot_run;
   if (ran && !supervisor.stay_until(since + plan_.min_hold)) {
     end.lost = true;
     const std::string why = "lost before --min-hold was over";
@@ -444,11 +442,12 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
     end.lost = true;
     narrator_.event("lost", Duration::zero(),
                     {{"message", "found at the release"}, {"command_ended", true}});
-    narrator_.lost("the lock " + in_quotes(lease.name()) +
+    narrator_.lost("the " + narrator_.lock() +
                    " was lost while the command ran (found at the release)");
   }
   // A command that has ended by itself is not begun again.
-  if (end.lost && !ran && plan_.guard.on_lost != OnLost::kIgnore) round_end_ = RoundEnd::kLost;
+  if ((end.lost || end.max_held) && !ran && plan_.guard.on_lost != OnLost::kIgnore)
+    round_end_ = RoundEnd::kLost;
   return exit_status(end);
 }
 
@@ -515,6 +514,7 @@ int Run::exit_status(const SupervisedEnd& end) const {
     narrator_.alarm("the guard process died: the command was ended and the lock given back");
     return plan_.codes.error;
   }
+  if (end.max_held) return kExitMaxHold;
   if (!end.status) return plan_.codes.error;
   if (WIFSIGNALED(*end.status)) return kExitSignalBase + WTERMSIG(*end.status);
   return WEXITSTATUS(*end.status);

@@ -21,7 +21,10 @@ namespace holdfast::cli {
 using namespace std::chrono_literals;
 
 Supervisor::Supervisor(Parts parts, const Lease& lease, Duration length, Duration max_hold)
-    : parts_(parts), lease_(lease), tick_(std::clamp<Duration>(length / 20, 5ms, 1s)) {
+    : parts_(parts),
+      lease_(lease),
+      tick_(std::clamp<Duration>(length / 20, 5ms, 1s)),
+      max_hold_(max_hold) {
   if (max_hold > Duration::zero()) max_hold_end_ = boottime_now() + max_hold;
 }
 
@@ -36,6 +39,7 @@ SupervisedEnd Supervisor::run(const Environment& environment) {
   while (!done_) {
     wait_for_something();
     look_at_lease();
+    look_at_max_hold();
     look_at_terminal();
     read_signals();
     while (!done_) {
@@ -53,7 +57,9 @@ void Supervisor::wait_for_something() const {
   std::array<pollfd, 3> watched{{{parts_.signals.fd(), POLLIN, 0},
                                  {parts_.guard.fd(), POLLIN, 0},
                                  {lost_bell_->fd(), POLLIN, 0}}};
-  ::poll(watched.data(), watched.size(), static_cast<int>(tick_.count()));
+  const auto left = std::chrono::ceil<Duration>(max_hold_end_ - boottime_now());
+  const Duration pause = end_.max_held ? tick_ : std::clamp(left, 0ms, tick_);
+  ::poll(watched.data(), watched.size(), static_cast<int>(pause.count()));
   lost_bell_->quiet();
 }
 
@@ -73,15 +79,24 @@ void Supervisor::look_at_lease() {
   if (worth_telling) parts_.narrator.event("renewed", lease_.remaining());
 }
 
-void Supervisor::on_lost(std::string why, Errc code) {
+// The lock is held, and renewed, until the command has ended.
+void Supervisor::look_at_max_hold() {
+  if (end_.max_held || end_.lost || end_.status || boottime_now() < max_hold_end_) return;
+  if (command_ == 0) return;  // It is about to be there.
+  end_.max_held = true;
+  const std::string why =
+      "the command ran for as long as --max-hold allows, " + format_duration(max_hold_);
+  parts_.narrator.event("max_hold", lease_.remaining(), {{"message", why}});
+  parts_.narrator.alarm(why + ", under the " + parts_.narrator.lock() + ": ending it");
+  parts_.guard.lost();
+}
+
+void Supervisor::on_lost(const std::string& why, Errc code) {
   if (end_.lost) return;
   end_.lost = true;
-  if (max_hold_end_ > Nanos::zero() && boottime_now() >= max_hold_end_ - tick_) {
-    why = "it was held for as long as --max-hold allows";
-  }
   parts_.narrator.event("lost", Duration::zero(),
                         {{"message", why}, {"command_ended", ends_tree()}});
-  const std::string lost = "lost the lock " + in_quotes(parts_.narrator.setup().name) + ": " + why;
+  const std::string lost = parts_.narrator.loss(why);
   if (!ends_tree()) {
     return parts_.narrator.lost(lost +
                                     "; the command goes on without it, as --on-lost ignore"

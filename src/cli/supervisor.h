@@ -19,6 +19,7 @@ struct SupervisedEnd {
   std::optional<int> status;      // As wait() tells it; not set: killed before it was reaped.
   std::optional<int> cannot_run;  // errno of exec.
   bool lost = false;
+  bool max_held = false;  // It was ended as --max-hold was over.
   bool guard_died = false;
   std::optional<int> cannot_guard;  // errno of the guard's fork.
   bool tree_empty = false;          // Nothing of the command is left, for sure.
@@ -49,7 +50,8 @@ class Supervisor {
  private:
   void wait_for_something() const;
   void look_at_lease();
-  void on_lost(std::string why, Errc code = Errc::kLost);
+  void look_at_max_hold();
+  void on_lost(const std::string& why, Errc code = Errc::kLost);
   void read_signals();
   void on_signal(int signal);
   void on_message(const GuardMessage& message);
@@ -66,7 +68,8 @@ class Supervisor {
   Parts parts_;
   const Lease& lease_;
   Duration tick_;
-  Nanos max_hold_end_{};  // Zero: none.
+  Duration max_hold_;
+  Nanos max_hold_end_ = Nanos::max();
   std::shared_ptr<Bell> lost_bell_ = std::make_shared<Bell>();
   SupervisedEnd end_;
   Nanos told_deadline_{};

@@ -96,6 +96,27 @@ class HelpTest(CliCase):
         self.assertIn("did you mean 'inspect'?", done.stderr)
         self.assertIn("behind the command", self.holdfast("--json", "ls").stderr)
 
+    def test_what_other_programs_call_it_is_understood(self):
+        for word, meant in (("lock", "'run' or 'acquire'"), ("unlock", "'release'"),
+                            ("list", "'ls'"), ("kill", "'break'")):
+            self.assertIn(f"did you mean {meant}?", self.holdfast(word, "job").stderr)
+
+    def test_the_options_of_flock_are_understood_or_answered(self):
+        run = lambda *options: self.holdfast("run", *options, "job", "--", "echo", "ran")
+        for options in (("-n",), ("-w", "5"), ("-w5",), ("-s",), ("-x",), ("-e",), ("-xn",)):
+            self.assertEqual(run(*options).stdout, "ran\n", options)
+        for options, words in ((("-u",), "holdfast release LEASE"), (("-o",), "nothing to close"),
+                               (("-c", "true"), "sh -c"), (("--timeout", "5"), "use --wait D"),
+                               (("--nonblock",), "use --no-wait"), (("-sx",), "contradict"),
+                               (("-nw", "5"), "contradict")):
+            done = run(*options)
+            self.assertEqual((done.returncode, done.stdout), (125, ""), options)
+            self.assertIn(words, done.stderr)
+        self.holdfast("acquire", "--ttl", "60s", "job")
+        self.assertEqual(run("-n", "-E", "0").returncode, 0)
+        self.assertEqual(run("-w", "0.2", "-E", "7").returncode, 7)
+        self.assertEqual(run("-n").returncode, 124)
+
     def test_a_forgotten_double_dash_is_explained(self):
         done = self.holdfast("run", "job", "make", "deploy")
         self.assertEqual(done.returncode, 125)
@@ -375,9 +396,10 @@ class LookTest(CliCase):
         self.assertIn("trace " + first, self.holdfast("inspect", "job").stdout)
 
     def test_a_trace_id_that_is_none_is_refused(self):
-        done = self.holdfast("acquire", "--trace-id", "a b", "job")
-        self.assertEqual(done.returncode, 125)
-        self.assertIn("128 characters", done.stderr)
+        for trace in ("a b", "x" * 129):
+            done = self.holdfast("acquire", "--trace-id", trace, "job")
+            self.assertEqual(done.returncode, 125)
+            self.assertIn("128 characters", done.stderr)
         self.assertEqual(self.holdfast("acquire", "--trace-id=", "job").returncode, 0)
 
     def test_an_inherited_trace_id_that_is_none_stops_nothing(self):

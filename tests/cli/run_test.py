@@ -152,10 +152,29 @@ class ExitStatusTest(CliCase):
         self.assertEqual(running.status(), 0)
         self.assertFalse(self.inspect()["held"])
 
-    def test_max_hold_ends_the_command_with_123(self):
+    def test_max_hold_ends_the_command_under_the_lock_with_122(self):
         running = self.run_locked("--max-hold", "500ms", "--ttl", "3s", "job", "--", "sleep", "60")
-        self.assertIn("--max-hold", running.event("lost")["message"])
-        self.assertEqual(running.status(), 123)
+        self.assertIn("--max-hold", running.event("max_hold")["message"])
+        self.assertEqual(running.status(), 122)
+        self.assertTrue(running.event("released"), "given back, not left to its lease")
+        self.assertFalse(self.inspect()["held"])
+
+    def test_max_hold_of_what_ignores_sigterm_ends_with_its_sigkill(self):
+        done = self.holdfast("run", "--max-hold", "300ms", "--ttl", "6s", "--kill-after", "200ms",
+                             "job", "--", "sh", "-c", "trap '' TERM; sleep 60")
+        self.assertEqual(done.returncode, 122)
+        self.assertIn("--max-hold allows, 300ms", done.stderr)
+        self.assertNotIn("lost", done.stderr)
+
+    def test_hold_gives_back_when_max_hold_is_over(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, writer)
+        done = subprocess.run([PROGRAM, "hold", "--max-hold", "300ms", "job"], env=self.env,
+                              stdin=reader, capture_output=True, text=True, timeout=20, check=False)
+        os.close(reader)
+        self.assertEqual(done.returncode, 122, done.stderr)
+        self.assertIn("gave back the lock 'job' (sqlite:", done.stderr)
+        self.assertFalse(self.inspect()["held"])
 
 
 class EnvironmentTest(CliCase):
@@ -274,9 +293,9 @@ class NestingTest(CliCase):
         self.assertEqual(lease.returncode, 0, lease.stderr)
         self.assertTrue(json.loads(self.holdfast("inspect", "--json", "--", "-x").stdout)["held"])
         self.assertEqual(self.holdfast("release", lease.stdout.strip()).returncode, 0)
-        done = self.holdfast("run", "-x", "--", "true")
+        done = self.holdfast("run", "-j", "--", "true")
         self.assertEqual(done.returncode, 125)
-        self.assertIn("-- -x", done.stderr)
+        self.assertIn("-- -j", done.stderr)
 
     def test_any_name_may_stand_between_dashes(self):
         for name in ("job", "--", "-", "a b"):
