@@ -37,7 +37,6 @@ namespace holdfast {
 
 namespace detail {
 struct Async;
-struct JobMaker;
 }  // namespace detail
 
 struct JobTimes {
@@ -48,6 +47,11 @@ struct JobTimes {
 // The right to run. The destructor gives it back as release() does, without waiting.
 class HOLDFAST_EXPORT JobLease {
  public:
+  // Makes a job's lease of one that was asked for in another way, by Client::acquire() with a wait
+  // say: it is kept as one of JobLock::try_acquire(), until this instant of CLOCK_BOOTTIME, at most
+  // 24 h from its release. Where leases end with their client release() answers kUnsupported.
+  JobLease(Lease lease, std::chrono::nanoseconds keep_until_boottime)
+      : lease_(std::move(lease)), keep_until_(keep_until_boottime) {}
   JobLease(JobLease&&) noexcept = default;
   JobLease& operator=(JobLease&& other) noexcept;
   ~JobLease();
@@ -64,9 +68,6 @@ class HOLDFAST_EXPORT JobLease {
 
  private:
   friend struct detail::Async;
-  friend struct detail::JobMaker;
-  JobLease(Lease lease, std::chrono::nanoseconds keep_until_boottime)
-      : lease_(std::move(lease)), keep_until_(keep_until_boottime) {}
 
   Lease lease_;
   std::chrono::nanoseconds keep_until_;

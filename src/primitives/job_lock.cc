@@ -58,6 +58,16 @@ Flow<void> give_back(ScopePtr scope, session::Core::ContenderPtr held,
   co_return co_await scope->keep(held, left, std::nullopt);
 }
 
+Flow<std::optional<JobLease>> take_job(ScopePtr scope, std::string name, JobTimes times,
+                                       AcquireOptions options) {
+  Flow<std::optional<Lease>> taking = take(scope, name, times, options);
+  Result<std::optional<Lease>> lease = co_await std::move(taking);
+  if (!lease) co_return lease.error();
+  if (!*lease) co_return std::optional<JobLease>();
+  const auto now = base::BootClock::now().time_since_epoch();
+  co_return std::optional<JobLease>(JobLease(std::move(**lease), now + times.at_least_for));
+}
+
 }  // namespace
 }  // namespace primitives::jobs
 
@@ -90,20 +100,6 @@ Result<void> JobLease::release() { return detail::wait_for(detail::Async::releas
 
 namespace detail {
 
-struct JobMaker {
-  static primitives::Flow<std::optional<JobLease>> take(primitives::ScopePtr scope,
-                                                        std::string name, JobTimes times,
-                                                        AcquireOptions options) {
-    primitives::Flow<std::optional<Lease>> taking =
-        primitives::jobs::take(scope, name, times, options);
-    Result<std::optional<Lease>> lease = co_await std::move(taking);
-    if (!lease) co_return lease.error();
-    if (!*lease) co_return std::optional<JobLease>();
-    const auto now = base::BootClock::now().time_since_epoch();
-    co_return std::optional<JobLease>(JobLease(std::move(**lease), now + times.at_least_for));
-  }
-};
-
 Start<std::optional<JobLease>> Async::try_acquire(const JobLock& lock, AcquireOptions options) {
   if (lock.state_->times.at_least_for > std::chrono::milliseconds::zero() &&
       lock.state_->core->guarantees().bound_to_client) {
@@ -115,7 +111,7 @@ Start<std::optional<JobLease>> Async::try_acquire(const JobLock& lock, AcquireOp
   }
   return primitives::start_flow<std::optional<JobLease>>(
       lock.state_->core, options, [state = lock.state_, options](primitives::ScopePtr scope) {
-        return JobMaker::take(std::move(scope), state->name, state->times, options);
+        return primitives::jobs::take_job(std::move(scope), state->name, state->times, options);
       });
 }
 
