@@ -110,6 +110,7 @@ Result<void> read_table(const toml::table& root, const std::string& file, Config
   run.value("max_hold", into.max_hold, read_period);
   run.value("kill_after", into.kill_after, read_duration);
   run.value("on_lost", into.on_lost, read_on_lost);
+  run.value("exit_max_hold", into.exit_max_hold, read_exit_code);
   run.value("exit_lost", into.exit_lost, read_exit_code);
   run.value("exit_timeout", into.exit_timeout, read_exit_timeout);
   run.value("exit_error", into.exit_error, read_exit_code);

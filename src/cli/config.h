@@ -24,6 +24,7 @@ struct Config {
   std::optional<Duration> max_hold;
   std::optional<Duration> kill_after;
   std::optional<OnLost> on_lost;
+  std::optional<int> exit_max_hold;
   std::optional<int> exit_lost;
   std::optional<int> exit_timeout;
   std::optional<int> exit_error;

@@ -1,4 +1,4 @@
-// What the program's exit status means; `run` lets 123 to 125 be remapped.
+// What the program's exit status means; `run` lets 122 to 125 be remapped.
 #pragma once
 
 namespace holdfast::cli {

@@ -57,6 +57,9 @@ struct GuardPlan {
 // that its work is done by then, on a busy machine too: a tenth of it, 10 ms to 1 s.
 GuardTerms guard_terms(Nanos kill_after, Nanos lease);
 
+// How a guard exits that has left processes alone on purpose: its keeper does the same.
+inline constexpr int kLeftAlone = 3;
+
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // kUnavailable, of the errno of a fork.
@@ -77,7 +80,8 @@ class Guard {
   bool extend(Nanos deadline) const { return send({GuardWord::kExtend, 0, deadline.count(), {}}); }
   void signal(int number) const { send({GuardWord::kSignal, number, 0, {}}); }
   void continue_in_front() const { send({GuardWord::kContinue, 0, 0, {}}); }
-  void lost() const { send({GuardWord::kLost, 0, 0, {}}); }
+  // As at a loss.
+  void end_command() const { send({GuardWord::kLost, 0, 0, {}}); }
   std::optional<GuardMessage> next() const { return receive_message(link_.get()); }
 
   // The guard's keeper has ended. One that was stopped is set going again.

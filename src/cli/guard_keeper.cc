@@ -71,6 +71,7 @@ void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link) 
     const pid_t pid = ::waitpid(-1, &status, WUNTRACED);
     if (pid < 0 && errno != EINTR) ::_exit(0);
     if (pid != guard) continue;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kLeftAlone) ::_exit(0);
     if (!WIFSTOPPED(status)) end_the_rest();
     ::kill(guard, SIGCONT);  // It would miss its hour.
   }

@@ -382,8 +382,12 @@ void GuardProcess::reap() {
     if (pid == command_) on_command_change(status);
   }
   if (running_ || had_ended || command_ <= 0) return;
-  const auto left = descendants_of(::getpid());
-  say(GuardWord::kLeftover, static_cast<int>(left.size()));
+  const int left = static_cast<int>(descendants_of(::getpid()).size());
+  if (plan_.leftover == Leftover::kLeave && !kill_at_) {
+    say(GuardWord::kLeft, left);
+    leave(kLeftAlone);
+  }
+  say(GuardWord::kLeftover, left);
   if (plan_.leftover == Leftover::kEnd) begin_end(EndReason::kLeftover);
 }
 

@@ -18,7 +18,7 @@ enum class GuardWord : std::uint32_t {
   kExtend,     // instant: the new deadline
   kSignal,     // number: to pass on
   kContinue,   // the command, stopped for the want of the terminal, has it now
-  kLost,       // the lock is lost: end the tree
+  kLost,       // the lock is lost, or was held for long enough: end the tree
   // From the keeper.
   kCannotStart,  // number: errno
   // From the guard.
@@ -29,6 +29,7 @@ enum class GuardWord : std::uint32_t {
   kContinued,
   kExited,    // number: the status as wait() tells it
   kLeftover,  // number: processes that outlived the command
+  kLeft,      // number: as before; they are left alone, the guard ends
   kEnding,    // number: an EndReason
   kRefused,   // number: a process that may not be killed
   kTreeEmpty,

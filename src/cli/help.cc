@@ -64,8 +64,9 @@ The lock
   --permits n/N     n of N permits of a semaphore; all users of NAME must say the same N
   --reason TEXT     shown to those who look who holds it
   --trace-id ID     the same, for your tracing (default: HOLDFAST_TRACE_ID); COMMAND inherits it
-  --min-hold D      keep the lock at least so long, even if the command is faster (not on
-                    ZooKeeper, etcd and Consul, whose locks end with this program)
+  --min-hold D      keep the lock at least so long, even if the command is faster: the store does
+                    that, and this program returns at once (not on ZooKeeper, etcd and Consul,
+                    whose locks end with this program)
   --max-hold D      end the command after D (exit status 122)
 
 When the lock is lost
@@ -73,14 +74,16 @@ When the lock is lost
                     ignore: only say so, and let the command go on unprotected
   --kill-after D    time between SIGTERM and SIGKILL; at most a third of the lease
                     (default: a fifth of it, at most 5s)
-  --leftover WHAT   processes that outlive the command: end them like that (default), or
-                    wait for them, still holding the lock
+  --leftover WHAT   processes that outlive the command: end: end them like that (default); wait:
+                    wait for them, still holding the lock; leave: give it back and leave them
+                    alone (a loss while the command runs ends them all the same)
 
 Output and exit status
   -q, --quiet       no notes, only failures      -v, --verbose  also which store and token
   --json            events as JSON lines on stderr, instead of sentences
   --json-fd N       the same on descriptor N
-  --exit-lost N, -E N or --exit-timeout N, --exit-error N   instead of 123, 124, 125
+  --exit-max-hold N, --exit-lost N, -E N or --exit-timeout N, --exit-error N
+                    instead of 122, 123, 124, 125
   --store URL, --config FILE                        as with every command: see 'holdfast help'
 
   The command's own status, or 128+n if signal n ended it (also while waiting); 122: --max-hold
@@ -128,8 +131,8 @@ Examples
 constexpr std::string_view kHold = R"(holdfast hold [options] NAME
 
 Takes the lock NAME, prints "held NAME token T" and keeps it until the standard input ends or a
-signal comes; then gives it back and exits with 0. 123: the lock was lost; 124: not acquired in
-time; 128+n: signal n came while waiting.
+signal comes; then gives it back and exits with 0. 122: --max-hold was over; 123: the lock was lost;
+124: not acquired in time; 128+n: signal n came while waiting.
 
   --wait D, --no-wait, --ttl D, --shared, --permits n/N, --reason TEXT, --trace-id ID
   --max-hold D      give it back after D (exit status 122)

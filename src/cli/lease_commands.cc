@@ -135,6 +135,10 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
     if (!flush_output()) return kExitError;
   }
   int status = hold_until_told(asking, lease, options.lock.max_hold);
+  if (status == kExitMaxHold) {
+    narrator.event("max_hold", lease.remaining(),
+                   {{"message", "held for as long as --max-hold allows"}});
+  }
   const auto loss = lease.loss();
   const auto released = release_lease(lease);
   if (!released &&

@@ -96,7 +96,6 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
   how.cancel = std::move(cancel);
   how.reason = request_.lock.reason;
   how.trace_id = request_.lock.trace_id;
-  how.max_hold = request_.lock.max_hold.value_or(Duration::zero());
   how.auto_renew = request_.auto_renew;
   if (request_.fit) {
     if (const auto fits = request_.fit(client->guarantees(), how); !fits) return fits.error();

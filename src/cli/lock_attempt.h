@@ -30,7 +30,7 @@ class Bell {
 };
 
 struct LockRequest {
-  LockOptions lock;
+  LockOptions lock;  // `max_hold` is for those who hold it to look after.
   StoreChoice store;
   // Called when the store is known: refuses, or sets what depends on its leases. Not set: nothing.
   std::function<Result<void>(const Guarantees& promised, AcquireOptions& how)> fit{};

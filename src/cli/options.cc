@@ -119,6 +119,7 @@ void add_run(OptionTable& table, RunOptions& into, RunDraft& draft) {
   table.value<OnLost>("--on-lost", into.on_lost, read_on_lost);
   table.value<Leftover>("--leftover", draft.leftover, read_leftover);
   table.value<int>("--json-fd", into.json_fd, between(0, 65'535));
+  table.value<int>("--exit-max-hold", into.exit_max_hold, read_exit_code);
   table.value<int>("--exit-lost", into.exit_lost, read_exit_code);
   table.value<int>("-E,--exit-timeout", into.exit_timeout, read_exit_timeout);
   table.value<int>("--exit-error", into.exit_error, read_exit_code);

@@ -39,7 +39,7 @@ struct LockOptions {
 };
 
 enum class OnLost { kTerm, kKill, kIgnore };
-enum class Leftover { kEnd, kWait };
+enum class Leftover { kEnd, kWait, kLeave };
 
 struct RunOptions {
   CommonOptions common;
@@ -50,6 +50,7 @@ struct RunOptions {
   std::optional<OnLost> on_lost;
   Leftover leftover = Leftover::kEnd;
   std::optional<int> json_fd;
+  std::optional<int> exit_max_hold;
   std::optional<int> exit_lost;
   std::optional<int> exit_timeout;
   std::optional<int> exit_error;

@@ -39,9 +39,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// The store keeps it as a lease.
+constexpr Duration kLongestMinHold = 24h;
+
 Error invalid(std::string message) { return {Errc::kInvalidArgument, std::move(message)}; }
 
 struct ExitCodes {
+  int max_hold = kExitMaxHold;
   int lost = kExitLost;
   int timeout = kExitTimeout;
   int error = kExitError;
@@ -64,8 +68,8 @@ void fill(std::optional<T>& option, const std::optional<T>& configured) {
 }
 
 ExitCodes codes_of(const RunOptions& options) {
-  return {options.exit_lost.value_or(kExitLost), options.exit_timeout.value_or(kExitTimeout),
-          options.exit_error.value_or(kExitError)};
+  return {options.exit_max_hold.value_or(kExitMaxHold), options.exit_lost.value_or(kExitLost),
+          options.exit_timeout.value_or(kExitTimeout), options.exit_error.value_or(kExitError)};
 }
 
 // As exact as it takes to tell two from each other.
@@ -124,9 +128,13 @@ Result<void> fill_from_config(RunOptions& options, const Config& config) {
   fill(options.min_hold, config.min_hold);
   fill(options.kill_after, config.kill_after);
   fill(options.on_lost, config.on_lost);
+  fill(options.exit_max_hold, config.exit_max_hold);
   fill(options.exit_lost, config.exit_lost);
   fill(options.exit_timeout, config.exit_timeout);
   fill(options.exit_error, config.exit_error);
+  if (options.min_hold && *options.min_hold > kLongestMinHold) {
+    return invalid("--min-hold is longer than a lease can be: use at most 24h");
+  }
   if (options.min_hold && options.lock.max_hold && *options.min_hold > *options.lock.max_hold) {
     return invalid("--min-hold is longer than --max-hold");
   }
@@ -266,7 +274,8 @@ class Run {
   int granted(Guard& guard, const Client& client, Lease lease);
   int under_lock(Guard& guard, const Timing& timing, Lease lease);
   int exit_status(const SupervisedEnd& end) const;
-  bool give_back(Lease& lease, bool held);
+  bool let_go(Lease lease, Nanos keep_until, bool held);
+  void tell_kept(Nanos until) const;
   void leave_to_lease(Lease& lease) const;
   int own_failure(const Error& error) const;
 
@@ -275,7 +284,7 @@ class Run {
   Signals signals_;
   Terminal terminal_;
   GroupAnchor anchor_;
-  enum class RoundEnd { kOver, kLost, kAway };
+  enum class RoundEnd { kOver, kEnded, kAway };
   RoundEnd round_end_ = RoundEnd::kOver;
   static constexpr Duration kFlush = 2s;
   Duration flush_for_ = kFlush;
@@ -358,9 +367,8 @@ LockRequest Run::request() const {
     return fit(promised, how);
   };
   if (plan_.min_hold > Duration::zero()) {
-    constexpr Duration kLongestLease = 24h;
     // As long as it is to be kept even if this program, its helpers or the host die at once.
-    request.lock.ttl = std::min<Duration>(std::max(plan_.ttl, plan_.min_hold), kLongestLease);
+    request.lock.ttl = std::max(plan_.ttl, plan_.min_hold);
     request.outlives_us = true;
   }
   request.proclaim = plan_.candidacy.value;
@@ -376,9 +384,6 @@ Result<void> Run::fit(const Guarantees& promised, AcquireOptions& how) const {
   const Duration ending = timing->ending();
   how.min_remaining = std::min(
       {ending + std::min<Duration>(timing->lease / 10, 3s), timing->lease / 2, plan_.ttl / 2});
-  // It bounds the command, which is ended then; the lock is held until that is done. The library's
-  // bound is for a program that was stopped meanwhile.
-  if (how.max_hold > Duration::zero()) how.max_hold += ending + how.min_remaining;
   return {};
 }
 
@@ -426,18 +431,13 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
                         lease, timing.lease,
                         plan_.options.lock.max_hold.value_or(Duration::zero()));
   SupervisedEnd end = supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
-  const bool ran = !end.lost && !end.max_held && !end.guard_died && !end.cannot_run;
-  if (ran && !supervisor.stay_until(since + plan_.min_hold)) {
-    end.lost = true;
-    const std::string why = "lost before --min-hold was over";
-    narrator_.event("lost", Duration::zero(), {{"message", why}, {"command_ended", true}});
-    narrator_.lost("the lock " + in_quotes(lease.name()) + " was " + why);
-  }
   if (!end.tree_empty) {
     leave_to_lease(lease);
     return exit_status(end);
   }
-  const bool kept = give_back(lease, !end.lost);
+  const bool ran = !end.lost && !end.max_held && !end.guard_died && !end.cannot_run;
+  const Nanos keep_until = ran ? since + plan_.min_hold : Nanos::zero();
+  const bool kept = let_go(std::move(lease), keep_until, !end.lost);
   if (!kept && !end.lost) {
     end.lost = true;
     narrator_.event("lost", Duration::zero(),
@@ -445,40 +445,57 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
     narrator_.lost("the " + narrator_.lock() +
                    " was lost while the command ran (found at the release)");
   }
+  if (end.left_alone > 0) {
+    narrator_.note(std::to_string(end.left_alone) + " process(es) of the command go on without " +
+                   in_quotes(plan_.options.lock.name) + ", as --leftover leave says");
+  }
   // A command that has ended by itself is not begun again.
-  if ((end.lost || end.max_held) && !ran && plan_.guard.on_lost != OnLost::kIgnore)
-    round_end_ = RoundEnd::kLost;
+  if (!ran && (end.lost || end.max_held) && plan_.guard.on_lost != OnLost::kIgnore) {
+    round_end_ = RoundEnd::kEnded;
+  }
   return exit_status(end);
 }
 
-// false: the store says that it was not ours any more. `held`: we did not know that.
-bool Run::give_back(Lease& lease, bool held) {
+// The lock is free from `keep_until` on, or now. false: the store says that it was not ours any
+// more. `held`: we did not know that.
+bool Run::let_go(Lease lease, Nanos keep_until, bool held) {
+  const std::string name = in_quotes(plan_.options.lock.name);
   const Nanos deadline = lease.deadline_boottime();
+  const bool keeps = boottime_now() < keep_until;
   const auto left = [&] { return std::chrono::floor<Duration>(deadline - boottime_now()); };
-  Result<void> released;
+  Result<void> done;
   {
     const SaidIfLate waiting([&] {
-      narrator_.note("waiting for store " + printable(plan_.settings.shown_store) + " to take " +
-                     in_quotes(lease.name()) + " back: until its lease ends, in " +
-                     format_duration(left()) + " at most");
+      narrator_.note("waiting for store " + printable(plan_.settings.shown_store) +
+                     (keeps ? " to keep " : " to take ") + name + (keeps ? "" : " back") +
+                     ": until its lease ends, in " + format_duration(left()) + " at most");
     });
-    released = release_lease(lease);
+    // Of what the store has not been told, the library tries again until we close it.
+    done = keeps ? JobLease(std::move(lease), keep_until).release() : release_lease(lease);
   }
-  if (released) {
-    narrator_.event("released");
+  if (done) {
+    if (keeps) tell_kept(keep_until);
+    if (!keeps) narrator_.event("released");
     return true;
   }
-  if (released.error().code() == Errc::kLost || released.error().code() == Errc::kBroken) {
-    return false;
-  }
+  if (done.error().code() == Errc::kLost || done.error().code() == Errc::kBroken) return false;
   // The library goes on trying for a while, which serves a store that comes back.
   flush_for_ = std::clamp<Duration>(left(), 200ms, kFlush);
   if (held) {
-    narrator_.note(
-        "could not tell the store that " + in_quotes(lease.name()) +
-        " is free, so it is free when the lease ends: " + printable(released.error().message()));
+    narrator_.note("could not tell the store " +
+                   std::string(keeps ? "until when to keep " : "that ") + name +
+                   (keeps ? "" : " is free") +
+                   ", so it is free when the lease ends: " + printable(done.error().message()));
   }
   return true;
+}
+
+void Run::tell_kept(Nanos until) const {
+  const auto left = std::chrono::ceil<Duration>(until - boottime_now());
+  const auto at = std::chrono::system_clock::now() + left;
+  narrator_.event("kept", left, {{"until", iso_time(at)}});
+  narrator_.note("the lock " + in_quotes(plan_.options.lock.name) + " stays held until " +
+                 local_time(at) + ", as --min-hold says");
 }
 
 // Whatever may still be running has at least the rest of the lease.
@@ -514,7 +531,7 @@ int Run::exit_status(const SupervisedEnd& end) const {
     narrator_.alarm("the guard process died: the command was ended and the lock given back");
     return plan_.codes.error;
   }
-  if (end.max_held) return kExitMaxHold;
+  if (end.max_held) return plan_.codes.max_hold;
   if (!end.status) return plan_.codes.error;
   if (WIFSIGNALED(*end.status)) return kExitSignalBase + WTERMSIG(*end.status);
   return WEXITSTATUS(*end.status);

@@ -81,14 +81,15 @@ void Supervisor::look_at_lease() {
 
 // The lock is held, and renewed, until the command has ended.
 void Supervisor::look_at_max_hold() {
-  if (end_.max_held || end_.lost || end_.status || boottime_now() < max_hold_end_) return;
+  if (end_.max_held || end_.lost || boottime_now() < max_hold_end_) return;
   if (command_ == 0) return;  // It is about to be there.
   end_.max_held = true;
   const std::string why =
       "the command ran for as long as --max-hold allows, " + format_duration(max_hold_);
-  parts_.narrator.event("max_hold", lease_.remaining(), {{"message", why}});
+  parts_.narrator.event("max_hold", lease_.remaining(),
+                        {{"message", why}, {"command_ended", true}});
   parts_.narrator.alarm(why + ", under the " + parts_.narrator.lock() + ": ending it");
-  parts_.guard.lost();
+  parts_.guard.end_command();
 }
 
 void Supervisor::on_lost(const std::string& why, Errc code) {
@@ -104,7 +105,7 @@ void Supervisor::on_lost(const std::string& why, Errc code) {
                                 code);
   }
   parts_.narrator.lost(lost + "; ending the command", code);
-  parts_.guard.lost();
+  parts_.guard.end_command();
 }
 
 void Supervisor::read_signals() {
@@ -126,7 +127,6 @@ void Supervisor::on_signal(int signal) {
       if (command_ != 0 && !end_.status && (in_front_ || !group_peers().any)) give_terminal();
       break;
     default:
-      if (end_.status && default_of(signal) == SignalDefault::kEnds) signal_after_end_ = true;
       parts_.narrator.event("signal", lease_.remaining(), {{"signal", signal_name(signal)}});
       break;
   }
@@ -149,7 +149,7 @@ void Supervisor::on_message(const GuardMessage& message) {
       return;
     case GuardWord::kExited: return on_exited(message.number);
     case GuardWord::kLeftover:
-      if (end_.lost || end_.guard_died) return;
+      if (end_.lost || end_.max_held || end_.guard_died) return;
       return narrator.note(
           std::to_string(message.number) + " process(es) of the command are still running" +
           (parts_.plan.leftover == Leftover::kWait ? ": the lock is held until they end"
@@ -164,6 +164,7 @@ void Supervisor::on_message(const GuardMessage& message) {
       return narrator.alarm("cannot end process " + std::to_string(message.number) +
                             ": it runs as another user; end it by hand");
     case GuardWord::kCannotStart: end_.cannot_guard = message.number; return;
+    case GuardWord::kLeft: end_.left_alone = message.number; [[fallthrough]];
     case GuardWord::kTreeEmpty: end_.tree_empty = done_ = true; return;
     case GuardWord::kGone: return on_guard_gone();
     default: return;
@@ -272,21 +273,6 @@ void Supervisor::on_guard_gone() {
 void Supervisor::back_up_guard() {
   if (!ends_tree() || guard_ <= 0) return;
   if (boottime_now() >= told_deadline_ - parts_.terms.reserve / 2) parts_.guard.end_tree(guard_);
-}
-
-bool Supervisor::stay_until(Nanos until) const {
-  if (signal_after_end_) return may_be_held(lease_);
-  while (may_be_held(lease_) && boottime_now() < until) {
-    std::array<pollfd, 2> watched{
-        {{parts_.signals.fd(), POLLIN, 0}, {lost_bell_->fd(), POLLIN, 0}}};
-    const auto left = std::chrono::ceil<Duration>(until - boottime_now());
-    ::poll(watched.data(), watched.size(), static_cast<int>(std::min(left, tick_).count()));
-    while (const auto signal = parts_.signals.next()) {
-      if (default_of(*signal) == SignalDefault::kStops) stop_self();
-      if (default_of(*signal) == SignalDefault::kEnds) return true;
-    }
-  }
-  return may_be_held(lease_);
 }
 
 }  // namespace holdfast::cli

@@ -20,9 +20,10 @@ struct SupervisedEnd {
   std::optional<int> cannot_run;  // errno of exec.
   bool lost = false;
   bool max_held = false;  // It was ended as --max-hold was over.
+  int left_alone = 0;     // Processes that go on, as --leftover leave says.
   bool guard_died = false;
   std::optional<int> cannot_guard;  // errno of the guard's fork.
-  bool tree_empty = false;          // Nothing of the command is left, for sure.
+  bool tree_empty = false;          // Nothing is left that should have ended, for sure.
 };
 
 class Supervisor {
@@ -40,12 +41,9 @@ class Supervisor {
   // `length`: of the lease behind each renewal, at least. `max_hold`: zero: none.
   Supervisor(Parts parts, const Lease& lease, Duration length, Duration max_hold);
 
-  // Returns when the command and all its descendants have ended, or nobody is left to see to that:
-  // SupervisedEnd::tree_empty tells.
+  // Returns when the command and all its descendants have ended or are left alone as the plan says,
+  // or nobody is left to see to that: SupervisedEnd::tree_empty tells.
   SupervisedEnd run(const Environment& environment);
-
-  // Keeps the lock until `until`; false: it was lost meanwhile. A signal ends it early.
-  bool stay_until(Nanos until) const;
 
  private:
   void wait_for_something() const;
@@ -79,7 +77,6 @@ class Supervisor {
   Nanos next_terminal_look_{};
   bool stop_asked_ = false;
   bool continuing_in_front_ = false;  // Until the guard has said that it goes on.
-  bool signal_after_end_ = false;     // It came while what was left of the command was ended.
   bool done_ = false;
 };
 

@@ -72,7 +72,8 @@ Result<OnLost> read_on_lost(const std::string& text) {
 }
 
 Result<Leftover> read_leftover(const std::string& text) {
-  return read_word<Leftover>(text, {{"end", Leftover::kEnd}, {"wait", Leftover::kWait}});
+  return read_word<Leftover>(
+      text, {{"end", Leftover::kEnd}, {"wait", Leftover::kWait}, {"leave", Leftover::kLeave}});
 }
 
 Result<Mode> read_mode(const std::string& text) {

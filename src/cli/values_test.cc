@@ -27,7 +27,7 @@ TEST(ValuesTest, WordsAreWrittenExactly) {
   EXPECT_EQ(*read_on_lost("kill"), OnLost::kKill);
   EXPECT_EQ(*read_leftover("wait"), Leftover::kWait);
   EXPECT_FALSE(read_on_lost("KILL"));
-  EXPECT_EQ(read_leftover("x").error().message(), "'x' is not one of end, wait");
+  EXPECT_EQ(read_leftover("x").error().message(), "'x' is not one of end, wait, leave");
 }
 
 TEST(ValuesTest, PermitsAreSomeOfAll) {

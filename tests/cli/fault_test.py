@@ -441,6 +441,43 @@ class LeftoverTest(FaultCase):
         running.signal(signal.SIGTERM)
         self.assertEqual(running.status(), 4)
 
+    def test_leftover_leave_leaves_them_alone_without_the_lock(self):
+        running = self.run_locked("--leftover", "leave", "job", "--", "sh", "-c",
+                                  'setsid sh -c \'echo $$ >> "$PIDS"; read line < fifo; :\' >&- 2>&- & '
+                                  'sh -c \'echo $$ >> "$PIDS"; read line < fifo; :\' >&- 2>&- & '
+                                  'while [ "$(wc -l < "$PIDS")" != 2 ]; do sleep 0.01; done; exit 4',
+                                  cwd=self.make_fifo())
+        running.event("released")
+        self.assertEqual(running.status(), 4)
+        self.assertFalse(self.inspect()["held"])
+        self.assertRegex(running.errors(), "process.es. of the command go on without 'job', as --leftover leave says")
+        left = self.read_pids(self.pids_file, 2)
+        for pid in left:
+            self.assertTrue(alive(pid))
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+
+    def test_a_loss_ends_what_leftover_leave_would_have_left(self):
+        for how in ("broken", "killed", "guard killed"):
+            with self.subTest(how=how):
+                with open(self.pids_file, "w", encoding="ascii"):
+                    pass
+                running = self.run_locked("--ttl", self.TTL, "--leftover", "leave", how, "--", "sh", "-c", STUBBORN)
+                token = running.event("started")["token"]
+                pids = self.read_pids(self.pids_file, 4)
+                if how == "broken":
+                    self.holdfast("break", how, "--token", token)
+                elif how == "killed":
+                    running.signal(signal.SIGKILL)
+                else:
+                    os.kill(running.guard(), signal.SIGKILL)
+                self.assertNotEqual(running.status(), 0)
+                self.until(lambda: not any(alive(pid) for pid in pids), "all are gone")
+
+    def test_leftover_leave_with_nothing_left_is_silent(self):
+        done = self.holdfast("run", "--leftover", "leave", "job", "--", "sh", "-c", "exit 4")
+        self.assertEqual((done.returncode, done.stderr), (4, ""))
+
     def make_fifo(self):
         os.mkfifo(self.path("fifo"))
         return self.dir

@@ -121,35 +121,62 @@ class ExitStatusTest(CliCase):
         self.assertIn("too long", done.stderr)
         self.assertFalse(self.inspect()["held"])
 
-    def test_a_loss_during_min_hold_is_told_as_an_event(self):
-        running = self.run_locked("--ttl", "900ms", "--min-hold", "30s", "job", "--", "true")
-        token = running.event("exited")["token"]
-        self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
-        self.assertIn("--min-hold", running.event("lost")["message"])
-        self.assertEqual(running.status(), 123)
-
     def test_kill_after_beyond_a_third_of_the_lease_is_refused(self):
         done = self.holdfast("run", "--ttl", "3s", "--kill-after", "1100ms", "job", "--", "true")
         self.assertEqual(done.returncode, 125)
         self.assertIn("third", done.stderr)
 
-    def test_min_hold_keeps_the_lock_after_the_command(self):
-        running = self.run_locked("--min-hold", "1500ms", "job", "--", "true")
-        running.event("exited")
-        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 124)
-        self.assertEqual(running.status(), 0)
-        self.assertEqual(self.status("--no-wait", "job", "--", "true"), 0)
+    def test_kept_by_min_hold(self):
+        for command, status, ttl in (("true", 0, "2s"), ("exit 3", 3, "20m"), ("kill -TERM $$", 143, "30s")):
+            with self.subTest(command=command):
+                name = command.replace(" ", "-")
+                running = self.run_locked("--ttl", ttl, "--min-hold", "50s", name, "--", "sh", "-c", command)
+                kept = running.event("kept")
+                self.assertEqual(running.status(), status, "at once, as the command ended")
+                self.assertTrue(30_000 < kept["time_left_ms"] <= 50_000)
+                left = self.inspect(name)["holders"][0]["time_left_ms"]
+                self.assertTrue(30_000 < left <= 52_000, f"until min-hold is over, not the lease: {left}")
+                self.assertIn(f"the lock '{name}' stays held until ", running.errors())
+                self.assertEqual(self.status("--no-wait", name, "--", "true"), 124)
+        done = self.holdfast("run", "-q", "--min-hold", "1500ms", "quiet", "--", "true")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.status("--wait", "30s", "quiet", "--", "true"), 0, "it ends by itself")
+
+    def test_min_hold_also_keeps_shared_locks_and_permits(self):
+        for mode in (["--shared"], ["--permits", "1/2"]):
+            with self.subTest(mode=mode):
+                name = mode[0]
+                done = self.holdfast("run", "--min-hold", "50s", *mode, "--", name, "--", "true")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                info = json.loads(self.holdfast("inspect", "--json", "--", name).stdout)
+                self.assertGreater(info["holders"][0]["time_left_ms"], 30_000)
 
     def test_min_hold_keeps_the_lock_when_all_is_killed(self):
-        running = self.run_locked("--ttl", "2s", "--min-hold", "50s", "job", "--", "true")
-        running.event("exited")
+        running = self.run_locked("--ttl", "2s", "--min-hold", "50s", "job", "--", "sleep", "60")
+        running.event("started")
+        running.signal(signal.SIGKILL)
+        running.status()
         self.assertGreater(self.inspect()["holders"][0]["time_left_ms"], 30_000)
 
-    def test_a_signal_ends_min_hold(self):
-        running = self.run_locked("--min-hold", "50s", "job", "--", "true")
-        running.event("exited")
+    def test_a_signal_does_not_give_back_what_min_hold_keeps(self):
+        running = self.run_locked("--min-hold", "50s", "job", "--", "sleep", "60")
+        running.event("started")
         running.signal(signal.SIGTERM)
-        self.assertEqual(running.status(), 0)
+        self.assertEqual(running.status(), 143)
+        self.assertTrue(self.inspect()["held"])
+
+    def test_min_hold_keeps_nothing_where_nothing_ran(self):
+        self.assertEqual(self.status("--min-hold", "50s", "job", "--", "/no/such"), 127)
+        self.assertFalse(self.inspect()["held"])
+        self.assertEqual(self.status("--min-hold", "25h", "job", "--", "true"), 125)
+
+    def test_a_loss_that_min_hold_finds_is_told(self):
+        running = self.run_locked("--ttl", "20m", "--min-hold", "10m", "job", "--", "cat", stdin=-1)
+        token = running.event("started")["token"]
+        self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
+        running.process.stdin.close()
+        running.event("lost")
+        self.assertEqual(running.status(), 123)
         self.assertFalse(self.inspect()["held"])
 
     def test_max_hold_ends_the_command_under_the_lock_with_122(self):
@@ -175,6 +202,36 @@ class ExitStatusTest(CliCase):
         self.assertEqual(done.returncode, 122, done.stderr)
         self.assertIn("gave back the lock 'job' (sqlite:", done.stderr)
         self.assertFalse(self.inspect()["held"])
+
+    def test_max_hold_has_an_exit_status_of_its_own(self):
+        with open(self.path("c.toml"), "w", encoding="utf-8") as file:
+            file.write("[run]\nexit_max_hold = 76\n")
+        for options, status in ((["--exit-max-hold", "75"], 75), (["--config", self.path("c.toml")], 76),
+                                (["--exit-lost", "77"], 122)):
+            with self.subTest(options=options):
+                self.assertEqual(self.status("--max-hold", "100ms", *options, "job", "--", "sleep", "60"), status)
+
+    def test_a_loss_before_max_hold_is_a_loss(self):
+        running = self.run_locked("--max-hold", "50s", "--ttl", "900ms", "job", "--", "sleep", "60")
+        token = running.event("started")["token"]
+        self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
+        running.event("lost")
+        self.assertEqual(running.status(), 123)
+
+    def test_max_hold_ends_what_the_command_left(self):
+        running = self.run_locked("--max-hold", "1s", "--leftover", "wait", "job", "--", "sh", "-c", "sleep 60 &")
+        self.assertEqual(running.event("exited")["status"], 0)
+        running.event("max_hold")
+        self.assertEqual(running.status(), 122)
+
+    def test_hold_tells_of_max_hold_as_an_event(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, writer)
+        done = subprocess.run([PROGRAM, "hold", "--json", "--max-hold", "300ms", "job"], env=self.env,
+                              stdin=reader, capture_output=True, text=True, timeout=20, check=False)
+        os.close(reader)
+        self.assertEqual([json.loads(line)["event"] for line in done.stdout.splitlines()],
+                         ["acquired", "max_hold", "released"])
 
 
 class EnvironmentTest(CliCase):
@@ -214,7 +271,8 @@ class EnvironmentTest(CliCase):
         self.assertEqual(done.stdout, "from outside")
 
     def test_nobody_but_the_command_holds_its_input_and_output_open(self):
-        running = self.run_locked("--min-hold", "50s", "job", "--", "echo", "over", stdin=-1)
+        left = "echo over; sleep 60 <&- >&- 2>&- &"  # What holdfast waits for does not have them.
+        running = self.run_locked("--leftover", "wait", "job", "--", "sh", "-c", left, stdin=-1)
         running.event("exited")
         self.assertEqual(running.process.stdout.read(), b"over\n")
         with self.assertRaises(BrokenPipeError):

@@ -233,7 +233,7 @@ class RunTest(StoreCase):
             self.assertEqual(told.status(), 78)
             return
         begin = boottime()
-        self.ok("run", "--min-hold", "500ms", "job", "--", "true")
+        self.assertIn("stays held until", self.ok("run", "--min-hold", "500ms", "job", "--", "true").stderr)
         self.ok("run", "--wait", "30s", "job", "--", "true")
         self.assertGreater(boottime() - begin, 0.5)
 
