@@ -47,7 +47,7 @@ _holdfast() {
   esac
 
   case "$command" in
-    run) common="$common $lock --max-hold --min-hold --on-lost --kill-after --leftover --json-fd --exit-max-hold --exit-lost \
+    run) common="$common $lock --reenter --max-hold --min-hold --on-lost --kill-after --leftover --json-fd --exit-max-hold --exit-lost \
       --exit-timeout --exit-error --" ;;
     elect) common="$common --wait --no-wait --ttl --reason --trace-id --max-hold --min-hold --on-lost --kill-after \
       --leftover --json-fd --exit-max-hold --exit-lost --exit-timeout --exit-error --value --again --observe --count --" ;;

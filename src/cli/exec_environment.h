@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/signals.h"
+
 namespace holdfast::cli {
 
 // The environment as exec wants it: what was inherited, with the new assignments instead of the
@@ -41,5 +43,18 @@ class ExecEnvironment {
   std::vector<std::string> texts_;
   std::vector<char*> pointers_;
 };
+
+// The process becomes the command. Returns only when that fails, with errno.
+inline void become(const std::vector<std::string>& command, ExecEnvironment& environment,
+                   const Signals& signals) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  environ = environment.data();
+  signals.restore();
+  ::execvp(arguments[0], arguments.data());
+}
 
 }  // namespace holdfast::cli

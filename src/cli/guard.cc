@@ -40,14 +40,18 @@ Result<Guard> Guard::start(const GuardPlan& plan, const Signals& signals) {
   return Guard(pid, std::move(ours));
 }
 
+std::string assignments(const Environment& environment) {
+  std::string text;
+  for (const auto& [name, value] : environment)
+    text.append(name).append("=").append(value).push_back('\0');
+  return text;
+}
+
 bool Guard::launch(const Environment& environment, const GuardTerms& terms, Nanos deadline) const {
   std::string bytes(sizeof terms, '\0');
   std::memcpy(bytes.data(), &terms, sizeof terms);
   if (!send({GuardWord::kTerms, 0, 0, std::move(bytes)})) return false;
-  GuardMessage message{GuardWord::kLaunch, 0, deadline.count(), {}};
-  for (const auto& [name, value] : environment)
-    message.text.append(name).append("=").append(value).push_back('\0');
-  return send(message);
+  return send({GuardWord::kLaunch, 0, deadline.count(), assignments(environment)});
 }
 
 bool Guard::has_ended(int wait_options) {

@@ -61,6 +61,8 @@ GuardTerms guard_terms(Nanos kill_after, Nanos lease);
 inline constexpr int kLeftAlone = 3;
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
+// "NAME=VALUE\0..."
+std::string assignments(const Environment& environment);
 
 // kUnavailable, of the errno of a fork.
 Error cannot_start_guard(int error);

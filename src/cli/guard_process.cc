@@ -48,7 +48,7 @@ class GuardProcess {
   void launch(const GuardMessage& message);
   [[noreturn]] void cannot_launch(int error);
   [[noreturn]] void leave(int status);
-  [[noreturn]] void become_command(char** environment, Fd go, Fd status);
+  [[noreturn]] void become_command(ExecEnvironment& environment, Fd go, Fd status);
   void leave_session() const;
   void close_what_is_not_ours() const;
   void read_status();
@@ -142,7 +142,7 @@ void GuardProcess::launch(const GuardMessage& message) {
   command_ = ::fork();
   if (command_ < 0) cannot_launch(errno);
   if (command_ == 0) {
-    become_command(environment.data(), std::move(go_read), std::move(status_write));
+    become_command(environment, std::move(go_read), std::move(status_write));
   }
   running_ = true;
   groups_.add_command(command_);
@@ -155,7 +155,7 @@ void GuardProcess::launch(const GuardMessage& message) {
   say(GuardWord::kSpawned, command_, ::getpid());
 }
 
-void GuardProcess::become_command(char** environment, Fd go, Fd status) {
+void GuardProcess::become_command(ExecEnvironment& environment, Fd go, Fd status) {
   const pid_t guard = ::getppid();
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -163,14 +163,7 @@ void GuardProcess::become_command(char** environment, Fd go, Fd status) {
   char byte = 0;
   go_.reset();  // Else we would keep our own pipe open, and wait for ever without a guard.
   if (::write(status.get(), &byte, 1) != 1 || ::read(go.get(), &byte, 1) != 1) ::_exit(125);
-  std::vector<char*> arguments;
-  for (const std::string& argument : plan_.command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
-  environ = environment;
-  signals_.restore();
-  ::execvp(arguments[0], arguments.data());
+  become(plan_.command, environment, signals_);
   const int error = errno;
   [[maybe_unused]] const ssize_t written = ::write(status.get(), &error, sizeof error);
   ::_exit(127);

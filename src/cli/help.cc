@@ -68,6 +68,8 @@ The lock
                     that, and this program returns at once (not on ZooKeeper, etcd and Consul,
                     whose locks end with this program)
   --max-hold D      end the command after D (exit status 122)
+  --reenter         inside a run that holds NAME: run the command under its lease, with its token;
+                    that run ends it at a loss. Elsewhere: take the lock as usual
 
 When the lock is lost
   --on-lost WHAT    term: SIGTERM, then SIGKILL (default); kill: SIGKILL at once;

@@ -85,8 +85,11 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
                    "for --min-hold (min_hold of the configuration)");
     }
   }
-  if (auto deadlock = find_self_deadlock(*client, name)) {
-    return *deadlock;
+  if (const auto around = find_held_around(*client, name)) {
+    if (!request_.reenter) return self_deadlock(*around, name);
+    if (auto cannot = cannot_reenter(*around, name, request_.lock.mode)) return *cannot;
+    shared->around = around->holder;
+    return self_deadlock(*around, name);
   }
   AcquireOptions how;
   if (const auto& wait = request_.lock.wait) {
@@ -193,7 +196,9 @@ AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
     return *std::move(stopped);
   }
   AttemptOutcome out;
-  if (result) {
+  if (shared_->around) {
+    out.around = std::move(shared_->around);
+  } else if (result) {
     out.lease.emplace(*std::move(result));
   } else {
     out.error = result.error();

@@ -35,6 +35,7 @@ struct LockRequest {
   // Called when the store is known: refuses, or sets what depends on its leases. Not set: nothing.
   std::function<Result<void>(const Guarantees& promised, AcquireOptions& how)> fit{};
   bool auto_renew = true;
+  bool reenter = false;      // A run around this one that holds the lock may do.
   bool outlives_us = false;  // It is to be kept even if this program is killed.
   std::string program;
   std::optional<std::string> proclaim;  // To lead in an election, with this value.
@@ -44,6 +45,7 @@ struct LockRequest {
 // Exactly one of them is set.
 struct AttemptOutcome {
   std::optional<Lease> lease;
+  std::optional<HolderInfo> around;  // LockRequest::reenter: it holds the lock.
   std::optional<Error> error;
   int signal = 0;
 };
@@ -52,9 +54,9 @@ class LockAttempt {
  public:
   LockAttempt(const Signals& signals, const Narrator& narrator, LockRequest request);
 
-  // Connects, looks for a deadlock with oneself, and waits for the lock as the request says. A
-  // signal leaves the queue first. `guard_fd`, if given, ends the wait when it becomes readable
-  // (kClosed; kUnavailable: the guard could not be started).
+  // Connects, looks for a run around this one that holds the lock, and waits for the lock as the
+  // request says. A signal leaves the queue first. `guard_fd`, if given, ends the wait when it
+  // becomes readable (kClosed; kUnavailable: the guard could not be started).
   AttemptOutcome take(int guard_fd = -1);
 
   // After take(): not empty unless connecting failed.
@@ -67,6 +69,7 @@ class LockAttempt {
   struct Shared {
     std::optional<Client> client;
     std::optional<Result<Lease>> result;
+    std::optional<HolderInfo> around;  // Then the result is an error of no account.
     std::atomic<bool> queued{false};
     std::atomic<std::uint32_t> ahead{0};
     Bell bell;

@@ -141,6 +141,7 @@ Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator d
   RunDraft draft;
   add_lock(table, into.lock, draft.lock);
   add_run(table, into, draft);
+  table.flag("--reenter", into.reenter);
   auto parsed = table.parse(std::move(own));
   into.common.help = table.help();
   if (!parsed || table.help()) return parsed;

@@ -49,6 +49,7 @@ struct RunOptions {
   std::optional<Duration> kill_after;
   std::optional<OnLost> on_lost;
   Leftover leftover = Leftover::kEnd;
+  bool reenter = false;  // Under the lease of a run around this one, if it holds the lock.
   std::optional<int> json_fd;
   std::optional<int> exit_max_hold;
   std::optional<int> exit_lost;

@@ -162,6 +162,12 @@ std::optional<pid_t> parent_of(pid_t pid) {
   return stat->process.parent;
 }
 
+bool is_ancestor(pid_t pid) {
+  auto at = std::optional<pid_t>(::getppid());
+  while (at && *at > 0 && *at != pid) at = parent_of(*at);
+  return at == pid;
+}
+
 std::optional<std::uint64_t> start_of(pid_t pid) {
   const auto stat = read_stat(pid);
   if (!stat) return std::nullopt;

@@ -37,6 +37,8 @@ std::vector<Process> descendants_of(pid_t root, Nanos until = Nanos::max());
 bool proc_is_ours();
 
 std::optional<pid_t> parent_of(pid_t pid);
+// We descend from it.
+bool is_ancestor(pid_t pid);
 // As Process::start, of a zombie too; nullopt: there is no such process, unless errno tells of a
 // shortage.
 std::optional<std::uint64_t> start_of(pid_t pid);

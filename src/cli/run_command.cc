@@ -20,6 +20,7 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/duration.h"
+#include "src/cli/exec_environment.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/guard.h"
 #include "src/cli/help.h"
@@ -206,14 +207,14 @@ std::string uptime_text(Nanos instant) {
   return text;
 }
 
-Environment environment_for(const RunPlan& plan, const Lease& lease, const Identity& who) {
-  const std::string& name = plan.options.lock.name;
-  Environment out{{"HOLDFAST_NAME", name},
-                  {"HOLDFAST_TOKEN", lease.token().to_string()},
-                  {"HOLDFAST_MODE", mode_word(lease.mode())},
-                  {"HOLDFAST_OWNER", who.owner},
-                  {"HOLDFAST_DEADLINE", uptime_text(lease.deadline_boottime())},
-                  {"HOLDFAST_HELD", held_variable(name, who.owner, lease.token())}};
+// `deadline`: zero: not known.
+Environment environment_for(const RunPlan& plan, const Token& token, const Mode& mode,
+                            const std::string& owner, Nanos deadline) {
+  Environment out{{"HOLDFAST_NAME", plan.options.lock.name},
+                  {"HOLDFAST_TOKEN", token.to_string()},
+                  {"HOLDFAST_MODE", mode_word(mode)},
+                  {"HOLDFAST_OWNER", owner}};
+  if (deadline > Nanos::zero()) out.emplace_back("HOLDFAST_DEADLINE", uptime_text(deadline));
   const std::string& trace = plan.options.lock.trace_id;
   if (!trace.empty()) out.emplace_back("HOLDFAST_TRACE_ID", trace);
   if (plan.candidacy.value) out.emplace_back("HOLDFAST_VALUE", *plan.candidacy.value);
@@ -270,6 +271,7 @@ class Run {
   LockRequest request() const;
   Result<void> fit(const Guarantees& promised, AcquireOptions& how) const;
   int with_guard(Guard& guard);
+  int reenter();
   int not_acquired(const AttemptOutcome& outcome);
   int granted(Guard& guard, const Client& client, Lease lease);
   int under_lock(Guard& guard, const Timing& timing, Lease lease);
@@ -288,6 +290,7 @@ class Run {
   RoundEnd round_end_ = RoundEnd::kOver;
   static constexpr Duration kFlush = 2s;
   Duration flush_for_ = kFlush;
+  std::optional<HolderInfo> around_;  // The command is to run under this grant.
   bool has_led_ = false;
 };
 
@@ -319,7 +322,7 @@ int Run::go() {
   }
   std::optional<int> status;
   while (!status) status = end_of_round(one_round());
-  return *status;
+  return around_ ? reenter() : *status;
 }
 
 // A candidate that has led once campaigns until it is told to end, also while the store is away.
@@ -362,6 +365,7 @@ LockRequest Run::request() const {
   LockRequest request;
   request.lock = plan_.options.lock;
   request.exit_error = plan_.codes.error;
+  request.reenter = plan_.options.reenter;
   request.store = plan_.settings.store;
   request.fit = [this](const Guarantees& promised, AcquireOptions& how) {
     return fit(promised, how);
@@ -390,10 +394,31 @@ Result<void> Run::fit(const Guarantees& promised, AcquireOptions& how) const {
 int Run::with_guard(Guard& guard) {
   LockAttempt attempt(signals_, narrator_, request());
   AttemptOutcome outcome = attempt.take(guard.fd());
-  const int status = outcome.lease ? granted(guard, *attempt.client(), *std::move(outcome.lease))
-                                   : not_acquired(outcome);
+  around_ = std::move(outcome.around);
+  int status = 0;
+  if (outcome.lease) {
+    status = granted(guard, *attempt.client(), *std::move(outcome.lease));
+  } else if (!around_) {
+    status = not_acquired(outcome);
+  }
   attempt.close(std::exchange(flush_for_, kFlush));
   return status;
+}
+
+// The guard around us ends the command with all else when the lock is lost: it needs none of its
+// own, and no supervision.
+int Run::reenter() {
+  narrator_.granted(around_->token.to_string());
+  narrator_.event("reentered", around_->time_left, {{"holder", around_->who.owner}});
+  narrator_.chat("running under the " + narrator_.lock() + ", which the run around this one holds");
+  const Nanos deadline =
+      around_->time_left > Duration::zero() ? boottime_now() + around_->time_left : Nanos::zero();
+  ExecEnvironment environment(assignments(
+      environment_for(plan_, around_->token, around_->mode, around_->who.owner, deadline)));
+  become(plan_.options.command, environment, signals_);
+  SupervisedEnd end;
+  end.cannot_run = errno;
+  return exit_status(end);
 }
 
 // Only now the session is known for sure: its servers may have made it shorter.
@@ -430,7 +455,11 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
                          plan_.candidacy.again},
                         lease, timing.lease,
                         plan_.options.lock.max_hold.value_or(Duration::zero()));
-  SupervisedEnd end = supervisor.run(environment_for(plan_, lease, narrator_.setup().who));
+  const std::string& owner = narrator_.setup().who.owner;
+  Environment environment =
+      environment_for(plan_, lease.token(), lease.mode(), owner, lease.deadline_boottime());
+  environment.emplace_back("HOLDFAST_HELD", held_variable(lease.name(), owner, lease.token()));
+  SupervisedEnd end = supervisor.run(environment);
   if (!end.tree_empty) {
     leave_to_lease(lease);
     return exit_status(end);

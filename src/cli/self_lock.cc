@@ -5,6 +5,8 @@
 #include <iterator>
 
 #include "src/cli/json.h"
+#include "src/cli/narrator.h"
+#include "src/cli/process_tree.h"
 #include "src/cli/text.h"
 
 namespace holdfast::cli {
@@ -31,7 +33,7 @@ bool names(const Json& entry, const HolderInfo& holder) {
 
 }  // namespace
 
-std::optional<Error> find_self_deadlock(const Client& client, const std::string& name) {
+std::optional<HeldAround> find_held_around(const Client& client, const std::string& name) {
   const Json held = inherited();
   if (held.empty()) return std::nullopt;
   const auto info = client.inspect(name);
@@ -39,15 +41,38 @@ std::optional<Error> find_self_deadlock(const Client& client, const std::string&
   for (const HolderInfo& holder : (*info)->holders) {
     const auto ours = std::find_if(held.begin(), held.end(),
                                    [&](const Json& entry) { return names(entry, holder); });
-    if (ours == held.end()) continue;
-    const std::string outer = (*ours)[0];
-    return Error(Errc::kWouldDeadlock,
-                 "a deadlock with itself: this runs inside 'holdfast run " + printable(outer) +
-                     "', which holds " + in_quotes(name) +
-                     " (HOLDFAST_HELD says so) and ends only after this. Leave out the inner"
-                     " lock, or use another name");
+    if (ours != held.end()) return HeldAround{(*ours)[0], holder};
   }
   return std::nullopt;
+}
+
+Error self_deadlock(const HeldAround& around, const std::string& name) {
+  return {Errc::kWouldDeadlock,
+          "a deadlock with itself: this runs inside 'holdfast run " + printable(around.name) +
+              "', which holds " + in_quotes(name) +
+              " (HOLDFAST_HELD says so) and ends only after this. Leave out the inner lock, use"
+              " another name, or run under that one's lease with --reenter"};
+}
+
+std::optional<Error> cannot_reenter(const HeldAround& around, const std::string& name, Mode mode) {
+  const std::string run = "'holdfast run " + printable(around.name) + "' holds " + in_quotes(name);
+  const Mode held = around.holder.mode;
+  const bool covers = held == mode || (held == Mode::exclusive() && mode == Mode::shared());
+  if (!covers) {
+    return Error(Errc::kWouldDeadlock,
+                 run +
+                     " in another mode, so --reenter cannot run under its lease: ask for the"
+                     " stronger mode in the outer one");
+  }
+  const OwnerInfo& who = around.holder.who;
+  if (who.host == make_identity().host && is_ancestor(static_cast<pid_t>(who.pid))) {
+    return std::nullopt;
+  }
+  return Error(Errc::kWouldDeadlock,
+               run +
+                   " (HOLDFAST_HELD says so), but this process does not descend from it, so"
+                   " nobody would end this when the lock is lost. Start it without"
+                   " HOLDFAST_HELD, and it waits for the lock");
 }
 
 std::string held_variable(const std::string& name, const std::string& owner, Token token) {

@@ -1,4 +1,5 @@
-// Finding a deadlock with oneself: a command that runs under a lock asks for the same lock again.
+// A command that runs under a lock asks for the same lock again: a deadlock with itself, unless it
+// may go on under the lease of that run.
 //
 // The locks that the ancestors hold travel in HOLDFAST_HELD, as JSON [[name, owner, token], ...].
 // The store is asked whether that very grant still holds: the variable may outlive the lock (it was
@@ -14,8 +15,21 @@
 
 namespace holdfast::cli {
 
-// kWouldDeadlock when an ancestor holds `name` in this store now.
-std::optional<Error> find_self_deadlock(const Client& client, const std::string& name);
+// The grant of a run around this one that holds a lock now.
+struct HeldAround {
+  std::string name;  // As that run was asked for it.
+  HolderInfo holder;
+};
+
+// The one that holds `name` in this store. nullopt: none does, or the store does not tell.
+std::optional<HeldAround> find_held_around(const Client& client, const std::string& name);
+
+// kWouldDeadlock: to wait for the lock would be to wait for oneself.
+Error self_deadlock(const HeldAround& around, const std::string& name);
+
+// kWouldDeadlock: it does not cover what is asked for, or nobody would end this process at a loss,
+// because it does not descend from that run.
+std::optional<Error> cannot_reenter(const HeldAround& around, const std::string& name, Mode mode);
 
 // HOLDFAST_HELD for the command: what was inherited, and this lock.
 std::string held_variable(const std::string& name, const std::string& owner, Token token);

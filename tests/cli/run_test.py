@@ -9,7 +9,7 @@ import sys
 import time
 
 import harness
-from harness import PROGRAM, CliCase
+from harness import PROGRAM, CliCase, alive
 
 
 class ExitStatusTest(CliCase):
@@ -370,6 +370,91 @@ class NestingTest(CliCase):
         for name in ["", "n" * 257, "a\x01b", "a/../b", b"\xff\xfe"]:
             with self.subTest(name=name):
                 self.assertEqual(self.holdfast("run", name, "--", "true").returncode, 125)
+
+
+class ReenterTest(CliCase):
+    def setUp(self):
+        super().setUp()
+        self.env["HF"] = os.path.abspath(PROGRAM)
+
+    def script(self, *options, inner, outer=("run",), **more):
+        """`inner` runs in a shell under the lock 'job'."""
+        return self.holdfast(*outer, *options, "job", "--", "sh", "-c", inner, **more)
+
+    def test_it_runs_under_the_lease_of_the_run_around_it(self):
+        show = "env | grep -E '^HOLDFAST_(NAME|TOKEN|MODE|OWNER|HELD|STORE)=' | sort"
+        done = self.script(inner=f'{show}; echo --; "$HF" run --reenter --no-wait job -- sh -c "{show}"')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        outer, inner = done.stdout.split("--\n")
+        self.assertEqual(inner, outer, "the same token, and no second lease")
+        done = self.script(inner='"$HF" inspect --json job; "$HF" run --reenter job -- "$HF" inspect --json job')
+        outer, inner = (json.loads(line) for line in done.stdout.splitlines())
+        self.assertEqual((len(inner["holders"]), len(inner["waiters"]), inner["token"]),
+                         (1, 0, outer["token"]))
+        self.assertEqual(self.script(inner='"$HF" run --reenter job -- sh -c "exit 7"').returncode, 7)
+        self.assertEqual(self.script(inner='"$HF" run --reenter job -- /no/such').returncode, 127)
+
+    def test_behind_another_lock_it_has_the_variables_of_its_own(self):
+        done = self.script(inner='echo $HOLDFAST_TOKEN; "$HF" run other -- "$HF" run --reenter job -- '
+                                 'sh -c "echo \\$HOLDFAST_TOKEN \\$HOLDFAST_NAME"')
+        token, inner = done.stdout.splitlines()
+        self.assertEqual(inner, f"{token} job", done.stderr)
+
+    def test_its_event_names_token_and_holder(self):
+        done = self.script(inner='"$HF" run --json --reenter job -- printenv HOLDFAST_OWNER')
+        event = json.loads(done.stderr)
+        self.assertEqual((event["event"], event["holder"]), ("reentered", done.stdout.strip()))
+        self.assertRegex(event["token"], r"^\d{10}\.\d{20}$")
+
+    def test_without_a_run_around_it_takes_the_lock(self):
+        done = self.holdfast("run", "--reenter", "job", "--", "printenv", "HOLDFAST_TOKEN")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.holder()
+        self.assertEqual(self.holdfast("run", "--reenter", "--no-wait", "job", "--", "true").returncode, 124)
+        self.assertEqual(self.script(outer=("run", "--store", f"sqlite://{self.dir}/other.db"),
+                                     inner=f'"$HF" run --store {self.store} --reenter --no-wait job -- true').returncode,
+                         124, "the same name elsewhere is another lock")
+
+    def test_a_variable_that_outlived_its_lease_is_not_believed(self):
+        stale = self.script(inner='printenv HOLDFAST_HELD').stdout.strip()
+        self.holder()
+        done = self.holdfast("run", "--reenter", "--no-wait", "job", "--", "true",
+                             env={**self.env, "HOLDFAST_HELD": stale})
+        self.assertEqual(done.returncode, 124, "somebody else holds it now")
+
+    def test_a_lease_that_was_broken_is_not_run_under(self):
+        running = self.run_locked("--ttl", "30s", "--on-lost", "ignore", "job", "--", "sh", "-c",
+                                  'read line; "$HF" run --reenter --no-wait job -- printenv HOLDFAST_TOKEN', stdin=-1)
+        token = running.event("started")["token"]
+        self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
+        running.process.stdin.write(b"\n")
+        running.process.stdin.flush()
+        self.assertGreater(running.line(), token)
+        running.status()
+
+    def test_who_does_not_descend_from_the_holder_is_refused(self):
+        holder = self.run_locked("job", "--", "sh", "-c", "echo $HOLDFAST_HELD; sleep 60")
+        env = {**self.env, "HOLDFAST_HELD": holder.line()}
+        done = self.holdfast("run", "--reenter", "job", "--", "true", env=env)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("does not descend from it", done.stderr)
+
+    def test_a_weaker_lock_does_not_cover_a_stronger_one(self):
+        for outer, inner, status in ((["--shared"], "", 125), (["--shared"], "--shared", 0), ([], "--shared", 0),
+                                     (["--permits", "1/2"], "--permits 1/2", 0), (["--permits", "1/2"], "", 125)):
+            with self.subTest(outer=outer, inner=inner):
+                done = self.script(*outer, inner=f'"$HF" run --reenter {inner} job -- true')
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertEqual("in another mode" in done.stderr, status == 125)
+
+    def test_a_loss_ends_it_with_the_run_around_it(self):
+        running = self.run_locked("--ttl", "2s", "job", "--", "sh", "-c",
+                                  '"$HF" run --reenter job -- sh -c "echo \\$\\$; exec sleep 60"')
+        token = running.event("started")["token"]
+        pid = int(running.line())
+        self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
+        self.assertEqual(running.status(), 123)
+        self.assertFalse(alive(pid))
 
 
 class SignalTest(CliCase):
