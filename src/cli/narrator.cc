@@ -97,14 +97,33 @@ std::string Narrator::lock() const {
   return "lock " + in_quotes(setup_.name) + " (" + printable(setup_.store) + ")";
 }
 
-std::string Narrator::loss(const std::string& why) const {
-  const std::string name = "lock " + in_quotes(setup_.name) + " ";
-  constexpr std::string_view kLost = " was lost: ";
-  std::string rest = why;
-  if (const auto at = rest.find(kLost); rest.starts_with(name) && at != std::string::npos) {
-    rest.erase(0, at + kLost.size());
+namespace {
+
+// Takes "lock 'NAME' (STORE)" and what joins it to the rest off the library's sentence. The store
+// may know the lock by a longer name, which ends with ours.
+bool take_lock_off(std::string& sentence, const std::string& name) {
+  constexpr std::string_view kBegin = "lock '";
+  const std::string end = printable(name) + "'";
+  const std::size_t named = sentence.find(end, kBegin.size());
+  if (!sentence.starts_with(kBegin) || named == sentence.npos) return false;
+  sentence.erase(0, named + end.size());
+  for (const std::string_view after : {") was lost: ", "): "}) {
+    const std::size_t at = sentence.starts_with(" (") ? sentence.find(after) : sentence.npos;
+    if (at != sentence.npos) sentence.erase(0, at + 1);
   }
-  if (rest.starts_with(name)) rest.replace(0, name.size(), "it ");
+  for (const std::string_view joint : {" was lost: ", ": "}) {
+    if (sentence.starts_with(joint)) sentence.erase(0, joint.size());
+  }
+  if (sentence.starts_with(' ')) sentence.insert(0, "it");
+  return true;
+}
+
+}  // namespace
+
+std::string Narrator::loss(const std::string& why) const {
+  std::string rest = why;
+  while (take_lock_off(rest, setup_.name)) {  // One error may tell of another.
+  }
   return "lost the " + lock() + ": " + rest;
 }
 

@@ -439,7 +439,25 @@ class LookTest(StoreCase):
             self.assertEqual(trace["token"], token)
         holder.event("lost")
         self.assertEqual(holder.status(), 123)
-        self.assertIn("fire", holder.errors())
+        self.assert_told_once(holder.errors(), "fire")
+
+    def assert_told_once(self, said, why=""):
+        """One sentence about the loss, with lock and store, neither of them twice."""
+        lines = [line for line in said.splitlines() if "lost the lock" in line]
+        self.assertEqual(len(lines), 1, said)
+        self.assertIn(why, lines[0])
+        place = self.store.split("?")[0]
+        counts = [lines[0].count(text) for text in ("job'", place.rsplit("@")[-1].split("://")[-1])]
+        self.assertEqual(counts, [1, 1], lines[0])
+
+    def test_a_loss_that_hold_tells_names_lock_and_store_once(self):
+        with subprocess.Popen([PROGRAM, "hold", "job"], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as holder:
+            token = holder.stdout.readline().split()[-1]
+            self.ok("break", "job", "--token", token, "--reason", "fire")
+            said = holder.communicate(timeout=PATIENCE)[1]
+        self.assertEqual(holder.returncode, 123, said)
+        self.assert_told_once(said)  # It may learn of the break at its release only.
 
     def test_elect_runs_what_leads_and_shows_what_it_proclaims(self):
         first = self.run_locked("--value", "one", "boss", "--", "sleep", "60", verb="elect")
