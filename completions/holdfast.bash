@@ -34,6 +34,7 @@ _holdfast() {
     --on-lost) mapfile -t COMPREPLY < <(compgen -W "term kill ignore" -- "$current"); return ;;
     --sort) mapfile -t COMPREPLY < <(compgen -W "name queue age left" -- "$current"); return ;;
     --log-format) mapfile -t COMPREPLY < <(compgen -W "text json logfmt" -- "$current"); return ;;
+    --contain) mapfile -t COMPREPLY < <(compgen -W "tree pidns cgroup" -- "$current"); return ;;
     --leftover) mapfile -t COMPREPLY < <(compgen -W "end wait leave" -- "$current"); return ;;
     --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
     --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
@@ -47,10 +48,10 @@ _holdfast() {
   esac
 
   case "$command" in
-    run) common="$common $lock --reenter --max-hold --min-hold --on-lost --kill-after --leftover --json-fd --exit-max-hold --exit-lost \
+    run) common="$common $lock --reenter --max-hold --min-hold --on-lost --kill-after --contain --leftover --json-fd --exit-max-hold --exit-lost \
       --exit-timeout --exit-error --" ;;
     elect) common="$common --wait --no-wait --ttl --reason --trace-id --max-hold --min-hold --on-lost --kill-after \
-      --leftover --json-fd --exit-max-hold --exit-lost --exit-timeout --exit-error --value --again --observe --count --" ;;
+      --contain --leftover --json-fd --exit-max-hold --exit-lost --exit-timeout --exit-error --value --again --observe --count --" ;;
     hold) common="$common $lock --max-hold" ;;
     acquire) common="$common $lock" ;;
     renew) common="$common --ttl" ;;

@@ -49,6 +49,7 @@ complete -c holdfast -n '__holdfast_in run elect hold acquire' -l trace-id -x -d
 complete -c holdfast -n '__holdfast_in run elect' -l min-hold -x -d 'hold at least so long'
 complete -c holdfast -n '__holdfast_in run elect' -l on-lost -x -a 'term kill ignore' -d 'when the lock is lost'
 complete -c holdfast -n '__holdfast_in run elect' -l kill-after -x -d 'time between SIGTERM and SIGKILL'
+complete -c holdfast -n '__holdfast_in run elect' -l contain -x -a 'tree pidns cgroup' -d 'what keeps its processes together'
 complete -c holdfast -n '__holdfast_in run elect' -l leftover -x -a 'end wait leave' -d 'what outlives the command'
 complete -c holdfast -n '__holdfast_in run' -l reenter -d 'under the lease of a run around this one'
 complete -c holdfast -n '__holdfast_in run elect' -l json-fd -x -d 'events as JSON on a descriptor'

@@ -50,6 +50,8 @@ struct GuardPlan {
   std::vector<std::string> command;
   OnLost on_lost = OnLost::kTerm;
   Leftover leftover = Leftover::kEnd;
+  Contain contain = Contain::kTree;
+  std::string cgroup{};  // Of kCgroup: which, made already.
   bool quiet = false;
 };
 

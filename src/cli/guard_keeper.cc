@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 
+#include "src/cli/contain.h"
 #include "src/cli/guard.h"
 #include "src/cli/process_tree.h"
 
@@ -21,8 +22,9 @@ using namespace std::chrono_literals;
 
 // All that is below us descends from the command. Exact, as we are its subreaper: it is over when
 // the kernel says that we have no child.
-[[noreturn]] void end_the_rest() {
+[[noreturn]] void end_the_rest(const std::string& cgroup) {
   for (auto pause = 1ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 250ms)) {
+    if (!cgroup.empty()) kill_cgroup(cgroup);
     kill_tree(::getpid());
     ::poll(nullptr, 0, static_cast<int>(pause.count()));
     pid_t reaped = 0;
@@ -72,7 +74,7 @@ void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link) 
     if (pid < 0 && errno != EINTR) ::_exit(0);
     if (pid != guard) continue;
     if (WIFEXITED(status) && WEXITSTATUS(status) == kLeftAlone) ::_exit(0);
-    if (!WIFSTOPPED(status)) end_the_rest();
+    if (!WIFSTOPPED(status)) end_the_rest(plan.cgroup);
     ::kill(guard, SIGCONT);  // It would miss its hour.
   }
 }

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "src/cli/command_groups.h"
+#include "src/cli/contain.h"
 #include "src/cli/exec_environment.h"
 #include "src/cli/guard.h"
 #include "src/cli/output.h"
@@ -49,6 +50,7 @@ class GuardProcess {
   [[noreturn]] void cannot_launch(int error);
   [[noreturn]] void leave(int status);
   [[noreturn]] void become_command(ExecEnvironment& environment, Fd go, Fd status);
+  int contain_command() const;
   void leave_session() const;
   void close_what_is_not_ours() const;
   void read_status();
@@ -163,10 +165,20 @@ void GuardProcess::become_command(ExecEnvironment& environment, Fd go, Fd status
   char byte = 0;
   go_.reset();  // Else we would keep our own pipe open, and wait for ever without a guard.
   if (::write(status.get(), &byte, 1) != 1 || ::read(go.get(), &byte, 1) != 1) ::_exit(125);
-  become(plan_.command, environment, signals_);
-  const int error = errno;
+  int error = contain_command();
+  if (error == 0) {
+    become(plan_.command, environment, signals_);
+    error = errno;
+  }
   [[maybe_unused]] const ssize_t written = ::write(status.get(), &error, sizeof error);
   ::_exit(127);
+}
+
+// 0 or an errno. Behind a pid namespace's stand-in it is the command that returns from here.
+int GuardProcess::contain_command() const {
+  if (plan_.contain == Contain::kCgroup) return enter_cgroup(plan_.cgroup);
+  if (plan_.contain != Contain::kPidns) return 0;
+  return enter_pid_namespace({plan_.leftover == Leftover::kWait, terms_.kill_after});
 }
 
 // Only now: the command must stay in the session of the terminal, and keep its own priority, so it
@@ -306,6 +318,7 @@ void GuardProcess::ask_to_end(Nanos now) {
 
 void GuardProcess::kill_pass(Nanos now) {
   // First what costs next to nothing, however large the tree is; and needs no /proc.
+  if (!plan_.cgroup.empty()) kill_cgroup(plan_.cgroup);
   groups_.signal(SIGSTOP);
   groups_.signal(SIGKILL);
   if (running_) ::kill(command_, SIGKILL);
@@ -387,6 +400,11 @@ void GuardProcess::reap() {
 // People are told last: a full pipe must not come between the guard and the command.
 void GuardProcess::on_no_child() {
   if (command_ <= 0) return;
+  while (!plan_.cgroup.empty() && is_in_use(plan_.cgroup)) {  // Somebody has put others there.
+    kill_cgroup(plan_.cgroup);
+    ::poll(nullptr, 0, 5);
+  }
+  if (owner_died_ && !plan_.cgroup.empty()) ::rmdir(plan_.cgroup.c_str());
   if (owner_died_ && !plan_.quiet) {
     complain("the process that kept the lock has died: the command was ended");
   }

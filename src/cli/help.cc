@@ -76,6 +76,8 @@ When the lock is lost
                     ignore: only say so, and let the command go on unprotected
   --kill-after D    time between SIGTERM and SIGKILL; at most a third of the lease
                     (default: a fifth of it, at most 5s)
+  --contain HOW     what keeps its processes together: tree (default), a pid namespace (pidns), or a
+                    cgroup; what somebody else starts for it (docker run, systemd-run) escapes all
   --leftover WHAT   processes that outlive the command: end: end them like that (default); wait:
                     wait for them, still holding the lock; leave: give it back and leave them
                     alone (a loss while the command runs ends them all the same)

@@ -118,6 +118,7 @@ void add_run(OptionTable& table, RunOptions& into, RunDraft& draft) {
   table.value<Duration>("--kill-after", into.kill_after, read_duration);
   table.value<OnLost>("--on-lost", into.on_lost, read_on_lost);
   table.value<Leftover>("--leftover", draft.leftover, read_leftover);
+  table.value<Contain>("--contain", into.contain, read_contain);
   table.value<int>("--json-fd", into.json_fd, between(0, 65'535));
   table.value<int>("--exit-max-hold", into.exit_max_hold, read_exit_code);
   table.value<int>("--exit-lost", into.exit_lost, read_exit_code);

@@ -40,6 +40,7 @@ struct LockOptions {
 
 enum class OnLost { kTerm, kKill, kIgnore };
 enum class Leftover { kEnd, kWait, kLeave };
+enum class Contain { kTree, kPidns, kCgroup };  // contain.h
 
 struct RunOptions {
   CommonOptions common;
@@ -50,6 +51,7 @@ struct RunOptions {
   std::optional<OnLost> on_lost;
   Leftover leftover = Leftover::kEnd;
   bool reenter = false;  // Under the lease of a run around this one, if it holds the lock.
+  std::optional<Contain> contain;
   std::optional<int> json_fd;
   std::optional<int> exit_max_hold;
   std::optional<int> exit_lost;

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "src/cli/commands.h"
+#include "src/cli/contain.h"
 #include "src/cli/duration.h"
 #include "src/cli/exec_environment.h"
 #include "src/cli/exit_codes.h"
@@ -142,6 +143,12 @@ Result<void> fill_from_config(RunOptions& options, const Config& config) {
   if (options.lock.max_hold && options.on_lost == OnLost::kIgnore) {
     return invalid("--max-hold ends the command, and --on-lost ignore forbids that: choose one");
   }
+  const bool contained = options.contain.value_or(Contain::kTree) != Contain::kTree;
+  if (contained && options.leftover == Leftover::kLeave) {
+    return invalid(
+        "--contain lets nothing of the command live on, and --leftover leave asks for "
+        "that: choose one");
+  }
   return {};
 }
 
@@ -191,6 +198,7 @@ Result<void> make_plan(RunOptions options, RunPlan& plan) {
   plan.guard.command = options.command;
   plan.guard.on_lost = options.on_lost.value_or(OnLost::kTerm);
   plan.guard.leftover = options.leftover;
+  plan.guard.contain = options.contain.value_or(Contain::kTree);
   plan.guard.quiet = options.common.quiet || options.common.json;
   plan.options = std::move(options);
   return {};
@@ -266,6 +274,7 @@ class Run {
   int go();
 
  private:
+  Result<void> contain();
   int one_round();
   std::optional<int> end_of_round(int status);
   LockRequest request() const;
@@ -286,6 +295,7 @@ class Run {
   Signals signals_;
   Terminal terminal_;
   GroupAnchor anchor_;
+  std::optional<Cgroup> cgroup_;
   enum class RoundEnd { kOver, kEnded, kAway };
   RoundEnd round_end_ = RoundEnd::kOver;
   static constexpr Duration kFlush = 2s;
@@ -320,9 +330,21 @@ int Run::go() {
                         " not find all that the command starts. Mount it anew: 'mount -t proc proc"
                         " /proc', or 'unshare --mount-proc'"});
   }
+  if (const auto contained = contain(); !contained) return own_failure(contained.error());
   std::optional<int> status;
   while (!status) status = end_of_round(one_round());
   return around_ ? reenter() : *status;
+}
+
+// Before the lock is asked for: nobody is to hold one for a command that cannot be started.
+Result<void> Run::contain() {
+  if (plan_.guard.contain == Contain::kPidns) return check_pid_namespace();
+  if (plan_.guard.contain != Contain::kCgroup) return {};
+  auto made = Cgroup::make();
+  if (!made) return made.error();
+  plan_.guard.cgroup = made->path();
+  cgroup_.emplace(*std::move(made));
+  return {};
 }
 
 // A candidate that has led once campaigns until it is told to end, also while the store is away.

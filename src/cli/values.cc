@@ -76,6 +76,11 @@ Result<Leftover> read_leftover(const std::string& text) {
       text, {{"end", Leftover::kEnd}, {"wait", Leftover::kWait}, {"leave", Leftover::kLeave}});
 }
 
+Result<Contain> read_contain(const std::string& text) {
+  return read_word<Contain>(
+      text, {{"tree", Contain::kTree}, {"pidns", Contain::kPidns}, {"cgroup", Contain::kCgroup}});
+}
+
 Result<Mode> read_mode(const std::string& text) {
   if (text == "permits") {
     return invalid("permits cannot be fenced: several of their holders are right at once");

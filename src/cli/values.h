@@ -37,6 +37,7 @@ Result<int> read_exit_timeout(const std::string& text);
 Result<OnLost> read_on_lost(const std::string& text);
 // "end" or "wait".
 Result<Leftover> read_leftover(const std::string& text);
+Result<Contain> read_contain(const std::string& text);
 // "exclusive" or "shared".
 Result<Mode> read_mode(const std::string& text);
 std::string mode_word(const Mode& mode);  // Also "permits", which read_mode() refuses.
