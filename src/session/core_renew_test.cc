@@ -1,5 +1,6 @@
 // The driver's renewals beside a request that the store does not answer.
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ struct RequestsSeen {
     EXPECT_TRUE(changed.wait_for(lock, kAtMost, [&] { return this->*count >= number; }));
   }
 };
-RequestsSeen* requests_seen = nullptr;
+// Of the next store; a client that is let go of closes its store when the case is over.
+std::shared_ptr<RequestsSeen> requests_seen;
 
 // Grants everything. A request for a long lease hangs until it is given up.
 class HangingStore final : public UnaskedStore {
@@ -42,20 +44,20 @@ class HangingStore final : public UnaskedStore {
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
              port::Done<std::vector<Result<port::TicketState>>> done) override {
     std::vector<Result<port::TicketState>> states;
-    std::unique_lock lock(requests_seen->mutex);
+    std::unique_lock lock(seen_->mutex);
     bool hangs = false;
     for (const port::RenewItem& item : items) {
       states.emplace_back(held(item.seq, item.ttl));
-      ++(item.ttl == kLongLease ? requests_seen->of_long : requests_seen->of_short);
-      hangs = hangs || (item.ttl == kLongLease && !requests_seen->answers_long);
+      ++(item.ttl == kLongLease ? seen_->of_long : seen_->of_short);
+      hangs = hangs || (item.ttl == kLongLease && !seen_->answers_long);
     }
-    requests_seen->changed.notify_all();
+    seen_->changed.notify_all();
     if (hangs) {
-      const int before = requests_seen->given_up;
-      requests_seen->changed.wait_for(lock, deadline - base::BootClock::now(), [&] {
-        return requests_seen->given_up > before || requests_seen->answers_long;
+      const int before = seen_->given_up;
+      seen_->changed.wait_for(lock, deadline - base::BootClock::now(), [&] {
+        return seen_->given_up > before || seen_->answers_long;
       });
-      hangs = !requests_seen->answers_long;
+      hangs = !seen_->answers_long;
     }
     if (hangs) {
       loop_.post([done] { done(Error(Errc::kOutcomeUnknown, "given up")); });
@@ -64,9 +66,9 @@ class HangingStore final : public UnaskedStore {
     }
   }
   void give_up_renewal() noexcept override {
-    const std::lock_guard lock(requests_seen->mutex);
-    ++requests_seen->given_up;
-    requests_seen->changed.notify_all();
+    const std::lock_guard lock(seen_->mutex);
+    ++seen_->given_up;
+    seen_->changed.notify_all();
   }
   void release(port::TicketRequest, port::Done<port::EndStatus> done) override {
     loop_.post([done] { done(port::EndStatus::kReleased); });
@@ -78,6 +80,7 @@ class HangingStore final : public UnaskedStore {
     return {port::TicketStatus::kHeld, {0, 7}, seq, lease, 0, {}};
   }
   port::Loop& loop_;
+  const std::shared_ptr<RequestsSeen> seen_ = requests_seen;
 };
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is the registry's.
@@ -88,7 +91,6 @@ Result<std::unique_ptr<port::Store>> make_hanging(port::StoreUrl, const port::St
 class CoreRenewTest : public ::testing::Test {
  protected:
   CoreRenewTest() {
-    requests_seen = &seen_;
     CoreOptions options{"hanging:", {}, {}};
     options.client.request_timeout = kAtMost;
     core_ = Core::make(&make_hanging, {}, options).value();
@@ -112,17 +114,17 @@ class CoreRenewTest : public ::testing::Test {
   bool renewed_four_times(Contender& contender) {
     bool lost = false;
     const std::stop_callback callback(Core::lost_token(contender), [&] {
-      const std::lock_guard lock(seen_.mutex);
+      const std::lock_guard lock(seen_->mutex);
       lost = true;
-      seen_.changed.notify_all();
+      seen_->changed.notify_all();
     });
-    std::unique_lock lock(seen_.mutex);
-    const int wanted = seen_.of_short + 4;
-    seen_.changed.wait_for(lock, kAtMost, [&] { return lost || seen_.of_short >= wanted; });
-    return !lost && seen_.of_short >= wanted;
+    std::unique_lock lock(seen_->mutex);
+    const int wanted = seen_->of_short + 4;
+    seen_->changed.wait_for(lock, kAtMost, [&] { return lost || seen_->of_short >= wanted; });
+    return !lost && seen_->of_short >= wanted;
   }
 
-  RequestsSeen seen_;
+  std::shared_ptr<RequestsSeen> seen_ = requests_seen = std::make_shared<RequestsSeen>();
   std::shared_ptr<Core> core_;
 };
 
@@ -130,7 +132,7 @@ TEST_F(CoreRenewTest, ARequestThatHangsIsGivenUpForAShorterLease) {
   const auto lasting = acquire(kLongLease);
   EXPECT_TRUE(a_shorter_lease_is_renewed_beside([&] {
     core_->doubt(lasting);
-    seen_.await(&RequestsSeen::of_long, 1);
+    seen_->await(&RequestsSeen::of_long, 1);
   }));
   EXPECT_EQ(lasting->state, LeaseState::kInDoubt);
   std::exchange(lasting->core, nullptr)->release_later(lasting);
@@ -140,16 +142,16 @@ TEST_F(CoreRenewTest, AnAdoptionThatHangsIsGivenUpAndTriedAgain) {
   Core::ContenderPtr adopted;
   EXPECT_TRUE(a_shorter_lease_is_renewed_beside([&] {
     core_->adopt("name", Mode::exclusive(), {1, 2}, {.ttl = kLongLease}, [&](auto result) {
-      const std::lock_guard lock(seen_.mutex);
+      const std::lock_guard lock(seen_->mutex);
       if (result) adopted = *result;
-      seen_.changed.notify_all();
+      seen_->changed.notify_all();
     });
-    seen_.await(&RequestsSeen::of_long, 2);
+    seen_->await(&RequestsSeen::of_long, 2);
   }));
-  std::unique_lock lock(seen_.mutex);
-  seen_.answers_long = true;
-  seen_.changed.notify_all();
-  ASSERT_TRUE(seen_.changed.wait_for(lock, kAtMost, [&] { return adopted != nullptr; }));
+  std::unique_lock lock(seen_->mutex);
+  seen_->answers_long = true;
+  seen_->changed.notify_all();
+  ASSERT_TRUE(seen_->changed.wait_for(lock, kAtMost, [&] { return adopted != nullptr; }));
   lock.unlock();
   EXPECT_EQ(adopted->state, LeaseState::kHeld);
   std::exchange(adopted->core, nullptr)->release_later(adopted);
