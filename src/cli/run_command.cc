@@ -149,6 +149,10 @@ Result<void> fill_from_config(RunOptions& options, const Config& config) {
         "--contain lets nothing of the command live on, and --leftover leave asks for "
         "that: choose one");
   }
+  if (contained && options.reenter) {
+    return invalid("--reenter may run the command under the guard of the run around it, which "
+                   "--contain does not reach: give --contain to that one");
+  }
   return {};
 }
 

@@ -106,10 +106,13 @@ class ContainCase:
                              "sh", "-c", script % 1)
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertGreaterEqual(time.monotonic() - begun, 1)
-        done = self.holdfast("run", "--contain", self.kind, "--leftover", "leave", "job", "--",
-                             "true")
-        self.assertEqual(done.returncode, 125)
-        self.assertIn("choose one", done.stderr)
+
+    def test_what_contradicts_it_is_refused(self):
+        for options, words in ((("--leftover", "leave"), "choose one"),
+                               (("--reenter",), "give --contain to that one")):
+            done = self.holdfast("run", "--contain", self.kind, *options, "job", "--", "true")
+            self.assertEqual(done.returncode, 125)
+            self.assertIn(words, done.stderr)
 
     def test_its_output_ends_with_the_command(self):
         done = self.holdfast("run", "--contain", self.kind, "job", "--", "sh", "-c",
