@@ -38,7 +38,7 @@ _holdfast() {
     --leftover) mapfile -t COMPREPLY < <(compgen -W "end wait leave" -- "$current"); return ;;
     --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
     --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-    --config | --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+    --config | --file | --metrics-textfile) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// redis:// rediss:// \
       redis+unix:/// zookeeper:// etcd:// etcds:// consul:// consuls:// memory:" -- "$current"); return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade \
@@ -48,7 +48,7 @@ _holdfast() {
   esac
 
   case "$command" in
-    run) common="$common $lock --reenter --max-hold --min-hold --on-lost --kill-after --contain --leftover --json-fd --exit-max-hold --exit-lost \
+    run) common="$common $lock --reenter --metrics-textfile --max-hold --min-hold --on-lost --kill-after --contain --leftover --json-fd --exit-max-hold --exit-lost \
       --exit-timeout --exit-error --" ;;
     elect) common="$common --wait --no-wait --ttl --reason --trace-id --max-hold --min-hold --on-lost --kill-after \
       --contain --leftover --json-fd --exit-max-hold --exit-lost --exit-timeout --exit-error --value --again --observe --count --" ;;

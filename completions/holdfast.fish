@@ -51,6 +51,7 @@ complete -c holdfast -n '__holdfast_in run elect' -l on-lost -x -a 'term kill ig
 complete -c holdfast -n '__holdfast_in run elect' -l kill-after -x -d 'time between SIGTERM and SIGKILL'
 complete -c holdfast -n '__holdfast_in run elect' -l contain -x -a 'tree pidns cgroup' -d 'what keeps its processes together'
 complete -c holdfast -n '__holdfast_in run elect' -l leftover -x -a 'end wait leave' -d 'what outlives the command'
+complete -c holdfast -n '__holdfast_in run' -l metrics-textfile -r -F -d 'figures for Prometheus'
 complete -c holdfast -n '__holdfast_in run' -l reenter -d 'under the lease of a run around this one'
 complete -c holdfast -n '__holdfast_in run elect' -l json-fd -x -d 'events as JSON on a descriptor'
 complete -c holdfast -n '__holdfast_in run elect' -l exit-max-hold -x -d 'instead of 122'

@@ -86,6 +86,7 @@ Output and exit status
   -q, --quiet       no notes, only failures      -v, --verbose  also which store and token
   --json            events as JSON lines on stderr, instead of sentences
   --json-fd N       the same on descriptor N
+  --metrics-textfile FILE   replace FILE by figures of this run, for Prometheus' node_exporter
   --exit-max-hold N, --exit-lost N, -E N or --exit-timeout N, --exit-error N
                     instead of 122, 123, 124, 125
   --store URL, --config FILE                        as with every command: see 'holdfast help'
@@ -115,7 +116,8 @@ holdfast elect [options] NAME --observe
 
 Campaigns in the election NAME and runs COMMAND while it leads; then the next candidate does. All
 else is as with 'holdfast run': the wait, the guard, what ends COMMAND when the leadership is lost,
-signals, output, environment and exit status. Its options but --shared and --permits hold here, too.
+signals, output, environment and exit status. Its options but --shared, --permits,
+--reenter and --metrics-textfile hold here, too.
 
   --value TEXT      proclaimed to all who look while it leads, an address say; at most 1024 bytes.
                     COMMAND has it as HOLDFAST_VALUE

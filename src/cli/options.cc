@@ -143,6 +143,7 @@ Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator d
   add_lock(table, into.lock, draft.lock);
   add_run(table, into, draft);
   table.flag("--reenter", into.reenter);
+  table.value<std::string>("--metrics-textfile", into.metrics_textfile, read_text);
   auto parsed = table.parse(std::move(own));
   into.common.help = table.help();
   if (!parsed || table.help()) return parsed;

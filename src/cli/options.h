@@ -52,6 +52,7 @@ struct RunOptions {
   Leftover leftover = Leftover::kEnd;
   bool reenter = false;  // Under the lease of a run around this one, if it holds the lock.
   std::optional<Contain> contain;
+  std::optional<std::string> metrics_textfile;
   std::optional<int> json_fd;
   std::optional<int> exit_max_hold;
   std::optional<int> exit_lost;

@@ -33,6 +33,7 @@
 #include "src/cli/settings.h"
 #include "src/cli/supervisor.h"
 #include "src/cli/text.h"
+#include "src/cli/textfile.h"
 #include "src/cli/tty.h"
 #include "src/cli/values.h"
 
@@ -279,12 +280,15 @@ class Run {
 
  private:
   Result<void> contain();
+  int all_rounds();
   int one_round();
   std::optional<int> end_of_round(int status);
   LockRequest request() const;
   Result<void> fit(const Guarantees& promised, AcquireOptions& how) const;
   int with_guard(Guard& guard);
   int reenter();
+  int ended(const SupervisedEnd& end, Nanos since);
+  void write_metrics(int status);
   int not_acquired(const AttemptOutcome& outcome);
   int granted(Guard& guard, const Client& client, Lease lease);
   int under_lock(Guard& guard, const Timing& timing, Lease lease);
@@ -304,11 +308,22 @@ class Run {
   RoundEnd round_end_ = RoundEnd::kOver;
   static constexpr Duration kFlush = 2s;
   Duration flush_for_ = kFlush;
+  RunFigures figures_;
+  Nanos begun_ = boottime_now();
   std::optional<HolderInfo> around_;  // The command is to run under this grant.
   bool has_led_ = false;
 };
 
 constexpr auto kPauseBetweenRounds = 1s;
+
+RunOutcome outcome_of(const SupervisedEnd& end) {
+  if (end.lost) return RunOutcome::kLost;
+  if (end.cannot_run || end.cannot_guard || end.guard_died || !end.status)
+    return RunOutcome::kError;
+  if (end.max_held) return RunOutcome::kMaxHold;
+  const bool good = WIFEXITED(*end.status) && WEXITSTATUS(*end.status) == 0;
+  return good ? RunOutcome::kSuccess : RunOutcome::kFailed;
+}
 
 bool is_one_thread() {
   int threads = 0;
@@ -328,6 +343,13 @@ int Run::own_failure(const Error& error) const {
 }
 
 int Run::go() {
+  const int status = all_rounds();
+  if (around_) return reenter();
+  write_metrics(status);
+  return status;
+}
+
+int Run::all_rounds() {
   if (!proc_is_ours()) {
     return own_failure({Errc::kUnsupported,
                         "/proc does not show the processes of this pid namespace, so 'run' could"
@@ -337,7 +359,22 @@ int Run::go() {
   if (const auto contained = contain(); !contained) return own_failure(contained.error());
   std::optional<int> status;
   while (!status) status = end_of_round(one_round());
-  return around_ ? reenter() : *status;
+  return *status;
+}
+
+// That nobody can be told of a run is no reason for it to fail.
+void Run::write_metrics(int status) {
+  const auto& file = plan_.options.metrics_textfile;
+  if (!file) return;
+  const std::string& url = plan_.settings.store.url;
+  figures_.lock = plan_.options.lock.name;
+  figures_.command = base_name(plan_.options.command.front());
+  figures_.store = url.substr(0, url.find(':'));
+  figures_.mode = plan_.options.lock.mode;
+  figures_.exit_status = status;
+  if (const auto written = write_textfile(*file, figures_); !written) {
+    narrator_.alarm(written.error().message());
+  }
 }
 
 // Before the lock is asked for: nobody is to hold one for a command that cannot be started.
@@ -457,7 +494,9 @@ int Run::granted(Guard& guard, const Client& client, Lease lease) {
 
 int Run::not_acquired(const AttemptOutcome& outcome) {
   const std::string name = in_quotes(plan_.options.lock.name);
+  figures_.wait = boottime_now() - begun_;
   if (outcome.signal != 0) {
+    figures_.outcome = RunOutcome::kCancelled;
     narrator_.event("cancelled", {}, {{"signal", signal_name(outcome.signal)}});
     narrator_.chat("stopped waiting for " + name + " (SIG" + signal_name(outcome.signal) + ")");
     return kExitSignalBase + outcome.signal;
@@ -467,6 +506,7 @@ int Run::not_acquired(const AttemptOutcome& outcome) {
     round_end_ = RoundEnd::kAway;
   }
   if (code != Errc::kTimedOut) return own_failure(*outcome.error);
+  figures_.outcome = RunOutcome::kTimeout;
   narrator_.event("timeout");
   narrator_.note(did_not_get(plan_.options.lock.name, plan_.options.lock.wait));
   return plan_.codes.timeout;
@@ -474,6 +514,8 @@ int Run::not_acquired(const AttemptOutcome& outcome) {
 
 int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
   const Nanos since = boottime_now();
+  figures_.wait = since - begun_;
+  figures_.token = lease.token();
   narrator_.granted(lease.token().to_string());
   narrator_.event("acquired", lease.remaining());
   narrator_.detail("holding " + in_quotes(lease.name()) + ", token " + lease.token().to_string());
@@ -488,7 +530,7 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
   SupervisedEnd end = supervisor.run(environment);
   if (!end.tree_empty) {
     leave_to_lease(lease);
-    return exit_status(end);
+    return ended(end, since);
   }
   const bool ran = !end.lost && !end.max_held && !end.guard_died && !end.cannot_run;
   const Nanos keep_until = ran ? since + plan_.min_hold : Nanos::zero();
@@ -508,6 +550,12 @@ int Run::under_lock(Guard& guard, const Timing& timing, Lease lease) {
   if (!ran && (end.lost || end.max_held) && plan_.guard.on_lost != OnLost::kIgnore) {
     round_end_ = RoundEnd::kEnded;
   }
+  return ended(end, since);
+}
+
+int Run::ended(const SupervisedEnd& end, Nanos since) {
+  figures_.hold = boottime_now() - since;
+  figures_.outcome = outcome_of(end);
   return exit_status(end);
 }
 

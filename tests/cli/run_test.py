@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -455,6 +456,100 @@ class ReenterTest(CliCase):
         self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
         self.assertEqual(running.status(), 123)
         self.assertFalse(alive(pid))
+
+
+class MetricsTest(CliCase):
+    def figures(self, *options, name="job", command=("true",), status=0):
+        """What the run leaves: values by series, without the labels that all have."""
+        done = self.holdfast("run", "--metrics-textfile", self.path("m/job.prom"), *options, name, "--", *command)
+        self.assertEqual(done.returncode, status, done.stderr)
+        with open(self.path("m/job.prom"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertEqual(os.listdir(self.path("m")), ["job.prom"], "no draft is left")
+        values = {}
+        kinds = set()
+        for line in text.splitlines():
+            if line.startswith("# TYPE "):
+                self.assertEqual(line.split()[3], "gauge")
+                kinds.add(line.split()[2])
+            elif not line.startswith("# HELP "):
+                series, labels, value = re.fullmatch(r"(\w+)\{(.*)\} ([0-9.]+)", line).groups()
+                self.assertIn(series, kinds)
+                self.labels = re.sub(r',outcome="\w+"', "", labels)
+                outcome = re.search(r'outcome="(\w+)"', labels)
+                values[series.removeprefix("holdfast_run_") + (":" + outcome[1] if outcome else "")] = float(value)
+        return values
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("m"))
+
+    def outcome(self, values):
+        return [word for word, value in values.items() if word.startswith("outcome:") and value == 1]
+
+    def test_a_run_leaves_its_figures(self):
+        begun = time.time()
+        values = self.figures(command=("sh", "-c", "sleep 0.3"))
+        self.assertEqual(self.labels, 'lock="job",command="sh",mode="exclusive",store="sqlite"')
+        self.assertEqual((self.outcome(values), values["exit_status"]), (["outcome:success"], 0))
+        self.assertEqual(len([word for word in values if word.startswith("outcome:")]), 7)
+        self.assertTrue(begun - 1 < values["success_timestamp_seconds"] == values["end_timestamp_seconds"])
+        self.assertGreaterEqual(values["hold_seconds"], 0.3)
+        self.assertGreaterEqual(values["wait_seconds"], 0)
+        epoch, counter = self.inspect()["last_token"].split(".")
+        self.assertEqual((values["token_epoch"], values["token_counter"]), (float(epoch), float(counter)))
+        self.assertEqual(os.stat(self.path("m/job.prom")).st_mode & 0o777, 0o644)
+
+    def test_every_end_has_its_word_and_the_last_success_stays(self):
+        success = self.figures(command=("sh", "-c", "true"))["success_timestamp_seconds"]
+        for options, command, status, word in (
+                ([], ("sh", "-c", "exit 3"), 3, "failed"), ([], ("sh", "-c", "kill -9 $$"), 137, "failed"),
+                (["--max-hold", "100ms"], ("sh", "-c", "sleep 60"), 122, "max_hold"),
+                (["--store", "sqlite:///proc/x/l.db"], ("sh", "-c", "true"), 125, "error")):
+            with self.subTest(command=command):
+                values = self.figures(*options, command=command, status=status)
+                self.assertEqual((self.outcome(values), values["exit_status"]), (["outcome:" + word], status))
+                self.assertEqual(values["success_timestamp_seconds"], success)
+        values = self.figures(command=("sh", "-c", "true"))
+        self.assertGreater(values["success_timestamp_seconds"], success)
+        values = self.figures(command=("/no/such",), status=127)
+        self.assertEqual(self.outcome(values), ["outcome:error"])
+        self.assertNotIn("success_timestamp_seconds", values, "that was another command's")
+        self.holder()
+        values = self.figures("--no-wait", status=124)
+        self.assertEqual(self.outcome(values), ["outcome:timeout"])
+        self.assertNotIn("hold_seconds", values)
+        self.assertNotIn("token_epoch", values)
+        values = self.figures("--no-wait", "--exit-timeout", "0")
+        self.assertEqual((self.outcome(values), values["exit_status"]), (["outcome:timeout"], 0))
+
+    def test_a_loss_and_a_signal_while_waiting(self):
+        for word in ("lost", "cancelled"):
+            if word == "cancelled":
+                self.holder()
+            path = self.path(word)
+            running = self.run_locked("--ttl", "900ms", "--metrics-textfile", path, "job", "--", "sleep", "60")
+            if word == "lost":
+                self.holdfast("break", "job", "--token", running.event("started")["token"])
+            else:
+                running.event("waiting")
+                running.signal(signal.SIGTERM)
+            running.status()
+            with open(path, encoding="utf-8") as file:
+                self.assertIn(f'outcome="{word}"}} 1', file.read())
+
+    def test_names_are_escaped(self):
+        name = 'it\'s "quoted" \\ {x}'
+        self.figures(name=name)
+        self.assertIn('lock="it\'s \\"quoted\\" \\\\ {x}",', self.labels)
+
+    def test_a_file_that_cannot_be_written_is_told_and_changes_nothing(self):
+        for path, why in ((self.path("none/x.prom"), "No such file"), (self.path("m"), "no regular file"),
+                          ("/dev/null", "no regular file")):
+            with self.subTest(path=path):
+                done = self.holdfast("run", "-q", "--metrics-textfile", path, "job", "--", "sh", "-c", "exit 3")
+                self.assertEqual(done.returncode, 3)
+                self.assertRegex(done.stderr, f"cannot write the metrics to '{path}': .*{why}")
 
 
 class SignalTest(CliCase):
