@@ -8,7 +8,7 @@ _holdfast() {
   COMPREPLY=()
 
   if [ "$COMP_CWORD" -eq 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run elect hold acquire renew release ls inspect watch top break \
+    mapfile -t COMPREPLY < <(compgen -W "run elect hold acquire renew release ls status inspect watch top break \
       doctor bench fence help version" -- "$current")
     return
   fi
@@ -61,7 +61,7 @@ _holdfast() {
     doctor) common="$common --require" ;;
     bench) common="$common --in-flight --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
-    help) common="run elect hold acquire renew release ls inspect watch top break doctor bench fence version" ;;
+    help) common="run elect hold acquire renew release ls status inspect watch top break doctor bench fence version" ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$common" -- "$current")
 }

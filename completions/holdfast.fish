@@ -16,6 +16,7 @@ for pair in 'run:run a command while holding a lock' \
         'renew:keep the lease of acquire' \
         'release:give back the lease of acquire' \
         'ls:who holds what' \
+        'status:is a lock held? the exit status says' \
         'inspect:who holds a lock, and who waits' \
         'watch:what happens, as it happens' \
         'top:a live view of who holds and who waits' \
@@ -29,7 +30,7 @@ for pair in 'run:run a command while holding a lock' \
     complete -c holdfast -n __holdfast_first -a $parts[1] -d $parts[2]
 end
 
-set -l all run elect hold acquire renew release ls inspect watch top break doctor bench
+set -l all run elect hold acquire renew release ls status inspect watch top break doctor bench
 complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// redis:// rediss:// redis+unix:/// zookeeper:// etcd:// etcds:// consul:// consuls:// memory:' -d 'the store'
 complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
 complete -c holdfast -n "__holdfast_in $all" -l log-format -x -a 'text json logfmt' -d 'of what is said on stderr'

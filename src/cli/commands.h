@@ -13,6 +13,7 @@ int acquire_command(const std::vector<std::string>& arguments);
 int renew_command(const std::vector<std::string>& arguments);
 int release_command(const std::vector<std::string>& arguments);
 int ls_command(const std::vector<std::string>& arguments);
+int status_command(const std::vector<std::string>& arguments);
 int inspect_command(const std::vector<std::string>& arguments);
 int watch_command(const std::vector<std::string>& arguments);
 int top_command(const std::vector<std::string>& arguments);

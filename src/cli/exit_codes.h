@@ -5,6 +5,7 @@ namespace holdfast::cli {
 
 inline constexpr int kExitUnhealthy = 1;     // doctor: a problem, or a promise that is not kept;
                                              // ls: locks are missing from the list.
+inline constexpr int kExitFree = 1;          // status: nobody holds the lock.
 inline constexpr int kExitMaxHold = 122;     // The command was ended as --max-hold was over.
 inline constexpr int kExitLost = 123;        // The lock was lost; fence: its token is an old one.
 inline constexpr int kExitTimeout = 124;     // The lock was not acquired in time.

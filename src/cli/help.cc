@@ -14,6 +14,7 @@ struct Page {
   std::string_view text;
 };
 
+// One screen of 40 lines.
 constexpr std::string_view kFront =
     R"(holdfast - run commands under a distributed lock you can trust
 
@@ -24,6 +25,7 @@ constexpr std::string_view kFront =
   holdfast renew LEASE                    ... keep it
   holdfast release LEASE                  ... give it back
 
+  holdfast status NAME                    is it held? The exit status says: 0 held, 1 free
   holdfast ls [PREFIX]                    who holds what
   holdfast inspect NAME                   holders, waiters in order, token, since when, why
   holdfast watch [PREFIX]                 what happens, as it happens
@@ -37,13 +39,15 @@ constexpr std::string_view kFront =
 Examples
   holdfast run nightly-backup -- ./backup.sh     the second one waits for the first
   holdfast run --no-wait deploy -- make deploy   the second one ends with 124
-  holdfast inspect deploy                        who holds it, since when, from where?
 
 Where the locks are kept: --store URL, else HOLDFAST_STORE, else the configuration file, else an
-SQLite file of your own (no set-up needed; for the processes of this host). 'holdfast ls -v' says
-which. sqlite:///FILE serves one host; redis://HOST, rediss://, redis+unix:///SOCKET,
-zookeeper://HOST,..., etcd://HOST,..., etcds://, consul://HOST and consuls:// serve many; memory:
-keeps no other process out.
+SQLite file of your own, for the processes of this host ('holdfast help stores' tells more):
+  sqlite:///srv/locks.db                              one host
+  redis://HOST, rediss://HOST, redis+unix:///SOCKET   many hosts, one Redis
+  zookeeper://HOST,HOST,HOST                          many hosts, a ZooKeeper ensemble
+  etcd://HOST,HOST,HOST, etcds://HOST                 many hosts, an etcd cluster
+  consul://HOST, consuls://HOST                       many hosts, Consul
+  memory:                                             keeps no other process out
 
 Every command knows --json, --store URL, --config FILE, -v, -q and --log-format json|logfmt
 (of what it says on stderr). A name that begins with '-' stands behind dashes:
@@ -156,7 +160,7 @@ constexpr std::string_view kAcquire = R"(holdfast acquire [options] NAME
 
 Takes the lock NAME and prints a lease id with which other commands renew and release it. Nobody
 renews it in between: it ends after its ttl unless 'holdfast renew' comes first. Whoever has the id
-can release the lock: treat it like a key.
+can release the lock: treat it like a key (renew and release read it from a pipe, too: -).
 
   --ttl D           how long it lasts (default 30s)
   --wait D, --no-wait, --shared, --permits n/N, --reason TEXT, --trace-id ID
@@ -176,6 +180,8 @@ constexpr std::string_view kRenew = R"(holdfast renew [options] LEASE
 Gives the lease that 'holdfast acquire' printed its full length again. 123: it has ended, somebody
 else may hold the lock: stop.
 
+  LEASE             the id; -: read it from the standard input, where 'ps' does not show it
+
   --ttl D           a new length
   --json            an object with lease, name, token, time_left_ms
 )";
@@ -184,6 +190,8 @@ constexpr std::string_view kRelease = R"(holdfast release [options] LEASE
 
 Gives back the lock of the lease that 'holdfast acquire' printed. 123: it had ended before, and
 somebody else may have held the lock meanwhile. Never frees somebody else's lock.
+
+  LEASE             the id; -: read it from the standard input, where 'ps' does not show it
 )";
 
 constexpr std::string_view kLs = R"(holdfast ls [options] [PREFIX]
@@ -192,6 +200,21 @@ Lists the locks that are held or waited for and whose names begin with PREFIX. E
 are more, which stderr names (damaged, or written by a later version) or counts (above a million).
 
   --json            an array of the objects that 'holdfast inspect --json' prints
+)";
+
+constexpr std::string_view kStatus = R"(holdfast status [options] NAME
+
+Is the lock held? Prints by whom, with which token and for how long still. Exit status 0: held;
+1: free; 125: nobody can say (the store does not answer, a mistake in the arguments).
+
+  -q, --quiet       print nothing: only the exit status tells
+  --json            the object that 'holdfast inspect --json' prints
+
+The answer is old when it is printed: a lock that was free may be taken already. To do something
+only if the lock is free, take it: holdfast run --no-wait NAME -- COMMAND.
+
+Example
+  holdfast status -q deploy && echo "somebody deploys"
 )";
 
 constexpr std::string_view kInspect = R"(holdfast inspect [options] NAME
@@ -308,6 +331,26 @@ Examples
   holdfast fence check stock --file /srv/stock.fence --token "$token" || exit
 )";
 
+constexpr std::string_view kStores = R"(holdfast help stores
+
+Where the locks are kept: --store URL, else HOLDFAST_STORE, else 'store' in the configuration file,
+else an SQLite file of your own. 'holdfast ls -v' says which. For example:
+
+  sqlite:///srv/locks/locks.db          a local file, for the processes of one host
+  redis://locks.example:6379            one Redis or Valkey; rediss://HOST with TLS,
+  redis+unix:///run/redis/redis.sock    through a socket
+  zookeeper://zk1,zk2,zk3               a ZooKeeper ensemble
+  etcd://e1:2379,e2:2379,e3:2379        an etcd cluster; etcds://HOST with TLS
+  consul://127.0.0.1:8500               a Consul agent; consuls://HOST with TLS
+  memory:                               this process only: for 'holdfast bench'
+
+A password stays out of the URL and of 'ps': redis://alice@HOST?password_file=PATH, or the variable
+HOLDFAST_REDIS_PASSWORD, HOLDFAST_ZOOKEEPER_PASSWORD, HOLDFAST_ETCD_PASSWORD, HOLDFAST_CONSUL_TOKEN
+(Consul: token_file=PATH). In a URL, @ : / ? # & % of a password are percent-encoded: %40 for @.
+
+'holdfast doctor --store URL' tells what a store promises, and what to change.
+)";
+
 constexpr std::string_view kVersion = R"(holdfast version
 
 Prints the version of the program.
@@ -325,6 +368,7 @@ constexpr auto kPages = std::to_array<Page>({{"run", kRun},
                                              {"renew", kRenew},
                                              {"release", kRelease},
                                              {"ls", kLs},
+                                             {"status", kStatus},
                                              {"inspect", kInspect},
                                              {"watch", kWatch},
                                              {"top", kTop},
@@ -332,6 +376,7 @@ constexpr auto kPages = std::to_array<Page>({{"run", kRun},
                                              {"doctor", kDoctor},
                                              {"bench", kBench},
                                              {"fence", kFence},
+                                             {"stores", kStores},
                                              {"help", kHelp},
                                              {"version", kVersion}});
 
@@ -342,12 +387,19 @@ namespace {
 // What other programs call it.
 std::string_view meant_by(std::string_view command) {
   constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
-      {"lock", "run' or 'acquire"}, {"flock", "run"},     {"exec", "run"},    {"with", "run"},
-      {"unlock", "release"},        {"free", "release"},  {"list", "ls"},     {"locks", "ls"},
-      {"show", "inspect"},          {"info", "inspect"},  {"get", "inspect"}, {"who", "inspect"},
-      {"refresh", "renew"},         {"extend", "renew"},  {"kill", "break"},  {"rm", "break"},
-      {"delete", "break"},          {"force", "break"},   {"lead", "elect"},  {"leader", "elect"},
-      {"check", "doctor"},          {"monitor", "watch"}, {"take", "acquire"}};
+      {"state", "status"},      {"held", "status"},
+      {"store", "help stores"}, {"lock", "run' or 'acquire"},
+      {"flock", "run"},         {"exec", "run"},
+      {"with", "run"},          {"unlock", "release"},
+      {"free", "release"},      {"list", "ls"},
+      {"locks", "ls"},          {"show", "inspect"},
+      {"info", "inspect"},      {"get", "inspect"},
+      {"who", "inspect"},       {"refresh", "renew"},
+      {"extend", "renew"},      {"kill", "break"},
+      {"rm", "break"},          {"delete", "break"},
+      {"force", "break"},       {"lead", "elect"},
+      {"leader", "elect"},      {"check", "doctor"},
+      {"monitor", "watch"},     {"take", "acquire"}};
   for (const auto& [word, ours] : kMeant) {
     if (word == command) return ours;
   }

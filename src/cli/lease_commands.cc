@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "src/cli/boottime.h"
@@ -176,11 +177,26 @@ Json lease_json(const Lease& lease, const Narrator::Setup& setup) {
   return out;
 }
 
+// `-` stands for the first line of the standard input: everybody may read the arguments of a
+// process, and the id is enough to release the lock.
+Result<void> read_lease(std::string& lease) {
+  if (lease != "-") return {};
+  std::array<char, 4096> line{};
+  if (std::fgets(line.data(), line.size(), stdin) != nullptr) {
+    lease.assign(line.data(), std::strcspn(line.data(), "\r\n"));
+  }
+  if (!lease.empty() && lease != "-") return {};
+  return Error(Errc::kInvalidArgument,
+               "the standard input has no lease id in its first line: give it what"
+               " 'holdfast acquire' printed");
+}
+
 int adopt_and(const std::string& command, const std::vector<std::string>& arguments,
               int (*use)(Lease& lease, const LeaseOptions& options, const Settings& settings)) {
   LeaseOptions options;
-  const auto parsed = parse_lease(command, arguments, options);
+  auto parsed = parse_lease(command, arguments, options);
   if (options.common.help) return print_help(command);
+  if (parsed) parsed = read_lease(options.lease);
   if (!parsed) return usage_error(command, parsed.error());
   return with_client(options.common, [&](Client& client, const Settings& settings) {
     AcquireOptions how;

@@ -87,6 +87,7 @@ int dispatch(const std::string& command, const std::vector<std::string>& argumen
   if (command == "renew") return renew_command(arguments);
   if (command == "release") return release_command(arguments);
   if (command == "ls") return ls_command(arguments);
+  if (command == "status") return status_command(arguments);
   if (command == "inspect") return inspect_command(arguments);
   if (command == "watch") return watch_command(arguments);
   if (command == "top") return top_command(arguments);

@@ -247,7 +247,8 @@ Result<void> parse_lease(const std::string& command, const Arguments& arguments,
 Result<void> parse_look(const std::string& command, const Arguments& arguments, LookOptions& into) {
   OptionTable table(command);
   add_common(table, into.common);
-  table.positional(command == "inspect" ? "NAME" : "PREFIX", into.name, command == "inspect");
+  const bool one = command == "inspect" || command == "status";
+  table.positional(one ? "NAME" : "PREFIX", into.name, one);
   if (command == "watch") table.value<int>("--count", into.count, between(1, 1'000'000'000));
   auto parsed = table.parse(arguments);
   into.common.help = table.help();

@@ -79,7 +79,7 @@ struct LeaseOptions {  // `renew` and `release`.
   std::optional<Duration> ttl;
 };
 
-struct LookOptions {  // `ls`, `inspect`, `watch`: a prefix or a name.
+struct LookOptions {  // `ls`, `status`, `inspect`, `watch`: a prefix or a name.
   CommonOptions common;
   std::string name;
   std::optional<int> count;

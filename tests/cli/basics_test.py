@@ -13,8 +13,8 @@ import harness
 from harness import PATIENCE, PROGRAM, CliCase
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
-COMMANDS = ["run", "elect", "hold", "acquire", "renew", "release", "ls", "inspect", "watch", "top", "break",
-            "doctor", "bench", "fence", "help", "version"]
+COMMANDS = ["run", "elect", "hold", "acquire", "renew", "release", "ls", "status", "inspect", "watch", "top",
+            "break", "doctor", "bench", "fence", "help", "version"]
 
 
 def shape(value):
@@ -98,7 +98,9 @@ class HelpTest(CliCase):
 
     def test_what_other_programs_call_it_is_understood(self):
         for word, meant in (("lock", "'run' or 'acquire'"), ("unlock", "'release'"),
-                            ("list", "'ls'"), ("kill", "'break'")):
+                            ("list", "'ls'"), ("kill", "'break'"),
+                            ("rm", "'break'"), ("show", "'inspect'"), ("flock", "'run'"),
+                            ("store", "'help stores'")):
             self.assertIn(f"did you mean {meant}?", self.holdfast(word, "job").stderr)
 
     def test_the_options_of_flock_are_understood_or_answered(self):
@@ -144,7 +146,8 @@ class HelpTest(CliCase):
         refused = self.holdfast("ls", "--store", "nosuch://x").stderr
         schemes = re.findall(r"[a-z+]+(?=:)", refused.split("there is ")[-1].split(" (")[0])
         self.assertIn("consuls", schemes)
-        texts = {"help": self.holdfast("help").stdout}
+        texts = {"help": self.holdfast("help").stdout,
+                 "help stores": self.holdfast("help", "stores").stdout}
         for path in ("completions/holdfast.bash", "completions/_holdfast",
                      "completions/holdfast.fish", "docs/man/holdfast.1",
                      "include/holdfast/client.h"):
