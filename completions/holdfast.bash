@@ -59,7 +59,7 @@ _holdfast() {
     top) common="$common --interval --sort --once --plain" ;;
     break) common="$common --token --reason" ;;
     doctor) common="$common --require" ;;
-    bench) common="$common --in-flight --names --duration --ttl" ;;
+    bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
     help) common="run elect hold acquire renew release ls status inspect watch top break doctor bench fence version" ;;
   esac

@@ -295,7 +295,9 @@ constexpr std::string_view kBench = R"(holdfast bench [options] --store URL
 Takes and gives back locks as fast as it can, then measures how long a lock takes from the one who
 gives it back to the one who waits for it (two clients, two threads, one process).
 
-  --in-flight N     N at a time (default 1)     --names M   over M names (default N)
+  --in-flight N     N at a time (default 1), by asynchronous calls that one thread serves
+  --threads N       N at a time, each a thread that waits, instead
+  --names M         over M names (default N)
   --duration D      of each of the two parts (default 2s)
   --ttl D           length of the leases
   --json            pairs_per_s, acquire_us and handoff_us (each with p50 and p99), errors

@@ -314,12 +314,18 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   std::optional<Duration> duration;
   add_common(table, into.common);
   table.value<int>("--in-flight", in_flight, between(1, 1'024));
+  table.value<int>("--threads", into.threads, between(1, 1'024));
   table.value<int>("--names", names, between(1, 1'000'000));
   table.value<Duration>("--duration", duration, read_period);
   table.value<Duration>("--ttl", into.ttl, read_period);
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
-  into.in_flight = in_flight.value_or(1);
+  if (parsed && in_flight && into.threads) {
+    return invalid(
+        "--in-flight and --threads contradict each other: each says how many callers "
+        "there are, the one asynchronous, the other a thread each");
+  }
+  into.in_flight = into.threads.value_or(in_flight.value_or(1));
   into.names = names.value_or(into.in_flight);
   into.duration = duration.value_or(into.duration);
   return parsed;

@@ -111,6 +111,7 @@ struct DoctorOptions {
 struct BenchOptions {
   CommonOptions common;
   int in_flight = 1;
+  std::optional<int> threads;  // As many, each with one in flight; not set: one serves all.
   int names = 1;
   Duration duration{2'000};
   std::optional<Duration> ttl;

@@ -498,6 +498,18 @@ class LookTest(CliCase):
         self.assertGreaterEqual(figures["acquire_us"]["p99"], figures["acquire_us"]["p50"])
         self.assertEqual(figures["errors"], 0)
 
+    def test_bench_has_as_many_in_flight_as_asked_for_on_one_thread_or_on_as_many(self):
+        for option, threads in (("--in-flight", 1), ("--threads", 40)):
+            done = self.holdfast("bench", "--store", "memory:", "--duration", "200ms", option, "40",
+                                 "--json")
+            figures = json.loads(done.stdout)
+            self.assertEqual((figures["in_flight"], figures["threads"], figures["errors"]),
+                             (40, threads, 0))
+            self.assertGreaterEqual(figures["acquire_us"]["count"], 40)
+        done = self.holdfast("bench", "--in-flight", "2", "--threads", "2")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("contradict", done.stderr)
+
 
 class LeaseTest(CliCase):
     def test_acquire_renew_release(self):
