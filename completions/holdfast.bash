@@ -1,7 +1,60 @@
 # Completion of holdfast(1) for bash.
 
+# Reads the locks from the store that the line names, for two seconds at most: a store that is away
+# must not hang the shell. Prints `holdfast ls` or `holdfast inspect` as JSON.
+_holdfast_ask() {
+  local -a line store=()
+  local i
+  read -ra line <<< "${COMP_LINE:0:COMP_POINT}"
+  for ((i = 2; i < ${#line[@]}; i++)); do
+    case "${line[i]}" in
+      --) break ;;
+      --store | --config) store+=("${line[i]}=${line[i + 1]}") ;;
+      --store=* | --config=*) store+=("${line[i]}") ;;
+    esac
+  done
+  timeout -s KILL 2 "${COMP_WORDS[0]}" "$1" --json -q "${store[@]}" -- "$2" < /dev/null 2> /dev/null
+}
+
+# Offers the words of the standard input, one a line, that begin with what was typed. The shell
+# splits a word at ':', '=' and '@': only what follows the last of them is put in its place.
+_holdfast_offer() {
+  local typed="${COMP_LINE:0:COMP_POINT}" word
+  typed="${typed##*[[:space:]]}"
+  local before="${typed%"${typed##*[:=@]}"}"
+  while IFS= read -r word; do
+    [[ $word = "$typed"* ]] && COMPREPLY+=("${word#"$before"}")
+  done
+}
+
+# Names that JSON or the shell would escape are left out.
+_holdfast_names() {
+  _holdfast_offer < <(_holdfast_ask ls "" | LC_ALL=C grep -oE '"name":"[[:alnum:]_./:@%+=,-]+"' | cut -d '"' -f 4 | sort -u)
+}
+
+# The tokens of those who hold the lock that the line names.
+_holdfast_tokens() {
+  local -a line
+  local i name=
+  read -ra line <<< "${COMP_LINE:0:COMP_POINT}"
+  for ((i = 2; i < ${#line[@]}; i++)); do
+    case "${line[i]}" in
+      --store | --config | --token | --reason | --log-format) ((++i)) ;;
+      -*) ;;
+      *) name="${line[i]}"; break ;;
+    esac
+  done
+  [ -n "$name" ] || return
+  _holdfast_offer < <(_holdfast_ask inspect "$name" | grep -oE '"holders":\[.*\],"waiters"' \
+    | grep -oE '"token":"[^"]*"' | cut -d '"' -f 4)
+}
+
 _holdfast() {
-  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
+  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_LINE:0:COMP_POINT}"
+  # The word before the one that is typed; COMP_WORDS has parts of words.
+  previous="${previous%"${previous##*[[:space:]]}"}"
+  previous="${previous%"${previous##*[^[:space:]]}"}"
+  previous="${previous##*[[:space:]]}"
   local command="${COMP_WORDS[1]}" i
   local common="--store --config --log-format --json -v --verbose -q --quiet -h --help"
   local lock="--wait --no-wait --ttl --shared --exclusive --permits --reason --trace-id"
@@ -39,8 +92,12 @@ _holdfast() {
     --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
     --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --config | --file | --metrics-textfile) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
-    --store) mapfile -t COMPREPLY < <(compgen -W "sqlite:/// redis:// rediss:// \
-      redis+unix:/// zookeeper:// etcd:// etcds:// consul:// consuls:// memory:" -- "$current"); return ;;
+    --store) _holdfast_offer < <(printf '%s\n' sqlite:/// redis:// rediss:// redis+unix:/// zookeeper:// etcd:// \
+      etcds:// consul:// consuls:// memory:); return ;;
+    --token)
+      [ "$command" = break ] && _holdfast_tokens
+      return ;;
+    --reason | --trace-id | --permits | --json-fd | --exit-* | -E | --value | --count | --in-flight | --names) return ;;
     --require) mapfile -t COMPREPLY < <(compgen -W "fenced fair shared permits upgrade \
       list watch-every-change values multi survives-restart survives-failover" -- "$current"); return ;;
     -w | --wait | --ttl | --max-hold | --min-hold | --kill-after | --duration | --interval)
@@ -62,6 +119,12 @@ _holdfast() {
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
     help) common="run elect hold acquire renew release ls status inspect watch top break doctor bench fence version" ;;
+  esac
+  case "$command:$current" in
+    *:-*) ;;
+    run:* | elect:* | hold:* | acquire:* | ls:* | status:* | inspect:* | watch:* | top:* | break:*)
+      _holdfast_names
+      return ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$common" -- "$current")
 }

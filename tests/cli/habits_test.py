@@ -1,9 +1,13 @@
-"""What newcomers try: is it held, a lease id from a pipe, help on one screen."""
+"""What newcomers try: is it held, a lease id from a pipe, help on one screen, completion."""
 
 import json
+import os
+import socket
+import subprocess
+import time
 
 import harness
-from harness import CliCase
+from harness import PROGRAM, CliCase
 
 
 class StatusTest(CliCase):
@@ -81,6 +85,67 @@ class HelpScreenTest(CliCase):
             for url in ("sqlite:///", "redis://", "redis+unix:///", "zookeeper://", "etcd://",
                         "consul://", "memory:"):
                 self.assertIn(url, page, arguments)
+
+
+SCRIPT = r"""
+. "$1"
+shift
+COMP_LINE="$*" COMP_POINT=${#COMP_LINE}
+# As readline splits a line: at spaces, and at ':', '=' and '@', which are words of their own.
+mapfile -t COMP_WORDS < <(sed -E 's/([:=@]+)/ \\1 /g' <<< "$COMP_LINE" | tr -s ' ' '\n')
+[ "${COMP_LINE: -1}" = ' ' ] && [ -n "${COMP_WORDS[-1]}" ] && COMP_WORDS+=('')
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_holdfast
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+class CompletionTest(CliCase):
+    def complete(self, line):
+        """What bash offers for the rest of `line`, which begins behind `holdfast `."""
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        done = subprocess.run(
+            ["bash", "-c", SCRIPT, "bash", os.path.join(root, "completions/holdfast.bash"),
+             PROGRAM + " " + line],
+            env=self.env, capture_output=True, text=True, timeout=20, check=False)
+        self.assertEqual(done.stderr, "")
+        return [word for word in done.stdout.split("\n") if word]
+
+    def test_it_knows_the_names_of_locks(self):
+        for name in ("build/web", "build/api", "team:deploy", "two words"):
+            self.holdfast("acquire", "--ttl", "60s", "--reason", '"name":"none"', name)
+        for verb in ("run", "acquire", "hold", "ls", "status", "inspect", "watch", "break"):
+            self.assertEqual(self.complete(verb + " bui"), ["build/api", "build/web"], verb)
+        self.assertEqual(self.complete("status "), ["build/api", "build/web", "team:deploy"])
+        self.assertEqual(self.complete("status team:"), ["deploy"])
+        self.assertIn("--wait", self.complete("run --w"))
+        self.assertEqual(self.complete("run --reason "), [])
+
+    def test_it_asks_the_store_of_the_line(self):
+        other = f"sqlite://{self.path('other.db')}"
+        self.holdfast("acquire", "--store", other, "--ttl", "60s", "elsewhere")
+        self.assertEqual(self.complete("status e"), [])
+        self.assertEqual(self.complete(f"status --store {other} e"), ["elsewhere"])
+        self.assertEqual(self.complete(f"status --store={other} e"), ["elsewhere"])
+
+    def test_it_knows_the_tokens_of_the_holders(self):
+        tokens = [json.loads(self.holdfast("acquire", "--json", "--shared", "--ttl", "60s",
+                                           "job").stdout)["token"] for _ in range(2)]
+        self.assertEqual(sorted(self.complete("break job --token ")), sorted(tokens))
+        self.holdfast("break", "job", "--token", tokens[0])
+        self.assertEqual(self.complete("break job --token "), tokens[1:])
+        self.assertEqual(self.complete("break free --token "), [])
+
+    def test_a_store_that_does_not_answer_holds_up_nothing(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            begun = time.monotonic()
+            url = f"redis://127.0.0.1:{server.getsockname()[1]}?open_timeout=1h"
+            self.assertEqual(self.complete(f"status --store {url} x"), [])
+            self.assertLess(time.monotonic() - begun, 10)
+
+    def test_it_knows_the_kinds_of_stores(self):
+        self.assertIn("etcds://", self.complete("ls --store e"))
+        self.assertEqual(self.complete("ls --store redis:"), ["//"])
 
 
 if __name__ == "__main__":
