@@ -1,6 +1,6 @@
 # Completion of holdfast(1) for bash.
 
-# Reads the locks from the store that the line names, for two seconds at most: a store that is away
+# Reads the locks from the store that the line names, for two seconds: a store that is away
 # must not hang the shell. Prints `holdfast ls` or `holdfast inspect` as JSON.
 _holdfast_ask() {
   local -a line store=()
@@ -13,7 +13,7 @@ _holdfast_ask() {
       --store=* | --config=*) store+=("${line[i]}") ;;
     esac
   done
-  timeout -s KILL 2 "${COMP_WORDS[0]}" "$1" --json -q "${store[@]}" -- "$2" < /dev/null 2> /dev/null
+  timeout -k 1 2 "${COMP_WORDS[0]}" "$1" --json -q "${store[@]}" -- "$2" < /dev/null 2> /dev/null
 }
 
 # Offers the words of the standard input, one a line, that begin with what was typed. The shell
@@ -29,7 +29,7 @@ _holdfast_offer() {
 
 # Names that JSON or the shell would escape are left out.
 _holdfast_names() {
-  _holdfast_offer < <(_holdfast_ask ls "" | LC_ALL=C grep -oE '"name":"[[:alnum:]_./:@%+=,-]+"' | cut -d '"' -f 4 | sort -u)
+  _holdfast_offer < <(_holdfast_ask ls "" | LC_ALL=C grep -oE '"name":"[A-Za-z0-9_./:@%+=,-]+"' | cut -d '"' -f 4 | sort -u)
 }
 
 # The tokens of those who hold the lock that the line names.
