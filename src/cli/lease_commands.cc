@@ -67,7 +67,6 @@ class Asking {
 std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, int& status) {
   LockRequest request;
   request.lock = options_.lock;
-  request.lock.max_hold.reset();  // hold_until_told() gives it back then, before it is lost.
   if (!request.lock.ttl) request.lock.ttl = settings_.config.ttl;
   request.store = settings_.store;
   request.auto_renew = auto_renew;
