@@ -112,6 +112,10 @@ std::string_view next_step(const Error& error, const std::string& store) {
   if (error.code() == Errc::kUnavailable && is_file) {
     return "'holdfast doctor' looks closer; retrying is safe.";
   }
+  // The URL of a password with a '/', say: nothing of it is shown.
+  if (store.ends_with("(not shown)")) {
+    return "If a user or password has one of @ : / ? # %, write %40 %3A %2F %3F %23 %25 for it.";
+  }
   return next_step(error.code());
 }
 

@@ -100,6 +100,16 @@ printf '%s\n' "${COMPREPLY[@]}"
 """
 
 
+class OddPasswordTest(CliCase):
+    def test_a_password_that_must_be_encoded_gives_a_hint_and_is_not_shown(self):
+        for url in ("redis://alice:s3cret/Pw@127.0.0.1:1", "etcd://alice:1/s3cret@127.0.0.1:1",
+                    "zookeeper://alice:s3cret?Pw@127.0.0.1:1"):
+            done = self.holdfast("ls", "--store", url)
+            self.assertEqual(done.returncode, 125, url)
+            self.assertIn("%2F", done.stderr)
+            self.assertNotIn("s3cret", done.stderr)
+
+
 class CompletionTest(CliCase):
     def complete(self, line):
         """What bash offers for the rest of `line`, which begins behind `holdfast `."""

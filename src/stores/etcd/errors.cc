@@ -56,12 +56,14 @@ constexpr Row kTable[] = {
      {Errc::kUnavailable, Remedy::kLogInAgain, false, "rights were just changed: retry"}},
     {"etcdserver: user name is empty",
      {Errc::kPermissionDenied, Remedy::kLogInAgain, false,
-      "the server wants a user and a password: name them in the URL"}},
+      "the server wants a user and a password: name user@ in the URL, and set "
+      "HOLDFAST_ETCD_PASSWORD"}},
     {"etcdserver: user name not found",
      {Errc::kPermissionDenied, Remedy::kLogInAgain, false, "the server does not know this user"}},
     {"etcdserver: authentication failed",
      {Errc::kPermissionDenied, Remedy::kNone, false,
-      "the server does not know this user and password"}},
+      "the server does not accept this user and password: correct HOLDFAST_ETCD_PASSWORD or the "
+      "URL"}},
     {"etcdserver: permission denied", {Errc::kPermissionDenied, Remedy::kNone, false, kSeeRights}},
     {"etcdserver: corrupt cluster",
      {Errc::kCorruptState, Remedy::kNone, false, "the server says that its data is corrupt"}},

@@ -39,8 +39,12 @@ constexpr Row kTable[] = {
     {"MOVED", Errc::kUnsupported, kNoCluster},
     {"ASK", Errc::kUnsupported, kNoCluster},
     {"CROSSSLOT", Errc::kUnsupported, kNoCluster},
-    {"NOAUTH", Errc::kPermissionDenied, "the server wants a password: name one in the URL"},
-    {"WRONGPASS", Errc::kPermissionDenied, "the server does not know this user and password"},
+    {"NOAUTH", Errc::kPermissionDenied,
+     "the server wants a password: set HOLDFAST_REDIS_PASSWORD, or add ?password_file=PATH to the "
+     "URL"},
+    {"WRONGPASS", Errc::kPermissionDenied,
+     "the server does not accept this user and password: correct HOLDFAST_REDIS_PASSWORD or the "
+     "URL"},
     {"NOPERM", Errc::kPermissionDenied,
      "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
     {"DENIED", Errc::kPermissionDenied,

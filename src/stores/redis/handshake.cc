@@ -47,11 +47,13 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
     case Asked::kLogIn:
       if (!reply.is_error()) break;
       if (word == "WRONGPASS" || word == "NOPERM" || word == "ERR") {
-        return Error{Errc::kPermissionDenied,
-                     where_ +
-                         ": cannot log in: the server does not accept the user or password, "
-                         "or has none set (" +
-                         std::string(word) + "): mend the credentials"};
+        return Error{
+            Errc::kPermissionDenied,
+            where_ +
+                ": cannot log in: the server does not accept the user or password, "
+                "or has none set (" +
+                std::string(word) +
+                "): correct HOLDFAST_REDIS_PASSWORD, or user@ and password_file= of the URL"};
       }
       return to_error(reply, where_ + ": cannot log in");
     case Asked::kName: break;  // For people who look at CLIENT LIST; a right that a user may lack.

@@ -23,7 +23,9 @@ Error error_of(int rc, bool written, const std::string& what) {
                   "not allowed: name the user and password that the nodes were made with, or "
                   "choose another chroot"};
     case ZAUTHFAILED:
-      return {Errc::kPermissionDenied, text + "the server refused the user or password"};
+      return {Errc::kPermissionDenied, text +
+                                           "the server refused the user or password: correct "
+                                           "HOLDFAST_ZOOKEEPER_PASSWORD or the URL"};
     case ZNOTREADONLY:
       return {Errc::kUnavailable, text + "the server is read-only, without its leader: retry"};
     case ZUNIMPLEMENTED:
