@@ -70,7 +70,7 @@ std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, i
   if (!request.lock.ttl) request.lock.ttl = settings_.config.ttl;
   request.store = settings_.store;
   request.auto_renew = auto_renew;
-  request.program = program;
+  request.program = shown_program(program);
   attempt_.emplace(signals_, narrator_, std::move(request));
   AttemptOutcome outcome = attempt_->take();
   if (outcome.signal != 0) {
@@ -253,7 +253,7 @@ int hold_command(const std::vector<std::string>& arguments) {
   }
   Asking asking(options, settings);
   int status = kExitError;
-  if (auto lease = asking.take("holdfast hold", true, status)) {
+  if (auto lease = asking.take("hold", true, status)) {
     status = hold_lease(asking, options, *std::move(lease));
   }
   asking.close();
@@ -274,7 +274,7 @@ int acquire_command(const std::vector<std::string>& arguments) {
   silent.common.json = false;
   Asking asking(silent, settings);
   int status = kExitError;
-  if (auto lease = asking.take("holdfast acquire", false, status)) {
+  if (auto lease = asking.take("acquire", false, status)) {
     print(options.common.json ? to_line(lease_json(*lease, asking.narrator().setup()))
                               : lease->id() + "\n");
     status = flush_output() ? 0 : kExitError;

@@ -1,8 +1,10 @@
 #include "src/cli/narrator.h"
 
+#include <pwd.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 
@@ -17,12 +19,26 @@ Identity make_identity() {
   if (::gethostname(host, sizeof host - 1) == 0) who.host = host;
   if (who.host.empty()) who.host = "localhost";
   who.pid = ::getpid();
-  std::uint32_t random = 0;
+  std::uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != sizeof random) random = 0;
-  char digits[16];
-  std::snprintf(digits, sizeof digits, "%08x", random);
-  who.owner = who.host + "-" + std::to_string(who.pid) + "-" + digits;
+  char digits[20];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(random));
+  who.owner = who.host + "/" + std::to_string(who.pid) + "/" + std::string(digits, 12);
   return who;
+}
+
+std::string shown_program(const std::string& verb, const std::string& command) {
+  constexpr std::size_t kMost = 64;
+  const uid_t uid = ::geteuid();
+  std::array<char, 4096> room{};
+  passwd entry{};
+  passwd* found = nullptr;
+  ::getpwuid_r(uid, &entry, room.data(), room.size(), &found);
+  std::string text = (found != nullptr ? found->pw_name : std::to_string(uid)) + ": holdfast";
+  if (!verb.empty()) text += " " + verb;
+  if (!command.empty())
+    text += " " + command.substr(command.find_last_of('/') + 1).substr(0, kMost);
+  return text;
 }
 
 Narrator::Narrator(Setup setup)

@@ -13,11 +13,15 @@ namespace holdfast::cli {
 
 // Who we are, for those who look who holds the lock.
 struct Identity {
-  std::string owner;  // "host-4711-9f86d081"
+  std::string owner;  // "host/4711/9f86d081b2c3", as the library spells its own.
   std::string host;
   long pid = 0;
 };
 Identity make_identity();
+
+// What is shown as the holder's program: "alice: holdfast run backup.sh". `command` is cut to a
+// length that fits a table; arguments, which may hold secrets, are not part of it.
+std::string shown_program(const std::string& verb, const std::string& command = {});
 
 class Narrator {
  public:

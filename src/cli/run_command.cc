@@ -271,7 +271,8 @@ LockRequest Run::request() const {
     request.outlives_us = true;
   }
   request.proclaim = plan_.candidacy.value;
-  request.program = base_name(plan_.options.command.front());
+  request.program =
+      shown_program(plan_.candidacy.value ? "elect" : "run", plan_.options.command.front());
   return request;
 }
 

@@ -8,6 +8,7 @@
 #include "holdfast/client.h"
 #include "src/cli/alarms.h"
 #include "src/cli/config.h"
+#include "src/cli/narrator.h"
 #include "src/cli/options.h"
 
 namespace holdfast::cli {
@@ -45,6 +46,7 @@ int with_client(const CommonOptions& common, const Alarms& alarms, Use use) {
   if (auto resolved = resolve(common, settings); !resolved) return fail(resolved.error(), "");
   ClientOptions options;
   options.log_event = alarms.sink();
+  options.program = shown_program({});
   auto client = Client::connect(settings.store.url, std::move(options));
   if (!client) return fail(client.error(), settings.shown_store);
   const int status = use(*client, settings);

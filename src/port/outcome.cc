@@ -142,8 +142,9 @@ machine::Acquire to_command(const AcquireRequest& request) {
 }
 
 Error broken_error(const std::string& name, const BreakInfo& trace) {
-  std::string what =
-      "lock '" + base::printable(name) + "' was broken by " + base::printable(trace.by.owner);
+  const OwnerInfo& by = trace.by;
+  std::string what = "lock '" + base::printable(name) + "' was broken by ";
+  what += base::printable(by.program.empty() ? by.owner : by.program + " (" + by.owner + ")");
   if (!trace.by.reason.empty()) what += ": " + base::printable(trace.by.reason);
   return {Errc::kBroken, std::move(what)};
 }

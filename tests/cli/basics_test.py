@@ -1,6 +1,7 @@
 """The other commands: help, stores, configuration, looking, leases, JSON shapes."""
 
 import contextlib
+import getpass
 import json
 import os
 import re
@@ -419,6 +420,17 @@ class LookTest(CliCase):
             self.assertEqual(self.holdfast("run", "--trace-id", "t", "a", "--", "true", env=env).stderr,
                              "", "the option comes first")
             self.holdfast("break", "c", "--token", self.inspect("c")["token"])
+
+    def test_a_break_names_the_user_to_the_holder_and_to_those_who_look(self):
+        who = f"{getpass.getuser()}: holdfast"
+        running = self.holder("job", ttl="3s")
+        self.assertEqual(self.inspect()["program"], f"{who} run sleep")
+        self.assertRegex(self.inspect()["owner"], rf"^[^/]+/{running.pid}/[0-9a-f]{{12}}$")
+        self.assertEqual(self.holdfast("break", "job", "--token", self.inspect()["token"])
+                         .returncode, 0)
+        self.assertEqual(running.status(), 123)
+        self.assertIn(f"it was broken by {who}", running.errors())
+        self.assertIn(f"by {who}", self.holdfast("inspect", "job").stdout)
 
     def test_every_part_of_an_inspection_has_all_fields(self):
         fields = {"name", "token", "mode", "owner", "host", "pid", "program", "since", "reason",

@@ -4,6 +4,7 @@ HOLDFAST_TEST_STORE says on which. SQLite and Redis are here so that the expecta
 only they can do, or only they can suffer, is tested beside this.
 """
 
+import getpass
 import json
 import os
 import re
@@ -247,7 +248,8 @@ class LookTest(StoreCase):
         info = self.inspect()
         self.assertEqual(set(info) - LOOK, set())
         self.assertEqual((info["pid"], info["reason"], info["host"], info["mode"], info["program"]),
-                         (holder.pid, "nightly", socket.gethostname(), "exclusive", "sleep"))
+                         (holder.pid, "nightly", socket.gethostname(), "exclusive",
+                          f"{getpass.getuser()}: holdfast run sleep"))
         self.assertRegex(info["token"], f"^{TOKEN}$")
         self.assertEqual([one["pid"] for one in info["waiters"]], [waiter.pid])
         self.assertTrue(0 < info["time_left_ms"] <= 10_000, info)
@@ -255,7 +257,7 @@ class LookTest(StoreCase):
         text = self.ok("ls").stdout.splitlines()
         self.assertEqual(text[0].split(), ["NAME", "MODE", "HOLDER", "HOST", "PID", "SINCE", "LEFT",
                                            "WAITING", "REASON"])
-        self.assertEqual([text[1].split()[i] for i in (0, 1, 2, 4, 7, 8)],
+        self.assertEqual([text[1].split()[i] for i in (0, 1, 5, 7, 10, 11)],
                          ["job", "exclusive", "sleep", str(holder.pid), "1", "nightly"])
         text = self.ok("inspect", "job").stdout
         self.assertRegex(text, f"^job: held, last token {TOKEN}\n")

@@ -190,7 +190,7 @@ class PlainTest(CliCase):
         self.assertRegex(lines[2], r"^job +holds +exclusive .* 1 +\d+ +nightly\\x0a\\x1b$")
         self.assertRegex(lines[3], r"^job +waits 1 +exclusive")
         self.assertEqual(len(lines), 4)
-        token = lines[2].split()[9]
+        token = lines[2].split()[-2]
         self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
 
     def test_a_prefix_chooses(self):
