@@ -1,9 +1,13 @@
 #include "holdfast/client.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "src/base/printable.h"
 #include "src/client/registry.h"
 #include "src/primitives/lease_id.h"
 #include "src/primitives/lock_state.h"
@@ -60,6 +64,20 @@ Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& opti
   return {};
 }
 
+// What to tell of files with secrets that every user of the host can read.
+std::vector<std::string> open_secrets(const port::StoreUrl& url) {
+  std::vector<std::string> warnings;
+  for (const auto& [key, path] : url.options) {
+    struct stat file {};
+    if (key != "password_file" && key != "token_file") continue;
+    if (::stat(path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
+    if ((file.st_mode & S_IROTH) == 0) continue;
+    warnings.push_back("every user of this host can read " + key + " '" + base::printable(path) +
+                       "': take that right away (chmod o-r)");
+  }
+  return warnings;
+}
+
 }  // namespace
 
 Result<Client> Client::connect(std::string_view url_text, ClientOptions options) {
@@ -80,9 +98,11 @@ Result<Client> Client::connect(std::string_view url_text, ClientOptions options)
                  "clock_rate_error_ppm is at most 500000: clocks that differ by more are broken");
   }
   const std::string shown = url->redacted();
+  const auto warnings = open_secrets(*url);
   try {
     auto core = session::Core::make(*factory, *std::move(url), std::move(core_options));
     if (!core) return core.error();
+    for (const std::string& warning : warnings) (*core)->on_alarm(warning);
     return Client(*std::move(core));
   } catch (const std::system_error& error) {
     // No thread, no descriptor: the system's limits.

@@ -186,6 +186,7 @@ class SecretTest(RedisCase):
         self.file = self.path("password")
         with open(self.file, "w", encoding="ascii") as file:
             file.write(SECRET + "\n")
+        os.chmod(self.file, 0o600)
         del self.env["HOLDFAST_STORE"]
 
     def ways(self):
@@ -204,6 +205,14 @@ class SecretTest(RedisCase):
         yield "password_file", ["--store", by_file], {}
         yield "variable", ["--store", plain], {"HOLDFAST_REDIS_PASSWORD": SECRET}
         yield "password_env", ["--store", plain + "?password_env=PW"], {"PW": SECRET}
+
+    def test_a_file_that_everybody_can_read_is_warned_of(self):
+        url = self.server.url(f"?password_file={self.file}", user="alice")
+        for mode, told in ((0o600, 0), (0o640, 0), (0o604, 1)):
+            os.chmod(self.file, mode)
+            done = self.ok("run", "--store", url, "job", "--", "true")
+            self.assertEqual(done.stderr.count("every user of this host can read password_file"),
+                             told, done.stderr)
 
     def test_no_command_shows_it(self):
         for name, arguments, variables in self.ways():
