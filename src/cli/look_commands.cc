@@ -25,8 +25,6 @@ std::string why_text(const OwnerInfo& who) {
          printable(who.trace_id);
 }
 
-std::string token_text(const Token& token) { return token == Token{} ? "-" : token.to_string(); }
-
 std::string ls_text(const std::vector<LockInfo>& locks) {
   Table table({"NAME", "MODE", "HOLDER", "HOST", "PID", "SINCE", "LEFT", "WAITING", "REASON"});
   for (const LockInfo& lock : locks) {

@@ -46,13 +46,6 @@ std::string mode_word(const Mode& mode) {
   return "exclusive";
 }
 
-// As `break --token` reads it.
-std::string short_token(const Token& token) {
-  if (token == Token{}) return "-";
-  const std::string counter = std::to_string(token.counter);
-  return token.epoch == 0 ? counter : std::to_string(token.epoch) + "." + counter;
-}
-
 // Of one who does not tell: behind all others.
 milliseconds age_of(const OwnerInfo& who, Instant now) {
   if (!knows_since(who)) return milliseconds(-1);
@@ -180,7 +173,7 @@ std::vector<TopRow> top_rows(std::vector<LockInfo> locks, TopSort sort, Instant 
       row.what = "holds";
       const auto left = left_of(holder.who, holder.time_left);
       if (left) row.left = brief(*left);
-      row.token = short_token(holder.token);
+      row.token = token_text(holder.token);
       rows.push_back(std::move(row));
     }
     std::size_t place = 0;

@@ -44,7 +44,7 @@ TEST(TopTableTest, HoldersStandBeforeTheirWaiters) {
   EXPECT_EQ(names(rows), (std::vector<std::string>{"a holds", "a waits 1", "a waits 2"}));
   EXPECT_EQ(rows[0].age, "2m05s");
   EXPECT_EQ(rows[0].left, "28s");
-  EXPECT_EQ(rows[0].token, "17");
+  EXPECT_EQ(rows[0].token, "0000000000.00000000000000000017");
   EXPECT_EQ(rows[0].queue, "2");
   EXPECT_EQ(rows[0].mode, "exclusive");
   EXPECT_EQ(rows[1].age, "1m02s");

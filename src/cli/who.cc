@@ -24,6 +24,8 @@ std::string since_text(const OwnerInfo& who) {
   return knows_since(who) ? local_time(who.since) : "-";
 }
 
+std::string token_text(const Token& token) { return token == Token{} ? "-" : token.to_string(); }
+
 std::string left_text(const HolderInfo& holder) {
   const auto left = left_of(holder.who, holder.time_left);
   return left ? format_duration(*left) : "-";

@@ -28,6 +28,7 @@ std::string host_text(const OwnerInfo& who);
 std::string pid_text(const OwnerInfo& who);
 std::string since_text(const OwnerInfo& who);
 std::string left_text(const HolderInfo& holder);
+std::string token_text(const Token& token);  // All digits, as everywhere; "-": none is known.
 
 // "make on build-7 (pid 4711)", as far as it is known; `more` stands behind the pid.
 std::string sentence_of(const OwnerInfo& who, const std::string& more = {});

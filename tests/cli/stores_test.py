@@ -264,7 +264,7 @@ class LookTest(StoreCase):
         self.assertIn("waiter 1", text)
         top = self.ok("top", "--once").stdout.splitlines()
         self.assertIn("locks 1, holders 1, waiters 1", top[0])
-        token = int(info["token"].split(".")[1])
+        token = re.escape(info["token"])
         self.assertRegex(top[2], rf"^job +holds +exclusive .* 1 +{token} +nightly$")
         self.assertRegex(top[3], r"^job +waits 1 +exclusive")
 

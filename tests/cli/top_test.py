@@ -187,10 +187,12 @@ class PlainTest(CliCase):
         lines = done.stdout.splitlines()
         self.assertIn("locks 1, holders 1, waiters 1", lines[0])
         self.assertRegex(lines[1], r"^NAME +STATE +MODE +WHO +HOST +PID +FOR +LEFT +QUEUE +TOKEN +REASON$")
-        self.assertRegex(lines[2], r"^job +holds +exclusive .* 1 +\d+ +nightly\\x0a\\x1b$")
+        self.assertRegex(lines[2], r"^job +holds +exclusive .* 1 +\d{10}\.\d{20} +nightly\\x0a\\x1b$")
         self.assertRegex(lines[3], r"^job +waits 1 +exclusive")
         self.assertEqual(len(lines), 4)
         token = lines[2].split()[-2]
+        inspected = self.holdfast("inspect", "job", "--json")
+        self.assertEqual(token, json.loads(inspected.stdout)["token"], "spelled as everywhere")
         self.assertEqual(self.holdfast("break", "job", "--token", token).returncode, 0)
 
     def test_a_prefix_chooses(self):
