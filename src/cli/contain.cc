@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <fstream>
@@ -70,24 +71,39 @@ std::optional<std::string> own_folder() {
   return std::nullopt;
 }
 
+// By a child, which ends. 0 or an errno.
+int try_to_enter(const std::string& path) {
+  const pid_t probe = ::fork();
+  if (probe < 0) return errno;
+  if (probe == 0) ::_exit(enter_cgroup(path));
+  int status = 0;
+  while (::waitpid(probe, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+}
+
 }  // namespace
 
 Result<Cgroup> Cgroup::make() {
   const auto folder = own_folder();
   if (!folder) return no_containment("cgroup", "no cgroup of version 2 is mounted");
-  Cgroup made(*folder + "/holdfast-" + std::to_string(::getpid()));
-  if (::mkdir(made.path_.c_str(), 0755) != 0) {
-    const std::string why = std::strerror(errno);
-    made.path_.clear();
-    return no_containment("cgroup", "cannot make a cgroup in " + *folder + ": " + why +
+  const auto cannot = [&](const char* what, int error) {
+    return no_containment("cgroup", what + *folder + ": " + std::strerror(error) +
                                         ". Have that one delegated (Delegate=yes of systemd, or "
                                         "'systemd-run --user --scope -p Delegate=yes'), or use "
                                         "--contain pidns");
-  }
+  };
+  // The same process may have its like in another pid namespace.
+  std::uint32_t random = 0;
+  if (::getrandom(&random, sizeof random, 0) != sizeof random) random = 0;
+  Cgroup made(*folder + "/holdfast-" + std::to_string(::getpid()) + "-" + std::to_string(random));
+  if (::mkdir(made.path_.c_str(), 0755) != 0) return cannot("cannot make a cgroup in ", errno);
   made.maker_ = ::getpid();
   if (::access((made.path_ + "/cgroup.kill").c_str(), W_OK) != 0) {
     return no_containment("cgroup", "the kernel has no cgroup.kill (Linux 5.14 has)");
   }
+  // To move a process takes a right on the folder above, too.
+  if (const int error = try_to_enter(made.path_)) return cannot("cannot enter a cgroup in ", error);
   return made;
 }
 
@@ -102,8 +118,14 @@ int enter_cgroup(const std::string& path) { return write_file(path + "/cgroup.pr
 
 void kill_cgroup(const std::string& path) { write_file(path + "/cgroup.kill", "1"); }
 
+void remove_cgroup(const std::string& path) {
+  if (!path.empty()) ::rmdir(path.c_str());
+}
+
 bool is_in_use(const std::string& path) {
+  errno = 0;
   std::ifstream events(path + "/cgroup.events");
+  if (!events) return errno != ENOENT && errno != ENODEV;  // Not to be told is no answer.
   for (std::string word; events >> word;) {
     int number = 0;
     if (word == "populated" && events >> number) return number != 0;

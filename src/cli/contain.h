@@ -1,4 +1,4 @@
-// What keeps the processes of a command together, besides that they descend from the guard.
+// What holds the processes of a command together. In every case they descend from the guard.
 //
 //   Contain::kTree    nothing more: the guard is their subreaper, and looks for them in /proc
 //   Contain::kPidns   a pid namespace of their own: when its first process dies, the kernel ends
@@ -46,6 +46,7 @@ class Cgroup {
 // Of the cgroup at `path`; it may be gone. In any process.
 [[nodiscard]] int enter_cgroup(const std::string& path);  // 0 or an errno.
 void kill_cgroup(const std::string& path);
+void remove_cgroup(const std::string& path);  // Nothing, while somebody is in it.
 bool is_in_use(const std::string& path);
 
 // Whether this process may have a pid namespace, as root or by a user namespace. Forks to find out.

@@ -31,7 +31,9 @@ using namespace std::chrono_literals;
     do {
       reaped = ::waitpid(-1, nullptr, WNOHANG);
     } while (reaped > 0 || (reaped < 0 && errno == EINTR));
-    if (reaped < 0) ::_exit(125);
+    if (reaped >= 0) continue;
+    remove_cgroup(cgroup);  // Where the program lives, it does that as well.
+    ::_exit(125);
   }
 }
 

@@ -268,7 +268,10 @@ void GuardProcess::read_link() {
 void GuardProcess::on_owner_gone() {
   link_.reset();
   unsaid_.clear();
-  if (command_ <= 0) ::_exit(0);
+  if (command_ <= 0) {
+    remove_cgroup(plan_.cgroup);
+    ::_exit(0);
+  }
   if (!watches_deadline()) return;
   owner_died_ = true;
   begin_end(EndReason::kOwnerDied);
@@ -404,7 +407,7 @@ void GuardProcess::on_no_child() {
     kill_cgroup(plan_.cgroup);
     ::poll(nullptr, 0, 5);
   }
-  if (owner_died_ && !plan_.cgroup.empty()) ::rmdir(plan_.cgroup.c_str());
+  if (owner_died_) remove_cgroup(plan_.cgroup);
   if (owner_died_ && !plan_.quiet) {
     complain("the process that kept the lock has died: the command was ended");
   }

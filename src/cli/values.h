@@ -35,7 +35,7 @@ Result<int> read_exit_code(const std::string& text);
 Result<int> read_exit_timeout(const std::string& text);
 // "term", "kill" or "ignore".
 Result<OnLost> read_on_lost(const std::string& text);
-// "end" or "wait".
+// "end", "wait" or "leave".
 Result<Leftover> read_leftover(const std::string& text);
 Result<Contain> read_contain(const std::string& text);
 // "exclusive" or "shared".

@@ -1,5 +1,6 @@
 """`holdfast run --contain`: nothing of the command outlives its lock, whoever is killed."""
 
+import glob
 import os
 import signal
 import subprocess
@@ -176,6 +177,43 @@ class CgroupTest(ContainCase, CliCase):
                             os.kill(pid, signal.SIGKILL)
                 running.status()
                 self.until(lambda: not any(map(os.path.exists, paths)), "it is removed")
+
+    def folders(self):
+        return [folder for mount in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+                for folder in glob.glob(mount + "/**/holdfast-*", recursive=True)]
+
+    def test_a_killed_program_leaves_no_cgroup_behind(self):
+        before = self.folders()
+        self.holder()
+        waiting = self.contained("job", "--", "true")
+        waiting.event("waiting")
+        self.assertGreater(len(self.folders()), len(before))
+        waiting.process.kill()
+        self.until(lambda: len(self.folders()) == len(before), "the guard of a wait removes it")
+        running = self.contained("other", "--", "sleep", "60")
+        running.event("started")
+        guard = running.guard()
+        os.kill(guard, signal.SIGSTOP)
+        running.process.kill()
+        os.kill(guard, signal.SIGKILL)
+        self.until(lambda: len(self.folders()) == len(before), "the keeper removes it")
+
+    def test_who_may_not_enter_one_is_refused_before_the_lock_is_asked_for(self):
+        if os.geteuid() != 0:
+            self.skipTest("it needs root to become somebody else")
+        own = [path for path in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+               if os.path.exists(path + "/cgroup.procs")][0]
+        folder = own + self.folder_of(os.getpid()).rstrip("/")
+        mode = os.stat(folder).st_mode & 0o7777
+        self.addCleanup(os.chmod, folder, mode)
+        os.chmod(folder, 0o777)  # A folder can be made in it; cgroup.procs stays root's.
+        os.chmod(self.dir, 0o777)
+        self.holder()
+        command = [PROGRAM, "run", "--contain", "cgroup", "job", "--", "true"]
+        done = subprocess.run(command, env=self.env, user=65534, group=65534, extra_groups=[],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("cannot enter a cgroup in", done.stderr)
 
     def test_who_may_not_make_one_is_refused_before_the_lock_is_asked_for(self):
         if os.geteuid() != 0:
