@@ -1,5 +1,6 @@
 """`holdfast run` on a terminal: Ctrl-C, Ctrl-Z and back, reading, background; under a real shell."""
 
+import getpass
 import os
 import pty
 import select
@@ -211,7 +212,7 @@ class TerminalTest(CliCase):
     def test_ctrl_c_while_waiting_leaves_the_queue(self):
         self.holder()
         self.shell.run("$HOLDFAST run job -- true")
-        self.shell.expect("waiting for 'job', held by sleep on ")
+        self.shell.expect(f"waiting for 'job', held by {getpass.getuser()}: holdfast run sleep on ")
         self.shell.send("\x03")
         self.shell.expect(PROMPT)
         self.shell.run("echo status=$?")
