@@ -112,6 +112,7 @@ _holdfast() {
     hold) common="$common $lock --max-hold" ;;
     acquire) common="$common $lock" ;;
     renew) common="$common --ttl" ;;
+    ls) common="$common --outcomes" ;;
     watch) common="$common --count" ;;
     top) common="$common --interval --sort --once --plain" ;;
     break) common="$common --token --reason" ;;

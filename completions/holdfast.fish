@@ -69,6 +69,7 @@ complete -c holdfast -n '__holdfast_in top' -l once -d 'print what there is, and
 complete -c holdfast -n '__holdfast_in top' -l plain -d 'tables instead of a screen'
 complete -c holdfast -n '__holdfast_in break' -l token -x -d 'the grant to break'
 complete -c holdfast -n '__holdfast_in doctor' -l require -x -a 'fenced fair shared permits upgrade list watch-every-change values multi survives-restart survives-failover' -d 'promises it must make'
+complete -c holdfast -n '__holdfast_in ls' -l outcomes -d 'also what finished once-guards leave'
 complete -c holdfast -n '__holdfast_in bench' -l in-flight -x -d 'at a time'
 complete -c holdfast -n '__holdfast_in bench' -l threads -x -d 'at a time, a thread each'
 complete -c holdfast -n '__holdfast_in bench' -l names -x -d 'over so many names'

@@ -38,7 +38,7 @@
 //                                       given back; it completes when the store has confirmed that
 //                                       (or kOutcomeUnknown: it may be held for one ttl).
 //   what asks: async_connect, async_adopt, async_inspect, async_list, async_watch, async_doctor,
-//   async_count, async_leader, async_observe
+//   async_count, async_leader, async_observe, async_outcome
 //                                       total, partial or terminal: kCancelled at once; an answer
 //                                       that comes later is dropped (a lease is released).
 //   what writes: async_release, async_renew, async_break_lock, async_downgrade, async_resize,
@@ -652,6 +652,13 @@ template <ASIO_COMPLETION_TOKEN_FOR(void(Result<OnceTurn>)) CompletionToken>
 decltype(auto) async_begin(const Once& once, AcquireOptions options, CompletionToken&& token) {
   return detail::initiate<OnceTurn, CompletionToken>(
       detail::OnSignal::kEndWait, detail::Async::begin(once, std::move(options)), token);
+}
+
+// Once::outcome().
+template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<std::string>>)) CompletionToken>
+decltype(auto) async_outcome(const Once& once, CompletionToken&& token) {
+  return detail::initiate<std::optional<std::string>, CompletionToken>(
+      detail::OnSignal::kStopRead, detail::Async::outcome(once), token);
 }
 
 // OnceTurn::complete().

@@ -94,6 +94,11 @@ class HOLDFAST_EXPORT Once {
   // Waits while the first caller runs.
   Result<OnceTurn> begin(AcquireOptions options = {});
 
+  // What the first caller has stored; nullopt: nobody has within the retention time, though one may
+  // be running. It takes no turn and waits for nobody; the answer may be over when it is read.
+  // Errors: as Client::inspect(); kInvalidArgument: the name is in use for something else.
+  Result<std::optional<std::string>> outcome() const;
+
   // The outcome: of `work(lease)`, a Result<std::string>, where this is the first caller. An error
   // of `work` is stored for nobody: the next caller is first. An error of complete() comes after
   // `work` has run.

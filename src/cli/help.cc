@@ -199,6 +199,7 @@ constexpr std::string_view kLs = R"(holdfast ls [options] [PREFIX]
 Lists the locks that are held or waited for and whose names begin with PREFIX. Exit status 1: there
 are more, which stderr names (damaged, or written by a later version) or counts (above a million).
 
+  --outcomes        also what finished once-guards leave: nobody runs under them any more
   --json            an array of the objects that 'holdfast inspect --json' prints
 )";
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "src/cli/outcomes.h"
 #include "src/cli/text.h"
 #include "src/cli/who.h"
 
@@ -156,6 +157,12 @@ Json to_json(const LockInfo& info) {
   for (const WaiterInfo& waiter : info.waiters)
     out["waiters"].push_back(waiter_json(info.name, waiter));
   out["last_break"] = info.last_break ? break_json(info.name, *info.last_break) : Json(nullptr);
+  return out;
+}
+
+Json to_json(const Finished& once) {
+  Json out = to_json(once.lock);
+  out["outcome"] = once.outcome;
   return out;
 }
 

@@ -12,6 +12,7 @@
 namespace holdfast::cli {
 
 using Json = nlohmann::ordered_json;
+struct Finished;  // outcomes.h
 
 // One line; bytes that are not UTF-8 are replaced.
 std::string to_line(const Json& value);
@@ -21,6 +22,8 @@ std::string mode_text(const Mode& mode);
 
 // The first holder's fields are repeated at the top, so that `jq .owner` answers for a mutex.
 Json to_json(const LockInfo& info);
+// With its outcome, of a finished Once.
+Json to_json(const Finished& once);
 // Of a lock that nobody knows.
 Json free_lock_json(const std::string& name);
 Json to_json(const LockEvent& event);

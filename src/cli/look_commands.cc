@@ -1,6 +1,9 @@
 // Looking and interfering: `ls`, `inspect`, `watch`, `break`.
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
 
 #include "src/cli/commands.h"
 #include "src/cli/config.h"
@@ -9,6 +12,7 @@
 #include "src/cli/help.h"
 #include "src/cli/json.h"
 #include "src/cli/lock_attempt.h"
+#include "src/cli/outcomes.h"
 #include "src/cli/output.h"
 #include "src/cli/settings.h"
 #include "src/cli/signals.h"
@@ -25,7 +29,7 @@ std::string why_text(const OwnerInfo& who) {
          printable(who.trace_id);
 }
 
-std::string ls_text(const std::vector<LockInfo>& locks) {
+std::string ls_text(const std::vector<LockInfo>& locks, const std::vector<Finished>& finished) {
   Table table({"NAME", "MODE", "HOLDER", "HOST", "PID", "SINCE", "LEFT", "WAITING", "REASON"});
   for (const LockInfo& lock : locks) {
     const std::string waiting = std::to_string(lock.waiters.size());
@@ -37,6 +41,12 @@ std::string ls_text(const std::vector<LockInfo>& locks) {
                  host_text(holder.who), pid_text(holder.who), since_text(holder.who),
                  left_text(holder), waiting, printable(holder.who.reason)});
     }
+  }
+  for (const Finished& once : finished) {
+    const HolderInfo& by = once.lock.holders.front();
+    table.add({printable(once.lock.name), "finished", who_text(by.who), host_text(by.who),
+               pid_text(by.who), since_text(by.who), left_text(by), "0",
+               "outcome: " + printable(once.outcome)});
   }
   return table.to_string(colour_wanted(), terminal_width());
 }
@@ -82,14 +92,19 @@ std::string proclaimed_by(Client& client, const LockInfo& info) {
   return (*leader)->value;
 }
 
-void print_lock(const LockInfo& info, const std::string& value, bool json) {
+void print_lock(const LockInfo& info, const std::string& value,
+                const std::optional<std::string>& outcome, bool json) {
   if (json) {
-    Json out = to_json(info);
+    Json out = outcome ? to_json(Finished{info, *outcome}) : to_json(info);
     if (!value.empty()) out["value"] = value;
     return print(to_line(out));
   }
   print(inspect_text(info));
   if (!value.empty()) print("proclaims: " + printable(value) + "\n");
+  if (outcome) {
+    print("finished: a once-guard, nobody runs under it; its outcome is remembered for " +
+          left_text(info.holders.front()) + ": " + printable(*outcome) + "\n");
+  }
 }
 
 std::string event_text(const LockEvent& event) {
@@ -125,6 +140,7 @@ int ls_command(const std::vector<std::string>& arguments) {
   // Also with -q: what is missing from the list is a failure.
   const Alarms alarms(relay);
   std::string none;
+  std::size_t hidden = 0;
   const int status =
       with_client(options.common, alarms, [&](Client& client, const Settings& settings) {
         // One more tells that there are more.
@@ -132,12 +148,15 @@ int ls_command(const std::vector<std::string>& arguments) {
         if (!locks) return fail(locks.error(), settings.shown_store);
         const bool all = locks->size() <= kMostListed;
         if (!all) locks->pop_back();
+        std::vector<Finished> finished = Outcomes(client).take_from(*locks);
+        if (!options.outcomes) hidden = std::exchange(finished, {}).size();
         if (options.common.json) {
           Json list = Json::array();
           for (const LockInfo& lock : *locks) list.push_back(to_json(lock));
+          for (const Finished& once : finished) list.push_back(to_json(once));
           print(to_line(list));
-        } else if (!locks->empty()) {
-          print(ls_text(*locks));
+        } else if (!locks->empty() || !finished.empty()) {
+          print(ls_text(*locks, finished));
         } else {
           none = "nobody holds a lock" +
                  (options.name.empty() ? std::string()
@@ -151,6 +170,10 @@ int ls_command(const std::vector<std::string>& arguments) {
   if (status != 0) return status;
   if (alarms.count() == 0) {
     if (!none.empty() && !options.common.quiet) complain(none);
+    if (hidden > 0 && !options.common.quiet && !options.common.json) {
+      complain(std::to_string(hidden) +
+               " outcome(s) of finished once-guards are not listed: --outcomes shows them");
+    }
     return 0;
   }
   complain(
@@ -168,7 +191,8 @@ int inspect_command(const std::vector<std::string>& arguments) {
     const auto info = client.inspect(options.name);
     if (!info) return fail(info.error(), settings.shown_store);
     if (*info) {
-      print_lock(**info, proclaimed_by(client, **info), options.common.json);
+      print_lock(**info, proclaimed_by(client, **info), outcome_of(client, **info),
+                 options.common.json);
     } else {
       const char* const before = client.guarantees().bound_to_client ? kNoTrace : ", never held\n";
       print(options.common.json ? to_line(free_lock_json(options.name))

@@ -250,6 +250,7 @@ Result<void> parse_look(const std::string& command, const Arguments& arguments, 
   const bool one = command == "inspect" || command == "status";
   table.positional(one ? "NAME" : "PREFIX", into.name, one);
   if (command == "watch") table.value<int>("--count", into.count, between(1, 1'000'000'000));
+  if (command == "ls") table.flag("--outcomes", into.outcomes);
   auto parsed = table.parse(arguments);
   into.common.help = table.help();
   return parsed;

@@ -83,6 +83,7 @@ struct LookOptions {  // `ls`, `status`, `inspect`, `watch`: a prefix or a name.
   CommonOptions common;
   std::string name;
   std::optional<int> count;
+  bool outcomes = false;  // Of `ls`: also what finished Onces leave.
 };
 
 enum class TopSort { kName, kQueue, kAge, kLeft };

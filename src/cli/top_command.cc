@@ -18,6 +18,7 @@
 #include "src/cli/help.h"
 #include "src/cli/json.h"
 #include "src/cli/lock_attempt.h"
+#include "src/cli/outcomes.h"
 #include "src/cli/output.h"
 #include "src/cli/settings.h"
 #include "src/cli/signals.h"
@@ -36,17 +37,30 @@ struct Snapshot {
   std::chrono::system_clock::time_point at;
 };
 
-Snapshot look(const Client& client, const std::string& prefix) {
-  auto locks = client.list(prefix, kMostShown);
-  return {std::move(locks), std::chrono::system_clock::now()};
-}
+// What one looks at, again and again.
+class Sight {
+ public:
+  Sight(const Client& client, const TopOptions& options)
+      : client_(client), outcomes_(client), prefix_(options.prefix) {}
+
+  Snapshot look() {
+    auto locks = client_.list(prefix_, kMostShown);
+    if (locks) outcomes_.take_from(*locks);  // Nobody works under them.
+    return {std::move(locks), std::chrono::system_clock::now()};
+  }
+
+ private:
+  const Client client_;
+  Outcomes outcomes_;
+  const std::string prefix_;
+};
 
 // Asks the store from a thread of its own: a key, a resize and Ctrl-C are heard while it is away.
 class Watcher {
  public:
   Watcher(const Client& client, const TopOptions& options)
-      : thread_([this, client, prefix = options.prefix, pause = options.interval] {
-          run(client, prefix, pause);
+      : thread_([this, sight = Sight(client, options), pause = options.interval]() mutable {
+          run(sight, pause);
         }) {}
   ~Watcher() {
     {
@@ -72,7 +86,7 @@ class Watcher {
   }
 
  private:
-  void run(const Client& client, const std::string& prefix, Duration pause) {
+  void run(Sight& sight, Duration pause) {
     for (;;) {
       {
         std::unique_lock lock(mutex_);
@@ -80,7 +94,7 @@ class Watcher {
         if (over_) return;
         now_ = false;
       }
-      Snapshot seen = look(client, prefix);
+      Snapshot seen = sight.look();
       const std::lock_guard guard(mutex_);
       news_ = std::move(seen);
       bell_.ring();
@@ -310,7 +324,7 @@ int top_command(const std::vector<std::string>& arguments) {
                             : alarms_for(options.common);
   return with_client(options.common, alarms, [&](Client& client, const Settings& settings) {
     // Before the screen covers it: what is wrong with the store.
-    Snapshot first = look(client, options.prefix);
+    Snapshot first = Sight(client, options).look();
     if (!first.locks) return fail(first.locks.error(), settings.shown_store);
     Screen screen;
     if (screen_wanted) await_front();

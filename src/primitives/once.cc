@@ -97,6 +97,10 @@ Result<OnceTurn> Once::begin(AcquireOptions options) {
   return detail::wait_for(detail::Async::begin(*this, std::move(options)));
 }
 
+Result<std::optional<std::string>> Once::outcome() const {
+  return detail::wait_for(detail::Async::outcome(*this));
+}
+
 Result<void> OnceTurn::complete(std::string outcome) {
   return detail::wait_for(detail::Async::complete(*this, std::move(outcome)));
 }
@@ -129,6 +133,13 @@ Start<OnceTurn> Async::begin(const Once& once, AcquireOptions options) {
   return primitives::start_flow<OnceTurn>(
       once.state_->core, options, [state = once.state_, options](primitives::ScopePtr scope) {
         return OnceMaker::begin(std::move(scope), state->key, state->retention, options);
+      });
+}
+
+Start<std::optional<std::string>> Async::outcome(const Once& once) {
+  return primitives::start_flow<std::optional<std::string>>(
+      once.state_->core, {}, [key = once.state_->key](primitives::ScopePtr scope) {
+        return primitives::once_only::look(std::move(scope), key);
       });
 }
 

@@ -296,6 +296,16 @@ TEST_P(OnceTest, TheFirstRunsAndTheOthersGetItsOutcome) {
   EXPECT_EQ(a().begin()->outcome(), "charged 9.99");
 }
 
+TEST_P(OnceTest, ItsOutcomeCanBeLookedAtWithoutATurn) {
+  EXPECT_FALSE(b().outcome().value());
+  OnceTurn first = a().begin().value();
+  EXPECT_FALSE(b().outcome().value()) << "it runs";
+  ASSERT_TRUE(first.complete("charged 9.99"));
+  EXPECT_EQ(b().outcome().value(), "charged 9.99");
+  const Lease mutex = one().mutex("plain").acquire().value();
+  EXPECT_FALSE(two().once("plain").outcome().value()) << "held, but no Once";
+}
+
 TEST_P(OnceTest, RunsTheWorkOnce) {
   int runs = 0;
   const auto work = [&](Lease& lease) -> Result<std::string> {

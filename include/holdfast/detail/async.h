@@ -130,6 +130,7 @@ struct HOLDFAST_EXPORT Async {
 
   static Start<OnceTurn> begin(const Once& once, AcquireOptions options);
   static Start<void> complete(OnceTurn& turn, std::string outcome);
+  static Start<std::optional<std::string>> outcome(const Once& once);
 
   static Start<std::optional<JobLease>> try_acquire(const JobLock& lock, AcquireOptions options);
   static Start<void> release(JobLease& job);

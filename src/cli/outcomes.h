@@ -1,0 +1,48 @@
+// Locks that nobody works under any more: what a finished Once leaves, to be remembered by.
+//
+// Guarantee: only what is surely such a mark is taken out. Not guaranteed: that every one is; of
+// those that were not finished yet, each is asked about again after a few seconds.
+// Thread-safety: one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "holdfast/client.h"
+
+namespace holdfast::cli {
+
+struct Finished {
+  LockInfo lock;
+  std::string outcome;
+};
+
+// What a finished Once of that name has as its outcome; nullopt: there is none.
+std::optional<std::string> outcome_of(const Client& client, const LockInfo& lock);
+
+class Outcomes {
+ public:
+  explicit Outcomes(const Client& client) : client_(client) {}
+
+  // Takes the finished ones out of `locks`, which stay in their order. Asks the store about those
+  // that it does not know yet, many at a time.
+  std::vector<Finished> take_from(std::vector<LockInfo>& locks);
+
+ private:
+  using Grant = std::pair<std::string, Token>;
+  struct Known {
+    std::optional<std::string> outcome;
+    std::chrono::steady_clock::time_point asked{};
+  };
+
+  void ask(const std::vector<LockInfo>& locks);
+
+  Client client_;
+  std::map<Grant, Known> known_;
+};
+
+}  // namespace holdfast::cli
