@@ -46,6 +46,17 @@ class ContainCase:
     def contained(self, *arguments, **options):
         return self.run_locked("--contain", self.kind, "--ttl", "2s", *arguments, **options)
 
+    def needs_root(self):
+        if os.geteuid() != 0:
+            self.skipTest("it needs root to become somebody else")
+
+    def run_as_nobody(self, *command):
+        self.needs_root()
+        os.chmod(self.dir, 0o777)
+        return subprocess.run([PROGRAM, "run", "--contain", self.kind, "job", "--", *command],
+                              env=self.env, user=65534, group=65534, extra_groups=[],
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+
     def stubborn(self):
         running = self.contained("job", "--", "sh", "-c", STUBBORN)
         for _ in range(3):
@@ -140,13 +151,8 @@ class PidNamespaceTest(ContainCase, CliCase):
         self.assertLessEqual(count, 4)
 
     def test_a_user_who_is_not_root_has_it_by_a_user_namespace(self):
-        if os.geteuid() != 0:
-            self.skipTest("it needs root to become somebody else")
-        os.chmod(self.dir, 0o777)
         self.env["HOLDFAST_STORE"] = f"sqlite://{self.path('own.db')}"
-        command = [PROGRAM, "run", "--contain", "pidns", "job", "--", "id", "-u"]
-        done = subprocess.run(command, env=self.env, user=65534, group=65534, extra_groups=[],
-                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = self.run_as_nobody("id", "-u")
         if "cannot be had here" in done.stderr:
             self.skipTest(done.stderr.strip())
         self.assertEqual(done.stdout, "65534\n", done.stderr)
@@ -199,30 +205,21 @@ class CgroupTest(ContainCase, CliCase):
         self.until(lambda: len(self.folders()) == len(before), "the keeper removes it")
 
     def test_who_may_not_enter_one_is_refused_before_the_lock_is_asked_for(self):
-        if os.geteuid() != 0:
-            self.skipTest("it needs root to become somebody else")
+        self.needs_root()
         own = [path for path in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
                if os.path.exists(path + "/cgroup.procs")][0]
         folder = own + self.folder_of(os.getpid()).rstrip("/")
         mode = os.stat(folder).st_mode & 0o7777
         self.addCleanup(os.chmod, folder, mode)
         os.chmod(folder, 0o777)  # A folder can be made in it; cgroup.procs stays root's.
-        os.chmod(self.dir, 0o777)
         self.holder()
-        command = [PROGRAM, "run", "--contain", "cgroup", "job", "--", "true"]
-        done = subprocess.run(command, env=self.env, user=65534, group=65534, extra_groups=[],
-                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = self.run_as_nobody("true")
         self.assertEqual(done.returncode, 125)
         self.assertIn("cannot enter a cgroup in", done.stderr)
 
     def test_who_may_not_make_one_is_refused_before_the_lock_is_asked_for(self):
-        if os.geteuid() != 0:
-            self.skipTest("it needs root to become somebody else")
-        os.chmod(self.dir, 0o777)
         self.holder()
-        command = [PROGRAM, "run", "--contain", "cgroup", "job", "--", "true"]
-        done = subprocess.run(command, env=self.env, user=65534, group=65534, extra_groups=[],
-                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = self.run_as_nobody("true")
         self.assertEqual(done.returncode, 125)
         self.assertIn("--contain cgroup cannot be had here: cannot make a cgroup in", done.stderr)
         self.assertIn("Delegate=yes", done.stderr)
