@@ -502,7 +502,7 @@ class LookTest(CliCase):
         self.assertTrue(json.loads(self.holdfast("doctor", "-q", "--json").stdout)["healthy"])
 
     def test_bench_gives_its_figures(self):
-        done = self.holdfast("bench", "--duration", "200ms", "--in-flight", "2", "--json")
+        done = self.holdfast("bench", "--duration", "1s", "--in-flight", "2", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         figures = json.loads(done.stdout)
         self.assertGreater(figures["pairs_per_s"], 0)

@@ -199,9 +199,8 @@ class CgroupTest(ContainCase, CliCase):
         running = self.contained("other", "--", "sleep", "60")
         running.event("started")
         guard = running.guard()
-        os.kill(guard, signal.SIGSTOP)
-        running.process.kill()
-        os.kill(guard, signal.SIGKILL)
+        for pid in (guard, running.pid):
+            os.kill(pid, signal.SIGKILL)
         self.until(lambda: len(self.folders()) == len(before), "the keeper removes it")
 
     def test_who_may_not_enter_one_is_refused_before_the_lock_is_asked_for(self):

@@ -134,7 +134,7 @@ class AwayTest(RedisCase):
         loud.until("the connection is lost")
         self.server.start()
         # Who holds may hear first that the server has forgotten the lock, and then ends.
-        loud.until("connected again", "was lost")
+        loud.until("connected again", "lost the lock")
         quiet.read(0.2)
         self.assertNotIn("connect", quiet.text)
 

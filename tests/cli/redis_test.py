@@ -69,7 +69,7 @@ class CommandTest(RedisCase):
             self.assertEqual(self.holdfast(command, lease).returncode, 123)
 
     def test_bench_gives_its_figures(self):
-        figures = self.json_of("bench", "--duration", "200ms", "--in-flight", "2", "--json")
+        figures = self.json_of("bench", "--duration", "1s", "--in-flight", "2", "--json")
         self.assertGreater(figures["pairs_per_s"], 0)
         self.assertGreater(figures["handoff_us"]["p50"], 0)
         self.assertEqual(figures["errors"], 0)

@@ -66,6 +66,7 @@ inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
     "OnceTest.AfterACrashTheNextOneIsFirst",
     "OnceTest.AnOutcomeIsNotReplacedByItsFirstCaller",
     "OnceTest.AfterAFailureTheNextOneIsFirst",
+    "OnceTest.ItsOutcomeCanBeLookedAtWithoutATurn",
     "OnceTest.ItsOutcomeIsForgottenAfterTheRetentionTime",
     "OnceTest.RefusesWhatCannotBe",
     "OnceTest.RunsTheWorkOnce",

@@ -233,7 +233,10 @@ TEST_P(ElectionTest, AnObserverIsToldEveryChangeInOrder) {
   Leadership leading = a().campaign("one").value();
   for (const char* value : {"two", "three", "four"}) EXPECT_TRUE(leading.proclaim(value));
   for (const char* value : {"one", "two", "three", "four"}) {
-    const LeaderChange change = told.next();
+    LeaderChange change = told.next();
+    ASSERT_TRUE(change.now);
+    // It may be seen to lead just before it has proclaimed anything.
+    if (change.now->value.empty() && value == std::string_view("one")) change = told.next();
     ASSERT_TRUE(change.now);
     EXPECT_EQ(change.now->value, value);
     EXPECT_EQ(change.now->token, leading.token());
