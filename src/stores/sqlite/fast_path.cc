@@ -7,6 +7,7 @@
 #include "src/port/outcome.h"
 #include "src/stores/sqlite/operations.h"
 #include "src/stores/sqlite/owner_codec.h"
+#include "src/stores/sqlite/schema.h"
 
 namespace holdfast::stores::sqlite {
 namespace {

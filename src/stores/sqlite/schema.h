@@ -6,6 +6,8 @@
 //   extras   the value beside a lock, and the trace of its last break; when that was written
 #pragma once
 
+#include <cstdint>
+
 namespace holdfast::stores::sqlite {
 
 inline constexpr int kApplicationId = 0x486c6466;  // "Hldf"
