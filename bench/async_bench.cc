@@ -76,23 +76,23 @@ class FarStore final : public port::Store {
  public:
   explicit FarStore(std::unique_ptr<port::Store> store) : store_(std::move(store)) {}
   Guarantees guarantees() const override { return store_->guarantees(); }
-  void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override {
+  void acquire(port::AcquireRequest request, port::Done<port::AcquisitionState> done) override {
     store_->acquire(std::move(request), std::move(done));
   }
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
-             port::Done<std::vector<Result<port::TicketState>>> done) override {
+             port::Done<std::vector<Result<port::AcquisitionState>>> done) override {
     store_->renew(std::move(items), deadline, std::move(done));
   }
-  void release(port::TicketRequest request, port::Done<port::EndStatus> done) override {
+  void release(port::AcquisitionRequest request, port::Done<port::EndStatus> done) override {
     store_->release(std::move(request), std::move(done));
   }
-  void cancel(port::TicketRequest request, port::Done<port::EndStatus> done) override {
+  void cancel(port::AcquisitionRequest request, port::Done<port::EndStatus> done) override {
     store_->cancel(std::move(request), std::move(done));
   }
   void close(base::BootInstant deadline) override { store_->close(deadline); }
   void abandon_after_fork() noexcept override {}
   // Not asked for here.
-  void downgrade(port::TicketRequest, port::Done<port::TicketState>) override {}
+  void downgrade(port::AcquisitionRequest, port::Done<port::AcquisitionState>) override {}
   void inspect(std::string, base::BootInstant, port::Done<std::optional<LockInfo>>) override {}
   void list(std::string, std::size_t, base::BootInstant,
             port::Done<std::vector<LockInfo>>) override {}
@@ -101,9 +101,9 @@ class FarStore final : public port::Store {
     return Error(Errc::kUnsupported, "");
   }
   void probe(base::BootInstant, port::Done<std::vector<Finding>>) override {}
-  void set_value(port::TicketRequest, std::string, port::Done<bool>) override {}
+  void set_value(port::AcquisitionRequest, std::string, port::Done<bool>) override {}
   void get_value(std::string, base::BootInstant, port::Done<std::string>) override {}
-  void resize(port::TicketRequest, std::uint32_t, port::Done<bool>) override {}
+  void resize(port::AcquisitionRequest, std::uint32_t, port::Done<bool>) override {}
 
  private:
   std::unique_ptr<port::Store> store_;

@@ -102,7 +102,7 @@ class Crowd {
     for (std::thread& each : threads) each.join();
   }
 
-  std::vector<double> hand_offs, watches, trips;
+  std::vector<double> handoffs, watches, trips;
 
  private:
   static constexpr int kWaiters = 16;
@@ -118,11 +118,11 @@ class Crowd {
       if (!lease) return;
       const std::lock_guard lock(mutex_);  // For the analysis of races: the lock does it.
       if (released_ != Clock::time_point{}) {
-        hand_offs.push_back(std::chrono::duration<double, std::micro>(now - released_).count());
+        handoffs.push_back(std::chrono::duration<double, std::micro>(now - released_).count());
       }
       trips.push_back(bare_->round_trip_us());
       watches.push_back(bare_->deletion_us());
-      if (hand_offs.size() >= kSamples) stop_ = true;
+      if (handoffs.size() >= kSamples) stop_ = true;
       released_ = Clock::now();
       static_cast<void>(lease->release());
     }
@@ -135,21 +135,21 @@ class Crowd {
   std::atomic<bool> stop_ = false;
 };
 
-void hand_off(benchmark::State& state, const Contest& contest) {
+void handoff(benchmark::State& state, const Contest& contest) {
   Site* const site = site_of(state, contest);
   if (site == nullptr) return;
   Crowd crowd(*site);
   for (auto _ : state) {
     crowd.run();
-    state.SetIterationTime(median(crowd.hand_offs) / 1e6);
+    state.SetIterationTime(median(crowd.handoffs) / 1e6);
   }
-  if (crowd.hand_offs.empty()) return state.SkipWithError("nobody got the lock");
+  if (crowd.handoffs.empty()) return state.SkipWithError("nobody got the lock");
   const double watch = median(crowd.watches), trip = median(crowd.trips);
-  state.counters["hand_off_us_p50"] = median(crowd.hand_offs);
-  state.counters["hand_off_us_p99"] = percentile(crowd.hand_offs, 0.99);
+  state.counters["handoff_us_p50"] = median(crowd.handoffs);
+  state.counters["handoff_us_p99"] = percentile(crowd.handoffs, 0.99);
   state.counters["watch_us_p50"] = watch;
   state.counters["round_trip_us_p50"] = trip;
-  state.counters["beyond_watch"] = (median(crowd.hand_offs) - watch) / trip;  // 2 at most.
+  state.counters["beyond_watch"] = (median(crowd.handoffs) - watch) / trip;  // 2 at most.
 }
 
 void held(benchmark::State& state, const Contest& contest) {
@@ -183,7 +183,7 @@ int run_contest(int argc, char** argv, Contest contest) {
   auto* const pairs = add("PairsInFlight", &pairs_in_flight);
   for (const int each : contest.in_flight) pairs->Arg(each);
   pairs->Unit(benchmark::kMillisecond);
-  add("HandOff", &hand_off)->Unit(benchmark::kMicrosecond);
+  add("Handoff", &handoff)->Unit(benchmark::kMicrosecond);
   add("Held", &held)->Arg(100)->Arg(10'000)->Unit(benchmark::kSecond);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

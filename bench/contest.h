@@ -6,10 +6,10 @@
 //   a bare pair is there). The two take turns; each figure is the median of the rounds, the ratio
 //   the median of the rounds' ratios. The CPU time of a pair is told for both, too: this process's
 //   and the server's; and how many requests one of ours is.
-// HandOff: sixteen clients, each with a thread in a blocking acquire(), want one name. From the
+// Handoff: sixteen clients, each with a thread in a blocking acquire(), want one name. From the
 //   call of release() to the next holder's return from acquire(); p50. Beside it, in turn, while
 //   the lock is held: a bare watch on a key, from before its deletion is asked for to the event;
-//   and a bare read, which is a round trip. `beyond_watch` is (hand-off - watch) / round trip, of
+//   and a bare read, which is a round trip. `beyond_watch` is (handoff - watch) / round trip, of
 //   the medians: 2 at most.
 // Held: how many requests the server gets in ten seconds for 100 and for 10,000 locks that one
 //   client holds, with a session of six seconds.

@@ -1,4 +1,4 @@
-// What the lock machine costs on one thread: acquire and release, hand-off, renewal and expiry,
+// What the lock machine costs on one thread: acquire and release, handoff, renewal and expiry,
 // beside a number of other live leases. Near-equal times over 1,000 to 1,000,000 leases (cache
 // misses aside) show that each is O(log n).
 #include <array>
@@ -125,7 +125,7 @@ BENCHMARK(Granted)->Apply(sizes)->Unit(benchmark::kMillisecond);
 BENCHMARK(Expired)->Apply(sizes)->Unit(benchmark::kMillisecond);
 
 // One lock with n waiters: the holder releases, the next is granted, and queues again at the tail.
-void HandOff(benchmark::State& state) {
+void Handoff(benchmark::State& state) {
   Loaded loaded(0);
   const auto waiters = static_cast<std::uint64_t>(state.range(0));
   for (std::uint64_t n = 0; n <= waiters; ++n) loaded.acquire("hot", nth_id(n), kLong);
@@ -137,7 +137,7 @@ void HandOff(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations());
 }
-BENCHMARK(HandOff)->Apply(sizes);
+BENCHMARK(Handoff)->Apply(sizes);
 
 // A heartbeat from the middle of a queue of n waiters.
 void Heartbeat(benchmark::State& state) {

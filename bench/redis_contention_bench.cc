@@ -1,8 +1,8 @@
-// Contended locks on Redis: hand-off, the traffic of waiting, and the price of holding many.
+// Contended locks on Redis: handoff, the traffic of waiting, and the price of holding many.
 //
-// HandOff: sixteen clients of their own, each with a thread in a blocking acquire(), want one name.
+// Handoff: sixteen clients of their own, each with a thread in a blocking acquire(), want one name.
 //   Who has it makes a round trip of the shortest script on a plain socket, notes the time, gives
-//   the lock back and asks anew; the next one notes the time first thing. One sample per hand-off.
+//   the lock back and asks anew; the next one notes the time first thing. One sample per handoff.
 //   A pause before each of both: the requests before are over, and both wake threads that have
 //   slept. The median of five round trips that follow one another at once is told as well.
 //   The server has the first core and all clients the second: left alone, a server that is kept
@@ -12,7 +12,7 @@
 //   from INFO commandstats, per waiter and second. Scripts are EVALSHA, and of heartbeats and
 //   renewals only; a PING now and then keeps a subscriber's silent connection; `other_commands` are
 //   those that no script calls.
-// HandOffInACrowd: one client and one thread with an io_context; 16 and 10,000 asynchronous
+// HandoffInACrowd: one client and one thread with an io_context; 16 and 10,000 asynchronous
 //   acquisitions wait for one name. From async_release() to the next handler, whose acquisition
 //   asks anew at the end. Both crowds in turn, on names of their own.
 // TenThousandRenewed: CPU of this process by getrusage() while it holds 10,000 locks of 30 s, over
@@ -73,7 +73,7 @@ class RoundTrip {
 // --- Sixteen clients.
 
 constexpr int kWaiters = 16;
-constexpr int kHandOffs = 1500;
+constexpr int kHandoffs = 1500;
 constexpr auto kPause = 300us;
 
 struct Baton {
@@ -83,7 +83,7 @@ struct Baton {
   std::vector<double> handed;
   std::vector<double> raw;
   std::vector<double> raw_again;
-  std::atomic<int> left{kHandOffs};
+  std::atomic<int> left{kHandoffs};
   std::atomic<bool> failed{false};
 };
 
@@ -187,7 +187,7 @@ bool count_commands(benchmark::State& state) {
   return queued == kWaiters;
 }
 
-void HandOff(benchmark::State& state) {
+void Handoff(benchmark::State& state) {
   if (no_server(state)) return;
   Baton baton;
   pin(RedisRig::instance()->pid(), 0);
@@ -199,7 +199,7 @@ void HandOff(benchmark::State& state) {
     for (std::thread& thread : threads) thread.join();
     pin(RedisRig::instance()->pid(), -1);
     pin(0, -1);
-    if (baton.failed) return state.SkipWithError("a hand-off failed");
+    if (baton.failed) return state.SkipWithError("a handoff failed");
     state.SetIterationTime(median(baton.handed) / 1e6);
   }
   state.counters["handoff_us_p50"] = median(baton.handed);
@@ -208,7 +208,7 @@ void HandOff(benchmark::State& state) {
   state.counters["round_trip_again_us_p50"] = median(baton.raw_again);
   state.counters["round_trips"] = median(baton.handed) / median(baton.raw);  // To be 2 at most.
 }
-BENCHMARK(HandOff)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(Handoff)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 void Waiting(benchmark::State& state) {
   if (no_server(state)) return;
@@ -300,7 +300,7 @@ class Crowd {
   bool over_ = false;
 };
 
-void HandOffInACrowd(benchmark::State& state) {
+void HandoffInACrowd(benchmark::State& state) {
   if (no_server(state)) return;
   const std::string url = RedisRig::instance()->url();
   constexpr int kTurns = 5;
@@ -316,7 +316,7 @@ void HandOffInACrowd(benchmark::State& state) {
     for (int turn = 0; turn < kTurns; ++turn) {
       const auto a = few.pass_on(kPasses);
       const auto b = many.pass_on(kPasses);
-      if (a.empty() || b.empty()) return state.SkipWithError("a hand-off failed");
+      if (a.empty() || b.empty()) return state.SkipWithError("a handoff failed");
       of_few.insert(of_few.end(), a.begin(), a.end());
       of_many.insert(of_many.end(), b.begin(), b.end());
     }
@@ -330,7 +330,7 @@ void HandOffInACrowd(benchmark::State& state) {
     state.counters["ratio"] = median(of_many) / median(of_few);  // To be 2 at most.
   }
 }
-BENCHMARK(HandOffInACrowd)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(HandoffInACrowd)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 // --- Holding.
 

@@ -1,5 +1,5 @@
 // The SQLite store against the raw limit of SQLite: uncontended pairs beside a bare loop of two
-// write transactions with the same durability, and the hand-off between two processes.
+// write transactions with the same durability, and the handoff between two processes.
 //
 // Pairs and the bare loop take turns in short blocks within one run; each figure is the median of
 // its blocks, so that what disturbs the machine disturbs both.
@@ -169,7 +169,7 @@ class Port {
   Port& operator=(const Port&) = delete;
 
   bool ok() const { return store_ != nullptr; }
-  bool acquire(std::uint64_t number, port::TicketStatus expected) {
+  bool acquire(std::uint64_t number, port::AcquisitionStatus expected) {
     request_.id = {1, number};
     request_.deadline = base::BootClock::now() + 5s;
     for (int attempt = 0; attempt < 100; ++attempt) {  // The store may be busy for a moment.
@@ -206,7 +206,7 @@ void PairsThroughThePort(benchmark::State& state) {
       state,
       [&] {
         ++number;
-        return lock.acquire(number, port::TicketStatus::kHeld) && lock.release(number);
+        return lock.acquire(number, port::AcquisitionStatus::kHeld) && lock.release(number);
       },
       bare);
 }
@@ -230,16 +230,16 @@ BENCHMARK(PairsThroughTheApi)->Iterations(1)->UseManualTime()->Unit(benchmark::k
 
 // --- One lock that so many wait for: what it costs to hand it on, and to join the queue.
 
-void HandOffInAQueue(benchmark::State& state) {
+void HandoffInAQueue(benchmark::State& state) {
   constexpr int kTurns = 100;
   const Folder folder;
   Port lock(folder / "locks.db");
-  bool ok = lock.ok() && lock.acquire(1, port::TicketStatus::kHeld);
+  bool ok = lock.ok() && lock.acquire(1, port::AcquisitionStatus::kHeld);
   std::uint64_t last = 1;
-  const auto queue_up = [&] { ok = ok && lock.acquire(++last, port::TicketStatus::kWaiting); };
+  const auto queue_up = [&] { ok = ok && lock.acquire(++last, port::AcquisitionStatus::kWaiting); };
   for (auto _ : state) {
     for (std::int64_t i = 0; i < state.range(0); ++i) queue_up();
-    std::vector<double> hand_offs;
+    std::vector<double> handoffs;
     std::vector<double> joins;
     for (std::uint64_t holder = 1; holder <= kTurns && ok; ++holder) {
       const auto start = std::chrono::steady_clock::now();
@@ -247,16 +247,16 @@ void HandOffInAQueue(benchmark::State& state) {
       const auto handed = std::chrono::steady_clock::now();
       queue_up();
       const auto joined = std::chrono::steady_clock::now();
-      hand_offs.push_back(std::chrono::duration<double>(handed - start).count());
+      handoffs.push_back(std::chrono::duration<double>(handed - start).count());
       joins.push_back(std::chrono::duration<double>(joined - handed).count());
     }
     if (!ok) return state.SkipWithError("a request failed");
-    state.SetIterationTime(median(hand_offs));
-    state.counters["handoff_us"] = median(hand_offs) * 1e6;
+    state.SetIterationTime(median(handoffs));
+    state.counters["handoff_us"] = median(handoffs) * 1e6;
     state.counters["join_us"] = median(joins) * 1e6;
   }
 }
-BENCHMARK(HandOffInAQueue)
+BENCHMARK(HandoffInAQueue)
     ->Arg(1)
     ->Arg(10)
     ->Arg(100)
@@ -266,10 +266,10 @@ BENCHMARK(HandOffInAQueue)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-// --- Hand-off. Two processes take the lock in turn; each grant's instant minus the instant at
+// --- Handoff. Two processes take the lock in turn; each grant's instant minus the instant at
 // which the other began its release is one sample.
 
-constexpr int kHandOffs = 500;
+constexpr int kHandoffs = 500;
 
 struct Stamp {
   std::int64_t acquired = 0;
@@ -283,7 +283,7 @@ void take_turns(const std::string& url, int out) {
   auto client = Client::connect(url);
   if (!client) std::_Exit(1);
   Mutex mutex = client->mutex("handed");
-  for (int turn = 0; turn < kHandOffs; ++turn) {
+  for (int turn = 0; turn < kHandoffs; ++turn) {
     auto lease = mutex.acquire({.wait = 30s});
     if (!lease) std::_Exit(2);
     Stamp stamp;
@@ -296,7 +296,7 @@ void take_turns(const std::string& url, int out) {
   std::_Exit(0);
 }
 
-void HandOffBetweenProcesses(benchmark::State& state) {
+void HandoffBetweenProcesses(benchmark::State& state) {
   const Folder folder;
   const std::string url = "sqlite://" + (folder / "locks.db");
   for (auto _ : state) {
@@ -316,7 +316,7 @@ void HandOffBetweenProcesses(benchmark::State& state) {
     Stamp stamp;
     while (::read(ends[0], &stamp, sizeof stamp) == sizeof stamp) stamps.push_back(stamp);
     ::close(ends[0]);
-    bool ok = stamps.size() == 2 * kHandOffs;
+    bool ok = stamps.size() == 2 * kHandoffs;
     for (const pid_t child : children) {
       int status = 0;
       ::waitpid(child, &status, 0);
@@ -335,7 +335,7 @@ void HandOffBetweenProcesses(benchmark::State& state) {
     state.counters["handoff_us_p99"] = gaps[gaps.size() * 99 / 100];
   }
 }
-BENCHMARK(HandOffBetweenProcesses)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(HandoffBetweenProcesses)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace holdfast

@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-enum class Promise {
+enum class Guarantee {
   kYes,       // Holds; tests under that fault show it.
   kDeclared,  // May be violated, as the note says: rely on fencing.
   kNo,
@@ -20,8 +20,8 @@ enum class Promise {
 // One fault and what is left of the promises under it. The texts are for people, not for parsing.
 struct FaultRow {
   std::string fault;    // "holder killed", "wall clock of the host jumps" ...
-  Promise exclusion{};  // At most one belief to hold the lock.
-  Promise fencing{};    // Tokens keep growing.
+  Guarantee exclusion{};  // At most one belief to hold the lock.
+  Guarantee fencing{};    // Tokens keep growing.
   std::string note;
 };
 

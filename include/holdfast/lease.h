@@ -41,7 +41,7 @@
 namespace holdfast {
 
 namespace session {
-class Contender;
+class Acquisition;
 }
 namespace detail {
 struct LeaseAccess;
@@ -104,9 +104,9 @@ class HOLDFAST_EXPORT Lease {
 
  private:
   friend struct detail::LeaseAccess;
-  explicit Lease(std::shared_ptr<session::Contender> contender);
+  explicit Lease(std::shared_ptr<session::Acquisition> acquisition);
 
-  std::shared_ptr<session::Contender> contender_;
+  std::shared_ptr<session::Acquisition> acquisition_;
 };
 
 }  // namespace holdfast

@@ -45,7 +45,7 @@ Story one_holder() {
   return story;
 }
 
-TEST(CheckerTest, AHandOffIsLegal) {
+TEST(CheckerTest, AHandoffIsLegal) {
   Story story = one_holder();
   story.acquire(2, 5, 50, {.token = 2, .deadline = 150, .wait = 1000});
   release(story, 2, 90, 95);

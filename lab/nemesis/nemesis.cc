@@ -63,12 +63,12 @@ void give_way(pid_t pid, bool give) {
 
 }  // namespace
 
-Nemesis::Nemesis(const Scenario& scenario, const std::string& program, Rig& rig, Crew& crew,
+Nemesis::Nemesis(const Scenario& scenario, const std::string& program, Rig& rig, Workers& workers,
                  Recorder& recorder)
     : scenario_(scenario),
       program_(program),
       rig_(rig),
-      crew_(crew),
+      workers_(workers),
       recorder_(recorder),
       strikes_(schedule(scenario)),
       struck_by_(scenario.nemeses.size()) {}
@@ -166,10 +166,10 @@ void Nemesis::begin(Active& active) {
   if (kind == "kill") {
     const bool store_dies = scenario_.topology != nullptr && scenario_.topology->one_process;
     if (store_dies) mark_incarnation(strike, Phase::kInvoke);
-    crew_.kill(strike.slot);
+    workers_.kill(strike.slot);
     if (store_dies) mark_incarnation(strike, Phase::kReturn);
   } else if (kind == "pause") {
-    crew_.pause(strike.slot);
+    workers_.pause(strike.slot);
   } else if (kind == "starve") {
     starve(active);
   } else if (is_of_servers(kind)) {
@@ -184,13 +184,13 @@ void Nemesis::heal(Active& active) {
   const std::string& kind = spec(strike).kind;
   if (kind == "clock-jump") return jump_clock(strike, 0ms);
   if (kind == "kill") {
-    crew_.start(strike.slot);
+    workers_.start(strike.slot);
   } else if (kind == "pause") {
-    crew_.resume(strike.slot);
+    workers_.resume(strike.slot);
   } else if (kind == "starve") {
     active.spinners.clear();
     for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
-      give_way(crew_.pid(static_cast<std::uint32_t>(slot)), false);
+      give_way(workers_.pid(static_cast<std::uint32_t>(slot)), false);
     }
   } else if (is_of_servers(kind)) {
     heal_server(active);
@@ -303,7 +303,7 @@ void Nemesis::heal_server(Active& active) {
 void Nemesis::starve(Active& active) {
   const auto span = std::min<milliseconds>(active.strike.lasts, kMostSpinning);
   for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
-    give_way(crew_.pid(static_cast<std::uint32_t>(slot)), true);
+    give_way(workers_.pid(static_cast<std::uint32_t>(slot)), true);
   }
   for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
     active.spinners.push_back(std::make_unique<support::ChildProcess>(

@@ -15,13 +15,13 @@
 #include "lab/nemesis/schedule.h"
 #include "lab/recorder/recorder.h"
 #include "lab/rig/rig.h"
-#include "lab/runner/crew.h"
+#include "lab/runner/workers.h"
 
 namespace holdfast::lab {
 
 class Nemesis {
  public:
-  Nemesis(const Scenario& scenario, const std::string& program, Rig& rig, Crew& crew,
+  Nemesis(const Scenario& scenario, const std::string& program, Rig& rig, Workers& workers,
           Recorder& recorder);
   ~Nemesis();
 
@@ -62,7 +62,7 @@ class Nemesis {
   const Scenario& scenario_;
   const std::string program_;
   Rig& rig_;
-  Crew& crew_;
+  Workers& workers_;
   Recorder& recorder_;
   const std::vector<Strike> strikes_;
   std::size_t next_ = 0;

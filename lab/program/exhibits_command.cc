@@ -4,7 +4,7 @@
 
 #include "lab/exhibits/command.h"
 #include "lab/program/options.h"
-#include "lab/program/telling.h"
+#include "lab/program/run_and_report.h"
 
 namespace holdfast::lab {
 

@@ -10,7 +10,7 @@
 #include "tests/support/server_network.h"
 
 #include "lab/program/options.h"
-#include "lab/program/telling.h"
+#include "lab/program/run_and_report.h"
 #include "lab/runner/matrix.h"
 #include "lab/scenario/topology_files.h"
 #include "lab/scenario/words.h"
@@ -48,7 +48,7 @@ std::string padded(std::string text, std::size_t width) {
 // Over all rounds: what had to be seen, was seen in some of them.
 bool fits(const Scenario& cell, const Row& row) {
   if (!row.failed.empty()) return false;
-  if (row.runs == 0) return true;  // Told below the table.
+  if (row.runs == 0) return true;  // Reported below the table.
   bool fine = row.stuck_processes == 0 && row.failed_servers == 0 && row.missed_points == 0;
   for (std::size_t i = 0; i < kClasses; ++i) fine &= as_expected(cell.expect[i], row.counts[i]);
   return fine;
@@ -178,7 +178,7 @@ int run_rounds(const std::vector<Scenario>& cells, const MatrixOrders& orders) {
       // As large as one in a file may be.
       cell.seed = (cell.seed + round) % (1ULL << 63U);
       try {
-        const Told told = run_and_tell(cell, orders.quiet, out);
+        const Reported told = run_and_report(cell, orders.quiet, out);
         rows[i].add(told.result);
         kept &= told.kept;
       } catch (const Interrupted&) {

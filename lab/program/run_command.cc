@@ -11,7 +11,7 @@
 
 #include "lab/nemesis/schedule.h"
 #include "lab/program/options.h"
-#include "lab/program/telling.h"
+#include "lab/program/run_and_report.h"
 #include "lab/scenario/files.h"
 
 namespace holdfast::lab {
@@ -96,7 +96,7 @@ int run_command(const Arguments& arguments) {
   bool fine = true;
   bool kept = true;
   for (const Scenario& scenario : scenarios) {
-    const Told told = run_and_tell(scenario, orders.quiet, orders.out.value_or(""));
+    const Reported told = run_and_report(scenario, orders.quiet, orders.out.value_or(""));
     fine &= told.result.as_expected();
     kept &= told.kept;
   }

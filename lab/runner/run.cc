@@ -18,8 +18,8 @@
 #include "lab/rig/commands.h"
 #include "lab/rig/rig.h"
 #include "lab/rig/targets.h"
-#include "lab/runner/crew.h"
 #include "lab/runner/stall_watch.h"
+#include "lab/runner/workers.h"
 #include "lab/scenario/files.h"
 #include "lab/scenario/secrets.h"
 #include "lab/workload/worker.h"
@@ -85,26 +85,26 @@ class Run {
       const StallWatch stalls(recorder_);
       const std::int64_t begin = now_ns();
       const std::int64_t until = begin + std::chrono::nanoseconds(scenario_.duration).count();
-      Crew crew(scenario_, rig, recorder_,
-                {options_.program, folder_.path(), prefix_, begin, until});
+      Workers workers(scenario_, rig, recorder_,
+                      {options_.program, folder_.path(), prefix_, begin, until});
       for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
-        crew.start(static_cast<std::uint32_t>(slot));
+        workers.start(static_cast<std::uint32_t>(slot));
       }
-      Nemesis nemesis(scenario_, options_.program, rig, crew, recorder_);
+      Nemesis nemesis(scenario_, options_.program, rig, workers, recorder_);
       try {
-        drive(rig, crew, nemesis, begin, until);
+        drive(rig, workers, nemesis, begin, until);
         nemesis.heal_all();
-        result.stuck_processes = crew.finish(kEnding);
+        result.stuck_processes = workers.finish(kEnding);
       } catch (const NodeFailed& failure) {
         // What was recorded until then is kept; what nobody could do since says nothing.
-        crew.abandon();
+        workers.abandon();
         result.failed_server = failure.what();
         result.server_log_name = failure.node() + ".log";
         result.server_log = tail_of(failure.log(), kMostOfALog);
       }
-      result.processes = crew.started();
+      result.processes = workers.started();
       result.stalls = stalls.seen();
-      struck = {nemesis.struck_by(), crew.died_at_points()};
+      struck = {nemesis.struck_by(), workers.died_at_points()};
       result.faults = nemesis.struck() + struck.died_at_points;
     }
     collect_into(result);
@@ -147,26 +147,26 @@ class Run {
     return idle;
   }
 
-  void drive(Rig& rig, Crew& crew, Nemesis& nemesis, std::int64_t begin, std::int64_t until) {
+  void drive(Rig& rig, Workers& workers, Nemesis& nemesis, std::int64_t begin, std::int64_t until) {
     milliseconds told{-1000};
     for (std::int64_t now = begin; now < until; now = now_ns()) {
       const auto since = std::chrono::floor<milliseconds>(std::chrono::nanoseconds(now - begin));
       heed_interruption();
       rig.look_after();
       nemesis.step(since);
-      crew.tend();
+      workers.tend();
       if (options_.progress && since - told >= 1s) {
         told = since;
-        tell(crew, nemesis, since);
+        tell(workers, nemesis, since);
       }
       std::this_thread::sleep_for(
           std::min<std::chrono::nanoseconds>(kTurn, std::chrono::nanoseconds(until - now)));
     }
   }
 
-  void tell(const Crew& crew, const Nemesis& nemesis, milliseconds now) const {
+  void tell(const Workers& workers, const Nemesis& nemesis, milliseconds now) const {
     Progress progress{now, scenario_.duration, 0, nemesis.struck(), nemesis.active()};
-    for (std::uint32_t process = 0; process <= crew.started(); ++process) {
+    for (std::uint32_t process = 0; process <= workers.started(); ++process) {
       progress.events += reserved_in(folder_.path(), process);
     }
     options_.progress(progress);

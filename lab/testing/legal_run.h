@@ -1,5 +1,5 @@
 // A legal history with a bit of everything, different for every seed: three locks ("jobs"
-// exclusive, "tables" shared, "seats" permits), hand-offs, tries, busy answers, re-entries,
+// exclusive, "tables" shared, "seats" permits), handoffs, tries, busy answers, re-entries,
 // renewals, writes, a lease that runs out, a holder that dies, a restart of the store.
 #pragma once
 

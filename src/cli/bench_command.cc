@@ -1,4 +1,4 @@
-// `holdfast bench`: pairs per second, the time an acquisition takes, and the time of a hand-off.
+// `holdfast bench`: pairs per second, the time an acquisition takes, and the time of a handoff.
 
 #include <algorithm>
 #include <chrono>
@@ -139,7 +139,7 @@ Json report(const BenchOptions& options, const std::string& store, const BenchSa
 std::string text_of(const Json& report) {
   Table table({"WHAT", "P50", "P99", "COUNT"});
   for (const auto& [key, title] :
-       {std::pair<const char*, const char*>{"acquire_us", "acquire"}, {"handoff_us", "hand-off"}}) {
+       {std::pair<const char*, const char*>{"acquire_us", "acquire"}, {"handoff_us", "handoff"}}) {
     const Json& part = report[key];
     table.add(
         {title, part["p50"].dump() + " us", part["p99"].dump() + " us", part["count"].dump()});

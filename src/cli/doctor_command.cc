@@ -15,7 +15,7 @@ namespace holdfast::cli {
 namespace {
 
 // What --require may name.
-struct NamedPromise {
+struct NamedGuarantee {
   const char* name;
   bool Guarantees::*given;
   // A store in which a problem was found may break it, whatever it promises.
@@ -25,7 +25,7 @@ struct NamedPromise {
 
 constexpr char kAnotherStore[] = "use another store ('holdfast doctor' of each lists its promises)";
 
-constexpr std::array<NamedPromise, 11> kPromises{{
+constexpr std::array<NamedGuarantee, 11> kPromises{{
     {"fenced", &Guarantees::fenced, true, "use sqlite:// on one host, or redis://"},
     {"fair", &Guarantees::fair, false, kAnotherStore},
     {"shared", &Guarantees::shared, false, kAnotherStore},
@@ -54,11 +54,11 @@ const char* mark(Severity severity) {
   return "?";
 }
 
-const char* promise_text(Promise given) {
+const char* promise_text(Guarantee given) {
   switch (given) {
-    case Promise::kYes: return "yes";
-    case Promise::kDeclared: return "declared";
-    case Promise::kNo: return "no";
+    case Guarantee::kYes: return "yes";
+    case Guarantee::kDeclared: return "declared";
+    case Guarantee::kNo: return "no";
   }
   return "?";
 }
@@ -85,7 +85,7 @@ std::string findings_text(const std::vector<Finding>& findings, std::size_t widt
 std::string promises_text(const Guarantees& all, std::size_t width) {
   const auto names = [&all](bool given) {
     std::string out;
-    for (const NamedPromise& one : kPromises) {
+    for (const NamedGuarantee& one : kPromises) {
       if (all.*one.given == given) out += std::string(out.empty() ? "" : " ") + one.name;
     }
     return out.empty() ? "nothing" : out;
@@ -130,7 +130,7 @@ std::string doctor_text(const DoctorReport& report) {
 }
 
 struct Missing {
-  const NamedPromise* promise;
+  const NamedGuarantee* promise;
   bool promised;  // But a problem was found.
 };
 
@@ -143,7 +143,7 @@ std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
     std::replace(spelled.begin(), spelled.end(), '_', '-');
     const auto* const found =
         std::find_if(kPromises.begin(), kPromises.end(),
-                     [&](const NamedPromise& one) { return spelled == one.name; });
+                     [&](const NamedGuarantee& one) { return spelled == one.name; });
     if (found == kPromises.end()) {
       complain("doctor: --require: " + in_quotes(name) +
                " is not a promise (see 'holdfast help doctor')");

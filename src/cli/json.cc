@@ -73,11 +73,11 @@ Json lock_json(const std::string& name) {
   return out;
 }
 
-std::string promise_word(Promise promise) {
+std::string promise_word(Guarantee promise) {
   switch (promise) {
-    case Promise::kYes: return "yes";
-    case Promise::kDeclared: return "declared";
-    case Promise::kNo: return "no";
+    case Guarantee::kYes: return "yes";
+    case Guarantee::kDeclared: return "declared";
+    case Guarantee::kNo: return "no";
   }
   return "no";
 }

@@ -17,10 +17,10 @@ namespace {
 
 using session::Core;
 
-// Of a call that is about a lease: the contender is taken from it here.
+// Of a call that is about a lease: the acquisition is taken from it here.
 Start<void> start_on_lease(
     const Lease& lease,
-    std::function<void(Core&, const Core::ContenderPtr&, const Core::Done<void>&)> call) {
+    std::function<void(Core&, const Core::AcquisitionPtr&, const Core::Done<void>&)> call) {
   auto held = LeaseAccess::of(lease);
   auto core = held ? held->core : nullptr;
   return start<void>([core = std::move(core), held = std::move(held),
@@ -70,16 +70,16 @@ Start<std::optional<Lease>> Async::try_acquire(const Client& client, std::string
 
 void Async::cancel(const Handle& wait) {
   if (wait.flow) wait.flow->cancel();
-  if (wait.contender) wait.core->cancel(wait.contender);
+  if (wait.acquisition) wait.core->cancel(wait.acquisition);
 }
 
 Start<void> Async::release(const Lease& lease) {
-  return start_on_lease(lease, [](Core& core, const Core::ContenderPtr& held,
+  return start_on_lease(lease, [](Core& core, const Core::AcquisitionPtr& held,
                                   const Core::Done<void>& done) { core.release(held, done); });
 }
 
 Start<void> Async::renew(const Lease& lease) {
-  return start_on_lease(lease, [](Core& core, const Core::ContenderPtr& held,
+  return start_on_lease(lease, [](Core& core, const Core::AcquisitionPtr& held,
                                   const Core::Done<void>& done) { core.renew(held, done); });
 }
 
@@ -93,7 +93,7 @@ Start<Lease> Async::adopt(const Client& client, std::string lease_id, AcquireOpt
     }
     if (options.ttl == std::chrono::milliseconds::zero()) options.ttl = id->ttl;
     core->adopt(id->name, id->mode, id->id, std::move(options),
-                [to = std::move(to), name = id->name](Result<Core::ContenderPtr> got) mutable {
+                [to = std::move(to), name = id->name](Result<Core::AcquisitionPtr> got) mutable {
                   deliver(std::move(to), as_lease(std::move(got), name));
                 });
     return {};

@@ -64,7 +64,7 @@ class Events {
   // per epoch. The backend opens another by itself, under a new epoch.
   virtual void on_session_ended(std::uint64_t epoch, const Error& why) = 0;
   // Somebody knocked (Backend::knock): a contender of ours may have been taken away.
-  virtual void on_knock() = 0;
+  virtual void on_notify() = 0;
   // What the operator should know: a line for the log.
   virtual void on_alarm(const std::string& line) = 0;
 };
@@ -75,7 +75,7 @@ class Events {
 struct Waker {
   std::function<void()> wake;
   // Called instead by read()'s, where the store can tell it: the contender has gone, and told by
-  // its last step that it held, under this token (Backend::hand_on). Not set: `wake` is called.
+  // its last step that it held, under this token (Backend::handoff). Not set: `wake` is called.
   std::function<void(const machine::Token& last)> handed_on{};
 };
 using WakerPtr = std::shared_ptr<Waker>;  // nullptr: nothing is to be watched.
@@ -197,7 +197,7 @@ class Backend {
 
   // The same of one that waited, and has held alone from its grant on: whoever watches it need not
   // look whether somebody is left before it. Stores that can tell that in one step do.
-  virtual void hand_on(std::uint64_t epoch, std::string lock, Place place,
+  virtual void handoff(std::uint64_t epoch, std::string lock, Place place,
                        const machine::Token& held_with, base::BootInstant deadline,
                        Done<bool> done) {
     static_cast<void>(held_with);
@@ -237,7 +237,7 @@ class Backend {
 
   // Tells the client with that session to look whether all its contenders are there. At best.
   // `then`: once the store has it, or it has failed; some seconds later at most.
-  virtual void knock(std::string session_tag, std::function<void()> then) = 0;
+  virtual void notify(std::string session_tag, std::function<void()> then) = 0;
   // What others knock at, kept in the details of every contender.
   virtual std::string session_tag() const = 0;
 

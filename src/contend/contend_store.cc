@@ -13,9 +13,9 @@ namespace {
 
 using base::BootClock;
 using base::BootInstant;
+using port::AcquisitionState;
 using port::Done;
 using port::EndStatus;
-using port::TicketState;
 
 Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
 
@@ -61,35 +61,36 @@ class Store final : public port::Store {
     return {};
   }
 
-  void acquire(port::AcquireRequest request, Done<TicketState> done) override {
+  void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
     run(std::move(done), [request = std::move(request), now = BootClock::now()](
-                             Engine& engine, const Done<TicketState>& answer) mutable {
+                             Engine& engine, const Done<AcquisitionState>& answer) mutable {
       engine.acquire(std::move(request), now, answer);
     });
   }
 
   void renew(std::vector<port::RenewItem> items, BootInstant deadline,
-             Done<std::vector<Result<TicketState>>> done) override {
-    run(std::move(done), [items = std::move(items), now = BootClock::now(), deadline](
-                             Engine& engine, const Done<std::vector<Result<TicketState>>>& answer) {
-      engine.renew(items, now, deadline, answer);
-    });
+             Done<std::vector<Result<AcquisitionState>>> done) override {
+    run(std::move(done),
+        [items = std::move(items), now = BootClock::now(), deadline](
+            Engine& engine, const Done<std::vector<Result<AcquisitionState>>>& answer) {
+          engine.renew(items, now, deadline, answer);
+        });
   }
 
-  void release(port::TicketRequest request, Done<EndStatus> done) override {
+  void release(port::AcquisitionRequest request, Done<EndStatus> done) override {
     run(std::move(done),
         [request = std::move(request)](Engine& engine, const Done<EndStatus>& answer) {
           engine.end(request, answer);
         });
   }
 
-  void cancel(port::TicketRequest request, Done<EndStatus> done) override {
+  void cancel(port::AcquisitionRequest request, Done<EndStatus> done) override {
     release(std::move(request), std::move(done));
   }
 
-  void downgrade(port::TicketRequest request, Done<TicketState> done) override {
+  void downgrade(port::AcquisitionRequest request, Done<AcquisitionState> done) override {
     run(std::move(done),
-        [request = std::move(request)](Engine& engine, const Done<TicketState>& answer) {
+        [request = std::move(request)](Engine& engine, const Done<AcquisitionState>& answer) {
           engine.downgrade(request, answer);
         });
   }
@@ -136,7 +137,7 @@ class Store final : public port::Store {
     });
   }
 
-  void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
+  void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
     run(std::move(done),
         [holder = std::move(holder), value = std::move(value)](
             Engine& engine, const Done<bool>& answer) { engine.set_value(holder, value, answer); });
@@ -149,7 +150,7 @@ class Store final : public port::Store {
         });
   }
 
-  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
+  void resize(port::AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) override {
     run(std::move(done),
         [request = std::move(request), capacity](Engine& engine, const Done<bool>& answer) {
           engine.resize(request, capacity, answer);
@@ -208,13 +209,13 @@ class Store final : public port::Store {
 
 }  // namespace
 
-Guarantees promises() {
-  Guarantees promise;
-  promise.fenced = promise.fair = promise.shared = promise.permits = promise.upgrade = true;
-  promise.list = promise.values = true;
-  promise.multi = promise.watch_every_change = false;
-  promise.bound_to_client = true;
-  return promise;
+Guarantees guarantees() {
+  Guarantees result;
+  result.fenced = result.fair = result.shared = result.permits = result.upgrade = true;
+  result.list = result.values = true;
+  result.multi = result.watch_every_change = false;
+  result.bound_to_client = true;
+  return result;
 }
 
 Result<std::unique_ptr<port::Store>> make_store(std::unique_ptr<Backend> backend,

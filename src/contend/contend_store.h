@@ -21,7 +21,7 @@ namespace holdfast::contend {
 
 // What the engine gives by itself on every backend; the backend fills in the rest, and takes back
 // what it cannot give (a foreign recipe has no shared locks, say).
-Guarantees promises();
+Guarantees guarantees();
 
 // How a new store asks its servers what they are.
 struct FirstContact {

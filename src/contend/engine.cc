@@ -10,8 +10,8 @@
 namespace holdfast::contend {
 namespace {
 
-using port::TicketState;
-using port::TicketStatus;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 
 // For what nobody waits for: looked at again, and again.
 constexpr auto kBackground = std::chrono::seconds(5);
@@ -79,7 +79,7 @@ std::optional<Error> Engine::refuse_upgrade(const port::AcquireRequest& request)
   return port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, request.name, {}).error();
 }
 
-void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<TicketState> done) {
+void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<AcquisitionState> done) {
   if (const TicketPtr known = find(request.name, request.id)) {
     if (known->stage == Stage::kHeld || known->stage == Stage::kWaiting) {
       return done(state_of(*known));
@@ -91,7 +91,7 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<TicketS
   if (auto error = refuse(request)) return done(*std::move(error));
   // An acquisition that has ended is not begun anew.
   if (request.issue != 0 && request.issue <= last_issue_) {
-    return done(TicketState{.status = TicketStatus::kGone});
+    return done(AcquisitionState{.status = AcquisitionStatus::kGone});
   }
   last_issue_ = std::max(last_issue_, request.issue);
   if (auto error = refuse_upgrade(request)) return done(*std::move(error));
@@ -251,7 +251,7 @@ void Engine::fail_entering(const TicketPtr& ticket, const Error& error) {
   if (ticket->stage == Stage::kLeaving) return left_unheard(ticket, error);
   if (error.code() == Errc::kLost) {
     // Perhaps it came, and goes with its session: its key must not be taken up by the next one.
-    ticket->verdict = TicketState{.status = TicketStatus::kGone};
+    ticket->verdict = AcquisitionState{.status = AcquisitionStatus::kGone};
     return ended(ticket, port::EndStatus::kGone);
   }
   const bool passing = error.code() == Errc::kUnavailable;
@@ -295,17 +295,17 @@ Engine::BootInstant Engine::told_until(const Ticket& ticket, const SessionView& 
   return std::min(session.deadline, ticket.seq_at + ticket.request.ttl);
 }
 
-TicketState Engine::state_of(const Ticket& ticket) const {
-  TicketState state;
+AcquisitionState Engine::state_of(const Ticket& ticket) const {
+  AcquisitionState state;
   state.seq = ticket.seq;
   if (ticket.stage == Stage::kHeld) {
-    state.status = TicketStatus::kHeld;
+    state.status = AcquisitionStatus::kHeld;
     state.token = ticket.token;
     const SessionView session = backend_.session();
     state.lease = lease_of(ticket, session);
     state.more_in = more_in(ticket, session);
   } else {
-    state.status = TicketStatus::kWaiting;
+    state.status = AcquisitionStatus::kWaiting;
     state.ahead = ticket.ahead;
     state.lease = ticket.request.waiter_ttl;
     if (ticket.opens_at) {
@@ -316,7 +316,7 @@ TicketState Engine::state_of(const Ticket& ticket) const {
   return state;
 }
 
-void Engine::answer(const TicketPtr& ticket, const Result<TicketState>& result) {
+void Engine::answer(const TicketPtr& ticket, const Result<AcquisitionState>& result) {
   auto asks = std::exchange(ticket->asks, {});
   for (const auto& done : asks) done(result);
 }
@@ -333,15 +333,16 @@ void Engine::hint(const std::vector<TicketPtr>& tickets) {
 }
 
 // nullopt: the ticket waits, which is looked at; or it is not sure that the session lives.
-std::optional<Result<TicketState>> Engine::renew_one(const port::RenewItem& item, BootInstant now,
-                                                     const SessionView& session) {
+std::optional<Result<AcquisitionState>> Engine::renew_one(const port::RenewItem& item,
+                                                          BootInstant now,
+                                                          const SessionView& session) {
   const auto broken = broken_.find({item.name, item.id});
   if (broken != broken_.end() && item.token != machine::Token{}) {
-    return Result<TicketState>(broken->second);
+    return Result<AcquisitionState>(broken->second);
   }
   const TicketPtr ticket = find(item.name, item.id);
   if (!ticket || ticket->stage == Stage::kLeaving || ticket->system()) {
-    return Result<TicketState>(TicketState{.status = TicketStatus::kGone});
+    return Result<AcquisitionState>(AcquisitionState{.status = AcquisitionStatus::kGone});
   }
   const bool newer = item.seq > ticket->seq;
   if (newer &&
@@ -359,17 +360,17 @@ std::optional<Result<TicketState>> Engine::renew_one(const port::RenewItem& item
   }
   if (ticket->stage != Stage::kHeld) return std::nullopt;
   ticket->told_until = told_until(*ticket, session);
-  return Result<TicketState>(state_of(*ticket));
+  return Result<AcquisitionState>(state_of(*ticket));
 }
 
 void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, BootInstant deadline,
-                   const Done<std::vector<Result<TicketState>>>& done) {
+                   const Done<std::vector<Result<AcquisitionState>>>& done) {
   struct Gathered {
-    std::vector<Result<TicketState>> results;
+    std::vector<Result<AcquisitionState>> results;
     std::size_t left = 1;
   };
   auto gathered = std::make_shared<Gathered>();
-  gathered->results.assign(items.size(), TicketState{.status = TicketStatus::kGone});
+  gathered->results.assign(items.size(), AcquisitionState{.status = AcquisitionStatus::kGone});
   const auto arrived = [gathered, done] {
     if (--gathered->left == 0) done(std::move(gathered->results));
   };
@@ -382,7 +383,7 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
     }
     ++gathered->left;
     const TicketPtr ticket = find(items[i].name, items[i].id);
-    ticket->asks.emplace_back([gathered, arrived, i](const Result<TicketState>& state) {
+    ticket->asks.emplace_back([gathered, arrived, i](const Result<AcquisitionState>& state) {
       gathered->results[i] = state;
       arrived();
     });
@@ -450,7 +451,7 @@ void Engine::on_lease_end(const TicketPtr& ticket) {
     return leave(ticket,
                  Error(Errc::kTimedOut, "it was not known in time whether somebody holds it"));
   }
-  leave(ticket, TicketState{.status = TicketStatus::kGone});
+  leave(ticket, AcquisitionState{.status = AcquisitionStatus::kGone});
 }
 
 Dues::iterator Engine::at(BootInstant when, const TicketPtr& ticket,

@@ -45,11 +45,11 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   Engine(Backend& backend, const port::StoreContext& context, machine::Duration min_ttl);
 
   // `now`: when the request reached the store, no earlier than its owner sent it.
-  void acquire(port::AcquireRequest request, BootInstant now, Done<port::TicketState> done);
+  void acquire(port::AcquireRequest request, BootInstant now, Done<port::AcquisitionState> done);
   void renew(const std::vector<port::RenewItem>& items, BootInstant now, BootInstant deadline,
-             const Done<std::vector<Result<port::TicketState>>>& done);
-  void end(const port::TicketRequest& request, Done<port::EndStatus> done);
-  void downgrade(const port::TicketRequest& request, Done<port::TicketState> done);
+             const Done<std::vector<Result<port::AcquisitionState>>>& done);
+  void end(const port::AcquisitionRequest& request, Done<port::EndStatus> done);
+  void downgrade(const port::AcquisitionRequest& request, Done<port::AcquisitionState> done);
   void inspect(const std::string& name, BootInstant deadline, Done<std::optional<LockInfo>> done);
   // What cannot be read is left out, and told once (Events::on_alarm).
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
@@ -57,9 +57,9 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   // Also tells of what list() leaves out.
   void probe(BootInstant deadline, Done<std::vector<Finding>> done);
   void break_lock(port::BreakRequest request, const Done<bool>& done);
-  void set_value(const port::TicketRequest& request, std::string value, Done<bool> done);
+  void set_value(const port::AcquisitionRequest& request, std::string value, Done<bool> done);
   void get_value(const std::string& name, BootInstant deadline, Done<std::string> done);
-  void resize(port::TicketRequest request, std::uint32_t capacity, const Done<bool>& done);
+  void resize(port::AcquisitionRequest request, std::uint32_t capacity, const Done<bool>& done);
 
   // Answers everything that is under way with kClosed; nothing is told or asked afterwards.
   void close();
@@ -67,7 +67,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
 
   // --- Events.
   void on_session_ended(std::uint64_t epoch, const Error& why) override;
-  void on_knock() override;
+  void on_notify() override;
   void on_alarm(const std::string& line) override;
 
  private:
@@ -125,7 +125,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void show_hold(const TicketPtr& ticket);
 
   // --- engine_end.cc: to leave.
-  void leave(const TicketPtr& ticket, Result<port::TicketState> verdict);
+  void leave(const TicketPtr& ticket, Result<port::AcquisitionState> verdict);
   void remove(const TicketPtr& ticket);
   void remove_again(const TicketPtr& ticket);
   void look_whether_there(const TicketPtr& ticket);
@@ -152,23 +152,24 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
                        int attempts);
   void break_in(const std::shared_ptr<port::BreakRequest>& request, const Done<bool>& done,
                 int attempts, const Listing& listing);
-  void resize_as_listed(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
-                        const Done<bool>& done, int attempts);
-  void resize_in(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
+  void resize_as_listed(const std::shared_ptr<port::AcquisitionRequest>& request,
+                        std::uint32_t capacity, const Done<bool>& done, int attempts);
+  void resize_in(const std::shared_ptr<port::AcquisitionRequest>& request, std::uint32_t capacity,
                  const Done<bool>& done, int attempts, const Listing& listing);
-  void queue_shrink(const port::TicketRequest& request, std::uint32_t by, std::uint32_t from,
+  void queue_shrink(const port::AcquisitionRequest& request, std::uint32_t by, std::uint32_t from,
                     const Done<bool>& done);
 
-  std::optional<Result<port::TicketState>> renew_one(const port::RenewItem& item, BootInstant now,
-                                                     const SessionView& session);
+  std::optional<Result<port::AcquisitionState>> renew_one(const port::RenewItem& item,
+                                                          BootInstant now,
+                                                          const SessionView& session);
   void await_session(const TicketPtr& ticket, const port::RenewItem& item, BootInstant now,
                      BootInstant deadline);
   void answer_when_confirmed(const TicketPtr& ticket);
-  port::TicketState state_of(const Ticket& ticket) const;
+  port::AcquisitionState state_of(const Ticket& ticket) const;
   static machine::Duration lease_of(const Ticket& ticket, const SessionView& session);
   static std::optional<machine::Duration> more_in(const Ticket& ticket, const SessionView& session);
   static BootInstant told_until(const Ticket& ticket, const SessionView& session);
-  void answer(const TicketPtr& ticket, const Result<port::TicketState>& result);
+  void answer(const TicketPtr& ticket, const Result<port::AcquisitionState>& result);
   void push(const TicketPtr& ticket, port::Push::Kind kind);
   void hint(const std::vector<TicketPtr>& tickets);
   TicketPtr find(const std::string& name, const machine::AcquisitionId& id) const;

@@ -10,8 +10,8 @@ namespace holdfast::contend {
 namespace {
 
 using machine::Outcome;
-using port::TicketState;
-using port::TicketStatus;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 
 constexpr auto kPause = std::chrono::milliseconds(100);
 // What is held for less than that costs no write more; who would not wait is delayed by no more.
@@ -422,8 +422,8 @@ void Engine::pass_gate(const TicketPtr& ticket) {
         }
         if (gate->opens_in) ticket->opens_at = base::BootClock::now() + *gate->opens_in;
         if (!ticket->request.may_wait) {
-          return self->leave(
-              ticket, TicketState{.status = TicketStatus::kBusy, .next_expiry = gate->opens_in});
+          return self->leave(ticket, AcquisitionState{.status = AcquisitionStatus::kBusy,
+                                                      .next_expiry = gate->opens_in});
         }
         ticket->waited = true;
         self->stand_waiting(ticket);

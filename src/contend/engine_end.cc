@@ -8,9 +8,9 @@
 namespace holdfast::contend {
 namespace {
 
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 using port::EndStatus;
-using port::TicketState;
-using port::TicketStatus;
 
 constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr auto kLongPause = std::chrono::seconds(1);
@@ -20,7 +20,7 @@ constexpr auto kSignOfLife = std::chrono::milliseconds(1500);
 
 }  // namespace
 
-void Engine::end(const port::TicketRequest& request, Done<EndStatus> done) {
+void Engine::end(const port::AcquisitionRequest& request, Done<EndStatus> done) {
   const TicketPtr ticket = find(request.name, request.id);
   broken_.erase({request.name, request.id});
   if (!ticket) {
@@ -30,7 +30,8 @@ void Engine::end(const port::TicketRequest& request, Done<EndStatus> done) {
   ticket->ends.push_back(std::move(done));
   ticket->request.deadline = std::max(ticket->request.deadline, request.deadline);
   if (ticket->stage == Stage::kLeaving && ticket->maybe_removed) return remove(ticket);
-  if (ticket->stage != Stage::kLeaving) leave(ticket, TicketState{.status = TicketStatus::kGone});
+  if (ticket->stage != Stage::kLeaving)
+    leave(ticket, AcquisitionState{.status = AcquisitionStatus::kGone});
 }
 
 TicketPtr Engine::upgrade_of(const TicketPtr& ticket) const {
@@ -42,11 +43,11 @@ TicketPtr Engine::upgrade_of(const TicketPtr& ticket) const {
   return nullptr;
 }
 
-void Engine::leave(const TicketPtr& ticket, Result<TicketState> verdict) {
+void Engine::leave(const TicketPtr& ticket, Result<AcquisitionState> verdict) {
   if (ticket->stage == Stage::kLeaving || ticket->stage == Stage::kEnded) return;
   // The upgrade of a ticket goes before it: both requests are applied in their order.
   if (const TicketPtr upgrade = upgrade_of(ticket)) {
-    leave(upgrade, TicketState{.status = TicketStatus::kGone});
+    leave(upgrade, AcquisitionState{.status = AcquisitionStatus::kGone});
   }
   ticket->was_held = ticket->stage == Stage::kHeld;
   ticket->verdict = std::move(verdict);
@@ -91,7 +92,7 @@ void Engine::remove(const TicketPtr& ticket) {
   if (!hands_on) {
     return backend_.remove(ticket->epoch, ticket->request.name, ticket->place, deadline, done);
   }
-  backend_.hand_on(ticket->epoch, ticket->request.name, ticket->place, ticket->token, deadline,
+  backend_.handoff(ticket->epoch, ticket->request.name, ticket->place, ticket->token, deadline,
                    done);
 }
 
@@ -130,7 +131,7 @@ void Engine::ended(const TicketPtr& ticket, const Result<EndStatus>& how) {
   }
   auto ends = std::exchange(ticket->ends, {});
   for (const auto& done : ends) done(how);
-  answer(ticket, ticket->verdict.value_or(TicketState{.status = TicketStatus::kGone}));
+  answer(ticket, ticket->verdict.value_or(AcquisitionState{.status = AcquisitionStatus::kGone}));
 }
 
 // Its contender is not there any more, and it was not us.
@@ -138,7 +139,7 @@ void Engine::taken_away(const TicketPtr& ticket) {
   ticket->looking = false;
   const bool told = ticket->told || ticket->stage == Stage::kHeld;
   if (const TicketPtr upgrade = upgrade_of(ticket)) {
-    leave(upgrade, TicketState{.status = TicketStatus::kGone});
+    leave(upgrade, AcquisitionState{.status = AcquisitionStatus::kGone});
   }
   ended(ticket, EndStatus::kGone);
   if (told) push(ticket, port::Push::Kind::kHint);
@@ -161,7 +162,7 @@ void Engine::on_session_ended(std::uint64_t epoch, const Error&) {
   hint(told);
 }
 
-void Engine::on_knock() {
+void Engine::on_notify() {
   if (closed_) return;
   std::vector<TicketPtr> mine;
   for (const auto& [name, ticket] : tickets_) mine.push_back(ticket);

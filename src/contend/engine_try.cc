@@ -12,8 +12,8 @@
 namespace holdfast::contend {
 namespace {
 
-using port::TicketState;
-using port::TicketStatus;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 
 constexpr auto kPause = std::chrono::milliseconds(100);
 constexpr auto kLongPause = std::chrono::seconds(1);
@@ -28,7 +28,7 @@ void Engine::refuse_to_wait(const TicketPtr& ticket, const Listing& listing, con
       in_doubt(listing.queue, ticket->place.key.id, record, listing.record_rev, decision);
   if (!doubt) {
     tell_who_is_kept_out(ticket->request.name, listing);
-    return leave(ticket, TicketState{.status = TicketStatus::kBusy});
+    return leave(ticket, AcquisitionState{.status = AcquisitionStatus::kBusy});
   }
   const bool many = ticket->place.key.shape == Shape::kPermits;
   if (!many || listing.queue[*doubt].details) {

@@ -10,8 +10,8 @@ namespace holdfast::contend {
 namespace {
 
 using machine::Outcome;
-using port::TicketState;
-using port::TicketStatus;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 
 constexpr int kAttempts = 8;
 constexpr std::size_t kMostValue = 4096;
@@ -92,13 +92,14 @@ void Engine::break_in(const std::shared_ptr<port::BreakRequest>& request, const 
           return self->break_as_listed(request, done, attempts - 1);
         }
         // Who asked may leave for good as soon as it is told, and would take the knock along.
-        self->backend_.knock(session, [done] { done(true); });
+        self->backend_.notify(session, [done] { done(true); });
       });
 }
 
 // --- Values.
 
-void Engine::set_value(const port::TicketRequest& request, std::string value, Done<bool> done) {
+void Engine::set_value(const port::AcquisitionRequest& request, std::string value,
+                       Done<bool> done) {
   if (value.size() > kMostValue) return done(done_or_error(Outcome::kTooLarge, request.name));
   const TicketPtr ticket = find(request.name, request.id);
   if (!ticket || ticket->stage != Stage::kHeld) {
@@ -126,10 +127,10 @@ void Engine::get_value(const std::string& name, BootInstant deadline, Done<std::
 
 // --- Weaker in place.
 
-void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> done) {
+void Engine::downgrade(const port::AcquisitionRequest& request, Done<AcquisitionState> done) {
   const TicketPtr ticket = find(request.name, request.id);
   if (!ticket || ticket->stage != Stage::kHeld) {
-    return done(TicketState{.status = TicketStatus::kGone});
+    return done(AcquisitionState{.status = AcquisitionStatus::kGone});
   }
   switch (ticket->place.key.shape) {
     case Shape::kPermits:
@@ -139,7 +140,7 @@ void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> don
     case Shape::kUpgrade:
       return end(request, [done = std::move(done)](const Result<port::EndStatus>& ended) {
         if (!ended) return done(ended.error());
-        done(TicketState{.status = TicketStatus::kGone});
+        done(AcquisitionState{.status = AcquisitionStatus::kGone});
       });
     case Shape::kExclusive: break;
   }
@@ -156,7 +157,7 @@ void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> don
                    ticket->rewriting = false;
                    if (!written) return done(written.error());
                    if (!*written || ticket->stage != Stage::kHeld) {
-                     return done(TicketState{.status = TicketStatus::kGone});
+                     return done(AcquisitionState{.status = AcquisitionStatus::kGone});
                    }
                    ticket->details = details;
                    ticket->place.modified = (*written)->modified;
@@ -166,14 +167,15 @@ void Engine::downgrade(const port::TicketRequest& request, Done<TicketState> don
 
 // --- N of a permits lock.
 
-void Engine::resize(port::TicketRequest request, std::uint32_t capacity, const Done<bool>& done) {
+void Engine::resize(port::AcquisitionRequest request, std::uint32_t capacity,
+                    const Done<bool>& done) {
   if (!request.id || capacity == 0) return done(done_or_error(Outcome::kInvalid, request.name));
   last_issue_ = std::max(last_issue_, request.issue);
-  resize_as_listed(std::make_shared<port::TicketRequest>(std::move(request)), capacity, done,
+  resize_as_listed(std::make_shared<port::AcquisitionRequest>(std::move(request)), capacity, done,
                    kAttempts);
 }
 
-void Engine::resize_as_listed(const std::shared_ptr<port::TicketRequest>& request,
+void Engine::resize_as_listed(const std::shared_ptr<port::AcquisitionRequest>& request,
                               std::uint32_t capacity, const Done<bool>& done, int attempts) {
   backend_.list_in_full(request->name, request->deadline,
                         [self = shared_from_this(), request, capacity, done,
@@ -183,8 +185,9 @@ void Engine::resize_as_listed(const std::shared_ptr<port::TicketRequest>& reques
                         });
 }
 
-void Engine::resize_in(const std::shared_ptr<port::TicketRequest>& request, std::uint32_t capacity,
-                       const Done<bool>& done, int attempts, const Listing& listing) {
+void Engine::resize_in(const std::shared_ptr<port::AcquisitionRequest>& request,
+                       std::uint32_t capacity, const Done<bool>& done, int attempts,
+                       const Listing& listing) {
   if (listing.queue.empty()) return done(done_or_error(Outcome::kNotHeld, request->name));
   if (mode_of(listing.queue.front().key).kind != machine::ModeKind::kPermits) {
     return done(done_or_error(Outcome::kMismatch, request->name));
@@ -217,13 +220,13 @@ void Engine::resize_in(const std::shared_ptr<port::TicketRequest>& request, std:
                      return self->resize_as_listed(request, capacity, done, attempts - 1);
                    }
                    // Those who wait look at the folder only.
-                   for (const auto& session : sessions) self->backend_.knock(session, [] {});
+                   for (const auto& session : sessions) self->backend_.notify(session, [] {});
                    done(true);
                  });
 }
 
-void Engine::queue_shrink(const port::TicketRequest& request, std::uint32_t by, std::uint32_t from,
-                          const Done<bool>& done) {
+void Engine::queue_shrink(const port::AcquisitionRequest& request, std::uint32_t by,
+                          std::uint32_t from, const Done<bool>& done) {
   auto ticket = std::make_shared<Ticket>();
   ticket->request.name = request.name;
   ticket->request.id = request.id;
@@ -233,9 +236,9 @@ void Engine::queue_shrink(const port::TicketRequest& request, std::uint32_t by, 
   ticket->place.key = key_for(request.id, ticket->request.mode, {});
   ticket->place.key.shape = Shape::kShrink;
   ticket->seq_at = base::BootClock::now();
-  ticket->asks.emplace_back([done, name = request.name](const Result<TicketState>& state) {
+  ticket->asks.emplace_back([done, name = request.name](const Result<AcquisitionState>& state) {
     if (!state) return done(of_lock(name, state.error()));
-    done(state->status == TicketStatus::kHeld);
+    done(state->status == AcquisitionStatus::kHeld);
   });
   tickets_[{request.name, request.id}] = ticket;
   enter(ticket);
@@ -267,9 +270,9 @@ void Engine::finish_shrink(const TicketPtr& ticket) {
               if (!self->still_looking(ticket)) return;
               if (!applied) return self->look_failed(ticket, applied.error());
               if (!*applied) return self->look_with(ticket, false);
-              ticket->verdict = TicketState{.status = TicketStatus::kHeld};
+              ticket->verdict = AcquisitionState{.status = AcquisitionStatus::kHeld};
               self->ended(ticket, port::EndStatus::kReleased);
-              for (const auto& session : sessions) self->backend_.knock(session, [] {});
+              for (const auto& session : sessions) self->backend_.notify(session, [] {});
             });
       });
 }

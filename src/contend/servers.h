@@ -38,7 +38,7 @@ inline Guarantees bounded_by(Guarantees all, const Servers& servers) {
   all.survives_failover = all.survives_failover && servers.survive_failover;
   for (FaultRow& row : all.faults) {
     if (row.fault != kServersRestart || servers.survive_restart) continue;
-    row.exclusion = row.fencing = Promise::kNo;
+    row.exclusion = row.fencing = Guarantee::kNo;
     row.note = servers.restart_note;
   }
   return all;

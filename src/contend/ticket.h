@@ -57,7 +57,7 @@ struct Ticket {
 
   std::optional<Dues::iterator> lease_due;
 
-  std::vector<port::Done<port::TicketState>> asks;  // To be told where it stands.
+  std::vector<port::Done<port::AcquisitionState>> asks;  // To be told where it stands.
   std::size_t asks_seen = 0;  // So many of them came before the store was asked last.
   std::vector<port::Done<port::EndStatus>> ends;  // To be told that it has left.
 
@@ -76,7 +76,7 @@ struct Ticket {
   bool was_held = false;            // kLeaving.
   bool maybe_removed = false;       // The last removal failed: it is tried again.
   bool removal_unanswered = false;  // One of them perhaps was applied.
-  std::optional<Result<port::TicketState>> verdict{};  // What `asks` are told at its end.
+  std::optional<Result<port::AcquisitionState>> verdict{};  // What `asks` are told at its end.
 
   // The shrink of a permits lock: nobody's, and done with when it is admitted.
   bool system() const { return place.key.shape == Shape::kShrink; }

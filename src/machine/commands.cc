@@ -34,22 +34,22 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
   if (!well_formed(acquire)) return {.outcome = Outcome::kInvalid};
   const LockIndex index = own(acquire.name);
   if (index != kNone) {
-    const TicketIndex known = book.find_ticket(index, acquire.id);
+    const TicketIndex known = table.find_ticket(index, acquire.id);
     if (known != kNone) return acquire_again(known);
-    if (book.find_tombstone(index, acquire.id) != kNone) return {.outcome = Outcome::kGone};
+    if (table.find_tombstone(index, acquire.id) != kNone) return {.outcome = Outcome::kGone};
   }
   // Those whom expiry has let in stand before the newcomer; so does a Resize that waited.
   if (index != kNone) settle(index);
   if (const auto outcome = refusal(acquire, index)) return {.outcome = *outcome};
   if (!admits_newcomer(acquire, index)) {
-    const Lock& lock = book.lock(index);
+    const Lock& lock = table.lock(index);
     if (!acquire.may_wait) return {.outcome = Outcome::kBusy, .next_expiry = next_expiry(lock)};
     if (acquire.max_waiters != 0 && lock.waiters.count >= acquire.max_waiters) {
       return {.outcome = Outcome::kQueueFull};
     }
     return enter(acquire, index, /*granted=*/false);
   }
-  if (!next_token(index == kNone ? Token{} : book.lock(index).last_token)) {
+  if (!next_token(index == kNone ? Token{} : table.lock(index).last_token)) {
     return {.outcome = Outcome::kExhausted};
   }
   return enter(acquire, own_or_add(acquire.name), /*granted=*/true);
@@ -57,31 +57,31 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
 
 Outcome LockMachine::Impl::foresee(const Acquire& acquire) const {
   if (!well_formed(acquire)) return Outcome::kInvalid;
-  const LockIndex index = book.find_lock(acquire.name);
+  const LockIndex index = table.find_lock(acquire.name);
   if (index != kNone) {
-    const TicketIndex known = book.find_ticket(index, acquire.id);
+    const TicketIndex known = table.find_ticket(index, acquire.id);
     if (known != kNone) {
-      if (book.ticket(known).system) return Outcome::kInvalid;
-      return book.ticket(known).held ? Outcome::kHeld : Outcome::kWaiting;
+      if (table.ticket(known).system) return Outcome::kInvalid;
+      return table.ticket(known).held ? Outcome::kHeld : Outcome::kWaiting;
     }
-    if (book.find_tombstone(index, acquire.id) != kNone) return Outcome::kGone;
+    if (table.find_tombstone(index, acquire.id) != kNone) return Outcome::kGone;
   }
   if (const auto outcome = refusal(acquire, index)) return *outcome;
   if (!admits_newcomer(acquire, index)) return Outcome::kBusy;
-  return next_token(index == kNone ? Token{} : book.lock(index).last_token) ? Outcome::kHeld
-                                                                            : Outcome::kExhausted;
+  return next_token(index == kNone ? Token{} : table.lock(index).last_token) ? Outcome::kHeld
+                                                                             : Outcome::kExhausted;
 }
 
 Reply LockMachine::Impl::acquire_again(TicketIndex index) {
-  if (book.ticket(index).system) return {.outcome = Outcome::kInvalid};
+  if (table.ticket(index).system) return {.outcome = Outcome::kInvalid};
   return reply_for(index);
 }
 
 // Why there can be no ticket for it, now or later.
 std::optional<Outcome> LockMachine::Impl::refusal(const Acquire& acquire, LockIndex index) const {
-  const bool present = index != kNone && book.lock(index).has_tickets();
+  const bool present = index != kNone && table.lock(index).has_tickets();
   if (present) {
-    const Lock& lock = book.lock(index);
+    const Lock& lock = table.lock(index);
     const bool agrees = lock.kind == family(acquire.mode.kind) &&
                         lock.capacity == normalized(acquire.mode).capacity;
     if (!agrees) return Outcome::kMismatch;
@@ -91,36 +91,36 @@ std::optional<Outcome> LockMachine::Impl::refusal(const Acquire& acquire, LockIn
   }
   if (!acquire.upgrade_of) return std::nullopt;
 
-  const TicketIndex base = present ? book.find_ticket(index, acquire.upgrade_of) : kNone;
-  if (base == kNone || !book.ticket(base).held || book.ticket(base).kind != ModeKind::kShared) {
+  const TicketIndex base = present ? table.find_ticket(index, acquire.upgrade_of) : kNone;
+  if (base == kNone || !table.ticket(base).held || table.ticket(base).kind != ModeKind::kShared) {
     return Outcome::kInvalid;
   }
   // Each of two upgrades would wait for the other's shared ticket.
-  if (book.lock(index).upgrade != kNone) return Outcome::kWouldDeadlock;
+  if (table.lock(index).upgrade != kNone) return Outcome::kWouldDeadlock;
   return std::nullopt;
 }
 
 bool LockMachine::Impl::admits_newcomer(const Acquire& acquire, LockIndex index) const {
-  if (index == kNone || !book.lock(index).has_tickets()) return true;
-  const Lock& lock = book.lock(index);
+  if (index == kNone || !table.lock(index).has_tickets()) return true;
+  const Lock& lock = table.lock(index);
   if (acquire.upgrade_of) return lock.held.admits_upgrade();
   return lock.waiters.count == 0 && lock.held.admits(normalized(acquire.mode), lock.capacity);
 }
 
 Reply LockMachine::Impl::enter(const Acquire& acquire, LockIndex index, bool granted) {
-  Lock& lock = book.lock(index);
+  Lock& lock = table.lock(index);
   if (!lock.has_tickets()) {
     lock.kind = family(acquire.mode.kind);
     lock.capacity = normalized(acquire.mode).capacity;
   }
-  const TicketIndex added = book.add_ticket(index, acquire.id, normalized(acquire.mode));
-  Ticket& ticket = book.ticket(added);
+  const TicketIndex added = table.add_ticket(index, acquire.id, normalized(acquire.mode));
+  Ticket& ticket = table.ticket(added);
   ticket.ttl = acquire.ttl;
   ticket.waiter_ttl = acquire.waiter_ttl;
   ticket.owner = acquire.owner;
-  if (acquire.upgrade_of) book.link_upgrade(added, book.find_ticket(index, acquire.upgrade_of));
+  if (acquire.upgrade_of) table.link_upgrade(added, table.find_ticket(index, acquire.upgrade_of));
   ticket.lease = granted ? acquire.ttl : acquire.waiter_ttl;
-  book.set_end(added, saturating_add(now, ticket.lease));
+  table.set_end(added, saturating_add(now, ticket.lease));
   if (granted) {
     grant(added);
   } else {
@@ -131,9 +131,9 @@ Reply LockMachine::Impl::enter(const Acquire& acquire, LockIndex index, bool gra
 
 Reply LockMachine::Impl::on(const Renew& renew) {
   const LockIndex index = own(renew.name);
-  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, renew.id);
-  if (found == kNone || book.ticket(found).system) return {.outcome = Outcome::kGone};
-  const Ticket& ticket = book.ticket(found);
+  const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, renew.id);
+  if (found == kNone || table.ticket(found).system) return {.outcome = Outcome::kGone};
+  const Ticket& ticket = table.ticket(found);
   if (renew.seq <= ticket.seq) return reply_for(found);
   const Duration length = ticket.held ? renew.ttl : renew.waiter_ttl;
   if (length <= Duration::zero()) return {.outcome = Outcome::kInvalid};
@@ -154,29 +154,29 @@ Reply LockMachine::Impl::on(const Cancel& cancel) {
 Reply LockMachine::Impl::give_back(std::string_view name, AcquisitionId id, Duration tombstone) {
   if (name.empty() || !id) return {.outcome = Outcome::kInvalid};
   const LockIndex index = own(name);
-  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, id);
+  const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, id);
   if (found == kNone) {
     if (buries(tombstone)) bury(own_or_add(name), id, tombstone);
     return {.outcome = Outcome::kGone};
   }
-  const bool held = book.ticket(found).held;
+  const bool held = table.ticket(found).held;
   end_ticket(found, held ? EffectKind::kReleased : EffectKind::kCancelled, tombstone);
   return {.outcome = held ? Outcome::kReleased : Outcome::kCancelled};
 }
 
 Reply LockMachine::Impl::on(const Downgrade& downgrade) {
   const LockIndex index = own(downgrade.name);
-  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, downgrade.id);
-  if (found == kNone || !book.ticket(found).held) return {.outcome = Outcome::kNotHeld};
-  switch (book.ticket(found).kind) {
+  const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, downgrade.id);
+  if (found == kNone || !table.ticket(found).held) return {.outcome = Outcome::kNotHeld};
+  switch (table.ticket(found).kind) {
     case ModeKind::kPermits: return {.outcome = Outcome::kMismatch};
     case ModeKind::kShared: return {.outcome = Outcome::kDone};
     case ModeKind::kExclusive: break;
   }
-  if (book.ticket(found).base != kNone) {
+  if (table.ticket(found).base != kNone) {
     end_ticket(found, EffectKind::kReleased, downgrade.tombstone);
   } else {
-    book.weaken(found);
+    table.weaken(found);
     emit_ticket(EffectKind::kDowngraded, found);
   }
   return {.outcome = Outcome::kDone};
@@ -185,8 +185,8 @@ Reply LockMachine::Impl::on(const Downgrade& downgrade) {
 Reply LockMachine::Impl::on(const Break& command) {
   const LockIndex index = own(command.name);
   if (index == kNone) return {.outcome = Outcome::kNotHeld};
-  TicketIndex at = book.lock(index).holders.head;
-  while (at != kNone && book.ticket(at).token != command.token) at = book.ticket(at).links.next;
+  TicketIndex at = table.lock(index).holders.head;
+  while (at != kNone && table.ticket(at).token != command.token) at = table.ticket(at).links.next;
   if (at == kNone) return {.outcome = Outcome::kNotHeld};
   end_ticket(at, EffectKind::kBroken, command.tombstone, command.by);
   return {.outcome = Outcome::kReleased};
@@ -195,15 +195,15 @@ Reply LockMachine::Impl::on(const Break& command) {
 Reply LockMachine::Impl::on(const Resize& resize) {
   if (!resize.id || resize.capacity == 0) return {.outcome = Outcome::kInvalid};
   const LockIndex index = own(resize.name);
-  if (index == kNone || !book.lock(index).has_tickets()) return {.outcome = Outcome::kNotHeld};
-  Lock& lock = book.lock(index);
+  if (index == kNone || !table.lock(index).has_tickets()) return {.outcome = Outcome::kNotHeld};
+  Lock& lock = table.lock(index);
   if (lock.kind != ModeKind::kPermits) return {.outcome = Outcome::kMismatch};
-  if (book.find_tombstone(index, resize.id) != kNone) return {.outcome = Outcome::kGone};
-  const TicketIndex known = book.find_ticket(index, resize.id);
+  if (table.find_tombstone(index, resize.id) != kNone) return {.outcome = Outcome::kGone};
+  const TicketIndex known = table.find_ticket(index, resize.id);
   if (known != kNone && known != lock.shrink) return {.outcome = Outcome::kInvalid};
-  if (known != kNone && lock.capacity - book.ticket(known).permits == resize.capacity) {
+  if (known != kNone && lock.capacity - table.ticket(known).permits == resize.capacity) {
     settle(index);  // What has expired in this step may have made way for it.
-    if (book.find_ticket(index, resize.id) == kNone) return {.outcome = Outcome::kDone};
+    if (table.find_ticket(index, resize.id) == kNone) return {.outcome = Outcome::kDone};
     return reply_for(known);  // A repeated request keeps its place.
   }
   if (lock.shrink != kNone) end_ticket(lock.shrink, EffectKind::kCancelled, Duration::zero());
@@ -218,11 +218,11 @@ Reply LockMachine::Impl::on(const Resize& resize) {
 
 Reply LockMachine::Impl::queue_shrink(const Resize& resize, LockIndex index) {
   settle(index);  // As for a newcomer: those let in by now stand before it.
-  Lock& lock = book.lock(index);
+  Lock& lock = table.lock(index);
   const std::uint32_t difference = lock.capacity - resize.capacity;
   const TicketIndex added =
-      book.add_ticket(index, resize.id, Mode::of_permits(difference, lock.capacity));
-  book.mark_system(added);
+      table.add_ticket(index, resize.id, Mode::of_permits(difference, lock.capacity));
+  table.mark_system(added);
   emit_ticket(EffectKind::kQueued, added);
   if (next_admissible(lock) != added) return reply_for(added);
   shrink(added);
@@ -232,9 +232,9 @@ Reply LockMachine::Impl::queue_shrink(const Resize& resize, LockIndex index) {
 Reply LockMachine::Impl::on(const SetValue& set) {
   if (set.value.size() > limits.max_value) return {.outcome = Outcome::kTooLarge};
   const LockIndex index = own(set.name);
-  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, set.id);
-  if (found == kNone || !book.ticket(found).held) return {.outcome = Outcome::kNotHeld};
-  Lock& lock = book.lock(index);
+  const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, set.id);
+  if (found == kNone || !table.ticket(found).held) return {.outcome = Outcome::kNotHeld};
+  Lock& lock = table.lock(index);
   if (lock.value != set.value) {
     lock.value = set.value;
     Effect& effect = emit(EffectKind::kValueSet, index);
@@ -248,14 +248,14 @@ Reply LockMachine::Impl::on(const Keep& keep) {
   if (keep.value && keep.value->size() > limits.max_value) return {.outcome = Outcome::kTooLarge};
   if (keep.ttl <= Duration::zero()) return {.outcome = Outcome::kInvalid};
   const LockIndex index = own(keep.name);
-  const TicketIndex found = index == kNone ? kNone : book.find_ticket(index, keep.id);
-  if (found == kNone || !book.ticket(found).held) return {.outcome = Outcome::kNotHeld};
-  Ticket& ticket = book.ticket(found);
+  const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, keep.id);
+  if (found == kNone || !table.ticket(found).held) return {.outcome = Outcome::kNotHeld};
+  Ticket& ticket = table.ticket(found);
   if (keep.seq < ticket.seq) return {.outcome = Outcome::kNotHeld};
   if (keep.seq == ticket.seq) return {.outcome = Outcome::kDone};
   ticket.seq = keep.seq;
   ticket.lease = keep.ttl;
-  book.set_end(found, saturating_add(now, keep.ttl));
+  table.set_end(found, saturating_add(now, keep.ttl));
   emit_ticket(EffectKind::kExtended, found);
   if (!keep.value) return {.outcome = Outcome::kDone};
   return on(SetValue{keep.name, keep.id, *keep.value});

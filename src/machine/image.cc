@@ -93,15 +93,15 @@ bool consistent(const LockImage& image, Token floor) {
 }  // namespace
 
 std::optional<LockImage> LockMachine::inspect(std::string_view name) const {
-  const LockIndex index = impl_->book.find_lock(name);
+  const LockIndex index = impl_->table.find_lock(name);
   if (index == kNone) return std::nullopt;
   return impl_->image_of(index);
 }
 
 std::vector<std::string> LockMachine::names(std::string_view prefix, std::size_t limit) const {
   std::vector<std::string> found;
-  for (LockIndex index = 0; index < impl_->book.lock_slots(); ++index) {
-    const Lock& lock = impl_->book.lock(index);
+  for (LockIndex index = 0; index < impl_->table.lock_slots(); ++index) {
+    const Lock& lock = impl_->table.lock(index);
     if (lock.used && std::string_view(lock.name).starts_with(prefix)) found.push_back(lock.name);
   }
   const auto middle = found.begin() + static_cast<std::ptrdiff_t>(std::min(limit, found.size()));
@@ -131,13 +131,13 @@ std::optional<LockMachine> LockMachine::restore(const MachineImage& image, Limit
 
 bool LockMachine::restore_lock(const LockImage& image) {
   if (!consistent(image, impl_->floor)) return false;
-  if (impl_->book.find_lock(image.name) != kNone) return false;
+  if (impl_->table.find_lock(image.name) != kNone) return false;
   impl_->load(image);
   return true;
 }
 
 LockImage LockMachine::Impl::image_of(LockIndex index) const {
-  const Lock& lock = book.lock(index);
+  const Lock& lock = table.lock(index);
   LockImage image;
   image.name = lock.name;
   image.kind = lock.kind;
@@ -146,14 +146,14 @@ LockImage LockMachine::Impl::image_of(LockIndex index) const {
   image.next_order = lock.next_order;
   image.value = lock.value;
   for (const List* list : {&lock.holders, &lock.waiters}) {
-    for (TicketIndex at = list->head; at != kNone; at = book.ticket(at).links.next) {
-      image.tickets.push_back(image_of_ticket(book.ticket(at)));
+    for (TicketIndex at = list->head; at != kNone; at = table.ticket(at).links.next) {
+      image.tickets.push_back(image_of_ticket(table.ticket(at)));
     }
   }
   std::sort(image.tickets.begin(), image.tickets.end(),
             [](const TicketImage& a, const TicketImage& b) { return a.order < b.order; });
-  for (TombstoneIndex at = lock.tombstones.head; at != kNone; at = book.tombstone(at).links.next) {
-    image.tombstones.push_back({book.tombstone(at).id, book.until_of(at)});
+  for (TombstoneIndex at = lock.tombstones.head; at != kNone; at = table.tombstone(at).links.next) {
+    image.tombstones.push_back({table.tombstone(at).id, table.until_of(at)});
   }
   std::sort(image.tombstones.begin(), image.tombstones.end(),
             [](const TombstoneImage& a, const TombstoneImage& b) { return a.id < b.id; });
@@ -164,10 +164,10 @@ TicketImage LockMachine::Impl::image_of_ticket(const Ticket& ticket) const {
   TicketImage image;
   image.id = ticket.id;
   image.order = ticket.order;
-  image.mode = book.mode_of(ticket);
+  image.mode = table.mode_of(ticket);
   image.held = ticket.held;
   image.system = ticket.system;
-  if (ticket.base != kNone) image.upgrade_of = book.ticket(ticket.base).id;
+  if (ticket.base != kNone) image.upgrade_of = table.ticket(ticket.base).id;
   image.token = ticket.token;
   image.lease_end = ticket.lease_end;
   image.seq = ticket.seq;
@@ -179,8 +179,8 @@ TicketImage LockMachine::Impl::image_of_ticket(const Ticket& ticket) const {
 }
 
 void LockMachine::Impl::load(const LockImage& image) {
-  const LockIndex index = book.add_lock(image.name);
-  Lock& lock = book.lock(index);
+  const LockIndex index = table.add_lock(image.name);
+  Lock& lock = table.lock(index);
   lock.kind = image.kind;
   lock.capacity = image.capacity;
   lock.last_token = image.last_token;
@@ -193,22 +193,22 @@ void LockMachine::Impl::load(const LockImage& image) {
   }
   lock.next_order = image.next_order;
   std::sort(holders.begin(), holders.end());
-  for (const auto& [token, ticket] : holders) book.hold(ticket);
+  for (const auto& [token, ticket] : holders) table.hold(ticket);
   for (const TicketImage& ticket : image.tickets) {
     if (!ticket.upgrade_of) continue;
-    book.link_upgrade(book.find_ticket(index, ticket.id),
-                      book.find_ticket(index, ticket.upgrade_of));
+    table.link_upgrade(table.find_ticket(index, ticket.id),
+                       table.find_ticket(index, ticket.upgrade_of));
   }
   for (const TombstoneImage& tombstone : image.tombstones) {
-    book.add_tombstone(index, tombstone.id, tombstone.until);
+    table.add_tombstone(index, tombstone.id, tombstone.until);
   }
   note_leftover(index);
 }
 
 TicketIndex LockMachine::Impl::load_ticket(LockIndex index, const TicketImage& image) {
-  book.lock(index).next_order = image.order;
-  const TicketIndex added = book.add_ticket(index, image.id, image.mode);
-  Ticket& ticket = book.ticket(added);
+  table.lock(index).next_order = image.order;
+  const TicketIndex added = table.add_ticket(index, image.id, image.mode);
+  Ticket& ticket = table.ticket(added);
   ticket.token = image.token;
   ticket.seq = image.seq;
   ticket.lease = image.lease;
@@ -216,9 +216,9 @@ TicketIndex LockMachine::Impl::load_ticket(LockIndex index, const TicketImage& i
   ticket.waiter_ttl = image.waiter_ttl;
   ticket.owner = image.owner;
   if (image.system) {
-    book.mark_system(added);
+    table.mark_system(added);
   } else {
-    book.set_end(added, image.lease_end);
+    table.set_end(added, image.lease_end);
   }
   return added;
 }

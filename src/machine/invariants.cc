@@ -14,7 +14,7 @@ void broken_invariant(const char* message, const char* file, int line) {
 void LockMachine::Impl::check_last_step() const {
   check_totals();
   for (const LockIndex index : touched) {
-    if (book.lock(index).used) check_lock(index);
+    if (table.lock(index).used) check_lock(index);
   }
 }
 
@@ -22,28 +22,28 @@ void LockMachine::Impl::check_all() const {
   check_totals();
   std::size_t tickets = 0;
   std::size_t tombstones = 0;
-  for (LockIndex index = 0; index < book.lock_slots(); ++index) {
-    const Lock& lock = book.lock(index);
+  for (LockIndex index = 0; index < table.lock_slots(); ++index) {
+    const Lock& lock = table.lock(index);
     if (!lock.used) continue;
     check_lock(index);
     check_everything_in(index);
     tickets += lock.holders.count + lock.waiters.count;
     tombstones += lock.tombstones.count;
   }
-  HOLDFAST_REQUIRE(tickets == book.ticket_count(), "every ticket stands in one queue");
-  HOLDFAST_REQUIRE(tombstones == book.tombstone_count(), "every tombstone belongs to one lock");
+  HOLDFAST_REQUIRE(tickets == table.ticket_count(), "every ticket stands in one queue");
+  HOLDFAST_REQUIRE(tombstones == table.tombstone_count(), "every tombstone belongs to one lock");
 }
 
 void LockMachine::Impl::check_totals() const {
-  HOLDFAST_REQUIRE(book.ticket_ends().size() <= book.ticket_count(), "a ticket has one lease");
-  HOLDFAST_REQUIRE(book.tombstone_ends().size() == book.tombstone_count(),
+  HOLDFAST_REQUIRE(table.ticket_ends().size() <= table.ticket_count(), "a ticket has one lease");
+  HOLDFAST_REQUIRE(table.tombstone_ends().size() == table.tombstone_count(),
                    "a tombstone has one end");
 }
 
 void LockMachine::Impl::check_lock(LockIndex index) const {
-  const Lock& lock = book.lock(index);
+  const Lock& lock = table.lock(index);
   const Occupancy& held = lock.held;
-  const bool upgraded = lock.upgrade != kNone && book.ticket(lock.upgrade).held;
+  const bool upgraded = lock.upgrade != kNone && table.ticket(lock.upgrade).held;
   HOLDFAST_REQUIRE(held.exclusive <= 1, "at most one exclusive holder");
   HOLDFAST_REQUIRE(held.exclusive == 0 || held.shared == (upgraded ? 1U : 0U),
                    "nobody holds beside an exclusive holder but its own shared ticket");
@@ -62,22 +62,22 @@ void LockMachine::Impl::check_lock(LockIndex index) const {
 }
 
 void LockMachine::Impl::check_everything_in(LockIndex index) const {
-  const Lock& lock = book.lock(index);
+  const Lock& lock = table.lock(index);
   Occupancy held;
   Token last_token{};
-  for (TicketIndex at = lock.holders.head; at != kNone; at = book.ticket(at).links.next) {
-    const Ticket& ticket = book.ticket(at);
+  for (TicketIndex at = lock.holders.head; at != kNone; at = table.ticket(at).links.next) {
+    const Ticket& ticket = table.ticket(at);
     HOLDFAST_REQUIRE(ticket.held && !ticket.system, "a holder holds");
     HOLDFAST_REQUIRE(ticket.token > last_token, "a later grant has a greater token");
     last_token = ticket.token;
-    held.add(book.mode_of(ticket));
+    held.add(table.mode_of(ticket));
   }
   HOLDFAST_REQUIRE(held == lock.held, "the sum of the holders is what they take");
   HOLDFAST_REQUIRE(last_token <= lock.last_token, "no token is above the last one issued");
 
   std::uint64_t last_order = 0;
-  for (TicketIndex at = lock.waiters.head; at != kNone; at = book.ticket(at).links.next) {
-    const Ticket& ticket = book.ticket(at);
+  for (TicketIndex at = lock.waiters.head; at != kNone; at = table.ticket(at).links.next) {
+    const Ticket& ticket = table.ticket(at);
     HOLDFAST_REQUIRE(!ticket.held && ticket.token == Token{}, "a waiter does not hold");
     HOLDFAST_REQUIRE(ticket.order > last_order, "waiters stand in order");
     HOLDFAST_REQUIRE(ticket.permits <= lock.capacity, "a waiter can be admitted one day");
@@ -86,17 +86,17 @@ void LockMachine::Impl::check_everything_in(LockIndex index) const {
   HOLDFAST_REQUIRE(last_order < lock.next_order, "the next ticket stands last");
 
   for (const List* list : {&lock.holders, &lock.waiters}) {
-    for (TicketIndex at = list->head; at != kNone; at = book.ticket(at).links.next) {
-      const Ticket& ticket = book.ticket(at);
+    for (TicketIndex at = list->head; at != kNone; at = table.ticket(at).links.next) {
+      const Ticket& ticket = table.ticket(at);
       HOLDFAST_REQUIRE(ticket.lock == index, "a ticket stands in its own lock's queue");
-      HOLDFAST_REQUIRE(book.find_ticket(index, ticket.id) == at, "a ticket is found by its id");
-      HOLDFAST_REQUIRE(book.find_tombstone(index, ticket.id) == kNone, "a dead id has no ticket");
-      HOLDFAST_REQUIRE(ticket.system != book.ticket_ends().contains(at), "a ticket has a lease");
-      HOLDFAST_REQUIRE(ticket.system || book.ticket_ends().end_of(at) == ticket.lease_end,
+      HOLDFAST_REQUIRE(table.find_ticket(index, ticket.id) == at, "a ticket is found by its id");
+      HOLDFAST_REQUIRE(table.find_tombstone(index, ticket.id) == kNone, "a dead id has no ticket");
+      HOLDFAST_REQUIRE(ticket.system != table.ticket_ends().contains(at), "a ticket has a lease");
+      HOLDFAST_REQUIRE(ticket.system || table.ticket_ends().end_of(at) == ticket.lease_end,
                        "a lease ends when its ticket says");
       HOLDFAST_REQUIRE((ticket.base != kNone) == (at == lock.upgrade), "an upgrade is linked");
-      HOLDFAST_REQUIRE(ticket.base == kNone || (book.ticket(ticket.base).held &&
-                                                book.ticket(ticket.base).lock == index),
+      HOLDFAST_REQUIRE(ticket.base == kNone || (table.ticket(ticket.base).held &&
+                                                table.ticket(ticket.base).lock == index),
                        "an upgrade's shared ticket holds");
     }
   }

@@ -9,7 +9,7 @@
 namespace holdfast::machine {
 namespace {
 
-TEST(LeaseTest, AHandOffInheritsTheWaitersLease) {
+TEST(LeaseTest, AHandoffInheritsTheWaitersLease) {
   Driver d;
   d.line_up(2);
   d.now = at(20);

@@ -27,10 +27,10 @@ Reply LockMachine::apply(const Command& command, Effects& effects) {
 Outcome LockMachine::foresee(const Acquire& acquire) const { return impl_->foresee(acquire); }
 
 std::optional<Instant> LockMachine::next_event() const {
-  const Book& book = impl_->book;
-  if (!book.pending().empty()) return impl_->now;
+  const TicketTable& table = impl_->table;
+  if (!table.pending().empty()) return impl_->now;
   std::optional<Instant> next;
-  for (const ExpiryHeap* ends : {&book.ticket_ends(), &book.tombstone_ends()}) {
+  for (const ExpiryHeap* ends : {&table.ticket_ends(), &table.tombstone_ends()}) {
     if (!ends->empty() && (!next || ends->top_end() < *next)) next = ends->top_end();
   }
   return next ? std::max(*next, impl_->now) : next;
@@ -42,11 +42,11 @@ Token LockMachine::floor() const { return impl_->floor; }
 void LockMachine::set_token_ceiling(std::uint64_t ceiling) {
   impl_->limits.token_ceiling = ceiling;
   std::vector<LockIndex> waiting;
-  for (const Book::Named& named : impl_->book.exhausted()) waiting.push_back(named.lock);
+  for (const TicketTable::Named& named : impl_->table.exhausted()) waiting.push_back(named.lock);
   for (const LockIndex index : waiting) {
-    if (!impl_->next_token(impl_->book.lock(index).last_token)) continue;
-    impl_->book.set_exhausted(index, false);
-    impl_->book.set_pending(index, true);
+    if (!impl_->next_token(impl_->table.lock(index).last_token)) continue;
+    impl_->table.set_exhausted(index, false);
+    impl_->table.set_pending(index, true);
   }
 }
 
@@ -70,33 +70,33 @@ Reply LockMachine::Impl::apply(const Command& command, Effects& out) {
 }
 
 void LockMachine::Impl::expire_due() {
-  while (!book.ticket_ends().empty() && book.ticket_ends().top_end() <= now) {
-    end_ticket(book.ticket_ends().top(), EffectKind::kExpired, limits.expiry_tombstone);
+  while (!table.ticket_ends().empty() && table.ticket_ends().top_end() <= now) {
+    end_ticket(table.ticket_ends().top(), EffectKind::kExpired, limits.expiry_tombstone);
   }
-  while (!book.tombstone_ends().empty() && book.tombstone_ends().top_end() <= now) {
-    drop_tombstone(book.tombstone_ends().top());
+  while (!table.tombstone_ends().empty() && table.tombstone_ends().top_end() <= now) {
+    drop_tombstone(table.tombstone_ends().top());
   }
 }
 
 void LockMachine::Impl::drop_tombstone(TombstoneIndex index) {
-  const LockIndex lock = book.tombstone(index).lock;
+  const LockIndex lock = table.tombstone(index).lock;
   touch(lock);
-  emit(EffectKind::kTombstoneDropped, lock).id = book.tombstone(index).id;
-  book.remove_tombstone(index);
+  emit(EffectKind::kTombstoneDropped, lock).id = table.tombstone(index).id;
+  table.remove_tombstone(index);
 }
 
 void LockMachine::Impl::finish() {
   if (own_lock != kNone) settle(own_lock);
   for (const LockIndex index : touched) note_leftover(index);
-  while (budget > 0 && !book.pending().empty()) {
-    const LockIndex index = book.pending().begin()->lock;
+  while (budget > 0 && !table.pending().empty()) {
+    const LockIndex index = table.pending().begin()->lock;
     touch(index);
     settle(index);
     note_leftover(index);
   }
   // By number: forgetting one must not change which are looked at.
   for (std::size_t i = 0; i < touched.size(); ++i) {
-    book.lock(touched[i]).touched = false;
+    table.lock(touched[i]).touched = false;
     forget_if_idle(touched[i]);
   }
 }
@@ -104,10 +104,10 @@ void LockMachine::Impl::finish() {
 // Admits in order for as long as the step's limit allows.
 void LockMachine::Impl::settle(LockIndex index) {
   while (budget > 0) {
-    const Lock& lock = book.lock(index);
+    const Lock& lock = table.lock(index);
     const TicketIndex next = next_admissible(lock);
     if (next == kNone) return;
-    if (book.ticket(next).system) {
+    if (table.ticket(next).system) {
       shrink(next);
     } else if (next_token(lock.last_token)) {
       grant(next);
@@ -120,7 +120,7 @@ void LockMachine::Impl::settle(LockIndex index) {
 
 TicketIndex LockMachine::Impl::next_admissible(const Lock& lock) const {
   const auto admits = [&](TicketIndex index) {
-    return lock.held.admits(book.mode_of(book.ticket(index)), lock.capacity);
+    return lock.held.admits(table.mode_of(table.ticket(index)), lock.capacity);
   };
   if (upgrade_is_next(lock)) return lock.upgrade;
   const TicketIndex head = lock.waiters.head;
@@ -128,21 +128,21 @@ TicketIndex LockMachine::Impl::next_admissible(const Lock& lock) const {
 }
 
 bool LockMachine::Impl::upgrade_is_next(const Lock& lock) const {
-  return lock.upgrade != kNone && !book.ticket(lock.upgrade).held && lock.held.admits_upgrade();
+  return lock.upgrade != kNone && !table.ticket(lock.upgrade).held && lock.held.admits_upgrade();
 }
 
 // The grant inherits the waiter's lease: end, length and the request that defined them stay, since
 // the new holder counts its deadline from its own heartbeat.
 void LockMachine::Impl::grant(TicketIndex index) {
   take_token(index);
-  book.hold(index);
+  table.hold(index);
   emit_ticket(EffectKind::kGranted, index);
 }
 
 void LockMachine::Impl::shrink(TicketIndex index) {
-  const Ticket ticket = book.ticket(index);
-  book.remove_ticket(index);
-  Lock& lock = book.lock(ticket.lock);
+  const Ticket ticket = table.ticket(index);
+  table.remove_ticket(index);
+  Lock& lock = table.lock(ticket.lock);
   lock.capacity -= ticket.permits;
   Effect& effect = emit(EffectKind::kResized, ticket.lock);
   effect.id = ticket.id;
@@ -151,13 +151,13 @@ void LockMachine::Impl::shrink(TicketIndex index) {
 }
 
 void LockMachine::Impl::drop_larger_than(LockIndex index, std::uint32_t capacity) {
-  for (TicketIndex at = book.lock(index).waiters.head; at != kNone;) {
-    const Ticket& ticket = book.ticket(at);
+  for (TicketIndex at = table.lock(index).waiters.head; at != kNone;) {
+    const Ticket& ticket = table.ticket(at);
     const TicketIndex next = ticket.links.next;
     if (!ticket.system && ticket.permits > capacity) {
       emit_ticket(EffectKind::kDropped, at);
       if (subject == at) subject = kNone;
-      book.remove_ticket(at);
+      table.remove_ticket(at);
     }
     at = next;
   }
@@ -165,48 +165,48 @@ void LockMachine::Impl::drop_larger_than(LockIndex index, std::uint32_t capacity
 
 // Files the lock under what it still waits for: another step, or tokens.
 void LockMachine::Impl::note_leftover(LockIndex index) {
-  const Lock& lock = book.lock(index);
+  const Lock& lock = table.lock(index);
   const TicketIndex next = next_admissible(lock);
   const bool admissible = next != kNone;
   const bool has_token =
-      admissible && (book.ticket(next).system || next_token(lock.last_token).has_value());
-  book.set_pending(index, admissible && has_token);
-  book.set_exhausted(index, admissible && !has_token);
+      admissible && (table.ticket(next).system || next_token(lock.last_token).has_value());
+  table.set_pending(index, admissible && has_token);
+  table.set_exhausted(index, admissible && !has_token);
 }
 
 void LockMachine::Impl::forget_if_idle(LockIndex index) {
-  const Lock& lock = book.lock(index);
+  const Lock& lock = table.lock(index);
   if (!lock.idle()) return;
   floor = std::max(floor, lock.last_token);
   emit(EffectKind::kForgotten, index).token = lock.last_token;
-  book.remove_lock(index);
+  table.remove_lock(index);
 }
 
 LockIndex LockMachine::Impl::own(std::string_view name) {
-  own_lock = book.find_lock(name);
+  own_lock = table.find_lock(name);
   if (own_lock != kNone) touch(own_lock);
   return own_lock;
 }
 
 LockIndex LockMachine::Impl::own_or_add(std::string_view name) {
   if (own_lock == kNone) {
-    own_lock = book.add_lock(name);
+    own_lock = table.add_lock(name);
     touch(own_lock);
   }
   return own_lock;
 }
 
 void LockMachine::Impl::touch(LockIndex index) {
-  if (std::exchange(book.lock(index).touched, true)) return;
+  if (std::exchange(table.lock(index).touched, true)) return;
   touched.push_back(index);
 }
 
 // The upgrade of a ticket ends before the ticket, so that what effects build is legal throughout.
 void LockMachine::Impl::end_ticket(TicketIndex index, EffectKind kind, Duration tombstone,
                                    const OwnerPtr& by) {
-  const TicketIndex upgrade = book.lock(book.ticket(index).lock).upgrade;
-  if (upgrade != kNone && book.ticket(upgrade).base == index) {
-    const bool left = kind != EffectKind::kExpired && !book.ticket(upgrade).held;
+  const TicketIndex upgrade = table.lock(table.ticket(index).lock).upgrade;
+  if (upgrade != kNone && table.ticket(upgrade).base == index) {
+    const bool left = kind != EffectKind::kExpired && !table.ticket(upgrade).held;
     end_one(upgrade, left ? EffectKind::kCancelled : kind, tombstone, by);
   }
   end_one(index, kind, tombstone, by);
@@ -214,41 +214,41 @@ void LockMachine::Impl::end_ticket(TicketIndex index, EffectKind kind, Duration 
 
 void LockMachine::Impl::end_one(TicketIndex index, EffectKind kind, Duration tombstone,
                                 const OwnerPtr& by) {
-  const LockIndex lock = book.ticket(index).lock;
-  const AcquisitionId id = book.ticket(index).id;
+  const LockIndex lock = table.ticket(index).lock;
+  const AcquisitionId id = table.ticket(index).id;
   Effect& effect = emit_ticket(kind, index);
   if (kind == EffectKind::kBroken) effect.owner = by;
   touch(lock);
-  book.remove_ticket(index);
+  table.remove_ticket(index);
   bury(lock, id, tombstone);
 }
 
 void LockMachine::Impl::bury(LockIndex index, AcquisitionId id, Duration tombstone) {
   if (!buries(tombstone)) return;
   const Instant until = saturating_add(now, tombstone);
-  const TombstoneIndex found = book.find_tombstone(index, id);
+  const TombstoneIndex found = table.find_tombstone(index, id);
   if (found == kNone) {
-    book.add_tombstone(index, id, until);
-  } else if (book.until_of(found) < until) {
-    book.set_until(found, until);
+    table.add_tombstone(index, id, until);
+  } else if (table.until_of(found) < until) {
+    table.set_until(found, until);
   } else {
     return;
   }
   Effect& effect = emit(EffectKind::kTombstone, index);
   effect.id = id;
   effect.lease_end = until;
-  while (book.tombstone_count() > limits.max_tombstones) {
-    drop_tombstone(book.tombstone_ends().top());
+  while (table.tombstone_count() > limits.max_tombstones) {
+    drop_tombstone(table.tombstone_ends().top());
   }
 }
 
 void LockMachine::Impl::extend(TicketIndex index, Duration length, std::uint64_t seq) {
-  Ticket& ticket = book.ticket(index);
+  Ticket& ticket = table.ticket(index);
   const Instant end = saturating_add(now, length);
   if (end <= ticket.lease_end) return;
   ticket.seq = seq;
   ticket.lease = length;
-  book.set_end(index, end);
+  table.set_end(index, end);
 }
 
 std::optional<Token> LockMachine::Impl::next_token(Token last) const {
@@ -258,8 +258,8 @@ std::optional<Token> LockMachine::Impl::next_token(Token last) const {
 }
 
 void LockMachine::Impl::take_token(TicketIndex index) {
-  Ticket& ticket = book.ticket(index);
-  Lock& lock = book.lock(ticket.lock);
+  Ticket& ticket = table.ticket(index);
+  Lock& lock = table.lock(ticket.lock);
   const std::optional<Token> token = next_token(lock.last_token);
   HOLDFAST_REQUIRE(token && *token > lock.last_token, "tokens grow");
   lock.last_token = *token;
@@ -268,7 +268,7 @@ void LockMachine::Impl::take_token(TicketIndex index) {
 
 Reply LockMachine::Impl::reply_for(TicketIndex index) {
   subject = index;
-  return {.outcome = book.ticket(index).held ? Outcome::kHeld : Outcome::kWaiting};
+  return {.outcome = table.ticket(index).held ? Outcome::kHeld : Outcome::kWaiting};
 }
 
 void LockMachine::Impl::describe(Reply& reply) const {
@@ -277,7 +277,7 @@ void LockMachine::Impl::describe(Reply& reply) const {
     reply = {.outcome = Outcome::kTooLarge};  // It waited, and N fell in this very step.
     return;
   }
-  const Ticket& ticket = book.ticket(subject);
+  const Ticket& ticket = table.ticket(subject);
   reply.outcome = ticket.held ? Outcome::kHeld : Outcome::kWaiting;
   reply.token = ticket.token;
   reply.lease_end = ticket.lease_end;
@@ -285,16 +285,16 @@ void LockMachine::Impl::describe(Reply& reply) const {
   reply.lease = ticket.lease;
   if (ticket.held) return;
   reply.position = position_of(ticket);
-  reply.next_expiry = next_expiry(book.lock(ticket.lock));
+  reply.next_expiry = next_expiry(table.lock(ticket.lock));
 }
 
 std::uint32_t LockMachine::Impl::position_of(const Ticket& ticket) const {
   if (ticket.base != kNone) return 0;  // An upgrade passes those ahead of it.
   std::uint32_t ahead = 0;
-  for (TicketIndex at = ticket.links.previous; at != kNone; at = book.ticket(at).links.previous) {
+  for (TicketIndex at = ticket.links.previous; at != kNone; at = table.ticket(at).links.previous) {
     if (++ahead <= kWalk) continue;
-    const List& waiters = book.lock(ticket.lock).waiters;
-    const std::uint64_t span = ticket.order - book.ticket(waiters.head).order;
+    const List& waiters = table.lock(ticket.lock).waiters;
+    const std::uint64_t span = ticket.order - table.ticket(waiters.head).order;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(span, waiters.count - 1));
   }
   return ahead;
@@ -305,8 +305,8 @@ Instant LockMachine::Impl::next_expiry(const Lock& lock) const {
   Instant earliest = Instant::max();
   std::uint32_t left = kWalk;
   for (TicketIndex at = lock.holders.head; at != kNone && left > 0; --left) {
-    earliest = std::min(earliest, book.ticket(at).lease_end);
-    at = book.ticket(at).links.next;
+    earliest = std::min(earliest, table.ticket(at).lease_end);
+    at = table.ticket(at).links.next;
   }
   return earliest;
 }
@@ -314,17 +314,17 @@ Instant LockMachine::Impl::next_expiry(const Lock& lock) const {
 Effect& LockMachine::Impl::emit(EffectKind kind, LockIndex index) {
   Effect& effect = effects->emplace_back();
   effect.kind = kind;
-  effect.name = book.lock(index).name;
+  effect.name = table.lock(index).name;
   return effect;
 }
 
 Effect& LockMachine::Impl::emit_ticket(EffectKind kind, TicketIndex index) {
-  const Ticket& ticket = book.ticket(index);
+  const Ticket& ticket = table.ticket(index);
   Effect& effect = emit(kind, ticket.lock);
   effect.id = ticket.id;
   effect.order = ticket.order;
-  effect.mode = book.mode_of(ticket);
-  if (ticket.base != kNone) effect.upgrade_of = book.ticket(ticket.base).id;
+  effect.mode = table.mode_of(ticket);
+  if (ticket.base != kNone) effect.upgrade_of = table.ticket(ticket.base).id;
   effect.was_holder = ticket.held;
   effect.system = ticket.system;
   effect.token = ticket.token;

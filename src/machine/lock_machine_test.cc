@@ -1,4 +1,4 @@
-// Grants, hand-off, idempotence and the queue of a plain mutex, rule by rule.
+// Grants, handoff, idempotence and the queue of a plain mutex, rule by rule.
 #include "src/machine/lock_machine.h"
 
 #include <memory>

@@ -68,8 +68,8 @@ struct Lock {
   ModeKind kind = ModeKind::kExclusive;  // As in LockImage.
   bool used = false;                     // The slot is a lock.
   bool touched = false;                  // In this step.
-  bool pending = false;                  // In the book's set of locks with admissions left over.
-  bool exhausted = false;                // In the book's set of locks that wait for tokens.
+  bool pending = false;                  // In the table's set of locks with admissions left over.
+  bool exhausted = false;                // In the table's set of locks that wait for tokens.
 
   bool has_tickets() const { return holders.count + waiters.count != 0; }
   bool idle() const { return !has_tickets() && tombstones.count == 0 && value.empty(); }

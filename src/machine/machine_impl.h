@@ -1,4 +1,4 @@
-// The inside of LockMachine: what each command does to the book, in steps of
+// The inside of LockMachine: what each command does to the table, in steps of
 //
 //   1. drop everything whose lease or tombstone is over (expire_due);
 //   2. perform the command (on);
@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "src/machine/book.h"
 #include "src/machine/lock_machine.h"
 #include "src/machine/require.h"
+#include "src/machine/ticket_table.h"
 
 namespace holdfast::machine {
 
@@ -26,7 +26,7 @@ constexpr Instant saturating_add(Instant a, Duration b) {
 
 struct LockMachine::Impl {
   Impl(Token lowest, const Limits& bounds)
-      : limits(bounds), floor(lowest), book(bounds.hash_seed, bounds.chunk) {}
+      : limits(bounds), floor(lowest), table(bounds.hash_seed, bounds.chunk) {}
 
   Reply apply(const Command& command, Effects& effects);
 
@@ -99,7 +99,7 @@ struct LockMachine::Impl {
   Limits limits;
   Token floor;
   Instant now{};
-  Book book;
+  TicketTable table;
 
   // Of the step that runs or ran last.
   Effects* effects = nullptr;

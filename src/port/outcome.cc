@@ -42,9 +42,9 @@ std::chrono::system_clock::time_point wall_time(std::int64_t unix_ms) {
   return Wall(std::clamp(milliseconds(unix_ms), kFirst, kLast));
 }
 
-TicketState terms(const Reply& reply) {
-  TicketState state;
-  state.status = TicketStatus::kHeld;
+AcquisitionState terms(const Reply& reply) {
+  AcquisitionState state;
+  state.status = AcquisitionStatus::kHeld;
   state.token = reply.token;
   state.seq = reply.seq;
   state.lease = reply.lease;
@@ -153,28 +153,28 @@ machine::Renew to_command(const RenewItem& item) {
   return {item.name, item.id, item.seq, item.ttl, item.waiter_ttl};
 }
 
-Result<TicketState> to_ticket_state(const Reply& reply, std::string_view name, Instant now) {
-  TicketState state;
+Result<AcquisitionState> to_ticket_state(const Reply& reply, std::string_view name, Instant now) {
+  AcquisitionState state;
   switch (reply.outcome) {
     case Outcome::kHeld: return terms(reply);
     case Outcome::kWaiting:
       state = terms(reply);
-      state.status = TicketStatus::kWaiting;
+      state.status = AcquisitionStatus::kWaiting;
       state.token = {};
       state.ahead = reply.position;
       state.next_expiry = until(reply.next_expiry, now);
       return state;
     case Outcome::kBusy:
-      state.status = TicketStatus::kBusy;
+      state.status = AcquisitionStatus::kBusy;
       state.next_expiry = until(reply.next_expiry, now);
       return state;
-    case Outcome::kGone: state.status = TicketStatus::kGone; return state;
+    case Outcome::kGone: state.status = AcquisitionStatus::kGone; return state;
     default: return error_of(reply.outcome, name);
   }
 }
 
-Result<TicketState> to_acquire_result(const Reply& reply, const AcquireRequest& request,
-                                      const LockImage* current, Instant now) {
+Result<AcquisitionState> to_acquire_result(const Reply& reply, const AcquireRequest& request,
+                                           const LockImage* current, Instant now) {
   if (reply.outcome == Outcome::kMismatch && current != nullptr) {
     return explain_mismatch(request, *current);
   }
@@ -197,10 +197,10 @@ Result<EndStatus> to_end_status(const Reply& reply, std::string_view name) {
   }
 }
 
-Result<TicketState> to_downgrade_result(const Reply& reply, std::string_view name, AcquisitionId id,
-                                        const LockImage* after) {
-  TicketState gone;
-  gone.status = TicketStatus::kGone;
+Result<AcquisitionState> to_downgrade_result(const Reply& reply, std::string_view name,
+                                             AcquisitionId id, const LockImage* after) {
+  AcquisitionState gone;
+  gone.status = AcquisitionStatus::kGone;
   switch (reply.outcome) {
     case Outcome::kNotHeld:
     case Outcome::kGone: return gone;
@@ -224,18 +224,18 @@ Result<bool> to_done(const Reply& reply, std::string_view name) {
   }
 }
 
-TicketState held_state(const TicketImage& ticket) {
-  TicketState state;
-  state.status = TicketStatus::kHeld;
+AcquisitionState held_state(const TicketImage& ticket) {
+  AcquisitionState state;
+  state.status = AcquisitionStatus::kHeld;
   state.token = ticket.token;
   state.seq = ticket.seq;
   state.lease = ticket.lease;
   return state;
 }
 
-TicketState held_state(const machine::Effect& granted) {
-  TicketState state;
-  state.status = TicketStatus::kHeld;
+AcquisitionState held_state(const machine::Effect& granted) {
+  AcquisitionState state;
+  state.status = AcquisitionStatus::kHeld;
   state.token = granted.token;
   state.seq = granted.seq;
   state.lease = granted.lease;

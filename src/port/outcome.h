@@ -32,30 +32,31 @@ Error broken_error(const std::string& name, const BreakInfo& trace);
 // --- Replies.
 
 // Of Acquire and Renew. Errors: kInvalidArgument, kQueueFull, kWouldDeadlock, kCorruptState.
-Result<TicketState> to_ticket_state(const machine::Reply& reply, std::string_view name,
-                                    machine::Instant now);
+Result<AcquisitionState> to_ticket_state(const machine::Reply& reply, std::string_view name,
+                                         machine::Instant now);
 
 // The same for an Acquire: a mismatch is told as what was asked for against what is in use, and an
 // upgrade of a lease that has ended is kLost (`current`: the lock after the command; nullptr: there
 // is none, or it is not known).
-Result<TicketState> to_acquire_result(const machine::Reply& reply, const AcquireRequest& request,
-                                      const machine::LockImage* current, machine::Instant now);
+Result<AcquisitionState> to_acquire_result(const machine::Reply& reply,
+                                           const AcquireRequest& request,
+                                           const machine::LockImage* current, machine::Instant now);
 
 // Of Release and Cancel.
 Result<EndStatus> to_end_status(const machine::Reply& reply, std::string_view name);
 
 // Of Downgrade: the ticket's terms as `after` shows them (nullptr: it is gone). kGone: no holder
 // has the id.
-Result<TicketState> to_downgrade_result(const machine::Reply& reply, std::string_view name,
-                                        AcquisitionId id, const machine::LockImage* after);
+Result<AcquisitionState> to_downgrade_result(const machine::Reply& reply, std::string_view name,
+                                             AcquisitionId id, const machine::LockImage* after);
 
 // Of Break, SetValue, Keep and Resize: true; false: it stands in the queue (Resize); or an error
 // (kLost: not the holder, or a lock that is not in use).
 Result<bool> to_done(const machine::Reply& reply, std::string_view name);
 
 // A ticket whose lease is known, as the client needs it to count its deadline.
-TicketState held_state(const machine::TicketImage& ticket);
-TicketState held_state(const machine::Effect& granted);
+AcquisitionState held_state(const machine::TicketImage& ticket);
+AcquisitionState held_state(const machine::Effect& granted);
 
 // --- For people.
 holdfast::Token to_public(Token token);

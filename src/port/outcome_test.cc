@@ -20,7 +20,7 @@ constexpr Instant at(Duration time) { return Instant(time); }
 
 Reply reply(Outcome outcome) { return {.outcome = outcome}; }
 
-std::optional<Errc> code_of(const Result<TicketState>& result) {
+std::optional<Errc> code_of(const Result<AcquisitionState>& result) {
   if (result) return std::nullopt;
   return result.error().code();
 }
@@ -32,7 +32,7 @@ TEST(OutcomeTest, AHeldReplyTellsTheTermsOfTheGrant) {
   held.lease = 30s;
   const auto state = to_ticket_state(held, "a", at(1s));
   ASSERT_TRUE(state);
-  EXPECT_EQ(state->status, TicketStatus::kHeld);
+  EXPECT_EQ(state->status, AcquisitionStatus::kHeld);
   EXPECT_EQ(state->token, (Token{3, 7}));
   EXPECT_EQ(state->seq, 5U);
   EXPECT_EQ(state->lease, Duration(30s));
@@ -47,7 +47,7 @@ TEST(OutcomeTest, AWaitingReplyTellsThePlaceAndTheHoldersEnd) {
   waiting.lease = 5s;
   const auto state = to_ticket_state(waiting, "a", at(2s));
   ASSERT_TRUE(state);
-  EXPECT_EQ(state->status, TicketStatus::kWaiting);
+  EXPECT_EQ(state->status, AcquisitionStatus::kWaiting);
   EXPECT_EQ(state->ahead, 4U);
   EXPECT_EQ(state->seq, 2U);
   EXPECT_EQ(state->lease, Duration(5s));
@@ -60,7 +60,7 @@ TEST(OutcomeTest, AHoldersEndThatHasPassedIsNow) {
   busy.next_expiry = at(1s);
   const auto state = to_ticket_state(busy, "a", at(2s));
   ASSERT_TRUE(state);
-  EXPECT_EQ(state->status, TicketStatus::kBusy);
+  EXPECT_EQ(state->status, AcquisitionStatus::kBusy);
   EXPECT_EQ(state->next_expiry, Duration(0));
 }
 
@@ -137,14 +137,14 @@ TEST(OutcomeTest, ADowngradeShowsTheTicketAsItIsNow) {
   after.tickets.push_back(ticket);
   const auto state = to_downgrade_result(reply(Outcome::kDone), "a", kId, &after);
   ASSERT_TRUE(state);
-  EXPECT_EQ(state->status, TicketStatus::kHeld);
+  EXPECT_EQ(state->status, AcquisitionStatus::kHeld);
   EXPECT_EQ(state->token, (Token{0, 4}));
   EXPECT_EQ(state->seq, 3U);
   EXPECT_EQ(state->lease, Duration(8s));
   const auto no_holder = to_downgrade_result(reply(Outcome::kNotHeld), "a", kId, &after);
-  EXPECT_EQ(no_holder->status, TicketStatus::kGone);
+  EXPECT_EQ(no_holder->status, AcquisitionStatus::kGone);
   EXPECT_EQ(to_downgrade_result(reply(Outcome::kDone), "a", kId, nullptr)->status,
-            TicketStatus::kGone);
+            AcquisitionStatus::kGone);
   EXPECT_EQ(code_of(to_downgrade_result(reply(Outcome::kMismatch), "a", kId, &after)),
             Errc::kInvalidArgument);
 }

@@ -47,7 +47,7 @@ class Loop {
 template <typename T>
 using Done = std::function<void(Result<T>)>;
 
-enum class TicketStatus : std::uint8_t {
+enum class AcquisitionStatus : std::uint8_t {
   kHeld,
   kWaiting,
   kBusy,  // Held elsewhere; the request would not wait, and left nothing behind.
@@ -56,8 +56,8 @@ enum class TicketStatus : std::uint8_t {
 
 // Where an acquisition stands. The holder's deadline is counted from the client's send of the
 // request numbered `seq`, over `lease`.
-struct TicketState {
-  TicketStatus status{};
+struct AcquisitionState {
+  AcquisitionStatus status{};
   Token token{};
   std::uint64_t seq = 0;
   Duration lease{};
@@ -95,7 +95,7 @@ struct RenewItem {
   Token token{};  // Of the grant; zero while waiting.
 };
 
-struct TicketRequest {  // release, cancel, downgrade
+struct AcquisitionRequest {  // release, cancel, downgrade
   std::string name;
   AcquisitionId id;
   base::BootInstant deadline{};
@@ -139,7 +139,7 @@ struct Push {
   };
   Kind kind{};
   AcquisitionId id;
-  TicketState state{};
+  AcquisitionState state{};
 };
 
 // Called on the loop; on_push() also where a thread listens at the store's ear.
@@ -161,9 +161,9 @@ class Listener {
 // pushes of this client, which its heartbeats make up for, and nothing else.
 //
 // Thread-safety: one thread listens at a time, and until rest() is called there should be one.
-class Ear {
+class PushReader {
  public:
-  virtual ~Ear() = default;
+  virtual ~PushReader() = default;
   // Waits, tells the listener what has come, and returns; also soon after a nudge(), and at times
   // without a reason.
   virtual void listen() = 0;
@@ -184,17 +184,17 @@ class Store {
 
   virtual Guarantees guarantees() const = 0;
 
-  virtual void acquire(AcquireRequest request, Done<TicketState> done) = 0;
+  virtual void acquire(AcquireRequest request, Done<AcquisitionState> done) = 0;
   // One result per item, in their order; the failure of one does not stop the others. A holder
   // that an operator ended is told kBroken where the store has kept the trace, kGone otherwise.
   virtual void renew(std::vector<RenewItem> items, base::BootInstant deadline,
-                     Done<std::vector<Result<TicketState>>> done) = 0;
+                     Done<std::vector<Result<AcquisitionState>>> done) = 0;
   // The renew() that blocks, if any, ends at once, as at its deadline: what is due behind it cannot
   // wait. From any thread; does not block. For stores that could answer the next one nevertheless.
   virtual void give_up_renewal() noexcept {}
-  virtual void release(TicketRequest request, Done<EndStatus> done) = 0;
-  virtual void cancel(TicketRequest request, Done<EndStatus> done) = 0;
-  virtual void downgrade(TicketRequest request, Done<TicketState> done) = 0;
+  virtual void release(AcquisitionRequest request, Done<EndStatus> done) = 0;
+  virtual void cancel(AcquisitionRequest request, Done<EndStatus> done) = 0;
+  virtual void downgrade(AcquisitionRequest request, Done<AcquisitionState> done) = 0;
   virtual void inspect(std::string name, base::BootInstant deadline,
                        Done<std::optional<LockInfo>> done) = 0;
   virtual void list(std::string prefix, std::size_t limit, base::BootInstant deadline,
@@ -205,7 +205,7 @@ class Store {
   virtual Result<WatchHandle> watch(std::string prefix, EventSink sink) = 0;
   virtual void probe(base::BootInstant deadline, Done<std::vector<Finding>> done) = 0;
   // A value beside the lock, set by a holder only. Errors: kLost (not the holder).
-  virtual void set_value(TicketRequest holder, std::string value, Done<bool> done) = 0;
+  virtual void set_value(AcquisitionRequest holder, std::string value, Done<bool> done) = 0;
   // The holder's lease ends `ttl` from now, sooner or later than it would, and in the same step the
   // value is set. Errors: kLost (not the holder, or a late request). kUnsupported where
   // guarantees().bound_to_client is set: nothing was sent; answered at once, on the caller's
@@ -220,7 +220,7 @@ class Store {
   virtual WatchHandle watch_value(std::string /*name*/, Task /*changed*/) { return {}; }
   // Changes N of a permits lock: at once when growing (true), in queue order under `id` when
   // shrinking (false: it waits for its turn; cancel() withdraws it). kLost: the lock is not in use.
-  virtual void resize(TicketRequest request, std::uint32_t capacity, Done<bool> done) = 0;
+  virtual void resize(AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) = 0;
 
   // Takes all of these locks or none, in one step, as of one instant. Never waits for a holder, and
   // leaves no ticket unless all of them hold. Idempotent by the ids, as acquire() is. nullopt: one
@@ -230,19 +230,19 @@ class Store {
   // acquire() says of the first lock that cannot be had. Nothing was taken then.
   // kUnsupported: nothing was sent. What guarantees().multi denies answers so at once, on the
   // caller's thread.
-  using Grants = std::optional<std::vector<TicketState>>;
+  using Grants = std::optional<std::vector<AcquisitionState>>;
   virtual void try_acquire_all(std::vector<AcquireRequest> requests, Done<Grants> done);
   // As release(), one result each, in their order; in one step where the store can. A failure of
   // all is told as the result; at most kMostAtOnce.
-  virtual void release_all(std::vector<TicketRequest> requests,
+  virtual void release_all(std::vector<AcquisitionRequest> requests,
                            Done<std::vector<Result<EndStatus>>> done);
 
   // The same on the calling thread, where the store can do it without waiting for another thread;
   // nullopt: it cannot now, and nothing was done: use the operation above.
-  virtual std::optional<Result<TicketState>> acquire_inline(const AcquireRequest&) {
+  virtual std::optional<Result<AcquisitionState>> acquire_inline(const AcquireRequest&) {
     return std::nullopt;
   }
-  virtual std::optional<Result<EndStatus>> release_inline(const TicketRequest&) {
+  virtual std::optional<Result<EndStatus>> release_inline(const AcquisitionRequest&) {
     return std::nullopt;
   }
 
@@ -250,7 +250,7 @@ class Store {
     return std::nullopt;
   }
   virtual std::optional<Result<std::vector<Result<EndStatus>>>> release_all_inline(
-      const std::vector<TicketRequest>&) {
+      const std::vector<AcquisitionRequest>&) {
     return std::nullopt;
   }
 
@@ -259,7 +259,7 @@ class Store {
   virtual bool answers_at_once() const { return false; }
 
   // nullptr: pushes are told on the loop only. Lives as long as the store.
-  virtual Ear* ear() { return nullptr; }
+  virtual PushReader* ear() { return nullptr; }
 
   // Ends every operation under way (kClosed) and stops the store's threads. The deadline bounds the
   // flush of releases that were queued before. Called once, from a thread that is not the loop.

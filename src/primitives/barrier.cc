@@ -25,14 +25,14 @@ using session::InnerName;
 
 // --- Of a seat.
 
-Token token_of(const session::Contender& seat) { return {seat.token.epoch, seat.token.counter}; }
+Token token_of(const session::Acquisition& seat) { return {seat.token.epoch, seat.token.counter}; }
 
-BootInstant end_of(const session::Contender& seat) {
+BootInstant end_of(const session::Acquisition& seat) {
   return BootInstant(std::chrono::nanoseconds(seat.deadline_ns.load()));
 }
 
 // How the seat ended; nullopt: it has not.
-std::optional<Error> end_error(const session::Contender& seat, const std::string& name) {
+std::optional<Error> end_error(const session::Acquisition& seat, const std::string& name) {
   const LeaseState state = seat.state.load();
   const bool ended = state == LeaseState::kLost || state == LeaseState::kReleased ||
                      base::BootClock::now() >= end_of(seat);
@@ -118,7 +118,7 @@ bool may_pass(const Error& error) {
          error.code() == Errc::kTimedOut || error.code() == Errc::kCancelled;
 }
 
-Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
+Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::AcquisitionPtr seat) {
   const Token token = token_of(*seat);
   const Result<InnerName> at = record_name(*barrier);
   if (!at) co_return at.error();
@@ -145,7 +145,7 @@ Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr s
   }
 }
 
-Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
+Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, BarrierPtr barrier, Core::AcquisitionPtr seat) {
   if (scope->cancelled()) co_return scope->cancelled_error();
   if (const auto ended = end_error(*seat, barrier->name)) co_return *ended;
   const Token token = token_of(*seat);
@@ -167,7 +167,7 @@ Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, BarrierPtr barrier, Core::Co
   co_return generation;
 }
 
-Flow<void> arrive_and_leave(ScopePtr scope, BarrierPtr barrier, Core::ContenderPtr seat) {
+Flow<void> arrive_and_leave(ScopePtr scope, BarrierPtr barrier, Core::AcquisitionPtr seat) {
   if (const auto ended = end_error(*seat, barrier->name)) co_return *ended;
   Change how = [token = token_of(*seat), barrier](Record& record) -> Result<void> {
     // With a seat, and yet not there: it has left before, in a call that did not learn of it.

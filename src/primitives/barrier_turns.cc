@@ -47,7 +47,7 @@ AcquireOptions turn_options(const Scope& scope, Patience patience) {
 auto take_to_undo(const ScopePtr& scope, const session::InnerName& name,
                   const AcquireOptions& options) {
   return asked<Lease>([scope, name, options](const Core::Done<Lease>& done) {
-    scope->core().acquire(name, options, [name, done](Result<Core::ContenderPtr> got) {
+    scope->core().acquire(name, options, [name, done](Result<Core::AcquisitionPtr> got) {
       done(detail::as_lease(std::move(got), name.text()));
     });
   });

@@ -37,7 +37,7 @@ Result<void> check_value(const std::string& value) {
 
 // --- Leading.
 
-Flow<void> proclaim(ScopePtr scope, Core::ContenderPtr held, std::string value) {
+Flow<void> proclaim(ScopePtr scope, Core::AcquisitionPtr held, std::string value) {
   const Result<void> good = check_value(value);
   if (!good) co_return good;
   const Result<std::string> text = co_await scope->get_value(held->name);

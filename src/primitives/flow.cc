@@ -75,7 +75,7 @@ void Scope::enter(std::uint64_t step, Wait wait) {
 }
 
 void Scope::end_wait(const Wait& wait) {
-  if (wait.contender) core_->cancel(wait.contender);
+  if (wait.acquisition) core_->cancel(wait.acquisition);
   if (wait.sleeper) core_->wake(wait.sleeper);
 }
 

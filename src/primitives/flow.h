@@ -154,7 +154,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
       const std::uint64_t step = next_step();
       if (cancelled()) return done(cancelled_error());
       enter(step, {core_->acquire(name, mode, within(options, latest), /*may_wait=*/true,
-                                  [name, done](Result<Core::ContenderPtr> got) {
+                                  [name, done](Result<Core::AcquisitionPtr> got) {
                                     done(detail::as_lease(std::move(got), name));
                                   }),
                    nullptr});
@@ -169,7 +169,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
       const std::uint64_t step = next_step();
       if (cancelled()) return done(cancelled_error());
       enter(step, {core_->acquire(name, options,
-                                  [name, done](Result<Core::ContenderPtr> got) {
+                                  [name, done](Result<Core::AcquisitionPtr> got) {
                                     done(detail::as_lease(std::move(got), name.text()));
                                   }),
                    nullptr});
@@ -201,17 +201,17 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
          options = std::move(options)](const Core::Done<std::optional<Lease>>& done) {
           core_->acquire(
               name, mode, within(options), /*may_wait=*/false,
-              [done](Result<Core::ContenderPtr> got) { done(detail::as_tried(std::move(got))); });
+              [done](Result<Core::AcquisitionPtr> got) { done(detail::as_tried(std::move(got))); });
         });
   }
 
-  auto release(Core::ContenderPtr held) {
+  auto release(Core::AcquisitionPtr held) {
     return asked<void>([this, held = std::move(held)](Core::Done<void> done) {
       core_->release(held, std::move(done));
     });
   }
 
-  auto set_value(Core::ContenderPtr held, std::string value) {
+  auto set_value(Core::AcquisitionPtr held, std::string value) {
     return asked<void>(
         [this, held = std::move(held), value = std::move(value)](Core::Done<void> done) {
           core_->set_value(held, value, std::move(done));
@@ -231,7 +231,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   }
 
   // Lets go of a lease that the store keeps for so long from now on, and sets the value with it.
-  auto keep(Core::ContenderPtr held, std::chrono::milliseconds time,
+  auto keep(Core::AcquisitionPtr held, std::chrono::milliseconds time,
             std::optional<std::string> value) {
     return asked<void>(
         [this, held = std::move(held), time, value = std::move(value)](Core::Done<void> done) {
@@ -248,7 +248,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
 
  private:
   struct Wait {
-    Core::ContenderPtr contender;
+    Core::AcquisitionPtr acquisition;
     Core::SleeperPtr sleeper;
   };
   AcquireOptions within(AcquireOptions options, BootInstant latest = BootInstant::max()) const;

@@ -51,7 +51,7 @@ Flow<std::optional<Lease>> take(ScopePtr scope, std::string name, JobTimes times
   co_return co_await scope->try_acquire(name, Mode::exclusive(), options);
 }
 
-Flow<void> give_back(ScopePtr scope, session::Core::ContenderPtr held,
+Flow<void> give_back(ScopePtr scope, session::Core::AcquisitionPtr held,
                      std::chrono::nanoseconds keep_until) {
   const milliseconds left = left_of(keep_until);
   if (left == milliseconds::zero()) co_return co_await scope->release(held);

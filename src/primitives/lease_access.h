@@ -1,25 +1,25 @@
-// How the library makes a lease of a contender that holds, and gets at the contender of a lease.
+// Makes a lease of an acquisition that holds the lock, and finds the acquisition of a lease.
 #pragma once
 
 #include <memory>
 #include <utility>
 
 #include "holdfast/lease.h"
-#include "src/session/contender.h"
+#include "src/session/acquisition.h"
 
 namespace holdfast::detail {
 
 struct LeaseAccess {
-  static Lease make(std::shared_ptr<session::Contender> contender) {
-    return Lease(std::move(contender));
+  static Lease make(std::shared_ptr<session::Acquisition> acquisition) {
+    return Lease(std::move(acquisition));
   }
   // nullptr: it has been moved from.
-  static const std::shared_ptr<session::Contender>& of(const Lease& lease) {
-    return lease.contender_;
+  static const std::shared_ptr<session::Acquisition>& of(const Lease& lease) {
+    return lease.acquisition_;
   }
 };
 
-inline std::shared_ptr<session::Contender> ticket(const Lease& lease) {
+inline std::shared_ptr<session::Acquisition> ticket(const Lease& lease) {
   return LeaseAccess::of(lease);
 }
 

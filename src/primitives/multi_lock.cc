@@ -31,8 +31,8 @@ struct LeaseSetAccess {
     state->leases = std::move(leases);
     return LeaseSet(std::move(state));
   }
-  static std::vector<session::Core::ContenderPtr> tickets(const LeaseSet& set) {
-    std::vector<session::Core::ContenderPtr> all;
+  static std::vector<session::Core::AcquisitionPtr> tickets(const LeaseSet& set) {
+    std::vector<session::Core::AcquisitionPtr> all;
     if (!set.state_) return all;
     for (const Lease& lease : set.state_->leases) all.push_back(ticket(lease));
     return all;
@@ -82,10 +82,11 @@ std::vector<Core::Wanted> wanted(const std::vector<LockRequest>& locks) {
   return all;
 }
 
-LeaseSet as_set(std::vector<Core::ContenderPtr> held) {
+LeaseSet as_set(std::vector<Core::AcquisitionPtr> held) {
   std::vector<Lease> leases;
   leases.reserve(held.size());
-  for (Core::ContenderPtr& one : held) leases.push_back(detail::LeaseAccess::make(std::move(one)));
+  for (Core::AcquisitionPtr& one : held)
+    leases.push_back(detail::LeaseAccess::make(std::move(one)));
   return LeaseSetAccess::make(std::move(leases));
 }
 
@@ -107,8 +108,8 @@ Result<void> as_one(const std::vector<Result<void>>& results) {
 }
 
 auto take_all(ScopePtr scope, std::vector<Core::Wanted> locks, AcquireOptions options) {
-  return asked<Core::Together>([scope = std::move(scope), locks = std::move(locks),
-                                options = std::move(options)](Core::Done<Core::Together> done) {
+  return asked<Core::Multi>([scope = std::move(scope), locks = std::move(locks),
+                             options = std::move(options)](Core::Done<Core::Multi> done) {
     AcquireOptions plain = options;
     plain.cancel = {};
     plain.wait.reset();
@@ -116,15 +117,15 @@ auto take_all(ScopePtr scope, std::vector<Core::Wanted> locks, AcquireOptions op
   });
 }
 
-auto give_back(ScopePtr scope, std::vector<Core::ContenderPtr> held) {
+auto give_back(ScopePtr scope, std::vector<Core::AcquisitionPtr> held) {
   using Ends = std::vector<Result<void>>;
   return asked<Ends>([scope = std::move(scope), held = std::move(held)](Core::Done<Ends> done) {
     scope->core().release_all(held, std::move(done));
   });
 }
 
-std::vector<Core::ContenderPtr> tickets_of(const std::vector<Lease>& leases) {
-  std::vector<Core::ContenderPtr> all;
+std::vector<Core::AcquisitionPtr> tickets_of(const std::vector<Lease>& leases) {
+  std::vector<Core::AcquisitionPtr> all;
   all.reserve(leases.size());
   for (const Lease& lease : leases) all.push_back(detail::ticket(lease));
   return all;
@@ -210,7 +211,7 @@ Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest>
   if (!failed && !busy) co_return std::optional<LeaseSet>(LeaseSetAccess::make(std::move(held)));
   if (!held.empty()) {
     // Where this fails, the core goes on trying.
-    std::vector<Core::ContenderPtr> tickets = tickets_of(held);
+    std::vector<Core::AcquisitionPtr> tickets = tickets_of(held);
     const Result<std::vector<Result<void>>> ends = co_await give_back(scope, std::move(tickets));
     static_cast<void>(ends);
   }
@@ -224,7 +225,7 @@ Flow<std::optional<LeaseSet>> take(ScopePtr scope, std::vector<LockRequest> lock
   if (!sorted) co_return sorted.error();
   if (scope->cancelled()) co_return scope->cancelled_error();
   std::vector<Core::Wanted> all = wanted(*sorted);
-  Result<Core::Together> together = co_await take_all(scope, std::move(all), options);
+  Result<Core::Multi> together = co_await take_all(scope, std::move(all), options);
   if (together && *together) {
     std::optional<LeaseSet> set = as_set(std::move(**together));
     co_return set;
@@ -247,7 +248,7 @@ Flow<LeaseSet> acquire(ScopePtr scope, std::vector<LockRequest> locks, AcquireOp
 // On the caller's thread, which is the shorter way; nullopt: not all are free, or the store cannot.
 Result<std::optional<LeaseSet>> take_here(Core& core, const std::vector<LockRequest>& locks,
                                           const AcquireOptions& options) {
-  Result<Core::Together> together = core.try_acquire_all(wanted(locks), options);
+  Result<Core::Multi> together = core.try_acquire_all(wanted(locks), options);
   if (!together) return together.error();
   if (!*together) return std::optional<LeaseSet>();
   return std::optional<LeaseSet>(as_set(std::move(**together)));

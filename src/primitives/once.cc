@@ -75,7 +75,7 @@ Flow<Found> find(ScopePtr scope, std::string name, AcquireOptions options) {
 
 // The lock is not released: it is the mark that the key was done. In one step with the outcome, so
 // that whoever is given the outcome can count on the mark.
-Flow<void> store(ScopePtr scope, Core::ContenderPtr held, std::string outcome,
+Flow<void> store(ScopePtr scope, Core::AcquisitionPtr held, std::string outcome,
                  std::chrono::milliseconds retention) {
   const std::string document =
       write_outcome(Token{held->token.epoch, held->token.counter}, outcome);

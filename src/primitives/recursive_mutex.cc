@@ -247,9 +247,9 @@ Start<void> Async::release(RecursiveLease& lease) {
   auto last = held ? std::make_shared<std::optional<Lease>>(RecursiveMaker::leave(held)) : nullptr;
   return start<void>([last](const Core::Done<void>& done) {
     if (!last || !*last) return done(Result<void>());
-    const auto contender = ticket(**last);
-    contender->core->release(contender,
-                             [last, done](const Result<void>& released) { done(released); });
+    const auto acquisition = ticket(**last);
+    acquisition->core->release(acquisition,
+                               [last, done](const Result<void>& released) { done(released); });
   });
 }
 

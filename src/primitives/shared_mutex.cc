@@ -18,12 +18,12 @@ constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 365;
 
 // Is this a lease by which the lock can be upgraded or downgraded?
 Result<void> check_lease(const primitives::LockState& state, const Lease& lease) {
-  const auto& contender = detail::LeaseAccess::of(lease);
-  if (!contender) return primitives::moved_lease_error();
-  if (contender->core == state.core && contender->name == state.name) return {};
+  const auto& acquisition = detail::LeaseAccess::of(lease);
+  if (!acquisition) return primitives::moved_lease_error();
+  if (acquisition->core == state.core && acquisition->name == state.name) return {};
   return Error(Errc::kInvalidArgument,
                "this is not a lease of lock '" + session::printable(state.name) +
-                   "' by this client, but of '" + session::printable(contender->name) + "'");
+                   "' by this client, but of '" + session::printable(acquisition->name) + "'");
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ Start<Lease> Async::upgrade(const SharedMutex& mutex, const Lease& reader, Acqui
       mutex.state_->core, mutex.state_->name,
       [base = LeaseAccess::of(reader), good = check_lease(*mutex.state_, reader),
        options = std::move(options)](
-          Core& core, Core::Done<Core::ContenderPtr> done) mutable -> Core::ContenderPtr {
+          Core& core, Core::Done<Core::AcquisitionPtr> done) mutable -> Core::AcquisitionPtr {
         if (!good) return done(good.error()), nullptr;
         return core.upgrade(base, std::move(options), /*may_wait=*/true, std::move(done));
       });

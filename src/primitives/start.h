@@ -67,13 +67,13 @@ Result<T> wait_for(Start<T> start) {
 
 // --- Grants of the core as leases.
 
-inline Result<Lease> as_lease(Result<session::Core::ContenderPtr> got, const std::string& name) {
+inline Result<Lease> as_lease(Result<session::Core::AcquisitionPtr> got, const std::string& name) {
   if (!got) return std::move(got).error();
   if (*got != nullptr) return LeaseAccess::make(*std::move(got));
   return Error(Errc::kTimedOut, "lock '" + session::printable(name) + "' is held elsewhere");
 }
 
-inline Result<std::optional<Lease>> as_tried(Result<session::Core::ContenderPtr> got) {
+inline Result<std::optional<Lease>> as_tried(Result<session::Core::AcquisitionPtr> got) {
   if (!got) return std::move(got).error();
   if (*got == nullptr) return std::optional<Lease>();
   return std::optional<Lease>(LeaseAccess::make(*std::move(got)));
@@ -85,7 +85,7 @@ Start<Lease> start_lease(std::shared_ptr<session::Core> core, std::string name, 
   return [core = std::move(core), name = std::move(name),
           ask = std::move(ask)](ReceiverPtr<Lease> to) mutable -> Handle {
     auto wait = ask(*core, [to = std::move(to), name = std::move(name)](
-                               Result<session::Core::ContenderPtr> got) mutable {
+                               Result<session::Core::AcquisitionPtr> got) mutable {
       deliver(std::move(to), as_lease(std::move(got), name));
     });
     return {core, std::move(wait)};
@@ -96,7 +96,7 @@ template <typename Ask>
 Start<std::optional<Lease>> start_try(std::shared_ptr<session::Core> core, Ask ask) {
   return [core = std::move(core),
           ask = std::move(ask)](ReceiverPtr<std::optional<Lease>> to) mutable -> Handle {
-    auto wait = ask(*core, [to = std::move(to)](Result<session::Core::ContenderPtr> got) mutable {
+    auto wait = ask(*core, [to = std::move(to)](Result<session::Core::AcquisitionPtr> got) mutable {
       deliver(std::move(to), as_tried(std::move(got)));
     });
     return {core, std::move(wait)};
@@ -106,7 +106,8 @@ Start<std::optional<Lease>> start_try(std::shared_ptr<session::Core> core, Ask a
 inline Start<Lease> start_acquire(std::shared_ptr<session::Core> core, std::string name, Mode mode,
                                   AcquireOptions options) {
   auto ask = [name, mode, options = std::move(options)](
-                 session::Core& at, session::Core::Done<session::Core::ContenderPtr> done) mutable {
+                 session::Core& at,
+                 session::Core::Done<session::Core::AcquisitionPtr> done) mutable {
     return at.acquire(std::move(name), mode, std::move(options), /*may_wait=*/true,
                       std::move(done));
   };
@@ -119,7 +120,7 @@ inline Start<std::optional<Lease>> start_try_acquire(std::shared_ptr<session::Co
   return start_try(
       std::move(core),
       [name = std::move(name), mode, options = std::move(options)](
-          session::Core& at, session::Core::Done<session::Core::ContenderPtr> done) mutable {
+          session::Core& at, session::Core::Done<session::Core::AcquisitionPtr> done) mutable {
         return at.acquire(std::move(name), mode, std::move(options),
                           /*may_wait=*/false, std::move(done));
       });

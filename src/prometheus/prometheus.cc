@@ -80,7 +80,7 @@ class PrometheusObserver final : public Observer {
         options_(std::move(options)),
         waits_(histogram("holdfast_acquire_wait_seconds",
                          "From the request for a lock to its answer, by outcome.")),
-        hand_offs_(counter("holdfast_hand_offs_total", "Locks granted to those who had queued.")),
+        handoffs_(counter("holdfast_handoffs_total", "Locks granted to those who had queued.")),
         queue_(histogram("holdfast_queue_length",
                          "How many stood before a waiter, when it came and when that changed.")),
         holds_(histogram("holdfast_hold_seconds", "From the grant to its end.")),
@@ -98,7 +98,7 @@ class PrometheusObserver final : public Observer {
 
   void acquire_ended(const AcquireSeen& seen) override {
     Labels labels = labels_of(seen.lock);
-    if (seen.queued && seen.outcome == AcquireOutcome::kGranted) hand_offs_.Add(labels).Increment();
+    if (seen.queued && seen.outcome == AcquireOutcome::kGranted) handoffs_.Add(labels).Increment();
     show_losses_at_zero(labels);
     labels["outcome"] = outcome_label(seen.outcome);
     waits_.Add(labels, long_times()).Observe(seconds(seen.wait));
@@ -167,7 +167,7 @@ class PrometheusObserver final : public Observer {
   const std::shared_ptr<::prometheus::Registry> registry_;
   const PrometheusOptions options_;
   Histograms& waits_;
-  Counters& hand_offs_;
+  Counters& handoffs_;
   Histograms& queue_;
   Histograms& holds_;
   Counters& losses_;

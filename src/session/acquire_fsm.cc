@@ -6,7 +6,7 @@
 namespace holdfast::session {
 namespace {
 
-using port::TicketStatus;
+using port::AcquisitionStatus;
 
 constexpr Nanos kRetryPause = std::chrono::milliseconds(50);
 // The poll at the end of the holder's lease lands just after it.
@@ -64,7 +64,8 @@ void AcquireFsm::sleep_until(BootInstant at) {
   wake_at_ = wait_until_ ? std::min(at, *wait_until_) : at;
 }
 
-AcquireFsm::Action AcquireFsm::on_reply(BootInstant now, const Result<port::TicketState>& reply) {
+AcquireFsm::Action AcquireFsm::on_reply(BootInstant now,
+                                        const Result<port::AcquisitionState>& reply) {
   if (phase_ == Phase::kLeaving) {
     // The end of the wait has come before what it would have been told.
     if (!reply && reply.error().code() == Errc::kUnavailable) unreached_ = reply.error();
@@ -76,17 +77,17 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now, const Result<port::Tick
   if (!reply) return on_failed_reply(now, reply.error());
   unreached_.reset();
   switch (reply->status) {
-    case TicketStatus::kHeld: return on_held(now, *reply);
-    case TicketStatus::kWaiting: {
+    case AcquisitionStatus::kHeld: return on_held(now, *reply);
+    case AcquisitionStatus::kWaiting: {
       const Action action = on_waiting(now, *reply);
       return again && action.step == Step::kWait ? beat(now) : action;
     }
-    case TicketStatus::kBusy:
+    case AcquisitionStatus::kBusy:
       // An earlier request may still be on its way: it must not hold the lock for nobody.
       if (maybe_applied_) return leaving_busy_ = true, leave(now, Errc::kTimedOut);
       phase_ = Phase::kDone;
       return {Step::kBusy, 0, false};
-    case TicketStatus::kGone:
+    case AcquisitionStatus::kGone:
       // Our ticket died while we could not keep it alive. Nobody was told that we hold, so we may
       // queue again, at the end.
       return wait_over(now) ? leave(now, Errc::kTimedOut) : ask(now, /*fresh_id=*/true);
@@ -94,7 +95,7 @@ AcquireFsm::Action AcquireFsm::on_reply(BootInstant now, const Result<port::Tick
   return {};
 }
 
-AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::TicketState& state) {
+AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::AcquisitionState& state) {
   has_queued_ = true;
   const auto sent = log_.sent_at(state.seq);
   const BootInstant deadline =
@@ -117,7 +118,7 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::TicketState&
   return beat(now);
 }
 
-AcquireFsm::Action AcquireFsm::on_waiting(BootInstant now, const port::TicketState& state) {
+AcquireFsm::Action AcquireFsm::on_waiting(BootInstant now, const port::AcquisitionState& state) {
   has_queued_ = true;
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   phase_ = Phase::kQueued;

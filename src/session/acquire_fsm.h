@@ -66,7 +66,8 @@ class AcquireFsm {
   Action start(BootInstant now);
   // Instead, where the first request went out elsewhere at `sent`, and perhaps was applied.
   Action start_again(BootInstant now, BootInstant sent);
-  Action on_reply(BootInstant now, const Result<port::TicketState>& reply);  // Acquire, heartbeat.
+  Action on_reply(BootInstant now,
+                  const Result<port::AcquisitionState>& reply);  // Acquire, heartbeat.
   Action on_cancel_reply(BootInstant now, const Result<port::EndStatus>& reply);
   Action on_push(BootInstant now, const port::Push& push);
   Action on_timer(BootInstant now);
@@ -77,7 +78,7 @@ class AcquireFsm {
   bool queued() const { return phase_ == Phase::kQueued; }
   bool may_wait() const { return terms_.may_wait; }
   std::uint32_t ahead() const { return ahead_; }
-  const port::TicketState& held() const { return held_; }
+  const port::AcquisitionState& held() const { return held_; }
   const SendLog& log() const { return log_; }
   const std::optional<Error>& error() const { return error_; }
 
@@ -86,8 +87,8 @@ class AcquireFsm {
 
   Action ask(BootInstant now, bool fresh_id);
   Action beat(BootInstant now);
-  Action on_held(BootInstant now, const port::TicketState& state);
-  Action on_waiting(BootInstant now, const port::TicketState& state);
+  Action on_held(BootInstant now, const port::AcquisitionState& state);
+  Action on_waiting(BootInstant now, const port::AcquisitionState& state);
   Action on_failed_reply(BootInstant now, const Error& error);
   Action outlast(BootInstant now, const Error& error);
   Action leave(BootInstant now, Errc why);
@@ -99,7 +100,7 @@ class AcquireFsm {
   Terms terms_;
   Phase phase_ = Phase::kIdle;
   SendLog log_;
-  port::TicketState held_;
+  port::AcquisitionState held_;
   std::optional<BootInstant> wait_until_;
   BootInstant wake_at_ = BootInstant::max();
   BootInstant retry_until_ = BootInstant::max();

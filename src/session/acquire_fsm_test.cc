@@ -7,9 +7,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using Step = AcquireFsm::Step;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 using port::EndStatus;
-using port::TicketState;
-using port::TicketStatus;
 
 BootInstant at(Nanos since_start) { return BootInstant(1h) + since_start; }
 
@@ -23,22 +23,22 @@ AcquireFsm::Terms terms(std::optional<Nanos> wait = std::nullopt) {
   return out;
 }
 
-TicketState ticket(TicketStatus status, std::uint64_t seq = 0, Duration lease = 5s) {
-  TicketState state;
+AcquisitionState ticket(AcquisitionStatus status, std::uint64_t seq = 0, Duration lease = 5s) {
+  AcquisitionState state;
   state.status = status;
   state.seq = seq;
   state.lease = lease;
   return state;
 }
 
-TicketState waiting(std::uint32_t ahead = 5) {
-  TicketState state = ticket(TicketStatus::kWaiting);
+AcquisitionState waiting(std::uint32_t ahead = 5) {
+  AcquisitionState state = ticket(AcquisitionStatus::kWaiting);
   state.ahead = ahead;
   return state;
 }
 
 port::Push granted_push(std::uint64_t seq) {
-  return {port::Push::Kind::kGranted, {}, ticket(TicketStatus::kHeld, seq)};
+  return {port::Push::Kind::kGranted, {}, ticket(AcquisitionStatus::kHeld, seq)};
 }
 
 port::Push hint() { return {port::Push::Kind::kHint, {}, {}}; }
@@ -60,7 +60,7 @@ TEST(AcquireFsmTest, AFreeLockIsGrantedByTheFirstReply) {
   const auto ask = fsm.start(at(0s));
   EXPECT_EQ(ask.step, Step::kSendAcquire);
   EXPECT_TRUE(ask.fresh_id);
-  EXPECT_EQ(fsm.on_reply(at(1s), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.on_reply(at(1s), ticket(AcquisitionStatus::kHeld, 0, 30s)).step, Step::kGranted);
   EXPECT_EQ(fsm.log().sent_at(0), at(0s));
 }
 
@@ -69,7 +69,7 @@ TEST(AcquireFsmTest, BusyEndsATry) {
   how.may_wait = false;
   AcquireFsm fsm(how);
   fsm.start(at(0s));
-  EXPECT_EQ(fsm.on_reply(at(1ms), ticket(TicketStatus::kBusy)).step, Step::kBusy);
+  EXPECT_EQ(fsm.on_reply(at(1ms), ticket(AcquisitionStatus::kBusy)).step, Step::kBusy);
 }
 
 // Nobody is to take a store that is away for a lock that others hold.
@@ -130,18 +130,20 @@ TEST(AcquireFsmTest, ATryThatIsNotAnsweredAtAllEndsInItsTime) {
 TEST(AcquireFsmTest, AGrantWhoseLeaseIsNearlyOverIsConfirmedFirst) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));
-  const auto action = fsm.on_reply(at(29s), ticket(TicketStatus::kHeld, 0, 30s));
+  const auto action = fsm.on_reply(at(29s), ticket(AcquisitionStatus::kHeld, 0, 30s));
   ASSERT_EQ(action.step, Step::kSendHeartbeat);
   EXPECT_EQ(action.seq, 1U);
-  EXPECT_EQ(fsm.on_reply(at(29100ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.on_reply(at(29100ms), ticket(AcquisitionStatus::kHeld, 1, 30s)).step,
+            Step::kGranted);
 }
 
 TEST(AcquireFsmTest, AGrantThatCameAfterItsDeadlineIsNoGrant) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));
-  ASSERT_EQ(fsm.on_reply(at(40s), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kSendHeartbeat);
+  ASSERT_EQ(fsm.on_reply(at(40s), ticket(AcquisitionStatus::kHeld, 0, 30s)).step,
+            Step::kSendHeartbeat);
   // The store had given it to somebody else in the meantime.
-  const auto again = fsm.on_reply(at(41s), ticket(TicketStatus::kGone));
+  const auto again = fsm.on_reply(at(41s), ticket(AcquisitionStatus::kGone));
   EXPECT_EQ(again.step, Step::kSendAcquire);
   EXPECT_TRUE(again.fresh_id);
 }
@@ -159,7 +161,7 @@ TEST(AcquireFsmTest, AWaiterSendsHeartbeatsAndNothingElse) {
 TEST(AcquireFsmTest, TheNextInLinePollsAtTheEndOfTheHoldersLease) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));
-  TicketState state = waiting(/*ahead=*/0);
+  AcquisitionState state = waiting(/*ahead=*/0);
   state.next_expiry = 300ms;
   fsm.on_reply(at(100ms), state);
   EXPECT_EQ(fsm.wake_at(), at(402ms));
@@ -168,7 +170,7 @@ TEST(AcquireFsmTest, TheNextInLinePollsAtTheEndOfTheHoldersLease) {
 TEST(AcquireFsmTest, ThoseFurtherBackDoNot) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));
-  TicketState state = waiting(/*ahead=*/2);
+  AcquisitionState state = waiting(/*ahead=*/2);
   state.next_expiry = 300ms;
   fsm.on_reply(at(100ms), state);
   EXPECT_EQ(fsm.wake_at(), at(1100ms));
@@ -178,7 +180,7 @@ TEST(AcquireFsmTest, AHintIsFollowedByAHeartbeatAtOnce) {
   AcquireFsm fsm = queued();
   const auto action = fsm.on_push(at(200ms), hint());
   ASSERT_EQ(action.step, Step::kSendHeartbeat);
-  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(AcquisitionStatus::kHeld, 1, 30s)).step, Step::kGranted);
 }
 
 TEST(AcquireFsmTest, AHintDuringAHeartbeatIsNotLost) {
@@ -197,7 +199,7 @@ TEST(AcquireFsmTest, AHintBeforeTheFirstReplyIsNotLost) {
 
 // Safety rule 1: heartbeat 1 was applied, 2 is stuck in the network. Counted from 2's send the
 // belief would outlive the lease.
-TEST(AcquireFsmTest, AHandOffCountsFromTheHeartbeatThatTheStoreNames) {
+TEST(AcquireFsmTest, AHandoffCountsFromTheHeartbeatThatTheStoreNames) {
   AcquireFsm fsm = queued();
   ASSERT_EQ(fsm.on_timer(at(1100ms)).step, Step::kSendHeartbeat);
   fsm.on_reply(at(1200ms), waiting());
@@ -213,7 +215,7 @@ TEST(AcquireFsmTest, WhatIsAskedForAndASessionNeverHasIsNotWaitedFor) {
   how.min_left = 14s;
   AcquireFsm fsm(how);
   fsm.start(at(0s));
-  TicketState held = ticket(TicketStatus::kHeld, 0, 12s);
+  AcquisitionState held = ticket(AcquisitionStatus::kHeld, 0, 12s);
   held.more_in = 4s;
   const auto renewal = fsm.on_reply(at(1s), held);
   ASSERT_EQ(renewal.step, Step::kSendHeartbeat);
@@ -224,7 +226,8 @@ TEST(AcquireFsmTest, WhatIsAskedForAndASessionNeverHasIsNotWaitedFor) {
 TEST(AcquireFsmTest, APushWithTooLittleLeftIsConfirmedFirst) {
   AcquireFsm fsm = queued();
   ASSERT_EQ(fsm.on_push(at(4s), granted_push(0)).step, Step::kSendHeartbeat);
-  EXPECT_EQ(fsm.on_reply(at(4100ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.on_reply(at(4100ms), ticket(AcquisitionStatus::kHeld, 1, 30s)).step,
+            Step::kGranted);
 }
 
 TEST(AcquireFsmTest, WhereNobodyRenewsLaterAGrantOfTheQueueIsRenewedFirst) {
@@ -232,17 +235,18 @@ TEST(AcquireFsmTest, WhereNobodyRenewsLaterAGrantOfTheQueueIsRenewedFirst) {
   whole.whole = true;
   AcquireFsm fsm = queued(whole);
   ASSERT_EQ(fsm.on_push(at(1s), granted_push(0)).step, Step::kSendHeartbeat);
-  EXPECT_EQ(fsm.on_reply(at(1100ms), ticket(TicketStatus::kHeld, 1, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.on_reply(at(1100ms), ticket(AcquisitionStatus::kHeld, 1, 30s)).step,
+            Step::kGranted);
   EXPECT_EQ(fsm.held().lease, Duration(30s));
   AcquireFsm free(whole);
   free.start(at(0s));
-  EXPECT_EQ(free.on_reply(at(1s), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  EXPECT_EQ(free.on_reply(at(1s), ticket(AcquisitionStatus::kHeld, 0, 30s)).step, Step::kGranted);
 }
 
 TEST(AcquireFsmTest, ATicketThatDiedIsReplacedUnderANewId) {
   AcquireFsm fsm = queued();
   fsm.on_timer(at(9s));
-  const auto action = fsm.on_reply(at(9100ms), ticket(TicketStatus::kGone));
+  const auto action = fsm.on_reply(at(9100ms), ticket(AcquisitionStatus::kGone));
   EXPECT_EQ(action.step, Step::kSendAcquire);
   EXPECT_TRUE(action.fresh_id);
   EXPECT_EQ(fsm.log().sent_at(0), at(9100ms));
@@ -269,7 +273,7 @@ TEST(AcquireFsmTest, CancellingBeforeTheFirstReplyCancelsAtTheStore) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));
   ASSERT_EQ(fsm.on_cancel(at(10ms), Errc::kCancelled).step, Step::kSendCancel);
-  EXPECT_EQ(fsm.on_reply(at(20ms), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kWait);
+  EXPECT_EQ(fsm.on_reply(at(20ms), ticket(AcquisitionStatus::kHeld, 0, 30s)).step, Step::kWait);
   EXPECT_EQ(fsm.on_cancel_reply(at(30ms), EndStatus::kReleased).step, Step::kFailed);
   EXPECT_EQ(fsm.error()->code(), Errc::kCancelled);
 }
@@ -315,7 +319,7 @@ TEST(AcquireFsmTest, AnUnknownOutcomeIsAskedAgainWithTheSameId) {
   const auto again = fsm.on_timer(fsm.wake_at());
   EXPECT_EQ(again.step, Step::kSendAcquire);
   EXPECT_FALSE(again.fresh_id);
-  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.on_reply(at(300ms), ticket(AcquisitionStatus::kHeld, 0, 30s)).step, Step::kGranted);
   // The first of the two may be the one that was applied.
   EXPECT_EQ(fsm.log().sent_at(0), at(0s));
 }
@@ -353,7 +357,7 @@ TEST(AcquireFsmTest, AnUnknownOutcomeIsTakenBackBeforeTheLockIsCalledBusy) {
   fsm.start(at(0s));
   ASSERT_EQ(fsm.on_reply(at(100ms), unknown()).step, Step::kWait);
   ASSERT_EQ(fsm.on_timer(fsm.wake_at()).step, Step::kSendAcquire);
-  ASSERT_EQ(fsm.on_reply(at(300ms), ticket(TicketStatus::kBusy)).step, Step::kSendCancel);
+  ASSERT_EQ(fsm.on_reply(at(300ms), ticket(AcquisitionStatus::kBusy)).step, Step::kSendCancel);
   EXPECT_EQ(fsm.on_cancel_reply(at(400ms), EndStatus::kGone).step, Step::kBusy);
 }
 
@@ -377,7 +381,7 @@ TEST(AcquireFsmTest, ARequestThatWentOutElsewhereIsRepeatedAndItsLeaseCountsFrom
   const auto again = fsm.start_again(at(5s), at(0s));
   EXPECT_EQ(again.step, Step::kSendAcquire);
   EXPECT_FALSE(again.fresh_id);
-  EXPECT_EQ(fsm.on_reply(at(6s), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  EXPECT_EQ(fsm.on_reply(at(6s), ticket(AcquisitionStatus::kHeld, 0, 30s)).step, Step::kGranted);
   EXPECT_EQ(fsm.log().sent_at(0), at(0s));
   AcquireFsm refused(terms());
   refused.start_again(at(5s), at(0s));
@@ -406,7 +410,7 @@ TEST(AcquireFsmTest, AFailedHeartbeatIsTriedAgainWithoutLosingThePlace) {
 AcquireFsm away(const AcquireFsm::Terms& how = terms()) {
   AcquireFsm fsm = queued(how);
   EXPECT_EQ(fsm.on_timer(at(9s)).step, Step::kSendHeartbeat);
-  EXPECT_EQ(fsm.on_reply(at(9100ms), ticket(TicketStatus::kGone)).step, Step::kSendAcquire);
+  EXPECT_EQ(fsm.on_reply(at(9100ms), ticket(AcquisitionStatus::kGone)).step, Step::kSendAcquire);
   EXPECT_EQ(fsm.on_reply(at(9200ms), unavailable()).step, Step::kWait);
   return fsm;
 }
@@ -439,7 +443,7 @@ TEST(AcquireFsmTest, WhoGoesOnWaitingAsksUnderTheSameIdWhileARequestMayStillArri
     ASSERT_EQ(fsm.on_reply(at(now + 1s), unavailable()).step, Step::kWait);
   }
   ASSERT_FALSE(fsm.on_timer(at(600s)).fresh_id);
-  const auto anew = fsm.on_reply(at(601s), ticket(TicketStatus::kGone));
+  const auto anew = fsm.on_reply(at(601s), ticket(AcquisitionStatus::kGone));
   EXPECT_EQ(anew.step, Step::kSendAcquire);
   EXPECT_TRUE(anew.fresh_id);
 }
@@ -540,7 +544,7 @@ TEST(AcquireFsmTest, AWaitThatFailedIsTakenBackForSoLongAndNoLonger) {
 TEST(AcquireFsmTest, AfterTheEndNothingMoreHappens) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));
-  ASSERT_EQ(fsm.on_reply(at(1ms), ticket(TicketStatus::kHeld, 0, 30s)).step, Step::kGranted);
+  ASSERT_EQ(fsm.on_reply(at(1ms), ticket(AcquisitionStatus::kHeld, 0, 30s)).step, Step::kGranted);
   EXPECT_EQ(fsm.on_timer(at(1h)).step, Step::kWait);
   EXPECT_EQ(fsm.on_push(at(1h), hint()).step, Step::kWait);
   EXPECT_EQ(fsm.on_reply(at(1h), waiting()).step, Step::kWait);

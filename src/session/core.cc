@@ -127,15 +127,15 @@ void Core::end_call() {
 Core::Turn::~Turn() HOLDFAST_NO_TSA {
   std::vector<std::function<void()>> answers;
   answers.swap(core_.answers_);
-  std::vector<ContenderPtr> woken;
+  std::vector<AcquisitionPtr> woken;
   woken.swap(core_.woken_);
   const bool to_send = !core_.outbox_.empty();
-  const bool nudge = std::any_of(woken.begin(), woken.end(), [](const ContenderPtr& contender) {
-    return contender->ear && *contender->ear != std::this_thread::get_id();
+  const bool nudge = std::any_of(woken.begin(), woken.end(), [](const AcquisitionPtr& acquisition) {
+    return acquisition->ear && *acquisition->ear != std::this_thread::get_id();
   });
   core_.mutex_.unlock();
-  // First, and not before they could have the mutex: this is on the way of every hand-off.
-  for (const ContenderPtr& contender : woken) contender->changed.notify_all();
+  // First, and not before they could have the mutex: this is on the way of every handoff.
+  for (const AcquisitionPtr& acquisition : woken) acquisition->changed.notify_all();
   if (nudge) core_.store_->ear()->nudge();
   for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
   if (to_send) core_.send_outbox();
@@ -222,20 +222,20 @@ void Core::close(std::chrono::nanoseconds limit, const Done<void>& done) {
 void Core::end_all() {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
-  std::vector<ContenderPtr> waiting;
-  for (const auto& [id, contender] : waiting_) waiting.push_back(contender);
-  for (const auto& contender : waiting) {
-    execute(contender, contender->acquire->on_cancel(now, Errc::kClosed));
+  std::vector<AcquisitionPtr> waiting;
+  for (const auto& [id, acquisition] : waiting_) waiting.push_back(acquisition);
+  for (const auto& acquisition : waiting) {
+    execute(acquisition, acquisition->acquire->on_cancel(now, Errc::kClosed));
   }
   while (!sleepers_.empty()) rouse(sleepers_.begin()->second, closed_error());
-  std::vector<ContenderPtr> held;
-  for (const auto& [at, contender] : schedule_) {
-    if (!contender->renewal || contender->releasing || contender->keeping) continue;
-    held.push_back(contender);
+  std::vector<AcquisitionPtr> held;
+  for (const auto& [at, acquisition] : schedule_) {
+    if (!acquisition->renewal || acquisition->releasing || acquisition->keeping) continue;
+    held.push_back(acquisition);
   }
-  for (const auto& contender : held) {
-    lose(contender, Error(Errc::kClosed, "the client was closed"));
-    if (!contender->perhaps_kept) send_release(contender);
+  for (const auto& acquisition : held) {
+    lose(acquisition, Error(Errc::kClosed, "the client was closed"));
+    if (!acquisition->perhaps_kept) send_release(acquisition);
   }
 }
 
@@ -246,14 +246,14 @@ void Core::on_push(const port::Push& push) {
   const BootInstant now = base::BootClock::now();
   const auto found = waiting_.find(push.id);
   if (found != waiting_.end()) {
-    const ContenderPtr contender = found->second;
-    if (contender->acquire) execute(contender, contender->acquire->on_push(now, push));
+    const AcquisitionPtr acquisition = found->second;
+    if (acquisition->acquire) execute(acquisition, acquisition->acquire->on_push(now, push));
     return;
   }
   // A hint about a lock that is held (it was broken, perhaps): look at once.
-  for (const auto& [at, contender] : schedule_) {
-    if (contender->id != push.id || !contender->renewal || contender->releasing) continue;
-    const ContenderPtr held = contender;
+  for (const auto& [at, acquisition] : schedule_) {
+    if (acquisition->id != push.id || !acquisition->renewal || acquisition->releasing) continue;
+    const AcquisitionPtr held = acquisition;
     apply(held, held->renewal->on_doubt(now));
     break;
   }
@@ -262,12 +262,12 @@ void Core::on_push(const port::Push& push) {
 void Core::on_pushes_missed() {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
-  std::vector<ContenderPtr> waiting;
-  for (const auto& [id, contender] : waiting_) waiting.push_back(contender);
-  for (const ContenderPtr& contender : waiting) {
-    if (!contender->acquire) continue;
-    const port::Push hint{port::Push::Kind::kHint, contender->id, {}};
-    execute(contender, contender->acquire->on_push(now, hint));
+  std::vector<AcquisitionPtr> waiting;
+  for (const auto& [id, acquisition] : waiting_) waiting.push_back(acquisition);
+  for (const AcquisitionPtr& acquisition : waiting) {
+    if (!acquisition->acquire) continue;
+    const port::Push hint{port::Push::Kind::kHint, acquisition->id, {}};
+    execute(acquisition, acquisition->acquire->on_push(now, hint));
   }
   look_at_what_is_held();
 }

@@ -30,7 +30,7 @@
 #include "src/base/local_mutex.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
-#include "src/session/contender.h"
+#include "src/session/acquisition.h"
 #include "src/session/event_loop.h"
 #include "src/session/names.h"
 #include "src/session/worker.h"
@@ -50,7 +50,7 @@ struct CoreOptions {
 
 class Core final : public port::Listener, public std::enable_shared_from_this<Core> {
  public:
-  using ContenderPtr = std::shared_ptr<Contender>;
+  using AcquisitionPtr = std::shared_ptr<Acquisition>;
 
   static Result<std::shared_ptr<Core>> make(port::StoreFactory factory, port::StoreUrl url,
                                             CoreOptions options);
@@ -64,61 +64,62 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   template <typename T>
   using Done = std::function<void(Result<T>)>;
 
-  // nullptr: busy, and it was not to wait. The contender is held otherwise.
-  Result<ContenderPtr> acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
-                               bool may_wait);
+  // nullptr: busy, and it was not to wait. The acquisition is held otherwise.
+  Result<AcquisitionPtr> acquire(std::string name, const holdfast::Mode& mode,
+                                 AcquireOptions options, bool may_wait);
   // For cancel(); nullptr: it has its answer.
-  ContenderPtr acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
-                       bool may_wait, Done<ContenderPtr> done);
+  AcquisitionPtr acquire(std::string name, const holdfast::Mode& mode, AcquireOptions options,
+                         bool may_wait, Done<AcquisitionPtr> done);
   // Exclusively, waiting; of a primitive.
-  ContenderPtr acquire(const InnerName& name, AcquireOptions options, Done<ContenderPtr> done);
+  AcquisitionPtr acquire(const InnerName& name, AcquireOptions options, Done<AcquisitionPtr> done);
   // An exclusive lease beside the shared one, for as long as both last. Without a ttl in the
   // options it has that of the shared one.
-  Result<ContenderPtr> upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait);
-  ContenderPtr upgrade(const ContenderPtr& reader, AcquireOptions options, bool may_wait,
-                       Done<ContenderPtr> done);
+  Result<AcquisitionPtr> upgrade(const AcquisitionPtr& reader, AcquireOptions options,
+                                 bool may_wait);
+  AcquisitionPtr upgrade(const AcquisitionPtr& reader, AcquireOptions options, bool may_wait,
+                         Done<AcquisitionPtr> done);
   // Several locks in one step, at most port::kMostAtOnce; nullopt: not all were free. Never waits
   // for a holder. kUnsupported: the store cannot, nothing was done: ask for one after the other.
   struct Wanted {
     std::string name;
     holdfast::Mode mode;
   };
-  using Together = std::optional<std::vector<ContenderPtr>>;
-  Result<Together> try_acquire_all(const std::vector<Wanted>& locks, const AcquireOptions& options);
+  using Multi = std::optional<std::vector<AcquisitionPtr>>;
+  Result<Multi> try_acquire_all(const std::vector<Wanted>& locks, const AcquireOptions& options);
   void try_acquire_all(const std::vector<Wanted>& locks, const AcquireOptions& options,
-                       Done<Together> done);
+                       Done<Multi> done);
   // What release() answers of each, in one request where the store can.
-  std::vector<Result<void>> release_all(const std::vector<ContenderPtr>& held);
-  void release_all(const std::vector<ContenderPtr>& held, Done<std::vector<Result<void>>> done);
+  std::vector<Result<void>> release_all(const std::vector<AcquisitionPtr>& held);
+  void release_all(const std::vector<AcquisitionPtr>& held, Done<std::vector<Result<void>>> done);
   // The wait ends with kCancelled, unless it has ended already.
-  void cancel(const ContenderPtr& contender);
-  Result<ContenderPtr> adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
-                             AcquireOptions options);
+  void cancel(const AcquisitionPtr& acquisition);
+  Result<AcquisitionPtr> adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
+                               AcquireOptions options);
   void adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
-             AcquireOptions options, Done<ContenderPtr> done);
-  Result<void> release(const ContenderPtr& contender);
-  void release(const ContenderPtr& contender, Done<void> done);
+             AcquireOptions options, Done<AcquisitionPtr> done);
+  Result<void> release(const AcquisitionPtr& acquisition);
+  void release(const AcquisitionPtr& acquisition, Done<void> done);
   // As a handle goes. `at`: not before that; until then the store keeps the lock.
-  void release_later(const ContenderPtr& contender, std::optional<BootInstant> at = {});
-  Result<void> renew(const ContenderPtr& contender);
-  void renew(const ContenderPtr& contender, Done<void> done);
+  void release_later(const AcquisitionPtr& acquisition, std::optional<BootInstant> at = {});
+  Result<void> renew(const AcquisitionPtr& acquisition);
+  void renew(const AcquisitionPtr& acquisition, Done<void> done);
   // Exclusive becomes shared; an upgrade is given back.
-  Result<void> downgrade(const ContenderPtr& contender);
-  void downgrade(const ContenderPtr& contender, Done<void> done);
-  void detach(const ContenderPtr& contender);
+  Result<void> downgrade(const AcquisitionPtr& acquisition);
+  void downgrade(const AcquisitionPtr& acquisition, Done<void> done);
+  void detach(const AcquisitionPtr& acquisition);
   // The wall clock disagrees with boot time: renew now.
-  void doubt(const ContenderPtr& contender);
+  void doubt(const AcquisitionPtr& acquisition);
 
   // Lets go of a lease without releasing it: the store keeps the lock for so long from now on, and
   // in the same step sets the value. Where that fails it is held and renewed as before, if its time
   // is not over; with kOutcomeUnknown release_later() leaves it to the store. kLost, kBroken as
   // set_value().
-  void keep(const ContenderPtr& contender, std::chrono::milliseconds time,
+  void keep(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
             std::optional<std::string> value, Done<void> done);
 
   // The value beside a lock: at most 4 KiB, written by a holder. kLost, kBroken: nothing was sent
   // when this side knew.
-  void set_value(const ContenderPtr& holder, std::string value, Done<void> done);
+  void set_value(const AcquisitionPtr& holder, std::string value, Done<void> done);
   void get_value(const std::string& name, Done<std::string> done);
   void get_value(const InnerName& name, Done<std::string> done);
   // Store::watch_value(); An inner name by its text. Nothing is told after close().
@@ -157,10 +158,10 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // Of a request with these options.
   std::chrono::milliseconds ttl_of(const AcquireOptions& options) const;
   // As people see who holds it (OwnerInfo::owner).
-  std::string owner_of(const Contender& contender) const;
+  std::string owner_of(const Acquisition& acquisition) const;
   bool forked() const noexcept;
   Error forked_error() const;
-  static std::stop_token lost_token(Contender& contender);
+  static std::stop_token lost_token(Acquisition& acquisition);
 
   // The longest time that a request or close() may take.
   static constexpr std::chrono::hours kLongestRequest{24};
@@ -175,11 +176,11 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   friend class WatchSampler;
   // What a request to adopt a lease came to. `given_up`: before its own deadline, for another's.
   struct AdoptReply {
-    Result<port::TicketState> state;
+    Result<port::AcquisitionState> state;
     bool given_up = false;
   };
   struct Outgoing {
-    ContenderPtr contender;
+    AcquisitionPtr acquisition;
     port::RenewItem item;
     Nanos lease{};  // A renewal, or a heartbeat, may cost a part of this.
     bool waiting = false;
@@ -213,57 +214,57 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Result<void> await_close(BootInstant until);
 
   // core_acquire.cc
-  Result<ContenderPtr> make_contender(std::string name, const holdfast::Mode& mode,
-                                      AcquireOptions options);
-  port::AcquireRequest request_for(const Contender& contender, bool may_wait) const;
-  void begin_anew(Contender& contender);
-  port::TicketRequest end_of(const Contender& contender) const;
-  port::TicketRequest release_of(const Contender& contender) const;
-  AcquireFsm::Terms terms_for(const Contender& contender, bool may_wait) const;
-  Result<ContenderPtr> prepare(std::string name, const holdfast::Mode& mode,
-                               AcquireOptions options);
-  Result<ContenderPtr> prepare_checked(std::string name, const holdfast::Mode& mode,
-                                       AcquireOptions options);
-  Result<ContenderPtr> prepare_upgrade(const ContenderPtr& reader, AcquireOptions options);
-  Result<ContenderPtr> take(Result<ContenderPtr> made, bool may_wait);
-  ContenderPtr take(Result<ContenderPtr> made, bool may_wait, Done<ContenderPtr> done);
-  std::optional<Result<ContenderPtr>> acquire_inline(const ContenderPtr& contender, bool may_wait);
-  Result<ContenderPtr> acquire_waiting(const ContenderPtr& contender, bool may_wait);
-  Result<ContenderPtr> await_answer(const ContenderPtr& contender);
-  void await_at_ear(Contender& contender) HOLDFAST_REQUIRES(mutex_);
+  Result<AcquisitionPtr> make_contender(std::string name, const holdfast::Mode& mode,
+                                        AcquireOptions options);
+  port::AcquireRequest request_for(const Acquisition& acquisition, bool may_wait) const;
+  void begin_anew(Acquisition& acquisition);
+  port::AcquisitionRequest end_of(const Acquisition& acquisition) const;
+  port::AcquisitionRequest release_of(const Acquisition& acquisition) const;
+  AcquireFsm::Terms terms_for(const Acquisition& acquisition, bool may_wait) const;
+  Result<AcquisitionPtr> prepare(std::string name, const holdfast::Mode& mode,
+                                 AcquireOptions options);
+  Result<AcquisitionPtr> prepare_checked(std::string name, const holdfast::Mode& mode,
+                                         AcquireOptions options);
+  Result<AcquisitionPtr> prepare_upgrade(const AcquisitionPtr& reader, AcquireOptions options);
+  Result<AcquisitionPtr> take(Result<AcquisitionPtr> made, bool may_wait);
+  AcquisitionPtr take(Result<AcquisitionPtr> made, bool may_wait, Done<AcquisitionPtr> done);
+  std::optional<Result<AcquisitionPtr>> acquire_inline(const AcquisitionPtr& acquisition,
+                                                       bool may_wait);
+  Result<AcquisitionPtr> acquire_waiting(const AcquisitionPtr& acquisition, bool may_wait);
+  Result<AcquisitionPtr> await_answer(const AcquisitionPtr& acquisition);
+  void await_at_ear(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
   void leave_ear() HOLDFAST_REQUIRES(mutex_);
-  void start_here(const ContenderPtr& contender);
-  void start_waiting(const ContenderPtr& contender, bool may_wait) HOLDFAST_REQUIRES(mutex_);
-  bool fail_if_closed(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  void heed_stop(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  void heed_deadlocks(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  Result<ContenderPtr> settle(const ContenderPtr& contender, Result<ContenderPtr> answer);
-  void execute(const ContenderPtr& contender, const AcquireFsm::Action& action)
+  void start_here(const AcquisitionPtr& acquisition);
+  void start_waiting(const AcquisitionPtr& acquisition, bool may_wait) HOLDFAST_REQUIRES(mutex_);
+  bool fail_if_closed(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void heed_stop(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void heed_deadlocks(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  Result<AcquisitionPtr> settle(const AcquisitionPtr& acquisition, Result<AcquisitionPtr> answer);
+  void execute(const AcquisitionPtr& acquisition, const AcquireFsm::Action& action)
       HOLDFAST_REQUIRES(mutex_);
-  void send_acquire(const ContenderPtr& contender, bool fresh_id) HOLDFAST_REQUIRES(mutex_);
-  void send_cancel(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  void tell_queued(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  void finish(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  void conclude(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  void start_lease(const ContenderPtr& contender, const port::TicketState& state,
+  void send_acquire(const AcquisitionPtr& acquisition, bool fresh_id) HOLDFAST_REQUIRES(mutex_);
+  void send_cancel(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void tell_queued(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void finish(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void conclude(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void start_lease(const AcquisitionPtr& acquisition, const port::AcquisitionState& state,
                    const SendLog& log) HOLDFAST_REQUIRES(mutex_);
 
-  // core_together.cc
+  // core_multi.cc
   struct Taking;
   struct Giving;
-  std::string names_of(const std::vector<ContenderPtr>& contenders) const;
+  std::string names_of(const std::vector<AcquisitionPtr>& acquisitions) const;
   Result<void> prepare_all(const std::vector<Wanted>& locks, const AcquireOptions& options,
                            Taking& taking);
   void begin_all(Taking& taking);
   std::vector<port::AcquireRequest> requests_of(Taking& taking) const;
   void give_back(Taking& taking) HOLDFAST_EXCLUDES(mutex_);
-  std::optional<Result<Together>> on_no_answer(Taking& taking, const Error& error);
-  std::optional<Result<Together>> on_taken(Taking& taking,
-                                           const Result<port::Store::Grants>& reply);
-  Result<Together> conclude(Taking& taking, Result<Together> answer);
+  std::optional<Result<Multi>> on_no_answer(Taking& taking, const Error& error);
+  std::optional<Result<Multi>> on_taken(Taking& taking, const Result<port::Store::Grants>& reply);
+  Result<Multi> conclude(Taking& taking, Result<Multi> answer);
   void send_all(const std::shared_ptr<Taking>& taking);
-  std::optional<Result<Together>> take_all_here(Taking& taking);
-  Giving begin_release_all(const std::vector<ContenderPtr>& held) HOLDFAST_EXCLUDES(mutex_);
+  std::optional<Result<Multi>> take_all_here(Taking& taking);
+  Giving begin_release_all(const std::vector<AcquisitionPtr>& held) HOLDFAST_EXCLUDES(mutex_);
   std::vector<Result<void>> end_release_all(
       const Giving& giving, const Result<std::vector<Result<port::EndStatus>>>& ended);
 
@@ -274,12 +275,12 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
                   const Result<AdoptReply>& reply);
 
   // core_renew.cc
-  void apply(const ContenderPtr& contender, const RenewalFsm::Action& action)
+  void apply(const AcquisitionPtr& acquisition, const RenewalFsm::Action& action)
       HOLDFAST_REQUIRES(mutex_);
   void look_at_what_is_held() HOLDFAST_REQUIRES(mutex_);
-  void publish(Contender& contender) HOLDFAST_REQUIRES(mutex_);
-  void lose(const ContenderPtr& contender, const Error& why) HOLDFAST_REQUIRES(mutex_);
-  void send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting)
+  void publish(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void lose(const AcquisitionPtr& acquisition, const Error& why) HOLDFAST_REQUIRES(mutex_);
+  void send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting)
       HOLDFAST_REQUIRES(mutex_);
   void put_out(Outgoing outgoing) HOLDFAST_REQUIRES(mutex_);
   void send_outbox() HOLDFAST_EXCLUDES(mutex_);
@@ -287,33 +288,34 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   static BootInstant request_end(const Outgoing& outgoing, BootInstant now);
   std::vector<port::RenewItem> take_outbox(Batch& batch) HOLDFAST_EXCLUDES(mutex_);
   void give_up_renewal(BootInstant now) HOLDFAST_REQUIRES(mutex_);
-  void on_renewed(const Batch& batch, const Result<std::vector<Result<port::TicketState>>>& replies)
+  void on_renewed(const Batch& batch,
+                  const Result<std::vector<Result<port::AcquisitionState>>>& replies)
       HOLDFAST_EXCLUDES(mutex_);
-  void on_renewed(const Outgoing& sent, BootInstant now, const Result<port::TicketState>& reply)
-      HOLDFAST_REQUIRES(mutex_);
+  void on_renewed(const Outgoing& sent, BootInstant now,
+                  const Result<port::AcquisitionState>& reply) HOLDFAST_REQUIRES(mutex_);
   void on_timer() HOLDFAST_EXCLUDES(mutex_);
-  void on_due(const ContenderPtr& contender, BootInstant now) HOLDFAST_REQUIRES(mutex_);
-  void schedule(const ContenderPtr& contender, BootInstant at) HOLDFAST_REQUIRES(mutex_);
-  void unschedule(Contender& contender) HOLDFAST_REQUIRES(mutex_);
+  void on_due(const AcquisitionPtr& acquisition, BootInstant now) HOLDFAST_REQUIRES(mutex_);
+  void schedule(const AcquisitionPtr& acquisition, BootInstant at) HOLDFAST_REQUIRES(mutex_);
+  void unschedule(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
   void arm(BootInstant at) HOLDFAST_REQUIRES(mutex_);
-  Result<std::uint64_t> ask_to_renew(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  std::optional<Result<void>> renewed(Contender& contender, std::uint64_t wanted)
+  Result<std::uint64_t> ask_to_renew(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  std::optional<Result<void>> renewed(Acquisition& acquisition, std::uint64_t wanted)
       HOLDFAST_REQUIRES(mutex_);
-  void answer_renewals(Contender& contender) HOLDFAST_REQUIRES(mutex_);
+  void answer_renewals(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
 
   // core_release.cc
-  void look_at_deadline(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  std::optional<Result<void>> begin_release(const ContenderPtr& contender,
+  void look_at_deadline(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  std::optional<Result<void>> begin_release(const AcquisitionPtr& acquisition,
                                             std::optional<Error>& loss) HOLDFAST_REQUIRES(mutex_);
-  Result<void> end_release(const ContenderPtr& contender, const std::optional<Error>& loss,
+  Result<void> end_release(const AcquisitionPtr& acquisition, const std::optional<Error>& loss,
                            const Result<port::EndStatus>& ended);
-  void send_release(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  void on_release_sent(const ContenderPtr& contender, std::optional<Errc> failure);
-  void end_locally(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
+  void send_release(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void on_release_sent(const AcquisitionPtr& acquisition, std::optional<Errc> failure);
+  void end_locally(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void end_all() HOLDFAST_EXCLUDES(mutex_);
   LogEvent log_event(LogSeverity severity, const char* event, std::string text) const;
   LogEvent log_event(LogSeverity severity, const char* event, std::string text,
-                     const Contender& contender, Errc error) const;
+                     const Acquisition& acquisition, Errc error) const;
   void log(LogEvent event);
 
   void end_call() HOLDFAST_EXCLUDES(mutex_);
@@ -323,12 +325,13 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void answer_later(std::function<void()> answer);
 
   // core_ticket.cc
-  Result<void> check_held(const ContenderPtr& contender) HOLDFAST_REQUIRES(mutex_);
-  Result<std::uint64_t> begin_to_keep(const ContenderPtr& contender, Duration time)
+  Result<void> check_held(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
+  Result<std::uint64_t> begin_to_keep(const AcquisitionPtr& acquisition, Duration time)
       HOLDFAST_EXCLUDES(mutex_);
-  void end_keeping(const ContenderPtr& contender, const Result<bool>& kept)
+  void end_keeping(const AcquisitionPtr& acquisition, const Result<bool>& kept)
       HOLDFAST_EXCLUDES(mutex_);
-  Result<void> on_downgraded(const ContenderPtr& contender, const Result<port::TicketState>& reply);
+  Result<void> on_downgraded(const AcquisitionPtr& acquisition,
+                             const Result<port::AcquisitionState>& reply);
   void wake_sleepers(BootInstant now) HOLDFAST_REQUIRES(mutex_);
   void rouse(const SleeperPtr& sleeper, const Result<void>& why) HOLDFAST_REQUIRES(mutex_);
 
@@ -348,15 +351,16 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::string at_store() const;  // " (sqlite:///...)"
 
   // core_observe.cc: only where there is a feed_.
-  SeenLock seen(const Contender& contender) const;
+  SeenLock seen(const Acquisition& acquisition) const;
   void tell_observer(ObserverFeed::News news);
-  void see_asked(Contender& contender);
-  void see_queue(Contender& contender) HOLDFAST_REQUIRES(mutex_);
-  void see_granted(Contender& contender, BootInstant now) HOLDFAST_REQUIRES(mutex_);
-  void see_answer(const Contender& contender, const Result<ContenderPtr>& answer);
-  void see_lost(Contender& contender, const Error& why) HOLDFAST_REQUIRES(mutex_);
-  void see_ended(Contender& contender, HoldEnd how) HOLDFAST_REQUIRES(mutex_);
-  void see_renewed(const Outgoing& sent, BootInstant now, const Result<port::TicketState>& reply);
+  void see_asked(Acquisition& acquisition);
+  void see_queue(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void see_granted(Acquisition& acquisition, BootInstant now) HOLDFAST_REQUIRES(mutex_);
+  void see_answer(const Acquisition& acquisition, const Result<AcquisitionPtr>& answer);
+  void see_lost(Acquisition& acquisition, const Error& why) HOLDFAST_REQUIRES(mutex_);
+  void see_ended(Acquisition& acquisition, HoldEnd how) HOLDFAST_REQUIRES(mutex_);
+  void see_renewed(const Outgoing& sent, BootInstant now,
+                   const Result<port::AcquisitionState>& reply);
 
   const CoreOptions options_;
   const std::shared_ptr<ObserverFeed> feed_;  // nullptr: nobody observes.
@@ -375,7 +379,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   struct IdHash {
     std::size_t operator()(const port::AcquisitionId& id) const { return id.low; }
   };
-  std::unordered_map<port::AcquisitionId, ContenderPtr, IdHash> waiting_
+  std::unordered_map<port::AcquisitionId, AcquisitionPtr, IdHash> waiting_
       HOLDFAST_GUARDED_BY(mutex_);
   Schedule schedule_ HOLDFAST_GUARDED_BY(mutex_);
   std::multimap<BootInstant, SleeperPtr> sleepers_ HOLDFAST_GUARDED_BY(mutex_);
@@ -385,8 +389,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   BootInstant outbox_waits_until_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   Batch* under_way_ HOLDFAST_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
-  std::vector<ContenderPtr> woken_ HOLDFAST_GUARDED_BY(mutex_);  // Threads wait for their answer.
-  std::list<Contender*> at_ear_ HOLDFAST_GUARDED_BY(mutex_);     // The first one listens.
+  std::vector<AcquisitionPtr> woken_ HOLDFAST_GUARDED_BY(mutex_);  // Threads wait for their answer.
+  std::list<Acquisition*> at_ear_ HOLDFAST_GUARDED_BY(mutex_);     // The first one listens.
   bool ear_is_left_ HOLDFAST_GUARDED_BY(mutex_) = false;
   std::vector<std::function<void()>> late_answers_;  // On the loop only.
   std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);

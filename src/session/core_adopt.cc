@@ -30,23 +30,23 @@ std::uint64_t first_number_after(std::uint64_t seq) {
 }  // namespace
 
 struct Core::Adoption {
-  ContenderPtr contender;
+  AcquisitionPtr acquisition;
   SendLog log;
   BootInstant until{};
-  Done<ContenderPtr> done;
+  Done<AcquisitionPtr> done;
   int overtaken = 0;         // By who renews it at the same time.
   bool may_be_ours = false;  // By an attempt without an answer.
 };
 
-Result<Core::ContenderPtr> Core::adopt(std::string name, const holdfast::Mode& mode,
-                                       port::AcquisitionId id, AcquireOptions options) {
-  return await<ContenderPtr>([&](Done<ContenderPtr> done) {
+Result<Core::AcquisitionPtr> Core::adopt(std::string name, const holdfast::Mode& mode,
+                                         port::AcquisitionId id, AcquireOptions options) {
+  return await<AcquisitionPtr>([&](Done<AcquisitionPtr> done) {
     adopt(std::move(name), mode, id, std::move(options), std::move(done));
   });
 }
 
 void Core::adopt(std::string name, const holdfast::Mode& mode, port::AcquisitionId id,
-                 AcquireOptions options, Done<ContenderPtr> done) {
+                 AcquireOptions options, Done<AcquisitionPtr> done) {
   if (auto alive = check_alive(); !alive) return done(alive.error());
   if (auto good = check_name(name); !good) return done(good.error());
   if (store_->guarantees().bound_to_client) {
@@ -66,15 +66,16 @@ void Core::adopt(std::string name, const holdfast::Mode& mode, port::Acquisition
 
 // The number of the last request is known to the store only: the first answer tells it.
 void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
-  Contender& contender = *adoption->contender;
-  contender.wall_minus_boot_at_send = base::wall_minus_boot().count();
+  Acquisition& acquisition = *adoption->acquisition;
+  acquisition.wall_minus_boot_at_send = base::wall_minus_boot().count();
   const std::uint64_t seq = adoption->log.add(base::BootClock::now());
   ask<AdoptReply>(
       [&](BootInstant, port::Done<AdoptReply> done) {
-        const Duration waiter_ttl = waiter_lease(contender.ttl);
-        Outgoing outgoing{adoption->contender,
-                          {contender.stored_name, contender.id, seq, contender.ttl, waiter_ttl, {}},
-                          contender.ttl};
+        const Duration waiter_ttl = waiter_lease(acquisition.ttl);
+        Outgoing outgoing{
+            adoption->acquisition,
+            {acquisition.stored_name, acquisition.id, seq, acquisition.ttl, waiter_ttl, {}},
+            acquisition.ttl};
         outgoing.adopted = std::move(done);
         outgoing.end = adoption->until;
         const Turn turn(*this);
@@ -85,13 +86,13 @@ void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
 
 void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t seq,
                       const Result<AdoptReply>& answer) {
-  const ContenderPtr& contender = adoption->contender;
+  const AcquisitionPtr& acquisition = adoption->acquisition;
   const auto fail = [&](Errc code, const std::string& why) {
     adoption->done(
-        Error(code, "lock '" + printable(contender->name) + "'" + at_store() + ": " + why));
+        Error(code, "lock '" + printable(acquisition->name) + "'" + at_store() + ": " + why));
   };
   if (!answer) return adoption->done(answer.error());
-  const Result<port::TicketState>& reply = answer->state;
+  const Result<port::AcquisitionState>& reply = answer->state;
   if (!reply) {
     const Errc code = reply.error().code();
     const bool unanswered = code == Errc::kUnavailable || code == Errc::kOutcomeUnknown;
@@ -104,7 +105,7 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
     }
     return adoption->done(reply.error());
   }
-  if (reply->status != port::TicketStatus::kHeld) {
+  if (reply->status != port::AcquisitionStatus::kHeld) {
     return fail(Errc::kLost, "this lease does not hold it (any more)");
   }
   if (reply->seq > seq) {
@@ -116,22 +117,22 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
   }
   // A smaller number: the lease lasts longer than we asked for, so it was left as it is. Then it
   // is ours for at least a ttl from our send, like one that was extended.
-  port::TicketState state = *reply;
+  port::AcquisitionState state = *reply;
   state.seq = seq;
-  state.lease = std::min<Duration>(state.lease, contender->ttl);
+  state.lease = std::min<Duration>(state.lease, acquisition->ttl);
   {
     const Turn turn(*this);
-    start_lease(contender, state, adoption->log);
+    start_lease(acquisition, state, adoption->log);
     if (!closed_) {
-      contender->core = shared_from_this();
+      acquisition->core = shared_from_this();
     } else {
       // close() has passed over the leases already.
-      lose(contender, closed_error());
-      send_release(contender);
+      lose(acquisition, closed_error());
+      send_release(acquisition);
     }
   }
-  if (contender->core == nullptr) return adoption->done(closed_error());
-  adoption->done(contender);
+  if (acquisition->core == nullptr) return adoption->done(closed_error());
+  adoption->done(acquisition);
 }
 
 }  // namespace holdfast::session

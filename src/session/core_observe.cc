@@ -8,7 +8,7 @@
 namespace holdfast::session {
 namespace {
 
-AcquireOutcome outcome_of(const Result<Core::ContenderPtr>& answer) {
+AcquireOutcome outcome_of(const Result<Core::AcquisitionPtr>& answer) {
   if (answer) return *answer ? AcquireOutcome::kGranted : AcquireOutcome::kBusy;
   switch (answer.error().code()) {
     case Errc::kTimedOut: return AcquireOutcome::kTimedOut;
@@ -17,10 +17,10 @@ AcquireOutcome outcome_of(const Result<Core::ContenderPtr>& answer) {
   }
 }
 
-HoldEnd end_of_lost(const Contender& contender, const Error& why) {
+HoldEnd end_of_lost(const Acquisition& acquisition, const Error& why) {
   if (why.code() == Errc::kBroken) return HoldEnd::kBroken;
-  if (!contender.renewal) return HoldEnd::kClosed;
-  switch (contender.renewal->loss_cause()) {
+  if (!acquisition.renewal) return HoldEnd::kClosed;
+  switch (acquisition.renewal->loss_cause()) {
     case RenewalFsm::LossCause::kNone: return HoldEnd::kClosed;
     case RenewalFsm::LossCause::kStore: return HoldEnd::kGone;
     case RenewalFsm::LossCause::kExpired: return HoldEnd::kExpired;
@@ -43,11 +43,11 @@ LogEvent Core::log_event(LogSeverity severity, const char* event, std::string te
 }
 
 LogEvent Core::log_event(LogSeverity severity, const char* event, std::string text,
-                         const Contender& contender, Errc error) const {
+                         const Acquisition& acquisition, Errc error) const {
   LogEvent out = log_event(severity, event, std::move(text));
-  out.lock = contender.name;
-  out.token = {contender.token.epoch, contender.token.counter};
-  out.trace_id = contender.options.trace_id;
+  out.lock = acquisition.name;
+  out.token = {acquisition.token.epoch, acquisition.token.counter};
+  out.trace_id = acquisition.options.trace_id;
   out.error = error;
   return out;
 }
@@ -64,8 +64,8 @@ void Core::on_alarm(const std::string& line) {
   log(log_event(LogSeverity::kWarning, "store", line));
 }
 
-SeenLock Core::seen(const Contender& contender) const {
-  return {contender.name, contender.downgraded ? holdfast::Mode::shared() : contender.mode,
+SeenLock Core::seen(const Acquisition& acquisition) const {
+  return {acquisition.name, acquisition.downgraded ? holdfast::Mode::shared() : acquisition.mode,
           options_.store_url.substr(0, options_.store_url.find(':'))};
 }
 
@@ -73,57 +73,57 @@ void Core::tell_observer(ObserverFeed::News news) {
   if (feed_->add(std::move(news))) notifier_.post([feed = feed_] { feed->tell(); });
 }
 
-void Core::see_asked(Contender& contender) {
-  contender.span = std::make_unique<ObservedSpan>();
-  contender.span->asked_at = base::BootClock::now();
+void Core::see_asked(Acquisition& acquisition) {
+  acquisition.span = std::make_unique<ObservedSpan>();
+  acquisition.span->asked_at = base::BootClock::now();
 }
 
-void Core::see_queue(Contender& contender) {
-  const std::uint32_t ahead = contender.acquire->ahead();
-  ObservedSpan& span = *contender.span;
-  if (!contender.acquire->queued() || span.told_ahead == ahead) return;
+void Core::see_queue(Acquisition& acquisition) {
+  const std::uint32_t ahead = acquisition.acquire->ahead();
+  ObservedSpan& span = *acquisition.span;
+  if (!acquisition.acquire->queued() || span.told_ahead == ahead) return;
   if (!span.told_ahead) span.ahead = ahead;
   span.told_ahead = ahead;
-  tell_observer(QueueSeen{seen(contender), ahead});
+  tell_observer(QueueSeen{seen(acquisition), ahead});
 }
 
-void Core::see_granted(Contender& contender, BootInstant now) {
-  if (!contender.span) contender.span = std::make_unique<ObservedSpan>();  // Adopted.
-  contender.span->held_since = now;
+void Core::see_granted(Acquisition& acquisition, BootInstant now) {
+  if (!acquisition.span) acquisition.span = std::make_unique<ObservedSpan>();  // Adopted.
+  acquisition.span->held_since = now;
 }
 
-void Core::see_answer(const Contender& contender, const Result<ContenderPtr>& answer) {
-  AcquireSeen news{seen(contender), outcome_of(answer), {}, {}, {}, {}, {}};
+void Core::see_answer(const Acquisition& acquisition, const Result<AcquisitionPtr>& answer) {
+  AcquireSeen news{seen(acquisition), outcome_of(answer), {}, {}, {}, {}, {}};
   if (!answer) news.error = answer.error().code();
-  news.wait = base::BootClock::now() - contender.span->asked_at;
-  news.queued = contender.queued;
-  news.ahead = contender.span->ahead;
+  news.wait = base::BootClock::now() - acquisition.span->asked_at;
+  news.queued = acquisition.queued;
+  news.ahead = acquisition.span->ahead;
   if (news.outcome == AcquireOutcome::kGranted) {
-    news.token = Token{contender.token.epoch, contender.token.counter};
+    news.token = Token{acquisition.token.epoch, acquisition.token.counter};
   }
   tell_observer(std::move(news));
 }
 
-void Core::see_lost(Contender& contender, const Error& why) {
-  see_ended(contender, end_of_lost(contender, why));
+void Core::see_lost(Acquisition& acquisition, const Error& why) {
+  see_ended(acquisition, end_of_lost(acquisition, why));
 }
 
-void Core::see_ended(Contender& contender, HoldEnd how) {
-  if (!contender.span || !contender.span->held_since) return;
-  const auto held = base::BootClock::now() - *std::exchange(contender.span->held_since, {});
-  tell_observer(
-      HoldSeen{seen(contender), how, held, Token{contender.token.epoch, contender.token.counter}});
+void Core::see_ended(Acquisition& acquisition, HoldEnd how) {
+  if (!acquisition.span || !acquisition.span->held_since) return;
+  const auto held = base::BootClock::now() - *std::exchange(acquisition.span->held_since, {});
+  tell_observer(HoldSeen{seen(acquisition), how, held,
+                         Token{acquisition.token.epoch, acquisition.token.counter}});
 }
 
 void Core::see_renewed(const Outgoing& sent, BootInstant now,
-                       const Result<port::TicketState>& reply) {
-  RenewalSeen news{seen(*sent.contender),
+                       const Result<port::AcquisitionState>& reply) {
+  RenewalSeen news{seen(*sent.acquisition),
                    std::max(sent.sent_at - sent.planned, Nanos::zero()),
                    now - sent.sent_at,
                    {}};
   if (!reply) {
     news.error = reply.error().code();
-  } else if (reply->status != port::TicketStatus::kHeld) {
+  } else if (reply->status != port::AcquisitionStatus::kHeld) {
     news.error = Errc::kLost;
   }
   tell_observer(std::move(news));

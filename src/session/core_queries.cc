@@ -33,8 +33,8 @@ port::OwnerPtr Core::owner_info(const std::string& reason, const std::string& tr
   return info;
 }
 
-std::string Core::owner_of(const Contender& contender) const {
-  return contender.options.owner ? contender.options.owner->id() : owner_.owner;
+std::string Core::owner_of(const Acquisition& acquisition) const {
+  return acquisition.options.owner ? acquisition.options.owner->id() : owner_.owner;
 }
 
 Result<std::optional<LockInfo>> Core::inspect(std::string name) {

@@ -20,19 +20,19 @@ constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
 
 }  // namespace
 
-void Core::schedule(const ContenderPtr& contender, BootInstant at) {
-  if (contender->slot && (*contender->slot)->first == at) return;
-  unschedule(*contender);
+void Core::schedule(const AcquisitionPtr& acquisition, BootInstant at) {
+  if (acquisition->slot && (*acquisition->slot)->first == at) return;
+  unschedule(*acquisition);
   if (at == BootInstant::max()) return;
   // New deadlines are mostly the latest.
-  contender->slot = schedule_.emplace_hint(schedule_.end(), at, contender);
+  acquisition->slot = schedule_.emplace_hint(schedule_.end(), at, acquisition);
   arm(at);
 }
 
-void Core::unschedule(Contender& contender) {
-  if (!contender.slot) return;
-  const auto slot = *contender.slot;
-  contender.slot.reset();
+void Core::unschedule(Acquisition& acquisition) {
+  if (!acquisition.slot) return;
+  const auto slot = *acquisition.slot;
+  acquisition.slot.reset();
   schedule_.erase(slot);
 }
 
@@ -49,9 +49,9 @@ void Core::on_timer() {
   armed_at_ = BootInstant::max();
   leave_ear();
   while (!schedule_.empty() && schedule_.begin()->first <= now) {
-    const ContenderPtr contender = schedule_.begin()->second;
-    unschedule(*contender);
-    on_due(contender, now);
+    const AcquisitionPtr acquisition = schedule_.begin()->second;
+    unschedule(*acquisition);
+    on_due(acquisition, now);
   }
   std::erase_if(samplers_, [](const auto& sampler) { return sampler.expired(); });
   for (const auto& weak : samplers_) {
@@ -63,99 +63,100 @@ void Core::on_timer() {
   if (!schedule_.empty()) arm(std::max(schedule_.begin()->first, now + kTick));
 }
 
-void Core::on_due(const ContenderPtr& contender, BootInstant now) {
-  if (contender->acquire) {
-    execute(contender, contender->acquire->on_timer(now));
-  } else if (contender->releasing) {
-    send_release(contender);
-  } else if (contender->renewal) {
-    apply(contender, contender->renewal->on_tick(now));
+void Core::on_due(const AcquisitionPtr& acquisition, BootInstant now) {
+  if (acquisition->acquire) {
+    execute(acquisition, acquisition->acquire->on_timer(now));
+  } else if (acquisition->releasing) {
+    send_release(acquisition);
+  } else if (acquisition->renewal) {
+    apply(acquisition, acquisition->renewal->on_tick(now));
   }
 }
 
-void Core::apply(const ContenderPtr& contender, const RenewalFsm::Action& action) {
+void Core::apply(const AcquisitionPtr& acquisition, const RenewalFsm::Action& action) {
   switch (action.step) {
     case RenewalFsm::Step::kWait: break;
-    case RenewalFsm::Step::kSend: send_out(contender, action.seq, /*waiting=*/false); break;
-    case RenewalFsm::Step::kLost: lose(contender, *contender->renewal->loss()); return;
+    case RenewalFsm::Step::kSend: send_out(acquisition, action.seq, /*waiting=*/false); break;
+    case RenewalFsm::Step::kLost: lose(acquisition, *acquisition->renewal->loss()); return;
   }
-  if (contender->renewal->state() == RenewalFsm::State::kLost) return;
-  publish(*contender);
-  schedule(contender, contender->renewal->wake_at());
+  if (acquisition->renewal->state() == RenewalFsm::State::kLost) return;
+  publish(*acquisition);
+  schedule(acquisition, acquisition->renewal->wake_at());
 }
 
 // One of them may have been broken, and the push of that was missed. All leave in one batch.
 void Core::look_at_what_is_held() {
   ++pushes_missed_;
   const BootInstant now = base::BootClock::now();
-  std::vector<ContenderPtr> held;
-  for (const auto& [at, contender] : schedule_) {
-    if (contender->renewal && !contender->releasing) held.push_back(contender);
+  std::vector<AcquisitionPtr> held;
+  for (const auto& [at, acquisition] : schedule_) {
+    if (acquisition->renewal && !acquisition->releasing) held.push_back(acquisition);
   }
-  for (const ContenderPtr& contender : held) {
-    apply(contender, contender->renewal->on_push_missed(now));
+  for (const AcquisitionPtr& acquisition : held) {
+    apply(acquisition, acquisition->renewal->on_push_missed(now));
   }
 }
 
-void Core::publish(Contender& contender) {
-  contender.deadline_ns.store(contender.renewal->deadline().time_since_epoch().count(),
-                              std::memory_order_release);
-  const bool doubt = contender.renewal->state() == RenewalFsm::State::kInDoubt;
-  contender.state.store(doubt ? LeaseState::kInDoubt : LeaseState::kHeld,
-                        std::memory_order_release);
+void Core::publish(Acquisition& acquisition) {
+  acquisition.deadline_ns.store(acquisition.renewal->deadline().time_since_epoch().count(),
+                                std::memory_order_release);
+  const bool doubt = acquisition.renewal->state() == RenewalFsm::State::kInDoubt;
+  acquisition.state.store(doubt ? LeaseState::kInDoubt : LeaseState::kHeld,
+                          std::memory_order_release);
 }
 
-void Core::lose(const ContenderPtr& contender, const Error& why) {
-  unschedule(*contender);
-  contender->state.store(LeaseState::kLost, std::memory_order_release);
+void Core::lose(const AcquisitionPtr& acquisition, const Error& why) {
+  unschedule(*acquisition);
+  acquisition->state.store(LeaseState::kLost, std::memory_order_release);
   std::string text =
-      "lock '" + printable(contender->name) + "'" + at_store() + " was lost: " + why.message();
+      "lock '" + printable(acquisition->name) + "'" + at_store() + " was lost: " + why.message();
   {
-    const base::LocalLock lock(contender->loss_mutex);
-    if (contender->loss) return;
-    contender->loss = Error(why.code(), text);
+    const base::LocalLock lock(acquisition->loss_mutex);
+    if (acquisition->loss) return;
+    acquisition->loss = Error(why.code(), text);
   }
-  if (feed_) see_lost(*contender, why);
-  contender->changed.notify_all();
-  answer_renewals(*contender);
-  log(log_event(LogSeverity::kError, "lock_lost", std::move(text), *contender, why.code()));
-  if (const auto upgrade = contender->upgrade.lock(); upgrade && !upgrade->released) {
+  if (feed_) see_lost(*acquisition, why);
+  acquisition->changed.notify_all();
+  answer_renewals(*acquisition);
+  log(log_event(LogSeverity::kError, "lock_lost", std::move(text), *acquisition, why.code()));
+  if (const auto upgrade = acquisition->upgrade.lock(); upgrade && !upgrade->released) {
     lose(upgrade, Error(why.code(), "the shared lease under it was lost: " + why.message()));
   }
-  notifier_.post([contender] {
+  notifier_.post([acquisition] {
     std::optional<std::stop_source> source;
     {
-      const base::LocalLock lock(contender->loss_mutex);
-      source = contender->lost_source;
+      const base::LocalLock lock(acquisition->loss_mutex);
+      source = acquisition->lost_source;
     }
     if (source) source->request_stop();
   });
 }
 
-std::stop_token Core::lost_token(Contender& contender) {
-  if (contender.generation != base::process_generation()) {
+std::stop_token Core::lost_token(Acquisition& acquisition) {
+  if (acquisition.generation != base::process_generation()) {
     std::stop_source stopped;  // A forked child holds nothing, and must not touch the mutex.
     stopped.request_stop();
     return stopped.get_token();
   }
-  const base::LocalLock lock(contender.loss_mutex);
-  if (!contender.lost_source) {
-    contender.lost_source.emplace();
-    if (contender.loss) contender.lost_source->request_stop();
+  const base::LocalLock lock(acquisition.loss_mutex);
+  if (!acquisition.lost_source) {
+    acquisition.lost_source.emplace();
+    if (acquisition.loss) acquisition.lost_source->request_stop();
   }
-  return contender.lost_source->get_token();
+  return acquisition.lost_source->get_token();
 }
 
-void Core::send_out(const ContenderPtr& contender, std::uint64_t seq, bool waiting) {
-  const Duration waiter_ttl = waiter_lease(contender->ttl);
-  Outgoing outgoing{contender,
-                    {contender->stored_name, contender->id, seq, contender->ttl, waiter_ttl, {}},
-                    waiter_ttl,
-                    waiting};
+void Core::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting) {
+  const Duration waiter_ttl = waiter_lease(acquisition->ttl);
+  Outgoing outgoing{
+      acquisition,
+      {acquisition->stored_name, acquisition->id, seq, acquisition->ttl, waiter_ttl, {}},
+      waiter_ttl,
+      waiting};
   if (!waiting) {
-    contender->wall_minus_boot_at_send = base::wall_minus_boot().count();
-    const RenewalFsm& renewal = *contender->renewal;
-    outgoing.item.token = contender->token;
+    acquisition->wall_minus_boot_at_send = base::wall_minus_boot().count();
+    const RenewalFsm& renewal = *acquisition->renewal;
+    outgoing.item.token = acquisition->token;
     outgoing.lease = renewal.lease();
     outgoing.planned = renewal.planned_at();
     outgoing.end = renewal.deadline();
@@ -185,7 +186,7 @@ bool Core::send_batch() {
   std::vector<port::RenewItem> items = take_outbox(*batch);
   if (items.empty()) return false;
   store_->renew(std::move(items), batch->deadline,
-                [this, batch](const Result<std::vector<Result<port::TicketState>>>& replies) {
+                [this, batch](const Result<std::vector<Result<port::AcquisitionState>>>& replies) {
                   on_renewed(*batch, replies);
                 });
   const base::LocalLock lock(mutex_);
@@ -224,7 +225,7 @@ std::vector<port::RenewItem> Core::take_outbox(Batch& batch) {
 BootInstant Core::request_end(const Outgoing& outgoing, BootInstant now) {
   if (outgoing.adopted) return outgoing.end;
   // What is left to the store for a moment is not tried again.
-  if (outgoing.contender->keeping) return BootInstant::max();
+  if (outgoing.acquisition->keeping) return BootInstant::max();
   return now + outgoing.lease / kRequestsPerLease;
 }
 
@@ -237,125 +238,127 @@ void Core::give_up_renewal(BootInstant now) {
 }
 
 void Core::on_renewed(const Batch& batch,
-                      const Result<std::vector<Result<port::TicketState>>>& replies) {
+                      const Result<std::vector<Result<port::AcquisitionState>>>& replies) {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
   const bool given_up = batch.given_up || now >= batch.deadline;
   for (std::size_t i = 0; i < batch.sent.size(); ++i) {
     const Outgoing& sent = batch.sent[i];
-    Result<port::TicketState> reply =
-        replies ? (*replies)[i] : Result<port::TicketState>(replies.error());
+    Result<port::AcquisitionState> reply =
+        replies ? (*replies)[i] : Result<port::AcquisitionState>(replies.error());
     if (sent.adopted) {
       answers_.emplace_back(
           [done = sent.adopted, reply = AdoptReply{std::move(reply), given_up}] { done(reply); });
-    } else if (sent.contender->id == sent.item.id) {
+    } else if (sent.acquisition->id == sent.item.id) {
       on_renewed(sent, now, reply);
     }
   }
 }
 
 void Core::on_renewed(const Outgoing& sent, BootInstant now,
-                      const Result<port::TicketState>& reply) {
-  const ContenderPtr& contender = sent.contender;
-  if (sent.waiting && contender->acquire) {
-    execute(contender, contender->acquire->on_reply(now, reply));
-  } else if (sent.waiting && (!reply || reply->status != port::TicketStatus::kHeld)) {
+                      const Result<port::AcquisitionState>& reply) {
+  const AcquisitionPtr& acquisition = sent.acquisition;
+  if (sent.waiting && acquisition->acquire) {
+    execute(acquisition, acquisition->acquire->on_reply(now, reply));
+  } else if (sent.waiting && (!reply || reply->status != port::AcquisitionStatus::kHeld)) {
     // A heartbeat's answer that the push of the grant has overtaken: it is about the time before.
-  } else if (contender->renewal && !contender->releasing && !contender->released) {
+  } else if (acquisition->renewal && !acquisition->releasing && !acquisition->released) {
     if (feed_) see_renewed(sent, now, reply);
-    const RenewalFsm::Action action = contender->renewal->on_reply(now, reply);
+    const RenewalFsm::Action action = acquisition->renewal->on_reply(now, reply);
     if (reply.has_value()) {
-      contender->wall_minus_boot_ns = contender->wall_minus_boot_at_send;
+      acquisition->wall_minus_boot_ns = acquisition->wall_minus_boot_at_send;
     } else {
-      const bool again = contender->renewal->tries_again();
+      const bool again = acquisition->renewal->tries_again();
       log(log_event(LogSeverity::kWarning, "renewal_failed",
-                    "lock '" + printable(contender->name) + "'" + at_store() + ": renewal failed" +
-                        (again ? ", will try again: " : ": ") + reply.error().message(),
-                    *contender, reply.error().code()));
+                    "lock '" + printable(acquisition->name) + "'" + at_store() +
+                        ": renewal failed" + (again ? ", will try again: " : ": ") +
+                        reply.error().message(),
+                    *acquisition, reply.error().code()));
     }
-    apply(contender, action);
-    answer_renewals(*contender);
-    contender->changed.notify_all();
+    apply(acquisition, action);
+    answer_renewals(*acquisition);
+    acquisition->changed.notify_all();
   }
 }
 
-void Core::doubt(const ContenderPtr& contender) {
-  loop_.post([this, contender] {
+void Core::doubt(const AcquisitionPtr& acquisition) {
+  loop_.post([this, acquisition] {
     const Turn turn(*this);
-    if (!contender->renewal || contender->releasing || contender->released) return;
-    if (contender->renewal->in_flight()) return;
-    apply(contender, contender->renewal->on_renew_asked(base::BootClock::now()));
+    if (!acquisition->renewal || acquisition->releasing || acquisition->released) return;
+    if (acquisition->renewal->in_flight()) return;
+    apply(acquisition, acquisition->renewal->on_renew_asked(base::BootClock::now()));
   });
 }
 
 // How many replies there will be when this one has come.
-Result<std::uint64_t> Core::ask_to_renew(const ContenderPtr& contender) {
-  if (contender->released || !contender->renewal) {
-    return Error(Errc::kLost, "lock '" + printable(contender->name) + "' was released already");
+Result<std::uint64_t> Core::ask_to_renew(const AcquisitionPtr& acquisition) {
+  if (acquisition->released || !acquisition->renewal) {
+    return Error(Errc::kLost, "lock '" + printable(acquisition->name) + "' was released already");
   }
   // The reply to a renewal that is under way may be about an older state.
   const std::uint64_t wanted =
-      contender->renewal->replies() + (contender->renewal->in_flight() ? 2 : 1);
-  if (contender->renewal->state() != RenewalFsm::State::kLost) {
-    apply(contender, contender->renewal->on_renew_asked(base::BootClock::now()));
+      acquisition->renewal->replies() + (acquisition->renewal->in_flight() ? 2 : 1);
+  if (acquisition->renewal->state() != RenewalFsm::State::kLost) {
+    apply(acquisition, acquisition->renewal->on_renew_asked(base::BootClock::now()));
   }
   return wanted;
 }
 
 // nullopt: not yet.
-std::optional<Result<void>> Core::renewed(Contender& contender, std::uint64_t wanted) {
-  const LeaseState state = contender.state;
+std::optional<Result<void>> Core::renewed(Acquisition& acquisition, std::uint64_t wanted) {
+  const LeaseState state = acquisition.state;
   if (state == LeaseState::kReleased) {
-    return Error(Errc::kLost, "lock '" + printable(contender.name) + "' was released meanwhile");
+    return Error(Errc::kLost, "lock '" + printable(acquisition.name) + "' was released meanwhile");
   }
-  if (state != LeaseState::kLost && contender.renewal->replies() < wanted) return std::nullopt;
+  if (state != LeaseState::kLost && acquisition.renewal->replies() < wanted) return std::nullopt;
   if (state == LeaseState::kHeld) return Result<void>();
-  const base::LocalLock loss_lock(contender.loss_mutex);
-  if (contender.loss) return *contender.loss;
-  return Error(Errc::kUnavailable, "lock '" + printable(contender.name) + "'" + at_store() +
+  const base::LocalLock loss_lock(acquisition.loss_mutex);
+  if (acquisition.loss) return *acquisition.loss;
+  return Error(Errc::kUnavailable, "lock '" + printable(acquisition.name) + "'" + at_store() +
                                        ": the renewal failed; it is held until its deadline");
 }
 
-Result<void> Core::renew(const ContenderPtr& contender) {
+Result<void> Core::renew(const AcquisitionPtr& acquisition) {
   const Call call(*this);
   if (!call.alive()) return call.alive();
   const BootInstant until = request_deadline();
   std::uint64_t wanted = 0;
   {
     const Turn turn(*this);
-    const auto asked = ask_to_renew(contender);
+    const auto asked = ask_to_renew(acquisition);
     if (!asked) return asked.error();
     wanted = *asked;
   }
   const base::LocalLock lock(mutex_);
   while (true) {
-    if (auto answer = renewed(*contender, wanted)) return *answer;
+    if (auto answer = renewed(*acquisition, wanted)) return *answer;
     const BootInstant now = base::BootClock::now();
     if (now >= until) {
-      return Error(Errc::kOutcomeUnknown, "lock '" + printable(contender->name) + "'" + at_store() +
+      return Error(Errc::kOutcomeUnknown, "lock '" + printable(acquisition->name) + "'" +
+                                              at_store() +
                                               ": the renewal was not answered in time");
     }
-    contender->changed.wait_for(mutex_, until - now);
+    acquisition->changed.wait_for(mutex_, until - now);
   }
 }
 
 // Ends with the reply, which the store owes by its deadline, or else with the lease.
-void Core::renew(const ContenderPtr& contender, Done<void> done) {
+void Core::renew(const AcquisitionPtr& acquisition, Done<void> done) {
   const Call call(*this);
   if (!call.alive()) return done(call.alive());
   const Turn turn(*this);
-  const auto asked = ask_to_renew(contender);
+  const auto asked = ask_to_renew(acquisition);
   if (asked) {
-    contender->renew_waits.push_back({*asked, std::move(done)});
-    answer_renewals(*contender);
+    acquisition->renew_waits.push_back({*asked, std::move(done)});
+    answer_renewals(*acquisition);
   } else {
     answers_.emplace_back([done = std::move(done), error = asked.error()] { done(error); });
   }
 }
 
-void Core::answer_renewals(Contender& contender) {
-  std::erase_if(contender.renew_waits, [&](Contender::RenewWait& wait) HOLDFAST_NO_TSA {
-    auto answer = renewed(contender, wait.replies);
+void Core::answer_renewals(Acquisition& acquisition) {
+  std::erase_if(acquisition.renew_waits, [&](Acquisition::RenewWait& wait) HOLDFAST_NO_TSA {
+    auto answer = renewed(acquisition, wait.replies);
     if (!answer) return false;
     answers_.emplace_back([done = std::move(wait.done), answer = *answer] { done(answer); });
     return true;

@@ -38,12 +38,12 @@ class HangingStore final : public UnaskedStore {
  public:
   explicit HangingStore(port::Loop& loop) : loop_(loop) {}
 
-  void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override {
+  void acquire(port::AcquireRequest request, port::Done<port::AcquisitionState> done) override {
     loop_.post([done, lease = request.ttl] { done(held(0, lease)); });
   }
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
-             port::Done<std::vector<Result<port::TicketState>>> done) override {
-    std::vector<Result<port::TicketState>> states;
+             port::Done<std::vector<Result<port::AcquisitionState>>> done) override {
+    std::vector<Result<port::AcquisitionState>> states;
     std::unique_lock lock(seen_->mutex);
     bool hangs = false;
     for (const port::RenewItem& item : items) {
@@ -70,14 +70,14 @@ class HangingStore final : public UnaskedStore {
     ++seen_->given_up;
     seen_->changed.notify_all();
   }
-  void release(port::TicketRequest, port::Done<port::EndStatus> done) override {
+  void release(port::AcquisitionRequest, port::Done<port::EndStatus> done) override {
     loop_.post([done] { done(port::EndStatus::kReleased); });
   }
   void close(base::BootInstant) override { give_up_renewal(); }
 
  private:
-  static port::TicketState held(std::uint64_t seq, Duration lease) {
-    return {port::TicketStatus::kHeld, {0, 7}, seq, lease, 0, {}};
+  static port::AcquisitionState held(std::uint64_t seq, Duration lease) {
+    return {port::AcquisitionStatus::kHeld, {0, 7}, seq, lease, 0, {}};
   }
   port::Loop& loop_;
   const std::shared_ptr<RequestsSeen> seen_ = requests_seen;
@@ -96,7 +96,7 @@ class CoreRenewTest : public ::testing::Test {
     core_ = Core::make(&make_hanging, {}, options).value();
   }
 
-  Core::ContenderPtr acquire(std::chrono::milliseconds ttl) {
+  Core::AcquisitionPtr acquire(std::chrono::milliseconds ttl) {
     return core_->acquire("name", Mode::exclusive(), {.ttl = ttl}, /*may_wait=*/true).value();
   }
   // A machine that stands still for a whole lease loses it by right: then a longer one is tried.
@@ -111,9 +111,9 @@ class CoreRenewTest : public ::testing::Test {
     }
     return false;
   }
-  bool renewed_four_times(Contender& contender) {
+  bool renewed_four_times(Acquisition& acquisition) {
     bool lost = false;
-    const std::stop_callback callback(Core::lost_token(contender), [&] {
+    const std::stop_callback callback(Core::lost_token(acquisition), [&] {
       const std::lock_guard lock(seen_->mutex);
       lost = true;
       seen_->changed.notify_all();
@@ -139,7 +139,7 @@ TEST_F(CoreRenewTest, ARequestThatHangsIsGivenUpForAShorterLease) {
 }
 
 TEST_F(CoreRenewTest, AnAdoptionThatHangsIsGivenUpAndTriedAgain) {
-  Core::ContenderPtr adopted;
+  Core::AcquisitionPtr adopted;
   EXPECT_TRUE(a_shorter_lease_is_renewed_beside([&] {
     core_->adopt("name", Mode::exclusive(), {1, 2}, {.ttl = kLongLease}, [&](auto result) {
       const std::lock_guard lock(seen_->mutex);

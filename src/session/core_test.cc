@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr auto kPatience = 60s;
 
 // Hears nothing: the tests push by the loop.
-class DeafEar final : public port::Ear {
+class DeafReader final : public port::PushReader {
  public:
   void listen() override {
     std::unique_lock lock(mutex_);
@@ -78,7 +78,7 @@ struct Script {
   bool loses_pushes_first = false;  // While it is asked.
   std::function<void()> lose_pushes;
   std::function<void()> begin_pushes;
-  port::Ear* ear = nullptr;
+  port::PushReader* ear = nullptr;
   std::vector<port::AcquisitionId> waiting;
   std::function<void(port::AcquisitionId)> push_grant;
   int renewals = 0;
@@ -114,13 +114,13 @@ class ScriptedStore final : public UnaskedStore {
     script->changed.notify_all();
   }
 
-  void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override {
+  void acquire(port::AcquireRequest request, port::Done<port::AcquisitionState> done) override {
     const std::lock_guard lock(script->mutex);
     script->asked.push_back(request.issue);
     if (script->loses_pushes_first) script->lose_pushes();
     loop_.post([done, lease = request.ttl] { done(held(0, lease)); });
   }
-  std::optional<Result<port::TicketState>> acquire_inline(
+  std::optional<Result<port::AcquisitionState>> acquire_inline(
       const port::AcquireRequest& request) override {
     if (!script->queues) return std::nullopt;
     if (script->pushes_the_grant) {
@@ -139,8 +139,8 @@ class ScriptedStore final : public UnaskedStore {
     return waits(request.waiter_ttl, 0);
   }
   void renew(std::vector<port::RenewItem> items, base::BootInstant,
-             port::Done<std::vector<Result<port::TicketState>>> done) override {
-    std::vector<Result<port::TicketState>> results;
+             port::Done<std::vector<Result<port::AcquisitionState>>> done) override {
+    std::vector<Result<port::AcquisitionState>> results;
     {
       std::unique_lock lock(script->mutex);
       ++script->renewals;
@@ -153,7 +153,8 @@ class ScriptedStore final : public UnaskedStore {
         } else if (script->fail_renewals) {
           results.emplace_back(Error(Errc::kUnavailable, "scripted"));
         } else if (script->forget) {
-          results.emplace_back(port::TicketState{port::TicketStatus::kGone, {}, 0, {}, 0, {}});
+          results.emplace_back(
+              port::AcquisitionState{port::AcquisitionStatus::kGone, {}, 0, {}, 0, {}});
         } else {
           results.emplace_back(held(item.seq, item.ttl));
         }
@@ -161,7 +162,7 @@ class ScriptedStore final : public UnaskedStore {
     }
     loop_.post([done, results] { done(results); });
   }
-  void release(port::TicketRequest request, port::Done<port::EndStatus> done) override {
+  void release(port::AcquisitionRequest request, port::Done<port::EndStatus> done) override {
     const std::lock_guard lock(script->mutex);
     script->released.push_back(request.issue);
     if (script->hang_releases) {
@@ -179,7 +180,7 @@ class ScriptedStore final : public UnaskedStore {
       loop_.post([done] { done(true); });
     }
   }
-  void cancel(port::TicketRequest, port::Done<port::EndStatus> done) override {
+  void cancel(port::AcquisitionRequest, port::Done<port::EndStatus> done) override {
     const std::lock_guard lock(script->mutex);
     ++script->cancels;
     loop_.post([done] { done(port::EndStatus::kCancelled); });
@@ -192,14 +193,14 @@ class ScriptedStore final : public UnaskedStore {
       loop_.post([done] { done(Error(Errc::kClosed, "scripted")); });
     }
   }
-  port::Ear* ear() override { return script->ear; }
+  port::PushReader* ear() override { return script->ear; }
 
  private:
-  static port::TicketState held(std::uint64_t seq, Duration lease) {
-    return {port::TicketStatus::kHeld, {0, 7}, seq, lease, 0, {}};
+  static port::AcquisitionState held(std::uint64_t seq, Duration lease) {
+    return {port::AcquisitionStatus::kHeld, {0, 7}, seq, lease, 0, {}};
   }
-  static port::TicketState waits(Duration lease, std::uint64_t seq) {
-    return {port::TicketStatus::kWaiting, {}, seq, lease, 0, {}};
+  static port::AcquisitionState waits(Duration lease, std::uint64_t seq) {
+    return {port::AcquisitionStatus::kWaiting, {}, seq, lease, 0, {}};
   }
   port::Loop& loop_;
   port::Listener& listener_;
@@ -219,7 +220,7 @@ class CoreTest : public ::testing::Test {
     core_ = Core::make(&make_scripted, {}, options).value();
   }
   ~CoreTest() override {
-    contender_ = nullptr;
+    acquisition_ = nullptr;
     core_ = nullptr;
     // It may be closing on a thread of its own.
     std::unique_lock lock(script_.mutex);
@@ -229,14 +230,14 @@ class CoreTest : public ::testing::Test {
   void acquire(std::chrono::milliseconds ttl) {
     AcquireOptions options;
     options.ttl = ttl;
-    contender_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
-    ASSERT_NE(contender_, nullptr);
+    acquisition_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
+    ASSERT_NE(acquisition_, nullptr);
   }
   // Once in a few times: this machine may be slow, too.
   bool is_faster_than_the_heartbeat(const AcquireOptions& options) {
     for (int i = 0; i < 10; ++i) {
       const auto begin = base::BootClock::now();
-      contender_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
+      acquisition_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
       const bool fast = base::BootClock::now() - begin < 900ms;
       let_go();
       if (fast) return true;
@@ -260,7 +261,7 @@ class CoreTest : public ::testing::Test {
   // So many more; false: the lease was lost first.
   bool held_for_renewals(int count) {
     bool lost = false;
-    const std::stop_callback callback(Core::lost_token(*contender_), [&] {
+    const std::stop_callback callback(Core::lost_token(*acquisition_), [&] {
       const std::lock_guard lock(script_.mutex);
       lost = true;
       script_.changed.notify_all();
@@ -285,7 +286,7 @@ class CoreTest : public ::testing::Test {
     std::mutex mutex;
     std::condition_variable told;
     std::optional<base::BootInstant> at;
-    const std::stop_callback callback(Core::lost_token(*contender_), [&] {
+    const std::stop_callback callback(Core::lost_token(*acquisition_), [&] {
       const std::lock_guard lock(mutex);
       at = base::BootClock::now();
       told.notify_all();
@@ -295,29 +296,29 @@ class CoreTest : public ::testing::Test {
     return at.value_or(base::BootInstant::max());
   }
   base::BootInstant deadline() const {
-    return base::BootInstant(std::chrono::nanoseconds(contender_->deadline_ns));
+    return base::BootInstant(std::chrono::nanoseconds(acquisition_->deadline_ns));
   }
   Errc loss() const {
-    const base::LocalLock lock(contender_->loss_mutex);
-    return contender_->loss ? contender_->loss->code() : Errc{};
+    const base::LocalLock lock(acquisition_->loss_mutex);
+    return acquisition_->loss ? acquisition_->loss->code() : Errc{};
   }
   Result<void> keep(std::chrono::milliseconds time, std::optional<std::string> value) {
     std::promise<Result<void>> kept;
-    core_->keep(contender_, time, std::move(value),
+    core_->keep(acquisition_, time, std::move(value),
                 [&](const Result<void>& result) { kept.set_value(result); });
     return kept.get_future().get();
   }
-  void let_go() { std::exchange(contender_->core, nullptr)->release_later(contender_); }
+  void let_go() { std::exchange(acquisition_->core, nullptr)->release_later(acquisition_); }
 
   Script script_;
   std::shared_ptr<Core> core_;
-  Core::ContenderPtr contender_;
+  Core::AcquisitionPtr acquisition_;
 };
 
 TEST_F(CoreTest, ALeaseIsRenewedBeforeItEnds) {
   with_longer_leases([&](std::chrono::milliseconds ttl) {
     acquire(ttl);
-    const bool held = held_for_renewals(5) && contender_->state == LeaseState::kHeld;
+    const bool held = held_for_renewals(5) && acquisition_->state == LeaseState::kHeld;
     let_go();
     return held;
   });
@@ -358,7 +359,7 @@ TEST_F(CoreTest, AStoreThatHangsDoesNotPutTheLossOff) {
     if (hanging) {
       // The timer never fires early; how late depends on the machine. The store hangs all the time.
       EXPECT_GE(await_loss(), deadline());
-      EXPECT_EQ(contender_->state, LeaseState::kLost);
+      EXPECT_EQ(acquisition_->state, LeaseState::kLost);
       EXPECT_EQ(loss(), Errc::kLost);
     }
     set(&Script::hang_renewals, false);
@@ -372,10 +373,10 @@ TEST_F(CoreTest, FailedRenewalsAreDoubtUntilTheDeadlineAndTriedAgain) {
     set(&Script::fail_renewals, true);
     acquire(2 * ttl);
     bool held = held_for_renewals(2);
-    const LeaseState failing = contender_->state;
+    const LeaseState failing = acquisition_->state;
     set(&Script::fail_renewals, false);
     held = held && held_for_renewals(2);
-    const LeaseState answered = contender_->state;
+    const LeaseState answered = acquisition_->state;
     let_go();
     if (!held || failing == LeaseState::kLost || answered == LeaseState::kLost) return false;
     EXPECT_EQ(failing, LeaseState::kInDoubt);
@@ -387,9 +388,9 @@ TEST_F(CoreTest, FailedRenewalsAreDoubtUntilTheDeadlineAndTriedAgain) {
 TEST_F(CoreTest, ALeaseThatTheStoreForgotIsLostWithTheNextRenewal) {
   set(&Script::forget, true);
   acquire(30s);
-  core_->doubt(contender_);
+  core_->doubt(acquisition_);
   EXPECT_LT(await_loss(), deadline() - 10s);
-  EXPECT_EQ(core_->release(contender_).error().code(), Errc::kLost);
+  EXPECT_EQ(core_->release(acquisition_).error().code(), Errc::kLost);
   let_go();
 }
 
@@ -411,12 +412,12 @@ TEST_F(CoreTest, ABlockedCallbackHoldsUpNeitherRenewalsNorDeadlines) {
     acquire(ttl);
     // The notifier is busy, so that the loss would not be told.
     const int before = renewals();
-    while (renewals() < before + 3 && contender_->state != LeaseState::kLost) {
+    while (renewals() < before + 3 && acquisition_->state != LeaseState::kLost) {
       std::this_thread::yield();
     }
-    const bool held = contender_->state == LeaseState::kHeld;
+    const bool held = acquisition_->state == LeaseState::kHeld;
     set(&Script::forget, true);
-    while (contender_->state != LeaseState::kLost) std::this_thread::yield();
+    while (acquisition_->state != LeaseState::kLost) std::this_thread::yield();
     let_on.set_value();
     callback = nullptr;
     std::exchange(blocked->core, nullptr)->release_later(blocked);
@@ -438,7 +439,7 @@ TEST_F(CoreTest, ALeaseThatGoesDoesNotWaitForTheStore) {
 TEST_F(CoreTest, CloseTellsTheHoldersAndEndsEveryCall) {
   acquire(30s);
   EXPECT_TRUE(core_->close(kPatience).has_value());
-  EXPECT_EQ(contender_->state, LeaseState::kLost);
+  EXPECT_EQ(acquisition_->state, LeaseState::kLost);
   EXPECT_EQ(loss(), Errc::kClosed);
   const auto after = core_->acquire("n", Mode::exclusive(), {}, /*may_wait=*/true);
   EXPECT_EQ(after.error().code(), Errc::kClosed);
@@ -471,11 +472,11 @@ TEST_F(CoreTest, ASecondCloseTellsTheOutcomeOfTheFirst) {
 
 TEST_F(CoreTest, AnAdoptionBesideCloseLeavesNoLeaseHeld) {
   set(&Script::hang_renewals, true);
-  std::promise<Result<Core::ContenderPtr>> answer;
+  std::promise<Result<Core::AcquisitionPtr>> answer;
   AcquireOptions options;
   options.ttl = 30s;
   core_->adopt("name", Mode::exclusive(), {1, 2}, options,
-               [&](Result<Core::ContenderPtr> adopted) { answer.set_value(std::move(adopted)); });
+               [&](Result<Core::AcquisitionPtr> adopted) { answer.set_value(std::move(adopted)); });
   await_renewals(1);
   std::thread closing([&] { EXPECT_TRUE(core_->close(kPatience).has_value()); });
   // A bad name is refused for what it is as long as the client is open.
@@ -484,9 +485,9 @@ TEST_F(CoreTest, AnAdoptionBesideCloseLeavesNoLeaseHeld) {
   }
   set(&Script::hang_renewals, false);
   closing.join();
-  const Result<Core::ContenderPtr> adopted = answer.get_future().get();
-  if (adopted) contender_ = *adopted;
-  ASSERT_FALSE(adopted.has_value()) << "held: " << (contender_->state == LeaseState::kHeld);
+  const Result<Core::AcquisitionPtr> adopted = answer.get_future().get();
+  if (adopted) acquisition_ = *adopted;
+  ASSERT_FALSE(adopted.has_value()) << "held: " << (acquisition_->state == LeaseState::kHeld);
   EXPECT_EQ(adopted.error().code(), Errc::kClosed);
   const std::lock_guard lock(script_.mutex);
   EXPECT_EQ(script_.released.size(), 1U);
@@ -496,8 +497,8 @@ TEST_F(CoreTest, ALeaseThatCouldNotBeKeptIsRenewedForNoLongerThanBefore) {
   acquire(30s);
   script_.fail_keeps = Errc::kUnavailable;
   EXPECT_EQ(keep(24h, std::nullopt).error().code(), Errc::kUnavailable);
-  ASSERT_TRUE(core_->renew(contender_));
-  EXPECT_EQ(contender_->state, LeaseState::kHeld);
+  ASSERT_TRUE(core_->renew(acquisition_));
+  EXPECT_EQ(acquisition_->state, LeaseState::kHeld);
   let_go();
   ASSERT_TRUE(core_->close(kPatience));
   const std::lock_guard lock(script_.mutex);
@@ -525,7 +526,7 @@ TEST_F(CoreTest, WhatMayHaveBeenKeptIsNotReleased) {
   acquire(30s);
   script_.fail_keeps = Errc::kOutcomeUnknown;
   EXPECT_EQ(keep(24h, "the outcome").error().code(), Errc::kOutcomeUnknown);
-  EXPECT_EQ(contender_->state, LeaseState::kHeld);
+  EXPECT_EQ(acquisition_->state, LeaseState::kHeld);
   let_go();
   ASSERT_TRUE(core_->close(kPatience));
   const std::lock_guard lock(script_.mutex);
@@ -536,11 +537,11 @@ TEST_F(CoreTest, MaxHoldEndsTheLease) {
   AcquireOptions options;
   options.ttl = 30s;
   options.max_hold = 100ms;
-  contender_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
+  acquisition_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
   await_loss();
   {
-    const base::LocalLock lock(contender_->loss_mutex);
-    EXPECT_NE(contender_->loss->message().find("max_hold"), std::string::npos);
+    const base::LocalLock lock(acquisition_->loss_mutex);
+    EXPECT_NE(acquisition_->loss->message().find("max_hold"), std::string::npos);
   }
   let_go();
 }
@@ -552,7 +553,7 @@ TEST_F(CoreTest, TheLastHandleMayGoInsideACallback) {
   std::condition_variable changed;
   bool gone = false;
   auto callback = std::make_unique<std::stop_callback<std::function<void()>>>(
-      Core::lost_token(*contender_), [&] {
+      Core::lost_token(*acquisition_), [&] {
         // The notifier's own thread lets go of the core that would join it.
         let_go();
         core_ = nullptr;
@@ -589,7 +590,7 @@ TEST_F(CoreTest, BadRequestsAreRefusedBeforeTheStoreIsAsked) {
 TEST_F(CoreTest, EveryAcquisitionGetsALargerNumberWhichItsReleaseCarries) {
   for (int round = 0; round < 3; ++round) {
     acquire(30s);
-    EXPECT_TRUE(core_->release(contender_));
+    EXPECT_TRUE(core_->release(acquisition_));
   }
   const std::lock_guard lock(script_.mutex);
   ASSERT_EQ(script_.asked.size(), 3U);
@@ -631,7 +632,7 @@ TEST_F(CoreTest, ManyHoldersWhoMissedPushesAskInOneBatch) {
   constexpr int kHolders = 3'000;
 #endif
   acquire(10min);
-  std::vector<Core::ContenderPtr> held;
+  std::vector<Core::AcquisitionPtr> held;
   for (int i = 0; i < kHolders; ++i) {
     AcquireOptions options;
     options.ttl = 10min;
@@ -641,7 +642,7 @@ TEST_F(CoreTest, ManyHoldersWhoMissedPushesAskInOneBatch) {
   EXPECT_EQ(renewals(), 0);
   for (int i = 0; i < 10; ++i) script_.lose_pushes();
   await_renewals(1);
-  EXPECT_TRUE(core_->renew(contender_).has_value());
+  EXPECT_TRUE(core_->renew(acquisition_).has_value());
   // The first look, what was asked for while that was under way, and the renewal asked for here.
   EXPECT_LE(renewals(), 4);
   for (const auto& each : held) std::exchange(each->core, nullptr)->release_later(each);
@@ -650,7 +651,7 @@ TEST_F(CoreTest, ManyHoldersWhoMissedPushesAskInOneBatch) {
 
 // Of the threads that wait the first listens; when it has its answer the next one does.
 TEST_F(CoreTest, OneThreadListensAtATimeAndTheLastLeavesTheEar) {
-  DeafEar ear;
+  DeafReader ear;
   script_.ear = &ear;
   script_.queues = true;
   // A machine that stands still for longer than a heartbeat would get all of them in, otherwise.

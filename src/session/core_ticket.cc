@@ -23,110 +23,111 @@ struct Core::Sleeper {
 
 // --- Downgrade.
 
-Result<void> Core::downgrade(const ContenderPtr& contender) {
-  return await<void>([&](Done<void> done) { downgrade(contender, std::move(done)); });
+Result<void> Core::downgrade(const AcquisitionPtr& acquisition) {
+  return await<void>([&](Done<void> done) { downgrade(acquisition, std::move(done)); });
 }
 
-void Core::downgrade(const ContenderPtr& contender, Done<void> done) {
-  if (contender->base) return release(contender, std::move(done));
-  if (contender->mode.kind() == holdfast::Mode::Kind::kPermits) {
+void Core::downgrade(const AcquisitionPtr& acquisition, Done<void> done) {
+  if (acquisition->base) return release(acquisition, std::move(done));
+  if (acquisition->mode.kind() == holdfast::Mode::Kind::kPermits) {
     return done(Error(Errc::kInvalidArgument,
-                      "lock '" + printable(contender->name) + "': permits cannot be downgraded"));
+                      "lock '" + printable(acquisition->name) + "': permits cannot be downgraded"));
   }
-  ask<port::TicketState>(
-      [&](BootInstant deadline, port::Done<port::TicketState> answered) {
-        port::TicketRequest request = end_of(*contender);
+  ask<port::AcquisitionState>(
+      [&](BootInstant deadline, port::Done<port::AcquisitionState> answered) {
+        port::AcquisitionRequest request = end_of(*acquisition);
         request.deadline = deadline;
         store_->downgrade(std::move(request), std::move(answered));
       },
-      [this, contender, done = std::move(done)](const Result<port::TicketState>& reply) {
-        done(on_downgraded(contender, reply));
+      [this, acquisition, done = std::move(done)](const Result<port::AcquisitionState>& reply) {
+        done(on_downgraded(acquisition, reply));
       });
 }
 
-Result<void> Core::on_downgraded(const ContenderPtr& contender,
-                                 const Result<port::TicketState>& reply) {
-  const auto at = [&] { return "lock '" + printable(contender->name) + "'" + at_store() + ": "; };
+Result<void> Core::on_downgraded(const AcquisitionPtr& acquisition,
+                                 const Result<port::AcquisitionState>& reply) {
+  const auto at = [&] { return "lock '" + printable(acquisition->name) + "'" + at_store() + ": "; };
   if (!reply) {
     return Error(reply.error().code(), at() + "the downgrade failed: " + reply.error().message());
   }
-  if (reply->status != port::TicketStatus::kHeld) {
-    doubt(contender);  // The renewal finds out why.
+  if (reply->status != port::AcquisitionStatus::kHeld) {
+    doubt(acquisition);  // The renewal finds out why.
     return Error(Errc::kLost, at() + "the lease had ended before it was downgraded");
   }
-  contender->downgraded = true;
+  acquisition->downgraded = true;
   return {};
 }
 
 // --- Keeping.
 
-void Core::keep(const ContenderPtr& contender, std::chrono::milliseconds time,
+void Core::keep(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
                 std::optional<std::string> value, Done<void> done) {
   if (auto alive = check_alive(); !alive) return done(alive);
   if (store_->guarantees().bound_to_client) {
-    return done(Error(Errc::kUnsupported, "lock '" + printable(contender->name) + "'" + at_store() +
+    return done(Error(Errc::kUnsupported, "lock '" + printable(acquisition->name) + "'" +
+                                              at_store() +
                                               ": leases end with their client there, and cannot be "
                                               "kept for a time"));
   }
-  const auto begun = begin_to_keep(contender, time);
+  const auto begun = begin_to_keep(acquisition, time);
   if (!begun) return done(begun.error());
   ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {
         store_->keep(
-            {contender->stored_name, contender->id, *begun, time, std::move(value), deadline},
+            {acquisition->stored_name, acquisition->id, *begun, time, std::move(value), deadline},
             std::move(answered));
       },
-      [this, contender, done = std::move(done)](const Result<bool>& kept) {
-        if (!forked()) end_keeping(contender, kept);
+      [this, acquisition, done = std::move(done)](const Result<bool>& kept) {
+        if (!forked()) end_keeping(acquisition, kept);
         done(without_answer(kept));
       });
 }
 
 // From here on this side counts on no more than what it asks for: whether or not an answer comes,
 // the lease may end by then.
-Result<std::uint64_t> Core::begin_to_keep(const ContenderPtr& contender, Duration time) {
+Result<std::uint64_t> Core::begin_to_keep(const AcquisitionPtr& acquisition, Duration time) {
   const Turn turn(*this);
-  if (auto held = check_held(contender); !held) return held.error();
-  if (contender->keeping) {
+  if (auto held = check_held(acquisition); !held) return held.error();
+  if (acquisition->keeping) {
     return Error(Errc::kInvalidArgument,
-                 "lock '" + printable(contender->name) + "' is being let go by another call");
+                 "lock '" + printable(acquisition->name) + "' is being let go by another call");
   }
-  contender->keeping = true;
-  const std::uint64_t seq = contender->renewal->begin_to_keep(base::BootClock::now(), time);
-  publish(*contender);
-  unschedule(*contender);
+  acquisition->keeping = true;
+  const std::uint64_t seq = acquisition->renewal->begin_to_keep(base::BootClock::now(), time);
+  publish(*acquisition);
+  unschedule(*acquisition);
   return seq;
 }
 
-void Core::end_keeping(const ContenderPtr& contender, const Result<bool>& kept) {
+void Core::end_keeping(const AcquisitionPtr& acquisition, const Result<bool>& kept) {
   const Turn turn(*this);
-  contender->keeping = false;
-  if (contender->released) return;
+  acquisition->keeping = false;
+  if (acquisition->released) return;
   if (kept) {
-    if (feed_) see_ended(*contender, HoldEnd::kDetached);
-    return end_locally(contender);
+    if (feed_) see_ended(*acquisition, HoldEnd::kDetached);
+    return end_locally(acquisition);
   }
-  if (kept.error().code() == Errc::kOutcomeUnknown) contender->perhaps_kept = true;
-  if (closed_) return lose(contender, Error(Errc::kClosed, "the client was closed"));
+  if (kept.error().code() == Errc::kOutcomeUnknown) acquisition->perhaps_kept = true;
+  if (closed_) return lose(acquisition, Error(Errc::kClosed, "the client was closed"));
   const bool surely_not = kept.error().code() == Errc::kUnavailable;
-  apply(contender, contender->renewal->on_not_kept(base::BootClock::now(), surely_not));
+  apply(acquisition, acquisition->renewal->on_not_kept(base::BootClock::now(), surely_not));
 }
 
 // --- Values and capacity.
 
 // Once it is lost or let go here nothing is sent in its name: the store may know of it for longer.
-Result<void> Core::check_held(const ContenderPtr& contender) {
-  if (contender->released || !contender->renewal) {
+Result<void> Core::check_held(const AcquisitionPtr& acquisition) {
+  if (acquisition->released || !acquisition->renewal) {
     return Error(Errc::kLost,
-                 "lock '" + printable(contender->name) + "' is not held any more by this lease");
+                 "lock '" + printable(acquisition->name) + "' is not held any more by this lease");
   }
-  look_at_deadline(contender);
-  const base::LocalLock loss_lock(contender->loss_mutex);
-  if (contender->loss) return *contender->loss;
+  look_at_deadline(acquisition);
+  const base::LocalLock loss_lock(acquisition->loss_mutex);
+  if (acquisition->loss) return *acquisition->loss;
   return {};
 }
 
-void Core::set_value(const ContenderPtr& holder, std::string value, Done<void> done) {
+void Core::set_value(const AcquisitionPtr& holder, std::string value, Done<void> done) {
   if (auto alive = check_alive(); !alive) return done(alive);
   Result<void> held;
   {
@@ -136,7 +137,7 @@ void Core::set_value(const ContenderPtr& holder, std::string value, Done<void> d
   if (!held) return done(held);
   ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {
-        port::TicketRequest request = end_of(*holder);
+        port::AcquisitionRequest request = end_of(*holder);
         request.deadline = deadline;
         store_->set_value(std::move(request), std::move(value), std::move(answered));
       },

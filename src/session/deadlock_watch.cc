@@ -13,14 +13,14 @@ namespace {
 constexpr Nanos kPeriod = std::chrono::seconds(1);
 constexpr int kShare = 20;
 
-bool still_waits(const Contender& contender) {
-  return contender.acquire && contender.options.owner;
+bool still_waits(const Acquisition& acquisition) {
+  return acquisition.acquire && acquisition.options.owner;
 }
 
 }  // namespace
 
-BootInstant DeadlockWatch::begin(const std::shared_ptr<Contender>& contender, BootInstant now) {
-  waits_.push_back({contender, now, {}});
+BootInstant DeadlockWatch::begin(const std::shared_ptr<Acquisition>& acquisition, BootInstant now) {
+  waits_.push_back({acquisition, now, {}});
   next_ = std::min(next_, now + kPeriod);
   return next_;
 }
@@ -28,8 +28,8 @@ BootInstant DeadlockWatch::begin(const std::shared_ptr<Contender>& contender, Bo
 BootInstant DeadlockWatch::on_tick(BootInstant now) {
   if (now < next_) return next_;
   std::erase_if(waits_, [](const Wait& wait) {
-    const auto contender = wait.contender.lock();
-    return !contender || !still_waits(*contender);
+    const auto acquisition = wait.acquisition.lock();
+    return !acquisition || !still_waits(*acquisition);
   });
   next_ = waits_.empty() ? BootInstant::max() : now + kPeriod;
   const bool due = std::any_of(waits_.begin(), waits_.end(),
@@ -46,9 +46,9 @@ BootInstant DeadlockWatch::on_tick(BootInstant now) {
 std::vector<DeadlockWatch::Question> DeadlockWatch::questions() {
   std::vector<Question> all;
   for (const Wait& wait : waits_) {
-    const auto contender = wait.contender.lock();
-    if (!contender || !still_waits(*contender) || !contender->acquire->queued()) continue;
-    all.push_back({contender, contender->options.owner->id()});
+    const auto acquisition = wait.acquisition.lock();
+    if (!acquisition || !still_waits(*acquisition) || !acquisition->acquire->queued()) continue;
+    all.push_back({acquisition, acquisition->options.owner->id()});
   }
   return all;
 }
@@ -72,7 +72,7 @@ void DeadlockWatch::on_list(BootInstant asked_at, Result<std::vector<LockInfo>> 
   for (const Question& question : to_answer) {
     std::optional<Deadlock> deadlock;
     if (stuck.contains(question.owner)) {
-      deadlock = find_deadlock(*found, question.owner, question.contender->name);
+      deadlock = find_deadlock(*found, question.owner, question.acquisition->name);
     }
     answer(question, deadlock ? std::move(deadlock->edges) : std::vector<std::string>(),
            deadlock ? deadlock->cycle : std::string());
@@ -83,14 +83,14 @@ void DeadlockWatch::answer(const Question& question, std::vector<std::string> ed
                            const std::string& cycle) {
   const Core::Turn turn(core_, /*on_loop=*/true);
   const auto wait = std::find_if(waits_.begin(), waits_.end(), [&](const Wait& one) {
-    return one.contender.lock() == question.contender;
+    return one.acquisition.lock() == question.acquisition;
   });
-  if (wait == waits_.end() || !question.contender->acquire) return;
+  if (wait == waits_.end() || !question.acquisition->acquire) return;
   const bool again = !edges.empty() && edges == wait->edges;
   wait->edges = std::move(edges);
   if (!again) return;
-  core_.execute(question.contender,
-                question.contender->acquire->on_deadlock(
+  core_.execute(question.acquisition,
+                question.acquisition->acquire->on_deadlock(
                     base::BootClock::now(),
                     Error(Errc::kWouldDeadlock, "waiting could never end: " + cycle +
                                                     "; this wait gives up, release what its owner "

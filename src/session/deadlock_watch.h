@@ -14,7 +14,7 @@
 
 #include "holdfast/lock_info.h"
 #include "holdfast/result.h"
-#include "src/session/contender.h"
+#include "src/session/acquisition.h"
 #include "src/session/deadline.h"
 
 namespace holdfast::session {
@@ -29,17 +29,17 @@ class DeadlockWatch : public std::enable_shared_from_this<DeadlockWatch> {
   explicit DeadlockWatch(Core& core) : core_(core) {}
 
   // A wait begins. Says when it wants to be called.
-  BootInstant begin(const std::shared_ptr<Contender>& contender, BootInstant now);
+  BootInstant begin(const std::shared_ptr<Acquisition>& acquisition, BootInstant now);
   BootInstant on_tick(BootInstant now);
 
  private:
   struct Wait {
-    std::weak_ptr<Contender> contender;
+    std::weak_ptr<Acquisition> acquisition;
     BootInstant since;
     std::vector<std::string> edges;  // Of the last reading.
   };
   struct Question {
-    std::shared_ptr<Contender> contender;
+    std::shared_ptr<Acquisition> acquisition;
     std::string owner;
   };
 

@@ -17,7 +17,7 @@
 
 namespace holdfast::session {
 
-// The part of a contender that only an observer needs; there is none without one.
+// The part of an acquisition that only an observer needs; there is none without one.
 struct ObservedSpan {
   base::BootInstant asked_at{};
   std::optional<base::BootInstant> held_since{};  // While it is held.

@@ -16,7 +16,7 @@ constexpr Nanos kShortHold = std::chrono::milliseconds(50);
 
 }  // namespace
 
-RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::TicketState& state,
+RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::AcquisitionState& state,
                        SendLog log)
     : terms_(terms), log_(log), renew_at_(now) {
   extend(state);
@@ -24,7 +24,7 @@ RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::TicketSt
   if (inherited_) renew_at_ = std::min(renew_at_, now + kShortHold);
 }
 
-void RenewalFsm::extend(const port::TicketState& state) {
+void RenewalFsm::extend(const port::AcquisitionState& state) {
   const auto sent = log_.sent_at(state.seq);
   if (!sent || state.seq < counts_from_) return;
   const BootInstant sure = terms_.bound.safe_deadline(*sent, state.lease);
@@ -38,7 +38,7 @@ void RenewalFsm::extend(const port::TicketState& state) {
 
 // A store whose own confirmations come at intervals grants the most just behind them; but no word
 // of it leaves less than half of the lease.
-Nanos RenewalFsm::until_next(const port::TicketState& state) const {
+Nanos RenewalFsm::until_next(const port::AcquisitionState& state) const {
   const Nanos lease = state.lease;
   if (!state.more_in) return lease / kRenewalsPerLease;
   return std::clamp<Nanos>(*state.more_in, lease / kRetriesPerLease, lease / 2);
@@ -91,7 +91,8 @@ bool RenewalFsm::may_renew() const {
   return terms_.renew || asked_;
 }
 
-RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::TicketState>& reply) {
+RenewalFsm::Action RenewalFsm::on_reply(BootInstant now,
+                                        const Result<port::AcquisitionState>& reply) {
   in_flight_ = false;
   ++replies_;
   if (state_ == State::kLost || keeping_) return {};
@@ -106,12 +107,12 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now, const Result<port::Tick
     }
     return action;
   }
-  if (reply.has_value() && reply->status == port::TicketStatus::kHeld &&
+  if (reply.has_value() && reply->status == port::AcquisitionStatus::kHeld &&
       reply->seq >= log_.next()) {
     taken_over_ = true;
     return lose(LossCause::kTakenOver, "another process has taken the lease over");
   }
-  if (reply.has_value() && reply->status == port::TicketStatus::kHeld) {
+  if (reply.has_value() && reply->status == port::AcquisitionStatus::kHeld) {
     const BootInstant before = renew_at_;
     extend(*reply);
     // A reply about an older request extends nothing: then the next try is not put off.

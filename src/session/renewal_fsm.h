@@ -48,15 +48,15 @@ class RenewalFsm {
   };
 
   // The ticket was found held at `now`, on the terms of `state`; `log` has when its requests went
-  // out. A lease shorter than the ttl (inherited by hand-off) is renewed after 50 ms: a shorter
+  // out. A lease shorter than the ttl (inherited by handoff) is renewed after 50 ms: a shorter
   // hold sends nothing. One whose store says when it can grant more is renewed then.
-  RenewalFsm(BootInstant now, const Terms& terms, const port::TicketState& state, SendLog log);
+  RenewalFsm(BootInstant now, const Terms& terms, const port::AcquisitionState& state, SendLog log);
 
   // Whether it is still the shorter lease.
   bool inherited() const { return inherited_; }
 
   Action on_tick(BootInstant now);
-  Action on_reply(BootInstant now, const Result<port::TicketState>& reply);
+  Action on_reply(BootInstant now, const Result<port::AcquisitionState>& reply);
   // The store hinted at a change, or the wall clock outran boot time: ask now.
   Action on_doubt(BootInstant now);
   // The store cannot say whether it hinted: ask soon. A shorter hold sends nothing.
@@ -94,8 +94,8 @@ class RenewalFsm {
   Action ask_by(BootInstant at, BootInstant now);
   bool may_renew() const;
   Action lose(LossCause cause, const char* why);
-  void extend(const port::TicketState& state);
-  Nanos until_next(const port::TicketState& state) const;
+  void extend(const port::AcquisitionState& state);
+  Nanos until_next(const port::AcquisitionState& state) const;
   Nanos before_retry() const;
 
   Terms terms_;

@@ -11,17 +11,17 @@ using Step = RenewalFsm::Step;
 
 BootInstant at(Nanos since_start) { return BootInstant(1h) + since_start; }
 
-port::TicketState held(std::uint64_t seq, Duration lease) {
-  port::TicketState state;
-  state.status = port::TicketStatus::kHeld;
+port::AcquisitionState held(std::uint64_t seq, Duration lease) {
+  port::AcquisitionState state;
+  state.status = port::AcquisitionStatus::kHeld;
   state.seq = seq;
   state.lease = lease;
   return state;
 }
 
-port::TicketState gone() {
-  port::TicketState state;
-  state.status = port::TicketStatus::kGone;
+port::AcquisitionState gone() {
+  port::AcquisitionState state;
+  state.status = port::AcquisitionStatus::kGone;
   return state;
 }
 
@@ -61,8 +61,8 @@ TEST(RenewalFsmTest, ARenewalIsSentAtAThirdOfTheLease) {
 }
 
 // Of a session of 30 s that is confirmed every 5 s, and whose third last confirmation counts.
-port::TicketState part_of_a_session(std::uint64_t seq, Duration lease, Duration more_in) {
-  port::TicketState state = held(seq, lease);
+port::AcquisitionState part_of_a_session(std::uint64_t seq, Duration lease, Duration more_in) {
+  port::AcquisitionState state = held(seq, lease);
   state.more_in = more_in;
   return state;
 }

@@ -28,7 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using machine::Outcome;
-using port::TicketStatus;
+using port::AcquisitionStatus;
 
 class Dice {
  public:
@@ -86,17 +86,17 @@ struct Belief {
   Nanos to{};
 };
 
-port::TicketState to_state(const machine::Reply& reply, Nanos now) {
-  port::TicketState state;
-  state.status = reply.outcome == Outcome::kHeld      ? TicketStatus::kHeld
-                 : reply.outcome == Outcome::kWaiting ? TicketStatus::kWaiting
-                 : reply.outcome == Outcome::kBusy    ? TicketStatus::kBusy
-                                                      : TicketStatus::kGone;
+port::AcquisitionState to_state(const machine::Reply& reply, Nanos now) {
+  port::AcquisitionState state;
+  state.status = reply.outcome == Outcome::kHeld      ? AcquisitionStatus::kHeld
+                 : reply.outcome == Outcome::kWaiting ? AcquisitionStatus::kWaiting
+                 : reply.outcome == Outcome::kBusy    ? AcquisitionStatus::kBusy
+                                                      : AcquisitionStatus::kGone;
   state.token = reply.token;
   state.seq = reply.seq;
   state.lease = reply.lease;
   state.ahead = reply.position;
-  if (state.status == TicketStatus::kWaiting) {
+  if (state.status == AcquisitionStatus::kWaiting) {
     state.next_expiry = std::chrono::duration_cast<Duration>(
         std::max(Nanos(reply.next_expiry.time_since_epoch()) - now, Nanos(0)));
   }
@@ -125,7 +125,7 @@ class Server {
                        [](const auto& lock) { return lock.tickets.empty(); });
   }
 
-  std::map<machine::AcquisitionId, Client*> contenders;
+  std::map<machine::AcquisitionId, Client*> acquisitions;
 
  private:
   World& world_;
@@ -244,9 +244,9 @@ class Client {
       case AcquireFsm::Step::kWait: break;
       case AcquireFsm::Step::kSendAcquire: {
         if (action.fresh_id) {
-          if (id_) server_.contenders.erase(id_);
+          if (id_) server_.acquisitions.erase(id_);
           id_ = {number_ + 1, ++ids_};
-          server_.contenders[id_] = this;
+          server_.acquisitions[id_] = this;
         }
         machine::Acquire request;
         request.name = name_;
@@ -348,7 +348,7 @@ class Client {
   }
 
   bool terms_may_wait() const { return acquire_->may_wait(); }
-  Result<port::TicketState> as_state(const Result<machine::Reply>& reply) const {
+  Result<port::AcquisitionState> as_state(const Result<machine::Reply>& reply) const {
     if (!reply) return reply.error();
     return to_state(*reply, world_.now);
   }
@@ -385,10 +385,10 @@ void Server::push_effects() {
   for (const machine::Effect& effect : effects_) {
     const bool granted = effect.kind == machine::EffectKind::kGranted;
     if (!granted) continue;
-    const auto found = contenders.find(effect.id);
-    if (found == contenders.end() || world_.dice.percent(20)) continue;
+    const auto found = acquisitions.find(effect.id);
+    if (found == acquisitions.end() || world_.dice.percent(20)) continue;
     port::Push push{granted ? port::Push::Kind::kGranted : port::Push::Kind::kHint, effect.id, {}};
-    push.state = {TicketStatus::kHeld, effect.token, effect.seq, effect.lease, 0, {}};
+    push.state = {AcquisitionStatus::kHeld, effect.token, effect.seq, effect.lease, 0, {}};
     Client* const client = found->second;
     world_.after(world_.dice.percent(5) ? world_.dice.upto(5s) : world_.dice.upto(20ms),
                  [client, push] { client->deliver([client, push] { client->on_push(push); }); });

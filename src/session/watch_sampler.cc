@@ -185,7 +185,7 @@ void WatchSampler::tell(Sample& sample) {
   }
   const auto longest =
       std::chrono::ceil<std::chrono::milliseconds>(base::BootClock::now() - seen_at_);
-  // Where contenders come and go with their clients, nothing is left of a lock that is free.
+  // Where acquisitions come and go with their clients, nothing is left of a lock that is free.
   const bool keeps_last_token = !core_.store_->guarantees().bound_to_client;
   for (const LockEvent& event : differences(seen_, now, longest, keeps_last_token)) sink_(event);
   seen_ = std::move(sample.listed);

@@ -38,7 +38,7 @@ TEST(WatchDifferencesTest, NothingChangedIsNothingTold) {
   EXPECT_TRUE(differences(same, same, 200ms).empty());
 }
 
-TEST(WatchDifferencesTest, AHandOffIsAReleaseThenAGrant) {
+TEST(WatchDifferencesTest, AHandoffIsAReleaseThenAGrant) {
   const auto events =
       differences({lock({holder("a", 1)}, {waiter("b")})}, {lock({holder("b", 2)})}, 200ms);
   ASSERT_EQ(events.size(), 2U);

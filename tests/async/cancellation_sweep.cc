@@ -37,29 +37,29 @@ struct Attempt {
     options.ttl = 30s;
     options.on_queued = [this](std::uint32_t) { waiting.set_value(); };
     auto wait = core->acquire("swept", Mode::exclusive(), options, /*may_wait=*/true,
-                              [this](const Result<Core::ContenderPtr>& got) {
+                              [this](const Result<Core::AcquisitionPtr>& got) {
                                 EXPECT_EQ(++answers, 1);
                                 answer.set_value(got);
                               });
     const std::lock_guard lock(mutex);
-    contender = std::move(wait);
-    if (cancelled && contender) core->cancel(contender);
+    acquisition = std::move(wait);
+    if (cancelled && acquisition) core->cancel(acquisition);
   }
 
   void cancel() {
     const std::lock_guard lock(mutex);
     cancelled = true;
-    if (contender) core->cancel(contender);
+    if (acquisition) core->cancel(acquisition);
   }
 
   std::shared_ptr<Steps> steps;
   std::shared_ptr<Core> core;
   std::mutex mutex;
-  Core::ContenderPtr contender;
+  Core::AcquisitionPtr acquisition;
   bool cancelled = false;
   std::atomic<int> answers{0};
   std::promise<void> waiting;
-  std::promise<Result<Core::ContenderPtr>> answer;
+  std::promise<Result<Core::AcquisitionPtr>> answer;
 };
 
 // True when it was through before the event came.
@@ -91,7 +91,7 @@ bool attempt(const std::string& url, Client& holder, int n, int& cancelled) {
   EXPECT_TRUE(attempt.core->close(kPatience));
   const std::lock_guard lock(attempt.mutex);
   const bool through = got && !attempt.cancelled;
-  attempt.contender = nullptr;
+  attempt.acquisition = nullptr;
   got = Error(Errc::kClosed, "");
   return through;
 }

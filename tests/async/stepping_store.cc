@@ -3,9 +3,9 @@
 namespace holdfast::testing {
 
 // Hears the store's pushes before the core does.
-class SteppingStore::Ear final : public port::Listener {
+class SteppingStore::PushReader final : public port::Listener {
  public:
-  Ear(port::Loop& loop, port::Listener& next, std::shared_ptr<Steps> steps)
+  PushReader(port::Loop& loop, port::Listener& next, std::shared_ptr<Steps> steps)
       : loop_(loop), next_(next), steps_(std::move(steps)) {}
   void on_push(const port::Push& push) override {
     steps_->next();
@@ -23,14 +23,14 @@ class SteppingStore::Ear final : public port::Listener {
   const std::shared_ptr<Steps> steps_;
 };
 
-SteppingStore::SteppingStore(port::Loop& loop, std::unique_ptr<Ear> ear,
+SteppingStore::SteppingStore(port::Loop& loop, std::unique_ptr<PushReader> ear,
                              std::unique_ptr<port::Store> store, std::shared_ptr<Steps> steps)
     : loop_(loop), steps_(std::move(steps)), ear_(std::move(ear)), store_(std::move(store)) {}
 
 Result<std::unique_ptr<port::Store>> SteppingStore::make(const Make& make,
                                                          const port::StoreContext& context,
                                                          std::shared_ptr<Steps> steps) {
-  auto ear = std::make_unique<Ear>(*context.loop, *context.listener, steps);
+  auto ear = std::make_unique<PushReader>(*context.loop, *context.listener, steps);
   port::StoreContext inner = context;
   inner.listener = ear.get();
   auto store = make(inner);
@@ -53,28 +53,29 @@ port::Done<T> SteppingStore::step(port::Done<T> done) {
   };
 }
 
-void SteppingStore::acquire(port::AcquireRequest request, port::Done<port::TicketState> done) {
+void SteppingStore::acquire(port::AcquireRequest request, port::Done<port::AcquisitionState> done) {
   store_->acquire(std::move(request), step(std::move(done)));
 }
 void SteppingStore::renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
-                          port::Done<std::vector<Result<port::TicketState>>> done) {
+                          port::Done<std::vector<Result<port::AcquisitionState>>> done) {
   store_->renew(std::move(items), deadline, step(std::move(done)));
 }
-void SteppingStore::release(port::TicketRequest request, port::Done<port::EndStatus> done) {
+void SteppingStore::release(port::AcquisitionRequest request, port::Done<port::EndStatus> done) {
   store_->release(std::move(request), std::move(done));
 }
 void SteppingStore::try_acquire_all(std::vector<port::AcquireRequest> requests,
                                     port::Done<Grants> done) {
   store_->try_acquire_all(std::move(requests), step(std::move(done)));
 }
-void SteppingStore::release_all(std::vector<port::TicketRequest> requests,
+void SteppingStore::release_all(std::vector<port::AcquisitionRequest> requests,
                                 port::Done<std::vector<Result<port::EndStatus>>> done) {
   store_->release_all(std::move(requests), step(std::move(done)));
 }
-void SteppingStore::cancel(port::TicketRequest request, port::Done<port::EndStatus> done) {
+void SteppingStore::cancel(port::AcquisitionRequest request, port::Done<port::EndStatus> done) {
   store_->cancel(std::move(request), step(std::move(done)));
 }
-void SteppingStore::downgrade(port::TicketRequest request, port::Done<port::TicketState> done) {
+void SteppingStore::downgrade(port::AcquisitionRequest request,
+                              port::Done<port::AcquisitionState> done) {
   store_->downgrade(std::move(request), step(std::move(done)));
 }
 void SteppingStore::inspect(std::string name, base::BootInstant deadline,
@@ -94,7 +95,7 @@ Result<port::WatchHandle> SteppingStore::watch(std::string prefix, port::EventSi
 void SteppingStore::probe(base::BootInstant deadline, port::Done<std::vector<Finding>> done) {
   store_->probe(deadline, std::move(done));
 }
-void SteppingStore::set_value(port::TicketRequest holder, std::string value,
+void SteppingStore::set_value(port::AcquisitionRequest holder, std::string value,
                               port::Done<bool> done) {
   store_->set_value(std::move(holder), std::move(value), step(std::move(done)));
 }
@@ -105,7 +106,7 @@ void SteppingStore::get_value(std::string name, base::BootInstant deadline,
                               port::Done<std::string> done) {
   store_->get_value(std::move(name), deadline, step(std::move(done)));
 }
-void SteppingStore::resize(port::TicketRequest request, std::uint32_t capacity,
+void SteppingStore::resize(port::AcquisitionRequest request, std::uint32_t capacity,
                            port::Done<bool> done) {
   store_->resize(std::move(request), capacity, step(std::move(done)));
 }

@@ -36,16 +36,17 @@ class SteppingStore final : public port::Store {
                                                    std::shared_ptr<Steps> steps);
 
   Guarantees guarantees() const override { return store_->guarantees(); }
-  void acquire(port::AcquireRequest request, port::Done<port::TicketState> done) override;
+  void acquire(port::AcquireRequest request, port::Done<port::AcquisitionState> done) override;
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
-             port::Done<std::vector<Result<port::TicketState>>> done) override;
-  void release(port::TicketRequest request, port::Done<port::EndStatus> done) override;
+             port::Done<std::vector<Result<port::AcquisitionState>>> done) override;
+  void release(port::AcquisitionRequest request, port::Done<port::EndStatus> done) override;
   void try_acquire_all(std::vector<port::AcquireRequest> requests,
                        port::Done<Grants> done) override;
-  void release_all(std::vector<port::TicketRequest> requests,
+  void release_all(std::vector<port::AcquisitionRequest> requests,
                    port::Done<std::vector<Result<port::EndStatus>>> done) override;
-  void cancel(port::TicketRequest request, port::Done<port::EndStatus> done) override;
-  void downgrade(port::TicketRequest request, port::Done<port::TicketState> done) override;
+  void cancel(port::AcquisitionRequest request, port::Done<port::EndStatus> done) override;
+  void downgrade(port::AcquisitionRequest request,
+                 port::Done<port::AcquisitionState> done) override;
   void inspect(std::string name, base::BootInstant deadline,
                port::Done<std::optional<LockInfo>> done) override;
   void list(std::string prefix, std::size_t limit, base::BootInstant deadline,
@@ -53,27 +54,29 @@ class SteppingStore final : public port::Store {
   void break_lock(port::BreakRequest request, port::Done<bool> done) override;
   Result<port::WatchHandle> watch(std::string prefix, port::EventSink sink) override;
   void probe(base::BootInstant deadline, port::Done<std::vector<Finding>> done) override;
-  void set_value(port::TicketRequest holder, std::string value, port::Done<bool> done) override;
+  void set_value(port::AcquisitionRequest holder, std::string value,
+                 port::Done<bool> done) override;
   void keep(port::KeepRequest request, port::Done<bool> done) override;
   void get_value(std::string name, base::BootInstant deadline,
                  port::Done<std::string> done) override;
   port::WatchHandle watch_value(std::string name, port::Task changed) override {
     return store_->watch_value(std::move(name), std::move(changed));
   }
-  void resize(port::TicketRequest request, std::uint32_t capacity, port::Done<bool> done) override;
+  void resize(port::AcquisitionRequest request, std::uint32_t capacity,
+              port::Done<bool> done) override;
   void close(base::BootInstant deadline) override { store_->close(deadline); }
   void abandon_after_fork() noexcept override { store_->abandon_after_fork(); }
 
  private:
-  class Ear;
-  SteppingStore(port::Loop& loop, std::unique_ptr<Ear> ear, std::unique_ptr<port::Store> store,
-                std::shared_ptr<Steps> steps);
+  class PushReader;
+  SteppingStore(port::Loop& loop, std::unique_ptr<PushReader> ear,
+                std::unique_ptr<port::Store> store, std::shared_ptr<Steps> steps);
   template <typename T>
   port::Done<T> step(port::Done<T> done);
 
   port::Loop& loop_;
   std::shared_ptr<Steps> steps_;
-  std::unique_ptr<Ear> ear_;
+  std::unique_ptr<PushReader> ear_;
   std::unique_ptr<port::Store> store_;
 };
 

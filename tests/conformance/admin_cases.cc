@@ -353,7 +353,7 @@ TEST_P(AdminConformance, ThePromisesNameTheStoreItsScopeAndFaults) {
     EXPECT_FALSE(row.fault.empty());
     // What may be violated is explained.
     EXPECT_FALSE(row.note.empty() &&
-                 (row.exclusion != Promise::kYes || row.fencing != Promise::kYes))
+                 (row.exclusion != Guarantee::kYes || row.fencing != Guarantee::kYes))
         << row.fault;
   }
 }

@@ -8,7 +8,7 @@ namespace holdfast::testing {
 
 // The harness checks at every call that the completion is not inline and does not come twice.
 TEST_P(CompletionConformance, ManyRequestsInFlightAreEachAnsweredOnce) {
-  std::vector<std::future<Result<TicketState>>> answers;
+  std::vector<std::future<Result<AcquisitionState>>> answers;
   for (int i = 0; i < 200; ++i) {
     answers.push_back(client().start_acquire({"in-flight/" + std::to_string(i % 50), fresh()}));
   }
@@ -17,7 +17,7 @@ TEST_P(CompletionConformance, ManyRequestsInFlightAreEachAnsweredOnce) {
     ASSERT_EQ(answer.wait_for(kPatience), std::future_status::ready);
     const auto result = answer.get();
     ASSERT_TRUE(result) << result.error().message();
-    if (result->status == TicketStatus::kHeld) ++held;
+    if (result->status == AcquisitionStatus::kHeld) ++held;
   }
   EXPECT_EQ(held, 50);
 }
@@ -25,7 +25,7 @@ TEST_P(CompletionConformance, ManyRequestsInFlightAreEachAnsweredOnce) {
 TEST_P(CompletionConformance, RequestsOfOneClientTakeEffectInTheirOrder) {
   HOLDFAST_NEEDS(promised().fair, "grants in no order");
   std::vector<AcquisitionId> ids;
-  std::vector<std::future<Result<TicketState>>> answers;
+  std::vector<std::future<Result<AcquisitionState>>> answers;
   for (int i = 0; i < 30; ++i) {
     ids.push_back(fresh());
     answers.push_back(client().start_acquire({"orders", ids.back()}));
@@ -42,7 +42,7 @@ TEST_P(CompletionConformance, RequestsOfOneClientTakeEffectInTheirOrder) {
 
 TEST_P(CompletionConformance, ClosingAnswersWhatIsUnderWay) {
   auto held_up = client().loop().hold_up();
-  std::vector<std::future<Result<TicketState>>> answers;
+  std::vector<std::future<Result<AcquisitionState>>> answers;
   for (int i = 0; i < 20; ++i) answers.push_back(client().start_acquire({"orders", fresh()}));
   std::thread closer([&] { client().close(); });
   held_up.reset();
@@ -123,7 +123,7 @@ bool told(const Push& push) { return push.kind == Push::Kind::kGranted; }
 
 }  // namespace
 
-// A hand-off between two clients, on the store's own clock: the waiter hears of it by itself.
+// A handoff between two clients, on the store's own clock: the waiter hears of it by itself.
 TEST_P(LiveConformance, AReleaseReachesTheWaiterWithinASecond) {
   auto& alice = client();
   auto& bob = client("bob");
@@ -158,7 +158,7 @@ TEST_P(LiveConformance, ThreadsOfManyClientsCountUnderOneLock) {
                                static_cast<std::uint64_t>(round + 1)};
         auto state = mine.acquire({"counter", id});
         std::uint64_t beat = 0;
-        while (state && state->status == TicketStatus::kWaiting) {
+        while (state && state->status == AcquisitionStatus::kWaiting) {
           const auto push = mine.inbox().next(id, 1000ms);
           state = push && told(*push) ? push->state : mine.renew("counter", id, ++beat);
         }

@@ -151,25 +151,25 @@ std::optional<Result<port::Store::Grants>> Client::acquire_all_inline(
 
 Result<std::vector<Result<EndStatus>>> Client::release_all(
     std::vector<std::pair<std::string, AcquisitionId>> tickets) {
-  std::vector<port::TicketRequest> requests;
+  std::vector<port::AcquisitionRequest> requests;
   for (const auto& [name, id] : tickets) requests.push_back({name, id, soon(), issue_of(id)});
   auto [done, answer] = expect_one<std::vector<Result<EndStatus>>>();
   store_->release_all(std::move(requests), std::move(done));
   return wait_for(std::move(answer));
 }
 
-std::future<Result<TicketState>> Client::start_acquire(Request request) {
+std::future<Result<AcquisitionState>> Client::start_acquire(Request request) {
   complete(request);
-  auto [done, answer] = expect_one<TicketState>();
+  auto [done, answer] = expect_one<AcquisitionState>();
   store_->acquire(std::move(request), std::move(done));
   return std::move(answer);
 }
 
-Result<TicketState> Client::acquire(Request request) {
+Result<AcquisitionState> Client::acquire(Request request) {
   return wait_for(start_acquire(std::move(request)));
 }
 
-std::optional<Result<TicketState>> Client::acquire_inline(const Request& request) {
+std::optional<Result<AcquisitionState>> Client::acquire_inline(const Request& request) {
   if (auto done = store_->acquire_inline(request)) return done;
   static_cast<void>(inspect(request.name));  // Comes back when its turn came.
   return store_->acquire_inline(request);
@@ -181,14 +181,14 @@ std::optional<Result<EndStatus>> Client::release_inline(const std::string& name,
   return store_->release_inline({name, id, soon()});
 }
 
-Result<std::vector<Result<TicketState>>> Client::renew(std::vector<port::RenewItem> items) {
-  auto [done, answer] = expect_one<std::vector<Result<TicketState>>>();
+Result<std::vector<Result<AcquisitionState>>> Client::renew(std::vector<port::RenewItem> items) {
+  auto [done, answer] = expect_one<std::vector<Result<AcquisitionState>>>();
   store_->renew(std::move(items), soon(), std::move(done));
   return wait_for(std::move(answer));
 }
 
-Result<TicketState> Client::renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
-                                  Duration ttl, Duration waiter_ttl) {
+Result<AcquisitionState> Client::renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
+                                       Duration ttl, Duration waiter_ttl) {
   auto results = renew({{name, id, seq, ttl, waiter_ttl}});
   if (!results) return results.error();
   if (results->size() != 1) return Error(Errc::kCorruptState, "not one result for one item");
@@ -214,8 +214,8 @@ Result<EndStatus> Client::cancel(const std::string& name, AcquisitionId id) {
   return wait_for(std::move(answer));
 }
 
-Result<TicketState> Client::downgrade(const std::string& name, AcquisitionId id) {
-  auto [done, answer] = expect_one<TicketState>();
+Result<AcquisitionState> Client::downgrade(const std::string& name, AcquisitionId id) {
+  auto [done, answer] = expect_one<AcquisitionState>();
   store_->downgrade({name, id, soon(), issue_of(id)}, std::move(done));
   return wait_for(std::move(answer));
 }
@@ -292,17 +292,17 @@ void StoreConformance::restart() {
 
 namespace {
 
-const char* word(TicketStatus status) {
+const char* word(AcquisitionStatus status) {
   switch (status) {
-    case TicketStatus::kHeld: return "held";
-    case TicketStatus::kWaiting: return "waiting";
-    case TicketStatus::kBusy: return "busy";
-    case TicketStatus::kGone: return "gone";
+    case AcquisitionStatus::kHeld: return "held";
+    case AcquisitionStatus::kWaiting: return "waiting";
+    case AcquisitionStatus::kBusy: return "busy";
+    case AcquisitionStatus::kGone: return "gone";
   }
   return "?";
 }
 
-::testing::AssertionResult is(const Result<TicketState>& result, TicketStatus status) {
+::testing::AssertionResult is(const Result<AcquisitionState>& result, AcquisitionStatus status) {
   if (!result) return ::testing::AssertionFailure() << result.error().message();
   if (result->status == status) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure()
@@ -311,17 +311,17 @@ const char* word(TicketStatus status) {
 
 }  // namespace
 
-::testing::AssertionResult StoreConformance::holds(const Result<TicketState>& result) {
-  return is(result, TicketStatus::kHeld);
+::testing::AssertionResult StoreConformance::holds(const Result<AcquisitionState>& result) {
+  return is(result, AcquisitionStatus::kHeld);
 }
-::testing::AssertionResult StoreConformance::waits(const Result<TicketState>& result) {
-  return is(result, TicketStatus::kWaiting);
+::testing::AssertionResult StoreConformance::waits(const Result<AcquisitionState>& result) {
+  return is(result, AcquisitionStatus::kWaiting);
 }
-::testing::AssertionResult StoreConformance::is_busy(const Result<TicketState>& result) {
-  return is(result, TicketStatus::kBusy);
+::testing::AssertionResult StoreConformance::is_busy(const Result<AcquisitionState>& result) {
+  return is(result, AcquisitionStatus::kBusy);
 }
-::testing::AssertionResult StoreConformance::is_gone(const Result<TicketState>& result) {
-  return is(result, TicketStatus::kGone);
+::testing::AssertionResult StoreConformance::is_gone(const Result<AcquisitionState>& result) {
+  return is(result, AcquisitionStatus::kGone);
 }
 
 ::testing::AssertionResult StoreConformance::ends(const Result<EndStatus>& result, EndStatus how) {

@@ -40,10 +40,10 @@ using machine::AcquisitionId;
 using machine::Duration;
 using machine::Mode;
 using machine::Token;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 using port::EndStatus;
 using port::Push;
-using port::TicketState;
-using port::TicketStatus;
 
 // No store may need this long for anything; a test that waits so long fails.
 constexpr auto kPatience = 10s;
@@ -124,18 +124,18 @@ class Client {
   ~Client();
 
   // --- One call each, waited for.
-  Result<TicketState> acquire(Request request);
+  Result<AcquisitionState> acquire(Request request);
   Result<port::Store::Grants> acquire_all(std::vector<Request> requests);
   Result<std::vector<Result<EndStatus>>> release_all(
       std::vector<std::pair<std::string, AcquisitionId>> tickets);
-  Result<TicketState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
-                            Duration ttl = kTtl, Duration waiter_ttl = kWaiterTtl);
-  Result<std::vector<Result<TicketState>>> renew(std::vector<port::RenewItem> items);
+  Result<AcquisitionState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
+                                 Duration ttl = kTtl, Duration waiter_ttl = kWaiterTtl);
+  Result<std::vector<Result<AcquisitionState>>> renew(std::vector<port::RenewItem> items);
   Result<bool> keep(const std::string& name, AcquisitionId id, std::uint64_t seq, Duration ttl,
                     std::optional<std::string> value = std::nullopt);
   Result<EndStatus> release(const std::string& name, AcquisitionId id);
   Result<EndStatus> cancel(const std::string& name, AcquisitionId id);
-  Result<TicketState> downgrade(const std::string& name, AcquisitionId id);
+  Result<AcquisitionState> downgrade(const std::string& name, AcquisitionId id);
   Result<std::optional<LockInfo>> inspect(const std::string& name);
   Result<std::vector<LockInfo>> list(const std::string& prefix, std::size_t limit = 1000);
   Result<bool> break_lock(const std::string& name, Token token, const std::string& reason = {});
@@ -146,12 +146,12 @@ class Client {
 
   // On this thread; nullopt: the store has no such form. One that is busy with something of its own
   // at this moment may decline, and is asked again when it is done.
-  std::optional<Result<TicketState>> acquire_inline(const Request& request);
+  std::optional<Result<AcquisitionState>> acquire_inline(const Request& request);
   std::optional<Result<port::Store::Grants>> acquire_all_inline(std::vector<Request> requests);
   std::optional<Result<EndStatus>> release_inline(const std::string& name, AcquisitionId id);
 
   // Sends, and gives the answer later.
-  std::future<Result<TicketState>> start_acquire(Request request);
+  std::future<Result<AcquisitionState>> start_acquire(Request request);
 
   void close(std::chrono::milliseconds limit = kPatience);
 
@@ -195,10 +195,10 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
   const Guarantees& promised() const { return promised_; }
 
   // Words for what most tests expect.
-  static ::testing::AssertionResult holds(const Result<TicketState>& result);
-  static ::testing::AssertionResult waits(const Result<TicketState>& result);
-  static ::testing::AssertionResult is_busy(const Result<TicketState>& result);
-  static ::testing::AssertionResult is_gone(const Result<TicketState>& result);
+  static ::testing::AssertionResult holds(const Result<AcquisitionState>& result);
+  static ::testing::AssertionResult waits(const Result<AcquisitionState>& result);
+  static ::testing::AssertionResult is_busy(const Result<AcquisitionState>& result);
+  static ::testing::AssertionResult is_gone(const Result<AcquisitionState>& result);
   static ::testing::AssertionResult ends(const Result<EndStatus>& result, EndStatus how);
   template <typename T>
   static ::testing::AssertionResult fails(const Result<T>& result, Errc code) {

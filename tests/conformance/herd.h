@@ -55,7 +55,7 @@ class Herd {
       const auto begun = base::BootClock::now();
       const auto asked = owner(queued_).acquire(request(queued_));
       ASSERT_TRUE(asked) << asked.error().message();
-      ASSERT_EQ(asked->status, TicketStatus::kWaiting);
+      ASSERT_EQ(asked->status, AcquisitionStatus::kWaiting);
       entering_.push_back(base::BootClock::now() - begun);
     }
     note("us_to_enter_as_number_" + std::to_string(waiters), median_of_the_last(20).count());

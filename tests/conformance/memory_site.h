@@ -21,7 +21,7 @@ class MemorySite final : public Site {
  private:
   using Clock = std::atomic<std::int64_t>;
   std::shared_ptr<Clock> now_ = std::make_shared<Clock>(1'000'000);
-  std::shared_ptr<stores::MemoryHub> hub_ = stores::make_memory_hub_for_test(
+  std::shared_ptr<stores::InProcessHub> hub_ = stores::make_memory_hub_for_test(
       {.now = [now = now_] { return machine::Instant(Duration(now->load())); }});
 };
 

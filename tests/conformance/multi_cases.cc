@@ -8,8 +8,9 @@ namespace {
   if (!result) return ::testing::AssertionFailure() << result.error().message();
   if (!*result) return ::testing::AssertionFailure() << "not all were free";
   if ((*result)->size() != count) return ::testing::AssertionFailure() << "not one for each";
-  for (const TicketState& state : **result) {
-    if (state.status != TicketStatus::kHeld) return ::testing::AssertionFailure() << "one is not";
+  for (const AcquisitionState& state : **result) {
+    if (state.status != AcquisitionStatus::kHeld)
+      return ::testing::AssertionFailure() << "one is not";
   }
   return ::testing::AssertionSuccess();
 }

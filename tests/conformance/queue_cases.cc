@@ -76,7 +76,7 @@ TEST_P(QueueConformance, AClientIsToldOfItsOwnWaiters) {
 }
 
 // The new holder counts its deadline from its own heartbeat: it must learn which one counts.
-TEST_P(QueueConformance, AHandOffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
+TEST_P(QueueConformance, AHandoffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
   HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();
@@ -103,7 +103,7 @@ TEST_P(QueueConformance, AHandOffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
   EXPECT_TRUE(is_gone(client("bob").renew("orders", waiter, 5)));
 }
 
-TEST_P(QueueConformance, AHandOffToOneThatNeverBeatNamesItsRequest) {
+TEST_P(QueueConformance, AHandoffToOneThatNeverBeatNamesItsRequest) {
   HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();
@@ -116,7 +116,7 @@ TEST_P(QueueConformance, AHandOffToOneThatNeverBeatNamesItsRequest) {
   EXPECT_EQ(asked->lease, kWaiterTtl);
 }
 
-TEST_P(QueueConformance, TheFirstRenewalAfterAHandOffGivesTheFullLease) {
+TEST_P(QueueConformance, TheFirstRenewalAfterAHandoffGivesTheFullLease) {
   HOLDFAST_NEEDS_OWN_LEASES();
   const auto holder = fresh();
   const auto waiter = fresh();

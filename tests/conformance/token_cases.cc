@@ -42,7 +42,7 @@ TEST_P(TokenConformance, TokensGrowForEveryModeAndOverChangesOfKind) {
   }
 }
 
-TEST_P(TokenConformance, AHandOffGivesAHigherToken) {
+TEST_P(TokenConformance, AHandoffGivesAHigherToken) {
   const auto first = fresh();
   const auto second = fresh();
   const auto before = client().acquire({"orders", first});

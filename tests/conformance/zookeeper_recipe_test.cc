@@ -76,11 +76,11 @@ void exclude_each_other(const std::string& rest, const std::vector<std::string>&
   Request tried(name, {1, 1}, ours);
   const auto busy = client.acquire(tried.no_wait());
   ASSERT_TRUE(busy) << busy.error().message();
-  EXPECT_EQ(busy->status, TicketStatus::kBusy);
+  EXPECT_EQ(busy->status, AcquisitionStatus::kBusy);
   const AcquisitionId id{1, 2};
   const auto asked = client.acquire(Request(name, id, ours));
   ASSERT_TRUE(asked) << asked.error().message();
-  EXPECT_EQ(asked->status, TicketStatus::kWaiting);
+  EXPECT_EQ(asked->status, AcquisitionStatus::kWaiting);
   first.let_go();
   ASSERT_TRUE(client.inbox().next(id, kLong)) << first.said();
 
@@ -108,7 +108,7 @@ void break_takes_the_lock(const std::string& rest, const std::vector<std::string
   const AcquisitionId id{1, 1};
   const auto asked = client.acquire(Request(name, id));
   ASSERT_TRUE(asked) << asked.error().message();
-  EXPECT_EQ(asked->status, TicketStatus::kWaiting);
+  EXPECT_EQ(asked->status, AcquisitionStatus::kWaiting);
   const auto shown = client.inspect(name);
   ASSERT_TRUE(shown && *shown);
   const machine::Token token{0, (*shown)->holders.at(0).token.counter};
@@ -191,20 +191,20 @@ TEST_F(ZookeeperRecipe, AContenderOfAThirdKindIsRefused) {
   ASSERT_TRUE(client.acquire(Request(name, {1, 9})));
   const auto queued = client.acquire(Request(name, waiting));
   ASSERT_TRUE(queued) << queued.error().message();
-  EXPECT_EQ(queued->status, TicketStatus::kWaiting);
+  EXPECT_EQ(queued->status, AcquisitionStatus::kWaiting);
   Peer kazoo({kPython, HOLDFAST_PEERS "/kazoo_peer.py"}, "/" + name);
   ASSERT_TRUE(kazoo.says("held")) << kazoo.said();
   // The waiter is let in by nobody now, and one who comes is not let in at all.
   ASSERT_TRUE(client.release(name, {1, 9}));
   const auto until = std::chrono::steady_clock::now() + kLong;
   auto told = client.acquire(Request(name, waiting));
-  while (told && told->status == TicketStatus::kWaiting &&
+  while (told && told->status == AcquisitionStatus::kWaiting &&
          std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(10ms);  // It looks when it hears of a change.
     told = client.acquire(Request(name, waiting));
   }
   // Whoever asks in time is told why; the place is gone in any case.
-  EXPECT_TRUE(told ? told->status == TicketStatus::kGone
+  EXPECT_TRUE(told ? told->status == AcquisitionStatus::kGone
                    : told.error().code() == Errc::kUnsupported);
   const auto tried = client.acquire(Request(name, {1, 2}).no_wait());
   ASSERT_FALSE(tried);
@@ -216,7 +216,7 @@ TEST_F(ZookeeperRecipe, AContenderOfAThirdKindIsRefused) {
   const AcquisitionId after{1, 3};
   const auto held = client.acquire(Request(name, after));
   ASSERT_TRUE(held) << held.error().message();
-  EXPECT_EQ(held->status, TicketStatus::kHeld);
+  EXPECT_EQ(held->status, AcquisitionStatus::kHeld);
   ASSERT_TRUE(client.release(name, after));
 }
 

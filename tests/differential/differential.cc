@@ -36,7 +36,7 @@ std::string text(const std::optional<Duration>& time) {
   return time ? std::to_string(time->count()) + "us" : "-";
 }
 
-std::string text(const Result<TicketState>& result, bool with_leases = true) {
+std::string text(const Result<AcquisitionState>& result, bool with_leases = true) {
   if (!result) return std::string(errc_name(result.error().code()));
   std::ostringstream out;
   out << "status " << static_cast<int>(result->status) << " seq " << result->seq;
@@ -201,7 +201,7 @@ class Run {
     sent.deadline = soon();
     sent.issue = client_of(sent.id).issue_of(sent.id);
     const auto expected = model_.acquire(sent, client_number(sent.id));
-    std::optional<Result<TicketState>> got;
+    std::optional<Result<AcquisitionState>> got;
     if (dice_.one_in(2)) got = client_of(sent.id).store().acquire_inline(sent);
     if (!got) {
       Request request(sent.name, sent.id);
@@ -209,7 +209,7 @@ class Run {
       got = client_of(sent.id).acquire(std::move(request));
     }
     compare("acquire", sent.name, sent.id, expected, *got);
-    const bool queued = expected && expected->status == TicketStatus::kWaiting;
+    const bool queued = expected && expected->status == AcquisitionStatus::kWaiting;
     if (!bound_ || !queued || ::testing::Test::HasFailure()) return;
     // Told as of the ticket's newest look at the queue, so compared when it comes in.
     if (!queued_.insert(sent.id).second) return;
@@ -315,7 +315,7 @@ class Run {
 
   void renew_batch() {
     std::vector<port::RenewItem> items;
-    std::vector<Result<TicketState>> expected;
+    std::vector<Result<AcquisitionState>> expected;
     const std::uint64_t count = 1 + dice_.below(dice_.one_in(5) ? 5 : 1);
     AcquisitionId first{};
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -437,15 +437,15 @@ class Run {
   }
 
   void compare(const std::string& what, const std::string& name, AcquisitionId id,
-               const Result<TicketState>& expected, const Result<TicketState>& got) {
+               const Result<AcquisitionState>& expected, const Result<AcquisitionState>& got) {
     const bool broken = !got && got.error().code() == Errc::kBroken && expected &&
-                        expected->status == TicketStatus::kGone;
+                        expected->status == AcquisitionStatus::kGone;
     if (broken) return;  // Told more exactly than the machine can.
     trace(what, name, id, text(expected));
     ASSERT_EQ(text(expected, !bound_), text(got, !bound_)) << where(what, name, id);
     ++coverage_[what + " " +
                 (expected ? std::to_string(static_cast<int>(expected->status)) : text(expected))];
-    if (expected && expected->status == TicketStatus::kHeld) {
+    if (expected && expected->status == AcquisitionStatus::kHeld) {
       compare_tokens(where(what, name, id), name, expected->token, got->token);
     }
   }
@@ -498,7 +498,7 @@ class Run {
       push = client_of(effect.id).inbox().next(effect.id);
       ASSERT_TRUE(push) << place << " is not told";
     } while (push->kind != port::Push::Kind::kGranted);
-    ASSERT_EQ(push->state.status, TicketStatus::kHeld) << place;
+    ASSERT_EQ(push->state.status, AcquisitionStatus::kHeld) << place;
     EXPECT_EQ(push->state.seq, effect.seq) << place;
     EXPECT_GT(push->state.lease.count(), 0) << place;
     // Readers of several clients who are let in at once come to hold in any order.

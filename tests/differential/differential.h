@@ -53,9 +53,9 @@ class Model {
   void pass(Duration time) { now_ += time; }
   machine::Instant now() const { return now_; }
 
-  Result<TicketState> renew(const port::RenewItem& item);
+  Result<AcquisitionState> renew(const port::RenewItem& item);
   // `client` and `issue`: who asks, and with which number.
-  Result<TicketState> acquire(const port::AcquireRequest& request, std::size_t client);
+  Result<AcquisitionState> acquire(const port::AcquireRequest& request, std::size_t client);
   // All or none: the first that cannot be had decides.
   Result<port::Store::Grants> acquire_all(const std::vector<port::AcquireRequest>& requests,
                                           std::size_t client);
@@ -63,7 +63,7 @@ class Model {
                             std::uint64_t issue);
   Result<EndStatus> cancel(const std::string& name, AcquisitionId id, std::size_t client,
                            std::uint64_t issue);
-  Result<TicketState> downgrade(const std::string& name, AcquisitionId id);
+  Result<AcquisitionState> downgrade(const std::string& name, AcquisitionId id);
   Result<bool> break_lock(const std::string& name, Token token);
   Result<bool> set_value(const std::string& name, AcquisitionId id, std::string value);
   Result<bool> keep(const std::string& name, AcquisitionId id, std::uint64_t seq, Duration ttl,
@@ -80,8 +80,8 @@ class Model {
   void note_issue(std::size_t client, std::uint64_t issue);
 
  private:
-  std::optional<Result<TicketState>> answer_of_client(const port::AcquireRequest& request,
-                                                      std::size_t client);
+  std::optional<Result<AcquisitionState>> answer_of_client(const port::AcquireRequest& request,
+                                                           std::size_t client);
   machine::Reply foresee(const port::AcquireRequest& request, std::size_t client);
   Result<EndStatus> end(const std::string& name, AcquisitionId id, machine::Action action,
                         std::size_t client, std::uint64_t issue);

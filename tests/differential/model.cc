@@ -34,10 +34,11 @@ void Model::note_issue(std::size_t client, std::uint64_t issue) {
 }
 
 // As Engine::acquire(): what is refused without a look at the store, and what is old.
-std::optional<Result<TicketState>> Model::answer_of_client(const port::AcquireRequest& request,
-                                                           std::size_t client) {
+std::optional<Result<AcquisitionState>> Model::answer_of_client(const port::AcquireRequest& request,
+                                                                std::size_t client) {
   if (stands(request.name, request.id)) return std::nullopt;
-  if (request.issue <= last_issue_[client]) return TicketState{.status = TicketStatus::kGone};
+  if (request.issue <= last_issue_[client])
+    return AcquisitionState{.status = AcquisitionStatus::kGone};
   note_issue(client, request.issue);
   if (request.upgrade_of && !stands(request.name, request.upgrade_of)) {
     return Error(Errc::kLost, "nothing to upgrade");
@@ -45,15 +46,16 @@ std::optional<Result<TicketState>> Model::answer_of_client(const port::AcquireRe
   return std::nullopt;
 }
 
-Result<TicketState> Model::acquire(const port::AcquireRequest& request, std::size_t client) {
+Result<AcquisitionState> Model::acquire(const port::AcquireRequest& request, std::size_t client) {
   if (traits_.session_bound) {
     if (auto answer = answer_of_client(request, client)) return *std::move(answer);
   }
-  if (ended_.contains(request.id)) return TicketState{.status = TicketStatus::kGone};
+  if (ended_.contains(request.id)) return AcquisitionState{.status = AcquisitionStatus::kGone};
   std::uint64_t& highest = numbers_[{request.name, client}];
   if (traits_.numbers_are_remembered && request.issue <= highest) {
     apply(request.name, machine::Tick{});
-    if (!stands(request.name, request.id)) return TicketState{.status = TicketStatus::kGone};
+    if (!stands(request.name, request.id))
+      return AcquisitionState{.status = AcquisitionStatus::kGone};
   }
   const auto reply = apply(request.name, port::to_command(request), request.id);
   if (stands(request.name, request.id)) highest = std::max(highest, request.issue);
@@ -87,18 +89,18 @@ Result<port::Store::Grants> Model::acquire_all(const std::vector<port::AcquireRe
     if (!answer) return answer.error();
     return port::Store::Grants();
   }
-  std::vector<TicketState> held;
+  std::vector<AcquisitionState> held;
   for (port::AcquireRequest request : requests) {
     request.may_wait = false;
     const auto state = acquire(request, client);
-    EXPECT_TRUE(state && state->status == TicketStatus::kHeld) << "foreseen, and did not come";
+    EXPECT_TRUE(state && state->status == AcquisitionStatus::kHeld) << "foreseen, and did not come";
     if (!state) return state.error();
     held.push_back(*state);
   }
   return port::Store::Grants(std::move(held));
 }
 
-Result<TicketState> Model::renew(const port::RenewItem& item) {
+Result<AcquisitionState> Model::renew(const port::RenewItem& item) {
   // Of two leases of one length the later one is the longer.
   if (traits_.session_bound) pass(Duration(1));
   return port::to_ticket_state(apply(item.name, port::to_command(item), item.id), item.name, now_);
@@ -142,7 +144,7 @@ Result<EndStatus> Model::cancel(const std::string& name, AcquisitionId id, std::
   return end(name, id, machine::Cancel{name, id, traits_.tombstone}, client, issue);
 }
 
-Result<TicketState> Model::downgrade(const std::string& name, AcquisitionId id) {
+Result<AcquisitionState> Model::downgrade(const std::string& name, AcquisitionId id) {
   const auto reply = apply(name, machine::Downgrade{name, id, traits_.tombstone}, id);
   const auto image = machine_of(name).inspect(name);
   return port::to_downgrade_result(reply, name, id, image ? &*image : nullptr);

@@ -19,16 +19,16 @@
 #include "holdfast/client.h"
 #include "tests/support/temp_folder.h"
 #ifdef HOLDFAST_STORE_CONSUL
-#include "src/stores/consul/promises.h"
+#include "src/stores/consul/guarantees.h"
 #endif
 #ifdef HOLDFAST_STORE_ETCD
-#include "src/stores/etcd/promises.h"
+#include "src/stores/etcd/guarantees.h"
 #endif
 #ifdef HOLDFAST_STORE_REDIS
-#include "src/stores/redis/promises.h"
+#include "src/stores/redis/guarantees.h"
 #endif
 #ifdef HOLDFAST_STORE_ZOOKEEPER
-#include "src/stores/zookeeper/promises.h"
+#include "src/stores/zookeeper/guarantees.h"
 #endif
 
 namespace holdfast {
@@ -174,11 +174,11 @@ void write_lacks(std::ostream& out, const Stores& stores) {
   }
 }
 
-const char* said(Promise promise) {
+const char* said(Guarantee promise) {
   switch (promise) {
-    case Promise::kYes: return "yes";
-    case Promise::kDeclared: return "**declared**";
-    case Promise::kNo: return "no";
+    case Guarantee::kYes: return "yes";
+    case Guarantee::kDeclared: return "**declared**";
+    case Guarantee::kNo: return "no";
   }
   return "?";
 }
@@ -229,10 +229,10 @@ std::optional<Stores> all_stores() {
   constexpr std::chrono::seconds kSession{15};
   return Stores{memory.guarantees(),
                 sqlite.guarantees(),
-                stores::redis::promises(),
-                stores::zookeeper::promises(kSession, kSession),
-                stores::etcd::promises(kSession, /*foreign_recipe=*/false),
-                stores::consul::promises({})};
+                stores::redis::guarantees(),
+                stores::zookeeper::guarantees(kSession, kSession),
+                stores::etcd::guarantees(kSession, /*foreign_recipe=*/false),
+                stores::consul::guarantees({})};
 #else
   return std::nullopt;
 #endif
@@ -254,7 +254,7 @@ TEST(MatrixTest, WhatAStoreLacksIsTold) {
   Guarantees bare;
   bare.store = "bare";
   bare.permits = bare.list = true;
-  bare.faults = {{"power fails", Promise::kNo, Promise::kDeclared, "it is bare"}};
+  bare.faults = {{"power fails", Guarantee::kNo, Guarantee::kDeclared, "it is bare"}};
   const std::string page = page_of({bare});
   for (const char* text :
        {"- `SharedMutex::upgrade()` on bare: kUnsupported, because the store lacks: shared locks, "

@@ -407,7 +407,7 @@ TEST(EtcdCrowdTest, AReleaseWakesOneOfAThousandWaiters) {
       return got.size() == 1;
     })) << i;
   }
-  // Per hand-off the event, the end of that watch, and what was left of watches that nobody wants
+  // Per handoff the event, the end of that watch, and what was left of watches that nobody wants
   // any more: the same for ten waiters. Were all woken, it would be a thousand each.
   EXPECT_LE(messages() - before, 30 * kReleases);
   leave.request_stop();

@@ -180,7 +180,7 @@ class SubscriberFaultsTest : public RedisWireFaultsTest {
   static constexpr milliseconds kPoll = 1s;
 };
 
-TEST_F(SubscriberFaultsTest, AKilledSubscriptionIsMadeAnewAndTheNextHandOffIsPushed) {
+TEST_F(SubscriberFaultsTest, AKilledSubscriptionIsMadeAnewAndTheNextHandoffIsPushed) {
   Lease lease = one_->hold("a", 30s);
   Waiter waiter(*other_, "a", 30s);
   waiter.await_queued();
@@ -229,8 +229,8 @@ TEST_F(SubscriberFaultsTest, ABreakWhileTheSubscriptionIsMadeAnewIsTold) {
   expect_told_of_break(lease, loss);
 }
 
-// Whatever falls between the hand-off and the new subscription is asked for.
-TEST_F(SubscriberFaultsTest, ASubscriptionThatDiesInTheHandOffCostsOnePollAtMost) {
+// Whatever falls between the handoff and the new subscription is asked for.
+TEST_F(SubscriberFaultsTest, ASubscriptionThatDiesInTheHandoffCostsOnePollAtMost) {
   for (int round = 0; round < 8; ++round) {
     Lease lease = one_->hold("a", 30s);
     Waiter waiter(*other_, "a", 30s);
@@ -255,7 +255,7 @@ TEST_F(SubscriberFaultsTest, ASubscriptionThatDiesInTheHandOffCostsOnePollAtMost
   }
 }
 
-// The answer to a heartbeat that was given before the hand-off and comes after its push.
+// The answer to a heartbeat that was given before the handoff and comes after its push.
 TEST_F(SubscriberFaultsTest, AnOldAnswerThatSaysWaitingDoesNotEndTheLease) {
   Lease lease = other_->hold("a", 30s);
   Waiter waiter(*one_, "a", 30s);

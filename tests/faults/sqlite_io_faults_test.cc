@@ -58,7 +58,7 @@ class IoFaultsTest : public ::testing::TestWithParam<std::pair<Fault, bool>> {
 
 bool holds(TestClient& client, const std::string& name, AcquisitionId id) {
   const auto state = client.renew(name, id, 1'000);
-  return state && state->status == TicketStatus::kHeld;
+  return state && state->status == AcquisitionStatus::kHeld;
 }
 
 TEST_P(IoFaultsTest, WhatIsAnsweredIsSo) {
@@ -79,14 +79,14 @@ TEST_P(IoFaultsTest, WhatIsAnsweredIsSo) {
       EXPECT_EQ(held.error().code(), Errc::kUnavailable) << held.error().message();
     }
     // Refused means not there; answered means there.
-    const bool first_holds = held && held->status == TicketStatus::kHeld && !ended;
+    const bool first_holds = held && held->status == AcquisitionStatus::kHeld && !ended;
     EXPECT_EQ(holds(*witness, "a", first.id), first_holds);
     const auto now = witness->renew("a", second.id, 2'000);
     EXPECT_TRUE(now);
     if (now) {
-      EXPECT_EQ(now->status != TicketStatus::kGone, queued.has_value());
+      EXPECT_EQ(now->status != AcquisitionStatus::kGone, queued.has_value());
     }
-    if (beaten && beaten->status == TicketStatus::kHeld) {
+    if (beaten && beaten->status == AcquisitionStatus::kHeld) {
       EXPECT_TRUE(holds(*witness, "a", second.id));
     }
     // And it goes on.
@@ -115,7 +115,7 @@ TEST_P(IoFaultsTest, NoTokenAboveTheCeilingThatWasCommitted) {
       if (i == 60) struck = disarm();
       const auto request = request_for("a");
       const auto held = client->acquire(request);
-      if (!held || held->status != TicketStatus::kHeld) continue;
+      if (!held || held->status != AcquisitionStatus::kHeld) continue;
       EXPECT_GT(held->token.counter, last);
       last = held->token.counter;
       while (!client->release("a", request.id)) struck = disarm() || struck;

@@ -89,7 +89,7 @@ TEST_F(MountTest, AFolderMountedElsewhereHasTheSameLocks) {
     const auto waiting = request_for("a");
     if (!(*direct)->acquire(held)) return "no grant";
     const auto queued = (*mounted)->acquire(waiting);
-    if (!queued || queued->status != TicketStatus::kWaiting) return "two holders";
+    if (!queued || queued->status != AcquisitionStatus::kWaiting) return "two holders";
     if (!(*direct)->release("a", held.id)) return "no release";
     const auto push = (*mounted)->pushes.wait_for(waiting.id);
     return push && push->kind == port::Push::Kind::kGranted ? "" : "the waiter was not woken";

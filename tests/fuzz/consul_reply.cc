@@ -1,7 +1,7 @@
 // What an agent of Consul answers, or whatever else listens there, to each kind of request.
 
 #include "src/stores/consul/errors.h"
-#include "src/stores/consul/hand_on.h"
+#include "src/stores/consul/handoff.h"
 #include "src/stores/consul/messages.h"
 #include "tests/fuzz/memory.h"
 #include "tests/fuzz/target.h"

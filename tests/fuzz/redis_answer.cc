@@ -10,12 +10,12 @@ namespace holdfast::fuzz::redis_answer {
 namespace {
 
 using machine::Outcome;
-using port::TicketStatus;
+using port::AcquisitionStatus;
 
-void check_terms(const port::TicketState& state) {
+void check_terms(const port::AcquisitionState& state) {
   demand(state.lease.count() >= 0, "a lease has no negative length");
   demand(!state.next_expiry || state.next_expiry->count() >= 0, "the next expiry lies ahead");
-  if (state.status == TicketStatus::kHeld) {
+  if (state.status == AcquisitionStatus::kHeld) {
     demand(state.token != port::Token{}, "who holds has a token");
   }
 }
@@ -41,7 +41,7 @@ void check_batch(std::string_view input) {
   asked[0].id = {1, 2};
   asked[1].name = "y";
   asked[1].id = {3, 4};
-  const std::vector<port::TicketRequest> given{{"x", {1, 2}, {}, 1}, {"y", {3, 4}, {}, 2}};
+  const std::vector<port::AcquisitionRequest> given{{"x", {1, 2}, {}, 1}, {"y", {3, 4}, {}, 2}};
   stores::redis::Reply reply;
   reply.kind = stores::redis::Reply::Kind::kText;
   reply.text = input;
@@ -61,7 +61,7 @@ void check_batch(std::string_view input) {
   if (granted) {
     demand(granted->has_value() && (*granted)->size() == 2,
            "all are granted, or there is an error");
-    for (const port::TicketState& state : **granted) check_terms(state);
+    for (const port::AcquisitionState& state : **granted) check_terms(state);
   }
   const auto ended = stores::redis::end_all_answer(reply, given);
   demand(explained(ended), "an error has a reason");

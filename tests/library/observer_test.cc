@@ -84,7 +84,7 @@ TEST_P(ObserverTest, AFreeLockIsAGrantWithoutQueueAndAHold) {
   EXPECT_EQ(hold.token, token);
 }
 
-TEST_P(ObserverTest, AGrantFromTheQueueIsAHandOffThatWaited) {
+TEST_P(ObserverTest, AGrantFromTheQueueIsAHandoffThatWaited) {
   const Client holder = connect();
   const Client client = observed();
   std::optional<Lease> first = take(holder.mutex("orders"));

@@ -126,7 +126,7 @@ std::vector<std::string> stores() {
 INSTANTIATE_TEST_SUITE_P(Stores, PrometheusTest, ::testing::ValuesIn(stores()),
                          [](const auto& store) { return store.param; });
 
-// A hold of 20 ms, a wait of 20 ms that ends with a hand-off, a try in vain, a wait that ends in
+// A hold of 20 ms, a wait of 20 ms that ends with a handoff, a try in vain, a wait that ends in
 // time, a loss, and a renewal.
 void live_a_day(const Client& client, Sums& sums) {
   std::optional<Lease> first = client.mutex("orders/1").acquire().value();
@@ -165,7 +165,7 @@ TEST_P(PrometheusTest, AScrapeSaysWhatHappened) {
   EXPECT_NEAR(at(found, outcome("holdfast_acquire_wait_seconds_sum", "timed_out")),
               in_seconds(sums->wait_[AcquireOutcome::kTimedOut]), 1e-6);
   EXPECT_GE(at(found, outcome("holdfast_acquire_wait_seconds_sum", "granted")), 0.03);
-  EXPECT_EQ(at(found, "holdfast_hand_offs_total" + lock), 1);
+  EXPECT_EQ(at(found, "holdfast_handoffs_total" + lock), 1);
   EXPECT_EQ(at(found, "holdfast_hold_seconds_count" + lock), 4);
   EXPECT_GE(at(found, "holdfast_hold_seconds_sum" + lock), 0.03 + 0.13);
   EXPECT_EQ(at(found,

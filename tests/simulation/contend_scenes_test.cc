@@ -21,9 +21,9 @@ using base::BootClock;
 using machine::AcquisitionId;
 using machine::Duration;
 using machine::Mode;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 using port::EndStatus;
-using port::TicketState;
-using port::TicketStatus;
 
 constexpr auto kLease = FolderServer::kSession * 2;
 const std::string kLock = "orders";
@@ -67,8 +67,8 @@ class Scene final : port::Listener, port::Loop {
   Scene& operator=(const Scene&) = delete;
 
   // --- One call each, waited for.
-  Result<TicketState> acquire(std::uint64_t number, const Asking& how = {}) {
-    return wait_for<TicketState>([&](port::Done<TicketState> done) {
+  Result<AcquisitionState> acquire(std::uint64_t number, const Asking& how = {}) {
+    return wait_for<AcquisitionState>([&](port::Done<AcquisitionState> done) {
       port::AcquireRequest request;
       request.name = how.lock;
       request.id = id(number);
@@ -83,9 +83,9 @@ class Scene final : port::Listener, port::Loop {
       engine_->acquire(std::move(request), BootClock::now(), std::move(done));
     });
   }
-  Result<TicketState> renew(std::uint64_t number, Duration waiter_ttl = kLease,
-                            Duration ttl = kLease) {
-    using States = std::vector<Result<TicketState>>;
+  Result<AcquisitionState> renew(std::uint64_t number, Duration waiter_ttl = kLease,
+                                 Duration ttl = kLease) {
+    using States = std::vector<Result<AcquisitionState>>;
     const auto states = wait_for<States>([&](const port::Done<States>& done) {
       const auto now = BootClock::now();
       engine_->renew({{kLock, id(number), ++beats_, ttl, waiter_ttl, {}}}, now, now + 1s, done);
@@ -98,8 +98,8 @@ class Scene final : port::Listener, port::Loop {
                    std::move(done));
     });
   }
-  Result<TicketState> downgrade(std::uint64_t number) {
-    return wait_for<TicketState>([&](port::Done<TicketState> done) {
+  Result<AcquisitionState> downgrade(std::uint64_t number) {
+    return wait_for<AcquisitionState>([&](port::Done<AcquisitionState> done) {
       engine_->downgrade({kLock, id(number), BootClock::now() + 1s, issue_of_.at(number)},
                          std::move(done));
     });
@@ -183,16 +183,16 @@ class Scene final : port::Listener, port::Loop {
   std::uint64_t stranger_ = 0;  // Its session.
 };
 
-::testing::AssertionResult is(const Result<TicketState>& result, TicketStatus status) {
+::testing::AssertionResult is(const Result<AcquisitionState>& result, AcquisitionStatus status) {
   if (!result) return ::testing::AssertionFailure() << result.error().message();
   if (result->status == status) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "its status is " << static_cast<int>(result->status);
 }
-::testing::AssertionResult holds(const Result<TicketState>& result) {
-  return is(result, TicketStatus::kHeld);
+::testing::AssertionResult holds(const Result<AcquisitionState>& result) {
+  return is(result, AcquisitionStatus::kHeld);
 }
-::testing::AssertionResult waits(const Result<TicketState>& result) {
-  return is(result, TicketStatus::kWaiting);
+::testing::AssertionResult waits(const Result<AcquisitionState>& result) {
+  return is(result, AcquisitionStatus::kWaiting);
 }
 
 // The heartbeats of a crowd come late. Were a place lost by that, its owner would queue anew, which
@@ -229,7 +229,7 @@ TEST(ContendScenes, AWaitersPlaceGoesWithItsSession) {
   ASSERT_TRUE(waits(scene.acquire(2)));
   scene.pause(FolderServer::kSession * 2);
   scene.pass(FolderServer::kSession * 2);
-  EXPECT_TRUE(is(scene.renew(2), TicketStatus::kGone));
+  EXPECT_TRUE(is(scene.renew(2), AcquisitionStatus::kGone));
 }
 
 // While it looks anew, since the one before it has given up, the holder releases, and is told so.
@@ -352,9 +352,9 @@ TEST(ContendScenes, AContenderThatCannotBeReadKeepsItsPlaceWithTheModeOfItsKey) 
     Scene scene(1);
     scene.server().head_in_listings = head_in_listings;
     scene.stand(1, Mode::exclusive());
-    EXPECT_TRUE(is(scene.acquire(1, {.may_wait = false}), TicketStatus::kBusy));
-    EXPECT_TRUE(
-        is(scene.acquire(2, {.mode = Mode::shared(), .may_wait = false}), TicketStatus::kBusy));
+    EXPECT_TRUE(is(scene.acquire(1, {.may_wait = false}), AcquisitionStatus::kBusy));
+    EXPECT_TRUE(is(scene.acquire(2, {.mode = Mode::shared(), .may_wait = false}),
+                   AcquisitionStatus::kBusy));
     EXPECT_FALSE(scene.acquire(3, {.mode = Mode::of_permits(1, 2)}));
     ASSERT_TRUE(waits(scene.acquire(4, {.mode = Mode::shared()})));
     ASSERT_TRUE(waits(scene.acquire(5)));

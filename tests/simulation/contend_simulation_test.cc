@@ -28,8 +28,8 @@ using base::BootInstant;
 using machine::AcquisitionId;
 using machine::Mode;
 using machine::ModeKind;
-using port::TicketState;
-using port::TicketStatus;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 
 constexpr auto kTtl = FolderServer::kSession * 2;
 constexpr auto kBeat = 700ms;
@@ -227,8 +227,8 @@ class Actor {
   using AskPtr = std::shared_ptr<Ask>;
 
   void ask(const AskPtr& ask);
-  void on_answer(const AskPtr& ask, const Result<TicketState>& state);
-  void on_held(const AskPtr& ask, const TicketState& state);
+  void on_answer(const AskPtr& ask, const Result<AcquisitionState>& state);
+  void on_held(const AskPtr& ask, const AcquisitionState& state);
   void beat(const AskPtr& ask);
   void leave(const AskPtr& ask);
   void over(const AskPtr& ask);
@@ -318,7 +318,7 @@ void Actor::ask(const AskPtr& ask) {
   stay.waits = ask->may_wait;
   does_ = "asks for " + ask->lock;
   ++open_;
-  house_.engine->acquire(request, now, [this, ask](const Result<TicketState>& state) {
+  house_.engine->acquire(request, now, [this, ask](const Result<AcquisitionState>& state) {
     --open_;
     if (!world_.closing) on_answer(ask, state);
   });
@@ -330,7 +330,7 @@ void Actor::ask(const AskPtr& ask) {
   }
 }
 
-void Actor::on_answer(const AskPtr& ask, const Result<TicketState>& state) {
+void Actor::on_answer(const AskPtr& ask, const Result<AcquisitionState>& state) {
   if (ask->leaving) return;
   if (!state) {
     const Errc code = state.error().code();
@@ -345,19 +345,19 @@ void Actor::on_answer(const AskPtr& ask, const Result<TicketState>& state) {
     return leave(ask);
   }
   switch (state->status) {
-    case TicketStatus::kHeld: return on_held(ask, *state);
-    case TicketStatus::kWaiting:
+    case AcquisitionStatus::kHeld: return on_held(ask, *state);
+    case AcquisitionStatus::kWaiting:
       referee_.check(ask->may_wait, ask->lock + ": who would not wait waits");
       return after(kBeat, [this, ask] { beat(ask); });
-    case TicketStatus::kBusy:
+    case AcquisitionStatus::kBusy:
       referee_.check(!ask->may_wait, ask->lock + ": who waits is told busy");
       referee_.refused({ask->id, ask->asked, world_.now});
       return over(ask);
-    case TicketStatus::kGone: return leave(ask);
+    case AcquisitionStatus::kGone: return leave(ask);
   }
 }
 
-void Actor::on_held(const AskPtr& ask, const TicketState& state) {
+void Actor::on_held(const AskPtr& ask, const AcquisitionState& state) {
   // As the session layer counts: the part for clock rates is taken off.
   const auto sent = ask->sent.find(state.seq);
   if (sent == ask->sent.end()) return;
@@ -395,7 +395,7 @@ void Actor::beat(const AskPtr& ask) {
   ask->sent[seq] = now;
   ++open_;
   house_.engine->renew({{ask->lock, ask->id, seq, kTtl, kTtl, {}}}, now, now + 1s,
-                       [this, ask](const Result<std::vector<Result<TicketState>>>& states) {
+                       [this, ask](const Result<std::vector<Result<AcquisitionState>>>& states) {
                          --open_;
                          if (world_.closing || ask->leaving) return;
                          if ((*states)[0]) return on_answer(ask, (*states)[0]);

@@ -112,7 +112,7 @@ class FolderBackend final : public contend::Backend {
               Done<bool> done) override {
     remove_as(epoch, lock, place, {}, deadline, std::move(done));
   }
-  void hand_on(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
+  void handoff(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
                BootInstant deadline, Done<bool> done) override {
     remove_as(epoch, lock, place, held_with, deadline, std::move(done));
   }
@@ -149,7 +149,7 @@ class FolderBackend final : public contend::Backend {
         std::move(done));
   }
 
-  void knock(std::string, std::function<void()> then) override { post(std::move(then)); }
+  void notify(std::string, std::function<void()> then) override { post(std::move(then)); }
   std::string session_tag() const override { return std::to_string(session_); }
   void list_locks(std::string prefix, std::size_t, BootInstant deadline,
                   Done<contend::Locks> done) override {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "src/primitives/lease_access.h"
-#include "src/session/contender.h"
+#include "src/session/acquisition.h"
 
 namespace holdfast::simulation {
 

@@ -56,17 +56,17 @@ class SimStore final : public port::Store {
     return promised;
   }
 
-  void acquire(port::AcquireRequest request, Done<port::TicketState> done) override {
-    send<port::TicketState>(
+  void acquire(port::AcquireRequest request, Done<port::AcquisitionState> done) override {
+    send<port::AcquisitionState>(
         request.deadline, kRepeats,
-        [this, request](Done<port::TicketState> answer) {
+        [this, request](Done<port::AcquisitionState> answer) {
           inner_->acquire(request, std::move(answer));
         },
         std::move(done));
   }
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
-             Done<std::vector<Result<port::TicketState>>> done) override {
-    using States = std::vector<Result<port::TicketState>>;
+             Done<std::vector<Result<port::AcquisitionState>>> done) override {
+    using States = std::vector<Result<port::AcquisitionState>>;
     send<States>(
         deadline, kRepeats,
         [this, items, deadline](const Done<States>& answer) {
@@ -77,7 +77,7 @@ class SimStore final : public port::Store {
         },
         std::move(done));
   }
-  void release(port::TicketRequest request, Done<port::EndStatus> done) override {
+  void release(port::AcquisitionRequest request, Done<port::EndStatus> done) override {
     send<port::EndStatus>(
         request.deadline, kRepeats,
         [this, request](Done<port::EndStatus> answer) {
@@ -85,7 +85,7 @@ class SimStore final : public port::Store {
         },
         std::move(done));
   }
-  void cancel(port::TicketRequest request, Done<port::EndStatus> done) override {
+  void cancel(port::AcquisitionRequest request, Done<port::EndStatus> done) override {
     send<port::EndStatus>(
         request.deadline, kRepeats,
         [this, request](Done<port::EndStatus> answer) {
@@ -93,10 +93,10 @@ class SimStore final : public port::Store {
         },
         std::move(done));
   }
-  void downgrade(port::TicketRequest request, Done<port::TicketState> done) override {
-    send<port::TicketState>(
+  void downgrade(port::AcquisitionRequest request, Done<port::AcquisitionState> done) override {
+    send<port::AcquisitionState>(
         request.deadline, kOnce,
-        [this, request](Done<port::TicketState> answer) {
+        [this, request](Done<port::AcquisitionState> answer) {
           inner_->downgrade(request, std::move(answer));
         },
         std::move(done));
@@ -131,7 +131,7 @@ class SimStore final : public port::Store {
   void probe(base::BootInstant, Done<std::vector<Finding>> done) override {
     done(Error(Errc::kUnsupported, "not simulated"));
   }
-  void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
+  void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
     send<bool>(
         holder.deadline, kOnce,
         [this, holder, value](Done<bool> answer) {
@@ -161,7 +161,7 @@ class SimStore final : public port::Store {
       });
     });
   }
-  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
+  void resize(port::AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) override {
     send<bool>(
         request.deadline, kOnce,
         [this, request, capacity](Done<bool> answer) {
@@ -178,7 +178,7 @@ class SimStore final : public port::Store {
         },
         std::move(done));
   }
-  void release_all(std::vector<port::TicketRequest> requests,
+  void release_all(std::vector<port::AcquisitionRequest> requests,
                    Done<std::vector<Result<port::EndStatus>>> done) override {
     const base::BootInstant deadline = requests.front().deadline;
     using Ends = std::vector<Result<port::EndStatus>>;
@@ -243,9 +243,9 @@ class SimStore final : public port::Store {
   }
 
   void note_extended(const std::vector<port::RenewItem>& items,
-                     const std::vector<Result<port::TicketState>>& states) {
+                     const std::vector<Result<port::AcquisitionState>>& states) {
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!states[i] || states[i]->status != port::TicketStatus::kHeld) continue;
+      if (!states[i] || states[i]->status != port::AcquisitionStatus::kHeld) continue;
       site_.on_extended(items[i].name, states[i]->token, world_.now + states[i]->lease);
     }
   }
@@ -264,7 +264,7 @@ class SimStore final : public port::Store {
 
 }  // namespace
 
-std::shared_ptr<stores::MemoryHub> make_hub(World& world) {
+std::shared_ptr<stores::InProcessHub> make_hub(World& world) {
   stores::MemoryTuning tuning;
   tuning.now = [&world] {
     return machine::Instant(std::chrono::floor<machine::Duration>(world.now + 1h));

@@ -11,19 +11,19 @@
 
 #include "holdfast/lock_info.h"
 #include "src/port/registry.h"
-#include "src/stores/memory/memory_hub.h"
+#include "src/stores/memory/in_process_hub.h"
 #include "tests/simulation/world.h"
 
 namespace holdfast::simulation {
 
 struct Site {
-  std::shared_ptr<stores::MemoryHub> hub;
+  std::shared_ptr<stores::InProcessHub> hub;
   bool multi = true;
   // A lease was extended until then, by true time.
   std::function<void(const std::string& name, const machine::Token&, Nanos until)> on_extended;
 };
 
-std::shared_ptr<stores::MemoryHub> make_hub(World& world);
+std::shared_ptr<stores::InProcessHub> make_hub(World& world);
 
 // Of the process that runs.
 std::unique_ptr<port::Store> make_sim_store(const Site& site, const port::StoreContext& context);

@@ -55,7 +55,7 @@ class HOLDFAST_EXPORT Flowing {
 // client's core.
 struct Handle {
   std::shared_ptr<session::Core> core{};
-  std::shared_ptr<session::Contender> contender{};
+  std::shared_ptr<session::Acquisition> acquisition{};
   std::shared_ptr<Flowing> flow{};
 };
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "src/stores/consul/doctor.h"
-#include "src/stores/consul/promises.h"
+#include "src/stores/consul/guarantees.h"
 
 namespace holdfast::stores::consul {
 
@@ -21,7 +21,7 @@ ConsulBackend::ConsulBackend(const ConsulAddress& address, const port::StoreCont
       http_(*context.io, agents_),
       read_timer_(*context.io),
       watches_(std::make_shared<Watches>(*context.io, http_)),
-      hand_ons_(std::make_shared<HandOns>(*context.io, http_)),
+      handoffs_(std::make_shared<Handoffs>(*context.io, http_)),
       session_(std::make_shared<Session>(
           *context.io, http_, keys_,
           SessionTerms{"holdfast " + context.owner, address.session_ttl, address.lock_delay},
@@ -39,10 +39,10 @@ ConsulBackend::~ConsulBackend() { close(base::BootClock::now()); }
 Session::Events ConsulBackend::session_events() {
   return {[this](std::uint64_t epoch, const Error& why) {
             gate_.clear();
-            hand_ons_->clear();
+            handoffs_->clear();
             events_->on_session_ended(epoch, why);
           },
-          [this] { events_->on_knock(); },
+          [this] { events_->on_notify(); },
           [this](const std::string& line) { events_->on_alarm(line); }};
 }
 
@@ -59,7 +59,7 @@ void ConsulBackend::ensure_session(BootInstant deadline, Done<contend::SessionVi
   });
 }
 
-Guarantees ConsulBackend::guarantees() const { return promises(address_); }
+Guarantees ConsulBackend::guarantees() const { return consul::guarantees(address_); }
 
 // Unlike get(): an agent that refuses is not asked again, but the next one is.
 void ConsulBackend::ask_once(const std::string& target, BootInstant deadline, std::size_t agents,
@@ -110,7 +110,7 @@ void ConsulBackend::probe(BootInstant deadline, Done<std::vector<Finding>> done)
 void ConsulBackend::stop_on_loop(BootInstant deadline, std::function<void()> done) {
   if (std::exchange(closed_, true)) return done();
   watches_->stop();
-  hand_ons_->stop();
+  handoffs_->stop();
   writes_->stop();
   read_timer_.stop();
   // They are told with all others that wait.
@@ -150,12 +150,12 @@ void ConsulBackend::abandon_after_fork() noexcept {
   session_->abandon();
   writes_->abandon();
   watches_->abandon();
-  hand_ons_->abandon();
+  handoffs_->abandon();
   // Never destroyed: what they hold is the parent's.
   static_cast<void>(new (std::nothrow) std::shared_ptr<Session>(std::move(session_)));
   static_cast<void>(new (std::nothrow) std::shared_ptr<Writes>(std::move(writes_)));
   static_cast<void>(new (std::nothrow) std::shared_ptr<Watches>(std::move(watches_)));
-  static_cast<void>(new (std::nothrow) std::shared_ptr<HandOns>(std::move(hand_ons_)));
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Handoffs>(std::move(handoffs_)));
 }
 
 }  // namespace holdfast::stores::consul

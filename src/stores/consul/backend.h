@@ -24,7 +24,7 @@
 #include "src/port/boot_timer.h"
 #include "src/port/registry.h"
 #include "src/stores/consul/gate.h"
-#include "src/stores/consul/hand_on.h"
+#include "src/stores/consul/handoff.h"
 #include "src/stores/consul/http.h"
 #include "src/stores/consul/keys.h"
 #include "src/stores/consul/messages.h"
@@ -59,7 +59,7 @@ class ConsulBackend final : public contend::Backend {
              BootInstant deadline, Done<std::optional<contend::Read>> done) override;
   void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
               Done<bool> done) override;
-  void hand_on(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
+  void handoff(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
                BootInstant deadline, Done<bool> done) override;
   bool remembers_names() const override { return !gate_.on(); }
   bool gated() const override { return gate_.on(); }
@@ -70,7 +70,7 @@ class ConsulBackend final : public contend::Backend {
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
   void apply(contend::Change change, BootInstant deadline,
              Done<std::optional<std::uint64_t>> done) override;
-  void knock(std::string session_tag, std::function<void()> then) override;
+  void notify(std::string session_tag, std::function<void()> then) override;
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<contend::Locks> done) override;
 
@@ -98,7 +98,7 @@ class ConsulBackend final : public contend::Backend {
   void send_change(contend::Change change, std::optional<std::uint64_t> gate, BootInstant deadline,
                    Done<std::optional<std::uint64_t>> done);
   void remove_as(std::uint64_t epoch, const std::string& lock, const Place& place,
-                 std::optional<HandOn> left, BootInstant deadline, Done<bool> done);
+                 std::optional<Handoff> left, BootInstant deadline, Done<bool> done);
 
   // --- backend_reads.cc
   // A request that changes nothing, tried again until its deadline.
@@ -139,7 +139,7 @@ class ConsulBackend final : public contend::Backend {
   port::BootTimer read_timer_;
   std::vector<std::function<void()>> reads_again_;
   std::shared_ptr<Watches> watches_;
-  std::shared_ptr<HandOns> hand_ons_;
+  std::shared_ptr<Handoffs> handoffs_;
   std::shared_ptr<Session> session_;
   std::shared_ptr<Writes> writes_;
   LockGate gate_;

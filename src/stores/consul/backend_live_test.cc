@@ -166,17 +166,18 @@ TEST_F(ConsulBackendTest, AValueIsWrittenForTheContenderThatWasMeantOnly) {
   EXPECT_TRUE(*known_late);
 }
 
-TEST_F(ConsulBackendTest, EveryKnockIsHeard) {
+TEST_F(ConsulBackendTest, EveryNotificationIsHeard) {
   Party alice(url());
   Party bob(url());
   alice.session();
   const std::string tag = alice.tag();
   for (int knocks = 1; knocks <= 3; ++knocks) {
     ASSERT_TRUE(bob.ask<bool>([&](auto& backend, auto done) {
-      backend.knock(tag, [] {});
+      backend.notify(tag, [] {});
       done(true);
     }));
-    EXPECT_TRUE(alice.await([&](Party& party) { return party.knocks_ == knocks; })) << knocks;
+    EXPECT_TRUE(alice.await([&](Party& party) { return party.notifications_ == knocks; }))
+        << knocks;
   }
 }
 

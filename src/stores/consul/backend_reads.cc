@@ -182,7 +182,7 @@ void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInst
                          Done<std::optional<Read>> done) {
   const std::string path = keys_.contender(lock, place.key);
   const std::string target = key_target(path);
-  // With what it may leave behind (hand_on.h).
+  // With what it may leave behind (handoff.h).
   const std::string all = target + "?recurse";
   get_pairs(waker != nullptr ? all + "&consistent" : target + "?consistent", deadline,
             [this, lock, path, all, order = place.order, weak = std::weak_ptr(waker),

@@ -148,17 +148,17 @@ void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, B
   remove_as(epoch, lock, place, std::nullopt, deadline, std::move(done));
 }
 
-void ConsulBackend::hand_on(std::uint64_t epoch, std::string lock, Place place,
+void ConsulBackend::handoff(std::uint64_t epoch, std::string lock, Place place,
                             const machine::Token& held_with, BootInstant deadline,
                             Done<bool> done) {
-  std::optional<HandOn> left;
+  std::optional<Handoff> left;
   if (!gate_.on() && place.order != 0) left = {place.order, held_with.counter};
   remove_as(epoch, lock, place, left, deadline, std::move(done));
 }
 
 // `left`: what it leaves to the next one.
 void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, const Place& place,
-                              std::optional<HandOn> left, BootInstant deadline, Done<bool> done) {
+                              std::optional<Handoff> left, BootInstant deadline, Done<bool> done) {
   const std::string path = keys_.contender(lock, place.key);
   Write write{.lock = lock,
               .epoch = epoch,
@@ -173,14 +173,14 @@ void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, cons
                  id = session_->id()](Transaction& all) {
     expect(all, path, index, id).erase(path);
     if (left) all.lock(out_of(path), to_text(*left), id);
-    if (!left && hand_ons_->stands(out_of(path))) all.erase(out_of(path));
+    if (!left && handoffs_->stands(out_of(path))) all.erase(out_of(path));
     if (!gate_.holds(path)) return;
     all.check_session(gate_.key_of(lock), id).erase(gate_.key_of(lock));
   };
   write.done = [this, epoch, lock, path, place, left, deadline,
                 done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) {
-      if (left) hand_ons_->made(out_of(path));  // Perhaps.
+      if (left) handoffs_->made(out_of(path));  // Perhaps.
       return done(answer.error());
     }
     const bool was_inside = gate_.holds(path);
@@ -196,8 +196,8 @@ void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, cons
         remove(epoch, lock, **now, deadline, done);
       });
     }
-    if (answer->done && left) hand_ons_->made(out_of(path));
-    if (answer->done && !left) hand_ons_->removed(out_of(path));
+    if (answer->done && left) handoffs_->made(out_of(path));
+    if (answer->done && !left) handoffs_->removed(out_of(path));
     done(answer->done);
   };
   writes_->send(std::move(write));
@@ -305,10 +305,10 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
 }
 
 // Not fenced: the session of another, and harmless whenever it comes.
-void ConsulBackend::knock(std::string session_tag, std::function<void()> then) {
+void ConsulBackend::notify(std::string session_tag, std::function<void()> then) {
   // As somebody wrote it into his contender.
   if (!is_session_id(session_tag)) return loop_.post(std::move(then));
-  const std::string key = keys_.knock(session_tag);
+  const std::string key = keys_.notify(session_tag);
   Transaction both;
   // Something new: a write that changes nothing is passed over.
   both.get(key).set(key, std::to_string(base::random_128().low));

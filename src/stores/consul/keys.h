@@ -1,7 +1,7 @@
 // Where in Consul's key-value store things are.
 //
 //   PREFIX/l/NAME/c/KEY       a contender of a lock, held by its client's session
-//   PREFIX/l/NAME/c/KEY/out   what that one has left to the next (hand_on.h)
+//   PREFIX/l/NAME/c/KEY/out   what that one has left to the next (handoff.h)
 //   PREFIX/l/NAME/record      what the engine keeps beside the contenders
 //   PREFIX/v/NAME             the value beside a lock
 //   PREFIX/s/SESSION/fence    ends with the session; its index is the number of a client's writes'
@@ -41,7 +41,7 @@ class Keys {
   std::string fence(std::string_view session) const {
     return prefix_ + session_part(session) + "fence";
   }
-  std::string knock(std::string_view session) const {
+  std::string notify(std::string_view session) const {
     return prefix_ + session_part(session) + "knock";
   }
   // What the keys of all locks with that prefix begin with; others' may, too.

@@ -90,7 +90,7 @@ void Session::start_opening() {
 
 void Session::make_keys(const std::string& id, base::BootInstant sent, base::BootInstant until) {
   Transaction both;
-  both.lock(keys_.fence(id), "", id).lock(keys_.knock(id), "", id);
+  both.lock(keys_.fence(id), "", id).lock(keys_.notify(id), "", id);
   HttpRequest request{.method = HttpRequest::Method::kPut,
                       .target = "/v1/txn",
                       .body = both.body(),
@@ -246,7 +246,7 @@ void Session::give_up(const Error& why) {
 
 void Session::listen(std::uint64_t index) {
   const std::uint64_t mine = ++listening_;
-  HttpRequest request{.target = "/v1/kv/" + encode_path(keys_.knock(id_)) +
+  HttpRequest request{.target = "/v1/kv/" + encode_path(keys_.notify(id_)) +
                                 "?wait=5m&index=" + std::to_string(index),
                       .reads = true,
                       .waits = true,
@@ -263,7 +263,7 @@ void Session::listen(std::uint64_t index) {
 
 void Session::on_heard(std::uint64_t index, const Result<HttpReply>& reply) {
   if (reply && reply->status == 200 && reply->index > 0) {
-    if (reply->index != index) events_.on_knock();
+    if (reply->index != index) events_.on_notify();
     if (state_ == State::kOpen) listen(reply->index);
     return;
   }

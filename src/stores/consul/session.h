@@ -47,7 +47,7 @@ class Session : public std::enable_shared_from_this<Session> {
  public:
   struct Events {
     std::function<void(std::uint64_t epoch, const Error& why)> on_ended;
-    std::function<void()> on_knock;
+    std::function<void()> on_notify;
     std::function<void(const std::string& line)> on_alarm;
   };
   using Done = std::function<void(Result<void>)>;

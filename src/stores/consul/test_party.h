@@ -50,8 +50,8 @@ class Party final : public contend::Events {
   void on_session_ended(std::uint64_t epoch, const Error&) override {
     note([&] { ended_ = epoch; });
   }
-  void on_knock() override {
-    note([&] { ++knocks_; });
+  void on_notify() override {
+    note([&] { ++notifications_; });
   }
   void on_alarm(const std::string&) override {}
 
@@ -100,11 +100,11 @@ class Party final : public contend::Events {
     });
   }
   // As one that held, with that token.
-  Result<bool> hand_on(const std::string& lock, std::uint64_t id, std::uint64_t order,
+  Result<bool> handoff(const std::string& lock, std::uint64_t id, std::uint64_t order,
                        std::uint64_t token) {
     const auto epoch = session().epoch;
     return ask<bool>([=](auto& backend, auto done) {
-      backend.hand_on(epoch, lock, Place{key(id), order}, machine::Token{0, token},
+      backend.handoff(epoch, lock, Place{key(id), order}, machine::Token{0, token},
                       BootClock::now() + 20s, done);
     });
   }
@@ -147,7 +147,7 @@ class Party final : public contend::Events {
 
   static Key key(std::uint64_t id) { return contend::key_for({1, id}, {}, {}); }
 
-  int knocks_ = 0;
+  int notifications_ = 0;
   std::uint64_t ended_ = 0;
 
  private:

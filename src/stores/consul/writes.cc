@@ -82,11 +82,11 @@ void Writes::step(const std::string& lock) {
     const auto self = weak.lock();
     if (self == nullptr) return;
     self->sending_ = false;
-    self->send_joined();
+    self->send_batch();
   });
 }
 
-void Writes::send_joined() {
+void Writes::send_batch() {
   while (!fencing_ && !stopped_) {
     std::vector<EntryPtr> late;
     auto taken = joining_.take(BootClock::now(), late);
@@ -147,7 +147,7 @@ void Writes::on_answer(const Call& call, const Result<HttpReply>& reply) {
       }
     }
   }
-  send_joined();
+  send_batch();
 }
 
 // Nothing of it was done.

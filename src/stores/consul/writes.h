@@ -91,7 +91,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
 
   void step(const std::string& lock);
   std::optional<Error> refusal_of(const Write& write) const;
-  void send_joined();
+  void send_batch();
   void send_call(Call call, base::BootInstant deadline);
   void on_answer(const Call& call, const Result<HttpReply>& reply);
   void on_refusal(const Call& call, TransactionReply answer);

@@ -6,7 +6,7 @@
 
 #include "src/base/random.h"
 #include "src/stores/etcd/doctor.h"
-#include "src/stores/etcd/promises.h"
+#include "src/stores/etcd/guarantees.h"
 
 namespace holdfast::stores::etcd {
 namespace {
@@ -21,7 +21,7 @@ using contend::Listing;
 using contend::Place;
 using contend::Read;
 using contend::Record;
-using Kind = Lanes::Kind;
+using Kind = PerLockOrder::Kind;
 
 // One look for what came of a lost answer; then another, perhaps at another server.
 constexpr auto kFenceTry = std::chrono::seconds(2);
@@ -61,7 +61,7 @@ void EtcdBackend::start(contend::Events* events) {
       {[this](std::uint64_t epoch, const Error& why) {
          post([this, epoch, why] { events_->on_session_ended(epoch, why); });
        },
-       [this] { post([this] { events_->on_knock(); }); },
+       [this] { post([this] { events_->on_notify(); }); },
        [this](const std::string& line) { post([this, line] { events_->on_alarm(line); }); }});
 }
 
@@ -154,12 +154,12 @@ wire::RangeRequest EtcdBackend::folder_request(const std::string& lock, bool ful
   return request;
 }
 
-// --- Contenders. (To come in and to leave: backend_joined.cc.)
+// --- Contenders. (To come in and to leave: backend_batch.cc.)
 
 void EtcdBackend::write(std::uint64_t epoch, std::string lock, Place place, Details details,
                         BootInstant deadline, Done<std::optional<Read>> done) {
   const machine::AcquisitionId id = place.key.id;
-  lanes_.run(lock, Kind::kOther, id,
+  order_.run(lock, Kind::kOther, id,
              [this, epoch, lock, place = std::move(place), details = std::move(details), deadline,
               done = std::move(done)](std::function<void()> finished) {
                send_write(epoch, lock, place, details, deadline, kAttempts,
@@ -210,7 +210,7 @@ void EtcdBackend::apply(Change change, BootInstant deadline,
   const bool more = change.record || change.record_rev || change.value || change.value_rev;
   if (keys_.foreign_recipe() && more) return fail(done, unknown_to_the_recipe());
   auto kept = std::make_shared<Change>(std::move(change));
-  lanes_.run(kept->lock, Kind::kStep, {},
+  order_.run(kept->lock, Kind::kStep, {},
              [this, kept, deadline, done = std::move(done)](std::function<void()> finished) {
                send_apply(kept, deadline, kAttempts,
                           [done, finished = std::move(finished)](
@@ -270,11 +270,11 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
   });
 }
 
-void EtcdBackend::knock(std::string session_tag, std::function<void()> then) {
+void EtcdBackend::notify(std::string session_tag, std::function<void()> then) {
   const auto lease = parse_lease(session_tag);
   if (!lease) return post(std::move(then));
   wire::PutRequest request;
-  request.set_key(keys_.knock(session_tag));
+  request.set_key(keys_.notify(session_tag));
   request.set_value(base::to_hex(base::random_128().high, 0).substr(0, 16));
   // It goes with the session that it is for; of one that has gone nothing is left to tell.
   request.set_lease(*lease);
@@ -286,7 +286,7 @@ void EtcdBackend::knock(std::string session_tag, std::function<void()> then) {
 // --- The rest.
 
 Guarantees EtcdBackend::guarantees() const {
-  return promises(address_.session_ttl, keys_.foreign_recipe());
+  return etcd::guarantees(address_.session_ttl, keys_.foreign_recipe());
 }
 
 void EtcdBackend::look_at_servers(BootInstant deadline, Done<contend::Servers> done) {

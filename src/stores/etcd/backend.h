@@ -23,7 +23,7 @@
 #include "src/port/registry.h"
 #include "src/stores/etcd/delays.h"
 #include "src/stores/etcd/keys.h"
-#include "src/stores/etcd/lanes.h"
+#include "src/stores/etcd/per_lock_order.h"
 #include "src/stores/etcd/rpc.h"
 #include "src/stores/etcd/session.h"
 #include "src/stores/etcd/url.h"
@@ -59,7 +59,7 @@ class EtcdBackend final : public contend::Backend {
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
   void apply(contend::Change change, BootInstant deadline,
              Done<std::optional<std::uint64_t>> done) override;
-  void knock(std::string session_tag, std::function<void()> then) override;
+  void notify(std::string session_tag, std::function<void()> then) override;
   std::string session_tag() const override { return session_->tag(); }
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<contend::Locks> done) override;
@@ -109,7 +109,7 @@ class EtcdBackend final : public contend::Backend {
   template <typename T>
   void note(std::uint64_t epoch, const Result<T>& answer, bool may_have_written);
 
-  // --- backend_joined.cc: to come in and to leave.
+  // --- backend_batch.cc: to come in and to leave.
   struct Entry;
   struct Removal;
   using EntryPtr = std::shared_ptr<Entry>;
@@ -155,7 +155,7 @@ class EtcdBackend final : public contend::Backend {
   std::unique_ptr<Rpc> rpc_;
   std::unique_ptr<Session> session_;
   contend::Events* events_ = nullptr;
-  Lanes lanes_;
+  PerLockOrder order_;
   // An entry is two steps, and servers take 128 of them in a transaction unless told otherwise.
   // (One that takes fewer says so, and gets fewer.)
   static constexpr contend::JoinLimits kLimits{.parts = 48, .bytes = 64 * 1024, .calls = 2};

@@ -59,7 +59,7 @@ std::string Keys::value(std::string_view lock) const { return folder(lock) + "v"
 
 std::string Keys::session(std::int64_t lease) const { return root_ + "hf1/s/" + lease_text(lease); }
 
-std::string Keys::knock(std::string_view tag) const { return root_ + "hf1/k/" + std::string(tag); }
+std::string Keys::notify(std::string_view tag) const { return root_ + "hf1/k/" + std::string(tag); }
 
 std::string Keys::folders(std::string_view name_prefix) const {
   return root_ + "hf1/l/" + escaped(name_prefix);

@@ -35,7 +35,7 @@ class Keys {
   std::string record(std::string_view lock) const;
   std::string value(std::string_view lock) const;
   std::string session(std::int64_t lease) const;
-  std::string knock(std::string_view tag) const;
+  std::string notify(std::string_view tag) const;
 
   // What the folders of all locks begin with whose names begin so.
   std::string folders(std::string_view name_prefix) const;

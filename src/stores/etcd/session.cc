@@ -269,9 +269,9 @@ void Session::fence(BootInstant deadline, std::function<void(const Result<void>&
 void Session::watch_keys(std::uint64_t epoch) {
   const std::int64_t own = lease();
   const std::uint64_t knocks =
-      rpc_.watch(keys_.knock(lease_text(own)), {}, [this](const WatchNews& news) {
+      rpc_.watch(keys_.notify(lease_text(own)), {}, [this](const WatchNews& news) {
         // Before the watch stood, and while its stream was broken, nobody heard a knock.
-        if (!news.events.empty() || (news.created && !news.refused)) told_.knocked();
+        if (!news.events.empty() || (news.created && !news.refused)) told_.notified();
       });
   const std::uint64_t ends =
       rpc_.watch(keys_.session(own), {}, [this, epoch](const WatchNews& news) {

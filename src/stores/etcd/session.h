@@ -36,7 +36,7 @@ class Session {
   using View = contend::SessionView;
   struct Told {
     std::function<void(std::uint64_t epoch, const Error& why)> ended;
-    std::function<void()> knocked;
+    std::function<void()> notified;
     std::function<void(const std::string& line)> alarm;
   };
 

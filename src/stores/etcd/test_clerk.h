@@ -54,7 +54,7 @@ class Ending final : public contend::Events {
   void on_session_ended(std::uint64_t, const Error&) override {
     if (!std::exchange(ended_, true)) promise_.set_value();
   }
-  void on_knock() override {}
+  void on_notify() override {}
   void on_alarm(const std::string&) override {}
 
   bool ended_ = false;

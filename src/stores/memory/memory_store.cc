@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "src/base/local_mutex.h"
-#include "src/stores/memory/memory_hub.h"
+#include "src/stores/memory/in_process_hub.h"
 
 namespace holdfast::stores {
 namespace {
 
+using port::AcquisitionState;
 using port::Done;
 using port::EndStatus;
-using port::TicketState;
 
 Error closed_error() { return {Errc::kClosed, "the memory store was closed"}; }
 
@@ -29,14 +29,14 @@ Guarantees memory_guarantees() {
   promise.min_ttl = std::chrono::milliseconds(1);
   promise.max_ttl = std::chrono::hours(24);
   promise.faults = {
-      {"thread of the holder stalls or ends", Promise::kYes, Promise::kYes,
+      {"thread of the holder stalls or ends", Guarantee::kYes, Guarantee::kYes,
        "its lease ends on boot time; a thread that wakes later is refused by its token"},
-      {"wall clock jumps", Promise::kYes, Promise::kYes, "leases do not use it"},
-      {"host is suspended", Promise::kYes, Promise::kYes, "boot time counts it"},
-      {"process ends and starts anew", Promise::kYes, Promise::kDeclared,
+      {"wall clock jumps", Guarantee::kYes, Guarantee::kYes, "leases do not use it"},
+      {"host is suspended", Guarantee::kYes, Guarantee::kYes, "boot time counts it"},
+      {"process ends and starts anew", Guarantee::kYes, Guarantee::kDeclared,
        "nothing is held any more; tokens begin at the wall clock in microseconds, so they grow "
        "unless the clock was set back meanwhile"},
-      {"another process wants the lock", Promise::kNo, Promise::kNo,
+      {"another process wants the lock", Guarantee::kNo, Guarantee::kNo,
        "it has a memory of its own: use sqlite on one host"},
   };
   return promise;
@@ -44,7 +44,7 @@ Guarantees memory_guarantees() {
 
 class MemoryStore final : public port::Store {
  public:
-  MemoryStore(std::shared_ptr<MemoryHub> hub, const port::StoreContext& context)
+  MemoryStore(std::shared_ptr<InProcessHub> hub, const port::StoreContext& context)
       : loop_(context.loop), hub_(std::move(hub)), mailbox_(std::make_shared<Mailbox>()) {
     mailbox_->loop = context.loop;
     mailbox_->listener = context.listener;
@@ -56,23 +56,23 @@ class MemoryStore final : public port::Store {
 
   Guarantees guarantees() const override { return memory_guarantees(); }
 
-  void acquire(port::AcquireRequest request, Done<TicketState> done) override {
+  void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
     if (refuse(done)) return;
     static_cast<void>(hub_->acquire(mailbox_, request, to_loop(std::move(done))));
   }
 
   void renew(std::vector<port::RenewItem> items, base::BootInstant,
-             Done<std::vector<Result<TicketState>>> done) override {
+             Done<std::vector<Result<AcquisitionState>>> done) override {
     if (refuse(done)) return;
     hub_->renew(mailbox_, items, to_loop(std::move(done)));
   }
 
-  void release(port::TicketRequest request, Done<EndStatus> done) override {
+  void release(port::AcquisitionRequest request, Done<EndStatus> done) override {
     if (refuse(done)) return;
     static_cast<void>(hub_->release(request, to_loop(std::move(done))));
   }
 
-  void cancel(port::TicketRequest request, Done<EndStatus> done) override {
+  void cancel(port::AcquisitionRequest request, Done<EndStatus> done) override {
     if (refuse(done)) return;
     static_cast<void>(hub_->cancel(request, to_loop(std::move(done))));
   }
@@ -82,13 +82,13 @@ class MemoryStore final : public port::Store {
     static_cast<void>(hub_->try_acquire_all(mailbox_, requests, to_loop(std::move(done))));
   }
 
-  void release_all(std::vector<port::TicketRequest> requests,
+  void release_all(std::vector<port::AcquisitionRequest> requests,
                    Done<std::vector<Result<EndStatus>>> done) override {
     if (refuse(done)) return;
     static_cast<void>(hub_->release_all(requests, to_loop(std::move(done))));
   }
 
-  void downgrade(port::TicketRequest request, Done<TicketState> done) override {
+  void downgrade(port::AcquisitionRequest request, Done<AcquisitionState> done) override {
     if (refuse(done)) return;
     hub_->downgrade(request, to_loop(std::move(done)));
   }
@@ -120,7 +120,7 @@ class MemoryStore final : public port::Store {
         {Severity::kOk, "scope", "locks live in this process and end with it", ""}});
   }
 
-  void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
+  void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
     if (refuse(done)) return;
     hub_->set_value(holder, std::move(value), to_loop(std::move(done)));
   }
@@ -140,17 +140,19 @@ class MemoryStore final : public port::Store {
     return hub_->watch_value(mailbox_, std::move(name), std::move(changed));
   }
 
-  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
+  void resize(port::AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) override {
     if (refuse(done)) return;
     hub_->resize(request, capacity, to_loop(std::move(done)));
   }
 
-  std::optional<Result<TicketState>> acquire_inline(const port::AcquireRequest& request) override {
-    if (mailbox_->closed) return Result<TicketState>(closed_error());
+  std::optional<Result<AcquisitionState>> acquire_inline(
+      const port::AcquireRequest& request) override {
+    if (mailbox_->closed) return Result<AcquisitionState>(closed_error());
     return hub_->acquire(mailbox_, request);
   }
 
-  std::optional<Result<EndStatus>> release_inline(const port::TicketRequest& request) override {
+  std::optional<Result<EndStatus>> release_inline(
+      const port::AcquisitionRequest& request) override {
     if (mailbox_->closed) return Result<EndStatus>(closed_error());
     return hub_->release(request);
   }
@@ -162,7 +164,7 @@ class MemoryStore final : public port::Store {
   }
 
   std::optional<Result<std::vector<Result<EndStatus>>>> release_all_inline(
-      const std::vector<port::TicketRequest>& requests) override {
+      const std::vector<port::AcquisitionRequest>& requests) override {
     if (mailbox_->closed) return Result<std::vector<Result<EndStatus>>>(closed_error());
     return hub_->release_all(requests);
   }
@@ -194,7 +196,7 @@ class MemoryStore final : public port::Store {
   // The hub's mutex may be another thread's of the parent, for ever: neither use nor destroy it.
   void abandon_after_fork() noexcept override {
     mailbox_->closed = true;
-    static_cast<void>(new (std::nothrow) std::shared_ptr<MemoryHub>(std::move(hub_)));
+    static_cast<void>(new (std::nothrow) std::shared_ptr<InProcessHub>(std::move(hub_)));
     hub_.reset();
   }
 
@@ -216,7 +218,7 @@ class MemoryStore final : public port::Store {
   }
 
   port::Loop* const loop_;
-  std::shared_ptr<MemoryHub> hub_;
+  std::shared_ptr<InProcessHub> hub_;
   const MailboxPtr mailbox_;
 };
 
@@ -235,7 +237,7 @@ Result<std::unique_ptr<port::Store>> make_memory_store(port::StoreUrl url,
   return make_memory_store_for_test(find_or_make_memory_hub(url.path), context);
 }
 
-std::unique_ptr<port::Store> make_memory_store_for_test(std::shared_ptr<MemoryHub> hub,
+std::unique_ptr<port::Store> make_memory_store_for_test(std::shared_ptr<InProcessHub> hub,
                                                         const port::StoreContext& context) {
   return std::make_unique<MemoryStore>(std::move(hub), context);
 }

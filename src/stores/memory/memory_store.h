@@ -41,10 +41,10 @@ struct MemoryTuning {
   machine::Duration tombstone = std::chrono::seconds(1);
 };
 
-class MemoryHub;
+class InProcessHub;
 
-std::shared_ptr<MemoryHub> make_memory_hub_for_test(MemoryTuning tuning);
-std::unique_ptr<port::Store> make_memory_store_for_test(std::shared_ptr<MemoryHub> hub,
+std::shared_ptr<InProcessHub> make_memory_hub_for_test(MemoryTuning tuning);
+std::unique_ptr<port::Store> make_memory_store_for_test(std::shared_ptr<InProcessHub> hub,
                                                         const port::StoreContext& context);
 
 }  // namespace holdfast::stores

@@ -14,7 +14,7 @@ namespace holdfast::stores {
 namespace {
 
 using namespace std::chrono_literals;
-using port::TicketStatus;
+using port::AcquisitionStatus;
 
 // Runs when the test says so.
 class HandLoop final : public port::Loop {
@@ -61,7 +61,8 @@ class MemoryStoreTest : public ::testing::Test {
     request.ttl = request.waiter_ttl = 30s;
     return request;
   }
-  static Result<port::TicketState> take(port::Store& store, const port::AcquireRequest& request) {
+  static Result<port::AcquisitionState> take(port::Store& store,
+                                             const port::AcquireRequest& request) {
     return store.acquire_inline(request).value();
   }
 
@@ -76,11 +77,11 @@ TEST_F(MemoryStoreTest, ANamedHubIsSharedAndAnUnnamedOneIsNot) {
   const auto other = open("memory:other");
   const auto own = open("memory:");
   const auto alone = open("memory:");
-  EXPECT_EQ(take(*first, ask("a"))->status, TicketStatus::kHeld);
-  EXPECT_EQ(take(*second, ask("a"))->status, TicketStatus::kBusy);
-  EXPECT_EQ(take(*other, ask("a"))->status, TicketStatus::kHeld);
-  EXPECT_EQ(take(*own, ask("a"))->status, TicketStatus::kHeld);
-  EXPECT_EQ(take(*alone, ask("a"))->status, TicketStatus::kHeld);
+  EXPECT_EQ(take(*first, ask("a"))->status, AcquisitionStatus::kHeld);
+  EXPECT_EQ(take(*second, ask("a"))->status, AcquisitionStatus::kBusy);
+  EXPECT_EQ(take(*other, ask("a"))->status, AcquisitionStatus::kHeld);
+  EXPECT_EQ(take(*own, ask("a"))->status, AcquisitionStatus::kHeld);
+  EXPECT_EQ(take(*alone, ask("a"))->status, AcquisitionStatus::kHeld);
 }
 
 TEST_F(MemoryStoreTest, AHubEndsWithItsLastClientAndTokensGrowAllTheSame) {
@@ -88,7 +89,7 @@ TEST_F(MemoryStoreTest, AHubEndsWithItsLastClientAndTokensGrowAllTheSame) {
   for (int i = 0; i < 50; ++i) {
     const auto store = open("memory:comes/and/goes");
     const auto grant = take(*store, ask("a"));  // Never released: it goes with the hub.
-    ASSERT_EQ(grant->status, TicketStatus::kHeld);
+    ASSERT_EQ(grant->status, AcquisitionStatus::kHeld);
     EXPECT_GT(grant->token, last);
     last = grant->token;
   }
@@ -126,8 +127,8 @@ TEST_F(MemoryStoreTest, AClosedStoreIsNotPushedTo) {
   const auto holder = open("memory:push");
   const auto waiter = open("memory:push");
   const auto held = ask("a");
-  ASSERT_EQ(take(*holder, held)->status, TicketStatus::kHeld);
-  ASSERT_EQ(take(*waiter, ask("a", /*may_wait=*/true))->status, TicketStatus::kWaiting);
+  ASSERT_EQ(take(*holder, held)->status, AcquisitionStatus::kHeld);
+  ASSERT_EQ(take(*waiter, ask("a", /*may_wait=*/true))->status, AcquisitionStatus::kWaiting);
   ASSERT_TRUE(holder->release_inline({"a", held.id, {}}).value());
   waiter->close(base::BootClock::now());  // The push is posted, and not delivered yet.
   loop_.run();
@@ -138,9 +139,9 @@ TEST_F(MemoryStoreTest, ATicketOfAClosedClientStillHoldsUntilItsLeaseEnds) {
   const auto observer = open("memory:lease");
   {
     const auto store = open("memory:lease");
-    ASSERT_EQ(take(*store, ask("a"))->status, TicketStatus::kHeld);
+    ASSERT_EQ(take(*store, ask("a"))->status, AcquisitionStatus::kHeld);
   }
-  EXPECT_EQ(take(*observer, ask("a"))->status, TicketStatus::kBusy);
+  EXPECT_EQ(take(*observer, ask("a"))->status, AcquisitionStatus::kBusy);
 }
 
 TEST_F(MemoryStoreTest, CloseGivesUpOnALoopThatIsStuckAtItsDeadline) {
@@ -162,7 +163,7 @@ TEST_F(MemoryStoreTest, ATicketThatWasTakenOverIsToldToWhoRenewsIt) {
       *make_memory_store(*port::StoreUrl::parse("memory:adopt"), {&other_loop, &other, "them"});
   const auto held = ask("a");
   const auto grant = take(*first, held);
-  ASSERT_EQ(grant->status, TicketStatus::kHeld);
+  ASSERT_EQ(grant->status, AcquisitionStatus::kHeld);
   second->renew({{"a", held.id, 1, 30s, 30s}}, {}, [](const auto&) {});
   second->break_lock({"a", grant->token, nullptr, {}}, [](const auto&) {});
   loop_.run();
@@ -194,7 +195,7 @@ TEST_F(MemoryStoreTest, TheTracesOfBreaksAreBounded) {
 TEST_F(MemoryStoreTest, AForkedChildHasHubsOfItsOwn) {
   const auto store = open("memory:fork");
   const auto held = ask("a");
-  ASSERT_EQ(take(*store, held)->status, TicketStatus::kHeld);
+  ASSERT_EQ(take(*store, held)->status, AcquisitionStatus::kHeld);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -202,13 +203,13 @@ TEST_F(MemoryStoreTest, AForkedChildHasHubsOfItsOwn) {
     const auto refused = store->release_inline({"a", held.id, {}});
     const bool closed = refused && !*refused && refused->error().code() == Errc::kClosed;
     const auto own = open("memory:fork");
-    const bool fresh = take(*own, ask("a"))->status == TicketStatus::kHeld;
+    const bool fresh = take(*own, ask("a"))->status == AcquisitionStatus::kHeld;
     ::_exit(closed && fresh ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_EQ(take(*store, ask("a"))->status, TicketStatus::kBusy);
+  EXPECT_EQ(take(*store, ask("a"))->status, AcquisitionStatus::kBusy);
 }
 
 }  // namespace

@@ -79,8 +79,8 @@ Result<machine::Reply> parse_answer(std::string_view text) {
   return no_answer(text);
 }
 
-Result<port::TicketState> acquire_answer(std::string_view text,
-                                         const port::AcquireRequest& request) {
+Result<port::AcquisitionState> acquire_answer(std::string_view text,
+                                              const port::AcquireRequest& request) {
   const auto reply = parse_answer(text);
   if (!reply) return reply.error();
   machine::LockImage current;
@@ -96,12 +96,12 @@ Result<port::TicketState> acquire_answer(std::string_view text,
   return port::to_acquire_result(*reply, request, &current, Instant());
 }
 
-Result<port::TicketState> renew_answer(std::string_view text, const port::RenewItem& item) {
+Result<port::AcquisitionState> renew_answer(std::string_view text, const port::RenewItem& item) {
   if (text.starts_with("broken ")) {
     const BreakInfo trace = trace_from_json(text.substr(7));
     const bool ours = port::to_public(item.token) == trace.token && item.token != port::Token{};
     if (ours) return port::broken_error(item.name, trace);
-    return port::TicketState{.status = port::TicketStatus::kGone};
+    return port::AcquisitionState{.status = port::AcquisitionStatus::kGone};
   }
   if (text.starts_with("error ")) return failed_answer(text, item.name);
   const auto reply = parse_answer(text);
@@ -109,7 +109,7 @@ Result<port::TicketState> renew_answer(std::string_view text, const port::RenewI
   return port::to_ticket_state(*reply, item.name, Instant());
 }
 
-Result<port::TicketState> downgrade_answer(std::string_view text, const std::string& name) {
+Result<port::AcquisitionState> downgrade_answer(std::string_view text, const std::string& name) {
   const auto reply = parse_answer(text);
   if (!reply) return reply.error();
   return port::to_ticket_state(*reply, name, Instant());
@@ -172,7 +172,7 @@ std::optional<port::Push> parse_push(std::string_view payload) {
   }
   if (kind != "granted") return std::nullopt;
   push.kind = port::Push::Kind::kGranted;
-  push.state.status = port::TicketStatus::kHeld;
+  push.state.status = port::AcquisitionStatus::kHeld;
   push.state.token = {0, fields.number()};
   push.state.seq = fields.number();
   push.state.lease = Duration(fields.amount());

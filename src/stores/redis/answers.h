@@ -17,11 +17,11 @@ namespace holdfast::stores::redis {
 // Instants in it count from the answer itself.
 Result<machine::Reply> parse_answer(std::string_view text);
 
-Result<port::TicketState> acquire_answer(std::string_view text,
-                                         const port::AcquireRequest& request);
+Result<port::AcquisitionState> acquire_answer(std::string_view text,
+                                              const port::AcquireRequest& request);
 // Also "broken <trace>", of whichever grant was broken last, and "error <message>".
-Result<port::TicketState> renew_answer(std::string_view text, const port::RenewItem& item);
-Result<port::TicketState> downgrade_answer(std::string_view text, const std::string& name);
+Result<port::AcquisitionState> renew_answer(std::string_view text, const port::RenewItem& item);
+Result<port::AcquisitionState> downgrade_answer(std::string_view text, const std::string& name);
 Result<port::EndStatus> end_answer(std::string_view text, const std::string& name);
 Result<bool> done_answer(std::string_view text, const std::string& name);
 

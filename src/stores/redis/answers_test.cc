@@ -13,9 +13,9 @@ namespace {
 
 using machine::Duration;
 using machine::Mode;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 using port::Push;
-using port::TicketState;
-using port::TicketStatus;
 
 constexpr port::AcquisitionId kId{0x0123456789abcdef, 0xfedcba9876543210};
 
@@ -30,7 +30,7 @@ port::AcquireRequest request(const Mode& mode = Mode::exclusive()) {
 TEST(RedisAnswersTest, AGrantTellsItsTerms) {
   const auto state = acquire_answer("held 1795250130390785 3 30000000", request());
   ASSERT_TRUE(state) << state.error().message();
-  EXPECT_EQ(state->status, TicketStatus::kHeld);
+  EXPECT_EQ(state->status, AcquisitionStatus::kHeld);
   EXPECT_EQ(state->token, (port::Token{0, 1795250130390785}));
   EXPECT_EQ(state->seq, 3U);
   EXPECT_EQ(state->lease, Duration(30'000'000));
@@ -39,7 +39,7 @@ TEST(RedisAnswersTest, AGrantTellsItsTerms) {
 TEST(RedisAnswersTest, AWaiterIsToldItsPlaceAndWhenToAsk) {
   const auto state = acquire_answer("waiting 0 5000000 17 1250000", request());
   ASSERT_TRUE(state);
-  EXPECT_EQ(state->status, TicketStatus::kWaiting);
+  EXPECT_EQ(state->status, AcquisitionStatus::kWaiting);
   EXPECT_EQ(state->ahead, 17U);
   EXPECT_EQ(state->next_expiry, Duration(1'250'000));
 }
@@ -94,7 +94,7 @@ TEST(RedisAnswersTest, OnlyTheHolderThatWasBrokenIsToldSo) {
   item.token.counter += 1;
   const auto other = renew_answer(text, item);
   ASSERT_TRUE(other);
-  EXPECT_EQ(other->status, TicketStatus::kGone);
+  EXPECT_EQ(other->status, AcquisitionStatus::kGone);
 }
 
 TEST(RedisAnswersTest, WhatAScriptRaisedIsTyped) {

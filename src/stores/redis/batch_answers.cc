@@ -18,22 +18,22 @@ Result<port::Store::Grants> acquire_all_answer(const Reply& reply,
     const auto state = acquire_answer(fields.rest(), requests[number - 1]);
     if (!state) return state.error();
     // It waits or is gone, or somebody else's.
-    if (state->status == port::TicketStatus::kHeld) return no_answer(reply.text);
+    if (state->status == port::AcquisitionStatus::kHeld) return no_answer(reply.text);
     return port::Store::Grants();
   }
   if (reply.items.size() != requests.size()) return no_answer("not one grant for each lock");
-  std::vector<port::TicketState> held;
+  std::vector<port::AcquisitionState> held;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     auto state = acquire_answer(reply.items[i].text, requests[i]);
     if (!state) return state.error();
-    if (state->status != port::TicketStatus::kHeld) return no_answer(reply.items[i].text);
+    if (state->status != port::AcquisitionStatus::kHeld) return no_answer(reply.items[i].text);
     held.push_back(*std::move(state));
   }
   return port::Store::Grants(std::move(held));
 }
 
 Result<std::vector<Result<port::EndStatus>>> end_all_answer(
-    const Reply& reply, const std::vector<port::TicketRequest>& requests) {
+    const Reply& reply, const std::vector<port::AcquisitionRequest>& requests) {
   const bool alone = requests.size() == 1 && reply.kind != Reply::Kind::kArray;
   if (!alone && reply.items.size() != requests.size()) {
     return no_answer("not one answer for each lock");

@@ -17,6 +17,6 @@ Result<port::Store::Grants> acquire_all_answer(const Reply& reply,
                                                const std::vector<port::AcquireRequest>& requests);
 // One answer per lock, which may be an error; not in an array where there is one lock.
 Result<std::vector<Result<port::EndStatus>>> end_all_answer(
-    const Reply& reply, const std::vector<port::TicketRequest>& requests);
+    const Reply& reply, const std::vector<port::AcquisitionRequest>& requests);
 
 }  // namespace holdfast::stores::redis

@@ -27,10 +27,10 @@ struct LoopLink::Mailbox {
   asio::io_context* io HOLDFAST_GUARDED_BY(mutex) = nullptr;
 };
 
-Loan::Loan(int descriptor, std::unique_ptr<ReplyReader> reader)
+LentReader::LentReader(int descriptor, std::unique_ptr<ReplyReader> reader)
     : descriptor_(descriptor), reader_(std::move(reader)), buffer_(kLoanReadSize) {}
 
-bool Loan::read(std::vector<Reply>& replies) {
+bool LentReader::read(std::vector<Reply>& replies) {
   const base::LocalLock lock(mutex_);
   if (reader_ == nullptr) return true;
   for (int turn = 0; turn < kReadsPerTurn; ++turn) {
@@ -49,7 +49,7 @@ bool Loan::read(std::vector<Reply>& replies) {
   return true;
 }
 
-std::unique_ptr<ReplyReader> Loan::end() {
+std::unique_ptr<ReplyReader> LentReader::end() {
   const base::LocalLock lock(mutex_);
   return std::move(reader_);
 }
@@ -254,16 +254,16 @@ void LoopLink::fail(Error why) {
 }
 
 // What was waited for is forgotten: handlers of an older generation do nothing.
-std::shared_ptr<Loan> LoopLink::lend() {
+std::shared_ptr<LentReader> LoopLink::lend() {
   if (!can_write() || wire_.buffers() || loan_ != nullptr || writing_) return nullptr;
   ++generation_;
   reading_ = false;
   descriptor_.release();
-  loan_ = std::make_shared<Loan>(wire_.descriptor(), std::move(reader_));
+  loan_ = std::make_shared<LentReader>(wire_.descriptor(), std::move(reader_));
   return loan_;
 }
 
-void LoopLink::take_back(const std::shared_ptr<Loan>& loan) {
+void LoopLink::take_back(const std::shared_ptr<LentReader>& loan) {
   if (loan == nullptr || loan_ != loan) return;
   reader_ = std::exchange(loan_, nullptr)->end();
   std::error_code error;

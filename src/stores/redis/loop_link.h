@@ -47,9 +47,9 @@ class LinkOwner {
 // The replies of a link that is up, while another thread than the loop's reads them.
 //
 // Thread-safety: safe. It is over when the link is, or takes it back: then it reads nothing more.
-class Loan {
+class LentReader {
  public:
-  Loan(int descriptor, std::unique_ptr<ReplyReader> reader);
+  LentReader(int descriptor, std::unique_ptr<ReplyReader> reader);
 
   // To be polled. It may be over, and the number another's, at any time: read() knows.
   int descriptor() const noexcept { return descriptor_; }
@@ -86,9 +86,9 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
 
   // From now on the loop does not look for replies: who has the loan does. Writes go on as before.
   // nullptr: not now, or never (TLS keeps bytes of its own).
-  std::shared_ptr<Loan> lend();
+  std::shared_ptr<LentReader> lend();
   // Does nothing for a loan that is over. on_reply() may be called within.
-  void take_back(const std::shared_ptr<Loan>& loan);
+  void take_back(const std::shared_ptr<LentReader>& loan);
 
   // Drops the connection; on_down(why) is called soon.
   void fail(Error why);
@@ -136,7 +136,7 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   std::optional<Handshake> handshake_;
   bool loading_ = false;
   std::unique_ptr<ReplyReader> reader_;  // Lent with the loan.
-  std::shared_ptr<Loan> loan_;
+  std::shared_ptr<LentReader> loan_;
   std::vector<char> buffer_;
 
   std::string out_;

@@ -12,8 +12,8 @@
 #include "src/base/random.h"
 #include "src/port/boot_timer.h"
 #include "src/stores/redis/backoff.h"
+#include "src/stores/redis/batching.h"
 #include "src/stores/redis/errors.h"
-#include "src/stores/redis/joining.h"
 #include "src/stores/redis/loop_link.h"
 #include "src/stores/redis/operation.h"
 

@@ -31,7 +31,7 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/port/store.h"
-#include "src/stores/redis/joint.h"
+#include "src/stores/redis/batch_part.h"
 #include "src/stores/redis/remote.h"
 #include "src/stores/redis/reply.h"
 
@@ -45,7 +45,7 @@ namespace holdfast::stores::redis {
 struct Command {
   std::string wire;         // As append_command() writes it.
   bool reads_only = false;  // Cannot change anything: without an answer it is kUnavailable.
-  Joint joint = {};         // Whether it may go as one with others.
+  BatchPart part = {};      // Whether it may go as one with others.
 };
 
 struct PipelineOptions {

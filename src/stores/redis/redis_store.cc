@@ -9,18 +9,18 @@
 
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
-#include "src/port/together.h"
+#include "src/port/multi_request.h"
 #include "src/stores/redis/answers.h"
 #include "src/stores/redis/batch_answers.h"
 #include "src/stores/redis/direct_link.h"
 #include "src/stores/redis/doctor.h"
+#include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/handshake.h"
 #include "src/stores/redis/keys.h"
 #include "src/stores/redis/listing.h"
 #include "src/stores/redis/lock_view.h"
 #include "src/stores/redis/owner_json.h"
 #include "src/stores/redis/pipeline.h"
-#include "src/stores/redis/promises.h"
 #include "src/stores/redis/renewer.h"
 #include "src/stores/redis/requests.h"
 #include "src/stores/redis/script_call.h"
@@ -30,10 +30,10 @@
 namespace holdfast::stores {
 namespace {
 
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 using port::Done;
 using port::EndStatus;
-using port::TicketState;
-using port::TicketStatus;
 using redis::Reply;
 using redis::ScriptCall;
 using redis::ScriptClock;
@@ -43,7 +43,7 @@ constexpr std::size_t kMaxValue = 4096;
 
 Error closed_error() { return {Errc::kClosed, "the redis store was closed"}; }
 
-Result<TicketState> refusal(const port::AcquireRequest& request) {
+Result<AcquisitionState> refusal(const port::AcquireRequest& request) {
   return redis::acquire_answer("invalid", request);
 }
 
@@ -99,11 +99,11 @@ class RedisStore final : public port::Store {
     return {};
   }
 
-  Guarantees guarantees() const override { return redis::promises(); }
+  Guarantees guarantees() const override { return redis::guarantees(); }
 
   // A waiter is subscribed before it stands in the queue, or it might miss its grant. Whether it
   // has to wait at all is found out without.
-  void acquire(port::AcquireRequest request, Done<TicketState> done) override {
+  void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
     if (redis::malformed(request)) {
       loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
       return;
@@ -118,9 +118,9 @@ class RedisStore final : public port::Store {
     ++subscribing_;
     port::AcquireRequest attempt = request;
     attempt.may_wait = false;
-    send_acquire(std::move(attempt), [this, request = std::move(request),
-                                      done = std::move(done)](Result<TicketState> state) mutable {
-      if (!state || state->status != TicketStatus::kBusy) {
+    send_acquire(std::move(attempt), [this, request = std::move(request), done = std::move(done)](
+                                         Result<AcquisitionState> state) mutable {
+      if (!state || state->status != AcquisitionStatus::kBusy) {
         --subscribing_;
         return done(std::move(state));
       }
@@ -139,7 +139,7 @@ class RedisStore final : public port::Store {
   }
 
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
-             Done<std::vector<Result<TicketState>>> done) override {
+             Done<std::vector<Result<AcquisitionState>>> done) override {
     loop_->post([states = renewer_.renew(items, deadline), done = std::move(done)]() mutable {
       done(std::move(states));
     });
@@ -147,11 +147,11 @@ class RedisStore final : public port::Store {
 
   void give_up_renewal() noexcept override { renewer_.give_up(); }
 
-  void release(port::TicketRequest request, Done<EndStatus> done) override {
+  void release(port::AcquisitionRequest request, Done<EndStatus> done) override {
     end("release", std::move(request), std::move(done));
   }
 
-  void cancel(port::TicketRequest request, Done<EndStatus> done) override {
+  void cancel(port::AcquisitionRequest request, Done<EndStatus> done) override {
     end("cancel", std::move(request), std::move(done));
   }
 
@@ -176,7 +176,7 @@ class RedisStore final : public port::Store {
         });
   }
 
-  void release_all(std::vector<port::TicketRequest> requests,
+  void release_all(std::vector<port::AcquisitionRequest> requests,
                    Done<std::vector<Result<EndStatus>>> done) override {
     ++ends_under_way_;
     ScriptCall script = requests_.end_all(requests);
@@ -189,7 +189,7 @@ class RedisStore final : public port::Store {
         });
   }
 
-  void downgrade(port::TicketRequest request, Done<TicketState> done) override {
+  void downgrade(port::AcquisitionRequest request, Done<AcquisitionState> done) override {
     run(requests_.call(ScriptName::kDowngrade, request.name, {redis::id_text(request.id)}),
         request.deadline,
         [name = request.name, done = std::move(done)](const Result<Reply>& reply) {
@@ -248,7 +248,7 @@ class RedisStore final : public port::Store {
         remote_->address, deadline, std::move(done));
   }
 
-  void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
+  void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
     if (value.size() > kMaxValue) {
       loop_->post([name = holder.name, done = std::move(done)] {
         done(redis::done_answer("toolarge", name));
@@ -293,7 +293,7 @@ class RedisStore final : public port::Store {
     return values_->add(redis::value_key(name), std::move(changed));
   }
 
-  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
+  void resize(port::AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) override {
     run(requests_.call(ScriptName::kResize, request.name,
                        {redis::id_text(request.id), requests_.client(), std::to_string(capacity)}),
         request.deadline,
@@ -303,17 +303,19 @@ class RedisStore final : public port::Store {
         });
   }
 
-  std::optional<Result<TicketState>> acquire_inline(const port::AcquireRequest& request) override {
+  std::optional<Result<AcquisitionState>> acquire_inline(
+      const port::AcquireRequest& request) override {
     if (redis::malformed(request)) return refusal(request);
     if (!may_write_) return std::nullopt;
     if (request.may_wait && !subscriber_.confirmed()) return acquire_unsubscribed(request);
     const auto reply = run_here(requests_.acquire(request), request.deadline);
     if (!reply) return std::nullopt;
-    if (!*reply) return Result<TicketState>(reply->error());
+    if (!*reply) return Result<AcquisitionState>(reply->error());
     return redis::acquire_answer((*reply)->text, request);
   }
 
-  std::optional<Result<EndStatus>> release_inline(const port::TicketRequest& request) override {
+  std::optional<Result<EndStatus>> release_inline(
+      const port::AcquisitionRequest& request) override {
     const auto reply =
         run_here(requests_.end("release", request), request.deadline, request.others_wait);
     if (!reply) return std::nullopt;
@@ -332,7 +334,7 @@ class RedisStore final : public port::Store {
   }
 
   std::optional<Result<std::vector<Result<EndStatus>>>> release_all_inline(
-      const std::vector<port::TicketRequest>& requests) override {
+      const std::vector<port::AcquisitionRequest>& requests) override {
     const bool others_wait = std::any_of(requests.begin(), requests.end(),
                                          [](const auto& one) { return one.others_wait; });
     const auto reply =
@@ -342,7 +344,7 @@ class RedisStore final : public port::Store {
     return redis::end_all_answer(**reply, requests);
   }
 
-  port::Ear* ear() override { return &subscriber_.ear(); }
+  port::PushReader* ear() override { return &subscriber_.ear(); }
 
   void close(base::BootInstant deadline) override {
     closing_ = true;
@@ -392,7 +394,7 @@ class RedisStore final : public port::Store {
   }
 
   static std::optional<Error> refuse_all(const std::vector<port::AcquireRequest>& requests) {
-    if (auto good = port::check_together(requests); !good) return good.error();
+    if (auto good = port::check_multi(requests); !good) return good.error();
     for (const port::AcquireRequest& request : requests) {
       if (redis::malformed(request)) return refusal(request).error();
     }
@@ -405,7 +407,7 @@ class RedisStore final : public port::Store {
   void run(ScriptCall script, base::BootInstant deadline, Done<Reply> done) {
     const bool known = known_[index_of(script)];
     redis::Command command{known ? script.by_hash() : script.whole(), script.reads_only()};
-    if (known) command.joint = script.joint_of(command.wire);
+    if (known) command.part = script.batch_part_of(command.wire);
     pipeline_.send(std::move(command), deadline,
                    [this, script = std::move(script), deadline,
                     done = std::move(done)](Result<Reply> reply) mutable {
@@ -468,14 +470,14 @@ class RedisStore final : public port::Store {
   }
 
   // Without waiting; nullopt when it would have to.
-  std::optional<Result<TicketState>> acquire_unsubscribed(port::AcquireRequest request) {
+  std::optional<Result<AcquisitionState>> acquire_unsubscribed(port::AcquireRequest request) {
     request.may_wait = false;
     auto state = acquire_inline(request);
-    if (state && *state && (*state)->status == TicketStatus::kBusy) return std::nullopt;
+    if (state && *state && (*state)->status == AcquisitionStatus::kBusy) return std::nullopt;
     return state;
   }
 
-  void send_acquire(port::AcquireRequest request, Done<TicketState> done) {
+  void send_acquire(port::AcquireRequest request, Done<AcquisitionState> done) {
     ScriptCall script = requests_.acquire(request);
     const auto deadline = request.deadline;
     run(std::move(script), deadline,
@@ -491,7 +493,7 @@ class RedisStore final : public port::Store {
     ended_.notify_all();
   }
 
-  void end(const char* how, port::TicketRequest request, Done<EndStatus> done) {
+  void end(const char* how, port::AcquisitionRequest request, Done<EndStatus> done) {
     ++ends_under_way_;
     ScriptCall script = requests_.end(how, request);
     const auto deadline = request.deadline;
@@ -509,7 +511,7 @@ class RedisStore final : public port::Store {
     const std::string name =
         (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + requests_.client();
     const auto ticket = [&](std::uint64_t issue) {
-      return port::TicketRequest{
+      return port::AcquisitionRequest{
           name, {base::random_128().high, base::random_128().low}, deadline, issue};
     };
     const auto first = ticket(1);
@@ -521,17 +523,18 @@ class RedisStore final : public port::Store {
            base::BootClock::now() + std::chrono::seconds(1),
            [done, outcome](const Result<Reply>&) { done(outcome); });
     };
-    const auto release = [this](const port::TicketRequest& which) {
+    const auto release = [this](const port::AcquisitionRequest& which) {
       return [this, which](const Done<void>& next) {
         end("release", which, without<EndStatus>(next));
       };
     };
-    in_order({[=, this](const Done<void>& next) { try_rights(name, deadline, next); },
-              [=, this](const Done<void>& next) { try_ticket(first, without<TicketState>(next)); },
-              [=, this](const Done<void>& next) { set_value(first, "tried", without<bool>(next)); },
-              [=, this](const Done<void>& next) { try_ticket(second, without<TicketState>(next)); },
-              release(first), release(second)},
-             finish);
+    in_order(
+        {[=, this](const Done<void>& next) { try_rights(name, deadline, next); },
+         [=, this](const Done<void>& next) { try_ticket(first, without<AcquisitionState>(next)); },
+         [=, this](const Done<void>& next) { set_value(first, "tried", without<bool>(next)); },
+         [=, this](const Done<void>& next) { try_ticket(second, without<AcquisitionState>(next)); },
+         release(first), release(second)},
+        finish);
   }
 
   using Steps = std::vector<std::function<void(const Done<void>&)>>;
@@ -561,7 +564,7 @@ class RedisStore final : public port::Store {
         });
   }
 
-  void try_ticket(const port::TicketRequest& ticket, Done<TicketState> done) {
+  void try_ticket(const port::AcquisitionRequest& ticket, Done<AcquisitionState> done) {
     port::AcquireRequest request;
     request.name = ticket.name;
     request.id = ticket.id;

@@ -11,14 +11,14 @@
 namespace holdfast::stores::redis {
 namespace {
 
-using port::TicketState;
+using port::AcquisitionState;
 
 // Locks per script: each runs while all other clients wait.
 constexpr std::size_t kRenewalsPerScript = 128;
 
 void append_states(const Result<Reply>& reply, std::size_t count,
                    const std::vector<port::RenewItem>& items,
-                   std::vector<Result<TicketState>>& states) {
+                   std::vector<Result<AcquisitionState>>& states) {
   for (std::size_t i = 0; i < count; ++i) {
     const port::RenewItem& item = items[states.size()];
     if (!reply) {
@@ -40,8 +40,8 @@ Renewer::Renewer(RemotePtr remote, const Requests& requests,
       on_alarm_(std::move(on_alarm)),
       link_(std::move(remote)) {}
 
-Result<std::vector<Result<TicketState>>> Renewer::renew(const std::vector<port::RenewItem>& items,
-                                                        base::BootInstant deadline) {
+Result<std::vector<Result<AcquisitionState>>> Renewer::renew(
+    const std::vector<port::RenewItem>& items, base::BootInstant deadline) {
   auto turn = link_.try_take();
   if (!turn) return Error(Errc::kClosed, address_ + ": the client is closed: connect anew");
   std::string wire;
@@ -54,7 +54,7 @@ Result<std::vector<Result<TicketState>>> Renewer::renew(const std::vector<port::
   base::BootInstant sent = base::BootClock::now();
   auto replies = turn->call(wire, scripts.size(), deadline);
   if (!replies) return replies.error();
-  std::vector<Result<TicketState>> states;
+  std::vector<Result<AcquisitionState>> states;
   states.reserve(items.size());
   for (std::size_t i = 0; i < scripts.size(); ++i) {
     Result<Reply> reply = std::move((*replies)[i]);

@@ -26,8 +26,8 @@ class Renewer {
   Renewer(RemotePtr remote, const Requests& requests, std::function<void(std::string)> on_alarm);
 
   // 128 locks per script, all of them one write.
-  Result<std::vector<Result<port::TicketState>>> renew(const std::vector<port::RenewItem>& items,
-                                                       base::BootInstant deadline);
+  Result<std::vector<Result<port::AcquisitionState>>> renew(
+      const std::vector<port::RenewItem>& items, base::BootInstant deadline);
   // `microseconds`: the server's time, in an answer to what was sent at that instant.
   void watch_clock(base::BootInstant sent, std::string_view microseconds);
 

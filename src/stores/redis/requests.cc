@@ -63,7 +63,7 @@ ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
   made.add(client_);
   const std::string terms = terms_of(request);
   // What takes long makes others wait for their answers.
-  if (by_server_time() && terms.front() != 'Q') made.begin_own(Joint::Kind::kAcquire);
+  if (by_server_time() && terms.front() != 'Q') made.begin_own(BatchPart::Kind::kAcquire);
   made.add(id_text(request.id));
   made.add(padded(request.issue));
   made.add(request.ttl.count());
@@ -88,11 +88,11 @@ ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& reques
   return made;
 }
 
-ScriptCall Requests::end_all(const std::vector<port::TicketRequest>& requests) const {
+ScriptCall Requests::end_all(const std::vector<port::AcquisitionRequest>& requests) const {
   ScriptCall made(ScriptName::kEnd, clock());
-  for (const port::TicketRequest& request : requests) made.add_key(record_key(request.name));
+  for (const port::AcquisitionRequest& request : requests) made.add_key(record_key(request.name));
   made.add(client_);
-  for (const port::TicketRequest& request : requests) {
+  for (const port::AcquisitionRequest& request : requests) {
     made.add(id_text(request.id));
     made.add(padded(request.issue));
     made.add("release");
@@ -101,11 +101,11 @@ ScriptCall Requests::end_all(const std::vector<port::TicketRequest>& requests) c
   return made;
 }
 
-ScriptCall Requests::end(std::string_view how, const port::TicketRequest& request) const {
+ScriptCall Requests::end(std::string_view how, const port::AcquisitionRequest& request) const {
   ScriptCall made(ScriptName::kEnd, clock());
   made.add_key(record_key(request.name));
   made.add(client_);
-  if (by_server_time() && how == "release") made.begin_own(Joint::Kind::kRelease);
+  if (by_server_time() && how == "release") made.begin_own(BatchPart::Kind::kRelease);
   made.add(id_text(request.id));
   made.add(padded(request.issue));
   made.add(how);

@@ -34,9 +34,9 @@ class Requests {
   ScriptCall acquire(const port::AcquireRequest& request) const;
   // Of one client's store, all of them in one step.
   ScriptCall acquire_all(const std::vector<port::AcquireRequest>& requests) const;
-  ScriptCall end_all(const std::vector<port::TicketRequest>& requests) const;
+  ScriptCall end_all(const std::vector<port::AcquisitionRequest>& requests) const;
   // `how`: "release" or "cancel".
-  ScriptCall end(std::string_view how, const port::TicketRequest& request) const;
+  ScriptCall end(std::string_view how, const port::AcquisitionRequest& request) const;
   // Of items[from] to items[to - 1].
   ScriptCall renew(const std::vector<port::RenewItem>& items, std::size_t from,
                    std::size_t to) const;

@@ -15,7 +15,7 @@ void ScriptCall::add_key(std::string_view key) {
   common_at_ = words_text_.size();
 }
 
-void ScriptCall::begin_own(Joint::Kind kind) {
+void ScriptCall::begin_own(BatchPart::Kind kind) {
   kind_ = kind;
   own_at_ = words_text_.size();
   own_from_ = words_;
@@ -39,8 +39,8 @@ std::string ScriptCall::encode(std::string_view command, std::string_view script
 
 std::string ScriptCall::by_hash() const { return encode("EVALSHA", script(name_, clock_).sha1); }
 
-Joint ScriptCall::joint_of(const std::string& by_hash) const {
-  if (kind_ == Joint::Kind::kNone) return {};
+BatchPart ScriptCall::batch_part_of(const std::string& by_hash) const {
+  if (kind_ == BatchPart::Kind::kNone) return {};
   constexpr std::size_t kOneKey = 7;  // "$1\r\n1\r\n"
   const std::size_t key = by_hash.size() - words_text_.size();
   const auto at = [](std::size_t place) { return static_cast<std::uint16_t>(place); };

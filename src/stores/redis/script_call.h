@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "holdfast/result.h"
-#include "src/stores/redis/joint.h"
+#include "src/stores/redis/batch_part.h"
 #include "src/stores/redis/reply.h"
 #include "src/stores/redis/scripts.h"
 
@@ -29,12 +29,12 @@ class ScriptCall {
   }
   std::size_t key_count() const { return keys_; }
   // What is added from now on is this request's own: with its key it may be joined with others.
-  void begin_own(Joint::Kind kind);
+  void begin_own(BatchPart::Kind kind);
 
   // EVALSHA: the server has the script, or answers NOSCRIPT.
   std::string by_hash() const;
   // Of what by_hash() gave.
-  Joint joint_of(const std::string& by_hash) const;
+  BatchPart batch_part_of(const std::string& by_hash) const;
   // EVAL, which also leaves the script with the server.
   std::string whole() const;
   ScriptName name() const { return name_; }
@@ -50,7 +50,7 @@ class ScriptCall {
   std::size_t common_at_ = 0;  // Behind the keys.
   std::size_t own_at_ = 0;
   std::size_t own_from_ = 0;  // Words.
-  Joint::Kind kind_ = Joint::Kind::kNone;
+  BatchPart::Kind kind_ = BatchPart::Kind::kNone;
   std::string words_text_;  // Keys and arguments, as the protocol has them: one buffer for all.
 };
 

@@ -35,7 +35,7 @@ using base::BootInstant;
 // The ear: while a thread listens the link's replies are lent to it. It asks for the loan; the loop
 // gives one when the subscription stands, and takes it back when nobody listens any more.
 class Subscriber::Impl final : public LinkOwner,
-                               public port::Ear,
+                               public port::PushReader,
                                public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::io_context& io, RemotePtr remote, std::string channel, Events events, Timing timing)
@@ -132,7 +132,7 @@ class Subscriber::Impl final : public LinkOwner,
   base::LocalMutex ear_mutex_;
   bool listening_ HOLDFAST_GUARDED_BY(ear_mutex_) = false;
   bool looked_ HOLDFAST_GUARDED_BY(ear_mutex_) = false;  // At what the loan began with.
-  std::shared_ptr<Loan> loan_ HOLDFAST_GUARDED_BY(ear_mutex_);
+  std::shared_ptr<LentReader> loan_ HOLDFAST_GUARDED_BY(ear_mutex_);
 };
 
 void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> done) {
@@ -192,8 +192,8 @@ void Subscriber::Impl::on_reply(Reply reply) {
     if (events_.on_message) events_.on_message(reply.items[2].text);
   } else if (kind == "subscribe" && !confirmed()) {
     on_confirmed();
-  } else if (kind == "subscribe" && events_.on_joined) {
-    events_.on_joined(reply.items[1].text);
+  } else if (kind == "subscribe" && events_.on_batch) {
+    events_.on_batch(reply.items[1].text);
   }
 }
 
@@ -208,7 +208,7 @@ void Subscriber::Impl::on_confirmed() {
 }
 
 void Subscriber::Impl::listen() {
-  std::shared_ptr<Loan> loan;
+  std::shared_ptr<LentReader> loan;
   bool look = false;
   bool ask = false;
   {
@@ -290,7 +290,7 @@ void Subscriber::Impl::end_loan() {
 }
 
 void Subscriber::Impl::take_back() {
-  std::shared_ptr<Loan> loan;
+  std::shared_ptr<LentReader> loan;
   {
     const base::LocalLock lock(ear_mutex_);
     if (listening_) return;
@@ -389,7 +389,7 @@ void Subscriber::ensure(BootInstant deadline, port::Done<void> done) {
   impl_->ensure(deadline, std::move(done));
 }
 
-port::Ear& Subscriber::ear() noexcept { return *impl_; }
+port::PushReader& Subscriber::ear() noexcept { return *impl_; }
 void Subscriber::join(std::string channel) { impl_->want(std::move(channel), true); }
 void Subscriber::leave(std::string channel) { impl_->want(std::move(channel), false); }
 bool Subscriber::confirmed() const noexcept { return impl_->confirmed(); }

@@ -43,7 +43,7 @@ class Subscriber {
     std::function<void(bool again)> on_subscribed;  // `again`: after a loss.
     std::function<void(const Error&)> on_lost;      // What was confirmed.
     // Messages of a channel beside its own are heard from now on.
-    std::function<void(std::string_view channel)> on_joined{};
+    std::function<void(std::string_view channel)> on_batch{};
   };
 
   struct Timing {
@@ -59,7 +59,7 @@ class Subscriber {
   Subscriber& operator=(const Subscriber&) = delete;
 
   // Messages are told to on_message on the thread that listens. Lives as long as this.
-  port::Ear& ear() noexcept;
+  port::PushReader& ear() noexcept;
 
   void ensure(base::BootInstant deadline, port::Done<void> done);
   // Whether ensure() would complete at once. A hint, free of cost.

@@ -160,7 +160,7 @@ class Listening {
   }
 
  private:
-  port::Ear& ear_;
+  port::PushReader& ear_;
   std::atomic<bool> over_ = false;
   std::thread thread_;
   const std::thread::id id_ = thread_.get_id();

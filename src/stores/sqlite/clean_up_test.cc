@@ -96,7 +96,7 @@ TEST(CleanUpTest, WhatIsHeldOrWaitedForOrYoungStays) {
   const auto held = request_for("held");
   ASSERT_TRUE(user->acquire(held));
   ASSERT_TRUE(user->acquire(request_for("queued")));
-  ASSERT_EQ(user->acquire(request_for("queued"))->status, TicketStatus::kWaiting);
+  ASSERT_EQ(user->acquire(request_for("queued"))->status, AcquisitionStatus::kWaiting);
   finish(*user, "z");
   use_once(path, forgetful());
   EXPECT_EQ(count(path, "extras WHERE name <> CAST('z' AS BLOB)"), 2);

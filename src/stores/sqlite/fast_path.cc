@@ -13,9 +13,9 @@ namespace holdfast::stores::sqlite {
 namespace {
 
 using machine::ModeKind;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 using port::EndStatus;
-using port::TicketState;
-using port::TicketStatus;
 
 // Beyond it, ends saturate: the machine's affair.
 constexpr std::int64_t kLongest = std::int64_t{1} << 50;
@@ -49,9 +49,9 @@ Result<bool> one_row(Database& database, Statement& statement, Read&& read) {
   return found;
 }
 
-TicketState held(std::int64_t token, std::uint64_t seq, machine::Duration lease) {
-  TicketState state;
-  state.status = TicketStatus::kHeld;
+AcquisitionState held(std::int64_t token, std::uint64_t seq, machine::Duration lease) {
+  AcquisitionState state;
+  state.status = AcquisitionStatus::kHeld;
   state.token = {0, static_cast<std::uint64_t>(token)};
   state.seq = seq;
   state.lease = lease;
@@ -60,8 +60,8 @@ TicketState held(std::int64_t token, std::uint64_t seq, machine::Duration lease)
 
 }  // namespace
 
-std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireRequest& request,
-                                                            bool alone) {
+std::optional<Result<AcquisitionState>> Operations::fast_acquire(
+    const port::AcquireRequest& request, bool alone) {
   if (!fast_path_ || !usual(request)) return std::nullopt;
   const bool permits = request.mode.kind == ModeKind::kPermits;
   const std::int64_t now = database_.now();
@@ -92,7 +92,7 @@ std::optional<Result<TicketState>> Operations::fast_acquire(const port::AcquireR
   return held(database_.told(), 0, request.ttl);
 }
 
-std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequest& request,
+std::optional<Result<EndStatus>> Operations::fast_release(const port::AcquisitionRequest& request,
                                                           bool alone) {
   if (!fast_path_ || !request.id) return std::nullopt;
   const std::int64_t now = database_.now();
@@ -111,7 +111,7 @@ std::optional<Result<EndStatus>> Operations::fast_release(const port::TicketRequ
   return EndStatus::kReleased;
 }
 
-std::optional<Result<TicketState>> Operations::fast_renew(const port::RenewItem& item) {
+std::optional<Result<AcquisitionState>> Operations::fast_renew(const port::RenewItem& item) {
   if (!fast_path_ || !item.id || !usual(item.ttl)) return std::nullopt;
   const std::int64_t now = database_.now();
   Statement& renew = database_.get(Sql::kFastRenew);
@@ -127,7 +127,7 @@ std::optional<Result<TicketState>> Operations::fast_renew(const port::RenewItem&
   return held(database_.told(), item.seq, item.ttl);
 }
 
-std::optional<Result<TicketState>> Operations::beat(const port::RenewItem& item) {
+std::optional<Result<AcquisitionState>> Operations::beat(const port::RenewItem& item) {
   if (!fast_path_ || !item.id || !usual(item.ttl) || !usual(item.waiter_ttl)) return std::nullopt;
   const std::int64_t now = database_.now();
   Statement& beat = database_.get(Sql::kBeat);
@@ -165,10 +165,10 @@ Result<std::uint32_t> Operations::ahead_of(std::string_view name, std::int64_t o
   return count;
 }
 
-Result<TicketState> Operations::waiting_state(const port::RenewItem& item, std::int64_t order,
-                                              std::int64_t now) {
-  TicketState state;
-  state.status = TicketStatus::kWaiting;
+Result<AcquisitionState> Operations::waiting_state(const port::RenewItem& item, std::int64_t order,
+                                                   std::int64_t now) {
+  AcquisitionState state;
+  state.status = AcquisitionStatus::kWaiting;
   state.seq = item.seq;
   state.lease = item.waiter_ttl;
   const auto ahead = ahead_of(item.name, order);

@@ -56,7 +56,7 @@ TEST(FileFaultsTest, WhatWasHeldInADeletedFileIsLost) {
   // Then the same store goes on with a new file, above the old tokens.
   const auto again = client->acquire(request_for("a"));
   ASSERT_TRUE(again) << again.error().message();
-  EXPECT_EQ(again->status, TicketStatus::kHeld);
+  EXPECT_EQ(again->status, AcquisitionStatus::kHeld);
   EXPECT_GT(again->token.counter, held->token.counter);
   EXPECT_TRUE(fs::exists(folder / "locks.db"));
 }
@@ -85,9 +85,9 @@ TEST(FileFaultsTest, AWaiterInADeletedFileMayQueueAgain) {
   auto client = open_client(folder / "locks.db");
   const auto waiter = request_for("a");
   ASSERT_TRUE(client->acquire(request_for("a")));
-  ASSERT_EQ(client->acquire(waiter)->status, TicketStatus::kWaiting);
+  ASSERT_EQ(client->acquire(waiter)->status, AcquisitionStatus::kWaiting);
   fs::remove(folder / "locks.db");
-  EXPECT_EQ(client->renew("a", waiter.id, 1)->status, TicketStatus::kGone);
+  EXPECT_EQ(client->renew("a", waiter.id, 1)->status, AcquisitionStatus::kGone);
 }
 
 TEST(FileFaultsTest, AFolderThatWasRemovedIsNotMadeAgainByAnIdleStore) {
@@ -102,7 +102,7 @@ TEST(FileFaultsTest, AFolderThatWasRemovedIsNotMadeAgainByAnIdleStore) {
   EXPECT_EQ(client->renew("a", request.id, 2, 30s, held->token).error().code(), Errc::kLost);
   EXPECT_FALSE(fs::exists(folder / "x"));
   ASSERT_TRUE(client->release("a", request.id));
-  EXPECT_EQ(client->acquire(request_for("a"))->status, TicketStatus::kHeld);
+  EXPECT_EQ(client->acquire(request_for("a"))->status, AcquisitionStatus::kHeld);
 }
 
 TEST(FileFaultsTest, AGrantIsNotReportedFromAMovedFile) {
@@ -132,7 +132,7 @@ TEST(FileFaultsTest, ANewFileIsRefusedWhileSomebodyHasTheDeletedOneOpen) {
   ASSERT_TRUE(holder->release("a", request.id));
   auto other = open_client(folder / "locks.db");
   ASSERT_TRUE(other);
-  EXPECT_EQ(other->acquire(request_for("a"))->status, TicketStatus::kHeld);
+  EXPECT_EQ(other->acquire(request_for("a"))->status, AcquisitionStatus::kHeld);
 }
 
 TEST(FileFaultsTest, ACopyElsewhereStartsANewFloorWithoutOldLeases) {
@@ -145,7 +145,7 @@ TEST(FileFaultsTest, ACopyElsewhereStartsANewFloorWithoutOldLeases) {
   ASSERT_TRUE(other);
   const auto there = other->acquire(request_for("a"));
   ASSERT_TRUE(there);
-  EXPECT_EQ(there->status, TicketStatus::kHeld);
+  EXPECT_EQ(there->status, AcquisitionStatus::kHeld);
   EXPECT_GT(there->token.counter, held->token.counter + 1000);
 }
 
@@ -216,9 +216,9 @@ void expect_holder_first(const TempFolder& folder, const std::vector<std::string
   ASSERT_TRUE(other);
   const auto next = other->acquire(request_for("a"));
   ASSERT_TRUE(next) << next.error().message();
-  EXPECT_EQ(next->status, TicketStatus::kHeld);
+  EXPECT_EQ(next->status, AcquisitionStatus::kHeld);
   EXPECT_GT(next->token.counter, held->token.counter);
-  EXPECT_EQ(holder->acquire(request_for("a"))->status, TicketStatus::kWaiting)
+  EXPECT_EQ(holder->acquire(request_for("a"))->status, AcquisitionStatus::kWaiting)
       << "of one file again";
 }
 
@@ -304,7 +304,7 @@ TEST(FileFaultsTest, AMovedFileIsRefusedUnderItsNewNameWhileSomebodyHasItOpen) {
     ASSERT_TRUE(other);
     const auto next = other->acquire(request_for("a"));
     ASSERT_TRUE(next);
-    EXPECT_EQ(next->status, TicketStatus::kHeld);
+    EXPECT_EQ(next->status, AcquisitionStatus::kHeld);
     EXPECT_GT(next->token.counter, held->token.counter);
   }
 }
@@ -323,7 +323,7 @@ TEST(FileFaultsTest, AMovedFileStartsANewFloorAndKeepsItsLeases) {
   fs::rename(folder / "locks.db", folder / "moved.db");
   auto client = open_client(folder / "moved.db");
   EXPECT_GT(client->acquire(request_for("a"))->token.counter, last + 1000);
-  EXPECT_EQ(client->acquire(request_for("kept"))->status, TicketStatus::kWaiting);
+  EXPECT_EQ(client->acquire(request_for("kept"))->status, AcquisitionStatus::kWaiting);
 }
 
 TEST(FileFaultsTest, ARefusedStoreLeavesNothingBehind) {
@@ -361,7 +361,7 @@ TEST(FileFaultsTest, ASymbolicLinkLeadsToTheSameLocks) {
   auto linked = open_client(folder / "link.db");
   ASSERT_TRUE(linked);
   ASSERT_TRUE(direct->acquire(request_for("a")));
-  EXPECT_EQ(linked->acquire(request_for("a"))->status, TicketStatus::kWaiting);
+  EXPECT_EQ(linked->acquire(request_for("a"))->status, AcquisitionStatus::kWaiting);
   EXPECT_FALSE(fs::exists(folder / "link.db-wal"));
 }
 
@@ -456,12 +456,12 @@ TEST(FileFaultsTest, ALockWithTheOldBargingPolicyIsServedInOrder) {
   const auto second = request_for("a");
   auto newcomer = request_for("a");
   newcomer.may_wait = false;
-  ASSERT_EQ(client->acquire(first)->status, TicketStatus::kHeld);
-  ASSERT_EQ(client->acquire(second)->status, TicketStatus::kWaiting);
+  ASSERT_EQ(client->acquire(first)->status, AcquisitionStatus::kHeld);
+  ASSERT_EQ(client->acquire(second)->status, AcquisitionStatus::kWaiting);
   execute(folder / "locks.db", "UPDATE locks SET policy = 1");
-  EXPECT_EQ(client->acquire(newcomer)->status, TicketStatus::kBusy);
+  EXPECT_EQ(client->acquire(newcomer)->status, AcquisitionStatus::kBusy);
   ASSERT_TRUE(client->release("a", first.id));
-  EXPECT_EQ(client->renew("a", second.id, 1)->status, TicketStatus::kHeld);
+  EXPECT_EQ(client->renew("a", second.id, 1)->status, AcquisitionStatus::kHeld);
 }
 
 TEST(FileFaultsTest, AnotherBootVoidsLeasesOnlyWhenItHasTheFileToItself) {
@@ -476,13 +476,13 @@ TEST(FileFaultsTest, AnotherBootVoidsLeasesOnlyWhenItHasTheFileToItself) {
     last = client->acquire(request_for("a"))->token.counter;
     EXPECT_EQ(code_of(TestClient::open(folder / "locks.db", after)), Errc::kStoreInUse);
     auto friendly = open_client(folder / "locks.db", before);
-    EXPECT_EQ(friendly->acquire(request_for("a"))->status, TicketStatus::kWaiting);
+    EXPECT_EQ(friendly->acquire(request_for("a"))->status, AcquisitionStatus::kWaiting);
   }
   auto client = open_client(folder / "locks.db", after);
   ASSERT_TRUE(client);
   const auto held = client->acquire(request_for("a"));
   ASSERT_TRUE(held);
-  EXPECT_EQ(held->status, TicketStatus::kHeld);
+  EXPECT_EQ(held->status, AcquisitionStatus::kHeld);
   EXPECT_GT(held->token.counter, last);
   EXPECT_GT(client->acquire(request_for("never seen"))->token.counter, last);
 }
@@ -496,7 +496,7 @@ TEST(FileFaultsTest, ALeaseWithoutAProcessSurvivesTheLossOfTheUseFile) {
   }
   fs::remove(folder / "locks.db.use");
   auto client = open_client(folder / "locks.db");
-  EXPECT_EQ(client->acquire(request_for("a"))->status, TicketStatus::kWaiting);
+  EXPECT_EQ(client->acquire(request_for("a"))->status, AcquisitionStatus::kWaiting);
   EXPECT_EQ(*client->release("a", request.id), EndStatus::kReleased);
 }
 
@@ -513,7 +513,7 @@ TEST(FileFaultsTest, ManyWhoStartAtOnceAgreeOnOneFile) {
       request.may_wait = false;
       const auto got = client ? (*client)->acquire(request) : client.error();
       if (!got) ++failed;
-      if (got && got->status == TicketStatus::kHeld) ++held;
+      if (got && got->status == AcquisitionStatus::kHeld) ++held;
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -89,7 +89,7 @@ TEST(ForkGateTest, AForkDoesNotWaitForADatabaseThatAnotherProcessKeepsLocked) {
   hog.lock();
   watch = true;
   std::atomic<bool> answered{false};
-  Result<TicketState> got = Error(Errc::kTimedOut, "not asked");
+  Result<AcquisitionState> got = Error(Errc::kTimedOut, "not asked");
   std::thread asking([&] {
     got = client->acquire(request_for("a"));
     answered = true;
@@ -107,15 +107,15 @@ TEST(ForkGateTest, AForkDoesNotWaitForADatabaseThatAnotherProcessKeepsLocked) {
     if (!own) ::_exit(3);
     const auto mine = (*own)->acquire(request_for("b"));
     const auto taken = (*own)->acquire(request_for("a"));
-    const bool good = mine && mine->status == TicketStatus::kHeld && taken &&
-                      taken->status == TicketStatus::kWaiting;
+    const bool good = mine && mine->status == AcquisitionStatus::kHeld && taken &&
+                      taken->status == AcquisitionStatus::kWaiting;
     ::_exit(good ? 7 : 4);
   }
   EXPECT_FALSE(answered) << "fork() waited for the other process";
   hog.let_go();
   asking.join();
   ASSERT_TRUE(got) << got.error().message();
-  EXPECT_EQ(got->status, TicketStatus::kHeld);
+  EXPECT_EQ(got->status, AcquisitionStatus::kHeld);
   EXPECT_EQ(::write(ready[1], "g", 1), 1);
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);

@@ -24,7 +24,7 @@ class LongQueueTest : public ::testing::Test {
     request.mode = mode;
     return request;
   }
-  Result<TicketState> acquire(const port::AcquireRequest& request) {
+  Result<AcquisitionState> acquire(const port::AcquireRequest& request) {
     return operations_->acquire(request, notices_);
   }
   // Number `from` up to, and without, `to`.
@@ -32,14 +32,14 @@ class LongQueueTest : public ::testing::Test {
     for (std::uint64_t n = from; n < to; ++n) {
       const auto state = acquire(ask(n, mode));
       ASSERT_TRUE(state) << state.error().message();
-      ASSERT_EQ(state->status, TicketStatus::kWaiting);
+      ASSERT_EQ(state->status, AcquisitionStatus::kWaiting);
     }
   }
   Result<EndStatus> release(std::uint64_t n) {
     notices_.clear();
     return operations_->release({"a", number(n), soon()}, notices_);
   }
-  Result<TicketState> renew(std::uint64_t n, std::uint64_t seq) {
+  Result<AcquisitionState> renew(std::uint64_t n, std::uint64_t seq) {
     return operations_->renew({{"a", number(n), seq, 30s, 5s, {}}}, notices_).front();
   }
   std::size_t holders() { return operations_->inspect("a")->value().holders.size(); }
@@ -78,7 +78,7 @@ TEST_F(LongQueueTest, AChangeCostsTheSameHoweverManyWait) {
     EXPECT_EQ(*release(last - waiters / 2), EndStatus::kCancelled);
     queue_up(last, last + 1);
     ++last;
-    EXPECT_EQ(renew(last - 1, 1)->status, TicketStatus::kWaiting);
+    EXPECT_EQ(renew(last - 1, 1)->status, AcquisitionStatus::kWaiting);
     return work();
   };
   const std::int64_t few = cost_behind(20);
@@ -113,9 +113,9 @@ TEST_F(LongQueueTest, ReadersAreLetInByStepsOfTheMachine) {
   queue_up(1, 301, Mode::shared());
   ASSERT_EQ(*release(0), EndStatus::kReleased);
   EXPECT_EQ(holders(), 128U);
-  EXPECT_EQ(renew(300, 1)->status, TicketStatus::kWaiting);
+  EXPECT_EQ(renew(300, 1)->status, AcquisitionStatus::kWaiting);
   EXPECT_EQ(holders(), 256U);
-  EXPECT_EQ(renew(300, 2)->status, TicketStatus::kHeld);
+  EXPECT_EQ(renew(300, 2)->status, AcquisitionStatus::kHeld);
   EXPECT_EQ(holders(), 300U);
 }
 
@@ -149,13 +149,13 @@ TEST_F(LongQueueTest, WhoeverIsOverFarBackIsDroppedInTime) {
   now_ += 4'000'000;
   for (std::uint64_t n = 1; n < 100; ++n) {
     if (n != 70) {
-      ASSERT_EQ(renew(n, 1)->status, TicketStatus::kWaiting);
+      ASSERT_EQ(renew(n, 1)->status, AcquisitionStatus::kWaiting);
     }
   }
   now_ += 1'000'000;  // The end of the lease of number 70.
   ASSERT_EQ(*release(0), EndStatus::kReleased);
   EXPECT_EQ(operations_->inspect("a")->value().waiters.size(), 97U);
-  EXPECT_EQ(renew(70, 2)->status, TicketStatus::kGone);
+  EXPECT_EQ(renew(70, 2)->status, AcquisitionStatus::kGone);
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ using machine::EffectKind;
 using machine::Instant;
 using machine::LockImage;
 using machine::TicketImage;
+using port::AcquisitionRequest;
+using port::AcquisitionState;
 using port::EndStatus;
-using port::TicketRequest;
-using port::TicketState;
 
 constexpr std::size_t kBatch = 128;
 // By how much more of a queue is loaded when a step went as far as what was.
@@ -198,7 +198,8 @@ machine::OwnerPtr Operations::with_wake(const machine::OwnerPtr& owner) const {
   return std::make_shared<const machine::OwnerInfo>(std::move(info));
 }
 
-Result<TicketState> Operations::acquire(const port::AcquireRequest& request, Notices& notices) {
+Result<AcquisitionState> Operations::acquire(const port::AcquireRequest& request,
+                                             Notices& notices) {
   if (auto fast = fast_acquire(request)) return still_here(request, std::move(*fast));
   machine::Acquire command = port::to_command(request);
   command.owner = with_wake(request.owner);
@@ -211,8 +212,8 @@ Result<TicketState> Operations::acquire(const port::AcquireRequest& request, Not
 
 // A grant in a file that nobody else can find is none. The commit came before this look, so that a
 // file which is here now was here then.
-Result<TicketState> Operations::still_here(const port::AcquireRequest& request,
-                                           Result<TicketState> result) {
+Result<AcquisitionState> Operations::still_here(const port::AcquireRequest& request,
+                                                Result<AcquisitionState> result) {
   if (!result || !database_.file_moved()) return result;
   Notices nobody;
   const auto undone = release({request.name, request.id, request.deadline}, nobody);
@@ -224,8 +225,8 @@ Result<TicketState> Operations::still_here(const port::AcquireRequest& request,
                "sqlite store " + database_.path() + ": the file was moved or replaced");
 }
 
-Result<TicketState> Operations::acquire_inside(const port::AcquireRequest& request,
-                                               Notices& notices) {
+Result<AcquisitionState> Operations::acquire_inside(const port::AcquireRequest& request,
+                                                    Notices& notices) {
   if (auto fast = fast_acquire(request, /*alone=*/false)) return std::move(*fast);
   machine::Acquire command = port::to_command(request);
   command.may_wait = false;
@@ -239,17 +240,17 @@ Result<TicketState> Operations::acquire_inside(const port::AcquireRequest& reque
 Result<port::Store::Grants> Operations::acquire_all(
     const std::vector<port::AcquireRequest>& requests, const EndedIds& ended, Notices& notices) {
   const std::size_t told_before = notices.size();
-  std::vector<TicketState> held;
+  std::vector<AcquisitionState> held;
   bool all_free = true;
   auto done = database_.transaction([&]() -> Result<void> {
     notices.resize(told_before);
     held.clear();
     all_free = true;
     for (const port::AcquireRequest& request : requests) {
-      auto state = ended.contains(request.id) ? TicketState{port::TicketStatus::kGone}
+      auto state = ended.contains(request.id) ? AcquisitionState{port::AcquisitionStatus::kGone}
                                               : acquire_inside(request, notices);
       if (!state) return state.error();
-      all_free = state->status == port::TicketStatus::kHeld;
+      all_free = state->status == port::AcquisitionStatus::kHeld;
       if (!all_free) return Error(Errc::kTimedOut, "rolled back: one is not free");
       held.push_back(*std::move(state));
     }
@@ -271,7 +272,7 @@ Result<port::Store::Grants> Operations::acquire_all(
   return port::Store::Grants(std::move(held));
 }
 
-Result<EndStatus> Operations::release_inside(const TicketRequest& request, Notices& notices) {
+Result<EndStatus> Operations::release_inside(const AcquisitionRequest& request, Notices& notices) {
   if (auto fast = fast_release(request, /*alone=*/false)) return std::move(*fast);
   const auto applied = apply(request.name, machine::Release{request.name, request.id, {}}, notices);
   if (!applied) return applied.error();
@@ -279,13 +280,13 @@ Result<EndStatus> Operations::release_inside(const TicketRequest& request, Notic
 }
 
 Result<std::vector<Result<EndStatus>>> Operations::release_all(
-    const std::vector<TicketRequest>& requests, Notices& notices) {
+    const std::vector<AcquisitionRequest>& requests, Notices& notices) {
   const std::size_t told_before = notices.size();
   std::vector<Result<EndStatus>> ends;
   auto done = database_.transaction([&]() -> Result<void> {
     notices.resize(told_before);
     ends.clear();
-    for (const TicketRequest& request : requests) {
+    for (const AcquisitionRequest& request : requests) {
       ends.push_back(release_inside(request, notices));
       if (sqlite3_get_autocommit(database_.handle()) != 0 || database_.tokens_wanted()) {
         return ends.back().error();  // The transaction is over, or must start again.
@@ -298,7 +299,7 @@ Result<std::vector<Result<EndStatus>>> Operations::release_all(
   return done.error();
 }
 
-Result<EndStatus> Operations::release(const TicketRequest& request, Notices& notices) {
+Result<EndStatus> Operations::release(const AcquisitionRequest& request, Notices& notices) {
   if (auto fast = fast_release(request)) return std::move(*fast);
   const auto applied =
       apply_alone(request.name, machine::Release{request.name, request.id, {}}, notices);
@@ -306,14 +307,15 @@ Result<EndStatus> Operations::release(const TicketRequest& request, Notices& not
   return port::to_end_status(applied->reply, request.name);
 }
 
-Result<EndStatus> Operations::cancel(const TicketRequest& request, Notices& notices) {
+Result<EndStatus> Operations::cancel(const AcquisitionRequest& request, Notices& notices) {
   const auto applied =
       apply_alone(request.name, machine::Cancel{request.name, request.id, {}}, notices);
   if (!applied) return applied.error();
   return port::to_end_status(applied->reply, request.name);
 }
 
-Result<TicketState> Operations::downgrade(const TicketRequest& request, Notices& notices) {
+Result<AcquisitionState> Operations::downgrade(const AcquisitionRequest& request,
+                                               Notices& notices) {
   const auto applied =
       apply_alone(request.name, machine::Downgrade{request.name, request.id, {}}, notices);
   if (!applied) return applied.error();
@@ -328,7 +330,7 @@ Result<bool> Operations::break_lock(const port::BreakRequest& request, Notices& 
   return port::to_done(applied->reply, request.name);
 }
 
-Result<bool> Operations::set_value(const TicketRequest& request, std::string value,
+Result<bool> Operations::set_value(const AcquisitionRequest& request, std::string value,
                                    Notices& notices) {
   const auto applied = apply_alone(
       request.name, machine::SetValue{request.name, request.id, std::move(value)}, notices);
@@ -344,7 +346,7 @@ Result<bool> Operations::keep(const port::KeepRequest& request, Notices& notices
   return port::to_done(applied->reply, request.name);
 }
 
-Result<bool> Operations::resize(const TicketRequest& request, std::uint32_t capacity,
+Result<bool> Operations::resize(const AcquisitionRequest& request, std::uint32_t capacity,
                                 Notices& notices) {
   const auto applied =
       apply_alone(request.name, machine::Resize{request.name, request.id, capacity}, notices);
@@ -352,15 +354,15 @@ Result<bool> Operations::resize(const TicketRequest& request, std::uint32_t capa
   return port::to_done(applied->reply, request.name);
 }
 
-Result<TicketState> lost_with_file(const port::RenewItem& item, const std::string& path) {
+Result<AcquisitionState> lost_with_file(const port::RenewItem& item, const std::string& path) {
   // A waiter has lost nothing but its place, and may queue again.
-  if (item.token == machine::Token{}) return TicketState{port::TicketStatus::kGone};
+  if (item.token == machine::Token{}) return AcquisitionState{port::AcquisitionStatus::kGone};
   return Error(Errc::kLost, "sqlite store " + path +
                                 ": the file or its log was moved, removed or replaced; what was "
                                 "held in it is lost");
 }
 
-Result<TicketState> Operations::renew_one(const port::RenewItem& item, Notices& notices) {
+Result<AcquisitionState> Operations::renew_one(const port::RenewItem& item, Notices& notices) {
   if (auto fast = fast_renew(item)) return std::move(*fast);
   if (auto fast = beat(item)) return std::move(*fast);
   const auto applied = apply(item.name, port::to_command(item), notices);
@@ -375,9 +377,9 @@ Result<TicketState> Operations::renew_one(const port::RenewItem& item, Notices& 
   return port::to_ticket_state(applied->reply, item.name, applied->at);
 }
 
-std::vector<Result<TicketState>> Operations::renew(const std::vector<port::RenewItem>& items,
-                                                   Notices& notices) {
-  std::vector<Result<TicketState>> results;
+std::vector<Result<AcquisitionState>> Operations::renew(const std::vector<port::RenewItem>& items,
+                                                        Notices& notices) {
+  std::vector<Result<AcquisitionState>> results;
   results.reserve(items.size());
   for (std::size_t from = 0; from < items.size(); from += kBatch) {
     const std::size_t to = std::min(from + kBatch, items.size());

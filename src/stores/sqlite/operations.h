@@ -28,12 +28,12 @@ namespace holdfast::stores::sqlite {
 struct Notice {
   machine::AcquisitionId id;
   std::string wake;                          // Where its process listens; empty: it polls.
-  std::optional<port::TicketState> granted;  // Set: that is what happened.
+  std::optional<port::AcquisitionState> granted;  // Set: that is what happened.
 };
 using Notices = std::vector<Notice>;
 
 // What a renewal is told whose file has gone.
-Result<port::TicketState> lost_with_file(const port::RenewItem& item, const std::string& path);
+Result<port::AcquisitionState> lost_with_file(const port::RenewItem& item, const std::string& path);
 
 class Operations {
  public:
@@ -47,22 +47,25 @@ class Operations {
   Database& database() { return database_; }
 
   // `notices` gets what is to be told once these return.
-  Result<port::TicketState> acquire(const port::AcquireRequest& request, Notices& notices);
+  Result<port::AcquisitionState> acquire(const port::AcquireRequest& request, Notices& notices);
   // In one transaction, which is rolled back unless all of them hold. `ended`: what cannot be had.
   Result<port::Store::Grants> acquire_all(const std::vector<port::AcquireRequest>& requests,
                                           const EndedIds& ended, Notices& notices);
   Result<std::vector<Result<port::EndStatus>>> release_all(
-      const std::vector<port::TicketRequest>& requests, Notices& notices);
-  Result<port::EndStatus> release(const port::TicketRequest& request, Notices& notices);
-  Result<port::EndStatus> cancel(const port::TicketRequest& request, Notices& notices);
-  Result<port::TicketState> downgrade(const port::TicketRequest& request, Notices& notices);
+      const std::vector<port::AcquisitionRequest>& requests, Notices& notices);
+  Result<port::EndStatus> release(const port::AcquisitionRequest& request, Notices& notices);
+  Result<port::EndStatus> cancel(const port::AcquisitionRequest& request, Notices& notices);
+  Result<port::AcquisitionState> downgrade(const port::AcquisitionRequest& request,
+                                           Notices& notices);
   Result<bool> break_lock(const port::BreakRequest& request, Notices& notices);
-  Result<bool> set_value(const port::TicketRequest& request, std::string value, Notices& notices);
+  Result<bool> set_value(const port::AcquisitionRequest& request, std::string value,
+                         Notices& notices);
   Result<bool> keep(const port::KeepRequest& request, Notices& notices);
-  Result<bool> resize(const port::TicketRequest& request, std::uint32_t capacity, Notices& notices);
+  Result<bool> resize(const port::AcquisitionRequest& request, std::uint32_t capacity,
+                      Notices& notices);
   // In transactions of at most 128, so that other processes get in between.
-  std::vector<Result<port::TicketState>> renew(const std::vector<port::RenewItem>& items,
-                                               Notices& notices);
+  std::vector<Result<port::AcquisitionState>> renew(const std::vector<port::RenewItem>& items,
+                                                    Notices& notices);
 
   Result<std::optional<LockInfo>> inspect(const std::string& name);
   Result<std::vector<LockInfo>> list(const std::string& prefix, std::size_t limit);
@@ -72,7 +75,7 @@ class Operations {
   // were the last of the locks, and the next step begins with the first.
   Result<bool> clean_up();
   // Where a ticket stands, without a change: for a hint that arrived.
-  std::optional<port::TicketState> look(std::string_view name, machine::AcquisitionId id);
+  std::optional<port::AcquisitionState> look(std::string_view name, machine::AcquisitionId id);
 
  private:
   struct Applied {
@@ -99,22 +102,23 @@ class Operations {
   void collect(const StoredLock& before, const machine::Effects& effects,
                machine::AcquisitionId own, Notices& notices) const;
 
-  Result<port::TicketState> acquire_inside(const port::AcquireRequest& request, Notices& notices);
-  Result<port::EndStatus> release_inside(const port::TicketRequest& request, Notices& notices);
+  Result<port::AcquisitionState> acquire_inside(const port::AcquireRequest& request,
+                                                Notices& notices);
+  Result<port::EndStatus> release_inside(const port::AcquisitionRequest& request, Notices& notices);
 
   // nullopt: not a case for it. `alone`: not inside a transaction.
-  std::optional<Result<port::TicketState>> fast_acquire(const port::AcquireRequest& request,
-                                                        bool alone = true);
-  std::optional<Result<port::EndStatus>> fast_release(const port::TicketRequest& request,
+  std::optional<Result<port::AcquisitionState>> fast_acquire(const port::AcquireRequest& request,
+                                                             bool alone = true);
+  std::optional<Result<port::EndStatus>> fast_release(const port::AcquisitionRequest& request,
                                                       bool alone = true);
-  std::optional<Result<port::TicketState>> fast_renew(const port::RenewItem& item);
-  std::optional<Result<port::TicketState>> beat(const port::RenewItem& item);
+  std::optional<Result<port::AcquisitionState>> fast_renew(const port::RenewItem& item);
+  std::optional<Result<port::AcquisitionState>> beat(const port::RenewItem& item);
   Result<std::uint32_t> ahead_of(std::string_view name, std::int64_t order);
-  Result<port::TicketState> waiting_state(const port::RenewItem& item, std::int64_t order,
-                                          std::int64_t now);
-  Result<port::TicketState> renew_one(const port::RenewItem& item, Notices& notices);
-  Result<port::TicketState> still_here(const port::AcquireRequest& request,
-                                       Result<port::TicketState> result);
+  Result<port::AcquisitionState> waiting_state(const port::RenewItem& item, std::int64_t order,
+                                               std::int64_t now);
+  Result<port::AcquisitionState> renew_one(const port::RenewItem& item, Notices& notices);
+  Result<port::AcquisitionState> still_here(const port::AcquireRequest& request,
+                                            Result<port::AcquisitionState> result);
   machine::OwnerPtr with_wake(const machine::OwnerPtr& owner) const;
   Result<LockInfo> describe(const StoredLock& lock, std::int64_t now);
 

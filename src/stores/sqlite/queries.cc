@@ -64,15 +64,15 @@ Result<std::string> Operations::get_value(const std::string& name) {
   return std::move(extras->value);
 }
 
-std::optional<port::TicketState> Operations::look(std::string_view name,
-                                                  machine::AcquisitionId id) {
+std::optional<port::AcquisitionState> Operations::look(std::string_view name,
+                                                       machine::AcquisitionId id) {
   Statement& held = database_.get(Sql::kLookHeld);
   const ResetAtEnd reset(held);
   if (held.bind(1, name).bind(2, id).step() != SQLITE_ROW || database_.file_moved()) {
     return std::nullopt;
   }
-  port::TicketState state;
-  state.status = port::TicketStatus::kHeld;
+  port::AcquisitionState state;
+  state.status = port::AcquisitionStatus::kHeld;
   state.token = {0, static_cast<std::uint64_t>(held.integer(0))};
   state.seq = static_cast<std::uint64_t>(held.integer(1));
   state.lease = machine::Duration(held.integer(2));

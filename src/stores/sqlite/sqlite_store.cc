@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/stores/sqlite/doctor.h"
-#include "src/stores/sqlite/site.h"
+#include "src/stores/sqlite/file_state.h"
 
 namespace holdfast::stores {
 namespace {
@@ -11,116 +11,120 @@ namespace {
 using base::BootInstant;
 using Ends = std::vector<Result<port::EndStatus>>;
 using port::Done;
+using sqlite::FileState;
 using sqlite::Notices;
 using sqlite::Operations;
-using sqlite::Site;
 
 class SqliteStore final : public port::Store {
  public:
-  explicit SqliteStore(std::unique_ptr<Site> site) : site_(std::move(site)) {}
+  explicit SqliteStore(std::unique_ptr<FileState> file_state)
+      : file_state_(std::move(file_state)) {}
 
   Guarantees guarantees() const override { return sqlite::sqlite_guarantees(); }
 
-  void acquire(port::AcquireRequest request, Done<port::TicketState> done) override {
+  void acquire(port::AcquireRequest request, Done<port::AcquisitionState> done) override {
     const BootInstant deadline = request.deadline;
-    site_->submit(
-        deadline, std::move(done),
-        [site = site_.get(), request = std::move(request)](Operations& operations, Notices& notices)
-            HOLDFAST_NO_TSA { return site->acquire(operations, request, notices); });
+    file_state_->submit(deadline, std::move(done),
+                        [file_state = file_state_.get(), request = std::move(request)](
+                            Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
+                          return file_state->acquire(operations, request, notices);
+                        });
   }
 
-  std::optional<Result<port::TicketState>> acquire_inline(
+  std::optional<Result<port::AcquisitionState>> acquire_inline(
       const port::AcquireRequest& request) override {
-    return site_->run_inline<port::TicketState>(
+    return file_state_->run_inline<port::AcquisitionState>(
         request.deadline, [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
-          return site_->acquire(operations, request, notices);
+          return file_state_->acquire(operations, request, notices);
         });
   }
 
-  void release(port::TicketRequest request, Done<port::EndStatus> done) override {
+  void release(port::AcquisitionRequest request, Done<port::EndStatus> done) override {
     end(std::move(request), true, std::move(done));
   }
-  void cancel(port::TicketRequest request, Done<port::EndStatus> done) override {
+  void cancel(port::AcquisitionRequest request, Done<port::EndStatus> done) override {
     end(std::move(request), false, std::move(done));
   }
   std::optional<Result<port::EndStatus>> release_inline(
-      const port::TicketRequest& request) override {
-    site_->given_up(request.id);
-    return site_->run_inline<port::EndStatus>(
+      const port::AcquisitionRequest& request) override {
+    file_state_->given_up(request.id);
+    return file_state_->run_inline<port::EndStatus>(
         request.deadline, [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
-          return site_->end(operations, request, /*release=*/true, notices);
+          return file_state_->end(operations, request, /*release=*/true, notices);
         });
   }
 
   void try_acquire_all(std::vector<port::AcquireRequest> requests, Done<Grants> done) override {
     const BootInstant deadline = requests.empty() ? BootInstant::max() : requests.front().deadline;
-    site_->submit(deadline, std::move(done),
-                  [site = site_.get(), requests = std::move(requests)](Operations& operations,
-                                                                       Notices& notices)
-                      HOLDFAST_NO_TSA { return site->acquire_all(operations, requests, notices); });
+    file_state_->submit(deadline, std::move(done),
+                        [file_state = file_state_.get(), requests = std::move(requests)](
+                            Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
+                          return file_state->acquire_all(operations, requests, notices);
+                        });
   }
   std::optional<Result<Grants>> try_acquire_all_inline(
       const std::vector<port::AcquireRequest>& requests) override {
     const BootInstant deadline = requests.empty() ? BootInstant::max() : requests.front().deadline;
-    return site_->run_inline<Grants>(deadline,
-                                     [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
-                                       return site_->acquire_all(operations, requests, notices);
-                                     });
+    return file_state_->run_inline<Grants>(
+        deadline, [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
+          return file_state_->acquire_all(operations, requests, notices);
+        });
   }
-  void release_all(std::vector<port::TicketRequest> requests, Done<Ends> done) override {
+  void release_all(std::vector<port::AcquisitionRequest> requests, Done<Ends> done) override {
     const BootInstant deadline = requests.front().deadline;
-    for (const port::TicketRequest& request : requests) site_->given_up(request.id);
-    site_->submit(
+    for (const port::AcquisitionRequest& request : requests) file_state_->given_up(request.id);
+    file_state_->submit(
         deadline, std::move(done),
-        [site = site_.get(), requests = std::move(requests)](Operations& operations,
-                                                             Notices& notices)
-            HOLDFAST_NO_TSA { return site->end_all(operations, requests, notices); },
+        [file_state = file_state_.get(), requests = std::move(requests)](Operations& operations,
+                                                                         Notices& notices)
+            HOLDFAST_NO_TSA { return file_state->end_all(operations, requests, notices); },
         /*gives_back=*/true);
   }
   std::optional<Result<Ends>> release_all_inline(
-      const std::vector<port::TicketRequest>& requests) override {
-    for (const port::TicketRequest& request : requests) site_->given_up(request.id);
-    return site_->run_inline<Ends>(requests.front().deadline,
-                                   [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
-                                     return site_->end_all(operations, requests, notices);
-                                   });
+      const std::vector<port::AcquisitionRequest>& requests) override {
+    for (const port::AcquisitionRequest& request : requests) file_state_->given_up(request.id);
+    return file_state_->run_inline<Ends>(
+        requests.front().deadline, [&](Operations& operations, Notices& notices) HOLDFAST_NO_TSA {
+          return file_state_->end_all(operations, requests, notices);
+        });
   }
 
   void renew(std::vector<port::RenewItem> items, BootInstant deadline,
-             Done<std::vector<Result<port::TicketState>>> done) override {
-    site_->post<std::vector<Result<port::TicketState>>>(done, site_->renew(items, deadline));
+             Done<std::vector<Result<port::AcquisitionState>>> done) override {
+    file_state_->post<std::vector<Result<port::AcquisitionState>>>(
+        done, file_state_->renew(items, deadline));
   }
 
-  void downgrade(port::TicketRequest request, Done<port::TicketState> done) override {
+  void downgrade(port::AcquisitionRequest request, Done<port::AcquisitionState> done) override {
     const BootInstant deadline = request.deadline;
-    site_->submit(deadline, std::move(done),
-                  [request = std::move(request)](Operations& operations, Notices& notices) {
-                    return operations.downgrade(request, notices);
-                  });
+    file_state_->submit(deadline, std::move(done),
+                        [request = std::move(request)](Operations& operations, Notices& notices) {
+                          return operations.downgrade(request, notices);
+                        });
   }
 
   void inspect(std::string name, BootInstant deadline,
                Done<std::optional<LockInfo>> done) override {
-    site_->submit(deadline, std::move(done),
-                  [name = std::move(name)](Operations& operations, Notices&) {
-                    return operations.inspect(name);
-                  });
+    file_state_->submit(deadline, std::move(done),
+                        [name = std::move(name)](Operations& operations, Notices&) {
+                          return operations.inspect(name);
+                        });
   }
 
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
             Done<std::vector<LockInfo>> done) override {
-    site_->submit(deadline, std::move(done),
-                  [prefix = std::move(prefix), limit](Operations& operations, Notices&) {
-                    return operations.list(prefix, limit);
-                  });
+    file_state_->submit(deadline, std::move(done),
+                        [prefix = std::move(prefix), limit](Operations& operations, Notices&) {
+                          return operations.list(prefix, limit);
+                        });
   }
 
   void break_lock(port::BreakRequest request, Done<bool> done) override {
     const BootInstant deadline = request.deadline;
-    site_->submit(deadline, std::move(done),
-                  [request = std::move(request)](Operations& operations, Notices& notices) {
-                    return operations.break_lock(request, notices);
-                  });
+    file_state_->submit(deadline, std::move(done),
+                        [request = std::move(request)](Operations& operations, Notices& notices) {
+                          return operations.break_lock(request, notices);
+                        });
   }
 
   Result<port::WatchHandle> watch(std::string, port::EventSink) override {
@@ -129,48 +133,48 @@ class SqliteStore final : public port::Store {
   }
 
   void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
-    site_->submit(deadline, std::move(done),
-                  [trouble = site_->wake_trouble()](Operations& operations, Notices&) {
-                    return sqlite::examine(operations.database(), trouble);
-                  });
+    file_state_->submit(deadline, std::move(done),
+                        [trouble = file_state_->wake_trouble()](Operations& operations, Notices&) {
+                          return sqlite::examine(operations.database(), trouble);
+                        });
   }
 
-  void set_value(port::TicketRequest holder, std::string value, Done<bool> done) override {
+  void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
     const BootInstant deadline = holder.deadline;
-    site_->submit(deadline, std::move(done),
-                  [site = site_.get(), holder = std::move(holder), value = std::move(value)](
-                      Operations& operations, Notices& notices) {
-                    auto set = operations.set_value(holder, value, notices);
-                    if (set) site->tell_value(holder.name);
-                    return set;
-                  });
+    file_state_->submit(deadline, std::move(done),
+                        [file_state = file_state_.get(), holder = std::move(holder),
+                         value = std::move(value)](Operations& operations, Notices& notices) {
+                          auto set = operations.set_value(holder, value, notices);
+                          if (set) file_state->tell_value(holder.name);
+                          return set;
+                        });
   }
 
   port::WatchHandle watch_value(std::string name, port::Task changed) override {
-    return site_->watch_value(name, std::move(changed));
+    return file_state_->watch_value(name, std::move(changed));
   }
 
   void keep(port::KeepRequest request, Done<bool> done) override {
     const BootInstant deadline = request.deadline;
-    site_->submit(deadline, std::move(done),
-                  [site = site_.get(), request = std::move(request)](Operations& operations,
-                                                                     Notices& notices) {
-                    auto kept = operations.keep(request, notices);
-                    if (kept && request.value) site->tell_value(request.name);
-                    return kept;
-                  });
+    file_state_->submit(deadline, std::move(done),
+                        [file_state = file_state_.get(), request = std::move(request)](
+                            Operations& operations, Notices& notices) {
+                          auto kept = operations.keep(request, notices);
+                          if (kept && request.value) file_state->tell_value(request.name);
+                          return kept;
+                        });
   }
 
   void get_value(std::string name, BootInstant deadline, Done<std::string> done) override {
-    site_->submit(deadline, std::move(done),
-                  [name = std::move(name)](Operations& operations, Notices&) {
-                    return operations.get_value(name);
-                  });
+    file_state_->submit(deadline, std::move(done),
+                        [name = std::move(name)](Operations& operations, Notices&) {
+                          return operations.get_value(name);
+                        });
   }
 
-  void resize(port::TicketRequest request, std::uint32_t capacity, Done<bool> done) override {
+  void resize(port::AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) override {
     const BootInstant deadline = request.deadline;
-    site_->submit(
+    file_state_->submit(
         deadline, std::move(done),
         [request = std::move(request), capacity](Operations& operations, Notices& notices) {
           return operations.resize(request, capacity, notices);
@@ -178,31 +182,31 @@ class SqliteStore final : public port::Store {
   }
 
   void close(BootInstant deadline) override {
-    if (site_) site_->close(deadline);
+    if (file_state_) file_state_->close(deadline);
   }
 
   void abandon_after_fork() noexcept override {
-    if (!site_) return;
-    site_->abandon();
+    if (!file_state_) return;
+    file_state_->abandon();
     // Leaked on purpose, but reachable: there is nothing in it that the child may touch.
-    static Site* abandoned = nullptr;
-    abandoned = site_.release();
+    static FileState* abandoned = nullptr;
+    abandoned = file_state_.release();
     (void)abandoned;
   }
 
  private:
-  void end(port::TicketRequest request, bool release, Done<port::EndStatus> done) {
+  void end(port::AcquisitionRequest request, bool release, Done<port::EndStatus> done) {
     const BootInstant deadline = request.deadline;
-    site_->given_up(request.id);
-    site_->submit(
+    file_state_->given_up(request.id);
+    file_state_->submit(
         deadline, std::move(done),
-        [site = site_.get(), request = std::move(request), release](Operations& operations,
-                                                                    Notices& notices)
-            HOLDFAST_NO_TSA { return site->end(operations, request, release, notices); },
+        [file_state = file_state_.get(), request = std::move(request), release](
+            Operations& operations, Notices& notices)
+            HOLDFAST_NO_TSA { return file_state->end(operations, request, release, notices); },
         /*gives_back=*/true);
   }
 
-  std::unique_ptr<Site> site_;
+  std::unique_ptr<FileState> file_state_;
 };
 
 }  // namespace
@@ -218,9 +222,9 @@ Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(port::StoreUrl u
     return Error(Errc::kInvalidArgument, "store URL: sqlite is on this host: write sqlite:///" +
                                              url.authority + url.path + ", with three slashes");
   }
-  auto site = Site::open(url.path, context, std::move(tuning));
-  if (!site) return site.error();
-  return std::unique_ptr<port::Store>(new SqliteStore(std::move(*site)));
+  auto file_state = FileState::open(url.path, context, std::move(tuning));
+  if (!file_state) return file_state.error();
+  return std::unique_ptr<port::Store>(new SqliteStore(std::move(*file_state)));
 }
 
 Result<std::unique_ptr<port::Store>> make_sqlite_store(port::StoreUrl url,

@@ -13,7 +13,7 @@ TEST(SqliteStoreTest, AFreshFileInAMissingFolderGrantsAndReleases) {
   const auto request = request_for("orders/42");
   const auto held = client->acquire(request);
   ASSERT_TRUE(held) << held.error().message();
-  EXPECT_EQ(held->status, TicketStatus::kHeld);
+  EXPECT_EQ(held->status, AcquisitionStatus::kHeld);
   EXPECT_GT(held->token.counter, 0U);
   EXPECT_EQ(held->lease, machine::Duration(30s));
   const auto ended = client->release("orders/42", request.id);
@@ -29,7 +29,7 @@ TEST(SqliteStoreTest, TheSameAcquisitionGetsTheSameGrant) {
   const auto first = client->acquire(request);
   const auto second = client->acquire(request);
   ASSERT_TRUE(first && second);
-  EXPECT_EQ(second->status, TicketStatus::kHeld);
+  EXPECT_EQ(second->status, AcquisitionStatus::kHeld);
   EXPECT_EQ(first->token, second->token);
 }
 
@@ -39,10 +39,10 @@ TEST(SqliteStoreTest, AnAcquireAfterItsOwnReleaseIsRefused) {
   const auto request = request_for("a");
   ASSERT_TRUE(client->acquire(request));
   ASSERT_TRUE(client->release("a", request.id));
-  EXPECT_EQ(client->acquire(request)->status, TicketStatus::kGone);
+  EXPECT_EQ(client->acquire(request)->status, AcquisitionStatus::kGone);
   const auto overtaken = request_for("a");
   ASSERT_EQ(*client->cancel("a", overtaken.id), EndStatus::kGone);
-  EXPECT_EQ(client->acquire(overtaken)->status, TicketStatus::kGone);
+  EXPECT_EQ(client->acquire(overtaken)->status, AcquisitionStatus::kGone);
 }
 
 TEST(SqliteStoreTest, TokensGrowOverReleaseAndReopening) {
@@ -72,7 +72,7 @@ TEST(SqliteStoreTest, AReleaseHandsOnAndWakesTheWaiterOfAnotherClient) {
   ASSERT_TRUE(held);
   const auto queued = two->acquire(waiter);
   ASSERT_TRUE(queued);
-  EXPECT_EQ(queued->status, TicketStatus::kWaiting);
+  EXPECT_EQ(queued->status, AcquisitionStatus::kWaiting);
   ASSERT_TRUE(queued->next_expiry);
   ASSERT_TRUE(one->release("a", holder.id));
   const auto push = two->pushes.wait_for(waiter.id);
@@ -89,10 +89,10 @@ TEST(SqliteStoreTest, AHeartbeatNamesTheRequestThatTheGrantCountsFrom) {
   const auto holder = request_for("a");
   const auto waiter = request_for("a");
   ASSERT_TRUE(client->acquire(holder));
-  ASSERT_EQ(client->acquire(waiter)->status, TicketStatus::kWaiting);
+  ASSERT_EQ(client->acquire(waiter)->status, AcquisitionStatus::kWaiting);
   const auto beaten = client->renew("a", waiter.id, 7);
   ASSERT_TRUE(beaten);
-  EXPECT_EQ(beaten->status, TicketStatus::kWaiting);
+  EXPECT_EQ(beaten->status, AcquisitionStatus::kWaiting);
   EXPECT_EQ(beaten->ahead, 0U);
   EXPECT_EQ(beaten->seq, 7U);
   ASSERT_TRUE(client->release("a", holder.id));
@@ -111,13 +111,13 @@ TEST(SqliteStoreTest, ARenewalExtendsNeverCreates) {
   request.ttl = 1s;
   ASSERT_TRUE(client->acquire(request));
   now += 900'000;
-  EXPECT_EQ(client->renew("a", request.id, 1, 1s)->status, TicketStatus::kHeld);
+  EXPECT_EQ(client->renew("a", request.id, 1, 1s)->status, AcquisitionStatus::kHeld);
   now += 900'000;
   EXPECT_EQ(client->inspect("a")->value().holders.size(), 1U);
   now += 100'000;
-  EXPECT_EQ(client->renew("a", request.id, 2, 1s)->status, TicketStatus::kGone);
+  EXPECT_EQ(client->renew("a", request.id, 2, 1s)->status, AcquisitionStatus::kGone);
   EXPECT_TRUE(client->inspect("a")->value().holders.empty());
-  EXPECT_EQ(client->renew("b", request.id, 2, 1s)->status, TicketStatus::kGone);
+  EXPECT_EQ(client->renew("b", request.id, 2, 1s)->status, AcquisitionStatus::kGone);
 }
 
 TEST(SqliteStoreTest, ADeadWaiterCostsNoMoreThanItsOwnLease) {
@@ -133,11 +133,11 @@ TEST(SqliteStoreTest, ADeadWaiterCostsNoMoreThanItsOwnLease) {
   ASSERT_TRUE(client->acquire(dead));
   ASSERT_TRUE(client->acquire(alive));
   now += 4'000'000;
-  ASSERT_EQ(client->renew("a", alive.id, 1)->status, TicketStatus::kWaiting);
+  ASSERT_EQ(client->renew("a", alive.id, 1)->status, AcquisitionStatus::kWaiting);
   now += 1'000'001;
   ASSERT_TRUE(client->release("a", holder.id));
-  EXPECT_EQ(client->renew("a", alive.id, 2)->status, TicketStatus::kHeld);
-  EXPECT_EQ(client->renew("a", dead.id, 1)->status, TicketStatus::kGone);
+  EXPECT_EQ(client->renew("a", alive.id, 2)->status, AcquisitionStatus::kHeld);
+  EXPECT_EQ(client->renew("a", dead.id, 1)->status, AcquisitionStatus::kGone);
 }
 
 TEST(SqliteStoreTest, ABatchSurvivesABadItem) {
@@ -157,7 +157,8 @@ TEST(SqliteStoreTest, ABatchSurvivesABadItem) {
     if (i == 3) {
       EXPECT_EQ(results->at(i).error().code(), Errc::kInvalidArgument);
     } else {
-      EXPECT_EQ(results->at(i)->status, i % 7 == 0 ? TicketStatus::kGone : TicketStatus::kHeld);
+      EXPECT_EQ(results->at(i)->status,
+                i % 7 == 0 ? AcquisitionStatus::kGone : AcquisitionStatus::kHeld);
     }
   }
 }
@@ -169,13 +170,13 @@ TEST(SqliteStoreTest, ReadersShareAndAWriterWaitsForAllOfThem) {
   auto two = request_for("a");
   one.mode = two.mode = Mode{machine::ModeKind::kShared, 1, 1};
   const auto writer = request_for("a");
-  EXPECT_EQ(client->acquire(one)->status, TicketStatus::kHeld);
-  EXPECT_EQ(client->acquire(two)->status, TicketStatus::kHeld);
-  EXPECT_EQ(client->acquire(writer)->status, TicketStatus::kWaiting);
+  EXPECT_EQ(client->acquire(one)->status, AcquisitionStatus::kHeld);
+  EXPECT_EQ(client->acquire(two)->status, AcquisitionStatus::kHeld);
+  EXPECT_EQ(client->acquire(writer)->status, AcquisitionStatus::kWaiting);
   ASSERT_TRUE(client->release("a", one.id));
-  EXPECT_EQ(client->renew("a", writer.id, 1)->status, TicketStatus::kWaiting);
+  EXPECT_EQ(client->renew("a", writer.id, 1)->status, AcquisitionStatus::kWaiting);
   ASSERT_TRUE(client->release("a", two.id));
-  EXPECT_EQ(client->renew("a", writer.id, 2)->status, TicketStatus::kHeld);
+  EXPECT_EQ(client->renew("a", writer.id, 2)->status, AcquisitionStatus::kHeld);
 }
 
 TEST(SqliteStoreTest, ABreakFreesByTokenAndLeavesItsTrace) {
@@ -192,7 +193,7 @@ TEST(SqliteStoreTest, ABreakFreesByTokenAndLeavesItsTrace) {
   EXPECT_EQ(break_it(held->token.counter + 1).error().code(), Errc::kLost);
   EXPECT_EQ(client->inspect("a")->value().holders.size(), 1U);
   ASSERT_TRUE(break_it(held->token.counter));
-  EXPECT_EQ(client->renew("a", request.id, 1)->status, TicketStatus::kGone);
+  EXPECT_EQ(client->renew("a", request.id, 1)->status, AcquisitionStatus::kGone);
   port::RenewItem item{"a", request.id, 2, 30s, 5s, {}};
   item.token = held->token;
   const auto told = client->renew(std::vector<port::RenewItem>{item});
@@ -279,10 +280,10 @@ TEST(SqliteStoreTest, AnInlineCallDoesWhatThePostedOneDoes) {
   const auto request = request_for("a");
   auto held = client->store->acquire_inline(request);
   ASSERT_TRUE(held && *held);
-  EXPECT_EQ((*held)->status, TicketStatus::kHeld);
+  EXPECT_EQ((*held)->status, AcquisitionStatus::kHeld);
   auto busy = request_for("a");
   busy.may_wait = false;
-  EXPECT_EQ((*client->store->acquire_inline(busy))->status, TicketStatus::kBusy);
+  EXPECT_EQ((*client->store->acquire_inline(busy))->status, AcquisitionStatus::kBusy);
   const auto ended = client->store->release_inline({"a", request.id, soon()});
   ASSERT_TRUE(ended && *ended);
   EXPECT_EQ(**ended, EndStatus::kReleased);

@@ -29,9 +29,9 @@ using namespace std::chrono_literals;
 using machine::AcquisitionId;
 using machine::Instant;
 using machine::Mode;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
 using port::EndStatus;
-using port::TicketState;
-using port::TicketStatus;
 
 class TempFolder {
  public:
@@ -186,8 +186,8 @@ class TestClient {
     return *cell->result;
   }
 
-  Result<TicketState> acquire(port::AcquireRequest request) {
-    return wait<TicketState>([&](auto done) { store->acquire(std::move(request), done); });
+  Result<AcquisitionState> acquire(port::AcquireRequest request) {
+    return wait<AcquisitionState>([&](auto done) { store->acquire(std::move(request), done); });
   }
   Result<EndStatus> release(const std::string& name, AcquisitionId id) {
     return wait<EndStatus>([&](auto done) { store->release({name, id, soon()}, done); });
@@ -195,12 +195,12 @@ class TestClient {
   Result<EndStatus> cancel(const std::string& name, AcquisitionId id) {
     return wait<EndStatus>([&](auto done) { store->cancel({name, id, soon()}, done); });
   }
-  Result<std::vector<Result<TicketState>>> renew(std::vector<port::RenewItem> items) {
-    return wait<std::vector<Result<TicketState>>>(
+  Result<std::vector<Result<AcquisitionState>>> renew(std::vector<port::RenewItem> items) {
+    return wait<std::vector<Result<AcquisitionState>>>(
         [&](auto done) { store->renew(std::move(items), soon(), done); });
   }
-  Result<TicketState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
-                            machine::Duration ttl = 30s, machine::Token token = {}) {
+  Result<AcquisitionState> renew(const std::string& name, AcquisitionId id, std::uint64_t seq,
+                                 machine::Duration ttl = 30s, machine::Token token = {}) {
     auto results = renew(std::vector<port::RenewItem>{{name, id, seq, ttl, 5s, token}});
     if (!results) return results.error();
     return results->at(0);

@@ -7,12 +7,12 @@
 #include <zookeeper/zookeeper.h>
 
 #include "src/stores/zookeeper/doctor.h"
+#include "src/stores/zookeeper/entry_batch.h"
 #include "src/stores/zookeeper/errors.h"
-#include "src/stores/zookeeper/joined.h"
-#include "src/stores/zookeeper/lonely.h"
+#include "src/stores/zookeeper/guarantees.h"
 #include "src/stores/zookeeper/nodes.h"
-#include "src/stores/zookeeper/promises.h"
 #include "src/stores/zookeeper/session.h"
+#include "src/stores/zookeeper/sole_user_cache.h"
 
 namespace holdfast::stores::zookeeper {
 namespace {
@@ -102,13 +102,13 @@ class ZookeeperBackend final : public contend::Backend {
         recipe_(address.recipe),
         length_(address.session),
         session_(std::make_shared<Session>(std::move(address), context)),
-        joined_(std::make_shared<Joined>(*context.loop, session_)) {}
+        entry_batch_(std::make_shared<EntryBatch>(*context.loop, session_)) {}
 
   void start(contend::Events* events) override { session_->start(events); }
   SessionView session() const override { return session_->view(); }
   std::string session_tag() const override { return session_->tag(); }
   Guarantees guarantees() const override {
-    return promises(length_, session_->agreed_length(), recipe_);
+    return zookeeper::guarantees(length_, session_->agreed_length(), recipe_);
   }
 
   void ensure_session(BootInstant deadline, Done<SessionView> done) override {
@@ -197,11 +197,11 @@ class ZookeeperBackend final : public contend::Backend {
         if (reply.rc != ZOK && reply.rc != ZNONODE) {
           return op->complete(error_of(reply.rc, true, "removing"));
         }
-        if (reply.rc == ZOK) lonely_->removed(lock, static_cast<std::uint32_t>(order));
+        if (reply.rc == ZOK) sole_users_->removed(lock, static_cast<std::uint32_t>(order));
         op->complete(reply.rc == ZOK);
       };
       if (joins(place.key)) {
-        return joined_->add(
+        return entry_batch_->add(
             {folder(lock), {Step::Kind::kRemove, path}, epoch, op, std::move(answered)});
       }
       op->sent_to_write = true;
@@ -267,7 +267,7 @@ class ZookeeperBackend final : public contend::Backend {
     session_->when_ready(op, std::move(then));
   }
 
-  void knock(std::string session_tag, std::function<void()> then) override {
+  void notify(std::string session_tag, std::function<void()> then) override {
     if (session_tag.empty() || session_tag.find('/') != std::string::npos) {
       return loop_->post(std::move(then));
     }
@@ -362,7 +362,7 @@ class ZookeeperBackend final : public contend::Backend {
 
   // What is asked by itself goes behind what was asked before of that folder.
   Link& link_for(const std::string& path) {
-    joined_->settle(path);
+    entry_batch_->settle(path);
     return session_->link();
   }
   // Plain tickets only: an upgrade goes before the one under it.
@@ -421,18 +421,18 @@ class ZookeeperBackend final : public contend::Backend {
     if (recipe_ == Recipe::kOwn) {
       know_connection(*entering);
       watch_folder(entering->lock, path);
-      entering->alone = joins(entering->key) && lonely_->is_free(entering->lock);
+      entering->alone = joins(entering->key) && sole_users_->is_free(entering->lock);
     }
     const std::string node = path + "/" + prefix_of(entering->key, recipe_);
     auto created = [this, op, entering](const Reply& reply) {
       if (!op->over()) on_created(op, entering, reply);
     };
     if (entering->alone) {
-      return joined_->add({path,
-                           {Step::Kind::kEnter, node, entering->text},
-                           entering->epoch,
-                           op,
-                           std::move(created)});
+      return entry_batch_->add({path,
+                                {Step::Kind::kEnter, node, entering->text},
+                                entering->epoch,
+                                op,
+                                std::move(created)});
     }
     op->sent_to_write = true;
     link_for(path).create(node, entering->text, NodeKind::kContender, std::move(created));
@@ -441,13 +441,13 @@ class ZookeeperBackend final : public contend::Backend {
   }
 
   void know_connection(const Entering& entering) {
-    lonely_->set_connection(entering.epoch, session_->connections());
+    sole_users_->set_connection(entering.epoch, session_->connections());
   }
 
   void watch_folder(const std::string& lock, const std::string& path) {
-    const WakerPtr waker = lonely_->wants_watch(lock);
+    const WakerPtr waker = sole_users_->wants_watch(lock);
     if (!waker) return;
-    session_->link().get(path, waker, [lonely = lonely_, lock, waker](const Reply& reply) {
+    session_->link().get(path, waker, [lonely = sole_users_, lock, waker](const Reply& reply) {
       // What nobody else has changed since is read here, once: a listing finds an unreadable
       // record.
       const bool readable = reply.rc == ZOK && contend::parse_record(reply.text);
@@ -468,7 +468,7 @@ class ZookeeperBackend final : public contend::Backend {
     const auto place = parse_node(reply.text.substr(reply.text.rfind('/') + 1), recipe_);
     know_connection(*entering);
     const bool alone =
-        place && lonely_->created(entering->lock, static_cast<std::uint32_t>(place->order));
+        place && sole_users_->created(entering->lock, static_cast<std::uint32_t>(place->order));
     if (!entering->alone) return;  // The listing comes.
     if (!alone) {
       return in_session(op, entering->epoch, [this, op, entering] { list_entered(op, entering); });
@@ -487,7 +487,7 @@ class ZookeeperBackend final : public contend::Backend {
       }
       Listing& listing = entering->entered.listing = listing_from(reply, path, recipe_);
       if (listing.queue.size() == 1 && listing.queue[0].key == entering->key) {
-        lonely_->seen_alone(entering->lock, static_cast<std::uint32_t>(listing.queue[0].order));
+        sole_users_->seen_alone(entering->lock, static_cast<std::uint32_t>(listing.queue[0].order));
       }
       op->complete(std::move(entering->entered));
     });
@@ -663,8 +663,8 @@ class ZookeeperBackend final : public contend::Backend {
   const Recipe recipe_;
   const std::chrono::milliseconds length_;
   std::shared_ptr<Session> session_;
-  const std::shared_ptr<Joined> joined_;
-  const std::shared_ptr<Lonely> lonely_ = std::make_shared<Lonely>();
+  const std::shared_ptr<EntryBatch> entry_batch_;
+  const std::shared_ptr<SoleUserCache> sole_users_ = std::make_shared<SoleUserCache>();
 };
 
 }  // namespace

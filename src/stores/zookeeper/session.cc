@@ -39,11 +39,11 @@ Session::Session(ZookeeperAddress address, const port::StoreContext& context)
 
 contend::SessionView Session::view() const {
   contend::SessionView view;
-  if (!ready_ || !beats_) return view;
+  if (!ready_ || !session_deadline_) return view;
   view.epoch = epoch_;
   view.length = link_->session_length();
-  view.deadline = beats_->deadline();
-  const auto late = beats_->newest() + beats_->spacing() * 5 / 2;
+  view.deadline = session_deadline_->deadline();
+  const auto late = session_deadline_->newest() + session_deadline_->spacing() * 5 / 2;
   view.more_at = beat_sent_ ? *beat_sent_ : beat_at_;
   view.in_doubt = !connected_ || BootClock::now() > late;
   return view;
@@ -204,10 +204,10 @@ void Session::ready() {
   look_at_ = BootInstant::max();
   ++epoch_;
   agreed_length_ = link_->session_length();
-  beats_.emplace(asked_at_, agreed_length_.load());
+  session_deadline_.emplace(asked_at_, agreed_length_.load());
   beat_sent_.reset();
   beat_at_ = BootClock::now();
-  watch_knocks();
+  watch_notifications();
   arm();
   run_waiting();
 }
@@ -226,15 +226,15 @@ void Session::fail_waiting(const Error& error) {
   }
 }
 
-void Session::watch_knocks() {
-  knocked_ = std::make_shared<contend::Waker>();
-  knocked_->wake = [weak = weak_from_this()] {
+void Session::watch_notifications() {
+  notified_ = std::make_shared<contend::Waker>();
+  notified_->wake = [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->stopped_ || !self->ready_) return;
-    self->watch_knocks();
-    self->events_->on_knock();
+    self->watch_notifications();
+    self->events_->on_notify();
   };
-  link_->get(address_.base + "/sessions/" + tag_, knocked_, [](const Reply&) {});
+  link_->get(address_.base + "/sessions/" + tag_, notified_, [](const Reply&) {});
 }
 
 // --- Keeping.
@@ -243,7 +243,7 @@ void Session::beat() {
   if (!ready_ || !connected_ || beat_sent_) return;
   const BootInstant now = BootClock::now();
   beat_sent_ = now;
-  beat_at_ = now + beats_->spacing();
+  beat_at_ = now + session_deadline_->spacing();
   auto link = link_;
   link->set(own_node(), "", -1, [self = shared_from_this(), link, now](const Reply& reply) {
     self->on_beat(link, now, reply);
@@ -254,7 +254,7 @@ void Session::beat() {
 void Session::on_beat(const std::shared_ptr<Link>& link, BootInstant sent, const Reply& reply) {
   if (stopped_ || link != link_ || !ready_) return;
   if (beat_sent_ == sent) beat_sent_.reset();
-  if (reply.rc == ZOK) return beats_->acknowledged(sent);
+  if (reply.rc == ZOK) return session_deadline_->acknowledged(sent);
   if (reply.rc == ZNONODE) {
     // Somebody has removed it: the session lives, and so do its contenders.
     link_->create(own_node(), "", NodeKind::kEphemeral, [](const Reply&) {});
@@ -264,7 +264,7 @@ void Session::on_beat(const std::shared_ptr<Link>& link, BootInstant sent, const
 void Session::arm() {
   if (stopped_) return;
   BootInstant next = look_at_;
-  if (ready_) next = std::min({next, beat_at_, beats_->deadline()});
+  if (ready_) next = std::min({next, beat_at_, session_deadline_->deadline()});
   if (next != BootInstant::max()) timer_.arm(next);
 }
 
@@ -278,18 +278,18 @@ void Session::on_timer() {
     if (connected_) make_nodes();
   }
   if (!ready_) return arm();
-  if (now >= beats_->deadline()) {
+  if (now >= session_deadline_->deadline()) {
     return end(Error(Errc::kLost, "zookeeper: no server has confirmed the session in time"));
   }
   if (now >= beat_at_) {
     // Its server is silent: another one may have what is left of the session.
-    const bool silent = beat_sent_ && now - *beat_sent_ > beats_->spacing() * 9 / 10;
-    if (silent && now - left_at_ > beats_->spacing()) {
+    const bool silent = beat_sent_ && now - *beat_sent_ > session_deadline_->spacing() * 9 / 10;
+    if (silent && now - left_at_ > session_deadline_->spacing()) {
       left_at_ = now;
       beat_sent_.reset();
       link_->leave_server();
     }
-    beat_at_ = now + beats_->spacing();
+    beat_at_ = now + session_deadline_->spacing();
     beat();
   }
   arm();
@@ -301,8 +301,8 @@ void Session::end(const Error& why) {
   const bool ran = ready_;
   const bool away = ran && !connected_;
   ready_ = connected_ = making_ = false;
-  beats_.reset();
-  knocked_ = nullptr;
+  session_deadline_.reset();
+  notified_ = nullptr;
   auto link = std::exchange(link_, nullptr);
   away ? see_off(std::move(link)) : retire(std::move(link));
   if (ran) events_->on_session_ended(epoch_, why);
@@ -326,7 +326,7 @@ void Session::stop() {
   timer_.stop();
   pendings_.stop();
   waiting_.clear();
-  knocked_ = nullptr;
+  notified_ = nullptr;
   pendings_.fail_all(Error(Errc::kClosed, "the client was closed"));
 }
 

@@ -22,9 +22,9 @@
 #include "src/contend/backend.h"
 #include "src/contend/loop_timer.h"
 #include "src/port/registry.h"
-#include "src/stores/zookeeper/beats.h"
 #include "src/stores/zookeeper/link.h"
 #include "src/stores/zookeeper/pending.h"
+#include "src/stores/zookeeper/session_deadline.h"
 #include "src/stores/zookeeper/url.h"
 
 namespace holdfast::stores::zookeeper {
@@ -76,7 +76,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void ready();
   void run_waiting();
   void fail_waiting(const Error& error);
-  void watch_knocks();
+  void watch_notifications();
   void end(const Error& why);
   void see_off(std::shared_ptr<Link> link);
   void retire(std::shared_ptr<Link> link);
@@ -93,7 +93,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   std::shared_ptr<Link> link_;
   std::vector<std::shared_ptr<Link>> leaving_;  // Of sessions that have ended here.
-  std::shared_ptr<contend::Waker> knocked_;
+  std::shared_ptr<contend::Waker> notified_;
   std::uint64_t epoch_ = 0;  // Of the session that runs, or ran last.
   bool opening_ = false;
   bool connected_ = false;
@@ -105,7 +105,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<std::chrono::milliseconds> agreed_length_;
   base::BootInstant asked_at_{};                          // The session was not asked for before.
   base::BootInstant look_at_ = base::BootInstant::max();  // While it is being opened.
-  std::optional<Beats> beats_;
+  std::optional<SessionDeadline> session_deadline_;
   std::optional<base::BootInstant> beat_sent_;  // One is under way.
   base::BootInstant beat_at_{};
   base::BootInstant left_at_{};  // When we last went to another server.

@@ -156,7 +156,7 @@ class Rig final : public contend::Events {
 
   // --- Events.
   void on_session_ended(std::uint64_t ended, const Error&) override { ended_epoch = ended; }
-  void on_knock() override {}
+  void on_notify() override {}
   void on_alarm(const std::string&) override {}
 
   asio::io_context io{1};

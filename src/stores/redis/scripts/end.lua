@@ -24,7 +24,7 @@ local function give_back(key, id, issue, how)
     now = clock[1] .. sub('00000' .. clock[2], -6)
   end
 
-  -- The short way of a hand-off: the only holder of a plain mutex gives it to a plain head of the
+  -- The short way of a handoff: the only holder of a plain mutex gives it to a plain head of the
   -- queue, nobody's lease is over, and the hour of the expiries neither. What lock.lua would do,
   -- with two thirds of the calls and little of the text. nil when it is not so: nothing is changed
   -- then.

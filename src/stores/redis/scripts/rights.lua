@@ -25,7 +25,7 @@ for _, command in ipairs({
   {'ZRANK', queue, 'm'},
 }) do look(command) end
 if ARGV[1] == 'doctor' then
-  -- Hand-offs without delay, inspect, ls.
+  -- Handoffs without delay, inspect, ls.
   for _, command in ipairs({
     {'PUBLISH', ARGV[2], ''}, {'UNSUBSCRIBE', ARGV[2]}, {'HGETALL', tickets}, {'SCAN', '0'},
     {'MGET', key},

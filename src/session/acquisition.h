@@ -1,0 +1,104 @@
+// One acquisition on this side: from the request to the loss or release.
+//
+// Thread-safety: what is atomic is read from anywhere; the rest belongs to the core's mutex, but
+// for the news of the loss, which has a mutex of its own so that a lease can be asked after the
+// core is busy.
+// Ownership: handles (leases, calls under way) hold the acquisition and, through `core`, the core;
+// the core's tables hold acquisitions but never themselves.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "holdfast/lease.h"
+#include "holdfast/options.h"
+#include "src/base/clock.h"
+#include "src/base/local_mutex.h"
+#include "src/port/store.h"
+#include "src/session/acquire_fsm.h"
+#include "src/session/observer_feed.h"
+#include "src/session/queued_news.h"
+#include "src/session/renewal_fsm.h"
+
+namespace holdfast::session {
+
+class Core;
+class Acquisition;
+using Schedule = std::multimap<BootInstant, std::shared_ptr<Acquisition>>;
+
+class Acquisition {
+ public:
+  Acquisition(std::string user_name, std::string store_name, const holdfast::Mode& lock_mode,
+              std::uint64_t process)
+      : name(std::move(user_name)),
+        stored_name(std::move(store_name)),
+        mode(lock_mode),
+        generation(process) {}
+
+  const std::string name;
+  const std::string stored_name;   // With the namespace in front.
+  const holdfast::Mode mode;       // As it was asked for.
+  const std::uint64_t generation;  // Of the process that made it: a forked child differs.
+
+  // The shared lease that this one upgrades, which ends together with it: whoever asks about this
+  // one asks about both. Set before the request.
+  std::shared_ptr<Acquisition> base;
+  std::shared_ptr<Core> core;  // While a handle needs it.
+
+  // What a lease answers without a lock.
+  std::atomic<std::int64_t> deadline_ns{0};
+  std::atomic<std::int64_t> wall_minus_boot_ns{0};  // At the send that was last confirmed.
+  std::atomic<std::int64_t> slack_ns{0};
+  std::atomic<LeaseState> state{LeaseState::kReleased};
+  std::atomic<bool> downgraded{false};  // Exclusive it was, shared it is.
+
+  holdfast::Mode mode_now() const { return downgraded ? holdfast::Mode::shared() : mode; }
+
+  // Guarded by the core's mutex.
+  port::AcquisitionId id;
+  std::uint64_t issue = 0;  // Of that id; 0: another process made it.
+  port::Token token;
+  Duration ttl{};
+  std::int64_t wall_minus_boot_at_send = 0;  // Of the request that is under way.
+  std::uint64_t pushes_missed_at_send = 0;   // How often before the first request.
+  AcquireOptions options;
+  std::optional<BootInstant> asked_at;  // The uncontended try, which had no answer.
+  std::optional<AcquireFsm> acquire;
+  std::optional<RenewalFsm> renewal;
+  std::optional<Schedule::iterator> slot;
+  std::weak_ptr<Acquisition> upgrade;       // The lease whose base this is.
+  std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
+  bool finished = false;                    // The acquire has an answer.
+  bool queued = false;                      // It has waited for its turn: others may do so now.
+  std::optional<Error> failure;
+  std::function<void(Result<std::shared_ptr<Acquisition>>)> done;    // Not set: a thread waits.
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
+  struct RenewWait {
+    std::uint64_t replies = 0;  // It is answered by then.
+    std::function<void(Result<void>)> done;
+  };
+  std::vector<RenewWait> renew_waits;
+  std::unique_ptr<ObservedSpan> span;    // Where there is an observer.
+  bool keeping = false;                  // It is being left to the store: close() lets it be.
+  bool perhaps_kept = false;             // It may have been: only its owner's release() ends it.
+  bool releasing = false;                // A release without a handle is under way.
+  std::optional<BootInstant> let_go_at;  // And may not take effect before that.
+  std::optional<Result<void>> released;  // The answer that release() repeats.
+  base::LocalCondition changed;          // With the core's mutex.
+  std::optional<std::thread::id> ear;    // The thread that waits listens at the store's ear.
+
+  // The news of the loss.
+  mutable base::LocalMutex loss_mutex;
+  std::optional<Error> loss HOLDFAST_GUARDED_BY(loss_mutex);
+  std::optional<std::stop_source> lost_source HOLDFAST_GUARDED_BY(loss_mutex);
+};
+
+}  // namespace holdfast::session

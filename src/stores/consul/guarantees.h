@@ -1,0 +1,11 @@
+// What the Consul store gives under which fault. Thread-safety: a pure function.
+#pragma once
+
+#include "holdfast/guarantees.h"
+#include "src/stores/consul/url.h"
+
+namespace holdfast::stores::consul {
+
+Guarantees guarantees(const ConsulAddress& address);
+
+}  // namespace holdfast::stores::consul

@@ -1,0 +1,13 @@
+// What the etcd store gives under which fault, as data.
+#pragma once
+
+#include <chrono>
+
+#include "holdfast/guarantees.h"
+
+namespace holdfast::stores::etcd {
+
+// `session`: the length of a client's session, and so the shortest lease.
+Guarantees guarantees(std::chrono::seconds session, bool foreign_recipe);
+
+}  // namespace holdfast::stores::etcd

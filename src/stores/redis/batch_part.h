@@ -1,0 +1,28 @@
+// What makes a request one of those that can go to the server as one: see batching.h.
+//
+// Thread-safety: a value.
+#pragma once
+
+#include <cstdint>
+
+namespace holdfast::stores::redis {
+
+// Where the parts of such a request lie in its bytes:
+//
+//   *9 EVALSHA <hash>  1  <key>  <client>  <id> <issue> ...
+//                      ^  ^      ^         ^
+//                  count  key    common    own
+//
+// All of one kind on one connection have the same script and the same common word.
+struct BatchPart {
+  enum class Kind : std::uint8_t { kNone, kAcquire, kRelease };
+
+  Kind kind = Kind::kNone;
+  std::uint8_t own_words = 0;
+  std::uint16_t count = 0;
+  std::uint16_t key = 0;
+  std::uint16_t common = 0;
+  std::uint16_t own = 0;
+};
+
+}  // namespace holdfast::stores::redis

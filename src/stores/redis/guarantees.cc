@@ -1,0 +1,46 @@
+#include "src/stores/redis/guarantees.h"
+
+namespace holdfast::stores::redis {
+
+Guarantees guarantees() {
+  Guarantees result;
+  result.store = "redis";
+  result.scope = "all clients of one server";
+  result.fenced = result.fair = result.shared = result.permits = true;
+  result.upgrade = result.list = result.values = true;
+  result.multi = true;
+  result.watch_every_change = false;
+  result.survives_restart = result.survives_failover = false;
+  result.min_ttl = std::chrono::milliseconds(100);
+  result.max_ttl = std::chrono::hours(24);
+  result.faults = {
+      {"holder is killed or stalls", Guarantee::kYes, Guarantee::kYes,
+       "its lease ends on the server's clock; what it sends later is refused by its token"},
+      {"client and server are parted", Guarantee::kYes, Guarantee::kYes,
+       "the holder's own deadline passes first; requests that arrive late are known by their "
+       "number"},
+      {"server is paused", Guarantee::kYes, Guarantee::kYes,
+       "leases go on ageing meanwhile; holders that could not renew are told of the loss first"},
+      {"server restarts with its data (appendfsync always)", Guarantee::kYes, Guarantee::kYes,
+       "every answered change is on disk"},
+      {"server restarts with older data, or none", Guarantee::kDeclared, Guarantee::kYes,
+       "grants since the last save are forgotten: two may believe they hold. Tokens begin at the "
+       "server's wall clock in microseconds, so they grow unless that clock was set back "
+       "meanwhile"},
+      {"replica is promoted", Guarantee::kDeclared, Guarantee::kDeclared,
+       "replication is asynchronous: grants that were not replicated are forgotten. Tokens grow "
+       "unless the old server's clock ran ahead of the new one's"},
+      {"server's wall clock jumps", Guarantee::kDeclared, Guarantee::kYes,
+       "ahead: leases end early, two may believe they hold. Back: leases that are not renewed last "
+       "longer, and tokens still grow, since each is above the last. Clients log it with their "
+       "next "
+       "renewal"},
+      {"memory is full and the policy evicts", Guarantee::kDeclared, Guarantee::kYes,
+       "an evicted lock is free; set maxmemory-policy noeviction (holdfast doctor looks)"},
+      {"client's wall clock jumps, or its host is suspended", Guarantee::kYes, Guarantee::kYes,
+       "deadlines count on boot time"},
+  };
+  return result;
+}
+
+}  // namespace holdfast::stores::redis

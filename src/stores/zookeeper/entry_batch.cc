@@ -1,0 +1,156 @@
+#include "src/stores/zookeeper/entry_batch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <zookeeper/zookeeper.h>
+
+#include "src/base/clock.h"
+
+namespace holdfast::stores::zookeeper {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+
+// Of no use to ask again: it says nothing of a single part.
+bool concerns_each(int rc) {
+  switch (rc) {
+    case ZCONNECTIONLOSS:
+    case ZOPERATIONTIMEOUT:
+    case ZSESSIONEXPIRED:
+    case ZSESSIONMOVED:
+    case ZINVALIDSTATE:
+    case ZAUTHFAILED:
+    case ZCLOSING: return true;
+    default: return false;
+  }
+}
+
+std::size_t size_of(const Step& step) { return step.path.size() + step.data.size(); }
+
+}  // namespace
+
+EntryBatch::EntryBatch(port::Loop& loop, std::shared_ptr<Session> session)
+    : loop_(&loop), session_(std::move(session)), joining_(contend::JoinLimits{}) {}
+
+void EntryBatch::add(Part part) {
+  std::string folder = part.folder;
+  const std::size_t bytes = size_of(part.step);
+  const BootInstant deadline = part.op->deadline;
+  joining_.add(std::move(folder), deadline, bytes, std::move(part));
+  send_later();
+}
+
+void EntryBatch::settle(const std::string& folder) {
+  while (joining_.waits(folder)) send_next(/*anyway=*/true);
+}
+
+// At the end of the loop's turn, so that what comes in the same turn goes with it.
+void EntryBatch::send_later() {
+  if (std::exchange(sends_later_, true)) return;
+  loop_->post([self = shared_from_this()] {
+    self->sends_later_ = false;
+    while (self->send_next(/*anyway=*/false)) {
+    }
+  });
+}
+
+bool EntryBatch::send_next(bool anyway) {
+  std::vector<Part> late;  // Their callers are told so by their own deadlines.
+  auto call =
+      anyway ? joining_.take_anyway(BootClock::now(), late) : joining_.take(BootClock::now(), late);
+  if (call.parts.empty()) return false;
+  std::vector<Part> parts;
+  for (Part& part : call.parts) {
+    if (can_go(part)) parts.push_back(std::move(part));
+  }
+  for (const Part& part : parts) part.op->sent_to_write = true;
+  if (parts.empty()) {
+    joining_.answered(call.deadline);
+  } else if (parts.size() == 1) {
+    send_alone(parts.front(), call.deadline);
+  } else {
+    send_together(std::make_shared<std::vector<Part>>(std::move(parts)), call.deadline);
+  }
+  return true;
+}
+
+// Since it was added its caller may have left, and its session or connection may have ended.
+bool EntryBatch::can_go(Part& part) {
+  if (part.op->over()) return false;
+  if (!session_->can_ask()) {
+    const auto op = part.op;
+    session_->when_ready(op, [self = shared_from_this(), part = std::move(part)]() mutable {
+      self->add(std::move(part));
+    });
+    return false;
+  }
+  if (session_->view().epoch == part.epoch) return true;
+  loop_->post([part = std::move(part)] {
+    if (!part.op->over()) part.done(Reply{ZSESSIONEXPIRED});
+  });
+  return false;
+}
+
+void EntryBatch::ask(const Part& part, Link::Done done) {
+  Link& link = session_->link();
+  if (part.step.kind == Step::Kind::kRemove) return link.remove(part.step.path, std::move(done));
+  link.create(part.step.path, part.step.data, NodeKind::kContender, std::move(done));
+}
+
+void EntryBatch::send_alone(const Part& part, BootInstant deadline) {
+  ask(part, [self = shared_from_this(), part, deadline](const Reply& reply) {
+    self->joining_.answered(deadline);
+    if (!part.op->over()) part.done(reply);
+    self->send_later();
+  });
+}
+
+void EntryBatch::send_together(const std::shared_ptr<std::vector<Part>>& parts,
+                               BootInstant deadline) {
+  std::vector<Step> steps;
+  steps.reserve(parts->size() + 1);
+  bool enters = false;
+  for (const Part& part : *parts) {
+    enters = enters || part.step.kind == Step::Kind::kEnter;
+    steps.push_back(part.step);
+  }
+  if (enters) steps.push_back({Step::Kind::kSet, session_->own_node()});
+  session_->link().multi(std::move(steps),
+                         [self = shared_from_this(), parts, deadline](const Reply& reply) {
+                           self->joining_.answered(deadline);
+                           self->on_answer(*parts, reply);
+                           self->send_later();
+                         });
+}
+
+void EntryBatch::on_answer(std::vector<Part>& parts, const Reply& whole) {
+  const bool refused = whole.rc != ZOK && !concerns_each(whole.rc);
+  std::size_t entered = 0;
+  for (Part& part : parts) {
+    Reply reply{whole.rc};
+    if (whole.rc == ZOK && part.step.kind == Step::Kind::kEnter) {
+      reply.text = whole.names[entered++];
+      reply.stat.created = reply.stat.modified = whole.stat.modified;
+    }
+    if (part.op->over()) continue;
+    if (refused) {
+      ask_again(std::move(part));
+    } else {
+      part.done(reply);
+    }
+  }
+}
+
+// Nothing of it was applied.
+void EntryBatch::ask_again(Part part) {
+  part.op->sent_to_write = false;
+  if (!can_go(part)) return;
+  part.op->sent_to_write = true;
+  ask(part, [part](const Reply& reply) {
+    if (!part.op->over()) part.done(reply);
+  });
+}
+
+}  // namespace holdfast::stores::zookeeper

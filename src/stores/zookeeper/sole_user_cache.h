@@ -1,0 +1,107 @@
+// The folders in which nobody but this client has stood for a while: there a contender is admitted
+// by its number alone, without a listing.
+//
+// ZooKeeper numbers a folder's contenders by its count of creations. Who was seen alone as number
+// n, has removed that contender, and now gets n + 1, has nobody before it: nobody came between, and
+// whoever was there has gone. That is so in the same folder only: the server may remove one that is
+// empty, and a new one counts from the beginning. So what is known stands on a watch of the folder,
+// whose news comes ahead of the answers to all that happens later; and it lasts no longer than the
+// connection.
+//
+//   State    seen alone as n   n removed   created as n + 1   anything else
+//   unsure   standing          -           -                  -
+//   standing -                 free        -                  unsure
+//   free     -                 -           standing           unsure
+//
+// Thread-safety: the loop.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "src/contend/backend.h"
+
+namespace holdfast::stores::zookeeper {
+
+class SoleUserCache {
+ public:
+  SoleUserCache() = default;
+  SoleUserCache(const SoleUserCache&) = delete;
+  SoleUserCache& operator=(const SoleUserCache&) = delete;
+
+  // Before anything else is asked or told. `connection` grows with each that is made or lost. A new
+  // session has no watches.
+  void set_connection(std::uint64_t epoch, std::uint64_t connection) {
+    if (epoch != epoch_) folders_.clear();
+    if (connection != connection_) {
+      for (auto& [lock, folder] : folders_) folder.state = State::kUnsure;
+    }
+    epoch_ = epoch;
+    connection_ = connection;
+  }
+
+  // To be watched before the next contender is created there, by what this returns; nullptr: it is
+  // watched already, or not worth it. A folder is worth it that is used for the second time.
+  contend::WakerPtr wants_watch(const std::string& lock) {
+    if (folders_.contains(lock) || folders_.size() >= kMost) return nullptr;
+    if (seen_.size() >= kMost) seen_.clear();
+    if (seen_.insert(lock).second) return nullptr;
+    seen_.erase(lock);
+    Folder& folder = folders_[lock];
+    folder.waker = std::make_shared<contend::Waker>();
+    // Whoever calls it holds this one, which the map may drop.
+    folder.waker->wake = [this, lock] { folders_.erase(lock); };
+    return folder.waker;
+  }
+  // The watch could not be set: there is no such folder.
+  void no_watch(const std::string& lock, const contend::WakerPtr& waker) {
+    const auto found = folders_.find(lock);
+    if (found != folders_.end() && found->second.waker == waker) folders_.erase(found);
+  }
+
+  // Whether the next contender may be created without a listing.
+  bool is_free(const std::string& lock) const {
+    const auto found = folders_.find(lock);
+    return found != folders_.end() && found->second.state == State::kFree;
+  }
+  // True: it is alone there, and was from its creation on.
+  bool created(const std::string& lock, std::uint32_t number) {
+    const auto found = folders_.find(lock);
+    if (found == folders_.end()) return false;
+    Folder& folder = found->second;
+    const bool alone = folder.state == State::kFree && number == folder.number + 1;
+    folder.state = alone ? State::kStanding : State::kUnsure;
+    folder.number = number;
+    return alone;
+  }
+  void seen_alone(const std::string& lock, std::uint32_t number) {
+    const auto found = folders_.find(lock);
+    if (found != folders_.end()) found->second = {found->second.waker, State::kStanding, number};
+  }
+  void removed(const std::string& lock, std::uint32_t number) {
+    const auto found = folders_.find(lock);
+    if (found == folders_.end() || found->second.state != State::kStanding) return;
+    if (found->second.number == number) found->second.state = State::kFree;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+
+  enum class State : std::uint8_t { kUnsure, kStanding, kFree };
+  struct Folder {
+    contend::WakerPtr waker{};
+    State state = State::kUnsure;
+    std::uint32_t number = 0;
+  };
+
+  std::uint64_t epoch_ = 0;
+  std::uint64_t connection_ = 0;
+  std::unordered_set<std::string> seen_;
+  std::unordered_map<std::string, Folder> folders_;
+};
+
+}  // namespace holdfast::stores::zookeeper
