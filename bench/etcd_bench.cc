@@ -11,7 +11,7 @@
 
 #include "bench/contest.h"
 #include "bench/figures.h"
-#include "src/stores/etcd/rpc_impl.h"
+#include "src/stores/etcd/transport/rpc_impl.h"
 #include "tests/support/etcd_server.h"
 
 namespace holdfast::bench {

@@ -29,7 +29,7 @@
 #include "bench/chains.h"
 #include "bench/redis_rig.h"
 #include "holdfast/client.h"
-#include "src/stores/redis/scripts.h"
+#include "src/stores/redis/protocol/scripts.h"
 
 namespace holdfast::bench {
 namespace {

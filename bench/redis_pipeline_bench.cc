@@ -16,8 +16,8 @@
 #include <benchmark/benchmark.h>
 
 #include "bench/redis_rig.h"
-#include "src/stores/redis/direct_link.h"
-#include "src/stores/redis/pipeline.h"
+#include "src/stores/redis/transport/direct_link.h"
+#include "src/stores/redis/transport/pipeline.h"
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <fstream>
 #include <iostream>
 
-#include "src/cli/text.h"
-#include "src/cli/values.h"
+#include "src/cli/options/values.h"
+#include "src/cli/text/text.h"
 
 #include "lab/checker/checker.h"
 #include "lab/history/text.h"

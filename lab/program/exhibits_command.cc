@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "src/cli/values.h"
+#include "src/cli/options/values.h"
 
 #include "lab/exhibits/command.h"
 #include "lab/program/options.h"

@@ -11,7 +11,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "src/cli/text.h"
+#include "src/cli/text/text.h"
 #include "tests/support/small_disk.h"
 
 #include "lab/exhibits/mistakes.h"

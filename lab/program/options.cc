@@ -3,7 +3,7 @@
 #include <charconv>
 #include <limits>
 
-#include "src/cli/text.h"
+#include "src/cli/text/text.h"
 
 namespace holdfast::lab {
 

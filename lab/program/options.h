@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "src/cli/option_table.h"
+#include "src/cli/options/option_table.h"
 
 #include "lab/program/commands.h"
 

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "holdfast/client.h"
-#include "src/cli/config.h"
-#include "src/cli/duration.h"
-#include "src/cli/text.h"
+#include "src/cli/options/config.h"
+#include "src/cli/options/duration.h"
+#include "src/cli/text/text.h"
 
 #include "lab/program/commands.h"
 #include "lab/report/report.h"

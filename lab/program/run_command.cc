@@ -4,9 +4,9 @@
 #include <string>
 #include <system_error>
 
-#include "src/cli/duration.h"
-#include "src/cli/text.h"
-#include "src/cli/values.h"
+#include "src/cli/options/duration.h"
+#include "src/cli/options/values.h"
+#include "src/cli/text/text.h"
 #include "tests/support/server_network.h"
 
 #include "lab/nemesis/schedule.h"

@@ -5,7 +5,7 @@
 #include <set>
 #include <system_error>
 
-#include "src/cli/text.h"
+#include "src/cli/text/text.h"
 
 #include "lab/scenario/fields.h"
 #include "lab/scenario/placeholders.h"

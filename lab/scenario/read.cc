@@ -2,7 +2,7 @@
 #include <fstream>
 #include <utility>
 
-#include "src/cli/text.h"
+#include "src/cli/text/text.h"
 
 #include "lab/scenario/checks.h"
 #include "lab/scenario/files.h"

@@ -16,8 +16,8 @@
 #include <toml++/toml.h>
 
 #include "holdfast/result.h"
-#include "src/cli/duration.h"
-#include "src/cli/text.h"
+#include "src/cli/options/duration.h"
+#include "src/cli/text/text.h"
 
 #include "lab/scenario/fields.h"
 #include "lab/scenario/topology_files.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "src/cli/config.h"
+#include "src/cli/options/config.h"
 
 #include "lab/scenario/topology.h"
 

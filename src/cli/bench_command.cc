@@ -13,10 +13,10 @@
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/help.h"
-#include "src/cli/json.h"
-#include "src/cli/output.h"
-#include "src/cli/settings.h"
-#include "src/cli/text.h"
+#include "src/cli/options/settings.h"
+#include "src/cli/text/json.h"
+#include "src/cli/text/output.h"
+#include "src/cli/text/text.h"
 
 namespace holdfast::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "holdfast/client.h"
-#include "src/cli/options.h"
+#include "src/cli/options/options.h"
 
 namespace holdfast::cli {
 

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "src/cli/exit_codes.h"
-#include "src/cli/output.h"
-#include "src/cli/text.h"
+#include "src/cli/text/output.h"
+#include "src/cli/text/text.h"
 
 namespace holdfast::cli {
 namespace {

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "src/cli/commands.h"
-#include "src/cli/config.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/help.h"
-#include "src/cli/json.h"
-#include "src/cli/output.h"
-#include "src/cli/settings.h"
-#include "src/cli/text.h"
+#include "src/cli/options/config.h"
+#include "src/cli/options/settings.h"
+#include "src/cli/text/json.h"
+#include "src/cli/text/output.h"
+#include "src/cli/text/text.h"
 
 #ifndef HOLDFAST_VERSION
 #define HOLDFAST_VERSION "unknown"

@@ -1,6 +1,6 @@
 // Nodes of a cluster, which this store does not follow: it says so, and takes nothing for an answer
 // that is none.
-#include "src/stores/redis/errors.h"
+#include "src/stores/redis/protocol/errors.h"
 #include "tests/faults/redis_harness.h"
 
 namespace holdfast::faults {

@@ -1,6 +1,6 @@
 // The arguments of each command, a line each.
 
-#include "src/cli/options.h"
+#include "src/cli/options/options.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::cli_arguments {

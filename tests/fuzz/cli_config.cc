@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "src/cli/config.h"
-#include "src/cli/fd.h"
+#include "src/cli/options/config.h"
+#include "src/cli/process/fd.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::cli_config {

@@ -1,6 +1,6 @@
 // What the program shows of a store's URL before it understands it: never a password.
 
-#include "src/cli/config.h"
+#include "src/cli/options/config.h"
 #include "src/port/store_url.h"
 #include "tests/fuzz/secret.h"
 #include "tests/fuzz/target.h"

@@ -1,7 +1,7 @@
 // Values of options and of the configuration file; and foreign text made safe for a terminal.
 
-#include "src/cli/text.h"
-#include "src/cli/values.h"
+#include "src/cli/options/values.h"
+#include "src/cli/text/text.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::cli_values {

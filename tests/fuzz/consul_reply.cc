@@ -1,8 +1,8 @@
 // What an agent of Consul answers, or whatever else listens there, to each kind of request.
 
-#include "src/stores/consul/errors.h"
 #include "src/stores/consul/handoff.h"
-#include "src/stores/consul/messages.h"
+#include "src/stores/consul/transport/errors.h"
+#include "src/stores/consul/transport/messages.h"
 #include "tests/fuzz/memory.h"
 #include "tests/fuzz/target.h"
 

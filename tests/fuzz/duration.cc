@@ -1,6 +1,6 @@
 // Durations, of URLs and of the command line.
 
-#include "src/cli/duration.h"
+#include "src/cli/options/duration.h"
 
 #include "src/port/store_url.h"
 #include "tests/fuzz/target.h"

@@ -1,6 +1,6 @@
 // What a server of etcd answers, or whatever else listens there: how much memory it takes to read.
 
-#include "src/stores/etcd/answer_size.h"
+#include "src/stores/etcd/transport/answer_size.h"
 #include "src/stores/etcd/wire.pb.h"
 #include "tests/fuzz/memory.h"
 #include "tests/fuzz/target.h"

@@ -1,12 +1,12 @@
 // What comes over the socket between the program and its guard: a packet each, of which the first
 // byte says how long it is.
 
-#include "src/cli/guard_wire.h"
+#include "src/cli/guard/guard_wire.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "src/cli/fd.h"
+#include "src/cli/process/fd.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::guard_wire {

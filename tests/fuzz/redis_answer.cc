@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "src/stores/redis/answers.h"
-#include "src/stores/redis/batch_answers.h"
+#include "src/stores/redis/protocol/answers.h"
+#include "src/stores/redis/protocol/batch_answers.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::redis_answer {

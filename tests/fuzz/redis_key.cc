@@ -1,6 +1,6 @@
 // Lock names as keys of Redis, and keys of whoever else as none of ours.
 
-#include "src/stores/redis/keys.h"
+#include "src/stores/redis/protocol/keys.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::redis_key {

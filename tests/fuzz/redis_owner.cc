@@ -1,7 +1,7 @@
 // Who holds a lock and who broke it, as JSON that stands in Redis for anybody to write to.
 
 #include "src/port/outcome.h"
-#include "src/stores/redis/owner_json.h"
+#include "src/stores/redis/protocol/owner_json.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::redis_owner {

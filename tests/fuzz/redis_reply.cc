@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "src/stores/redis/reply.h"
+#include "src/stores/redis/protocol/reply.h"
 #include "tests/fuzz/memory.h"
 #include "tests/fuzz/target.h"
 

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "src/stores/redis/doctor.h"
-#include "src/stores/redis/errors.h"
-#include "src/stores/redis/handshake.h"
 #include "src/stores/redis/listing.h"
-#include "src/stores/redis/lock_view.h"
+#include "src/stores/redis/protocol/errors.h"
+#include "src/stores/redis/protocol/lock_view.h"
+#include "src/stores/redis/transport/handshake.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::redis_server {

@@ -1,7 +1,7 @@
 // What stands in Redis of a lock, as inspect() shows it: the six parts of the answer, a line each;
 // the parts that are lists have their items between tabs.
 
-#include "src/stores/redis/lock_view.h"
+#include "src/stores/redis/protocol/lock_view.h"
 #include "tests/fuzz/target.h"
 
 namespace holdfast::fuzz::redis_view {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "src/stores/consul/messages.h"
 #include "src/stores/consul/test_party.h"
+#include "src/stores/consul/transport/messages.h"
 #include "tests/support/consul_server.h"
 #include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"

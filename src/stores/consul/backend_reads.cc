@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/stores/consul/backend.h"
-#include "src/stores/consul/errors.h"
+#include "src/stores/consul/transport/errors.h"
 
 namespace holdfast::stores::consul {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "src/base/random.h"
 #include "src/stores/consul/backend.h"
-#include "src/stores/consul/errors.h"
+#include "src/stores/consul/transport/errors.h"
 
 namespace holdfast::stores::consul {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "holdfast/options.h"
 #include "src/base/chrony.h"
-#include "src/stores/consul/errors.h"
-#include "src/stores/consul/messages.h"
+#include "src/stores/consul/transport/errors.h"
+#include "src/stores/consul/transport/messages.h"
 
 namespace holdfast::stores::consul {
 namespace {

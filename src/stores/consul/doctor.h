@@ -11,8 +11,8 @@
 #include "holdfast/guarantees.h"
 #include "src/contend/servers.h"
 #include "src/port/store.h"
-#include "src/stores/consul/http.h"
 #include "src/stores/consul/keys.h"
+#include "src/stores/consul/transport/http.h"
 #include "src/stores/consul/url.h"
 
 namespace holdfast::stores::consul {

@@ -20,8 +20,8 @@
 #include <string_view>
 
 #include "src/port/boot_timer.h"
-#include "src/stores/consul/http.h"
-#include "src/stores/consul/messages.h"
+#include "src/stores/consul/transport/http.h"
+#include "src/stores/consul/transport/messages.h"
 #include "src/stores/consul/watches.h"
 
 namespace holdfast::stores::consul {

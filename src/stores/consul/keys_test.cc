@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/stores/consul/http.h"
+#include "src/stores/consul/transport/http.h"
 
 namespace holdfast::stores::consul {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/stores/consul/errors.h"
-#include "src/stores/consul/messages.h"
+#include "src/stores/consul/transport/errors.h"
+#include "src/stores/consul/transport/messages.h"
 
 namespace holdfast::stores::consul {
 namespace {

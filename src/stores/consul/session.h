@@ -32,8 +32,8 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/port/boot_timer.h"
-#include "src/stores/consul/http.h"
 #include "src/stores/consul/keys.h"
+#include "src/stores/consul/transport/http.h"
 
 namespace holdfast::stores::consul {
 

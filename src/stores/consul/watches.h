@@ -20,7 +20,7 @@
 
 #include "src/contend/backend.h"
 #include "src/port/boot_timer.h"
-#include "src/stores/consul/http.h"
+#include "src/stores/consul/transport/http.h"
 
 namespace holdfast::stores::consul {
 

@@ -6,7 +6,7 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
-#include "src/stores/consul/errors.h"
+#include "src/stores/consul/transport/errors.h"
 
 namespace holdfast::stores::consul {
 namespace {

@@ -30,9 +30,9 @@
 #include "src/base/clock.h"
 #include "src/contend/joining.h"
 #include "src/port/boot_timer.h"
-#include "src/stores/consul/http.h"
-#include "src/stores/consul/messages.h"
 #include "src/stores/consul/session.h"
+#include "src/stores/consul/transport/http.h"
+#include "src/stores/consul/transport/messages.h"
 
 namespace holdfast::stores::consul {
 

@@ -21,11 +21,11 @@
 #include "src/contend/backend.h"
 #include "src/contend/joining.h"
 #include "src/port/registry.h"
-#include "src/stores/etcd/delays.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/per_lock_order.h"
-#include "src/stores/etcd/rpc.h"
 #include "src/stores/etcd/session.h"
+#include "src/stores/etcd/transport/delays.h"
+#include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
 namespace holdfast::stores::etcd {

@@ -8,7 +8,7 @@
 
 #include "holdfast/options.h"
 #include "src/base/chrony.h"
-#include "src/stores/etcd/versions.h"
+#include "src/stores/etcd/transport/versions.h"
 
 namespace holdfast::stores::etcd {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "holdfast/guarantees.h"
 #include "src/stores/etcd/keys.h"
-#include "src/stores/etcd/rpc.h"
+#include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
 namespace holdfast::stores::etcd {

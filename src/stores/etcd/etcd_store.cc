@@ -7,7 +7,7 @@
 
 #include "src/contend/contend_store.h"
 #include "src/stores/etcd/backend.h"
-#include "src/stores/etcd/rpc.h"
+#include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
 namespace holdfast::stores {

@@ -25,9 +25,9 @@
 
 #include "src/base/local_mutex.h"
 #include "src/contend/backend.h"
-#include "src/stores/etcd/delays.h"
 #include "src/stores/etcd/keys.h"
-#include "src/stores/etcd/rpc.h"
+#include "src/stores/etcd/transport/delays.h"
+#include "src/stores/etcd/transport/rpc.h"
 
 namespace holdfast::stores::etcd {
 

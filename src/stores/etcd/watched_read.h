@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "src/stores/etcd/rpc.h"
+#include "src/stores/etcd/transport/rpc.h"
 
 namespace holdfast::stores::etcd {
 

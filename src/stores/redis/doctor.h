@@ -7,7 +7,7 @@
 
 #include "holdfast/guarantees.h"
 #include "src/port/store.h"
-#include "src/stores/redis/reply.h"
+#include "src/stores/redis/protocol/reply.h"
 #include "src/stores/redis/url.h"
 
 namespace holdfast::stores::redis {

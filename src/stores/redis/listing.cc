@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "src/stores/redis/keys.h"
-#include "src/stores/redis/lock_view.h"
+#include "src/stores/redis/protocol/keys.h"
+#include "src/stores/redis/protocol/lock_view.h"
 
 namespace holdfast::stores::redis {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "holdfast/lock_info.h"
 #include "src/port/store.h"
-#include "src/stores/redis/reply.h"
+#include "src/stores/redis/protocol/reply.h"
 
 namespace holdfast::stores::redis {
 

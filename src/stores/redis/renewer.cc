@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "src/stores/redis/answers.h"
-#include "src/stores/redis/fields.h"
+#include "src/stores/redis/protocol/answers.h"
+#include "src/stores/redis/protocol/fields.h"
 
 namespace holdfast::stores::redis {
 namespace {

@@ -13,10 +13,10 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/port/store.h"
-#include "src/stores/redis/direct_link.h"
-#include "src/stores/redis/remote.h"
-#include "src/stores/redis/requests.h"
+#include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/server_clock.h"
+#include "src/stores/redis/transport/direct_link.h"
+#include "src/stores/redis/transport/remote.h"
 
 namespace holdfast::stores::redis {
 

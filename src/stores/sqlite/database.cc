@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "src/base/random.h"
-#include "src/stores/sqlite/fork_gate.h"
+#include "src/stores/sqlite/file/fork_gate.h"
 #include "src/stores/sqlite/schema.h"
 
 namespace holdfast::stores::sqlite {

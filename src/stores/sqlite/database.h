@@ -20,7 +20,7 @@
 #include "holdfast/result.h"
 #include "src/base/clock.h"
 #include "src/machine/types.h"
-#include "src/stores/sqlite/lock_file.h"
+#include "src/stores/sqlite/file/lock_file.h"
 #include "src/stores/sqlite/sql.h"
 #include "src/stores/sqlite/sqlite_tuning.h"
 

@@ -13,7 +13,7 @@
 
 #include "src/base/writers_only.h"
 #include "src/stores/sqlite/database.h"
-#include "src/stores/sqlite/fork_gate.h"
+#include "src/stores/sqlite/file/fork_gate.h"
 #include "src/stores/sqlite/schema.h"
 
 namespace holdfast::stores::sqlite {

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "src/base/writers_only.h"
-#include "src/stores/sqlite/lock_file.h"
+#include "src/stores/sqlite/file/lock_file.h"
 #include "src/stores/sqlite/schema.h"
 
 namespace holdfast::stores::sqlite {

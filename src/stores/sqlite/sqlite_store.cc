@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "src/stores/sqlite/doctor.h"
-#include "src/stores/sqlite/file_state.h"
+#include "src/stores/sqlite/file/file_state.h"
 
 namespace holdfast::stores {
 namespace {

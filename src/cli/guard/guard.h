@@ -1,0 +1,117 @@
+// The guard: a process that ends the command and all its descendants before the lease can
+// be another's, also when this process is killed or stopped.
+//
+//   we                     guard                               command
+//   wait for the lock      -                                   -
+//   launch(deadline)       forks it, moves to its own session  waits for go()
+//   extend(deadline)       puts the end off                    runs
+//   (silence)              deadline - kill_after: TERM, KILL   ends
+//   (killed)               the same, at once                   ends
+//   waits                  -                                   ended: next() says kExited
+//   releases the lock      no descendant left: kTreeEmpty      -
+//
+// Guarantee: without an extension, SIGTERM reaches every descendant at deadline - kill_after -
+// reserve and SIGKILL at deadline - reserve at the latest, repeated until no descendant is left;
+// also those that called setsid, forked twice, or ignore SIGTERM (the guard is their subreaper).
+// Between us and the guard stands its keeper: it sets a stopped guard going again, and when the
+// guard dies, however, it inherits what is left of the command and ends that. When the keeper dies
+// the guard kills the command at once. Timers and pipes of the kernel set both going again, should
+// they be stopped and so is everybody who would do that. So it takes the death of both, the second
+// before it has done its work, to let a descendant live on; then left_nothing() is false.
+// Guarantee: only what descends from the command is ever signalled.
+// Not guaranteed: that we get the processor in time on a starved machine (the reserve grows with
+// what a look at the tree has cost, up to a tenth of the ttl); descendants that run as another
+// user, sleep uninterruptibly or are frozen; guard and keeper both killed within moments (then only
+// the command itself dies, by its parent-death signal); a tree that runs on while the whole machine
+// sleeps is ended when it wakes.
+//
+// Thread-safety: start() before any thread is made; the rest from one thread.
+// Time: CLOCK_BOOTTIME.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/cli/guard/guard_wire.h"
+#include "src/cli/options/options.h"
+#include "src/cli/process/boottime.h"
+#include "src/cli/process/fd.h"
+#include "src/cli/process/signals.h"
+
+namespace holdfast::cli {
+
+struct GuardPlan {
+  std::vector<std::string> command;
+  OnLost on_lost = OnLost::kTerm;
+  Leftover leftover = Leftover::kEnd;
+  Contain contain = Contain::kTree;
+  std::string cgroup{};  // Of kCgroup: which, made already.
+  bool quiet = false;
+};
+
+// Of a lease that each renewal makes so long at least: the SIGKILL falls so long before its end
+// that its work is done by then, on a busy machine too: a tenth of it, 10 ms to 1 s.
+GuardTerms guard_terms(Nanos kill_after, Nanos lease);
+
+// How a guard exits that has left processes alone on purpose: its keeper does the same.
+inline constexpr int kLeftAlone = 3;
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+// "NAME=VALUE\0..."
+std::string assignments(const Environment& environment);
+
+// kUnavailable, of the errno of a fork.
+Error cannot_start_guard(int error);
+
+class Guard {
+ public:
+  // Errors: kUnavailable: no process or descriptor to be had.
+  static Result<Guard> start(const GuardPlan& plan, const Signals& signals);
+
+  int fd() const { return link_.get(); }
+
+  // With the terms, as they follow from the lease. false: not told; errno is EMSGSIZE when there is
+  // more in the environment than fits.
+  bool launch(const Environment& environment, const GuardTerms& terms, Nanos deadline) const;
+  void go() const { send({GuardWord::kGo, 0, 0, {}}); }
+  // false: the guard does not read at present; try again.
+  bool extend(Nanos deadline) const { return send({GuardWord::kExtend, 0, deadline.count(), {}}); }
+  void signal(int number) const { send({GuardWord::kSignal, number, 0, {}}); }
+  void continue_in_front() const { send({GuardWord::kContinue, 0, 0, {}}); }
+  // As at a loss.
+  void end_command() const { send({GuardWord::kLost, 0, 0, {}}); }
+  std::optional<GuardMessage> next() const { return receive_message(link_.get()); }
+
+  // The guard's keeper has ended. One that was stopped is set going again.
+  bool ended();
+  // After ended(): for sure nothing of the command is left. The keeper ends by itself only then;
+  // one that was killed leaves us without that knowledge.
+  bool left_nothing() const { return keeper_ended_by_itself_; }
+  // Ends the tree over the guard's head; `guard` is spared (kSpawned tells which it is).
+  void end_tree(pid_t guard) const;
+  // Lets go of a guard that has nothing (more) to do, and waits for its end.
+  void finish();
+
+ private:
+  Guard(pid_t keeper, Fd link) : keeper_(keeper), link_(std::move(link)) {}
+  bool has_ended(int wait_options);
+  bool send(const GuardMessage& message) const { return send_message(link_.get(), message); }
+
+  pid_t keeper_ = 0;
+  bool keeper_ended_by_itself_ = false;
+  Fd link_;
+};
+
+// Their own lives; called in the forked processes.
+[[noreturn]] void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link);
+// `life`: what the keeper sees close when the guard dies.
+[[noreturn]] void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link, Fd life,
+                                    pid_t keeper);
+
+}  // namespace holdfast::cli

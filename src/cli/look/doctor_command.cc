@@ -1,0 +1,206 @@
+// `doctor`: what the running store is found to be, and what it promises.
+
+#include <algorithm>
+#include <array>
+
+#include "src/cli/commands.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/help.h"
+#include "src/cli/options/settings.h"
+#include "src/cli/text/json.h"
+#include "src/cli/text/output.h"
+#include "src/cli/text/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+// What --require may name.
+struct NamedGuarantee {
+  const char* name;
+  bool Guarantees::*given;
+  // A store in which a problem was found may break it, whatever it promises.
+  bool needs_health;
+  const char* advice;  // To whoever requires it of a store that does not promise it.
+};
+
+constexpr char kAnotherStore[] = "use another store ('holdfast doctor' of each lists its promises)";
+
+constexpr std::array<NamedGuarantee, 11> kPromises{{
+    {"fenced", &Guarantees::fenced, true, "use sqlite:// on one host, or redis://"},
+    {"fair", &Guarantees::fair, false, kAnotherStore},
+    {"shared", &Guarantees::shared, false, kAnotherStore},
+    {"permits", &Guarantees::permits, false, kAnotherStore},
+    {"upgrade", &Guarantees::upgrade, false, kAnotherStore},
+    {"list", &Guarantees::list, false, kAnotherStore},
+    {"watch-every-change", &Guarantees::watch_every_change, false,
+     "no store that processes share reports every change in this version: do not rely on seeing"
+     " each hold, the tokens tell how many there were at least"},
+    {"values", &Guarantees::values, false, kAnotherStore},
+    {"multi", &Guarantees::multi, false, kAnotherStore},
+    {"survives-restart", &Guarantees::survives_restart, true,
+     "use sqlite:// for the processes of one host; or let what the lock protects refuse old"
+     " tokens, and require 'fenced' instead"},
+    {"survives-failover", &Guarantees::survives_failover, true,
+     "use ZooKeeper, etcd or Consul with three servers or more; or let what the lock protects"
+     " refuse old tokens, and require 'fenced' instead"},
+}};
+
+const char* mark(Severity severity) {
+  switch (severity) {
+    case Severity::kOk: return "ok";
+    case Severity::kWarning: return "warning";
+    case Severity::kProblem: return "PROBLEM";
+  }
+  return "?";
+}
+
+const char* promise_text(Guarantee given) {
+  switch (given) {
+    case Guarantee::kYes: return "yes";
+    case Guarantee::kDeclared: return "declared";
+    case Guarantee::kNo: return "no";
+  }
+  return "?";
+}
+
+std::string findings_text(const std::vector<Finding>& findings, std::size_t width) {
+  if (findings.empty()) return "";
+  if (width == 0) {
+    Table table({"", "TOPIC", "FOUND", "ADVICE"});
+    for (const Finding& finding : findings) {
+      table.add({mark(finding.severity), printable(finding.topic), printable(finding.what),
+                 printable(finding.advice)});
+    }
+    return table.to_string(false, 0);
+  }
+  Table table({"", "TOPIC", "FOUND"});
+  for (const Finding& finding : findings) {
+    std::string found = printable(finding.what);
+    if (!finding.advice.empty()) found += "\n-> " + printable(finding.advice);
+    table.add({mark(finding.severity), printable(finding.topic), std::move(found)});
+  }
+  return table.to_string(colour_wanted(), width);
+}
+
+std::string promises_text(const Guarantees& all, std::size_t width) {
+  const auto names = [&all](bool given) {
+    std::string out;
+    for (const NamedGuarantee& one : kPromises) {
+      if (all.*one.given == given) out += std::string(out.empty() ? "" : " ") + one.name;
+    }
+    return out.empty() ? "nothing" : out;
+  };
+  Table table({"promises:", names(true)});
+  table.add({"not promised:", names(false)});
+  return table.to_string(false, width);
+}
+
+// Longer lines are hard to read, however wide the terminal is.
+std::size_t width_of_report() { return std::min<std::size_t>(terminal_width(), 100); }
+
+std::string heading(const DoctorReport& report) {
+  const Guarantees& all = report.guarantees;
+  return "store " + printable(report.store) + " (" + printable(all.store) + ", for " +
+         printable(all.scope) + ")\n";
+}
+
+// Nothing of a healthy store: warnings are no failures.
+std::string problems_text(const DoctorReport& report) {
+  std::vector<Finding> problems;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity == Severity::kProblem) problems.push_back(finding);
+  }
+  if (problems.empty()) return "";
+  return heading(report) + findings_text(problems, width_of_report());
+}
+
+std::string doctor_text(const DoctorReport& report) {
+  const std::size_t width = width_of_report();
+  const Guarantees& all = report.guarantees;
+  std::string out = heading(report);
+  if (!report.findings.empty()) out += "\n" + findings_text(report.findings, width);
+  Table faults({"WHEN", "ONE HOLDER", "TOKENS GROW", "NOTE"});
+  for (const FaultRow& row : all.faults) {
+    faults.add({printable(row.fault), promise_text(row.exclusion), promise_text(row.fencing),
+                printable(row.note)});
+  }
+  if (!all.faults.empty()) out += "\n" + faults.to_string(colour_wanted(), width);
+  out += "\n" + promises_text(all, width);
+  return out + "\n" + (report.healthy() ? "healthy\n" : "NOT healthy: see the problems above\n");
+}
+
+struct Missing {
+  const NamedGuarantee* promise;
+  bool promised;  // But a problem was found.
+};
+
+// What is required and not given; nothing after a complaint about a name that is no promise.
+std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
+                                                 const DoctorReport& report) {
+  std::vector<Missing> missing;
+  for (const std::string& name : options.require) {
+    std::string spelled = name;
+    std::replace(spelled.begin(), spelled.end(), '_', '-');
+    const auto* const found =
+        std::find_if(kPromises.begin(), kPromises.end(),
+                     [&](const NamedGuarantee& one) { return spelled == one.name; });
+    if (found == kPromises.end()) {
+      complain("doctor: --require: " + in_quotes(name) +
+               " is not a promise (see 'holdfast help doctor')");
+      return std::nullopt;
+    }
+    const bool promised = report.guarantees.*found->given;
+    const bool kept = promised && (report.healthy() || !found->needs_health);
+    if (!kept) missing.push_back({found, promised});
+  }
+  return missing;
+}
+
+void complain_of(const Missing& missing, const DoctorReport& report) {
+  const std::string name = in_quotes(missing.promise->name);
+  if (!missing.promised) {
+    complain("this store does not promise " + name +
+             ", which --require asks for: " + missing.promise->advice);
+    return;
+  }
+  std::string problems;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity != Severity::kProblem) continue;
+    problems +=
+        "; " + finding.topic + ": " + (finding.advice.empty() ? finding.what : finding.advice);
+  }
+  complain("this store, as it is now, cannot be relied on for " + name +
+           ", which --require asks for: mend what was found" + printable(problems));
+}
+
+int diagnose(const Client& client, const DoctorOptions& options, const Settings& settings) {
+  const auto report = client.doctor();
+  if (!report) return fail(report.error(), settings.shown_store);
+  const auto missing = find_missing(options, *report);
+  if (!missing) return kExitError;
+  if (options.common.json) {
+    Json out = to_json(*report);
+    out["missing"] = Json::array();
+    for (const Missing& one : *missing) out["missing"].push_back(one.promise->name);
+    print(to_line(out));
+  } else {
+    print(options.common.quiet ? problems_text(*report) : doctor_text(*report));
+  }
+  if (!flush_output()) return kExitError;
+  for (const Missing& one : *missing) complain_of(one, *report);
+  return report->healthy() && missing->empty() ? 0 : kExitUnhealthy;
+}
+
+}  // namespace
+
+int doctor_command(const std::vector<std::string>& arguments) {
+  DoctorOptions options;
+  const auto parsed = parse_doctor(arguments, options);
+  if (options.common.help) return print_help("doctor");
+  if (!parsed) return usage_error("doctor", parsed.error());
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    return diagnose(client, options, settings);
+  });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,62 @@
+// Prints what the library tells on its notifier thread, until a signal comes or the reader goes.
+#pragma once
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "src/cli/exit_codes.h"
+#include "src/cli/process/signals.h"
+#include "src/cli/run/lock_attempt.h"
+#include "src/cli/text/output.h"
+
+namespace holdfast::cli {
+
+// What the notifier thread hands to the first thread, which does the printing.
+template <typename Event>
+class EventQueue {
+ public:
+  void push(const Event& event) {
+    const std::lock_guard guard(mutex_);
+    events_.push_back(event);
+    bell_.ring();
+  }
+  std::deque<Event> take() {
+    const std::lock_guard guard(mutex_);
+    bell_.quiet();
+    return std::exchange(events_, {});
+  }
+  int fd() const { return bell_.fd(); }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Event> events_;
+  Bell bell_;
+};
+
+// Returns the exit status. `count`: ends after so many.
+template <typename Event, typename Show>
+int follow(EventQueue<Event>& queue, const Signals& signals, std::optional<int> count, Show show) {
+  for (;;) {
+    std::array<pollfd, 3> watched{
+        {{signals.fd(), POLLIN, 0}, {queue.fd(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
+    ::poll(watched.data(), watched.size(), -1);
+    for (const Event& event : queue.take()) {
+      print(show(event));
+      if (count && --*count == 0) return flush_output() ? 0 : kExitError;
+    }
+    if (!flush_output()) return kExitError;
+    if ((watched[2].revents & (POLLERR | POLLHUP)) != 0) return 0;  // The reader has gone.
+    while (const auto signal = signals.next()) {
+      if (default_of(*signal) == SignalDefault::kStops) stop_self();
+      if (default_of(*signal) == SignalDefault::kEnds) return 0;
+    }
+  }
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,59 @@
+// `status`: is a lock held? For scripts.
+
+#include "src/cli/commands.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/help.h"
+#include "src/cli/look/who.h"
+#include "src/cli/options/settings.h"
+#include "src/cli/text/json.h"
+#include "src/cli/text/output.h"
+#include "src/cli/text/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+std::string holder_text(const HolderInfo& holder) {
+  std::string out = "held by " + sentence_of(holder.who);
+  out += ", token " + (holder.token == Token{} ? "-" : holder.token.to_string());
+  return out + ", " + left_text(holder) + " left";
+}
+
+std::string status_text(const std::string& name, const std::optional<LockInfo>& info) {
+  const std::string begin = printable(name) + ": ";
+  std::string out;
+  if (info) {
+    for (const HolderInfo& holder : info->holders) out += begin + holder_text(holder) + "\n";
+  }
+  if (out.empty()) out = begin + "free\n";
+  if (info && !info->waiters.empty()) {
+    out += begin + std::to_string(info->waiters.size()) + " waiting\n";
+  }
+  return out +
+         "This may be over already. To act only while nobody else does, take the lock:"
+         " holdfast run --no-wait\n";
+}
+
+}  // namespace
+
+int status_command(const std::vector<std::string>& arguments) {
+  LookOptions options;
+  const auto parsed = parse_look("status", arguments, options);
+  if (options.common.help) return print_help("status");
+  if (!parsed) return usage_error("status", parsed.error());
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    const auto info = client.inspect(options.name);
+    if (!info) {
+      fail(info.error(), settings.shown_store);
+      return kExitError;  // Whatever the error: it says neither "held" nor "free".
+    }
+    if (options.common.json) {
+      print(to_line(*info ? to_json(**info) : free_lock_json(options.name)));
+    } else if (!options.common.quiet) {
+      print(status_text(options.name, *info));
+    }
+    if (!flush_output()) return kExitError;
+    return *info && !(*info)->holders.empty() ? 0 : kExitFree;
+  });
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,430 @@
+#include "src/cli/options/config.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include <toml++/toml.h>
+
+#include "src/cli/options/values.h"
+#include "src/cli/process/fd.h"
+#include "src/cli/text/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+std::string place(const toml::source_region& region, const std::string& file) {
+  return file + ":" + std::to_string(region.begin.line);
+}
+
+// Reads one table of the file, and complains about what it does not know.
+class TableReader {
+ public:
+  TableReader(const toml::table& table, std::string file) : table_(table), file_(std::move(file)) {}
+
+  template <typename T>
+  void value(const char* key, std::optional<T>& into, Result<T> (*read)(const std::string&)) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return;
+    const auto text = written(*node);
+    if (!text) return fail(*node, key, "must be text in quotes, or a number");
+    auto value = read(*text);
+    if (!value) return fail(*node, key, value.error().message());
+    if (!into) into = *std::move(value);  // A file read earlier comes first.
+  }
+
+  // A URL may not be a bare number.
+  void text(const char* key, std::optional<std::string>& into) {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr || node->is_string()) return value(key, into, read_text);
+    fail(*take(key), key, "must be text in quotes");
+  }
+
+  const toml::table* table(const char* key) {
+    const toml::node* node = take(key);
+    if (node == nullptr) return nullptr;
+    if (!node->is_table()) fail(*node, key, "must be a table: [run]");
+    return node->as_table();
+  }
+
+  Result<void> finish() {
+    for (auto&& [key, node] : table_) {
+      const std::string name(key.str());
+      if (error_ || std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      const std::string near = nearest(name, known_);
+      fail(node, name, near.empty() ? "is not known" : "is not known; did you mean " + near + "?");
+    }
+    if (error_) return *error_;
+    return {};
+  }
+
+ private:
+  static std::optional<std::string> written(const toml::node& node) {
+    if (const auto text = node.value_exact<std::string>()) return *text;
+    if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
+    const auto number = node.value_exact<double>();
+    if (!number) return std::nullopt;
+    char text[40];
+    const auto end = std::to_chars(text, text + sizeof text, *number).ptr;
+    return std::string(text, end);
+  }
+
+  const toml::node* take(const char* key) {
+    known_.emplace_back(key);
+    return table_.get(key);
+  }
+
+  void fail(const toml::node& node, const std::string& key, const std::string& why) {
+    if (error_) return;
+    error_ = Error(Errc::kInvalidArgument,
+                   place(node.source(), file_) + ": " + printable(key) + ": " + why);
+  }
+
+  const toml::table& table_;
+  std::string file_;
+  std::vector<std::string> known_;
+  std::optional<Error> error_;
+};
+
+Result<void> read_table(const toml::table& root, const std::string& file, Config& into) {
+  TableReader top(root, file);
+  top.text("store", into.store);
+  top.value("ttl", into.ttl, read_period);
+  const toml::table* run_table = top.table("run");
+  auto finished = top.finish();
+  if (run_table == nullptr) return finished;
+  TableReader run(*run_table, file);
+  run.value("wait", into.wait, read_duration);
+  run.value("min_hold", into.min_hold, read_duration);
+  run.value("max_hold", into.max_hold, read_period);
+  run.value("kill_after", into.kill_after, read_duration);
+  run.value("on_lost", into.on_lost, read_on_lost);
+  run.value("exit_max_hold", into.exit_max_hold, read_exit_code);
+  run.value("exit_lost", into.exit_lost, read_exit_code);
+  run.value("exit_timeout", into.exit_timeout, read_exit_timeout);
+  run.value("exit_error", into.exit_error, read_exit_code);
+  auto run_finished = run.finish();
+  return finished ? run_finished : finished;
+}
+
+// All of it, from a pipe too; an error number otherwise.
+int read_all(const std::string& file, std::string& into) {
+  constexpr std::size_t kMost = 1 << 20;
+  const Fd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!in) return errno;
+  char piece[4096];
+  for (;;) {
+    const ssize_t n = ::read(in.get(), piece, sizeof piece);
+    if (n == 0) return 0;
+    if (n < 0 && errno != EINTR) return errno;
+    if (n > 0) into.append(piece, static_cast<std::size_t>(n));
+    if (into.size() > kMost) return EFBIG;
+  }
+}
+
+Result<void> read_file(const std::string& file, bool must_exist, Config& into) {
+  std::string text;
+  const int why = read_all(file, text);
+  if (!must_exist && (why == ENOENT || why == ENOTDIR || why == EACCES)) return {};
+  if (why != 0) {
+    return Error(Errc::kInvalidArgument, "cannot read the configuration file " + in_quotes(file) +
+                                             ": " + std::strerror(why));
+  }
+  if (has_endless_key(text)) {
+    return Error(Errc::kInvalidArgument, printable(file) + ": a key with too many parts");
+  }
+  try {
+    return read_table(toml::parse(text), printable(file), into);
+  } catch (const toml::parse_error& error) {
+    return Error(Errc::kInvalidArgument,
+                 place(error.source(), printable(file)) + ": " + printable(error.description()));
+  }
+}
+
+std::optional<std::string> home_based(const char* xdg, const char* under_home) {
+  if (auto base = environment(xdg); base && base->front() == '/') return base;
+  if (const auto home = environment("HOME"); home && home->front() == '/') {
+    return *home + under_home;
+  }
+  return std::nullopt;
+}
+
+// RFC 3986, as far as a path of a file needs it.
+std::string percent_encoded(const std::string& path) {
+  std::string out;
+  for (const char c : path) {
+    const bool plain =
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("/-._~", c) != nullptr;
+    if (plain) {
+      out += c;
+      continue;
+    }
+    char text[8];
+    std::snprintf(text, sizeof text, "%%%02X", static_cast<unsigned char>(c));
+    out += text;
+  }
+  return out;
+}
+
+Result<std::string> default_store() {
+  if (::geteuid() == 0) return std::string("sqlite:///var/lib/holdfast/locks.db");
+  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
+  if (!base) {
+    return Error(Errc::kInvalidArgument,
+                 "there is no home directory to keep the default store in: neither XDG_STATE_HOME"
+                 " nor HOME is set to an absolute path. Set one of them, or name a store with"
+                 " --store, HOLDFAST_STORE or --config (for example"
+                 " --store sqlite:///run/lock/me/locks.db)");
+  }
+  return "sqlite://" + percent_encoded(*base + "/holdfast/locks.db");
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+bool is_secret_key(std::string_view written) {
+  const std::string key = lower(written);
+  return key == "password" || key == "pass" || key == "passwd" || key == "secret" ||
+         key == "token" || key == "auth" || key == "key";
+}
+
+std::string_view authority(std::string_view url) {
+  const std::size_t slashes = url.find("://");
+  if (slashes == url.npos) return {};
+  url.remove_prefix(slashes + 3);
+  return url.substr(0, url.find_first_of("/?"));
+}
+
+// The user's name and password in front of the host; empty: none.
+std::string_view userinfo(std::string_view url) {
+  const std::string_view whole = authority(url);
+  const std::size_t at = whole.rfind('@');
+  return at == whole.npos ? std::string_view() : whole.substr(0, at);
+}
+
+// Consul has no users: all that stands in front of the host is its token.
+bool logs_in_by_token(std::string_view url) {
+  const std::string scheme = lower(url.substr(0, std::min(url.find("://"), url.size())));
+  return (scheme == "consul" || scheme == "consuls") && !userinfo(url).empty();
+}
+
+// A password with a '/' or '?' that was not percent-encoded: what is taken for the host is its
+// beginning.
+bool may_hold_split_secret(std::string_view url) {
+  const std::string_view host = authority(url);
+  if (host.find('@') != host.npos || host.find(':') == host.npos) return false;
+  const std::string_view rest = url.substr(url.find("://") + 3 + host.size());
+  const std::size_t at = rest.find('@');
+  return at != rest.npos && rest.substr(0, at).find('=') == rest.npos;
+}
+
+// Calls `visit(key, value, whole)` for each option of the query.
+template <typename Visit>
+void each_option(std::string_view url, Visit visit) {
+  const std::size_t question = url.find('?');
+  if (question == url.npos) return;
+  std::string_view rest = url.substr(question + 1);
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const std::size_t equals = std::min(one.find('='), one.size());
+    visit(one.substr(0, equals), one.substr(std::min(equals + 1, one.size())), one);
+  }
+}
+
+bool all_of(std::string_view text, std::string_view besides) {
+  return std::all_of(text.begin(), text.end(), [besides](unsigned char c) {
+    return std::isalnum(c) != 0 || besides.find(static_cast<char>(c)) != besides.npos;
+  });
+}
+
+bool is_number(std::string_view text) { return text.find_first_not_of("0123456789") == text.npos; }
+
+// "host", "host:6379", "[::1]:6379", or several with commas between them.
+bool names_hosts(std::string_view text) {
+  for (;;) {
+    std::string_view one = text.substr(0, text.find(','));
+    const bool last = one.size() == text.size();
+    text.remove_prefix(one.size() + (last ? 0 : 1));
+    if (one.starts_with('[')) {
+      const std::size_t end = std::min(one.find(']'), one.size());
+      if (!all_of(one.substr(1, end - 1), ".:%-_")) return false;
+      one.remove_prefix(end);
+      if (one.starts_with(']')) one.remove_prefix(1);
+    }
+    const std::size_t colon = std::min(one.find(':'), one.size());
+    if (!all_of(one.substr(0, colon), ".-_")) return false;
+    if (colon < one.size() && !is_number(one.substr(colon + 1))) return false;
+    if (last) return true;
+  }
+}
+
+// What stands before the '?' is written as some store has it, with a login or without.
+bool is_plain_front(std::string_view front) {
+  const std::size_t colon = std::min(front.find(':'), front.size());
+  const std::string scheme = lower(front.substr(0, colon));
+  if (scheme == "sqlite" || scheme == "memory") return true;  // They have no logins.
+  std::string_view rest = front.substr(colon);
+  if (!rest.starts_with("://") || !all_of(scheme, "+-.")) {
+    return front.find_first_of("@=&;") == front.npos;
+  }
+  const std::string_view whole = authority(front);
+  rest.remove_prefix(3 + whole.size());
+  const std::size_t at = whole.rfind('@');
+  if (!names_hosts(at == whole.npos ? whole : whole.substr(at + 1))) return false;
+  if (scheme == "redis" || scheme == "rediss") return rest.empty() || is_number(rest.substr(1));
+  return rest.find_first_of("@=&;") == rest.npos;
+}
+
+// All options that a store has and that are no secrets: a password may hide in any other.
+constexpr std::string_view kOpenOptions[] = {
+    "ns",        "ttl",          "request_timeout", "chain",       "db",       "connect_timeout",
+    "user",      "password_env", "password_file",   "tls_ca",      "tls_cert", "tls_key",
+    "tls_name",  "password_fd",  "session",         "recipe",      "dc",       "lock_delay",
+    "token_env", "token_file",   "token_fd",        "open_timeout"};
+
+bool is_open_option(std::string_view key, std::string_view value) {
+  if (std::find(std::begin(kOpenOptions), std::end(kOpenOptions), key) == std::end(kOpenOptions)) {
+    return false;
+  }
+  return key == "chain" || value.find_first_of(";=?") == value.npos;
+}
+
+// As some store understands it, so that it is known which part may be shown.
+bool is_plain(std::string_view url) {
+  bool plain = is_plain_front(url.substr(0, url.find('?')));
+  each_option(url, [&](std::string_view key, std::string_view value, std::string_view) {
+    plain = plain && is_open_option(key, value);
+  });
+  return plain;
+}
+
+// `depth`: how often it was decoded, or stood as an option in another one.
+bool may_hold_secret(std::string text, int depth) {
+  for (; depth < 4; ++depth) {
+    if (userinfo(text).find(':') != std::string_view::npos) return true;
+    if (logs_in_by_token(text)) return true;
+    if (may_hold_split_secret(text)) return true;
+    bool found = false;
+    each_option(text, [&](std::string_view key, std::string_view value, std::string_view) {
+      found = found || is_secret_key(key) || may_hold_secret(url_decoded(value), depth + 1);
+    });
+    if (found) return true;
+    std::string decoded = url_decoded(text);
+    if (decoded == text) return false;
+    text = std::move(decoded);
+  }
+  return true;  // Nested deeper than anything sensible: assume the worst.
+}
+
+}  // namespace
+
+std::string url_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned char value = 0;
+    const char* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
+      out += static_cast<char>(value);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+Result<void> load_config(const std::optional<std::string>& file, Config& into) {
+  if (file) return read_file(*file, true, into);
+  if (const auto base = home_based("XDG_CONFIG_HOME", "/.config")) {
+    if (auto read = read_file(*base + "/holdfast/config.toml", false, into); !read) return read;
+  }
+  return read_file("/etc/holdfast/config.toml", false, into);
+}
+
+Result<StoreChoice> choose_store(const CommonOptions& common, const Config& config) {
+  if (common.store) {
+    return StoreChoice{*common.store, "--store", !holds_secret(*common.store)};
+  }
+  if (const auto url = environment("HOLDFAST_STORE")) {
+    return StoreChoice{*url, "HOLDFAST_STORE", false};
+  }
+  if (config.store) return StoreChoice{*config.store, "the configuration", false};
+  auto url = default_store();
+  if (!url) return url.error();
+  return StoreChoice{*url, "the default", false};
+}
+
+Result<std::string> default_fence_folder() {
+  if (::geteuid() == 0) return std::string("/var/lib/holdfast/fence");
+  const auto base = home_based("XDG_STATE_HOME", "/.local/state");
+  if (base) return *base + "/holdfast/fence";
+  return Error(Errc::kInvalidArgument,
+               "there is no home directory to keep records in: name a --file or a --state folder");
+}
+
+bool holds_secret(const std::string& url) { return may_hold_secret(url, 0) || !is_plain(url); }
+
+std::vector<std::string> secrets_of(const std::string& url) {
+  std::vector<std::string> found;
+  const auto add = [&](std::string_view secret) {
+    for (const std::string& each : {std::string(secret), url_decoded(secret)}) {
+      if (!each.empty()) found.push_back(each);
+    }
+  };
+  std::string_view login = userinfo(url);
+  if (may_hold_split_secret(url)) {
+    login = std::string_view(url).substr(url.find("://") + 3);
+    login = login.substr(0, login.rfind('@'));
+  }
+  if (const std::size_t colon = login.find(':'); colon != login.npos) add(login.substr(colon + 1));
+  if (logs_in_by_token(url)) add(login);
+  each_option(url, [&](std::string_view key, std::string_view value, std::string_view) {
+    if (is_secret_key(key)) add(value);
+  });
+  return found;
+}
+
+std::string without_secret(const std::string& url) {
+  if (!holds_secret(url)) return url;
+  const std::size_t slashes = url.find("://");
+  std::string out = url.substr(0, url.find('?'));
+  const std::string_view user = userinfo(url);
+  const bool in_front = slashes < out.size();  // And not behind the '?'.
+  if (!user.empty() && in_front) out.replace(slashes + 3, user.size() + 1, "");
+  // Written in a way that no store understands: say nothing of it.
+  if (holds_secret(out) || may_hold_split_secret(url)) {
+    return in_front && all_of(url.substr(0, slashes), "+-.")
+               ? url.substr(0, slashes) + "://(not shown)"
+               : "(not shown)";
+  }
+  const auto db = url_option(url, "db");
+  if (db && !db->empty() && is_number(*db)) out += "?db=" + *db;
+  return out;
+}
+
+std::optional<std::string> url_option(const std::string& url, const std::string& key) {
+  std::optional<std::string> found;
+  each_option(url, [&](std::string_view name, std::string_view value, std::string_view) {
+    if (name == key) found = url_decoded(value);
+  });
+  return found;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,213 @@
+#include "src/cli/options/option_table.h"
+
+#include <algorithm>
+#include <deque>
+#include <string_view>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "src/cli/text/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+// What others call it: flock of util-linux, setlock, timeout.
+constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
+    {"-c", "the command stands behind dashes: holdfast run NAME -- sh -c 'COMMAND'"},
+    {"--command", "the command stands behind dashes: holdfast run NAME -- sh -c 'COMMAND'"},
+    {"-u", "to give back early what 'holdfast acquire' took: holdfast release LEASE"},
+    {"--unlock", "to give back early what 'holdfast acquire' took: holdfast release LEASE"},
+    {"-o", "the command never gets the lock as an open file, so there is nothing to close"},
+    {"--close", "the command never gets the lock as an open file, so there is nothing to close"},
+    {"-F", "the command is always a process of its own: how else could a loss end it?"},
+    {"--no-fork", "the command is always a process of its own: how else could a loss end it?"},
+    {"--timeout", "use --wait D (it is of the wait; --max-hold D is of the command)"},
+    {"--nonblock", "use --no-wait"},
+    {"--nb", "use --no-wait"},
+    {"--conflict-exit-code", "use --exit-timeout N"},
+};
+
+std::string_view meant_by(std::string_view name) {
+  for (const auto& [word, text] : kMeant) {
+    if (word == name) return text;
+  }
+  return {};
+}
+
+}  // namespace
+
+struct OptionTable::Impl {
+  struct Raw {
+    CLI::Option* option = nullptr;
+    std::string value;
+    std::function<Result<void>(const std::string&)> read;
+  };
+  struct Place {
+    CLI::Option* option = nullptr;
+    std::string name;
+    std::string& target;
+    bool required = false;
+    bool given = false;  // Behind the dashes.
+
+    bool open() const { return !given && option->count() == 0; }
+  };
+
+  std::string command;
+  std::string program;
+  std::vector<std::string>* words = nullptr;
+  CLI::App app;
+  bool help = false;
+  std::deque<Raw> raws;  // CLI11 keeps references to the values.
+  std::vector<Place> places;
+
+  Error wrong(const std::string& what) const {
+    return {Errc::kInvalidArgument, what + " (see '" + program + " help " + command + "')"};
+  }
+
+  std::vector<std::string> option_names() const {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    return names;
+  }
+
+  std::vector<std::string> with_empty_values(std::vector<std::string> arguments) const;
+  Result<void> check_extras() const;
+  Result<void> fill_places(const std::vector<std::string>& given);
+  Result<void> read_values() const;
+};
+
+// `--reason=` to `--reason` and an empty word: CLI11 would take the next argument for the value,
+// the name of the lock where a script says --reason="$WHY".
+std::vector<std::string> OptionTable::Impl::with_empty_values(
+    std::vector<std::string> arguments) const {
+  for (auto at = arguments.begin(); at != arguments.end(); ++at) {
+    const auto ends_here = [&](const Raw& raw) { return raw.option->get_name() + "=" == *at; };
+    if (std::none_of(raws.begin(), raws.end(), ends_here)) continue;
+    at->pop_back();
+    at = arguments.insert(at + 1, std::string());
+  }
+  return arguments;
+}
+
+Result<void> OptionTable::Impl::check_extras() const {
+  const std::vector<std::string> extras = app.remaining();
+  const auto unknown = std::find_if(extras.begin(), extras.end(), [](const std::string& extra) {
+    return extra.size() > 1 && extra.front() == '-';
+  });
+  if (unknown != extras.end()) {
+    const std::string name = unknown->substr(0, unknown->find('='));
+    if (const auto meant = meant_by(name); !meant.empty()) {
+      return wrong("there is no option " + printable(name) + "; " + std::string(meant));
+    }
+    const std::string near = nearest(name, option_names());
+    if (!near.empty()) {
+      return wrong("there is no option " + printable(name) + "; did you mean " + near + "?");
+    }
+    const bool a_name = std::any_of(places.begin(), places.end(), std::mem_fn(&Place::open));
+    return wrong(
+        "there is no option " + printable(name) +
+        (a_name ? " (what is not an option but begins with '-' stands behind dashes: " + command +
+                      " -- " + printable(*unknown) + (command == "run" ? " -- COMMAND)" : ")")
+                : ""));
+  }
+  if (extras.empty()) return {};
+  if (words != nullptr) {
+    words->insert(words->begin(), extras.begin(), extras.end());
+    return {};
+  }
+  if (command == "run") {
+    return wrong("what is " + in_quotes(extras.front()) +
+                 "? The command to run stands after '--': holdfast run NAME -- COMMAND [ARG...]");
+  }
+  return wrong(in_quotes(extras.front()) + " is one argument too many");
+}
+
+Result<void> OptionTable::Impl::fill_places(const std::vector<std::string>& given) {
+  if (words != nullptr) {
+    *words = given;
+    return {};
+  }
+  auto place = places.begin();
+  for (const std::string& word : given) {
+    place = std::find_if(place, places.end(), std::mem_fn(&Place::open));
+    if (place == places.end()) return wrong(in_quotes(word) + " is one argument too many");
+    place->target = word;
+    place->given = true;
+  }
+  return {};
+}
+
+Result<void> OptionTable::Impl::read_values() const {
+  std::optional<Error> first;
+  for (const Raw& raw : raws) {
+    if (raw.option->count() == 0) continue;
+    const auto read = raw.read(raw.option->results().back());
+    if (!read && !first) first = wrong(raw.option->get_name() + ": " + read.error().message());
+  }
+  if (first) return *first;
+  for (const Place& place : places) {
+    if (place.required && place.open()) return wrong(place.name + " is missing");
+  }
+  return {};
+}
+
+OptionTable::OptionTable(std::string command, std::string program)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->command = std::move(command);
+  impl_->program = std::move(program);
+  impl_->app.set_help_flag();
+  impl_->app.allow_extras();
+  impl_->app.add_flag("-h,--help", impl_->help);
+}
+
+OptionTable::~OptionTable() = default;
+
+void OptionTable::flag(const std::string& names, bool& target) {
+  impl_->app.add_flag(names, target);
+}
+
+void OptionTable::add(const std::string& names,
+                      std::function<Result<void>(const std::string&)> read) {
+  Impl::Raw& raw = impl_->raws.emplace_back();
+  raw.read = std::move(read);
+  raw.option = impl_->app.add_option(names, raw.value);
+  raw.option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+void OptionTable::positional(const std::string& name, std::string& target, bool required) {
+  CLI::Option* option = impl_->app.add_option(name, target);
+  impl_->places.push_back({option, name, target, required});
+}
+
+void OptionTable::words(std::vector<std::string>& target) { impl_->words = &target; }
+
+bool OptionTable::help() const { return impl_->help; }
+
+Result<void> OptionTable::parse(std::vector<std::string> arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const std::vector<std::string> words(dashes == arguments.end() ? dashes : dashes + 1,
+                                       arguments.end());
+  arguments.erase(dashes, arguments.end());
+  arguments = impl_->with_empty_values(std::move(arguments));
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back.
+  try {
+    impl_->app.parse(std::move(arguments));
+  } catch (const CLI::ArgumentMismatch& error) {
+    // Every option takes one value, and the last given wins: there can only be none.
+    const std::string said = error.what();
+    return impl_->wrong(said.substr(0, said.find(':')) + " needs a value");
+  } catch (const CLI::ParseError& error) {
+    return impl_->wrong(error.what());
+  }
+  if (impl_->help) return {};
+  auto filled = impl_->fill_places(words);
+  auto values = impl_->read_values();
+  auto extras = impl_->check_extras();
+  if (!extras) return extras;
+  return filled ? values : filled;
+}
+
+}  // namespace holdfast::cli

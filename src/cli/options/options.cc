@@ -1,0 +1,379 @@
+#include "src/cli/options/options.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+#include "src/cli/options/option_table.h"
+#include "src/cli/options/values.h"
+#include "src/cli/text/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+std::function<Result<int>(const std::string&)> between(int least, int most) {
+  return [least, most](const std::string& text) { return read_number(text, least, most); };
+}
+
+void add_common(OptionTable& table, CommonOptions& common) {
+  table.value<std::string>("--store", common.store, read_text);
+  table.value<std::string>("--config", common.config, read_text);
+  table.value<LogFormat>("--log-format", common.log_format, read_log_format);
+  table.flag("--json", common.json);
+  table.flag("-v,--verbose", common.verbose);
+  table.flag("-q,--quiet", common.quiet);
+}
+
+// The options of a lock need a second look, when all of them are known.
+struct LockDraft {
+  bool no_wait = false;
+  bool shared = false;
+  bool exclusive = false;
+  std::optional<Mode> permits;
+  std::optional<std::string> reason;
+  std::optional<std::string> trace_id;
+};
+
+// What every request for a lock has; the mode is another matter.
+void add_request(OptionTable& table, LockOptions& lock, LockDraft& draft) {
+  table.positional("NAME", lock.name);
+  // The letters are flock's.
+  table.value<Duration>("-w,--wait", lock.wait, read_duration);
+  table.flag("-n,--no-wait", draft.no_wait);
+  table.value<Duration>("--ttl", lock.ttl, read_period);
+  table.value<Duration>("--max-hold", lock.max_hold, read_period);
+  table.value<std::string>("--reason", draft.reason, read_text);
+  table.value<std::string>("--trace-id", draft.trace_id, read_trace_id);
+}
+
+void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
+  add_request(table, lock, draft);
+  table.flag("-s,--shared", draft.shared);
+  table.flag("-x,-e,--exclusive", draft.exclusive);
+  table.value<Mode>("--permits", draft.permits, read_permits);
+}
+
+// An empty one is none, also where the option says so. One that is inherited was set for others:
+// it stops no job.
+void take_trace_id(LockOptions& lock, const LockDraft& draft) {
+  const char* const inherited = std::getenv("HOLDFAST_TRACE_ID");
+  if (draft.trace_id) {
+    lock.trace_id = *draft.trace_id;
+  } else if (inherited != nullptr) {
+    if (auto trace = read_trace_id(inherited)) {
+      lock.trace_id = *std::move(trace);
+    } else {
+      lock.ignored = "HOLDFAST_TRACE_ID is ignored: a trace id " + trace.error().message();
+    }
+  }
+}
+
+Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
+  if (lock.name.empty()) return invalid("the name of the lock is empty");
+  if (draft.no_wait && lock.wait) return invalid("--wait and --no-wait contradict each other");
+  if (draft.no_wait) lock.wait = Duration::zero();
+  lock.reason = draft.reason.value_or("");
+  take_trace_id(lock, draft);
+  if (draft.shared + draft.exclusive + draft.permits.has_value() > 1) {
+    return invalid("--shared, --exclusive and --permits contradict each other");
+  }
+  if (draft.shared) lock.mode = Mode::shared();
+  if (draft.permits) lock.mode = *draft.permits;
+  return {};
+}
+
+// "fenced,fair" to its parts.
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+// It must be honoured even when the other options cannot be read to their end.
+std::optional<int> exit_error_among(const Arguments& arguments) {
+  const std::string name = "--exit-error";
+  std::optional<int> found;
+  for (auto at = arguments.begin(); at != arguments.end(); ++at) {
+    std::string text;
+    if (at->compare(0, name.size() + 1, name + "=") == 0) text = at->substr(name.size() + 1);
+    if (*at == name && at + 1 != arguments.end()) text = *(at + 1);
+    if (const auto code = read_exit_code(text)) found = *code;
+  }
+  return found;
+}
+
+// Of a command that runs another one under a lock.
+struct RunDraft {
+  LockDraft lock;
+  std::optional<Leftover> leftover;
+};
+
+void add_run(OptionTable& table, RunOptions& into, RunDraft& draft) {
+  add_common(table, into.common);
+  table.value<Duration>("--min-hold", into.min_hold, read_duration);
+  table.value<Duration>("--kill-after", into.kill_after, read_duration);
+  table.value<OnLost>("--on-lost", into.on_lost, read_on_lost);
+  table.value<Leftover>("--leftover", draft.leftover, read_leftover);
+  table.value<Contain>("--contain", into.contain, read_contain);
+  table.value<int>("--json-fd", into.json_fd, between(0, 65'535));
+  table.value<int>("--exit-max-hold", into.exit_max_hold, read_exit_code);
+  table.value<int>("--exit-lost", into.exit_lost, read_exit_code);
+  table.value<int>("-E,--exit-timeout", into.exit_timeout, read_exit_timeout);
+  table.value<int>("--exit-error", into.exit_error, read_exit_code);
+}
+
+Result<void> finish_run(RunOptions& into, const RunDraft& draft) {
+  into.leftover = draft.leftover.value_or(into.leftover);
+  return finish_lock(into.lock, draft.lock);
+}
+
+// `dashes`: where the command begins. CLI11 has its own idea of "[a]" and "--" inside a list, so
+// the command never passes it.
+Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator dashes,
+                         RunOptions& into) {
+  Arguments own(arguments.begin(), dashes);
+  into.exit_error = exit_error_among(own);
+  if (dashes != arguments.end()) into.command.assign(dashes + 1, arguments.end());
+  OptionTable table("run");
+  RunDraft draft;
+  add_lock(table, into.lock, draft.lock);
+  add_run(table, into, draft);
+  table.flag("--reenter", into.reenter);
+  table.value<std::string>("--metrics-textfile", into.metrics_textfile, read_text);
+  auto parsed = table.parse(std::move(own));
+  into.common.help = table.help();
+  if (!parsed || table.help()) return parsed;
+  if (into.command.empty()) {
+    return invalid(
+        "there is no command to run: holdfast run NAME -- COMMAND [ARG...]"
+        " (see 'holdfast help run')");
+  }
+  return finish_run(into, draft);
+}
+
+Result<void> check_elect(const ElectOptions& options) {
+  const bool runs = !options.run.command.empty();
+  if (options.observe && runs) {
+    return invalid("--observe only looks: it runs no command");
+  }
+  if (options.count && !options.observe) return invalid("--count is of --observe");
+  if (!options.observe && !runs) {
+    return invalid(
+        "there is no command to run: holdfast elect NAME -- COMMAND [ARG...], or holdfast elect"
+        " NAME --observe (see 'holdfast help elect')");
+  }
+  return {};
+}
+
+// As parse_split().
+Result<void> parse_elect_split(const Arguments& arguments, Arguments::const_iterator dashes,
+                               ElectOptions& into) {
+  Arguments own(arguments.begin(), dashes);
+  into.run.exit_error = exit_error_among(own);
+  if (dashes != arguments.end()) into.run.command.assign(dashes + 1, arguments.end());
+  OptionTable table("elect");
+  RunDraft draft;
+  std::optional<std::string> value;
+  add_request(table, into.run.lock, draft.lock);
+  add_run(table, into.run, draft);
+  table.value<std::string>("--value", value, read_text);
+  table.flag("--again", into.again);
+  table.flag("--observe", into.observe);
+  table.value<int>("--count", into.count, between(1, 1'000'000'000));
+  auto parsed = table.parse(std::move(own));
+  into.run.common.help = table.help();
+  if (!parsed || table.help()) return parsed;
+  if (auto good = check_elect(into); !good) return good;
+  into.value = value.value_or("");
+  return finish_run(into.run, draft);
+}
+
+}  // namespace
+
+Result<void> parse_run(const Arguments& arguments, RunOptions& into) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  auto parsed = parse_split(arguments, dashes, into);
+  // `-- NAME -- COMMAND`: where no name stands before the dashes it stands behind them.
+  const bool dashed = arguments.end() - dashes > 2 && dashes[2] == "--";
+  if (parsed || into.common.help || !into.lock.name.empty() || !dashed) return parsed;
+  into = {};
+  return parse_split(arguments, dashes + 2, into);
+}
+
+Result<void> parse_elect(const Arguments& arguments, ElectOptions& into) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  auto parsed = parse_elect_split(arguments, dashes, into);
+  if (parsed || into.run.common.help || !into.run.lock.name.empty()) return parsed;
+  // As in parse_run(). To observe, no dashes follow the name.
+  const auto behind = arguments.end() - dashes;
+  const bool dashed = behind > 2 && dashes[2] == "--";
+  if (!dashed && !(into.observe && behind == 2)) return parsed;
+  into = {};
+  return parse_elect_split(arguments, dashed ? dashes + 2 : arguments.end(), into);
+}
+
+Result<void> parse_hold(const std::string& command, const Arguments& arguments, HoldOptions& into) {
+  OptionTable table(command);
+  LockDraft draft;
+  add_common(table, into.common);
+  add_lock(table, into.lock, draft);
+  auto parsed = table.parse(arguments);
+  into.common.help = table.help();
+  if (!parsed || table.help()) return parsed;
+  if (command == "acquire" && into.lock.max_hold) {
+    return invalid(
+        "acquire cannot end what runs under the lock, so --max-hold means nothing to it: the lock"
+        " lasts for --ttl unless it is renewed. 'holdfast run' and 'holdfast hold' know "
+        "--max-hold");
+  }
+  return finish_lock(into.lock, draft);
+}
+
+Result<void> parse_lease(const std::string& command, const Arguments& arguments,
+                         LeaseOptions& into) {
+  OptionTable table(command);
+  add_common(table, into.common);
+  table.positional("LEASE", into.lease);
+  if (command == "renew") table.value<Duration>("--ttl", into.ttl, read_period);
+  auto parsed = table.parse(arguments);
+  into.common.help = table.help();
+  return parsed;
+}
+
+Result<void> parse_look(const std::string& command, const Arguments& arguments, LookOptions& into) {
+  OptionTable table(command);
+  add_common(table, into.common);
+  const bool one = command == "inspect" || command == "status";
+  table.positional(one ? "NAME" : "PREFIX", into.name, one);
+  if (command == "watch") table.value<int>("--count", into.count, between(1, 1'000'000'000));
+  if (command == "ls") table.flag("--outcomes", into.outcomes);
+  auto parsed = table.parse(arguments);
+  into.common.help = table.help();
+  return parsed;
+}
+
+Result<void> parse_top(const Arguments& arguments, TopOptions& into) {
+  OptionTable table("top");
+  std::optional<Duration> interval;
+  std::optional<TopSort> sort;
+  add_common(table, into.common);
+  table.positional("PREFIX", into.prefix, /*required=*/false);
+  table.value<Duration>("--interval", interval, read_interval);
+  table.value<TopSort>("--sort", sort, read_top_sort);
+  table.flag("--once", into.once);
+  table.flag("--plain", into.plain);
+  auto parsed = table.parse(arguments);
+  into.common.help = table.help();
+  into.interval = interval.value_or(into.interval);
+  into.sort = sort.value_or(into.sort);
+  return parsed;
+}
+
+Result<void> parse_break(const Arguments& arguments, BreakOptions& into) {
+  OptionTable table("break");
+  std::optional<std::string> token;
+  std::optional<std::string> reason;
+  add_common(table, into.common);
+  table.positional("NAME", into.name);
+  table.value<std::string>("--token", token, read_text);
+  table.value<std::string>("--reason", reason, read_text);
+  auto parsed = table.parse(arguments);
+  into.common.help = table.help();
+  if (!parsed || table.help()) return parsed;
+  if (!token) {
+    return invalid(
+        "--token is missing: name the grant to break, so that its successor is never"
+        " broken by accident ('holdfast inspect NAME' shows it)");
+  }
+  into.token = *token;
+  into.reason = reason.value_or("");
+  return {};
+}
+
+Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
+  OptionTable table("doctor");
+  std::optional<std::string> require;
+  add_common(table, into.common);
+  table.value<std::string>("--require", require, read_text);
+  auto parsed = table.parse(arguments);
+  into.common.help = table.help();
+  if (require) into.require = split(*require);
+  if (parsed && require && into.require.empty()) {
+    return invalid("--require names no promise (see 'holdfast help doctor')");
+  }
+  return parsed;
+}
+
+Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
+  OptionTable table("bench");
+  std::optional<int> in_flight;
+  std::optional<int> names;
+  std::optional<Duration> duration;
+  add_common(table, into.common);
+  table.value<int>("--in-flight", in_flight, between(1, 1'024));
+  table.value<int>("--threads", into.threads, between(1, 1'024));
+  table.value<int>("--names", names, between(1, 1'000'000));
+  table.value<Duration>("--duration", duration, read_period);
+  table.value<Duration>("--ttl", into.ttl, read_period);
+  auto parsed = table.parse(arguments);
+  into.common.help = table.help();
+  if (parsed && in_flight && into.threads) {
+    return invalid(
+        "--in-flight and --threads contradict each other: each says how many callers "
+        "there are, the one asynchronous, the other a thread each");
+  }
+  into.in_flight = into.threads.value_or(in_flight.value_or(1));
+  into.names = names.value_or(into.in_flight);
+  into.duration = duration.value_or(into.duration);
+  return parsed;
+}
+
+Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  Arguments own(arguments.begin(), dashes);
+  const std::string verb = own.empty() ? "" : own.front();
+  into.common.help = verb == "--help" || verb == "-h";
+  if (into.common.help) return {};
+  if (verb != "check") {
+    return invalid(verb.empty() ? "say what to do: holdfast fence check RESOURCE"
+                                : "there is no " + in_quotes(verb) +
+                                      ", only: holdfast fence check RESOURCE");
+  }
+  own.erase(own.begin());
+  OptionTable table("fence");
+  table.positional("RESOURCE", into.resource, false);
+  table.value<std::string>("--token", into.token, read_text);
+  table.value<Mode>("--mode", into.mode, read_mode);
+  table.value<std::string>("--file", into.file, read_text);
+  table.value<std::string>("--state", into.state, read_text);
+  table.value<Duration>("--wait", into.wait, read_duration);
+  table.flag("--json", into.common.json);
+  table.flag("-q,--quiet", into.common.quiet);
+  auto parsed = table.parse(std::move(own));
+  into.common.help = table.help();
+  if (!parsed || table.help()) return parsed;
+  Arguments rest(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
+  // A name that begins with '-' stands behind dashes, here as everywhere.
+  if (into.resource.empty() && !rest.empty()) {
+    into.resource = rest.front();
+    rest.erase(rest.begin());
+    if (!rest.empty() && rest.front() != "--") {
+      return invalid("what is " + in_quotes(rest.front()) +
+                     "? A command stands behind dashes of its own");
+    }
+    if (!rest.empty()) rest.erase(rest.begin());
+  }
+  if (into.resource.empty()) return invalid("RESOURCE is missing");
+  into.command = std::move(rest);
+  if (into.file && into.state) return invalid("--file and --state contradict each other");
+  if (into.common.json && !into.command.empty()) {
+    return invalid("--json would be mixed with what the command prints");
+  }
+  return {};
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,300 @@
+// `hold`, and `acquire` / `renew` / `release` for scripts of several steps.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "src/cli/commands.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/help.h"
+#include "src/cli/options/duration.h"
+#include "src/cli/options/settings.h"
+#include "src/cli/process/boottime.h"
+#include "src/cli/run/lock_attempt.h"
+#include "src/cli/text/output.h"
+#include "src/cli/text/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A lock asked for by `hold` or `acquire`.
+class Asking {
+ public:
+  Asking(const HoldOptions& options, const Settings& settings)
+      : options_(options), settings_(settings), narrator_(setup()) {
+    if (!options.lock.ignored.empty()) narrator_.note(options.lock.ignored);
+  }
+
+  // The lease, or an exit status that has been explained.
+  std::optional<Lease> take(const std::string& program, bool auto_renew, int& status);
+
+  const Signals& signals() const { return signals_; }
+  Narrator& narrator() { return narrator_; }
+  std::optional<Client>& client() { return attempt_->client(); }
+  void close() {
+    if (attempt_) attempt_->close();
+  }
+
+ private:
+  Narrator::Setup setup() const {
+    Narrator::Setup setup;
+    setup.name = options_.lock.name;
+    setup.store = settings_.shown_store;
+    setup.reason = options_.lock.reason;
+    setup.trace_id = options_.lock.trace_id;
+    setup.who = make_identity();
+    setup.quiet = options_.common.quiet;
+    setup.verbose = options_.common.verbose;
+    if (options_.common.json) setup.json_fd = STDOUT_FILENO;
+    return setup;
+  }
+
+  const HoldOptions& options_;
+  const Settings& settings_;
+  Narrator narrator_;
+  Signals signals_;
+  std::optional<LockAttempt> attempt_;
+};
+
+std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, int& status) {
+  LockRequest request;
+  request.lock = options_.lock;
+  if (!request.lock.ttl) request.lock.ttl = settings_.config.ttl;
+  request.store = settings_.store;
+  request.auto_renew = auto_renew;
+  request.program = shown_program(program);
+  attempt_.emplace(signals_, narrator_, std::move(request));
+  AttemptOutcome outcome = attempt_->take();
+  if (outcome.signal != 0) {
+    status = kExitSignalBase + outcome.signal;
+  } else if (outcome.error) {
+    const bool timed_out = outcome.error->code() == Errc::kTimedOut;
+    if (timed_out) narrator_.note(did_not_get(options_.lock.name, options_.lock.wait));
+    status = timed_out ? kExitTimeout : fail(*outcome.error, settings_.shown_store);
+  }
+  return std::move(outcome.lease);
+}
+
+enum class Input { kGoesOn, kHasEnded, kCannotBeRead };
+
+// Throws away what comes.
+Input read_input(short events) {
+  if (events == 0) return Input::kGoesOn;
+  char scrap[4096];
+  const ssize_t n = ::read(STDIN_FILENO, scrap, sizeof scrap);
+  if (n > 0) return Input::kGoesOn;
+  if (n == 0 || errno == EBADF || errno == EISDIR) return Input::kHasEnded;
+  return Input::kCannotBeRead;
+}
+
+// 0: the input ended or a signal came; else --max-hold was over, or the lock was lost.
+int hold_until_told(Asking& asking, const Lease& lease, std::optional<Duration> max_hold) {
+  const Nanos end = max_hold ? boottime_now() + *max_hold : Nanos::max();
+  auto bell = std::make_shared<Bell>();
+  const std::stop_callback on_loss(lease.lost(), [bell] { bell->ring(); });
+  Input input = Input::kGoesOn;
+  while (may_be_held(lease)) {
+    // What is typed at a terminal while we are in the background is not for us, but stays to be
+    // read: to be told of it at once, again and again, would keep a processor busy.
+    const int input_fd = input == Input::kCannotBeRead ? -1 : STDIN_FILENO;
+    std::array<pollfd, 3> watched{
+        {{asking.signals().fd(), POLLIN, 0}, {bell->fd(), POLLIN, 0}, {input_fd, POLLIN, 0}}};
+    const auto left = std::chrono::ceil<Duration>(end - boottime_now());
+    if (left <= Duration::zero()) return kExitMaxHold;
+    ::poll(watched.data(), watched.size(), static_cast<int>(std::min<Duration>(left, 1s).count()));
+    input = read_input(watched[2].revents);
+    if (input == Input::kHasEnded) return 0;
+    while (const auto signal = asking.signals().next()) {
+      if (default_of(*signal) == SignalDefault::kStops) stop_self();
+      if (default_of(*signal) == SignalDefault::kEnds) return 0;
+    }
+  }
+  return kExitLost;
+}
+
+int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
+  const Narrator& narrator = asking.narrator();
+  asking.narrator().granted(lease.token().to_string());
+  if (options.common.json) {
+    // A reader that is slow may have it later; one that can never have it does not know that we
+    // hold the lock.
+    if (!narrator.event("acquired", lease.remaining()) && errno != EAGAIN) {
+      complain(std::string("cannot write to standard output: ") + std::strerror(errno));
+      return kExitError;
+    }
+  } else {
+    print("held " + printable(lease.name()) + " token " + lease.token().to_string() + "\n");
+    if (!flush_output()) return kExitError;
+  }
+  int status = hold_until_told(asking, lease, options.lock.max_hold);
+  if (status == kExitMaxHold) {
+    narrator.event("max_hold", lease.remaining(),
+                   {{"message", "held for as long as --max-hold allows"}});
+  }
+  const auto loss = lease.loss();
+  const auto released = release_lease(lease);
+  if (!released &&
+      (released.error().code() == Errc::kLost || released.error().code() == Errc::kBroken)) {
+    status = kExitLost;
+  }
+  narrator.event(status == kExitLost ? "lost" : "released");
+  if (status == kExitLost) {
+    const Error& why = loss       ? *loss
+                       : released ? Error(Errc::kLost, "the lease ran out")
+                                  : released.error();
+    narrator.lost(narrator.loss(explain(why, "")), why.code());
+  } else if (!released) {
+    status = fail(released.error(), narrator.setup().store);
+  } else if (status == kExitMaxHold) {
+    narrator.note("gave back the " + narrator.lock() + ", held for as long as --max-hold allows");
+  }
+  return status;
+}
+
+Json lease_json(const Lease& lease, const Narrator::Setup& setup) {
+  Json out;
+  out["lease"] = lease.id();
+  out["name"] = lease.name();
+  out["token"] = lease.token().to_string();
+  out["mode"] = mode_text(lease.mode());
+  out["owner"] = setup.who.owner;
+  out["host"] = setup.who.host;
+  out["pid"] = setup.who.pid;
+  out["since"] = iso_time(std::chrono::system_clock::now());
+  out["reason"] = setup.reason;
+  out["trace_id"] = setup.trace_id;
+  out["time_left_ms"] = lease.remaining().count();
+  out["store"] = setup.store;
+  return out;
+}
+
+// `-` stands for the first line of the standard input: everybody may read the arguments of a
+// process, and the id is enough to release the lock.
+Result<void> read_lease(std::string& lease) {
+  if (lease != "-") return {};
+  std::array<char, 4096> line{};
+  if (std::fgets(line.data(), line.size(), stdin) != nullptr) {
+    lease.assign(line.data(), std::strcspn(line.data(), "\r\n"));
+  }
+  if (!lease.empty() && lease != "-") return {};
+  return Error(Errc::kInvalidArgument,
+               "the standard input has no lease id in its first line: give it what"
+               " 'holdfast acquire' printed");
+}
+
+int adopt_and(const std::string& command, const std::vector<std::string>& arguments,
+              int (*use)(Lease& lease, const LeaseOptions& options, const Settings& settings)) {
+  LeaseOptions options;
+  auto parsed = parse_lease(command, arguments, options);
+  if (options.common.help) return print_help(command);
+  if (parsed) parsed = read_lease(options.lease);
+  if (!parsed) return usage_error(command, parsed.error());
+  return with_client(options.common, [&](Client& client, const Settings& settings) {
+    AcquireOptions how;
+    how.auto_renew = false;
+    how.ttl = options.ttl.value_or(Duration::zero());
+    auto lease = client.adopt(options.lease, std::move(how));
+    if (!lease) return fail(lease.error(), settings.shown_store);
+    return use(*lease, options, settings);
+  });
+}
+
+int renew_adopted(Lease& lease, const LeaseOptions& options, const Settings&) {
+  const Duration left = lease.remaining();
+  if (options.common.json) {
+    Json out;
+    out["lease"] = lease.id();
+    out["name"] = lease.name();
+    out["token"] = lease.token().to_string();
+    out["time_left_ms"] = left.count();
+    print(to_line(out));
+  } else if (!options.common.quiet) {
+    print("renewed " + printable(lease.name()) + " for " + format_duration(left) + "\n");
+  }
+  lease.detach();
+  return flush_output() ? 0 : kExitError;
+}
+
+int release_adopted(Lease& lease, const LeaseOptions& options, const Settings& settings) {
+  const std::string name = lease.name();
+  if (auto released = lease.release(); !released) {
+    return fail(released.error(), settings.shown_store);
+  }
+  if (options.common.json) {
+    Json out;
+    out["name"] = name;
+    out["token"] = lease.token().to_string();
+    out["released"] = true;
+    print(to_line(out));
+  } else if (!options.common.quiet) {
+    print("released " + printable(name) + "\n");
+  }
+  return flush_output() ? 0 : kExitError;
+}
+
+}  // namespace
+
+int hold_command(const std::vector<std::string>& arguments) {
+  HoldOptions options;
+  const auto parsed = parse_hold("hold", arguments, options);
+  if (options.common.help) return print_help("hold");
+  if (!parsed) return usage_error("hold", parsed.error());
+  Settings settings;
+  if (auto resolved = resolve(options.common, settings); !resolved) {
+    return fail(resolved.error(), "");
+  }
+  Asking asking(options, settings);
+  int status = kExitError;
+  if (auto lease = asking.take("hold", true, status)) {
+    status = hold_lease(asking, options, *std::move(lease));
+  }
+  asking.close();
+  return status;
+}
+
+int acquire_command(const std::vector<std::string>& arguments) {
+  HoldOptions options;
+  const auto parsed = parse_hold("acquire", arguments, options);
+  if (options.common.help) return print_help("acquire");
+  if (!parsed) return usage_error("acquire", parsed.error());
+  Settings settings;
+  if (auto resolved = resolve(options.common, settings); !resolved) {
+    return fail(resolved.error(), "");
+  }
+  // Events would mix with the one object that a script reads.
+  HoldOptions silent = options;
+  silent.common.json = false;
+  Asking asking(silent, settings);
+  int status = kExitError;
+  if (auto lease = asking.take("acquire", false, status)) {
+    print(options.common.json ? to_line(lease_json(*lease, asking.narrator().setup()))
+                              : lease->id() + "\n");
+    status = flush_output() ? 0 : kExitError;
+    // Nobody has read the id: then nobody could ever release it.
+    if (status == 0) {
+      lease->detach();
+    } else {
+      (void)lease->release();
+    }
+  }
+  asking.close();
+  return status;
+}
+
+int renew_command(const std::vector<std::string>& arguments) {
+  return adopt_and("renew", arguments, renew_adopted);
+}
+
+int release_command(const std::vector<std::string>& arguments) {
+  return adopt_and("release", arguments, release_adopted);
+}
+
+}  // namespace holdfast::cli

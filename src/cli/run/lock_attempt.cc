@@ -1,0 +1,270 @@
+#include "src/cli/run/lock_attempt.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#include "src/cli/guard/guard.h"
+#include "src/cli/look/who.h"
+#include "src/cli/options/duration.h"
+#include "src/cli/process/boottime.h"
+#include "src/cli/run/alarms.h"
+#include "src/cli/run/self_lock.h"
+#include "src/cli/text/output.h"
+#include "src/cli/text/text.h"
+
+namespace holdfast::cli {
+
+using namespace std::chrono_literals;
+
+Bell::Bell() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Bell::ring() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(fd_.get(), &one, sizeof one);
+}
+
+void Bell::quiet() const {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t n = ::read(fd_.get(), &count, sizeof count);
+}
+
+LockAttempt::LockAttempt(const Signals& signals, const Narrator& narrator, LockRequest request)
+    : signals_(signals),
+      narrator_(narrator),
+      request_(std::move(request)),
+      shared_(std::make_shared<Shared>()) {}
+
+namespace {
+
+// Whoever waits for so long at most is told by then that nobody answers. A store far away has two
+// seconds all the same.
+std::string opened_within(const std::string& url, std::optional<Duration> wait) {
+  constexpr Duration kLeast = 2s;
+  const bool asks = !url.starts_with("memory:") && !url.starts_with("sqlite:");
+  if (!asks || !wait || *wait == Duration::zero() || url_option(url, "open_timeout")) return url;
+  const auto limit = std::min<Duration>(std::max(*wait, kLeast), 24h);
+  return url + (url.find('?') == url.npos ? "?" : "&") +
+         "open_timeout=" + std::to_string(limit.count()) + "ms";
+}
+
+// What is left of the wait once the store is open: a little, lest it be no wait.
+Duration rest_of(Duration wait, std::chrono::steady_clock::duration passed) {
+  return std::max(wait - std::chrono::floor<Duration>(passed), std::min<Duration>(wait, 100ms));
+}
+
+}  // namespace
+
+Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
+                               std::stop_token cancel) const {
+  const auto begun = std::chrono::steady_clock::now();
+  ClientOptions options;
+  options.program = request_.program;
+  const Narrator::Setup& setup = narrator_.setup();
+  options.owner = setup.who.owner;
+  options.log_event = Alarms(setup.people && !setup.quiet ? relay : Alarms::Tell()).sink();
+  auto client =
+      Client::connect(opened_within(request_.store.url, request_.lock.wait), std::move(options));
+  if (!client) return client.error();
+  shared->client = *client;
+  const std::string& name = request_.lock.name;
+  if (client->guarantees().bound_to_client) {
+    if (!request_.auto_renew) {
+      return Error(Errc::kUnsupported,
+                   "locks of this store end with the process that took them: use 'holdfast hold' "
+                   "or 'holdfast run'");
+    }
+    if (request_.outlives_us) {
+      return Error(Errc::kUnsupported,
+                   "locks of this store end with the process that took them, so none can be kept "
+                   "for --min-hold (min_hold of the configuration)");
+    }
+  }
+  if (const auto around = find_held_around(*client, name)) {
+    if (!request_.reenter) return self_deadlock(*around, name);
+    if (auto cannot = cannot_reenter(*around, name, request_.lock.mode)) return *cannot;
+    shared->around = around->holder;
+    return self_deadlock(*around, name);
+  }
+  AcquireOptions how;
+  if (const auto& wait = request_.lock.wait) {
+    how.wait = rest_of(*wait, std::chrono::steady_clock::now() - begun);
+  }
+  how.ttl = request_.lock.ttl.value_or(Duration::zero());
+  how.cancel = std::move(cancel);
+  how.reason = request_.lock.reason;
+  how.trace_id = request_.lock.trace_id;
+  how.auto_renew = request_.auto_renew;
+  if (request_.fit) {
+    if (const auto fits = request_.fit(client->guarantees(), how); !fits) return fits.error();
+  }
+  how.on_queued = [shared](std::uint32_t ahead) {
+    shared->ahead = ahead;
+    shared->queued = true;
+    shared->bell.ring();
+  };
+  if (!request_.proclaim) return client->acquire(name, request_.lock.mode, std::move(how));
+  auto leading = client->election(name).campaign(*request_.proclaim, std::move(how));
+  if (!leading) return leading.error();
+  return std::move(leading->lease());
+}
+
+namespace {
+
+Error why_no_guard(int guard_fd) {
+  const auto said = receive_message(guard_fd);
+  if (!said || said->word != GuardWord::kCannotStart) {
+    return {Errc::kClosed, "the guard process has died"};
+  }
+  return cannot_start_guard(said->number);
+}
+
+}  // namespace
+
+std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
+  std::array<pollfd, 3> watched{
+      {{signals_.fd(), POLLIN, 0}, {shared_->bell.fd(), POLLIN, 0}, {guard_fd, POLLIN, 0}}};
+  ::poll(watched.data(), watched.size(), -1);
+  shared_->bell.quiet();
+  if (shared_->queued.exchange(false)) tell_waiting();
+  AttemptOutcome stopped;
+  while (const auto signal = signals_.next()) {
+    switch (default_of(*signal)) {
+      case SignalDefault::kNothing: break;
+      case SignalDefault::kStops: stop_self(); break;
+      case SignalDefault::kEnds: stopped.signal = *signal; return stopped;
+    }
+  }
+  if (watched[2].revents == 0) return std::nullopt;
+  stopped.error = why_no_guard(guard_fd);
+  return stopped;
+}
+
+void LockAttempt::ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const {
+  try {
+    shared->result.emplace(ask(shared, std::move(cancel)));
+  } catch (const std::exception& error) {  // No memory, thread or descriptor.
+    shared->result.emplace(Error(Errc::kUnavailable,
+                                 std::string("cannot start to ask for the lock: ") + error.what()));
+  }
+  shared->done = true;
+  shared->bell.ring();
+}
+
+AttemptOutcome LockAttempt::take(int guard_fd) {
+  if (request_.store.url.starts_with("memory:")) {
+    narrator_.note("a lock in " + printable(request_.store.url) +
+                   " keeps nobody else out: it is in this process' own memory. Name another store");
+  }
+  std::stop_source cancel;
+  std::thread worker;
+  try {
+    worker = std::thread(
+        [this, shared = shared_, token = cancel.get_token()] { ask_aside(shared, token); });
+  } catch (const std::system_error& error) {
+    AttemptOutcome none;
+    none.error = Error(Errc::kUnavailable, std::string("cannot start a thread: ") + error.what());
+    return none;
+  }
+  std::optional<AttemptOutcome> stopped;
+  while (!shared_->done && !stopped) stopped = look_around(guard_fd);
+  if (stopped) {
+    cancel.request_stop();
+    // Leaving the queue takes a request to the store; a store that hangs must not keep us.
+    pollfd bell{shared_->bell.fd(), POLLIN, 0};
+    const auto until = std::chrono::steady_clock::now() + 3s;
+    while (!shared_->done && std::chrono::steady_clock::now() < until) {
+      ::poll(&bell, 1, 100);
+      shared_->bell.quiet();
+    }
+    if (!shared_->done)
+      ::_exit(stopped->signal != 0 ? kExitSignalBase + stopped->signal : request_.exit_error);
+  }
+  worker.join();
+  return outcome(std::move(stopped));
+}
+
+AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
+  Result<Lease>& result = *shared_->result;
+  if (stopped) {
+    if (result) (void)result->release();  // It was granted while we were leaving.
+    return *std::move(stopped);
+  }
+  AttemptOutcome out;
+  if (shared_->around) {
+    out.around = std::move(shared_->around);
+  } else if (result) {
+    out.lease.emplace(*std::move(result));
+  } else {
+    out.error = result.error();
+    const Errc code = result.error().code();
+    unanswered_ = code == Errc::kUnavailable || code == Errc::kOutcomeUnknown;
+  }
+  return out;
+}
+
+void LockAttempt::tell_waiting() const {
+  const std::uint32_t ahead = shared_->ahead;
+  Json more;
+  more["waiting_before"] = ahead;
+  if (!narrator_.wants_chat() && !narrator_.wants_events()) return;
+  const auto info = shared_->client->inspect(request_.lock.name);
+  std::string who;
+  if (info && *info) {
+    who = describe_holders(**info);
+    more["holders"] = to_json(**info)["holders"];
+  }
+  narrator_.event("waiting", {}, more);
+  std::string sentence = "waiting for " + in_quotes(request_.lock.name);
+  if (!who.empty()) sentence += ", held by " + who;
+  if (ahead > 0) sentence += "; " + std::to_string(ahead) + " waiting before us";
+  narrator_.chat(sentence);
+}
+
+Result<void> release_lease(Lease& lease) {
+  const Nanos until = lease.deadline_boottime();
+  const bool ours = boottime_now() < until;
+  auto released = lease.release();
+  const bool ran_out = ours && boottime_now() >= until;
+  if (released || released.error().code() != Errc::kLost || !ran_out) return released;
+  return Error(Errc::kUnavailable,
+               "the store did not answer before the lease ended: " + released.error().message());
+}
+
+std::string did_not_get(const std::string& name, std::optional<Duration> wait) {
+  if (!wait || *wait == Duration::zero()) {
+    return in_quotes(name) + " is held by somebody else ('holdfast inspect' tells by whom)";
+  }
+  return "did not get " + in_quotes(name) + " within " + format_duration(*wait);
+}
+
+std::string describe_holders(const LockInfo& info) {
+  constexpr std::size_t kMost = 3;
+  std::string out;
+  for (std::size_t i = 0; i < info.holders.size() && i < kMost; ++i) {
+    const OwnerInfo& who = info.holders[i].who;
+    if (i > 0) out += ", ";
+    std::string more = knows_since(who) ? "since " + local_time(who.since) : "";
+    if (!who.reason.empty()) {
+      more += (more.empty() ? "\"" : ", \"") + printable(who.reason) + "\"";
+    }
+    out += sentence_of(who, more);
+  }
+  if (info.holders.size() > kMost) {
+    out += " and " + std::to_string(info.holders.size() - kMost) + " more";
+  }
+  return out;
+}
+
+void LockAttempt::close(Duration limit) {
+  std::optional<Client>& client = shared_->client;
+  if (client) (void)client->close(unanswered_ ? 200ms : limit);
+  client.reset();
+}
+
+}  // namespace holdfast::cli

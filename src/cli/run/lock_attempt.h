@@ -1,0 +1,112 @@
+// Asking for a lock while signals are honoured: the waiting happens in a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "holdfast/client.h"
+#include "src/cli/exit_codes.h"
+#include "src/cli/options/config.h"
+#include "src/cli/options/options.h"
+#include "src/cli/process/fd.h"
+#include "src/cli/process/signals.h"
+#include "src/cli/run/narrator.h"
+
+namespace holdfast::cli {
+
+// An eventfd that other threads raise.
+class Bell {
+ public:
+  Bell();
+  int fd() const { return fd_.get(); }
+  void ring() const;
+  void quiet() const;
+
+ private:
+  Fd fd_;
+};
+
+struct LockRequest {
+  LockOptions lock;  // `max_hold` is for those who hold it to look after.
+  StoreChoice store;
+  // Called when the store is known: refuses, or sets what depends on its leases. Not set: nothing.
+  std::function<Result<void>(const Guarantees& promised, AcquireOptions& how)> fit{};
+  bool auto_renew = true;
+  bool reenter = false;      // A run around this one that holds the lock may do.
+  bool outlives_us = false;  // It is to be kept even if this program is killed.
+  std::string program;
+  std::optional<std::string> proclaim;  // To lead in an election, with this value.
+  int exit_error = kExitError;
+};
+
+// Exactly one of them is set.
+struct AttemptOutcome {
+  std::optional<Lease> lease;
+  std::optional<HolderInfo> around;  // LockRequest::reenter: it holds the lock.
+  std::optional<Error> error;
+  int signal = 0;
+};
+
+class LockAttempt {
+ public:
+  LockAttempt(const Signals& signals, const Narrator& narrator, LockRequest request);
+
+  // Connects, looks for a run around this one that holds the lock, and waits for the lock as the
+  // request says. A signal leaves the queue first. `guard_fd`, if given, ends the wait when it
+  // becomes readable (kClosed; kUnavailable: the guard could not be started).
+  AttemptOutcome take(int guard_fd = -1);
+
+  // After take(): not empty unless connecting failed.
+  std::optional<Client>& client() { return shared_->client; }
+
+  // Flushes what is queued; short, and silent: the lease frees the lock anyway.
+  void close(Duration limit = std::chrono::seconds(2));
+
+ private:
+  struct Shared {
+    std::optional<Client> client;
+    std::optional<Result<Lease>> result;
+    std::optional<HolderInfo> around;  // Then the result is an error of no account.
+    std::atomic<bool> queued{false};
+    std::atomic<std::uint32_t> ahead{0};
+    Bell bell;
+    std::atomic<bool> done{false};
+  };
+
+  Result<Lease> ask(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
+  // ask(), in a thread of its own: nothing gets out of it but the result.
+  void ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
+  // What ends the wait from outside; nullopt: nothing yet.
+  std::optional<AttemptOutcome> look_around(int guard_fd);
+  void tell_waiting() const;
+  AttemptOutcome outcome(std::optional<AttemptOutcome> stopped);
+
+  const Signals& signals_;
+  const Narrator& narrator_;
+  LockRequest request_;
+  std::shared_ptr<Shared> shared_;
+  bool unanswered_ = false;  // The store had its time, and did not use it.
+};
+
+// Gives it back. kLost and kBroken: it was not ours any more. What ends while the store does not
+// answer was ours until then: that is told as kUnavailable. Not guaranteed: that the store had not
+// taken it before, when it says so only behind the lease's end.
+Result<void> release_lease(Lease& lease);
+
+// In words, that the wait for it was over first.
+std::string did_not_get(const std::string& name, std::optional<Duration> wait);
+
+// "alice@web1 (pid 12, since 10:02:11, nightly)", of the first holders; empty: none.
+std::string describe_holders(const LockInfo& info);
+
+// Also while it is in doubt, because the wall clock was set: the question asks the store, too, and
+// the deadline on the boot clock holds meanwhile.
+inline bool may_be_held(const Lease& lease) {
+  const LeaseState state = lease.state();
+  return state == LeaseState::kHeld || state == LeaseState::kInDoubt;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,20 @@
+// Runs a command under a lock: what `run` and `elect` have in common.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/cli/options/options.h"
+
+namespace holdfast::cli {
+
+// Of `elect`.
+struct Candidacy {
+  std::optional<std::string> value{};  // What it proclaims; not set: no election, a lock.
+  bool again = false;                  // Campaigns anew after a loss.
+};
+
+// `command`: what the user called, for messages. Returns the exit status; all is told on stderr.
+int run_under_lock(const std::string& command, RunOptions options, Candidacy candidacy);
+
+}  // namespace holdfast::cli

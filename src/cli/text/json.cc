@@ -1,0 +1,209 @@
+#include "src/cli/text/json.h"
+
+#include <chrono>
+
+#include "src/cli/look/outcomes.h"
+#include "src/cli/look/who.h"
+#include "src/cli/text/text.h"
+
+namespace holdfast::cli {
+namespace {
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json left_json(const OwnerInfo& who, std::chrono::milliseconds time_left) {
+  const auto left = left_of(who, time_left);
+  return left ? Json(left->count()) : Json(nullptr);
+}
+
+void add_who(Json& into, const OwnerInfo& who) {
+  into["owner"] = text_or_null(who.owner);
+  into["host"] = text_or_null(who.host);
+  into["pid"] = who.pid == 0 ? Json(nullptr) : Json(who.pid);
+  into["program"] = who.program;
+  into["since"] = knows_since(who) ? Json(iso_time(who.since)) : Json(nullptr);
+  into["reason"] = who.reason;
+  into["trace_id"] = who.trace_id;
+}
+
+// The fields that every description of a grant, a wait or a break has.
+Json nobody(const std::string& name) {
+  Json out;
+  out["name"] = name;
+  for (const char* key : {"token", "mode", "owner", "host", "pid", "program", "since", "reason",
+                          "trace_id", "time_left_ms"}) {
+    out[key] = nullptr;
+  }
+  return out;
+}
+
+Json token_or_null(const Token& token) {
+  return token == Token{} ? Json(nullptr) : Json(token.to_string());
+}
+
+Json holder_json(const std::string& name, const HolderInfo& holder) {
+  Json out = nobody(name);
+  out["token"] = token_or_null(holder.token);
+  out["mode"] = mode_text(holder.mode);
+  add_who(out, holder.who);
+  out["time_left_ms"] = left_json(holder.who, holder.time_left);
+  return out;
+}
+
+Json waiter_json(const std::string& name, const WaiterInfo& waiter) {
+  Json out = nobody(name);
+  out["mode"] = mode_text(waiter.mode);
+  add_who(out, waiter.who);
+  out["time_left_ms"] = left_json(waiter.who, waiter.time_left);
+  return out;
+}
+
+Json break_json(const std::string& name, const BreakInfo& trace) {
+  Json out = nobody(name);
+  out["token"] = trace.token.to_string();
+  add_who(out, trace.by);
+  return out;
+}
+
+Json lock_json(const std::string& name) {
+  Json out;
+  out["name"] = name;
+  out["held"] = false;
+  out.update(nobody(name));
+  return out;
+}
+
+std::string promise_word(Guarantee promise) {
+  switch (promise) {
+    case Guarantee::kYes: return "yes";
+    case Guarantee::kDeclared: return "declared";
+    case Guarantee::kNo: return "no";
+  }
+  return "no";
+}
+
+std::string severity_word(Severity severity) {
+  switch (severity) {
+    case Severity::kOk: return "ok";
+    case Severity::kWarning: return "warning";
+    case Severity::kProblem: return "problem";
+  }
+  return "problem";
+}
+
+Json guarantees_json(const Guarantees& all) {
+  Json out;
+  out["store"] = all.store;
+  out["scope"] = all.scope;
+  out["fenced"] = all.fenced;
+  out["fair"] = all.fair;
+  out["shared"] = all.shared;
+  out["permits"] = all.permits;
+  out["upgrade"] = all.upgrade;
+  out["list"] = all.list;
+  out["watch_every_change"] = all.watch_every_change;
+  out["values"] = all.values;
+  out["multi"] = all.multi;
+  out["bound_to_client"] = all.bound_to_client;
+  out["survives_restart"] = all.survives_restart;
+  out["survives_failover"] = all.survives_failover;
+  out["min_ttl_ms"] = all.min_ttl.count();
+  out["max_ttl_ms"] = all.max_ttl.count();
+  out["least_renewal_ms"] = all.least_renewal.count();
+  out["faults"] = Json::array();
+  for (const FaultRow& row : all.faults) {
+    out["faults"].push_back({{"fault", row.fault},
+                             {"exclusion", promise_word(row.exclusion)},
+                             {"fencing", promise_word(row.fencing)},
+                             {"note", row.note}});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_line(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string mode_text(const Mode& mode) {
+  switch (mode.kind()) {
+    case Mode::Kind::kExclusive: return "exclusive";
+    case Mode::Kind::kShared: return "shared";
+    case Mode::Kind::kPermits:
+      return "permits " + std::to_string(mode.count()) + "/" + std::to_string(mode.capacity());
+  }
+  return "exclusive";
+}
+
+Json free_lock_json(const std::string& name) {
+  Json out = lock_json(name);
+  out["last_token"] = nullptr;
+  out["holders"] = Json::array();
+  out["waiters"] = Json::array();
+  out["last_break"] = nullptr;
+  return out;
+}
+
+Json to_json(const LockInfo& info) {
+  Json out = lock_json(info.name);
+  out["held"] = !info.holders.empty();
+  if (!info.holders.empty()) out.update(holder_json(info.name, info.holders.front()));
+  out["last_token"] = token_or_null(info.last_token);
+  out["holders"] = Json::array();
+  for (const HolderInfo& holder : info.holders)
+    out["holders"].push_back(holder_json(info.name, holder));
+  out["waiters"] = Json::array();
+  for (const WaiterInfo& waiter : info.waiters)
+    out["waiters"].push_back(waiter_json(info.name, waiter));
+  out["last_break"] = info.last_break ? break_json(info.name, *info.last_break) : Json(nullptr);
+  return out;
+}
+
+Json to_json(const Finished& once) {
+  Json out = to_json(once.lock);
+  out["outcome"] = once.outcome;
+  return out;
+}
+
+std::string event_word(LockEventKind kind) {
+  switch (kind) {
+    case LockEventKind::kGranted: return "granted";
+    case LockEventKind::kQueued: return "queued";
+    case LockEventKind::kReleased: return "released";
+    case LockEventKind::kExpired: return "expired";
+    case LockEventKind::kCancelled: return "cancelled";
+    case LockEventKind::kBroken: return "broken";
+    case LockEventKind::kForgotten: return "forgotten";
+  }
+  return "?";
+}
+
+Json to_json(const LockEvent& event) {
+  Json out;
+  out["event"] = event_word(event.kind);
+  out["time"] = iso_time(std::chrono::system_clock::now());
+  out["name"] = event.name;
+  out["token"] = token_or_null(event.token);
+  add_who(out, event.who);
+  const bool granted = event.kind == LockEventKind::kGranted;
+  out["time_left_ms"] = granted ? left_json(event.who, event.time_left) : Json(nullptr);
+  return out;
+}
+
+Json to_json(const DoctorReport& report) {
+  Json out;
+  out["store"] = report.store;
+  out["healthy"] = report.healthy();
+  out["guarantees"] = guarantees_json(report.guarantees);
+  out["findings"] = Json::array();
+  for (const Finding& finding : report.findings) {
+    out["findings"].push_back({{"severity", severity_word(finding.severity)},
+                               {"topic", finding.topic},
+                               {"what", finding.what},
+                               {"advice", finding.advice}});
+  }
+  return out;
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,177 @@
+#include "src/cli/text/text.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <numeric>
+
+namespace holdfast::cli {
+namespace {
+
+struct CodePoint {
+  std::uint32_t value = 0;
+  std::size_t length = 0;  // 0: not UTF-8 here.
+};
+
+CodePoint decode(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return {first, 1};
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return {};
+  std::uint32_t value = first & (0xffU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    value = (value << 6) | (byte(i) & 0x3fU);
+  }
+  const std::uint32_t least = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
+  if (value < least || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) return {};
+  return {value, length};
+}
+
+bool is_unsafe(std::uint32_t c) {
+  const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+  const bool direction = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+                         c == 0x200e || c == 0x200f || c == 0x61c;
+  return control || direction || c == 0x2028 || c == 0x2029;
+}
+
+std::string hex(const char* format, unsigned value) {
+  char text[16];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const CodePoint c = decode(text);
+    if (c.length == 0) {
+      out += hex("\\x%02x", static_cast<unsigned char>(text.front()));
+      text.remove_prefix(1);
+      continue;
+    }
+    if (!is_unsafe(c.value)) {
+      out += text.substr(0, c.length);
+    } else {
+      out += c.value < 0x80 ? hex("\\x%02x", c.value) : hex("\\u{%x}", c.value);
+    }
+    text.remove_prefix(c.length);
+  }
+  return out;
+}
+
+std::string in_quotes(std::string_view text) { return "'" + printable(text) + "'"; }
+
+std::string shortened(std::string text, std::size_t most) {
+  if (text.size() <= most + 3) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
+  text.resize(most);
+  return text + "...";
+}
+
+std::size_t columns(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t limit = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t d = distance(word, candidate);
+    if (d >= limit || d >= candidate.size()) continue;
+    limit = d;
+    best = candidate;
+  }
+  return best;
+}
+
+namespace {
+
+// Behind the text in quotes that begins at `at`.
+std::size_t behind_quotes(std::string_view toml, std::size_t at) {
+  const char quote = toml[at];
+  const std::string three(3, quote);
+  const bool many_lines = toml.substr(at, 3) == three;
+  for (at += many_lines ? 3 : 1; at < toml.size(); ++at) {
+    if (toml[at] == '\\' && quote == '"') {
+      ++at;
+    } else if (many_lines && toml.substr(at, 3) == three) {
+      return at + 3;
+    } else if (!many_lines && (toml[at] == quote || toml[at] == '\n')) {
+      return at + 1;
+    }
+  }
+  return toml.size();
+}
+
+}  // namespace
+
+bool has_endless_key(std::string_view toml) {
+  constexpr std::size_t kMost = 32;
+  std::size_t dots = 0;
+  for (std::size_t at = 0; at < toml.size();) {
+    const char letter = toml[at];
+    if (letter == '"' || letter == '\'') {
+      at = behind_quotes(toml, at);
+      continue;
+    }
+    if (letter == '#') {
+      at = std::min(toml.find('\n', at), toml.size());
+      continue;
+    }
+    if (letter == '.' && ++dots >= kMost) return true;
+    if (std::string_view("=,[]{}\n").find(letter) != std::string_view::npos) dots = 0;
+    ++at;
+  }
+  return false;
+}
+
+std::string iso_time(std::chrono::system_clock::time_point at) {
+  using std::chrono::milliseconds;
+  const auto ms = std::chrono::floor<milliseconds>(at.time_since_epoch()).count();
+  const auto in_second = ((ms % 1000) + 1000) % 1000;
+  const std::time_t seconds = static_cast<std::time_t>((ms - in_second) / 1000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[40];
+  const std::size_t n = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text + n, sizeof text - n, ".%03dZ", static_cast<int>(in_second));
+  return text;
+}
+
+std::string local_time(std::chrono::system_clock::time_point at) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
+  const std::time_t now = std::time(nullptr);
+  std::tm then{};
+  std::tm today{};
+  localtime_r(&seconds, &then);
+  localtime_r(&now, &today);
+  const bool same_day = then.tm_year == today.tm_year && then.tm_yday == today.tm_yday;
+  char text[40];
+  const std::size_t n =
+      std::strftime(text, sizeof text, same_day ? "%H:%M:%S" : "%b %d %H:%M", &then);
+  return {text, n};
+}
+
+}  // namespace holdfast::cli

@@ -1,0 +1,54 @@
+#include "src/stores/etcd/transport/errors.h"
+
+#include <gtest/gtest.h>
+
+namespace holdfast::stores::etcd {
+namespace {
+
+constexpr int kUnavailable = 14;
+
+Errc code_of(int code, const std::string& text, bool reads_only = false) {
+  return judge({code, text}, reads_only).code;
+}
+
+TEST(EtcdErrorsTest, OnlyWhatWasSurelyNotAppliedIsUnavailable) {
+  EXPECT_EQ(code_of(kUnavailable, "failed to connect to all addresses; last error: x"),
+            Errc::kUnavailable);
+  EXPECT_EQ(code_of(kUnavailable, "etcdserver: no leader"), Errc::kUnavailable);
+  EXPECT_EQ(code_of(8, "etcdserver: mvcc: database space exceeded"), Errc::kUnavailable);
+  EXPECT_EQ(code_of(kUnavailable, "Socket closed"), Errc::kOutcomeUnknown);
+  EXPECT_EQ(code_of(kUnavailable, "etcdserver: request timed out"), Errc::kOutcomeUnknown);
+  EXPECT_EQ(code_of(kUnavailable, "etcdserver: leader changed"), Errc::kOutcomeUnknown);
+  EXPECT_EQ(code_of(4, "Deadline Exceeded"), Errc::kOutcomeUnknown);
+  EXPECT_EQ(code_of(2, "a word of a later version"), Errc::kOutcomeUnknown);
+}
+
+TEST(EtcdErrorsTest, AReadIsNeverOfUnknownOutcome) {
+  EXPECT_EQ(code_of(kUnavailable, "Socket closed", /*reads_only=*/true), Errc::kUnavailable);
+  EXPECT_EQ(code_of(4, "Deadline Exceeded", /*reads_only=*/true), Errc::kUnavailable);
+}
+
+TEST(EtcdErrorsTest, WhatGrpcHasCutOffIsKnown) {
+  EXPECT_TRUE(is_too_large({8, "Received message larger than max (70000000 vs. 33554432)"}));
+  EXPECT_TRUE(is_too_large({8, "Buffers full"}));
+  EXPECT_FALSE(is_too_large({8, "etcdserver: mvcc: database space exceeded"}));
+}
+
+TEST(EtcdErrorsTest, RightsAndLogInAreToldApart) {
+  EXPECT_EQ(code_of(3, "etcdserver: authentication failed, invalid user ID or password"),
+            Errc::kPermissionDenied);
+  EXPECT_EQ(code_of(7, "etcdserver: permission denied"), Errc::kPermissionDenied);
+  EXPECT_EQ(code_of(3, "etcdserver: user name is empty"), Errc::kPermissionDenied);
+  EXPECT_EQ(judge({16, "etcdserver: invalid auth token"}, false).remedy, Remedy::kLogInAgain);
+  EXPECT_TRUE(judge({5, "etcdserver: requested lease not found"}, false).lease_gone);
+  EXPECT_EQ(code_of(12, "unknown service"), Errc::kUnsupported);
+}
+
+TEST(EtcdErrorsTest, TheMessageNamesTheServerAndIsOneLine) {
+  const Error error = to_error({kUnavailable, "etcdserver: no\nleader"}, false, "etcd://h:2379");
+  EXPECT_TRUE(error.message().starts_with("etcd://h:2379: ")) << error.message();
+  EXPECT_EQ(error.message().find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast::stores::etcd

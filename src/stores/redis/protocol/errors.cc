@@ -1,0 +1,118 @@
+#include "src/stores/redis/protocol/errors.h"
+
+#include <algorithm>
+#include <string>
+
+namespace holdfast::stores::redis {
+namespace {
+
+constexpr std::size_t kMostOfServersWords = 200;
+
+struct Row {
+  std::string_view begins;  // The reply's first word, or with a space: its beginning.
+  Errc code;
+  std::string_view advice;
+};
+
+constexpr std::string_view kNoCluster =
+    "the server is a node of a cluster, whose redirections are not followed: use a single server";
+
+// The first row that fits counts: what is special stands before what is general.
+constexpr Row kTable[] = {
+    {"NOSCRIPT", Errc::kUnavailable, "the server has forgotten the script: send it with EVAL"},
+    {"READONLY", Errc::kUnavailable, "the server is a replica: name the primary, or retry"},
+    {"LOADING", Errc::kUnavailable, "the server is loading its data: retry"},
+    {"MASTERDOWN", Errc::kUnavailable, "the server is a replica cut off from its primary: retry"},
+    {"MISCONF", Errc::kUnavailable,
+     "the server cannot save its data and refuses writes: mend its disk, see its log"},
+    {"OOM", Errc::kUnavailable, "the server has reached maxmemory: free memory or raise the limit"},
+    {"BUSY", Errc::kUnavailable, "a script keeps the server busy: retry, or SCRIPT KILL it"},
+    {"UNKILLABLE", Errc::kUnavailable,
+     "the script that keeps the server busy has written already: wait for its end"},
+    {"NOREPLICAS", Errc::kUnavailable,
+     "too few replicas are in reach for min-replicas-to-write: mend replication"},
+    {"CLUSTERDOWN", Errc::kUnavailable, "the cluster does not serve this slot: retry"},
+    {"TRYAGAIN", Errc::kUnavailable, "the cluster is moving this slot: retry"},
+    {"EXECABORT", Errc::kUnavailable, "the transaction was discarded: retry"},
+    {"NOMASTERLINK", Errc::kUnavailable, "the replica has no link to its primary: retry"},
+    {"FAILOVER", Errc::kUnavailable, "the server is handing over to a replica: retry"},
+    {"MOVED", Errc::kUnsupported, kNoCluster},
+    {"ASK", Errc::kUnsupported, kNoCluster},
+    {"CROSSSLOT", Errc::kUnsupported, kNoCluster},
+    {"NOAUTH", Errc::kPermissionDenied,
+     "the server wants a password: set HOLDFAST_REDIS_PASSWORD, or add ?password_file=PATH to the "
+     "URL"},
+    {"WRONGPASS", Errc::kPermissionDenied,
+     "the server does not accept this user and password: correct HOLDFAST_REDIS_PASSWORD or the "
+     "URL"},
+    {"NOPERM", Errc::kPermissionDenied,
+     "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
+    {"DENIED", Errc::kPermissionDenied,
+     "the server is in protected mode: give it a password or a bind address"},
+    {"WRONGTYPE", Errc::kCorruptState,
+     "a key of the lock holds what Holdfast did not write: look at it, choose another ns"},
+    {"NOPROTO", Errc::kUnsupported, "the server does not speak this protocol version"},
+    {"ERR max number of clients", Errc::kUnavailable,
+     "the server has no room for another connection: raise maxclients, or retry"},
+    {"ERR DB index", Errc::kInvalidArgument, "the server has no such database: choose another"},
+    {"ERR invalid DB index", Errc::kInvalidArgument, "the server has no such database"},
+    {"ERR SELECT is not allowed", Errc::kInvalidArgument, "a cluster has database 0 only"},
+    // As 7.0 says NOPERM for a command in a script.
+    {"ERR The user executing the script", Errc::kPermissionDenied,
+     "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
+    {"ERR ACL failure in script", Errc::kPermissionDenied,  // As 8.0 does.
+     "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
+    {"ERR unknown command", Errc::kUnsupported,
+     "the server lacks or has renamed the command: see docs/stores/redis.md"},
+    {"ERR Unknown Redis command called from script", Errc::kUnsupported,
+     "the server lacks or has renamed a command that the script needs"},
+    // Before 7.0: of its first line, '#!lua'.
+    {"ERR Error compiling script", Errc::kUnsupported,
+     "the server does not understand Holdfast's scripts, which need Redis 7.0 or later, or Valkey"},
+    {"ERR Invalid command passed to redis.acl_check_cmd", Errc::kUnsupported,
+     "the server lacks or has renamed a command that the scripts need"},
+    {"ERR unknown subcommand", Errc::kUnsupported, "the server is too old: upgrade it"},
+    {"ERR AUTH", Errc::kPermissionDenied,
+     "the server has no password for its default user: name none, or a user"},
+    {"ERR invalid password", Errc::kPermissionDenied, "the server does not accept the password"},
+};
+
+bool fits(const Row& row, std::string_view text) {
+  if (!text.starts_with(row.begins)) return false;
+  // A lone word must be the whole first word.
+  if (row.begins.find(' ') != std::string_view::npos) return true;
+  return text.size() == row.begins.size() || text[row.begins.size()] == ' ';
+}
+
+// What a server says, fit for one line of a log. It may quote arguments: those are cut off.
+std::string fit_for_people(std::string_view text) {
+  text = text.substr(0, text.find(", with args beginning with"));
+  std::string out(text.substr(0, kMostOfServersWords));
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  if (text.size() > kMostOfServersWords) out += "...";
+  return out;
+}
+
+}  // namespace
+
+Error to_error(const Reply& error_reply, std::string_view what, bool reads_only) {
+  const std::string_view text = error_reply.text;
+  const std::string head = std::string(what) + ": ";
+  const std::string said = " (the server says: " + fit_for_people(text) + ")";
+  // A script that was stopped or failed on its way may have written before.
+  if (text.find("Script killed by user") != std::string_view::npos) {
+    return {reads_only ? Errc::kUnavailable : Errc::kOutcomeUnknown,
+            head + "somebody killed the script while it ran" + said};
+  }
+  for (const Row& row : kTable) {
+    if (fits(row, text)) return {row.code, std::string(head).append(row.advice).append(said)};
+  }
+  if (reads_only) {
+    return {Errc::kUnsupported, head + "the server refuses what Holdfast needs" + said};
+  }
+  return {Errc::kOutcomeUnknown,
+          head + "the server refused in a way that does not say whether it wrote" + said};
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,132 @@
+#include "src/stores/redis/protocol/requests.h"
+
+#include <cstdint>
+
+#include "src/stores/redis/protocol/answers.h"
+#include "src/stores/redis/protocol/keys.h"
+#include "src/stores/redis/protocol/owner_json.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+// "<P|T|Q><kind> <permits> <capacity> <may wait> <waiter ttl> <most waiters> <upgrade>"
+std::string terms_of(const port::AcquireRequest& request) {
+  const machine::Mode& mode = request.mode;
+  const bool permits = mode.kind == machine::ModeKind::kPermits;
+  const bool plain = mode.kind == machine::ModeKind::kExclusive && !request.upgrade_of;
+  std::string text;
+  text.reserve(96);
+  text += !plain ? 'Q' : request.may_wait ? 'P' : 'T';
+  text += permits ? 'p' : mode.kind == machine::ModeKind::kShared ? 's' : 'e';
+  text += ' ';
+  text += std::to_string(permits ? mode.permits : 1);
+  text += ' ';
+  text += std::to_string(permits ? mode.capacity : 1);
+  text += ' ';
+  text += request.may_wait ? "1 " : "0 ";
+  text += std::to_string(request.waiter_ttl.count());
+  text += ' ';
+  text += std::to_string(request.max_waiters);
+  text += ' ';
+  text += request.upgrade_of ? id_text(request.upgrade_of) : std::string("-");
+  return text;
+}
+
+}  // namespace
+
+bool malformed(const port::AcquireRequest& request) {
+  const machine::Mode& mode = request.mode;
+  const bool exclusive = mode.kind == machine::ModeKind::kExclusive;
+  const bool permits = mode.kind == machine::ModeKind::kPermits;
+  return !request.id || request.ttl <= port::Duration::zero() ||
+         (request.may_wait && request.waiter_ttl <= port::Duration::zero()) ||
+         (request.upgrade_of && !exclusive) ||
+         (permits && (mode.permits == 0 || mode.capacity == 0));
+}
+
+ScriptCall Requests::call(ScriptName name, std::string_view lock,
+                          std::initializer_list<std::string_view> args) const {
+  ScriptCall made(name, clock());
+  made.add_key(record_key(lock));
+  for (const std::string_view arg : args) made.add(arg);
+  add_test_clock(made);
+  return made;
+}
+
+void Requests::add_test_clock(ScriptCall& made) const {
+  if (now_) made.add(padded(static_cast<std::uint64_t>(now_().time_since_epoch().count())));
+}
+
+ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
+  ScriptCall made(ScriptName::kAcquire, clock());
+  made.add_key(record_key(request.name));
+  made.add(client_);
+  const std::string terms = terms_of(request);
+  // What takes long makes others wait for their answers.
+  if (by_server_time() && terms.front() != 'Q') made.begin_own(BatchPart::Kind::kAcquire);
+  made.add(id_text(request.id));
+  made.add(padded(request.issue));
+  made.add(request.ttl.count());
+  made.add(to_json(request.owner));
+  made.add(terms);
+  add_test_clock(made);
+  return made;
+}
+
+ScriptCall Requests::acquire_all(const std::vector<port::AcquireRequest>& requests) const {
+  ScriptCall made(ScriptName::kAcquireAll, clock());
+  for (const port::AcquireRequest& request : requests) made.add_key(record_key(request.name));
+  made.add(client_);
+  for (const port::AcquireRequest& request : requests) {
+    made.add(id_text(request.id));
+    made.add(padded(request.issue));
+    made.add(request.ttl.count());
+    made.add(to_json(request.owner));
+    made.add(terms_of(request));
+  }
+  add_test_clock(made);
+  return made;
+}
+
+ScriptCall Requests::end_all(const std::vector<port::AcquisitionRequest>& requests) const {
+  ScriptCall made(ScriptName::kEnd, clock());
+  for (const port::AcquisitionRequest& request : requests) made.add_key(record_key(request.name));
+  made.add(client_);
+  for (const port::AcquisitionRequest& request : requests) {
+    made.add(id_text(request.id));
+    made.add(padded(request.issue));
+    made.add("release");
+  }
+  add_test_clock(made);
+  return made;
+}
+
+ScriptCall Requests::end(std::string_view how, const port::AcquisitionRequest& request) const {
+  ScriptCall made(ScriptName::kEnd, clock());
+  made.add_key(record_key(request.name));
+  made.add(client_);
+  if (by_server_time() && how == "release") made.begin_own(BatchPart::Kind::kRelease);
+  made.add(id_text(request.id));
+  made.add(padded(request.issue));
+  made.add(how);
+  add_test_clock(made);
+  return made;
+}
+
+ScriptCall Requests::renew(const std::vector<port::RenewItem>& items, std::size_t from,
+                           std::size_t to) const {
+  ScriptCall made(ScriptName::kRenew, clock());
+  for (std::size_t i = from; i < to; ++i) made.add_key(record_key(items[i].name));
+  made.add(client_);
+  for (std::size_t i = from; i < to; ++i) {
+    const port::RenewItem& item = items[i];
+    made.add(id_text(item.id));
+    made.add(item.seq);
+    made.add(item.ttl.count());
+    made.add(item.waiter_ttl.count());
+  }
+  add_test_clock(made);
+  return made;
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,88 @@
+#include "src/stores/redis/transport/batching.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace holdfast::stores::redis {
+namespace {
+
+using Kind = BatchPart::Kind;
+
+Kind kind_of(const Operation& operation) {
+  return operation.alone ? Kind::kNone : operation.command.part.kind;
+}
+
+// Of what can be joined at the front: releases, if there are any.
+Kind next_kind(const OperationList& waiting) {
+  std::size_t looked = 0;
+  for (const Operation* each = waiting.front(); each != nullptr; each = each->next) {
+    const Kind kind = kind_of(*each);
+    if (kind == Kind::kRelease) return kind;
+    if (kind == Kind::kNone) return looked == 0 ? kind : Kind::kAcquire;
+    if (++looked == kMostLookedThrough) break;
+  }
+  return Kind::kAcquire;
+}
+
+std::string_view bytes_of(const Operation& operation, std::size_t from, std::size_t to) {
+  return std::string_view(operation.command.wire).substr(from, to - from);
+}
+
+}  // namespace
+
+void take_next(OperationList& waiting, base::BootInstant now, bool join, OperationList& taken,
+               OperationList& late) {
+  while (!waiting.empty() && waiting.front()->deadline <= now) late.push(waiting.pop());
+  if (waiting.empty()) return;
+  const Kind wanted = join ? next_kind(waiting) : Kind::kNone;
+  if (wanted == Kind::kNone) return taken.push(waiting.pop());
+  OperationList passed;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < kMostLookedThrough && !waiting.empty(); ++i) {
+    const Operation& next = *waiting.front();
+    const Kind kind = kind_of(next);
+    if (kind == Kind::kNone) break;
+    if (kind != wanted) {
+      passed.push(waiting.pop());
+    } else if (next.deadline <= now) {
+      late.push(waiting.pop());
+    } else {
+      bytes += next.command.wire.size();
+      if (!taken.empty() && bytes > kMostBatchBytes) break;
+      taken.push(waiting.pop());
+      if (taken.size() == kMostInBatch) break;
+    }
+  }
+  passed.append(waiting);
+  waiting.append(passed);
+}
+
+void append_request(std::string& out, const OperationList& taken) {
+  const Operation& first = *taken.front();
+  if (first.next == nullptr) {
+    out += first.command.wire;
+    return;
+  }
+  const BatchPart& part = first.command.part;
+  const std::size_t number = taken.size();
+  append_array_header(out, 4 + number * (1U + part.own_words));
+  out += bytes_of(first, first.command.wire.find('\n') + 1, part.count);
+  append_word(out, std::to_string(number));
+  for (const Operation* each = &first; each != nullptr; each = each->next) {
+    out += bytes_of(*each, each->command.part.key, each->command.part.common);
+  }
+  out += bytes_of(first, part.common, part.own);
+  for (const Operation* each = &first; each != nullptr; each = each->next) {
+    out += bytes_of(*each, each->command.part.own, each->command.wire.size());
+  }
+}
+
+bool concerns_each(const Reply& refusal) {
+  constexpr std::string_view kWords[] = {"NOSCRIPT",   "READONLY", "LOADING",     "MASTERDOWN",
+                                         "MISCONF",    "BUSY",     "NOAUTH",      "UNKILLABLE",
+                                         "NOREPLICAS", "FAILOVER", "NOMASTERLINK"};
+  return std::find(std::begin(kWords), std::end(kWords), refusal.error_word()) != std::end(kWords);
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,354 @@
+#include "src/stores/redis/transport/direct_link.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "src/base/local_mutex.h"
+#include "src/base/random.h"
+#include "src/stores/redis/protocol/errors.h"
+#include "src/stores/redis/transport/backoff.h"
+#include "src/stores/redis/transport/handshake.h"
+#include "src/stores/redis/transport/wire.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+
+constexpr std::size_t kReadSize = 64 * 1024;
+// recv() itself waits a quarter of a second at most; nearer deadlines are poll()'s.
+constexpr std::chrono::milliseconds kNear{300};
+// poll() counts monotonic time, which suspend stops: the clock is looked at now and then.
+constexpr std::chrono::milliseconds kLongestPoll{250};
+constexpr std::chrono::milliseconds kLoadingPause{20};
+// So long at most close() waits for one who pauses.
+constexpr std::chrono::milliseconds kPauseSlice{20};
+// After so long without use a look at the socket is worth its price.
+constexpr std::chrono::milliseconds kIdle{5};
+
+}  // namespace
+
+struct DirectLink::Impl {
+  Impl(RemotePtr server, ReplyLimits wanted, std::function<std::uint64_t()> random)
+      : remote(std::move(server)),
+        where(remote->address.display()),
+        limits(wanted),
+        dice(std::move(random)),
+        buffer(kReadSize) {}
+
+  Result<std::vector<Reply>> call(std::string_view wire_bytes, std::size_t replies,
+                                  BootInstant deadline, bool reads_only);
+  Result<void> connect(BootInstant deadline);
+  Result<void> pause(BootInstant deadline);
+  Result<void> dial(const Endpoint& endpoint, BootInstant until, BootInstant deadline);
+  Result<void> greet(BootInstant deadline);
+  Result<void> send_all(std::string_view bytes, std::size_t& sent, BootInstant deadline);
+  Result<Reply> receive(BootInstant deadline);
+  Result<void> wait(Wire::Io what, BootInstant deadline);
+  Error late(const char* doing) const {
+    return {Errc::kUnavailable, where + ": " + doing + " took longer than its deadline"};
+  }
+  Error closed_error() const {
+    return {Errc::kClosed, where + ": the client is closed: connect anew"};
+  }
+  // Why a call that is under way must end.
+  std::optional<Error> stopped() const {
+    if (closed.load(std::memory_order_acquire)) return closed_error();
+    if (!given_up.load(std::memory_order_acquire)) return std::nullopt;
+    return Error{Errc::kUnavailable,
+                 where + ": no answer yet, and a lease that ends sooner could not wait for it"};
+  }
+
+  void open_wire(const Endpoint& endpoint, bool& opened) {
+    base::LocalLock lock(descriptor_mutex);
+    opened = wire.open(*remote, endpoint);
+  }
+  // The server is no primary any more: the next call looks for the one that is.
+  void leave() {
+    close_wire();
+    remote->resolver->refresh([](const Result<Endpoints>&) {});
+  }
+  void close_after_failure() {
+    const BootInstant now = BootClock::now();
+    const bool was_good =
+        connected.load(std::memory_order_relaxed) && now - up_since >= Backoff::kGoodLife;
+    close_wire();
+    next_attempt = now + backoff.after_loss(was_good, dice ? dice() : base::random_128().low);
+  }
+  void close_wire() {
+    base::LocalLock lock(descriptor_mutex);
+    wire.close();
+    connected.store(false, std::memory_order_relaxed);
+  }
+
+  const RemotePtr remote;
+  const std::string where;
+  const ReplyLimits limits;
+  const std::function<std::uint64_t()> dice;
+  std::atomic<bool> taken{false};
+  std::atomic<bool> closed{false};
+  std::atomic<bool> given_up{false};  // The call that is under way.
+  std::atomic<bool> connected{false};
+  bool abandoned = false;
+
+  // The descriptor is made and closed under it, so that close() can shut it down from outside.
+  base::LocalMutex descriptor_mutex;
+  Wire wire;
+  std::unique_ptr<ReplyReader> reader;
+  std::vector<char> buffer;
+  BootInstant used{};
+  BootInstant up_since{};
+  Backoff backoff;
+  BootInstant next_attempt{};
+};
+
+Result<void> DirectLink::Impl::wait(Wire::Io what, BootInstant deadline) {
+  pollfd entry{wire.descriptor(),
+               static_cast<short>(what == Wire::Io::kWantRead ? POLLIN : POLLOUT), 0};
+  while (true) {
+    if (auto why = stopped()) return *std::move(why);
+    const auto left = deadline - BootClock::now();
+    if (left <= left.zero()) {
+      // A server without TLS waits for the rest of a command that never comes.
+      const bool greeting = remote->address.tls && !connected.load(std::memory_order_relaxed);
+      return late(greeting ? "agreeing on TLS (does the server speak it on this port?)"
+                           : "waiting for the server");
+    }
+    const auto slice = std::min<std::chrono::nanoseconds>(left, kLongestPoll);
+    const timespec time{0, static_cast<long>(slice.count())};
+    const int ready = ::ppoll(&entry, 1, &time, nullptr);
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return late("poll()");
+  }
+}
+
+Result<void> DirectLink::Impl::send_all(std::string_view bytes, std::size_t& sent,
+                                        BootInstant deadline) {
+  while (sent < bytes.size()) {
+    const Wire::Outcome outcome = wire.write(bytes.substr(sent));
+    if (outcome.io == Wire::Io::kFailed) return stopped().value_or(wire.why());
+    if (outcome.io == Wire::Io::kDone) {
+      sent += outcome.bytes;
+      continue;
+    }
+    if (auto waited = wait(outcome.io, deadline); !waited) return waited.error();
+  }
+  return {};
+}
+
+Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
+  while (true) {
+    auto reply = reader->next();
+    if (!reply) return Error{reply.error().code(), where + reply.error().message()};
+    if (*reply) return **std::move(reply);
+    const bool near =
+        !connected.load(std::memory_order_relaxed) || deadline - BootClock::now() < kNear;
+    const Wire::Outcome outcome =
+        wire.read(buffer.data(), buffer.size(), near ? Wire::Wait::kNever : Wire::Wait::kAWhile);
+    if (outcome.io == Wire::Io::kFailed) {
+      return stopped().value_or(wire.why());
+    }
+    if (outcome.io == Wire::Io::kDone) {
+      auto fed = reader->feed({buffer.data(), outcome.bytes});
+      if (!fed) return Error{fed.error().code(), where + fed.error().message()};
+      continue;
+    }
+    if (auto waited = wait(outcome.io, deadline); !waited) return waited.error();
+  }
+}
+
+Result<void> DirectLink::Impl::greet(BootInstant deadline) {
+  reader = std::make_unique<ReplyReader>(limits);
+  Handshake handshake(remote->address);
+  std::string requests = handshake.requests();
+  while (true) {
+    std::size_t sent = 0;
+    if (auto done = send_all(requests, sent, deadline); !done) return done.error();
+    while (true) {
+      auto reply = receive(deadline);
+      if (!reply) return reply.error();
+      const auto step = handshake.on_reply(*reply);
+      if (!step) return step.error();
+      if (*step == Handshake::Step::kReady) return {};
+      if (*step == Handshake::Step::kMore) continue;
+      break;
+    }
+    // It loads its data: ask again, until the deadline.
+    if (BootClock::now() + kLoadingPause >= deadline) {
+      return Error{Errc::kUnavailable, where + ": the server is loading its data: retry"};
+    }
+    pollfd entry{wire.descriptor(), POLLIN, 0};
+    ::poll(&entry, 1, static_cast<int>(kLoadingPause.count()));
+    if (auto why = stopped()) return *std::move(why);
+    requests = Handshake::ping();
+  }
+}
+
+Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant until,
+                                    BootInstant deadline) {
+  bool opened = false;
+  open_wire(endpoint, opened);
+  if (!opened) return wire.why();
+  // Without this a connect() that has not ended would be asked for its result at once.
+  if (auto waited = wait(Wire::Io::kWantWrite, until); !waited) return waited.error();
+  while (true) {
+    const Wire::Outcome outcome = wire.dial();
+    if (outcome.io == Wire::Io::kDone) break;
+    if (outcome.io == Wire::Io::kFailed) return wire.why();
+    if (auto waited = wait(outcome.io, until); !waited) return waited.error();
+  }
+  return greet(deadline);
+}
+
+Result<void> DirectLink::Impl::pause(BootInstant deadline) {
+  BootInstant now = BootClock::now();
+  const BootInstant until = now + Backoff::within(deadline - now, next_attempt - now);
+  for (; now < until; now = BootClock::now()) {
+    if (auto why = stopped()) return *std::move(why);
+    const auto slice = std::min<std::chrono::nanoseconds>(until - now, kPauseSlice);
+    const timespec time{0, static_cast<long>(slice.count())};
+    ::ppoll(nullptr, 0, &time, nullptr);
+  }
+  return {};
+}
+
+Result<void> DirectLink::Impl::connect(BootInstant deadline) {
+  if (auto paused = pause(deadline); !paused) return paused.error();
+  Endpoints endpoints = remote->resolver->cached();
+  if (endpoints.empty()) {
+    auto found = remote->resolver->resolve(
+        std::min(deadline, BootClock::now() + remote->address.connect_timeout));
+    if (!found) return Error{Errc::kUnavailable, where + ": " + found.error().message()};
+    endpoints = *std::move(found);
+  }
+  Error why = late("connecting");
+  auto untried = static_cast<std::int64_t>(endpoints.size());
+  for (const Endpoint& endpoint : endpoints) {
+    if (auto stop = stopped()) return *std::move(stop);
+    // An address that swallows all leaves the others their share of a renewal's time.
+    const BootInstant now = BootClock::now();
+    const BootClock::duration share = (deadline - now) / untried--;
+    const auto most = std::min<BootClock::duration>(remote->address.connect_timeout, share);
+    auto dialled = dial(endpoint, now + most, deadline);
+    if (dialled) {
+      remote->resolver->prefer(endpoint);
+      wire.let_reads_wait();
+      connected.store(true, std::memory_order_relaxed);
+      up_since = BootClock::now();
+      return {};
+    }
+    why = dialled.error();
+    close_wire();
+    if (why.code() == Errc::kPermissionDenied) break;
+  }
+  // The name may have moved: the next call will know.
+  remote->resolver->refresh([](const Result<Endpoints>&) {});
+  return why;
+}
+
+Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, std::size_t replies,
+                                                  BootInstant deadline, bool reads_only) {
+  if (closed.load(std::memory_order_acquire)) return closed_error();
+  given_up.store(false, std::memory_order_release);
+  const BootInstant now = BootClock::now();
+  if (now >= deadline) return late("the call");
+  if (connected.load(std::memory_order_relaxed) && now - used > kIdle && wire.stale()) close_wire();
+  if (!connected.load(std::memory_order_relaxed)) {
+    if (auto made = connect(deadline); !made) {
+      close_after_failure();
+      return made.error();
+    }
+  }
+  std::vector<Reply> answers;
+  answers.reserve(replies);
+  std::size_t sent = 0;
+  auto done = send_all(wire_bytes, sent, deadline);
+  std::optional<Error> failure;
+  if (!done) failure = done.error();
+  while (!failure && answers.size() < replies) {
+    auto reply = receive(deadline);
+    if (reply)
+      answers.push_back(*std::move(reply));
+    else
+      failure = reply.error();
+  }
+  if (!failure) {
+    used = BootClock::now();
+    if (std::any_of(answers.begin(), answers.end(), is_demotion)) leave();
+    return answers;
+  }
+  close_after_failure();
+  // Requests that left whole may be applied, also those before one that did not: with one request
+  // only, nothing is applied before its last byte.
+  const bool may_be_applied = replies == 1 ? sent == wire_bytes.size() : sent > 0;
+  if (!may_be_applied || reads_only || failure->code() == Errc::kCorruptState) {
+    // close() has cut the connection off before the request was written.
+    if (closed.load(std::memory_order_acquire)) return closed_error();
+    return *std::move(failure);
+  }
+  return Error{Errc::kOutcomeUnknown,
+               failure->message() + "; a request was sent and may have been applied"};
+}
+
+DirectLink::DirectLink(RemotePtr remote, ReplyLimits limits, std::function<std::uint64_t()> dice)
+    : impl_(std::make_unique<Impl>(std::move(remote), limits, std::move(dice))) {}
+
+DirectLink::~DirectLink() {
+  if (!impl_->abandoned) close();
+}
+
+std::optional<DirectLink::Turn> DirectLink::try_take() noexcept {
+  if (impl_->closed.load(std::memory_order_acquire)) return std::nullopt;
+  if (impl_->taken.exchange(true, std::memory_order_acquire)) return std::nullopt;
+  return Turn(this);
+}
+
+bool DirectLink::connected() const noexcept {
+  return impl_->connected.load(std::memory_order_relaxed);
+}
+
+void DirectLink::give_up() noexcept {
+  if (!impl_->taken.load(std::memory_order_acquire)) return;
+  impl_->given_up.store(true, std::memory_order_release);
+  base::LocalLock lock(impl_->descriptor_mutex);
+  impl_->wire.shut_down();
+}
+
+void DirectLink::close() {
+  impl_->closed.store(true, std::memory_order_release);
+  {
+    base::LocalLock lock(impl_->descriptor_mutex);
+    impl_->wire.shut_down();
+  }
+  while (impl_->taken.load(std::memory_order_acquire)) impl_->taken.wait(true);
+  impl_->close_wire();
+}
+
+void DirectLink::abandon_after_fork() noexcept {
+  impl_->abandoned = true;
+  impl_->connected.store(false, std::memory_order_relaxed);
+  impl_->wire.abandon();
+}
+
+DirectLink::Turn::Turn(Turn&& other) noexcept : link_(std::exchange(other.link_, nullptr)) {}
+
+DirectLink::Turn::~Turn() {
+  if (link_ == nullptr) return;
+  link_->impl_->taken.store(false, std::memory_order_release);
+  link_->impl_->taken.notify_all();
+}
+
+Result<std::vector<Reply>> DirectLink::Turn::call(std::string_view wire, std::size_t replies,
+                                                  BootInstant deadline, bool reads_only) {
+  return link_->impl_->call(wire, replies, deadline, reads_only);
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,75 @@
+#include "src/stores/redis/transport/handshake.h"
+
+#include <string_view>
+#include <utility>
+
+#include "src/stores/redis/protocol/errors.h"
+
+namespace holdfast::stores::redis {
+
+Handshake::Handshake(const RedisAddress& address) : where_(address.display()) {
+  if (address.password || !address.user.empty()) {
+    // A user without a password may be one that the server lets in without.
+    const std::string_view password = address.password ? *address.password : std::string_view();
+    if (address.user.empty()) {
+      ask(Asked::kLogIn, {"AUTH", password});
+    } else {
+      ask(Asked::kLogIn, {"AUTH", address.user, password});
+    }
+  }
+  ask(Asked::kName, {"CLIENT", "SETNAME", "holdfast"});
+  const std::string db = std::to_string(address.db);
+  if (address.db != 0) ask(Asked::kDatabase, {"SELECT", db});
+  ask(Asked::kReady, {"PING"});
+}
+
+void Handshake::ask(Asked what, std::vector<std::string_view> args) {
+  append_command(requests_, args);
+  asked_.push_back(what);
+}
+
+std::string Handshake::ping() {
+  std::string wire;
+  const std::string_view args[] = {"PING"};
+  append_command(wire, args);
+  return wire;
+}
+
+Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
+  if (answered_ == asked_.size()) {
+    return Error{Errc::kCorruptState, where_ + ": an answer that nothing was asked for"};
+  }
+  const Asked asked = asked_[answered_++];
+  const std::string_view word = reply.error_word();
+  // Said once, whatever was asked, before the server closes.
+  if (word == "DENIED" || reply.text.starts_with("ERR max number")) return to_error(reply, where_);
+  switch (asked) {
+    case Asked::kLogIn:
+      if (!reply.is_error()) break;
+      if (word == "WRONGPASS" || word == "NOPERM" || word == "ERR") {
+        return Error{
+            Errc::kPermissionDenied,
+            where_ +
+                ": cannot log in: the server does not accept the user or password, "
+                "or has none set (" +
+                std::string(word) +
+                "): correct HOLDFAST_REDIS_PASSWORD, or user@ and password_file= of the URL"};
+      }
+      return to_error(reply, where_ + ": cannot log in");
+    case Asked::kName: break;  // For people who look at CLIENT LIST; a right that a user may lack.
+    case Asked::kDatabase:
+      if (reply.is_error()) return to_error(reply, where_ + ": cannot choose the database");
+      break;
+    case Asked::kReady:
+      if (word == "LOADING") {
+        --answered_;
+        return Step::kLoading;
+      }
+      // Other refusals are told to each request: a right that is missing, a stale replica.
+      if (word == "NOAUTH") return to_error(reply, where_);
+      return Step::kReady;
+  }
+  return Step::kMore;
+}
+
+}  // namespace holdfast::stores::redis

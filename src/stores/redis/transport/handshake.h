@@ -1,0 +1,45 @@
+// What is said first on a new connection, as a pure step function: log in, name oneself, choose the
+// database, and ask whether the server is ready.
+//
+// Thread-safety: one thread at a time.
+// Errors: kPermissionDenied (user, password, rights), kInvalidArgument (no such database), or as
+// to_error() has it. No message holds what the server says about the password.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/stores/redis/protocol/reply.h"
+#include "src/stores/redis/transport/remote.h"
+
+namespace holdfast::stores::redis {
+
+class Handshake {
+ public:
+  enum class Step : std::uint8_t {
+    kMore,     // Replies are outstanding.
+    kReady,    // The connection may be used.
+    kLoading,  // The server is not ready: send ping() in a while, and go on.
+  };
+
+  explicit Handshake(const RedisAddress& address);
+
+  // All requests of it, to be written at once.
+  const std::string& requests() const noexcept { return requests_; }
+  static std::string ping();
+  Result<Step> on_reply(const Reply& reply);
+
+ private:
+  enum class Asked : std::uint8_t { kLogIn, kName, kDatabase, kReady };
+
+  void ask(Asked what, std::vector<std::string_view> args);
+
+  std::string where_;
+  std::string requests_;
+  std::vector<Asked> asked_;
+  std::size_t answered_ = 0;
+};
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,383 @@
+#include "src/stores/redis/transport/loop_link.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include <asio/post.hpp>
+
+#include "src/base/local_mutex.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+constexpr std::size_t kReadSize = 64 * 1024;
+constexpr int kReadsPerTurn = 8;  // Then others on the loop have their turn.
+constexpr std::size_t kKeptOut = 1024 * 1024;
+constexpr std::chrono::milliseconds kLoadingPause{50};
+constexpr std::size_t kLoanReadSize = 16 * 1024;
+
+}  // namespace
+
+struct LoopLink::Mailbox {
+  base::LocalMutex mutex;
+  asio::io_context* io HOLDFAST_GUARDED_BY(mutex) = nullptr;
+};
+
+LentReader::LentReader(int descriptor, std::unique_ptr<ReplyReader> reader)
+    : descriptor_(descriptor), reader_(std::move(reader)), buffer_(kLoanReadSize) {}
+
+bool LentReader::read(std::vector<Reply>& replies) {
+  const base::LocalLock lock(mutex_);
+  if (reader_ == nullptr) return true;
+  for (int turn = 0; turn < kReadsPerTurn; ++turn) {
+    const ssize_t got = ::recv(descriptor_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    const std::size_t bytes = got < 0 ? 0 : static_cast<std::size_t>(got);
+    if (!reader_->feed({buffer_.data(), bytes})) return false;
+    while (true) {
+      auto reply = reader_->next();
+      if (!reply) return false;
+      if (!*reply) break;
+      replies.push_back(**std::move(reply));
+    }
+    if (bytes < buffer_.size()) break;
+  }
+  return true;
+}
+
+std::unique_ptr<ReplyReader> LentReader::end() {
+  const base::LocalLock lock(mutex_);
+  return std::move(reader_);
+}
+
+LoopLink::LoopLink(asio::io_context& io, RemotePtr remote, LinkOwner& owner, ReplyLimits limits)
+    : io_(io),
+      remote_(std::move(remote)),
+      owner_(&owner),
+      limits_(limits),
+      mailbox_(std::make_shared<Mailbox>()),
+      descriptor_(io),
+      timer_(io),
+      buffer_(kReadSize) {
+  base::LocalLock lock(mailbox_->mutex);
+  mailbox_->io = &io;
+}
+
+void LoopLink::start() {
+  if (state_ != State::kDown || owner_ == nullptr) return;
+  state_ = State::kResolving;
+  const std::uint64_t mine = ++generation_;
+  timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout, [this] { on_timer(); });
+  // The answer may come after the loop has gone.
+  remote_->resolver->refresh(
+      [weak = weak_from_this(), mine, mailbox = mailbox_](Result<Endpoints> found) {
+        base::LocalLock lock(mailbox->mutex);
+        if (mailbox->io == nullptr) return;
+        asio::post(*mailbox->io, [weak, mine, found = std::move(found)] {
+          const auto self = weak.lock();
+          if (self == nullptr || self->generation_ != mine) return;
+          if (self->state_ == State::kResolving) self->resolved(found);
+        });
+      });
+}
+
+void LoopLink::stop() {
+  owner_ = nullptr;
+  {
+    base::LocalLock lock(mailbox_->mutex);
+    mailbox_->io = nullptr;
+  }
+  close_wire();
+  timer_.stop();
+  state_ = State::kDown;
+}
+
+void LoopLink::abandon() noexcept {
+  wire_.abandon();
+  timer_.abandon();
+}
+
+void LoopLink::resolved(Result<Endpoints> endpoints) {
+  if (!endpoints) {
+    last_failure_ = {endpoints.error().code(),
+                     remote_->address.display() + ": " + endpoints.error().message()};
+    endpoints_.clear();
+  } else {
+    endpoints_ = *std::move(endpoints);
+  }
+  next_endpoint_ = 0;
+  state_ = State::kDialling;
+  try_next();
+}
+
+void LoopLink::try_next() {
+  while (next_endpoint_ < endpoints_.size()) {
+    close_wire();
+    if (!wire_.open(*remote_, endpoints_[next_endpoint_++])) {
+      last_failure_ = wire_.why();
+      continue;
+    }
+    std::error_code error;
+    descriptor_.assign(wire_.descriptor(), error);
+    if (error) {
+      last_failure_ = {Errc::kUnavailable, "cannot watch a socket: " + error.message()};
+      continue;
+    }
+    state_ = State::kDialling;
+    timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout,
+                  [this] { on_timer(); });
+    // Before a connect() has ended there is nothing to read, and nothing can be written.
+    return wait_write();
+  }
+  close_wire();
+  timer_.stop();
+  state_ = State::kDown;
+  if (owner_ != nullptr) owner_->on_down(last_failure_);
+}
+
+void LoopLink::next_address(Error why) {
+  last_failure_ = std::move(why);
+  try_next();
+}
+
+void LoopLink::step_dial() {
+  const Wire::Outcome outcome = wire_.dial();
+  if (outcome.io == Wire::Io::kFailed) return next_address(wire_.why());
+  if (outcome.io != Wire::Io::kDone) return wait_for(outcome.io);
+  greet();
+}
+
+void LoopLink::greet() {
+  state_ = State::kGreeting;
+  loading_ = false;
+  handshake_.emplace(remote_->address);
+  reader_ = std::make_unique<ReplyReader>(limits_);
+  out_ = handshake_->requests();
+  out_sent_ = 0;
+  wait_read();
+  flush();
+}
+
+void LoopLink::on_greeting(const Reply& reply) {
+  auto step = handshake_->on_reply(reply);
+  if (!step) {
+    // The same credentials will not do on another address of the server either.
+    if (step.error().code() == Errc::kPermissionDenied) next_endpoint_ = endpoints_.size();
+    return next_address(step.error());
+  }
+  switch (*step) {
+    case Handshake::Step::kMore: return;
+    case Handshake::Step::kLoading:
+      loading_ = true;
+      return timer_.arm_at(base::BootClock::now() + kLoadingPause, [this] { on_timer(); });
+    case Handshake::Step::kReady: break;
+  }
+  timer_.stop();
+  handshake_.reset();
+  remote_->resolver->prefer(endpoints_[next_endpoint_ - 1]);
+  state_ = State::kUp;
+  handed_over_ = 0;
+  if (owner_ != nullptr) owner_->on_up();
+}
+
+void LoopLink::on_timer() {
+  if (state_ == State::kResolving) {
+    // The name service is late: its last answer may do.
+    Endpoints known = remote_->resolver->cached();
+    if (!known.empty()) return resolved(std::move(known));
+    return resolved(Error{Errc::kUnavailable, "looking up the host takes too long"});
+  }
+  if (state_ == State::kGreeting && loading_) {
+    loading_ = false;
+    timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout,
+                  [this] { on_timer(); });
+    out_ = Handshake::ping();
+    out_sent_ = 0;
+    return flush();
+  }
+  if (state_ == State::kDialling || state_ == State::kGreeting) {
+    const char* const doing = state_ == State::kDialling ? "connecting" : "logging in";
+    next_address({Errc::kUnavailable,
+                  remote_->address.display() + " (" + endpoints_[next_endpoint_ - 1].display() +
+                      "): " + doing +
+                      " took longer than connect_timeout: is the server up and the way to it "
+                      "open?"});
+  }
+}
+
+void LoopLink::write(std::string& bytes) {
+  out_.clear();
+  if (out_.capacity() > kKeptOut) out_ = std::string();
+  out_.swap(bytes);
+  out_sent_ = 0;
+  flush();
+}
+
+void LoopLink::flush() {
+  while (out_sent_ < out_.size()) {
+    const Wire::Outcome outcome = wire_.write(std::string_view(out_).substr(out_sent_));
+    ++writes_;
+    switch (outcome.io) {
+      case Wire::Io::kDone:
+        out_sent_ += outcome.bytes;
+        if (state_ == State::kUp) handed_over_ += outcome.bytes;
+        continue;
+      case Wire::Io::kWantWrite: return wait_write();
+      case Wire::Io::kWantRead: write_wants_read_ = true; return;
+      case Wire::Io::kFailed: return fail(wire_.why());
+    }
+  }
+}
+
+void LoopLink::flush_late() {
+  flush();
+  if (can_write() && owner_ != nullptr) owner_->on_written();
+}
+
+void LoopLink::fail(Error why) {
+  if (state_ == State::kDown || state_ == State::kFailing) return;
+  const bool was_up = state_ == State::kUp;
+  close_wire();
+  state_ = State::kFailing;
+  const std::uint64_t mine = generation_;
+  // Not from within a call of the owner's.
+  asio::post(io_, [self = shared_from_this(), mine, was_up, why = std::move(why)] {
+    if (self->generation_ != mine || self->owner_ == nullptr) return;
+    if (!was_up) return self->next_address(why);
+    self->state_ = State::kDown;
+    self->owner_->on_down(why);
+  });
+}
+
+// What was waited for is forgotten: handlers of an older generation do nothing.
+std::shared_ptr<LentReader> LoopLink::lend() {
+  if (!can_write() || wire_.buffers() || loan_ != nullptr || writing_) return nullptr;
+  ++generation_;
+  reading_ = false;
+  descriptor_.release();
+  loan_ = std::make_shared<LentReader>(wire_.descriptor(), std::move(reader_));
+  return loan_;
+}
+
+void LoopLink::take_back(const std::shared_ptr<LentReader>& loan) {
+  if (loan == nullptr || loan_ != loan) return;
+  reader_ = std::exchange(loan_, nullptr)->end();
+  std::error_code error;
+  descriptor_.assign(wire_.descriptor(), error);
+  if (error) return fail({Errc::kUnavailable, "cannot watch a socket: " + error.message()});
+  // Replies may be left that came with others before.
+  if (deliver({})) on_readable();
+}
+
+void LoopLink::on_readable() {
+  if (write_wants_read_) {
+    write_wants_read_ = false;
+    const std::uint64_t mine = generation_;
+    flush_late();
+    if (generation_ != mine) return;
+  }
+  for (int turn = 0; turn < kReadsPerTurn; ++turn) {
+    const Wire::Outcome outcome = wire_.read(buffer_.data(), buffer_.size());
+    switch (outcome.io) {
+      case Wire::Io::kDone:
+        if (!deliver({buffer_.data(), outcome.bytes})) return;
+        // A short read has emptied the socket; what comes later makes it readable again.
+        if (!wire_.buffers() && outcome.bytes < buffer_.size()) return wait_read();
+        continue;
+      case Wire::Io::kWantRead: return wait_read();
+      case Wire::Io::kWantWrite: read_wants_write_ = true; return wait_write();
+      case Wire::Io::kFailed: return fail(wire_.why());
+    }
+  }
+  const std::uint64_t mine = generation_;
+  reading_ = true;
+  asio::post(io_, [self = shared_from_this(), mine] {
+    if (self->generation_ != mine) return;
+    self->reading_ = false;
+    self->on_readable();
+  });
+}
+
+// Whether the connection is still the one that the bytes came from.
+bool LoopLink::deliver(std::string_view bytes) {
+  const std::uint64_t mine = generation_;
+  auto fed = reader_->feed(bytes);
+  if (!fed) {
+    fail({fed.error().code(), remote_->address.display() + fed.error().message()});
+    return false;
+  }
+  while (true) {
+    auto reply = reader_->next();
+    if (!reply) {
+      fail({reply.error().code(), remote_->address.display() + reply.error().message()});
+      return false;
+    }
+    if (!*reply) return true;
+    if (state_ == State::kUp) {
+      if (owner_ == nullptr) return false;
+      owner_->on_reply(**std::move(reply));
+    } else {
+      on_greeting(**reply);
+    }
+    if (generation_ != mine) return false;
+  }
+}
+
+void LoopLink::wait_for(Wire::Io what) {
+  if (what == Wire::Io::kWantRead) wait_read();
+  if (what == Wire::Io::kWantWrite) wait_write();
+}
+
+void LoopLink::wait_read() {
+  if (reading_) return;
+  reading_ = true;
+  descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [self = shared_from_this(), mine = generation_](std::error_code error) {
+                           if (error || self->generation_ != mine) return;
+                           self->reading_ = false;
+                           if (self->state_ == State::kDialling) return self->step_dial();
+                           self->on_readable();
+                         });
+}
+
+void LoopLink::wait_write() {
+  if (writing_) return;
+  // It takes a word now and then only, and has not taken those.
+  if (loan_ != nullptr) return fail({Errc::kUnavailable, "the server does not read any more"});
+  writing_ = true;
+  descriptor_.async_wait(asio::posix::stream_descriptor::wait_write,
+                         [self = shared_from_this(), mine = generation_](std::error_code error) {
+                           if (error || self->generation_ != mine) return;
+                           self->writing_ = false;
+                           if (self->state_ == State::kDialling) return self->step_dial();
+                           if (std::exchange(self->read_wants_write_, false)) self->on_readable();
+                           if (self->generation_ == mine) self->flush_late();
+                         });
+}
+
+void LoopLink::close_wire() {
+  ++generation_;
+  if (loan_ != nullptr) std::exchange(loan_, nullptr)->end();
+  if (descriptor_.is_open()) descriptor_.release();
+  wire_.close();
+  reading_ = writing_ = write_wants_read_ = read_wants_write_ = false;
+  out_.clear();
+  out_sent_ = 0;
+  loading_ = false;
+}
+
+void run_on_loop(asio::io_context& io, const std::function<void()>& task) {
+  if (io.get_executor().running_in_this_thread()) return task();
+  std::promise<void> ended;
+  asio::post(io, [&task, &ended] {
+    task();
+    ended.set_value();
+  });
+  ended.get_future().wait();
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,130 @@
+// What waits in a pipeline: operations as links of lists, so that queueing allocates nothing.
+//
+// Thread-safety: Inbox::push() from any thread; the rest on one.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/port/store.h"
+#include "src/stores/redis/transport/pipeline.h"
+
+namespace holdfast::stores::redis {
+
+struct Operation {
+  Operation* next = nullptr;
+  Command command;
+  base::BootInstant deadline{};
+  port::Done<Reply> done;
+  std::uint64_t end = 0;   // Its last byte's place in what its connection was given to write.
+  std::size_t joined = 1;  // Of those that went as one, the first: how many they are.
+  bool alone = false;      // It is not joined with others any more.
+
+  std::size_t cost() const noexcept { return command.wire.size() + sizeof(Operation); }
+};
+
+// First in, first out. Owns what is in it.
+class OperationList {
+ public:
+  OperationList() = default;
+  ~OperationList() {
+    while (pop() != nullptr) {
+    }
+  }
+  OperationList(const OperationList&) = delete;
+  OperationList& operator=(const OperationList&) = delete;
+
+  bool empty() const noexcept { return first_ == nullptr; }
+  std::size_t size() const noexcept { return size_; }
+  const Operation* front() const noexcept { return first_; }
+  Operation* front() noexcept { return first_; }
+
+  void push(std::unique_ptr<Operation> operation) noexcept {
+    Operation* const added = operation.release();
+    added->next = nullptr;
+    (last_ == nullptr ? first_ : last_->next) = added;
+    last_ = added;
+    ++size_;
+  }
+
+  std::unique_ptr<Operation> pop() noexcept {
+    if (first_ == nullptr) return nullptr;
+    std::unique_ptr<Operation> taken(first_);
+    first_ = taken->next;
+    if (first_ == nullptr) last_ = nullptr;
+    --size_;
+    return taken;
+  }
+
+  // Puts all of `other` behind what is here.
+  void append(OperationList& other) noexcept {
+    if (other.empty()) return;
+    (last_ == nullptr ? first_ : last_->next) = other.first_;
+    last_ = other.last_;
+    size_ += std::exchange(other.size_, 0);
+    other.first_ = other.last_ = nullptr;
+  }
+
+ private:
+  Operation* first_ = nullptr;
+  Operation* last_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Many push, one takes all.
+class Inbox {
+ public:
+  enum class Pushed : std::uint8_t { kFirst, kBehindOthers, kClosed };
+
+  ~Inbox() { close(); }
+
+  // `operation` is kept when the inbox is closed. kFirst: the taker must be woken.
+  Pushed push(std::unique_ptr<Operation>& operation) noexcept {
+    Operation* head = head_.load(std::memory_order_relaxed);
+    do {
+      if (head == closed_mark()) return Pushed::kClosed;
+      operation->next = head;
+    } while (!head_.compare_exchange_weak(head, operation.get(), std::memory_order_release,
+                                          std::memory_order_relaxed));
+    (void)operation.release();
+    return head == nullptr ? Pushed::kFirst : Pushed::kBehindOthers;
+  }
+
+  // In the order in which they were pushed.
+  void take_all(OperationList& into) noexcept { reverse(head_.exchange(nullptr), into); }
+
+  // Nothing gets in any more.
+  OperationList& close() noexcept {
+    reverse(head_.exchange(closed_mark()), last_);
+    return last_;
+  }
+
+ private:
+  // An address that no operation has.
+  Operation* closed_mark() noexcept { return reinterpret_cast<Operation*>(this); }
+
+  void reverse(Operation* newest, OperationList& into) noexcept {
+    if (newest == closed_mark()) return;
+    Operation* oldest = nullptr;
+    while (newest != nullptr) {
+      Operation* const older = newest->next;
+      newest->next = oldest;
+      oldest = newest;
+      newest = older;
+    }
+    while (oldest != nullptr) {
+      Operation* const newer = oldest->next;
+      into.push(std::unique_ptr<Operation>(oldest));
+      oldest = newer;
+    }
+  }
+
+  std::atomic<Operation*> head_{nullptr};
+  OperationList last_;
+};
+
+}  // namespace holdfast::stores::redis

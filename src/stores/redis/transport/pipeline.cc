@@ -1,0 +1,414 @@
+#include "src/stores/redis/transport/pipeline.h"
+
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include "src/base/random.h"
+#include "src/port/boot_timer.h"
+#include "src/stores/redis/protocol/errors.h"
+#include "src/stores/redis/transport/backoff.h"
+#include "src/stores/redis/transport/batching.h"
+#include "src/stores/redis/transport/loop_link.h"
+#include "src/stores/redis/transport/operation.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+
+// One write's worth; what is behind it gathers meanwhile.
+constexpr std::size_t kWriteSize = 256 * 1024;
+// A server that has so many to answer gets more when there are so many more, which can be joined;
+// or when it has answered.
+constexpr std::size_t kEnoughToDo = 32;
+constexpr std::size_t kWorthAWrite = 32;
+// Deadlines closer together than this share one sweep.
+constexpr std::chrono::milliseconds kSweepGrain{1};
+
+Error closed_error(const std::string& where) {
+  return {Errc::kClosed, where + ": the client is closed: connect anew"};
+}
+
+}  // namespace
+
+// Everything but send(), close() and the atomics runs on the loop.
+//
+// An operation is in one of: the inbox; `waiting_` (for the connection, or for the write before);
+// `sent_` (given to the link to write, its answer outstanding, in the order of the answers).
+class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& io, RemotePtr remote, PipelineOptions options)
+      : io_(io),
+        where_(remote->address.display()),
+        options_(options),
+        link_(std::make_shared<LoopLink>(io, std::move(remote), *this, options.limits)),
+        timer_(io) {}
+
+  void send(Command command, BootInstant deadline, port::Done<Reply> done);
+  void close();
+  void abandon() noexcept;
+  bool connected() const noexcept { return connected_.load(std::memory_order_relaxed); }
+  Counts counts() const noexcept;
+
+  void on_up() override;
+  void on_reply(Reply reply) override;
+  void on_written() override { flush(); }
+  void on_down(Error why) override;
+
+ private:
+  void take_fresh();
+  void look_into_inbox();
+  void drain();
+  void flush();
+  void leave_when_answered();
+  void expire(OperationList& late);
+  void shut();
+  void on_timer();
+  void arm();
+  void sweep(BootInstant now);
+  std::size_t put_out(OperationList& taken);
+  void answer(std::unique_ptr<Operation> operation, Reply reply);
+  void answer_each(OperationList& asked, std::size_t number, Reply reply);
+  void complete(std::unique_ptr<Operation> operation, Result<Reply> result);
+  void refuse(port::Done<Reply> done, Error why);
+  void fail_all(OperationList& operations, const Error& why);
+  Error unanswered(const Operation& operation, const std::string& why) const;
+
+  asio::io_context& io_;
+  const std::string where_;
+  const PipelineOptions options_;
+
+  Inbox inbox_;
+  std::atomic<std::size_t> queued_bytes_{0};
+  std::atomic<bool> closed_{false};
+  std::atomic<bool> connected_{false};
+  std::atomic<bool> busy_{false};      // It has answers to come, and need not be woken.
+  std::atomic<std::size_t> fresh_{0};  // In the inbox, about.
+  std::atomic<std::uint64_t> writes_{0};
+  std::atomic<std::uint64_t> commands_{0};
+  std::atomic<std::uint64_t> connections_{0};
+  bool abandoned_ = false;
+
+  const std::shared_ptr<LoopLink> link_;
+  port::BootTimer timer_;
+  OperationList waiting_;
+  OperationList sent_;
+  std::string out_;
+  std::uint64_t given_to_link_ = 0;  // Bytes, on this connection.
+  bool leaving_ = false;             // This connection: nothing more is sent on it.
+  bool joins_ = true;                // Requests, on this connection.
+  bool started_ = false;
+  bool shut_ = false;
+  Backoff backoff_;
+  BootInstant up_since_{};
+  BootInstant next_attempt_ = BootInstant::max();
+  BootInstant next_sweep_ = BootInstant::max();  // No deadline of an operation is earlier.
+  // Boot time, which those who send read.
+  std::atomic<std::int64_t> armed_ = BootInstant::max().time_since_epoch().count();
+  std::optional<Error> last_failure_;
+};
+
+void Pipeline::Impl::send(Command command, BootInstant deadline, port::Done<Reply> done) {
+  auto operation = std::make_unique<Operation>();
+  operation->command = std::move(command);
+  operation->deadline = deadline;
+  operation->done = std::move(done);
+  const std::size_t cost = operation->cost();
+  if (queued_bytes_.fetch_add(cost, std::memory_order_relaxed) + cost > options_.max_queued_bytes) {
+    queued_bytes_.fetch_sub(cost, std::memory_order_relaxed);
+    return refuse(
+        std::move(operation->done),
+        {Errc::kQueueFull, where_ + ": requests for " + std::to_string(options_.max_queued_bytes) +
+                               " bytes are under way already: send fewer at a time"});
+  }
+  const Inbox::Pushed pushed = inbox_.push(operation);
+  if (pushed != Inbox::Pushed::kClosed) {
+    const bool enough = fresh_.fetch_add(1) + 1 == kWorthAWrite;
+    // A busy loop looks by itself with its next answer, and when its timer fires.
+    const bool wake = busy_ ? enough || deadline.time_since_epoch().count() < armed_
+                            : pushed == Inbox::Pushed::kFirst;
+    if (wake) asio::post(io_, [self = shared_from_this()] { self->drain(); });
+    return;
+  }
+  queued_bytes_.fetch_sub(cost, std::memory_order_relaxed);
+  refuse(std::move(operation->done), closed_error(where_));
+}
+
+void Pipeline::Impl::refuse(port::Done<Reply> done, Error why) {
+  asio::post(io_, [done = std::move(done), why = std::move(why)] { done(why); });
+}
+
+// Reads what those who sent have counted: what they sent before is in the inbox then.
+void Pipeline::Impl::take_fresh() {
+  OperationList fresh;
+  fresh_.exchange(0);
+  inbox_.take_all(fresh);
+  for (const Operation* each = fresh.front(); each != nullptr; each = each->next) {
+    next_sweep_ = std::min(next_sweep_, each->deadline);
+  }
+  waiting_.append(fresh);
+}
+
+void Pipeline::Impl::drain() {
+  if (shut_) return;
+  take_fresh();
+  if (!std::exchange(started_, true)) link_->start();
+  flush();
+  arm();
+}
+
+void Pipeline::Impl::flush() {
+  if (waiting_.empty() || !link_->can_write() || leaving_) return;
+  if (sent_.size() > kEnoughToDo && waiting_.size() < kWorthAWrite) return;
+  const BootInstant now = BootClock::now();
+  OperationList late;
+  while (link_->can_write() && !waiting_.empty()) {
+    out_.clear();
+    std::uint64_t count = 0;
+    while (!waiting_.empty() && out_.size() < kWriteSize) {
+      OperationList taken;
+      take_next(waiting_, now, joins_, taken, late);
+      if (!taken.empty()) count += put_out(taken);
+    }
+    if (out_.empty()) break;
+    given_to_link_ += out_.size();
+    commands_.fetch_add(count, std::memory_order_relaxed);
+    link_->write(out_);
+    writes_.store(link_->writes(), std::memory_order_relaxed);
+  }
+  if (sent_.size() > kEnoughToDo) busy_ = true;
+  expire(late);
+}
+
+// As one request; how many they are.
+std::size_t Pipeline::Impl::put_out(OperationList& taken) {
+  append_request(out_, taken);
+  const std::size_t number = taken.size();
+  for (Operation* each = taken.front(); each != nullptr; each = each->next) {
+    each->end = given_to_link_ + out_.size();
+  }
+  taken.front()->joined = number;
+  sent_.append(taken);
+  return number;
+}
+
+void Pipeline::Impl::on_up() {
+  up_since_ = BootClock::now();
+  given_to_link_ = 0;
+  leaving_ = false;
+  joins_ = true;
+  last_failure_.reset();
+  connections_.fetch_add(1, std::memory_order_relaxed);
+  connected_ = true;
+  flush();
+}
+
+void Pipeline::Impl::on_reply(Reply reply) {
+  if (sent_.empty()) {
+    link_->fail({Errc::kUnavailable, where_ + ": the server answered what nobody had asked"});
+    return;
+  }
+  const std::size_t number = sent_.front()->joined;
+  if (number == 1) {
+    answer(sent_.pop(), std::move(reply));
+  } else {
+    OperationList asked;
+    for (std::size_t i = 0; i < number; ++i) asked.push(sent_.pop());
+    answer_each(asked, number, std::move(reply));
+  }
+  look_into_inbox();
+  if (leaving_) return leave_when_answered();
+  flush();
+}
+
+// Of one that is busy: nobody wakes it for what it has not seen. Who has stopped to be looks once
+// more, since another may have taken it to be busy until then.
+void Pipeline::Impl::look_into_inbox() {
+  if (!busy_) return;
+  if (sent_.size() <= kEnoughToDo) busy_ = false;
+  take_fresh();
+  arm();
+}
+
+void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
+  leaving_ = leaving_ || is_demotion(reply);
+  complete(std::move(operation), std::move(reply));
+}
+
+// Of those that went as one.
+void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply reply) {
+  if (reply.kind == Reply::Kind::kArray && reply.items.size() == number) {
+    for (Reply& own : reply.items) answer(asked.pop(), std::move(own));
+  } else if (concerns_each(reply)) {
+    while (!asked.empty()) answer(asked.pop(), reply);
+  } else {
+    // A node of a cluster takes locks of one slot together, and those are rarely met.
+    joins_ = joins_ && reply.error_word() != "CROSSSLOT";
+    for (Operation* each = asked.front(); each != nullptr; each = each->next) each->alone = true;
+    asked.append(waiting_);
+    waiting_.append(asked);
+  }
+}
+
+// The server has become a replica: what is under way is answered still, then the name is looked up
+// anew.
+void Pipeline::Impl::leave_when_answered() {
+  if (!sent_.empty() || shut_) return;
+  link_->fail({Errc::kUnavailable, where_ + ": the server has become a replica"});
+}
+
+void Pipeline::Impl::on_down(Error why) {
+  if (shut_) return;
+  const bool was_up = connected_.exchange(false);
+  const BootInstant now = BootClock::now();
+  const bool was_good = was_up && now - up_since_ >= Backoff::kGoodLife;
+  next_attempt_ = now + backoff_.after_loss(was_good, base::random_128().low);
+  last_failure_ = why;
+
+  OperationList answered_never;
+  OperationList kept;
+  while (auto operation = sent_.pop()) {
+    (operation->end <= link_->handed_over() ? answered_never : kept).push(std::move(operation));
+  }
+  kept.append(waiting_);
+  waiting_.append(kept);
+  look_into_inbox();
+  // The answer that cannot be read is the first one's.
+  if (why.code() == Errc::kCorruptState) {
+    if (auto operation = answered_never.pop()) complete(std::move(operation), Error(why));
+  }
+  while (auto operation = answered_never.pop()) {
+    Error error = unanswered(*operation, why.message());
+    complete(std::move(operation), std::move(error));
+  }
+  // Those that wait after the loss of a good connection have the next attempt before them.
+  if (!was_up) {
+    OperationList failed;
+    failed.append(waiting_);
+    fail_all(failed, why);
+  }
+  arm();
+}
+
+Error Pipeline::Impl::unanswered(const Operation& operation, const std::string& why) const {
+  if (operation.command.reads_only) return {Errc::kUnavailable, why};
+  return {Errc::kOutcomeUnknown, why + "; a request was sent and may have been applied"};
+}
+
+void Pipeline::Impl::fail_all(OperationList& operations, const Error& why) {
+  while (auto operation = operations.pop()) complete(std::move(operation), why);
+}
+
+void Pipeline::Impl::complete(std::unique_ptr<Operation> operation, Result<Reply> result) {
+  queued_bytes_.fetch_sub(operation->cost(), std::memory_order_relaxed);
+  operation->done(std::move(result));
+}
+
+void Pipeline::Impl::arm() {
+  if (shut_) return;
+  const BootInstant at = std::min(next_attempt_, next_sweep_);
+  // A timer that fires too early finds nothing to do; it is moved forward only.
+  if (at.time_since_epoch().count() >= armed_) return;
+  armed_ = at.time_since_epoch().count();
+  timer_.arm_at(at, [this] { on_timer(); });
+}
+
+void Pipeline::Impl::on_timer() {
+  if (shut_) return;
+  armed_ = BootInstant::max().time_since_epoch().count();
+  if (busy_) take_fresh();
+  const BootInstant now = BootClock::now();
+  if (next_attempt_ <= now) {
+    next_attempt_ = BootInstant::max();
+    link_->start();
+  }
+  if (next_sweep_ <= now) sweep(now);
+  arm();
+}
+
+void Pipeline::Impl::sweep(BootInstant now) {
+  OperationList late;
+  OperationList kept;
+  BootInstant next = BootInstant::max();
+  while (auto operation = waiting_.pop()) {
+    const bool is_late = operation->deadline <= now;
+    if (!is_late) next = std::min(next, operation->deadline);
+    (is_late ? late : kept).push(std::move(operation));
+  }
+  waiting_.append(kept);
+  bool unanswered_late = false;
+  for (const Operation* each = sent_.front(); each != nullptr; each = each->next) {
+    unanswered_late = unanswered_late || each->deadline <= now;
+    next = std::min(next, each->deadline);
+  }
+  next_sweep_ = next == BootInstant::max() ? next : std::max(next, now + kSweepGrain);
+  if (unanswered_late) {
+    link_->fail({Errc::kUnavailable, where_ + ": no answer within the deadline"});
+  }
+  expire(late);
+}
+
+void Pipeline::Impl::expire(OperationList& late) {
+  if (late.empty()) return;
+  const std::string why = last_failure_ ? last_failure_->message() : "the connection is busy";
+  fail_all(late,
+           {Errc::kUnavailable, where_ + ": not sent within the deadline (" + why + "): retry"});
+}
+
+void Pipeline::Impl::shut() {
+  if (std::exchange(shut_, true)) return;
+  connected_ = false;
+  link_->stop();
+  timer_.stop();
+  OperationList all;
+  all.append(sent_);
+  all.append(waiting_);
+  all.append(inbox_.close());
+  fail_all(all, closed_error(where_));
+}
+
+void Pipeline::Impl::close() {
+  if (abandoned_ || closed_.exchange(true)) return;
+  run_on_loop(io_, [self = shared_from_this()] { self->shut(); });
+}
+
+void Pipeline::Impl::abandon() noexcept {
+  abandoned_ = true;
+  link_->abandon();
+  timer_.abandon();
+}
+
+Pipeline::Counts Pipeline::Impl::counts() const noexcept {
+  return {writes_.load(std::memory_order_relaxed), commands_.load(std::memory_order_relaxed),
+          connections_.load(std::memory_order_relaxed)};
+}
+
+Pipeline::Pipeline(asio::io_context& io, RemotePtr remote, PipelineOptions options)
+    : impl_(std::make_shared<Impl>(io, std::move(remote), options)) {}
+
+Pipeline::~Pipeline() {
+  if (impl_ != nullptr) impl_->close();
+}
+
+void Pipeline::send(Command command, BootInstant deadline, port::Done<Reply> done) {
+  impl_->send(std::move(command), deadline, std::move(done));
+}
+
+bool Pipeline::connected() const noexcept { return impl_->connected(); }
+Pipeline::Counts Pipeline::counts() const noexcept { return impl_->counts(); }
+void Pipeline::close() { impl_->close(); }
+
+void Pipeline::abandon_after_fork() noexcept {
+  impl_->abandon();
+  // What Asio has of it must not be destroyed: its epoll instance is the parent's, too.
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Impl>(impl_));
+}
+
+}  // namespace holdfast::stores::redis

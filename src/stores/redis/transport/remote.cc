@@ -1,0 +1,19 @@
+#include "src/stores/redis/transport/remote.h"
+
+#include <utility>
+
+namespace holdfast::stores::redis {
+
+Result<RemotePtr> Remote::make(RedisAddress address) {
+  auto remote = std::make_shared<Remote>();
+  if (address.tls) {
+    auto tls = TlsContext::make(address);
+    if (!tls) return tls.error();
+    remote->tls = *std::move(tls);
+  }
+  remote->resolver = std::make_shared<Resolver>(address);
+  remote->address = std::move(address);
+  return RemotePtr(std::move(remote));
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,25 @@
+// A server as all connections to it see it: address, TLS, names looked up.
+//
+// Thread-safety: safe once made. Ownership: shared by the connections.
+#pragma once
+
+#include <memory>
+
+#include "holdfast/result.h"
+#include "src/stores/redis/transport/resolver.h"
+#include "src/stores/redis/transport/secure.h"
+#include "src/stores/redis/url.h"
+
+namespace holdfast::stores::redis {
+
+struct Remote {
+  RedisAddress address;
+  std::shared_ptr<const TlsContext> tls;  // Null: plain.
+  std::shared_ptr<Resolver> resolver;
+
+  // No I/O but reading the files of TLS. Errors: as TlsContext::make().
+  static Result<std::shared_ptr<const Remote>> make(RedisAddress address);
+};
+using RemotePtr = std::shared_ptr<const Remote>;
+
+}  // namespace holdfast::stores::redis

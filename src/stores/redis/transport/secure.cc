@@ -1,0 +1,151 @@
+#include "src/stores/redis/transport/secure.h"
+
+#include <arpa/inet.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+
+namespace holdfast::stores::redis {
+namespace {
+
+std::string last_reason() {
+  const unsigned long code = ERR_peek_last_error();
+  const char* const reason = code == 0 ? nullptr : ERR_reason_error_string(code);
+  return reason == nullptr ? "no reason given" : reason;
+}
+
+// OpenSSL must not ask on the terminal.
+int no_passphrase(char*, int, int, void*) { return 0; }
+
+bool is_address(const std::string& text) {
+  unsigned char bytes[sizeof(in6_addr)];
+  return ::inet_pton(AF_INET, text.c_str(), bytes) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), bytes) == 1;
+}
+
+Error file_error(const char* option, const std::string& path, const std::string& why) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) {
+    const bool forbidden = errno == EACCES || errno == EPERM;
+    return {forbidden ? Errc::kPermissionDenied : Errc::kInvalidArgument,
+            std::string(option) + " '" + path + "': " + std::strerror(errno)};
+  }
+  return {Errc::kInvalidArgument, std::string(option) + " '" + path + "': " + why};
+}
+
+Result<void> load_trust(SSL_CTX* context, const RedisAddress& address) {
+  if (address.tls_ca.empty()) {
+    if (SSL_CTX_set_default_verify_paths(context) == 1) return {};
+    return Error{Errc::kInvalidArgument, "TLS: cannot load the system's trusted certificates: " +
+                                             last_reason() + "; name them with tls_ca"};
+  }
+  struct stat found {};
+  const bool folder = ::stat(address.tls_ca.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+  const char* const path = address.tls_ca.c_str();
+  if (SSL_CTX_load_verify_locations(context, folder ? nullptr : path, folder ? path : nullptr) ==
+      1) {
+    return {};
+  }
+  return file_error("tls_ca", address.tls_ca,
+                    "holds no certificate in PEM (" + last_reason() + ")");
+}
+
+Result<void> load_identity(SSL_CTX* context, const RedisAddress& address) {
+  if (address.tls_cert.empty()) return {};
+  if (SSL_CTX_use_certificate_chain_file(context, address.tls_cert.c_str()) != 1) {
+    return file_error("tls_cert", address.tls_cert,
+                      "holds no certificate in PEM (" + last_reason() + ")");
+  }
+  if (SSL_CTX_use_PrivateKey_file(context, address.tls_key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    return file_error("tls_key", address.tls_key,
+                      "holds no key without a passphrase in PEM, or not the certificate's (" +
+                          last_reason() + ")");
+  }
+  if (SSL_CTX_check_private_key(context) != 1) {
+    return file_error("tls_key", address.tls_key, "is not the key of tls_cert");
+  }
+  return {};
+}
+
+// Alerts that the server sends about our certificate.
+bool is_about_us(int reason) {
+  switch (reason) {
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+void SslDeleter::operator()(SSL* session) const noexcept { SSL_free(session); }
+void SslDeleter::operator()(SSL_CTX* context) const noexcept { SSL_CTX_free(context); }
+
+Result<std::shared_ptr<const TlsContext>> TlsContext::make(const RedisAddress& address) {
+  ERR_clear_error();
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  if (context == nullptr) {
+    return Error{Errc::kUnavailable, "TLS: OpenSSL cannot start: " + last_reason()};
+  }
+  std::shared_ptr<TlsContext> made(new TlsContext(context));
+  made->expected_ = address.tls_name.empty() ? address.host : address.tls_name;
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+  if (auto loaded = load_trust(context, address); !loaded) return loaded.error();
+  if (auto loaded = load_identity(context, address); !loaded) return loaded.error();
+  return std::shared_ptr<const TlsContext>(std::move(made));
+}
+
+Result<SslSession> TlsContext::session() const {
+  ERR_clear_error();
+  SslSession session(SSL_new(context_.get()));
+  bool good = session != nullptr;
+  if (good && is_address(expected_)) {
+    good = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session.get()), expected_.c_str()) == 1;
+  } else if (good) {
+    good = SSL_set1_host(session.get(), expected_.c_str()) == 1 &&
+           SSL_set_tlsext_host_name(session.get(), expected_.c_str()) == 1;
+  }
+  if (!good) return Error{Errc::kUnavailable, "TLS: cannot begin a session: " + last_reason()};
+  SSL_set_connect_state(session.get());
+  return session;
+}
+
+Error tls_error(SSL* session, std::string_view where) {
+  const std::string head = std::string(where) + ": TLS: ";
+  const long verdict = SSL_get_verify_result(session);
+  if (verdict != X509_V_OK) {
+    std::string advice = "name the authority that signed it with tls_ca";
+    if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH) {
+      advice = "name the server as its certificate does, or with tls_name";
+    }
+    return {Errc::kPermissionDenied, head + "the server's certificate does not pass: " +
+                                         X509_verify_cert_error_string(verdict) + "; " + advice};
+  }
+  const unsigned long code = ERR_peek_last_error();
+  if (is_about_us(ERR_GET_REASON(code))) {
+    return {Errc::kPermissionDenied,
+            head + "the server does not accept this client's certificate (" + last_reason() +
+                "): name a certificate that it trusts with tls_cert and tls_key"};
+  }
+  if (ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER) {
+    return {Errc::kUnavailable, head + "the server does not speak TLS on this port"};
+  }
+  return {Errc::kUnavailable, head + last_reason()};
+}
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,403 @@
+#include "src/stores/redis/transport/subscriber.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <new>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include "src/base/local_mutex.h"
+#include "src/base/random.h"
+#include "src/port/boot_timer.h"
+#include "src/stores/redis/protocol/errors.h"
+#include "src/stores/redis/transport/backoff.h"
+#include "src/stores/redis/transport/loop_link.h"
+
+namespace holdfast::stores::redis {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+
+}  // namespace
+
+// Everything but ensure(), close(), confirmed() and the ear runs on the loop.
+//
+// The ear: while a thread listens the link's replies are lent to it. It asks for the loan; the loop
+// gives one when the subscription stands, and takes it back when nobody listens any more.
+class Subscriber::Impl final : public LinkOwner,
+                               public port::PushReader,
+                               public std::enable_shared_from_this<Impl> {
+ public:
+  Impl(asio::io_context& io, RemotePtr remote, std::string channel, Events events, Timing timing)
+      : io_(io),
+        where_(remote->address.display()),
+        channel_(std::move(channel)),
+        events_(std::move(events)),
+        timing_(timing),
+        link_(std::make_shared<LoopLink>(io, std::move(remote), *this, ReplyLimits{})),
+        timer_(io),
+        nudged_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  ~Impl() override { ::close(nudged_); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void listen() override;
+  void rest() override;
+  void nudge() noexcept override;
+
+  void ensure(BootInstant deadline, port::Done<void> done) {
+    asio::post(io_, [self = shared_from_this(), deadline, done = std::move(done)]() mutable {
+      self->ensure_on_loop(deadline, std::move(done));
+    });
+  }
+  bool confirmed() const noexcept { return confirmed_.load(std::memory_order_acquire); }
+  void want(std::string channel, bool wanted) {
+    asio::post(io_, [self = shared_from_this(), channel = std::move(channel), wanted]() mutable {
+      self->want_on_loop(std::move(channel), wanted);
+    });
+  }
+  void close();
+  void abandon() noexcept {
+    abandoned_ = true;
+    link_->abandon();
+    timer_.abandon();
+    ::close(nudged_);
+  }
+
+  void on_up() override;
+  void on_reply(Reply reply) override;
+  void on_written() override { write_on(); }
+  void on_down(Error why) override;
+
+ private:
+  struct Waiter {
+    BootInstant deadline;
+    port::Done<void> done;
+  };
+
+  void ensure_on_loop(BootInstant deadline, port::Done<void> done);
+  void want_on_loop(std::string channel, bool wanted);
+  void ask_for(std::string_view command, const std::string& channel);
+  void write_on();
+  void on_confirmed();
+  void lend();
+  void take_back();
+  void end_loan();
+  bool await_news(int descriptor) const;
+  void on_heard(Reply reply);
+  void on_timer();
+  void arm();
+  void ping();
+  void shut();
+  void end_waiters(const Result<void>& result);
+  Error closed_error() const {
+    return {Errc::kClosed, where_ + ": the client is closed: connect anew"};
+  }
+
+  asio::io_context& io_;
+  const std::string where_;
+  const std::string channel_;
+  const Events events_;
+  const Timing timing_;
+  std::atomic<bool> confirmed_{false};
+  std::atomic<bool> closed_{false};
+  bool abandoned_ = false;
+
+  const std::shared_ptr<LoopLink> link_;
+  port::BootTimer timer_;
+  std::vector<Waiter> waiters_;
+  std::set<std::string> others_;  // Channels.
+  std::string unwritten_;         // Of what is asked for about them.
+  bool started_ = false;
+  bool up_ = false;
+  bool shut_ = false;
+  bool was_confirmed_ = false;  // On some connection before.
+  Backoff backoff_;
+  BootInstant up_since_{};
+  std::atomic<BootInstant> heard_{};
+  BootInstant next_attempt_ = BootInstant::max();
+  BootInstant next_ping_ = BootInstant::max();
+
+  const int nudged_;
+  base::LocalMutex ear_mutex_;
+  bool listening_ HOLDFAST_GUARDED_BY(ear_mutex_) = false;
+  bool looked_ HOLDFAST_GUARDED_BY(ear_mutex_) = false;  // At what the loan began with.
+  std::shared_ptr<LentReader> loan_ HOLDFAST_GUARDED_BY(ear_mutex_);
+};
+
+void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> done) {
+  if (shut_) return done(closed_error());
+  if (confirmed()) return done({});
+  waiters_.push_back({deadline, std::move(done)});
+  if (!std::exchange(started_, true)) link_->start();
+  arm();
+}
+
+void Subscriber::Impl::want_on_loop(std::string channel, bool wanted) {
+  if (shut_) return;
+  if (!wanted) {
+    if (others_.erase(channel) > 0 && confirmed()) ask_for("UNSUBSCRIBE", channel);
+    return;
+  }
+  if (!std::exchange(started_, true)) link_->start();
+  const auto [place, fresh] = others_.insert(std::move(channel));
+  if (fresh && confirmed()) ask_for("SUBSCRIBE", *place);
+}
+
+void Subscriber::Impl::ask_for(std::string_view command, const std::string& channel) {
+  const std::string_view args[] = {command, channel};
+  append_command(unwritten_, args);
+  write_on();
+}
+
+void Subscriber::Impl::write_on() {
+  if (unwritten_.empty() || !confirmed() || !link_->can_write()) return;
+  std::string wire = std::exchange(unwritten_, {});
+  link_->write(wire);
+}
+
+void Subscriber::Impl::on_up() {
+  up_ = true;
+  up_since_ = BootClock::now();
+  heard_ = up_since_;
+  next_ping_ = up_since_ + timing_.ping_every;
+  std::string wire;
+  const std::string_view args[] = {"SUBSCRIBE", channel_};
+  append_command(wire, args);
+  link_->write(wire);
+  arm();
+}
+
+void Subscriber::Impl::on_reply(Reply reply) {
+  heard_ = BootClock::now();
+  if (reply.is_error()) {
+    // Of another channel than its own: that one is not heard.
+    if (confirmed() && reply.text.starts_with("NOPERM")) return;
+    return link_->fail(to_error(reply, where_ + ": cannot subscribe"));
+  }
+  // [subscribe channel count], [message channel payload], [pong ""].
+  if (reply.kind != Reply::Kind::kArray || reply.items.size() < 2) return;
+  const std::string& kind = reply.items[0].text;
+  if (kind == "message" && reply.items.size() == 3) {
+    if (events_.on_message) events_.on_message(reply.items[2].text);
+  } else if (kind == "subscribe" && !confirmed()) {
+    on_confirmed();
+  } else if (kind == "subscribe" && events_.on_batch) {
+    events_.on_batch(reply.items[1].text);
+  }
+}
+
+void Subscriber::Impl::on_confirmed() {
+  confirmed_.store(true, std::memory_order_release);
+  const bool again = std::exchange(was_confirmed_, true);
+  end_waiters({});
+  if (!shut_ && events_.on_subscribed) events_.on_subscribed(again);
+  unwritten_.clear();
+  for (const std::string& channel : others_) ask_for("SUBSCRIBE", channel);
+  lend();
+}
+
+void Subscriber::Impl::listen() {
+  std::shared_ptr<LentReader> loan;
+  bool look = false;
+  bool ask = false;
+  {
+    const base::LocalLock lock(ear_mutex_);
+    ask = !std::exchange(listening_, true);
+    loan = loan_;
+    look = !std::exchange(looked_, true);
+  }
+  if (ask) asio::post(io_, [self = shared_from_this()] { self->lend(); });
+  if (!look && !await_news(loan == nullptr ? -1 : loan->descriptor())) return;
+  if (loan == nullptr) return;
+  std::vector<Reply> replies;
+  const bool good = loan->read(replies);
+  for (Reply& reply : replies) on_heard(std::move(reply));
+  if (good) return;
+  {
+    const base::LocalLock lock(ear_mutex_);
+    if (loan_ == loan) loan_ = nullptr;
+  }
+  asio::post(io_, [self = shared_from_this(), loan] { self->link_->take_back(loan); });
+}
+
+// Whether there is something to read. A descriptor that is another's by now wakes for nothing.
+bool Subscriber::Impl::await_news(int descriptor) const {
+  pollfd entries[] = {{nudged_, POLLIN, 0}, {descriptor, POLLIN, 0}};
+  if (::poll(entries, 2, -1) < 0) return false;
+  if (entries[0].revents != 0) {
+    std::uint64_t count = 0;
+    static_cast<void>(::read(nudged_, &count, sizeof count));
+  }
+  return entries[1].revents != 0;
+}
+
+void Subscriber::Impl::on_heard(Reply reply) {
+  heard_ = BootClock::now();
+  const bool whole = reply.kind == Reply::Kind::kArray && reply.items.size() == 3;
+  if (whole && reply.items[0].text == "message") {
+    if (events_.on_message) events_.on_message(reply.items[2].text);
+  } else {
+    asio::post(io_, [self = shared_from_this(), reply = std::move(reply)]() mutable {
+      if (!self->shut_ && self->up_) self->on_reply(std::move(reply));
+    });
+  }
+}
+
+void Subscriber::Impl::nudge() noexcept {
+  const std::uint64_t one = 1;
+  static_cast<void>(::write(nudged_, &one, sizeof one));
+}
+
+void Subscriber::Impl::rest() {
+  {
+    const base::LocalLock lock(ear_mutex_);
+    listening_ = false;
+  }
+  asio::post(io_, [self = shared_from_this()] { self->take_back(); });
+}
+
+void Subscriber::Impl::lend() {
+  if (shut_ || !confirmed()) return;
+  {
+    const base::LocalLock lock(ear_mutex_);
+    if (!listening_ || loan_ != nullptr) return;
+    loan_ = link_->lend();
+    if (loan_ == nullptr) return;
+    looked_ = false;
+  }
+  nudge();
+}
+
+// The link is down. Who polls its descriptor keeps the connection from being closed.
+void Subscriber::Impl::end_loan() {
+  {
+    const base::LocalLock lock(ear_mutex_);
+    if (loan_ == nullptr) return;
+    loan_ = nullptr;
+  }
+  nudge();
+}
+
+void Subscriber::Impl::take_back() {
+  std::shared_ptr<LentReader> loan;
+  {
+    const base::LocalLock lock(ear_mutex_);
+    if (listening_) return;
+    loan = std::exchange(loan_, nullptr);
+  }
+  link_->take_back(loan);
+}
+
+void Subscriber::Impl::on_down(Error why) {
+  if (shut_) return;
+  const bool was_up = std::exchange(up_, false);
+  const bool was_confirmed = confirmed_.exchange(false);
+  end_loan();
+  const BootInstant now = BootClock::now();
+  const bool was_good = was_confirmed && now - up_since_ >= Backoff::kGoodLife;
+  next_attempt_ = now + backoff_.after_loss(was_good, base::random_128().low);
+  next_ping_ = BootInstant::max();
+  if (was_confirmed && events_.on_lost) events_.on_lost(why);
+  // After a loss the next attempt is theirs; an attempt that failed, and a refusal, is told.
+  if (!was_up || why.code() != Errc::kUnavailable) end_waiters(std::move(why));
+  arm();
+}
+
+void Subscriber::Impl::end_waiters(const Result<void>& result) {
+  std::vector<Waiter> ended;
+  ended.swap(waiters_);
+  for (const Waiter& waiter : ended) waiter.done(result);
+}
+
+void Subscriber::Impl::arm() {
+  if (shut_) return;
+  BootInstant at = std::min(next_attempt_, next_ping_);
+  for (const Waiter& waiter : waiters_) at = std::min(at, waiter.deadline);
+  timer_.arm_at(at, [this] { on_timer(); });
+}
+
+void Subscriber::Impl::on_timer() {
+  if (shut_) return;
+  const BootInstant now = BootClock::now();
+  if (next_attempt_ <= now) {
+    next_attempt_ = BootInstant::max();
+    link_->start();
+  }
+  if (next_ping_ <= now) ping();
+  const auto late = std::stable_partition(waiters_.begin(), waiters_.end(),
+                                          [&](const Waiter& each) { return each.deadline > now; });
+  std::vector<Waiter> ended(std::make_move_iterator(late), std::make_move_iterator(waiters_.end()));
+  waiters_.erase(late, waiters_.end());
+  for (const Waiter& waiter : ended) {
+    waiter.done(Error{Errc::kUnavailable,
+                      where_ + ": the subscription was not confirmed within the deadline: retry"});
+  }
+  arm();
+}
+
+void Subscriber::Impl::ping() {
+  const BootInstant now = BootClock::now();
+  next_ping_ = now + timing_.ping_every;
+  const BootInstant heard = heard_;
+  if (now - heard >= timing_.dead_after) {
+    next_ping_ = BootInstant::max();
+    return link_->fail({Errc::kUnavailable, where_ + ": the server has been silent for too long"});
+  }
+  if (now - heard < timing_.ping_every || !link_->can_write()) return;
+  std::string wire = Handshake::ping();
+  link_->write(wire);
+}
+
+void Subscriber::Impl::shut() {
+  if (std::exchange(shut_, true)) return;
+  confirmed_ = false;
+  link_->stop();
+  end_loan();
+  timer_.stop();
+  end_waiters(closed_error());
+}
+
+void Subscriber::Impl::close() {
+  if (abandoned_ || closed_.exchange(true)) return;
+  run_on_loop(io_, [self = shared_from_this()] { self->shut(); });
+}
+
+Subscriber::Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events)
+    : Subscriber(io, std::move(remote), std::move(channel), std::move(events), Timing()) {}
+
+Subscriber::Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events,
+                       Timing timing)
+    : impl_(std::make_shared<Impl>(io, std::move(remote), std::move(channel), std::move(events),
+                                   timing)) {}
+
+Subscriber::~Subscriber() {
+  if (impl_ != nullptr) impl_->close();
+}
+
+void Subscriber::ensure(BootInstant deadline, port::Done<void> done) {
+  impl_->ensure(deadline, std::move(done));
+}
+
+port::PushReader& Subscriber::ear() noexcept { return *impl_; }
+void Subscriber::join(std::string channel) { impl_->want(std::move(channel), true); }
+void Subscriber::leave(std::string channel) { impl_->want(std::move(channel), false); }
+bool Subscriber::confirmed() const noexcept { return impl_->confirmed(); }
+void Subscriber::close() { impl_->close(); }
+
+void Subscriber::abandon_after_fork() noexcept {
+  impl_->abandon();
+  static_cast<void>(new (std::nothrow) std::shared_ptr<Impl>(impl_));
+}
+
+}  // namespace holdfast::stores::redis

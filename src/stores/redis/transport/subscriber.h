@@ -1,0 +1,82 @@
+// A connection that stays subscribed to one channel, and to others while they are wanted.
+//
+//   State         ensure()                 attempt fails           connection lost
+//   idle          connects, then as below  -                       -
+//   connecting    waits                    those that wait fail;   connects again
+//                                          tries again by itself
+//   subscribed    done at once             -                       connects again; on_subscribed
+//                                                                  when confirmed
+//
+// Guarantee: ensure() completes without an error only after the server has confirmed a subscription
+// on a connection that is not known to be dead; on_subscribed tells of every confirmation, so that
+// what was missed before can be asked for. A silent peer is found within 15 s.
+// Not guaranteed: that every message arrives: Redis drops them with the connection.
+//
+// Thread-safety: ensure(), confirmed() from any thread; close() from any but the loop. All
+// callbacks run on the loop, never inside a call, but for on_message where a thread listens.
+// Ownership: as of Pipeline. Time: boot time. Errors: kUnavailable (not subscribed; the deadline
+// passed or an attempt failed), kPermissionDenied (password, certificate, or the ACL does not allow
+// the channel), kClosed.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/port/store.h"
+#include "src/stores/redis/transport/remote.h"
+
+namespace asio {
+class io_context;
+}
+
+namespace holdfast::stores::redis {
+
+class Subscriber {
+ public:
+  struct Events {
+    std::function<void(std::string_view payload)> on_message;
+    std::function<void(bool again)> on_subscribed;  // `again`: after a loss.
+    std::function<void(const Error&)> on_lost;      // What was confirmed.
+    // Messages of a channel beside its own are heard from now on.
+    std::function<void(std::string_view channel)> on_batch{};
+  };
+
+  struct Timing {
+    base::BootClock::duration ping_every = std::chrono::seconds(5);   // While nothing comes.
+    base::BootClock::duration dead_after = std::chrono::seconds(15);  // Of silence.
+  };
+
+  Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events);
+  Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events,
+             Timing timing);
+  ~Subscriber();
+  Subscriber(const Subscriber&) = delete;
+  Subscriber& operator=(const Subscriber&) = delete;
+
+  // Messages are told to on_message on the thread that listens. Lives as long as this.
+  port::PushReader& ear() noexcept;
+
+  void ensure(base::BootInstant deadline, port::Done<void> done);
+  // Whether ensure() would complete at once. A hint, free of cost.
+  bool confirmed() const noexcept;
+
+  // A channel beside its own, until leave(); nobody is told where the server does not allow it.
+  // From any thread.
+  void join(std::string channel);
+  void leave(std::string channel);
+
+  // As Pipeline's.
+  void close();
+  void abandon_after_fork() noexcept;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace holdfast::stores::redis

@@ -1,0 +1,134 @@
+// The database file as a thing of one host: is it a file that SQLite can be trusted with, is it
+// still the one at its path, and does everybody who uses it live in the same boot.
+//
+// Beside FILE stands FILE.use, which every user keeps locked shared (flock). It says for which boot
+// and which file the leases inside count. Whoever finds it saying something else must have it
+// exclusively before anything is voided; that proves that no user of the old state is left, where a
+// different boot id alone proves nothing (containers have their own).
+//
+// What was committed last stands in FILE-wal, which SQLite finds by name: users of different logs
+// would not see each other. So FILE.use also names FILE-wal and FILE-shm as they are used, noted by
+// a user who was alone; others come in only where they find exactly these.
+//
+// And somebody may overwrite the file with an old copy of itself while nobody uses it. So FILE.use
+// also notes the ceilings and the changes that were last reported (docs/design/0019).
+//
+// Guarantee: while one process holds a LockFile shared, no other voids leases, makes a new file
+// at that path or works with another log; moved() tells when the path shows another file,
+// log_moved() when it shows another log.
+// Not guaranteed: anything when FILE.use is removed by hand together with FILE.
+//
+// Thread-safety: moved(), log_moved() and leaving() from any thread; the rest from one.
+// Errors: kUnsupported (file system, links, mounts), kPermissionDenied, kStoreInUse, kUnavailable.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "holdfast/result.h"
+#include "src/stores/sqlite/file/file_system.h"
+#include "src/stores/sqlite/reported_changes.h"
+
+namespace holdfast::stores::sqlite {
+
+// Of this boot, as the kernel says.
+std::string read_boot_id();
+
+class LockFile {
+ public:
+  // The path after symbolic links, its folder made if it was missing.
+  static Result<std::string> resolve(const std::string& path);
+
+  // Takes FILE.use: exclusively as the first user (who adopts the file, then calls settle() and
+  // share()), otherwise shared when it names `boot`, the file and its log as they are. Waits for
+  // the others to leave when it does not, or with `want_exclusive`.
+  static Result<std::shared_ptr<LockFile>> attach(const std::string& path, const std::string& boot,
+                                                  bool want_exclusive,
+                                                  std::chrono::milliseconds patience);
+  ~LockFile();
+  LockFile(const LockFile&) = delete;
+  LockFile& operator=(const LockFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  bool exclusive() const { return exclusive_; }
+  const FileIdentity& identity() const { return identity_; }
+
+  // Another file, or none, is at the path now.
+  bool moved() const;
+  // Another FILE-wal or FILE-shm, or none.
+  bool log_moved() const;
+
+  // Exclusive only: nothing that was committed has gone with a log that somebody removed. False
+  // also when FILE.use does not tell.
+  bool log_whole() const { return log_whole_; }
+  // Exclusive only: FILE.use was written for this file in this boot, so what it notes counts.
+  bool named() const { return named_; }
+  // Exclusive only, with a connection open: FILE.use names the file and its log as they are now.
+  // `voided`: what it noted of other leases counts no longer.
+  Result<void> settle(std::uint64_t ceiling, bool voided);
+  // Goes on as one user among others; false: somebody came between, the caller attaches anew.
+  bool share();
+  // Before a connection is closed. When the last one of all users has folded the log into the file
+  // and removed it, that is noted.
+  void leaving();
+
+  // The highest token ceiling that was noted: a database below it was overwritten by an old copy.
+  std::uint64_t noted_ceiling() const;
+  void note_ceiling(std::uint64_t ceiling) const;
+  // The ceiling that stood in the file itself, not only in its log, when the log was last folded
+  // whole: what was in that log is nowhere else since.
+  std::uint64_t noted_folded() const;
+  void note_folded(std::uint64_t ceiling) const;
+  ReportedChanges reported() const { return ReportedChanges(use_); }
+
+  // In a forked child: closes without a trace.
+  void abandon() noexcept;
+
+  static std::string use_path(const std::string& path) { return path + ".use"; }
+  // kUnsupported when the file is not alone: other links, or a mount of its own.
+  static Result<void> check_alone(const std::string& path, FileIdentity& identity);
+
+ private:
+  LockFile(std::string path, std::string boot) : path_(std::move(path)), boot_(std::move(boot)) {}
+  Result<bool> try_attach(bool want_exclusive);
+  Result<void> open_use();
+  void give_use_to_writers() const;
+  bool use_replaced() const;
+  std::string expected() const;
+  bool names_this_file() const;
+  std::uint64_t noted_number(off_t at) const;
+  bool note_number(off_t at, std::uint64_t number) const;
+  void remove_unused_note();
+
+  // Inodes; zero: there is none.
+  struct Log {
+    std::uint64_t wal = 0;
+    std::uint64_t shm = 0;
+    bool operator==(const Log&) const = default;
+  };
+  Log log_at_path() const;
+  std::optional<Log> noted_log() const;
+  bool note_log(const Log& log) const;
+
+  std::string path_;
+  std::string boot_;
+  FileIdentity identity_;
+  Log log_;
+  bool named_ = false;
+  bool log_whole_ = false;
+  bool log_in_the_way_ = false;
+  bool settled_ = false;  // FILE.use names what is used here.
+  bool made_use_ = false;
+  std::atomic<bool> connected_{false};  // Somebody has left.
+  std::atomic<bool> log_lost_{false};   // And saw that the log had moved.
+  bool exclusive_ = false;
+  int use_ = -1;
+};
+
+}  // namespace holdfast::stores::sqlite
