@@ -104,8 +104,9 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::AcquisitionS
   // Of a session that the servers made shorter there may never be as much as was asked for: what a
   // renewal has told is what there is.
   const bool all_there_is = phase_ == Phase::kConfirming && state.more_in;
-  const Nanos least =
-      all_there_is ? std::min(terms_.min_left, Nanos(state.lease) / 2) : terms_.min_left;
+  const Nanos least = all_there_is
+                          ? std::min(terms_.min_left, RenewalSchedule(state.lease).safe_part())
+                          : terms_.min_left;
   if (deadline - least > now && !to_renew) {
     phase_ = Phase::kDone;
     held_ = state;

@@ -188,12 +188,10 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
     BootInstant end =
         BootInstant::max();            // Of the lease; of an adoption, when it must be answered.
     port::Done<AdoptReply> adopted{};  // Set: the request adopts a lease.
-    BootInstant waits_until{};         // While an earlier request is not answered.
+    // While an earlier request is not answered; then a new connection has its time.
+    BootInstant waits_until{};
     BootInstant sent_at{};
   };
-  // What is due while an earlier request is not answered waits for a quarter of its lease, and half
-  // of what is left of that, at most: then a request over a new connection has its time.
-  static constexpr int kWaitsPerLease = 4;
   struct Batch {
     std::vector<Outgoing> sent;
     BootInstant deadline{};

@@ -16,8 +16,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestTtl(100);
 constexpr milliseconds kLongestTtl = std::chrono::hours(24);
-// A missed wake-up costs at most this.
-constexpr milliseconds kSlowestHeartbeat(1'000);
 // Who waited for a lock often waits again: if nobody else does, no thread is woken to hear pushes
 // in between. No longer than this: one may tell that what is held was broken.
 constexpr milliseconds kEarStays(50);
@@ -42,7 +40,8 @@ Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& opt
     return bad("a wait cannot be negative");
   }
   if (options.max_hold < milliseconds::zero()) return bad("max_hold cannot be negative");
-  if (options.min_remaining < milliseconds::zero() || options.min_remaining > options.ttl / 2) {
+  if (options.min_remaining < milliseconds::zero() ||
+      options.min_remaining > RenewalSchedule(options.ttl).safe_part()) {
     return bad("min_remaining is at most half of the ttl");
   }
   if (options.reason.size() > 1024) return bad("a reason has at most 1024 bytes");
@@ -60,10 +59,6 @@ Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& opt
                " permits: ask for at least one and at most all");
   }
   return {};
-}
-
-Nanos heartbeat(Duration ttl) {
-  return std::min<Nanos>(kSlowestHeartbeat, Nanos(waiter_lease(ttl)) / 3);
 }
 
 }  // namespace
@@ -113,7 +108,7 @@ port::AcquireRequest Core::request_for(const Acquisition& acquisition, bool may_
   request.mode = to_machine(acquisition.mode);
   request.may_wait = may_wait;
   request.ttl = acquisition.ttl;
-  request.waiter_ttl = waiter_lease(acquisition.ttl);
+  request.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
   request.max_waiters = acquisition.options.max_waiters;
   if (acquisition.base) request.upgrade_of = acquisition.base->id;
   request.owner = owner_info(acquisition.options.reason, acquisition.options.trace_id,
@@ -140,16 +135,16 @@ port::AcquisitionRequest Core::release_of(const Acquisition& acquisition) const 
 AcquireFsm::Terms Core::terms_for(const Acquisition& acquisition, bool may_wait) const {
   AcquireFsm::Terms terms;
   terms.ttl = acquisition.ttl;
-  terms.waiter_ttl = waiter_lease(acquisition.ttl);
+  terms.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
   terms.may_wait = may_wait;
   if (acquisition.options.wait) terms.wait = *acquisition.options.wait;
-  terms.heartbeat = heartbeat(acquisition.ttl);
+  terms.heartbeat = RenewalSchedule(terms.waiter_ttl).heartbeat();
   terms.min_left = acquisition.options.min_remaining > milliseconds::zero()
                        ? Nanos(acquisition.options.min_remaining)
-                       : heartbeat(acquisition.ttl);
-  // Of a session never much more than half is sure.
+                       : terms.heartbeat;
+  // At most half of a session is guaranteed to be left.
   if (longest_lease_ != Duration::max()) {
-    terms.min_left = std::min(terms.min_left, Nanos(longest_lease_) / 2);
+    terms.min_left = std::min(terms.min_left, RenewalSchedule(longest_lease_).safe_part());
   }
   terms.whole = !acquisition.options.auto_renew;
   terms.request = options_.client.request_timeout;

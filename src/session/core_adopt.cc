@@ -71,7 +71,7 @@ void Core::try_to_adopt(const std::shared_ptr<Adoption>& adoption) {
   const std::uint64_t seq = adoption->log.add(base::BootClock::now());
   ask<AdoptReply>(
       [&](BootInstant, port::Done<AdoptReply> done) {
-        const Duration waiter_ttl = waiter_lease(acquisition.ttl);
+        const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
         Outgoing outgoing{
             adoption->acquisition,
             {acquisition.stored_name, acquisition.id, seq, acquisition.ttl, waiter_ttl, {}},

@@ -13,8 +13,6 @@ namespace {
 
 // What falls due within this is done in one turn, so that renewals leave in batches.
 constexpr Nanos kTick = std::chrono::milliseconds(2);
-// A request may take a third of each lease it renews: then there is time for another one.
-constexpr int kRequestsPerLease = 3;
 // A batch that is given up in the instant before it is sent is not ended by that.
 constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
 
@@ -147,7 +145,7 @@ std::stop_token Core::lost_token(Acquisition& acquisition) {
 }
 
 void Core::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting) {
-  const Duration waiter_ttl = waiter_lease(acquisition->ttl);
+  const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition->ttl);
   Outgoing outgoing{
       acquisition,
       {acquisition->stored_name, acquisition->id, seq, acquisition->ttl, waiter_ttl, {}},
@@ -167,7 +165,7 @@ void Core::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool w
 void Core::put_out(Outgoing outgoing) {
   const BootInstant now = base::BootClock::now();
   const Nanos left = std::max<Nanos>(outgoing.end - now, Nanos::zero());
-  outgoing.waits_until = now + std::min(outgoing.lease / kWaitsPerLease, left / 2);
+  outgoing.waits_until = now + std::min(RenewalSchedule(outgoing.lease).batch_wait(), left / 2);
   outbox_waits_until_ = std::min(outbox_waits_until_, outgoing.waits_until);
   outbox_.push_back(std::move(outgoing));
   if (under_way_ != nullptr) arm(outbox_waits_until_);
@@ -226,7 +224,7 @@ BootInstant Core::request_end(const Outgoing& outgoing, BootInstant now) {
   if (outgoing.adopted) return outgoing.end;
   // What is left to the store for a moment is not tried again.
   if (outgoing.acquisition->keeping) return BootInstant::max();
-  return now + outgoing.lease / kRequestsPerLease;
+  return now + RenewalSchedule(outgoing.lease).request_time();
 }
 
 void Core::give_up_renewal(BootInstant now) {

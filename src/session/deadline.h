@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/base/clock.h"
 #include "src/machine/types.h"
 
@@ -36,9 +37,6 @@ struct ClockBound {
   }
 };
 
-// The lease of a ticket while it waits: a dead waiter stands in the way for as long.
-inline Duration waiter_lease(Duration ttl) {
-  return std::min<Duration>(ttl, std::chrono::seconds(5));
-}
+using detail::RenewalSchedule;
 
 }  // namespace holdfast::session

@@ -6,9 +6,6 @@
 namespace holdfast::session {
 namespace {
 
-// Renewed every third of the lease; a failed one is tried again four times as often.
-constexpr int kRenewalsPerLease = 3;
-constexpr int kRetriesPerLease = 12;
 // What was granted from a queue has a waiter's lease yet, and what is held while a connection comes
 // may need a look. A holder who gives it back within this time saves the renewal, and what it would
 // cost those who wait behind.
@@ -36,16 +33,15 @@ void RenewalFsm::extend(const port::AcquisitionState& state) {
   renew_at_ = *sent + until_next(state);
 }
 
-// A store whose own confirmations come at intervals grants the most just behind them; but no word
-// of it leaves less than half of the lease.
+// A store whose own confirmations come at intervals grants the most just after them.
 Nanos RenewalFsm::until_next(const port::AcquisitionState& state) const {
-  const Nanos lease = state.lease;
-  if (!state.more_in) return lease / kRenewalsPerLease;
-  return std::clamp<Nanos>(*state.more_in, lease / kRetriesPerLease, lease / 2);
+  const RenewalSchedule schedule(state.lease);
+  if (!state.more_in) return schedule.renew_after();
+  return std::clamp<Nanos>(*state.more_in, schedule.retry_after(), schedule.latest_renewal());
 }
 
-// Of what is granted: that may be much less than what was asked for.
-Nanos RenewalFsm::before_retry() const { return lease() / kRetriesPerLease; }
+// The store may have granted much less than was asked for.
+Nanos RenewalFsm::before_retry() const { return RenewalSchedule(lease()).retry_after(); }
 
 RenewalFsm::Action RenewalFsm::on_tick(BootInstant now) { return next(now); }
 

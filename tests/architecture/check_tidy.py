@@ -1,8 +1,8 @@
 """The manners of this tree that a machine can see. Usage: check_tidy.py ROOT
 
 Lines to 100 columns, functions to 70 lines, files to 700; every _test.cc is registered; the lab
-names no kind of store; one H1 per markdown file and no dead relative link; no leftover; no path of
-somebody's machine and no address of a package mirror.
+names no kind of store; parts of a lease come from one schedule; one H1 per markdown file and no
+dead relative link; no leftover; no path of somebody's machine and no address of a package mirror.
 """
 
 import re
@@ -115,6 +115,31 @@ def check_store_names(path, text, stores):
             if re.search(rf'"{store}"|\b{store}[:_/\d]|\b{store.capitalize()}[A-Z]', code)]
 
 
+SCHEDULE = "holdfast/detail/renewal_schedule.h"
+SCHEDULED = (*(f"src/session/{file}.cc"
+               for file in ("renewal_fsm", "acquire_fsm", "core_acquire", "core_renew")),
+             "src/stores/zookeeper/session_deadline.h",
+             *(f"src/stores/{store}/guarantees.cc" for store in ("zookeeper", "etcd", "consul")),
+             "src/stores/etcd/session.cc", "src/stores/consul/session.cc",
+             "src/cli/run/run_plan.cc", "src/cli/guard/guard.cc")
+# A part of a lease or session: `ttl / 3`, `Nanos(state.lease) * 2 / 3`.
+PART_OF_A_LEASE = re.compile(r"(?i)\b\w*(lease|ttl|length|granted|session)\w*(\(\))?\)?"
+                             r"\s*(\*\s*\d+\s*)?/\s*(\d|k[A-Z])")
+
+
+def check_schedule(path, text):
+    """Parts of a lease come from RenewalSchedule, which has the proof that they fit together."""
+    if path not in SCHEDULED:
+        return []
+    code = source_tree.strip_comments(text, keep_strings=False)
+    problems = [f"{path}:{number}: '{match[0]}': ask {SCHEDULE} for a part of a lease"
+                for number, line in enumerate(code.splitlines(), 1)
+                for match in [PART_OF_A_LEASE.search(line)] if match]
+    if not re.search(r"\bRenewalSchedule\b", code):
+        problems.append(f"{path}: it must ask {SCHEDULE}")
+    return problems
+
+
 def check_registered(path, list_text):
     """`list_text`: the CMakeLists.txt in charge of the file, or None."""
     if list_text is not None and re.search(rf"(?<![\w]){re.escape(Path(path).name)}\b", list_text):
@@ -130,7 +155,8 @@ def nearest_list(root, path):
 
 
 def check_tree(root):
-    problems, looked_at = [], 0
+    problems, looked_at = [f"{path}: it has gone: correct SCHEDULED" for path in SCHEDULED
+                           if not (root / path).exists()], 0
     stores = [file.stem for file in (root / "lab/topologies").glob("*.toml")]
     for path in source_tree.files(root, TEXT, plain_names=True):
         looked_at += 1
@@ -140,6 +166,7 @@ def check_tree(root):
         if name.endswith(CODE):
             problems += check_columns(name, lines) + check_size(name, lines)
             problems += check_functions(name, text) + check_store_names(name, text, stores)
+            problems += check_schedule(name, text)
         if name.endswith("_test.cc"):
             problems += check_registered(name, nearest_list(root, path))
         if name.endswith(".md"):

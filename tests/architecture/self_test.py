@@ -127,6 +127,15 @@ class TidyTest(unittest.TestCase):
         self.assertFalse(check('"redis"', "lab/exhibits/x.cc"))
         self.assertFalse(check('"redis"', "lab/runner/scenario_test.cc"))
 
+    def test_a_part_of_a_lease_of_its_own_is_caught(self):
+        for path in check_tidy.SCHEDULED:
+            self.assertTrue(check_tidy.check_schedule(path, "int x;"), path)
+        path, asks = check_tidy.SCHEDULED[0], "RenewalSchedule(lease);\n"
+        for part in ("ttl / 3", "terms_.ttl / 3", "view_.length * 2 / 3", "Nanos(state.lease) / 2",
+                     "lease() / kRetriesPerLease", "std::chrono::milliseconds(session) * 2 / 3"):
+            self.assertTrue(check_tidy.check_schedule(path, asks + part), part)
+        self.assertEqual(check_tidy.check_schedule(path, asks + "// A lease / 3.\nleft / 2;"), [])
+
     def test_an_unregistered_test_is_caught(self):
         self.assertTrue(check_tidy.check_registered("src/a/b_test.cc", "TESTS ab_test.cc"))
         self.assertTrue(check_tidy.check_registered("src/a/b_test.cc", None))

@@ -9,13 +9,14 @@
 #include <csignal>
 #include <cstring>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/cli/process/process_tree.h"
 
 namespace holdfast::cli {
 
 GuardTerms guard_terms(Nanos kill_after, Nanos lease) {
-  using namespace std::chrono_literals;
-  return {kill_after, std::clamp<Nanos>(lease / 10, 10ms, 1s), lease / 10};
+  const detail::RenewalSchedule schedule(lease);
+  return {kill_after, schedule.kill_reserve(), schedule.longest_kill_effort()};
 }
 
 Error cannot_start_guard(int error) {

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/cli/options/config.h"
 #include "src/cli/options/duration.h"
 #include "src/cli/options/values.h"
@@ -49,9 +50,9 @@ bool leases_are_sessions(const std::string& url) {
 // `whose` says where the length comes from, `longer` how to have more of it.
 Result<Duration> kill_after_of(const RunOptions& options, Duration lease, const std::string& whose,
                                const std::string& longer) {
-  // A renewal every third of the lease must fit before the end begins.
-  const Duration most = lease / 3;
-  if (!options.kill_after) return std::min<Duration>(5s, lease / 5);
+  const detail::RenewalSchedule schedule(lease);
+  const Duration most = std::chrono::floor<Duration>(schedule.longest_kill_after());
+  if (!options.kill_after) return std::chrono::floor<Duration>(schedule.default_kill_after());
   if (*options.kill_after <= most) return *options.kill_after;
   return invalid("--kill-after (kill_after of the configuration) of " +
                  exactly(*options.kill_after) + " is more than a third of the lease (" + whose +

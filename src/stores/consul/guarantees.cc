@@ -1,5 +1,6 @@
 #include "src/stores/consul/guarantees.h"
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/contend/contend_store.h"
 
 namespace holdfast::stores::consul {
@@ -11,7 +12,8 @@ Guarantees guarantees(const ConsulAddress& address) {
   result.survives_restart = result.survives_failover = true;
   result.min_ttl = address.session_ttl;
   result.max_ttl = std::chrono::hours(24);
-  result.least_renewal = result.min_ttl * 2 / 3;  // It is kept every third.
+  result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(
+      detail::RenewalSchedule(result.min_ttl).left_between_renewals());
   if (address.recipe) {
     result.scope = "all clients of one datacenter, 'consul lock' among them";
     result.shared = result.permits = result.upgrade = result.fair = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/stores/consul/transport/errors.h"
 #include "src/stores/consul/transport/messages.h"
 
@@ -29,7 +30,8 @@ HttpRequest destroying(const std::string& id, milliseconds limit) {
 }
 
 milliseconds renewal_limit(milliseconds ttl) {
-  return std::max(milliseconds(100), std::min(kLongestTry, ttl / 4));
+  const auto part = detail::RenewalSchedule(ttl).try_time();
+  return std::clamp(std::chrono::floor<milliseconds>(part), milliseconds(100), kLongestTry);
 }
 
 milliseconds pause_after(int failures) {
@@ -122,7 +124,7 @@ void Session::opened(std::string id, std::uint64_t fence, base::BootInstant sent
   failures_ = 0;
   renewing_ = false;
   deadline_ = sent + terms_.ttl;
-  renew_at_ = sent + terms_.ttl / 3;
+  renew_at_ = sent + detail::RenewalSchedule(terms_.ttl).renew_after();
   state_ = State::kOpen;
   listen(fence);
   wait_for_next();
@@ -179,7 +181,7 @@ void Session::on_renewed(base::BootInstant sent, const Result<HttpReply>& reply)
   if (reply && reply->status == 200) {
     failures_ = 0;
     deadline_ = std::max(deadline_, sent + terms_.ttl);
-    renew_at_ = sent + terms_.ttl / 3;
+    renew_at_ = sent + detail::RenewalSchedule(terms_.ttl).renew_after();
     return wait_for_next();
   }
   not_renewed(reply ? to_error(*reply, kRenews, /*reads=*/true) : reply.error());

@@ -1,5 +1,6 @@
 #include "src/stores/etcd/guarantees.h"
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/contend/contend_store.h"
 
 namespace holdfast::stores::etcd {
@@ -11,7 +12,8 @@ Guarantees guarantees(std::chrono::seconds session, bool foreign_recipe) {
   result.survives_restart = result.survives_failover = true;
   result.min_ttl = session;
   result.max_ttl = std::chrono::hours(24);
-  result.least_renewal = std::chrono::milliseconds(session) * 2 / 3;  // It is kept every third.
+  result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(
+      detail::RenewalSchedule(result.min_ttl).left_between_renewals());
   // What other clients of the recipe do not know must not be done beside them.
   if (foreign_recipe) {
     result.shared = result.permits = result.upgrade = result.values = result.list = false;

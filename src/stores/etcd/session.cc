@@ -5,6 +5,7 @@
 #include <future>
 #include <utility>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/base/random.h"
 
 namespace holdfast::stores::etcd {
@@ -98,6 +99,7 @@ void Session::put_key(std::int64_t lease, BootInstant sent, std::chrono::seconds
 
 void Session::opened(std::int64_t lease, BootInstant sent, std::chrono::seconds granted,
                      std::int64_t generation) {
+  const detail::RenewalSchedule schedule(granted);
   Waiting waiting;
   View view;
   {
@@ -106,7 +108,7 @@ void Session::opened(std::int64_t lease, BootInstant sent, std::chrono::seconds 
     opening_ = false;
     lease_ = lease;
     generation_ = generation;
-    view_ = {++epochs_, /*in_doubt=*/false, granted, sent + granted, sent + granted / 3};
+    view_ = {++epochs_, /*in_doubt=*/false, granted, sent + granted, sent + schedule.renew_after()};
     view = view_;
     keeper_ = rpc_.server_in_use();
     waiting.swap(waiting_);
@@ -116,7 +118,7 @@ void Session::opened(std::int64_t lease, BootInstant sent, std::chrono::seconds 
                 " s: the session is that long");
   }
   watch_keys(view.epoch);
-  delays_.after(granted / 3, [this, epoch = view.epoch] { renew(epoch); });
+  delays_.after(schedule.renew_after(), [this, epoch = view.epoch] { renew(epoch); });
   watch_deadline(view.epoch);
   for (const auto& then : waiting) then(view);
 }
@@ -146,7 +148,8 @@ void Session::renew(std::uint64_t epoch) {
     lease = lease_;
     server = keeper_;
     // So that another server is asked in time, twice at least.
-    until = std::min(sent + std::max<std::chrono::nanoseconds>(view_.length / 8, 200ms),
+    const detail::RenewalSchedule schedule(view_.length);
+    until = std::min(sent + std::max<std::chrono::nanoseconds>(schedule.short_try_time(), 200ms),
                      view_.deadline);
   }
   rpc_.keep_alive(server, lease, until,
@@ -195,7 +198,7 @@ void Session::confirmed(std::uint64_t epoch, BootInstant deadline) {
     view_.in_doubt = false;
     refused_ = false;
     view_.deadline = std::max(view_.deadline, deadline);
-    view_.more_at = view_.deadline - view_.length * 2 / 3;
+    view_.more_at = view_.deadline - detail::RenewalSchedule(view_.length).left_between_renewals();
     next = *view_.more_at - BootClock::now();
   }
   delays_.after(std::max(next, 0ns), [this, epoch] { renew(epoch); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "holdfast/detail/renewal_schedule.h"
 #include "src/contend/contend_store.h"
 
 namespace holdfast::stores::zookeeper {
@@ -18,8 +19,8 @@ Guarantees guarantees(std::chrono::milliseconds session, std::chrono::millisecon
   }
   result.min_ttl = session;
   result.max_ttl = std::chrono::hours(24);
-  result.least_renewal =
-      std::min(session, agreed) / 2;  // The third beat before the next one (session_deadline.h).
+  result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(
+      detail::RenewalSchedule(std::min(session, agreed)).safe_part());
   result.faults = {
       {"holder is killed or stalls", Guarantee::kYes, Guarantee::kYes,
        "its session ends at the ensemble, its own deadline before; a process that wakes later is "
