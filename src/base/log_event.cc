@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/utf8.h"
+
 namespace holdfast {
 namespace {
 
@@ -31,29 +33,11 @@ const char* severity_text(LogSeverity severity) {
   return "error";
 }
 
-// How many bytes of `text` are one code point; 0: it is no UTF-8 here.
-std::size_t length_of_code_point(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
-  }
-  // Overlong, a surrogate, beyond the last.
-  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
-      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90)) {
-    return 0;
-  }
-  return length;
-}
-
 // Between quotes, as JSON has it; logfmt is read by the same rules.
 std::string json_text(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
-    const std::size_t length = length_of_code_point(text);
+    const std::size_t length = detail::front_code_point(text).length;
     const auto first = static_cast<unsigned char>(text.front());
     if (length == 0) {
       out += "\xef\xbf\xbd";

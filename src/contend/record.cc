@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/percent.h"
 #include "src/base/printable.h"
 #include "src/base/random.h"
 
@@ -62,17 +63,9 @@ class Writer {
   void add(std::string_view name, std::string_view value) {
     if (value.empty()) return;
     text_.append(" ").append(name).append("=");
-    for (const char c : value.substr(0, kMostField)) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (byte > ' ' && byte < 0x7f && c != '%') {
-        text_ += c;
-      } else {
-        constexpr char kDigits[] = "0123456789abcdef";
-        text_ += '%';
-        text_ += kDigits[byte >> 4];
-        text_ += kDigits[byte & 15];
-      }
-    }
+    text_ += detail::percent_encode(
+        value.substr(0, kMostField), [](char c) { return detail::is_visible(c) && c != '%'; },
+        detail::kLowerDigits);
   }
   void add(std::string_view name, std::uint64_t value) {
     if (value != 0) add(name, std::to_string(value));
@@ -104,7 +97,7 @@ class Fields {
       const std::size_t equals = field.find('=');
       at = next;
       if (equals == std::string_view::npos) continue;
-      auto value = decode(field.substr(equals + 1));
+      auto value = detail::percent_decode(field.substr(equals + 1));
       if (!value) return corrupt(what, "has a field that cannot be read");
       fields.all_.emplace_back(field.substr(0, equals), *std::move(value));
     }
@@ -125,24 +118,6 @@ class Fields {
  private:
   static Error corrupt(std::string_view what, std::string_view why) {
     return {Errc::kCorruptState, std::string(what) + " " + std::string(why)};
-  }
-
-  static std::optional<std::string> decode(std::string_view text) {
-    std::string value;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] != '%') {
-        value += text[i];
-        continue;
-      }
-      unsigned byte = 0;
-      if (i + 2 >= text.size()) return std::nullopt;
-      const char* const digits = text.data() + i + 1;
-      const auto [end, error] = std::from_chars(digits, digits + 2, byte, 16);
-      if (error != std::errc{} || end != digits + 2) return std::nullopt;
-      value += static_cast<char>(byte);
-      i += 2;
-    }
-    return value;
   }
 
   std::vector<std::pair<std::string_view, std::string>> all_;

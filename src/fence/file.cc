@@ -22,9 +22,9 @@
 #include <thread>
 #include <utility>
 
+#include "holdfast/detail/percent.h"
 #include "holdfast/fence/fence.h"
 #include "src/base/writers_only.h"
-#include "src/fence/percent.h"
 
 namespace holdfast::fence {
 namespace {
@@ -70,10 +70,12 @@ std::string sum_of(std::string_view text) {
   return out;
 }
 
+bool stays(char c) { return detail::is_visible(c) && c != '%'; }
+
 std::string encode(const std::string& resource, const Token& token) {
   std::string text(kHead);
-  text += std::string(kForm) + "\nresource " + percent_encode(resource, "") + "\ntoken " +
-          token.to_string() + "\n";
+  text += std::string(kForm) + "\nresource " + detail::percent_encode(resource, stays) +
+          "\ntoken " + token.to_string() + "\n";
   return text + "sum " + sum_of(text) + "\n";
 }
 
@@ -105,7 +107,7 @@ Result<Token> decode(std::string_view all, const std::string& path, const std::s
   const std::size_t summed = all.size() - text.size();
   const auto sum = take_line(text, "sum ");
   const auto token = read_token(*token_text);
-  const auto decoded = percent_decode(*name);
+  const auto decoded = detail::percent_decode(*name, detail::is_visible);
   if (!sum || !text.empty() || *sum != sum_of(all.substr(0, summed)) || !token || !decoded) {
     return damaged;
   }
@@ -239,7 +241,8 @@ Result<std::optional<Token>> FileGuard::recorded(const std::string& path,
 
 std::string FileGuard::path_in(const std::string& folder, const std::string& resource) {
   constexpr std::size_t kLongest = 200;  // With what is put behind it, below 255 of a file's name.
-  std::string name = percent_encode(resource, "/~");
+  std::string name =
+      detail::percent_encode(resource, [](char c) { return stays(c) && c != '/' && c != '~'; });
   if (!name.empty() && name.front() == '.') name.replace(0, 1, "%2E");
   if (name.size() > kLongest) name = name.substr(0, kLongest - 20) + "~" + sum_of(name);
   return folder + "/" + name + ".fence";

@@ -1,9 +1,11 @@
 #include "holdfast/fence/http.h"
 
-#include "src/fence/percent.h"
+#include "holdfast/detail/percent.h"
 
 namespace holdfast::fence {
 namespace {
+
+bool stays_in_header(char c) { return detail::is_visible(c) && !detail::is_one_of(c, "%,;\""); }
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t";
@@ -68,7 +70,8 @@ HttpAnswer admit_http(const HttpHeaders& headers, const std::string& resource,
   const auto mode = read_mode(headers.mode);
   if (!mode) return answer(400, "Holdfast-Mode is neither exclusive nor shared");
   if (!lock.empty() || headers.lock) {
-    const auto name = percent_decode(trimmed(headers.lock.value_or("")));
+    const auto name =
+        detail::percent_decode(trimmed(headers.lock.value_or("")), detail::is_visible);
     if (!name) return answer(400, "Holdfast-Lock is not percent-encoded");
     if (!lock.empty() && *name != lock) {
       return answer(409, "the token must be one of the lock " + std::string(lock) +
@@ -87,7 +90,7 @@ std::vector<std::pair<std::string, std::string>> http_headers(std::string_view l
   if (mode.kind() == Mode::Kind::kShared) word = "shared";
   if (mode.kind() == Mode::Kind::kPermits) word = "permits";
   return {{"Holdfast-Token", token.to_string()},
-          {"Holdfast-Lock", percent_encode(lock, ",;\"")},
+          {"Holdfast-Lock", detail::percent_encode(lock, stays_in_header)},
           {"Holdfast-Mode", word}};
 }
 

@@ -5,17 +5,12 @@
 #include <charconv>
 #include <limits>
 
+#include "holdfast/detail/percent.h"
+
 namespace holdfast::port {
 namespace {
 
 Error bad(std::string what) { return {Errc::kInvalidArgument, std::move(what)}; }
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool is_scheme(std::string_view text) {
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0) return false;
@@ -49,17 +44,9 @@ bool is_secret(std::string_view key) {
   return key == "password" || key == "token" || key == "secret" || key == "user";
 }
 
-// `special`: what would mean something else when it is read again.
-void append_encoded(std::string& out, std::string_view text, std::string_view special) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  for (const char c : text) {
-    if (special.find(c) == std::string_view::npos) {
-      out += c;
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    out += {'%', kDigits[byte >> 4U], kDigits[byte & 15U]};
-  }
+// `special`: characters that would mean something else when it is read again.
+std::string encoded(std::string_view text, std::string_view special) {
+  return detail::percent_encode(text, [=](char c) { return !detail::is_one_of(c, special); });
 }
 
 struct Unit {
@@ -100,23 +87,12 @@ std::int64_t take_part(std::string_view& text) {
 }  // namespace
 
 Result<std::string> percent_decode(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out.push_back(text[i]);
-      continue;
-    }
-    const int high = i + 1 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
-    if (high < 0 || low < 0) {
-      return bad("store URL: '%' must be followed by two hexadecimal digits (write %25 for a '%')");
-    }
-    if (high == 0 && low == 0) return bad("store URL: %00 is not allowed");
-    out.push_back(static_cast<char>(high * 16 + low));
-    i += 2;
+  auto out = detail::percent_decode(text);
+  if (!out) {
+    return bad("store URL: '%' must be followed by two hexadecimal digits (write %25 for a '%')");
   }
-  return out;
+  if (out->find('\0') != std::string::npos) return bad("store URL: %00 is not allowed");
+  return *std::move(out);
 }
 
 Result<StoreUrl> StoreUrl::parse(std::string_view text) {
@@ -177,13 +153,11 @@ std::string StoreUrl::redacted() const {
   const auto at = authority.rfind('@');
   const std::string host = at == std::string::npos ? authority : authority.substr(at + 1);
   if (!authority.empty() || path.starts_with('/')) out += "//" + host;
-  append_encoded(out, path, "#%?");
+  out += encoded(path, "#%?");
   char separator = '?';
   for (const auto& [key, value] : options) {
     out += separator;
-    append_encoded(out, key, "#%&=");
-    out += '=';
-    append_encoded(out, is_secret(key) ? "***" : value, "#%&");
+    out += encoded(key, "#%&=") + "=" + encoded(is_secret(key) ? "***" : value, "#%&");
     separator = '&';
   }
   return out;

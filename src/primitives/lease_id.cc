@@ -1,9 +1,9 @@
 #include "src/primitives/lease_id.h"
 
-#include <cctype>
 #include <charconv>
-#include <cstdio>
+#include <utility>
 
+#include "holdfast/detail/percent.h"
 #include "src/base/random.h"
 
 namespace holdfast::primitives {
@@ -16,7 +16,7 @@ bool read(std::string_view text, T& out, int base) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
-bool is_plain(unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '/'; }
+bool is_plain(char c) { return detail::is_alphanumeric(c) || c == '-' || c == '_' || c == '/'; }
 
 std::string format_mode(const Mode& mode) {
   switch (mode.kind()) {
@@ -42,21 +42,6 @@ bool parse_mode(std::string_view text, Mode& mode) {
   return count > 0 && count <= capacity;
 }
 
-bool decode_name(std::string_view text, std::string& name) {
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      if (!is_plain(static_cast<unsigned char>(text[i]))) return false;
-      name.push_back(text[i]);
-      continue;
-    }
-    unsigned byte = 0;
-    if (i + 2 >= text.size() || !read(text.substr(i + 1, 2), byte, 16)) return false;
-    name.push_back(static_cast<char>(byte));
-    i += 2;
-  }
-  return !name.empty();
-}
-
 std::string_view take_part(std::string_view& text) {
   const auto dot = text.find('.');
   const std::string_view part = text.substr(0, dot);
@@ -67,18 +52,8 @@ std::string_view take_part(std::string_view& text) {
 }  // namespace
 
 std::string format_lease_id(const LeaseId& id) {
-  std::string out = "hf1." + format_mode(id.mode) + "." + std::to_string(id.ttl.count()) + "." +
-                    base::to_hex(id.id.high, id.id.low) + ".";
-  for (const char c : id.name) {
-    if (is_plain(static_cast<unsigned char>(c))) {
-      out.push_back(c);
-    } else {
-      char escaped[4];
-      std::snprintf(escaped, sizeof escaped, "%%%02X", static_cast<unsigned char>(c));
-      out += escaped;
-    }
-  }
-  return out;
+  return "hf1." + format_mode(id.mode) + "." + std::to_string(id.ttl.count()) + "." +
+         base::to_hex(id.id.high, id.id.low) + "." + detail::percent_encode(id.name, is_plain);
 }
 
 Result<LeaseId> parse_lease_id(std::string_view text) {
@@ -89,9 +64,11 @@ Result<LeaseId> parse_lease_id(std::string_view text) {
   const bool timed = read(take_part(text), ttl, 10) && ttl > 0;
   id.ttl = std::chrono::milliseconds(ttl);
   const std::string_view hex = take_part(text);
+  auto name = detail::percent_decode(text, is_plain);
   const bool good = version == "hf1" && parse_mode(mode, id.mode) && timed && hex.size() == 32 &&
                     read(hex.substr(0, 16), id.id.high, 16) &&
-                    read(hex.substr(16), id.id.low, 16) && id.id && decode_name(text, id.name);
+                    read(hex.substr(16), id.id.low, 16) && id.id && name && !name->empty();
+  if (name) id.name = *std::move(name);
   if (good) return id;
   return Error(Errc::kInvalidArgument,
                "not a lease id: it is the text that an acquire printed, beginning with 'hf1.'");

@@ -1,15 +1,12 @@
 #include "src/session/names.h"
 
 #include <algorithm>
-#include <cstdint>
 
+#include "holdfast/detail/utf8.h"
 #include "src/base/printable.h"
 
 namespace holdfast::session {
 namespace {
-
-using base::is_control;
-using base::utf8_sequence;
 
 constexpr std::size_t kLongestName = 256;
 constexpr std::string_view kInner = "/../";
@@ -36,13 +33,12 @@ Result<void> check_name(std::string_view name) {
                     "it has " + std::to_string(name.size()) + " bytes; a name has at most 256");
   }
   for (std::size_t at = 0; at < name.size();) {
-    std::uint32_t point = 0;
-    const std::size_t length = utf8_sequence(name.substr(at), point);
-    if (length == 0) return bad_name(name, "it is not UTF-8 at byte " + std::to_string(at));
-    if (is_control(point)) {
+    const detail::CodePoint point = detail::front_code_point(name.substr(at));
+    if (point.length == 0) return bad_name(name, "it is not UTF-8 at byte " + std::to_string(at));
+    if (detail::is_control(point.value)) {
       return bad_name(name, "it has a control character at byte " + std::to_string(at));
     }
-    at += length;
+    at += point.length;
   }
   if (has_dot_dot_segment(name)) return bad_name(name, "'..' is not allowed as a segment");
   return {};

@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include <toml++/toml.h>
 
+#include "holdfast/detail/percent.h"
 #include "src/cli/options/values.h"
 #include "src/cli/process/fd.h"
 #include "src/cli/text/text.h"
@@ -160,23 +160,6 @@ std::optional<std::string> home_based(const char* xdg, const char* under_home) {
   return std::nullopt;
 }
 
-// RFC 3986, as far as a path of a file needs it.
-std::string percent_encoded(const std::string& path) {
-  std::string out;
-  for (const char c : path) {
-    const bool plain =
-        std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("/-._~", c) != nullptr;
-    if (plain) {
-      out += c;
-      continue;
-    }
-    char text[8];
-    std::snprintf(text, sizeof text, "%%%02X", static_cast<unsigned char>(c));
-    out += text;
-  }
-  return out;
-}
-
 Result<std::string> default_store() {
   if (::geteuid() == 0) return std::string("sqlite:///var/lib/holdfast/locks.db");
   const auto base = home_based("XDG_STATE_HOME", "/.local/state");
@@ -187,7 +170,9 @@ Result<std::string> default_store() {
                  " --store, HOLDFAST_STORE or --config (for example"
                  " --store sqlite:///run/lock/me/locks.db)");
   }
-  return "sqlite://" + percent_encoded(*base + "/holdfast/locks.db");
+  return "sqlite://" + detail::percent_encode(*base + "/holdfast/locks.db", [](char c) {
+           return detail::is_alphanumeric(c) || detail::is_one_of(c, "/-._~");
+         });
 }
 
 std::string lower(std::string_view text) {
@@ -334,18 +319,13 @@ bool may_hold_secret(std::string text, int depth) {
 
 }  // namespace
 
+// Unlike detail::percent_decode it lets a '%' stand that begins no escape.
 std::string url_decoded(std::string_view text) {
   std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned char value = 0;
-    const char* const digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
-      out += static_cast<char>(value);
-      i += 2;
-    } else {
-      out += text[i];
-    }
+  while (!text.empty()) {
+    const std::optional<char> byte = detail::percent_escape(text);
+    out += byte.value_or(text[0]);
+    text.remove_prefix(byte ? 3 : 1);
   }
   return out;
 }

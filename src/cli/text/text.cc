@@ -6,36 +6,10 @@
 #include <ctime>
 #include <numeric>
 
+#include "holdfast/detail/utf8.h"
+
 namespace holdfast::cli {
 namespace {
-
-struct CodePoint {
-  std::uint32_t value = 0;
-  std::size_t length = 0;  // 0: not UTF-8 here.
-};
-
-CodePoint decode(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return {};
-  std::uint32_t value = first & (0xffU >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    value = (value << 6) | (byte(i) & 0x3fU);
-  }
-  const std::uint32_t least = length == 2 ? 0x80 : length == 3 ? 0x800 : 0x10000;
-  if (value < least || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) return {};
-  return {value, length};
-}
-
-bool is_unsafe(std::uint32_t c) {
-  const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
-  const bool direction = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
-                         c == 0x200e || c == 0x200f || c == 0x61c;
-  return control || direction || c == 0x2028 || c == 0x2029;
-}
 
 std::string hex(const char* format, unsigned value) {
   char text[16];
@@ -63,13 +37,13 @@ std::size_t distance(std::string_view a, std::string_view b) {
 std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const CodePoint c = decode(text);
+    const detail::CodePoint c = detail::front_code_point(text);
     if (c.length == 0) {
       out += hex("\\x%02x", static_cast<unsigned char>(text.front()));
       text.remove_prefix(1);
       continue;
     }
-    if (!is_unsafe(c.value)) {
+    if (!detail::is_control(c.value) && !detail::changes_direction(c.value)) {
       out += text.substr(0, c.length);
     } else {
       out += c.value < 0x80 ? hex("\\x%02x", c.value) : hex("\\u{%x}", c.value);

@@ -1,6 +1,6 @@
 #include "src/stores/consul/keys.h"
 
-#include "src/port/store_url.h"
+#include "holdfast/detail/percent.h"
 
 namespace holdfast::stores::consul {
 namespace {
@@ -8,24 +8,11 @@ namespace {
 bool is_lost(std::string_view segment) { return segment == "." || segment == ".."; }
 
 std::string encoded(std::string_view name) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
   // A URL's path would lose such a segment: libcurl takes it out, and so does Consul.
   const bool lost = is_lost(name);
-  std::string text;
-  text.reserve(name.size());
-  for (const char each : name) {
-    const auto byte = static_cast<unsigned char>(each);
-    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                       (byte >= '0' && byte <= '9') || each == '-' || each == '_' ||
-                       (each == '.' && !lost) || each == ':' || each == '@' || each == '=' ||
-                       each == '+' || each == ',';
-    if (plain) {
-      text += each;
-    } else {
-      text += {'%', kDigits[byte / 16], kDigits[byte % 16]};
-    }
-  }
-  return text;
+  return detail::percent_encode(name, [lost](char c) {
+    return detail::is_alphanumeric(c) || (c == '.' && !lost) || detail::is_one_of(c, "-_:@=+,");
+  });
 }
 
 }  // namespace
@@ -50,7 +37,7 @@ std::optional<std::string> Keys::lock_of(std::string_view folder) const {
   const std::string begins = locks_ + "l/";
   if (!folder.starts_with(begins) || !folder.ends_with('/')) return std::nullopt;
   const std::string_view name = folder.substr(begins.size(), folder.size() - begins.size() - 1);
-  auto path = port::percent_decode(name);
+  auto path = detail::percent_decode(name);
   // Only what we would write ourselves.
   if (!path || encoded(*path) != name) return std::nullopt;
   if (path->size() <= shared_.size() || !path->starts_with(shared_)) return std::nullopt;

@@ -2,38 +2,21 @@
 
 #include <charconv>
 
+#include "holdfast/detail/percent.h"
 #include "src/base/random.h"
 
 namespace holdfast::stores::etcd {
 namespace {
 
 std::string escaped(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c == '%') {
-      out += "%25";
-    } else if (c == '/') {
-      out += "%2F";
-    } else {
-      out += c;
-    }
-  }
-  return out;
+  return detail::percent_encode(name, [](char c) { return c != '%' && c != '/'; });
 }
 
+// Only what we would write ourselves.
 std::optional<std::string> unescaped(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-      continue;
-    }
-    const std::string_view code = text.substr(i, 3);
-    if (code != "%25" && code != "%2F") return std::nullopt;
-    out += code == "%25" ? '%' : '/';
-    i += 2;
-  }
-  return out;
+  auto name = detail::percent_decode(text);
+  if (name && escaped(*name) != text) name.reset();
+  return name;
 }
 
 }  // namespace

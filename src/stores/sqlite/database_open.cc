@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "holdfast/detail/percent.h"
 #include "src/base/writers_only.h"
 #include "src/stores/sqlite/database.h"
 #include "src/stores/sqlite/file/fork_gate.h"
@@ -99,16 +100,8 @@ Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFil
 
 // The highest ceiling in the file without its log; nullopt: it cannot be read so.
 std::optional<std::int64_t> Database::ceiling_in_file() const {
-  std::string uri = "file:";
-  for (const char c : path()) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '%' || c == '?' || c == '#') {
-      uri += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    } else {
-      uri += c;
-    }
-  }
+  std::string uri = "file:" + detail::percent_encode(
+                                  path(), [](char c) { return c != '%' && c != '?' && c != '#'; });
   uri += "?immutable=1";
   sqlite3* db = nullptr;
   const char* vfs = tuning_.vfs.empty() ? nullptr : tuning_.vfs.c_str();

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdio>
 
+#include "holdfast/detail/percent.h"
+
 namespace holdfast::stores::zookeeper {
 namespace {
 
@@ -51,36 +53,14 @@ std::optional<contend::Key> parse_prefix(std::string_view text, Recipe recipe) {
 }  // namespace
 
 std::string encode_name(std::string_view name) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string node;
-  for (const char c : name) {
-    if (stays(c) && !(c == '.' && node.empty())) {
-      node += c;
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    node += '%';
-    node += kDigits[byte >> 4];
-    node += kDigits[byte & 15];
-  }
-  return node;
+  // A node's name does not begin with a dot.
+  const bool dot = name.starts_with('.');
+  return (dot ? "%2E" : "") + detail::percent_encode(name.substr(dot ? 1 : 0), stays);
 }
 
 std::optional<std::string> decode_name(std::string_view node) {
-  std::string name;
-  for (std::size_t i = 0; i < node.size(); ++i) {
-    if (node[i] != '%') {
-      name += node[i];
-      continue;
-    }
-    unsigned byte = 0;
-    if (i + 2 >= node.size()) return std::nullopt;
-    const auto [end, error] = std::from_chars(node.data() + i + 1, node.data() + i + 3, byte, 16);
-    if (error != std::errc{} || end != node.data() + i + 3) return std::nullopt;
-    name += static_cast<char>(byte);
-    i += 2;
-  }
-  if (name.empty() || encode_name(name) != node) return std::nullopt;
+  auto name = detail::percent_decode(node);
+  if (!name || name->empty() || encode_name(*name) != node) return std::nullopt;
   return name;
 }
 

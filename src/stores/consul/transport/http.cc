@@ -15,6 +15,7 @@
 #include <asio/post.hpp>
 #include <curl/curl.h>
 
+#include "holdfast/detail/percent.h"
 #include "src/port/boot_timer.h"
 #include "src/stores/consul/transport/refusals.h"
 #include "src/stores/consul/transport/transfer.h"
@@ -56,20 +57,8 @@ std::string Agents::url(std::size_t agent, const std::string& target) const {
 }
 
 std::string encode_path(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string encoded;
-  for (const char each : text) {
-    const auto byte = static_cast<unsigned char>(each);
-    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                       (byte >= '0' && byte <= '9') ||
-                       std::string_view("-._~/").find(each) != std::string_view::npos;
-    if (plain) {
-      encoded += each;
-    } else {
-      encoded += {'%', kDigits[byte / 16], kDigits[byte % 16]};
-    }
-  }
-  return encoded;
+  return detail::percent_encode(
+      text, [](char c) { return detail::is_alphanumeric(c) || detail::is_one_of(c, "-._~/"); });
 }
 
 struct HttpLoop::Impl : std::enable_shared_from_this<HttpLoop::Impl> {
