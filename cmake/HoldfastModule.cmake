@@ -155,6 +155,9 @@ function(holdfast_reuse_pch target carrier)
       POSITION_INDEPENDENT_CODE ${arg_PIC} CXX_VISIBILITY_PRESET ${visibility})
     target_link_libraries(${carrier} PRIVATE holdfast_internal Threads::Threads ${arg_LINK})
     target_precompile_headers(${carrier} PRIVATE ${arg_HEADERS})
+    if(arg_PIC)
+      target_compile_options(${carrier} PRIVATE ${HOLDFAST_SOURCE_OPTIONS})
+    endif()
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       target_compile_options(${carrier} PRIVATE -fpch-preprocess)
     else()  # What ccache brings back may be older than the headers are.
@@ -177,9 +180,18 @@ function(holdfast_use_test_pch target)
     LINK GTest::gmock GTest::gtest)
 endfunction()
 
+# The plain tests are bound by the processor: the product's own code, a little optimized, takes a third
+# of their time away and adds a tenth to the build's. gcc 12 then warns of strings that nothing is wrong
+# with.
+set(HOLDFAST_SOURCE_OPTIONS)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT HOLDFAST_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(HOLDFAST_SOURCE_OPTIONS -O1 -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
+endif()
+
 # The sources include what they use: the builds that compile each file by itself see to that.
 function(holdfast_use_source_pch target)
   if(HOLDFAST_UNITY)
+    target_compile_options(${target} PRIVATE ${HOLDFAST_SOURCE_OPTIONS})
     holdfast_reuse_pch(${target} holdfast_source_pch PIC
       HEADERS ${holdfast_pch_headers} <array> <condition_variable> <mutex> <stop_token>)
   endif()
@@ -282,12 +294,12 @@ macro(holdfast_label_sanitized name)
   list(REMOVE_DUPLICATES arg_LABELS)
 endmacro()
 
-# scripts/test runs six plain tests per processor at once, since most of them wait for leases and
-# processes: one that keeps a processor busy takes the place of six.
+# scripts/test runs eight plain tests per processor at once, since most of them wait for leases and
+# processes: one that keeps a processor busy takes the place of eight.
 function(holdfast_share_of_processors share busy)
   set(places 1)
   if(busy AND NOT HOLDFAST_SANITIZE)
-    math(EXPR places "6 * ${busy}")
+    math(EXPR places "8 * ${busy}")
   endif()
   set(${share} ${places} PARENT_SCOPE)
 endfunction()

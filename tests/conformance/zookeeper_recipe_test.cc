@@ -131,14 +131,20 @@ class ZookeeperRecipe : public ::testing::Test {
   void SetUp() override { HOLDFAST_NEEDS_ZOOKEEPER(); }
 };
 
+// Compiled once: each start of the source would compile it anew.
 std::vector<std::string> curator() {
-  std::string classes;
+  static const support::TempFolder compiled;
+  std::string classes = compiled.path() + ":";
   for (const char* const jar :
        {"curator-client", "curator-framework", "curator-recipes", "zookeeper", "zookeeper-jute",
         "guava", "failureaccess", "slf4j-api", "netty-all"}) {
     classes += std::string("/usr/share/java/") + jar + ".jar:";
   }
-  return {"java", "-cp", classes, HOLDFAST_PEERS "/CuratorPeer.java"};
+  if (!std::filesystem::exists(compiled.path() + "/CuratorPeer.class")) {
+    support::run({"javac", "-cp", classes, "-d", compiled.path(),
+                  HOLDFAST_PEERS "/CuratorPeer.java"});
+  }
+  return {"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, "CuratorPeer"};
 }
 
 std::string no_curator() {

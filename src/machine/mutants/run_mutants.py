@@ -16,7 +16,7 @@ from make_mutants import read_mutants
 
 # Seconds of the processor, of which the tests need half a one. A mistake that makes a test run for
 # ever is caught.
-LIMIT = 5
+LIMIT = 2
 
 
 def limit():
