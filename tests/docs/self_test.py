@@ -5,6 +5,7 @@ import unittest
 
 import check_console
 import check_exhibits
+import check_glossary
 import check_snippets
 import markdown
 
@@ -27,6 +28,38 @@ class SnippetsTest(unittest.TestCase):
         self.assertTrue(snippet_problems("<!-- snippet: f.cc#two -->", "int b;"))
         self.assertTrue(snippet_problems("<!-- snippet: e.cc#one -->", "int b;"))
         self.assertTrue(snippet_problems("Some words.", "int b;"))
+
+
+class GlossaryTest(unittest.TestCase):
+    PAGE = ("| word | meaning | in code |\n|---|---|---|\n| lease | A time. | `Lease` |\n"
+            "## Words that were replaced\n| instead of | write |\n|---|---|\n"
+            "| `HandOff` | handoff |\n| knock, knocks | notify |\n")
+
+    def uses(self, path, text):
+        types, words = check_glossary.replaced_words(self.PAGE)
+        return check_glossary.replaced_uses(path, text, types, words)
+
+    def test_the_tables_are_read(self):
+        self.assertEqual(check_glossary.code_names(self.PAGE), ["Lease"])
+        self.assertEqual(check_glossary.replaced_words(self.PAGE),
+                         (["HandOff"], ["knock", "knocks"]))
+
+    def test_a_type_with_a_replaced_name_is_caught(self):
+        self.assertTrue(self.uses("a.h", "struct HandOff {\n"))
+        self.assertTrue(self.uses("a.h", "  class [[nodiscard]] LateHandOff final : X {\n"))
+        self.assertTrue(self.uses("a.h", "enum class HandOff { kA };\n"))
+        others = "struct HandOffice {\nstruct Handoff {\nclass HandOff;\n"
+        self.assertEqual(self.uses("a.h", others), [])
+
+    def test_a_page_with_a_replaced_word_is_caught(self):
+        self.assertTrue(self.uses("a.md", "The client knocks.\n"))
+        others = "`knock` [n](knock.md) knocking\n```\nknock\n```\n"
+        self.assertEqual(self.uses("a.md", others), [])
+
+    def test_an_exception_counts_once_needed_and_fails_afterwards(self):
+        self.assertEqual(check_glossary.problems_of(["a.h: Place"], ["a.h: Place"]), [])
+        self.assertTrue(check_glossary.problems_of([], ["a.h: Place"]))
+        self.assertTrue(check_glossary.problems_of(["b.h: Place"], []))
 
 
 class HeaderExamplesTest(unittest.TestCase):
