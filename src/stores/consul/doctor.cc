@@ -7,8 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "holdfast/options.h"
-#include "src/base/chrony.h"
+#include "src/port/examination.h"
 #include "src/stores/consul/transport/errors.h"
 #include "src/stores/consul/transport/messages.h"
 
@@ -16,15 +15,10 @@ namespace holdfast::stores::consul {
 namespace {
 
 using Json = nlohmann::json;
-using Findings = std::vector<Finding>;
+using port::add;
+using port::Findings;
 
 constexpr std::uint64_t kFewConnections = 200;
-constexpr char kPolicy[] = "give the token the policy that docs/stores/consul.md names";
-
-void add(Findings& findings, Severity severity, std::string topic, std::string what,
-         std::string advice = {}) {
-  findings.push_back({severity, std::move(topic), std::move(what), std::move(advice)});
-}
 
 const Json* member(const Json& object, const char* key) {
   if (!object.is_object()) return nullptr;
@@ -32,38 +26,20 @@ const Json* member(const Json& object, const char* key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-std::string percent(double ppm) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%", ppm / 10'000);
-  return text;
-}
-
-// Deadlines are ours, the session's end is the leader's: both clocks may slew.
-void judge_slew(Findings& findings) {
-  const auto slew = base::chrony_max_slew_ppm();
-  const double bearable = ClientOptions().clock_rate_error_ppm / 2.0;
-  if (!slew || *slew <= bearable) return;
-  add(findings, Severity::kWarning, "clock rate",
-      "chrony may let this host's clock run wrong by " + percent(*slew) +
-          " while it corrects it (maxslewrate); leases allow two hosts to differ by " +
-          percent(2 * bearable),
-      "set 'maxslewrate " + std::to_string(static_cast<long>(bearable)) +
-          "' in chrony's configuration on all hosts, or a larger clock_rate_error_ppm");
-}
-
-class Examination : public std::enable_shared_from_this<Examination> {
+class Examination : public port::Examination, public std::enable_shared_from_this<Examination> {
  public:
   Examination(DoctorAccess access, port::Done<Findings> done)
-      : access_(std::move(access)), done_(std::move(done)) {}
+      : port::Examination(std::move(done)), access_(std::move(access)) {}
 
   void start() {
     access_.get("/v1/status/leader", [self = shared_from_this()](const Result<HttpReply>& reply) {
-      if (!reply) return self->done_(reply.error());
+      if (!reply) return self->give_up(reply.error());
       if (reply->status != 200) {
-        return self->done_(to_error(*reply, "asking for the leader", /*reads=*/true));
+        return self->give_up(to_error(*reply, "asking for the leader", /*reads=*/true));
       }
       const bool led = reply->body.find(':') != std::string::npos;
-      add(self->findings_, led ? Severity::kOk : Severity::kProblem, "leader",
+      self->add(
+          led ? Severity::kOk : Severity::kProblem, "leader",
           led ? "the servers have a leader" : "the servers have no leader: nothing can be locked",
           led ? "" : "see the servers' logs: a majority of them must run and reach each other");
       self->ask_peers();
@@ -75,7 +51,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
   template <typename T>
   bool over(const Result<T>& answer) const {
     if (answer || answer.error().code() != Errc::kClosed) return false;
-    done_(answer.error());
+    give_up(answer.error());
     return true;
   }
 
@@ -93,9 +69,9 @@ class Examination : public std::enable_shared_from_this<Examination> {
       if (reply && reply->status == 200) {
         judge_agent(reply->body, self->findings_);
       } else {
-        add(self->findings_, Severity::kWarning, "agent",
-            "this token may not look at the agent: version and limits are not known",
-            "give it agent_prefix \"\" { policy = \"read\" } for the doctor's sake");
+        self->add(Severity::kWarning, "agent",
+                  "this token may not look at the agent: version and limits are not known",
+                  "give it agent_prefix \"\" { policy = \"read\" } for the doctor's sake");
       }
       self->try_rights();
     });
@@ -105,7 +81,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
     access_.open_session([self = shared_from_this()](const Result<std::string>& id) {
       if (self->over(id)) return;
       if (id) return self->try_key(*id);
-      self->note_refusal("session", id.error());
+      self->add_failed_trial("session", id.error(), "consul.md");
       self->conclude();
     });
   }
@@ -119,41 +95,32 @@ class Examination : public std::enable_shared_from_this<Examination> {
       auto answer = reply ? read_transaction(*reply, "trying a lock", /*reads=*/false)
                           : Result<TransactionReply>(reply.error());
       if (answer && answer->done) {
-        add(self->findings_, Severity::kOk, "rights", "this token may do what locks need");
+        self->add(Severity::kOk, "rights", "this token may do what locks need");
       } else if (answer) {
-        self->note_refusal("rights", Error(Errc::kPermissionDenied, answer->why));
+        self->add_failed_trial("rights", Error(Errc::kPermissionDenied, answer->why), "consul.md");
       } else {
-        self->note_refusal("rights", answer.error());
+        self->add_failed_trial("rights", answer.error(), "consul.md");
       }
       self->conclude();
     });
   }
 
-  void note_refusal(const char* topic, const Error& error) {
-    const bool denied = error.code() == Errc::kPermissionDenied;
-    add(findings_, Severity::kProblem, denied ? topic : "trial", error.message(),
-        denied ? kPolicy : "a lock cannot be taken and given back now: see what Consul says");
-  }
-
   void conclude() {
     const ConsulAddress& address = access_.address;
     if (address.hosts.size() == 1) {
-      add(findings_, Severity::kOk, "agents", "one agent: while it is down no lock can be had");
+      add(Severity::kOk, "agents", "one agent: while it is down no lock can be had");
     } else {
-      add(findings_, Severity::kOk, "agents",
+      add(Severity::kOk, "agents",
           std::to_string(address.hosts.size()) + " agents: another is asked when one fails");
     }
     if (!address.tls) {
-      add(findings_, Severity::kOk, "transport", "not encrypted, and the token with it",
-          "use consuls:// where others can read the network");
+      add_not_encrypted("not encrypted, and the token with it", "consuls://");
     }
-    judge_slew(findings_);
-    done_(std::move(findings_));
+    port::check_clock_rate(findings_);
+    finish();
   }
 
   const DoctorAccess access_;
-  const port::Done<Findings> done_;
-  Findings findings_;
 };
 
 }  // namespace

@@ -6,8 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "holdfast/options.h"
-#include "src/base/chrony.h"
+#include "src/port/examination.h"
 #include "src/stores/etcd/transport/versions.h"
 
 namespace holdfast::stores::etcd {
@@ -18,24 +17,20 @@ using namespace std::chrono_literals;
 // With shorter ones a leader that stands still costs sessions that its followers could have kept.
 constexpr auto kShortestSafe = 15s;
 
-class Examination : public std::enable_shared_from_this<Examination> {
+class Examination : public port::Examination, public std::enable_shared_from_this<Examination> {
  public:
   Examination(Rpc& rpc, const EtcdAddress& address, const Keys& keys, std::chrono::seconds session,
               base::BootInstant deadline, Rpc::Then<std::vector<Finding>> then)
-      : rpc_(rpc),
+      : port::Examination(std::move(then)),
+        rpc_(rpc),
         address_(address),
         keys_(keys),
         session_(session),
-        deadline_(deadline),
-        then_(std::move(then)) {}
+        deadline_(deadline) {}
 
   void start() { ask_server(0); }
 
  private:
-  void add(Severity severity, std::string topic, std::string what, std::string advice = {}) {
-    findings_.push_back({severity, std::move(topic), std::move(what), std::move(advice)});
-  }
-
   // Short of the whole time: one that is silent must not keep the others from being asked.
   base::BootInstant soon() const {
     return std::min(deadline_, base::BootClock::now() + address_.connect_timeout);
@@ -173,39 +168,22 @@ class Examination : public std::enable_shared_from_this<Examination> {
 
   void judge_writing(const std::optional<Error>& why) {
     if (why) {
-      add(Severity::kProblem, "permissions", why->message(),
-          why->code() == Errc::kPermissionDenied ? "see the rights in docs/stores/etcd.md" : "");
+      add_failed_trial("permissions", *why, "etcd.md");
     } else {
       add(Severity::kOk, "permissions", "sessions can be opened, and keys written");
     }
-    judge_clock();
+    port::check_clock_rate(findings_);
     if (!address_.tls) {
-      add(Severity::kOk, "transport", "not encrypted",
-          "use etcds:// where others can read the network");
+      add_not_encrypted("not encrypted", "etcds://");
     }
     finish();
   }
-
-  // The leader's clock and ours may slew, in opposite directions.
-  void judge_clock() {
-    const auto slew = base::chrony_max_slew_ppm();
-    const double bearable = ClientOptions().clock_rate_error_ppm / 2.0;
-    if (!slew || *slew <= bearable) return;
-    add(Severity::kWarning, "clock rate",
-        "chrony may let this host's clock run wrong by more than leases allow for (maxslewrate)",
-        "set 'maxslewrate " + std::to_string(static_cast<long>(bearable)) +
-            "' in chrony's configuration on all hosts, or a larger clock_rate_error_ppm");
-  }
-
-  void finish() { then_(std::move(findings_)); }
 
   Rpc& rpc_;
   const EtcdAddress& address_;
   const Keys& keys_;
   const std::chrono::seconds session_;
   const base::BootInstant deadline_;
-  Rpc::Then<std::vector<Finding>> then_;
-  std::vector<Finding> findings_;
   std::set<std::string> versions_;
   std::size_t silent_ = 0;
 };

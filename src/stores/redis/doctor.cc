@@ -2,15 +2,13 @@
 
 #include <array>
 #include <charconv>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "holdfast/options.h"
-#include "src/base/chrony.h"
+#include "src/port/examination.h"
 
 namespace holdfast::stores::redis {
 namespace {
@@ -36,12 +34,6 @@ long number_in(std::string_view text) {
   long value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
-}
-
-std::string percent(double ppm) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g %%", ppm / 10'000);
-  return text;
 }
 
 // For want of a right, or of the command.
@@ -76,19 +68,19 @@ constexpr Comfort kComforts[] = {
      "CLIENT LIST does not show who is Holdfast"},
 };
 
-class Examination : public std::enable_shared_from_this<Examination> {
+class Examination : public port::Examination, public std::enable_shared_from_this<Examination> {
  public:
   Examination(DoctorAccess access, const RedisAddress& address, base::BootInstant deadline,
               port::Done<std::vector<Finding>> done)
-      : access_(std::move(access)),
+      : port::Examination(std::move(done)),
+        access_(std::move(access)),
         tls_(address.tls || !address.socket_path.empty()),
         db_(std::to_string(address.db)),
-        deadline_(deadline),
-        done_(std::move(done)) {}
+        deadline_(deadline) {}
 
   void start() {
     access_.read({"INFO"}, deadline_, [self = shared_from_this()](const Result<Reply>& reply) {
-      if (!reply && !is_refusal(reply.error())) return self->done_(reply.error());
+      if (!reply && !is_refusal(reply.error())) return self->give_up(reply.error());
       if (!reply) self->no_info_ = why_not(reply.error(), "INFO");
       if (reply) read_info(reply->text, self->facts_);
       self->ask_config();
@@ -154,20 +146,13 @@ class Examination : public std::enable_shared_from_this<Examination> {
     if (tried) {
       add(Severity::kOk, topic, good);
     } else {
-      const bool denied = tried.error().code() == Errc::kPermissionDenied;
-      add(Severity::kProblem, denied ? topic : "trial", tried.error().message(),
-          denied ? "give the user the rights that docs/stores/redis.md names"
-                 : "a lock cannot be taken and given back now: see what the server says");
+      add_failed_trial(topic, tried.error(), "redis.md");
     }
   }
 
   std::string_view fact(std::string_view name) const {
     const auto found = facts_.find(name);
     return found == facts_.end() ? std::string_view() : std::string_view(found->second);
-  }
-
-  void add(Severity severity, std::string topic, std::string what, std::string advice = {}) {
-    findings_.push_back({severity, std::move(topic), std::move(what), std::move(advice)});
   }
 
   void conclude() {
@@ -177,7 +162,7 @@ class Examination : public std::enable_shared_from_this<Examination> {
     judge_replicas();
     judge_clock();
     judge_access();
-    done_(std::move(findings_));
+    finish();
   }
 
   void judge_server();
@@ -185,20 +170,17 @@ class Examination : public std::enable_shared_from_this<Examination> {
   void judge_persistence();
   void judge_replicas();
   void judge_clock();
-  void judge_slew();
   void judge_access();
 
   const DoctorAccess access_;
   const bool tls_;
   const std::string db_;
   const base::BootInstant deadline_;
-  const port::Done<std::vector<Finding>> done_;
   Facts facts_;
   // Why they were not answered; empty: they were.
   std::string no_info_;
   std::string no_config_;
   std::optional<std::chrono::seconds> clock_ahead_;
-  std::vector<Finding> findings_;
 };
 
 void Examination::judge_server() {
@@ -279,21 +261,8 @@ void Examination::judge_replicas() {
   }
 }
 
-// Times are the server's, deadlines ours: both may slew, in opposite directions.
-void Examination::judge_slew() {
-  const auto slew = base::chrony_max_slew_ppm();
-  const double bearable = ClientOptions().clock_rate_error_ppm / 2.0;
-  if (!slew || *slew <= bearable) return;
-  add(Severity::kWarning, "clock rate",
-      "chrony may let this host's clock run wrong by " + percent(*slew) +
-          " while it corrects it (maxslewrate); leases allow two hosts to differ by " +
-          percent(2 * bearable),
-      "set 'maxslewrate " + std::to_string(static_cast<long>(bearable)) +
-          "' in chrony's configuration on all hosts, or a larger clock_rate_error_ppm");
-}
-
 void Examination::judge_clock() {
-  judge_slew();
+  port::check_clock_rate(findings_);
   if (!clock_ahead_) return;
   const auto off = clock_ahead_->count() < 0 ? -*clock_ahead_ : *clock_ahead_;
   if (off < std::chrono::seconds(2)) {
@@ -312,8 +281,7 @@ void Examination::judge_access() {
         no_config_ + ": the server's configuration is judged by INFO alone", kSeeMore);
   }
   if (!tls_) {
-    add(Severity::kOk, "transport", "not encrypted",
-        "use rediss:// where others can read the network");
+    add_not_encrypted("not encrypted", "rediss://");
   }
 }
 

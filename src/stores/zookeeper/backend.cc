@@ -6,6 +6,7 @@
 
 #include <zookeeper/zookeeper.h>
 
+#include "src/port/examination.h"
 #include "src/stores/zookeeper/doctor.h"
 #include "src/stores/zookeeper/entry_batch.h"
 #include "src/stores/zookeeper/errors.h"
@@ -326,6 +327,7 @@ class ZookeeperBackend final : public contend::Backend {
       std::vector<Finding> findings{
           {Severity::kOk, "server", "connected to " + session_->link().server(), ""},
           length_finding(length, length_)};
+      port::check_clock_rate(findings);
       auto read = [this, op, findings, length](const Reply& reply) {
         // One by itself has no followers.
         if (reply.rc == ZOK && voters_in(reply.text) < 2) return op->complete(findings);
