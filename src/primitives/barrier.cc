@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "holdfast/client.h"
+#include "holdfast/detail/transient.h"
 #include "src/primitives/barrier_turns.h"
 #include "src/primitives/flow.h"
 #include "src/primitives/moved_lease.h"
@@ -114,8 +115,8 @@ Flow<void> take_back(ScopePtr scope, BarrierPtr barrier, Token seat, Error why) 
 // The lease bounds how long a store that does not answer is waited for. That the call is over is
 // looked at by its next sleep.
 bool may_pass(const Error& error) {
-  return error.code() == Errc::kUnavailable || error.code() == Errc::kOutcomeUnknown ||
-         error.code() == Errc::kTimedOut || error.code() == Errc::kCancelled;
+  return detail::is_transient(error.code()) || error.code() == Errc::kTimedOut ||
+         error.code() == Errc::kCancelled;
 }
 
 Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::AcquisitionPtr seat) {

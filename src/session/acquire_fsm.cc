@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "holdfast/detail/transient.h"
+
 namespace holdfast::session {
 namespace {
 
@@ -134,7 +136,7 @@ AcquireFsm::Action AcquireFsm::on_waiting(BootInstant now, const port::Acquisiti
 
 AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& error) {
   const bool unknown = error.code() == Errc::kOutcomeUnknown;
-  const bool passing = unknown || error.code() == Errc::kUnavailable;
+  const bool passing = detail::is_transient(error.code());
   if (phase_ == Phase::kAsking) {
     // Surely not applied: the caller knows best whether to try again. Maybe applied: only asking
     // again with the same id can tell. That a repetition was surely not applied says nothing
@@ -242,7 +244,7 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
     return left();
   }
   const Errc code = reply.error().code();
-  if (code != Errc::kUnavailable && code != Errc::kOutcomeUnknown) {
+  if (!detail::is_transient(code)) {
     const Error& why = leaving_error_ ? *leaving_error_ : reply.error();
     return fail({why.code(), why.message() +
                                  "; the store refused to take the wait back: our place in the "

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "holdfast/detail/transient.h"
 #include "src/base/random.h"
 #include "src/session/core.h"
 #include "src/session/core_call.h"
@@ -95,7 +96,7 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
   const Result<port::AcquisitionState>& reply = answer->state;
   if (!reply) {
     const Errc code = reply.error().code();
-    const bool unanswered = code == Errc::kUnavailable || code == Errc::kOutcomeUnknown;
+    const bool unanswered = detail::is_transient(code);
     adoption->may_be_ours = adoption->may_be_ours || code == Errc::kOutcomeUnknown;
     if (unanswered && answer->given_up && base::BootClock::now() < adoption->until) {
       return try_to_adopt(adoption);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "holdfast/detail/transient.h"
 #include "src/session/core.h"
 #include "src/session/core_call.h"
 #include "src/session/names.h"
@@ -90,7 +91,7 @@ std::optional<Result<Core::Multi>> Core::on_no_answer(Taking& taking, const Erro
   const bool unknown = error.code() == Errc::kOutcomeUnknown;
   taking.maybe_applied = taking.maybe_applied || unknown;
   if (!taking.maybe_applied) return Result<Multi>(error);
-  const bool passing = unknown || error.code() == Errc::kUnavailable;
+  const bool passing = detail::is_transient(error.code());
   if (passing && taking.attempts < kMostRequests) return std::nullopt;
   give_back(taking);
   return Result<Multi>(

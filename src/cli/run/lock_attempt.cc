@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "holdfast/detail/transient.h"
 #include "src/cli/guard/guard.h"
 #include "src/cli/look/who.h"
 #include "src/cli/options/duration.h"
@@ -202,8 +203,7 @@ AttemptOutcome LockAttempt::outcome(std::optional<AttemptOutcome> stopped) {
     out.lease.emplace(*std::move(result));
   } else {
     out.error = result.error();
-    const Errc code = result.error().code();
-    unanswered_ = code == Errc::kUnavailable || code == Errc::kOutcomeUnknown;
+    unanswered_ = detail::is_transient(result.error().code());
   }
   return out;
 }

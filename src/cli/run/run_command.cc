@@ -16,6 +16,7 @@
 #include <system_error>
 #include <thread>
 
+#include "holdfast/detail/transient.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/guard/guard.h"
@@ -335,9 +336,7 @@ int Run::not_acquired(const AttemptOutcome& outcome) {
     return kExitSignalBase + outcome.signal;
   }
   const Errc code = outcome.error->code();
-  if (code == Errc::kUnavailable || code == Errc::kOutcomeUnknown || code == Errc::kLost) {
-    round_end_ = RoundEnd::kAway;
-  }
+  if (detail::is_transient(code) || code == Errc::kLost) round_end_ = RoundEnd::kAway;
   if (code != Errc::kTimedOut) return own_failure(*outcome.error);
   figures_.outcome = RunOutcome::kTimeout;
   narrator_.event("timeout");

@@ -6,6 +6,7 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include "holdfast/detail/transient.h"
 #include "src/stores/consul/transport/errors.h"
 
 namespace holdfast::stores::consul {
@@ -137,7 +138,7 @@ void Writes::on_answer(const Call& call, const Result<HttpReply>& reply) {
     const Errc code = answer.error().code();
     if (code == Errc::kOutcomeUnknown) raise_fence();
     // What one of them may not do, or is too much together, is no matter of the others.
-    const bool of_all = code == Errc::kOutcomeUnknown || code == Errc::kUnavailable;
+    const bool of_all = detail::is_transient(code);
     for (const EntryPtr& entry : call.entries) {
       if (of_all || call.entries.size() == 1) {
         finish(entry, answer.error());

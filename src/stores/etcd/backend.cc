@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "holdfast/detail/transient.h"
 #include "src/base/random.h"
 #include "src/stores/etcd/doctor.h"
 #include "src/stores/etcd/guarantees.h"
@@ -85,8 +86,7 @@ void EtcdBackend::fence() {
   session_->fence(BootClock::now() + kFenceTry, on_loop<void>([this](const Result<void>& done) {
                     fencing_ = false;
                     if (done) unsettled_ = false;
-                    const bool passing = !done && (done.error().code() == Errc::kUnavailable ||
-                                                   done.error().code() == Errc::kOutcomeUnknown);
+                    const bool passing = !done && detail::is_transient(done.error().code());
                     if (!passing) return tell_settled(done);
                     unsettled_by_ = done.error().message();
                     delays_.after(kBetweenFences, [this] { fence(); });

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "holdfast/detail/transient.h"
 #include "src/stores/etcd/backend.h"
 
 namespace holdfast::stores::etcd {
@@ -24,8 +25,7 @@ constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
 // Whether it may be for the sake of one part.
 bool may_concern_one(Errc code) {
-  return code != Errc::kOutcomeUnknown && code != Errc::kUnavailable && code != Errc::kLost &&
-         code != Errc::kClosed;
+  return !detail::is_transient(code) && code != Errc::kLost && code != Errc::kClosed;
 }
 
 template <typename Part>
@@ -288,7 +288,7 @@ void EtcdBackend::on_removed(const std::vector<RemovalPtr>& removals,
 
 void EtcdBackend::remove_again(const RemovalPtr& removal, const Error& why) {
   const bool unknown = why.code() == Errc::kOutcomeUnknown;
-  const bool again = unknown || why.code() == Errc::kUnavailable;
+  const bool again = detail::is_transient(why.code());
   if (!again || BootClock::now() + kBetweenTries >= removal->deadline) {
     if (!removal->maybe_removed) return removal->end(why);
     return removal->end(Error(Errc::kOutcomeUnknown, why.message()));

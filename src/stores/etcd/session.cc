@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "holdfast/detail/renewal_schedule.h"
+#include "holdfast/detail/transient.h"
 #include "src/base/random.h"
 
 namespace holdfast::stores::etcd {
@@ -306,8 +307,7 @@ void Session::see_off(std::int64_t lease) {
     if (closing_) return;
   }
   revoke(lease, BootClock::now() + length_, [this, lease](const Result<void>& revoked) {
-    const bool answered = revoked || (revoked.error().code() != Errc::kUnavailable &&
-                                      revoked.error().code() != Errc::kOutcomeUnknown);
+    const bool answered = revoked || !detail::is_transient(revoked.error().code());
     if (!answered) delays_.after(kBetweenRevocations, [this, lease] { see_off(lease); });
   });
 }
