@@ -9,6 +9,7 @@
 
 #include "src/base/printable.h"
 #include "src/client/registry.h"
+#include "src/port/url_options.h"
 #include "src/primitives/lease_id.h"
 #include "src/primitives/lock_state.h"
 #include "src/primitives/start.h"
@@ -21,45 +22,40 @@ namespace {
 // Beyond it nothing useful is left of a lease.
 constexpr std::uint32_t kWorstClock = 500'000;
 
-// Nothing that a store is known by: before anybody is shown the URL.
+// Taken before anybody is shown the URL: a store is not known by it.
+constexpr port::UrlOption kOpenTimeout[] = {
+    port::time_option("open_timeout", "", "how long opening the client may take"),
+};
+// Every store has these.
+constexpr port::UrlOption kCommonOptions[] = {
+    port::time_option("ttl", "", "the lease where a call names none", std::chrono::milliseconds(0)),
+    port::time_option("request_timeout", "", "how long one request may take"),
+    port::text_option("ns", "what all names of locks begin with"),
+};
+
 Result<void> take_open_timeout(port::StoreUrl& url, session::CoreOptions& options) {
-  const auto text = url.take("open_timeout");
-  if (!text) return {};
-  const auto parsed = port::parse_duration(*text);
-  if (!parsed || *parsed <= std::chrono::milliseconds::zero()) {
-    return Error(
-        Errc::kInvalidArgument,
-        "store URL: open_timeout: " + (parsed ? "it is above zero" : parsed.error().message()));
+  const auto taken = port::UrlOptions::take(url, "store", kOpenTimeout);
+  if (!taken) return taken.error();
+  if (taken->has("open_timeout")) {
+    options.open_timeout = std::min<std::chrono::milliseconds>(taken->time("open_timeout"),
+                                                               session::Core::kLongestRequest);
   }
-  options.open_timeout =
-      std::min<std::chrono::milliseconds>(*parsed, session::Core::kLongestRequest);
   return {};
 }
 
-// Takes the options that every store has out of the URL.
 Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& options) {
-  if (const auto ttl = url.take("ttl")) {
-    const auto parsed = port::parse_duration(*ttl);
-    if (!parsed)
-      return Error(Errc::kInvalidArgument, "store URL: ttl: " + parsed.error().message());
-    options.client.default_ttl = *parsed;
-    options.url_has_ttl = true;
+  const auto taken = port::UrlOptions::take(url, "store", kCommonOptions);
+  if (!taken) return taken.error();
+  options.url_has_ttl = taken->has("ttl");
+  if (options.url_has_ttl) options.client.default_ttl = taken->time("ttl");
+  if (taken->has("request_timeout")) {
+    options.client.request_timeout = taken->time("request_timeout");
   }
-  if (const auto timeout = url.take("request_timeout")) {
-    const auto parsed = port::parse_duration(*timeout);
-    if (!parsed || *parsed <= std::chrono::milliseconds::zero()) {
-      return Error(Errc::kInvalidArgument,
-                   "store URL: request_timeout: " +
-                       (parsed ? "it is above zero" : parsed.error().message()));
-    }
-    options.client.request_timeout = *parsed;
-  }
-  if (const auto name_space = url.take("ns")) {
-    if (auto good = session::check_name(*name_space); !good || name_space->size() > 64) {
-      return Error(Errc::kInvalidArgument,
-                   "store URL: ns: a namespace is written like a lock name, in at most 64 bytes");
-    }
-    options.name_space = *name_space;
+  if (!taken->has("ns")) return {};
+  options.name_space = taken->text("ns");
+  if (!session::check_name(options.name_space) || options.name_space.size() > 64) {
+    return Error(Errc::kInvalidArgument,
+                 "store URL: ns: a namespace is written like a lock name, in at most 64 bytes");
   }
   return {};
 }

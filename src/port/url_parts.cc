@@ -55,12 +55,6 @@ Result<std::string> password_of_file(const std::string& path, std::string_view s
   return line;
 }
 
-Result<std::string> password_of_descriptor(const std::string& text, std::string_view store) {
-  const auto fd = parse_number(text, 1'000'000, store, "password_fd");
-  if (!fd) return fd.error();
-  return first_line(static_cast<int>(*fd), store, "descriptor " + text);
-}
-
 Result<std::string> password_of_variable(const std::string& name, std::string_view store) {
   const char* value = std::getenv(name.c_str());
   if (value == nullptr || *value == '\0') {
@@ -184,24 +178,29 @@ Result<std::vector<Endpoint>> parse_endpoints(const StoreUrl& url, const Endpoin
 Result<Login> take_login(StoreUrl& url, std::string_view store, const char* variable) {
   Login login;
   if (auto taken = take_before_at(url, login); !taken) return taken.error();
-  if (auto user = url.take("user")) {
+  const auto options = UrlOptions::take(url, store, kLoginOptions);
+  if (!options) return options.error();
+  if (options->has("user")) {
     if (!login.user.empty()) return bad_part(store, "the user stands twice");
-    login.user = *std::move(user);
+    login.user = options->text("user");
   }
-  const auto plain = url.take("password");
-  const auto file = url.take("password_file");
-  const auto environment = url.take("password_env");
-  const auto descriptor = url.take("password_fd");
   int named = login.password ? 1 : 0;
-  for (const auto* source : {&plain, &file, &environment, &descriptor}) named += *source ? 1 : 0;
+  for (const UrlOption& option : kLoginOptions) {
+    if (option.name != "user" && options->has(option.name)) ++named;
+  }
   if (named > 1) {
     return bad_part(store, "name one of password, password_file, password_env, password_fd");
   }
-  if (plain) login.password = *plain;
+  if (options->has("password")) login.password = options->text("password");
   std::optional<Result<std::string>> read;
-  if (environment) read = password_of_variable(*environment, store);
-  if (file) read = password_of_file(*file, store);
-  if (descriptor) read = password_of_descriptor(*descriptor, store);
+  if (options->has("password_env")) {
+    read = password_of_variable(options->text("password_env"), store);
+  } else if (options->has("password_file")) {
+    read = password_of_file(options->text("password_file"), store);
+  } else if (options->has("password_fd")) {
+    read = first_line(static_cast<int>(options->number("password_fd")), store,
+                      "descriptor " + options->text("password_fd"));
+  }
   if (read && !*read) return read->error();
   if (read) login.password = **read;
   if (named == 0) {
@@ -213,17 +212,16 @@ Result<Login> take_login(StoreUrl& url, std::string_view store, const char* vari
 
 Result<TlsPaths> take_tls(StoreUrl& url, bool tls, std::string_view store,
                           std::string_view tls_scheme) {
-  TlsPaths paths;
-  for (const auto& [key, place] : {std::pair{"tls_ca", &paths.ca},
-                                   {"tls_cert", &paths.cert},
-                                   {"tls_key", &paths.key},
-                                   {"tls_name", &paths.name}}) {
-    auto value = url.take(key);
-    if (!value) continue;
-    if (!tls) return bad_part(store, std::string(key) + " needs " + std::string(tls_scheme));
-    if (value->empty()) return bad_part(store, std::string(key) + " is empty");
-    *place = *std::move(value);
+  const auto options = UrlOptions::take(url, store, kTlsOptions);
+  if (!options) return options.error();
+  for (const UrlOption& option : kTlsOptions) {
+    const std::string name(option.name);
+    if (!options->has(name)) continue;
+    if (!tls) return bad_part(store, name + " needs " + std::string(tls_scheme));
+    if (options->text(name).empty()) return bad_part(store, name + " is empty");
   }
+  TlsPaths paths{options->text("tls_ca"), options->text("tls_cert"), options->text("tls_key"),
+                 options->text("tls_name")};
   if (!paths.key.empty() && paths.cert.empty()) return bad_part(store, "tls_key needs tls_cert");
   if (paths.key.empty()) paths.key = paths.cert;
   return paths;

@@ -1,13 +1,6 @@
 // The parts that the URLs of network stores have in common: servers, log-in, TLS.
 //
-// Options taken out of a URL:
-//   user=NAME password=SECRET     as before the `@`, where they are percent-encoded
-//   password_file=PATH            first line of a file
-//   password_env=NAME             environment variable
-//   password_fd=N                 first line that this descriptor gives; read to the end, not
-//   closed tls_ca=PATH                   trusted certificates (default: the system's) tls_cert=PATH
-//   tls_key=PATH    the client's certificate chain and key, PEM; one file may hold both
-//   tls_name=NAME                 host name or address that the server's certificate must carry
+// Their options are kLoginOptions and kTlsOptions.
 // A password named in two ways is refused.
 //
 // Guarantee: no message holds a user or a password. `store` is the word messages begin with.
@@ -24,8 +17,24 @@
 
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
+#include "src/port/url_options.h"
 
 namespace holdfast::port {
+
+inline constexpr UrlOption kLoginOptions[] = {
+    text_option("user", "as before the '@', where it is percent-encoded"),
+    text_option("password", "as before the '@', where it is percent-encoded"),
+    text_option("password_file", "a file whose first line is the password"),
+    text_option("password_env", "an environment variable that holds the password"),
+    number_option("password_fd", "", "a descriptor whose first line is the password; not closed",
+                  1'000'000),
+};
+inline constexpr UrlOption kTlsOptions[] = {
+    text_option("tls_ca", "trusted certificates, PEM (default: the system's)"),
+    text_option("tls_cert", "the client's certificate chain, PEM; it may hold the key, too"),
+    text_option("tls_key", "the client's key, PEM"),
+    text_option("tls_name", "host name or address that the server's certificate must carry"),
+};
 
 struct Endpoint {
   std::string host;  // Without brackets.

@@ -15,10 +15,7 @@ Result<std::unique_ptr<port::Store>> make_consul_store(port::StoreUrl url,
                                                        const port::StoreContext& context) {
   auto address = consul::parse_consul_url(url);
   if (!address) return address.error();
-  if (!url.options.empty()) {
-    return Error(Errc::kInvalidArgument,
-                 "consul URL: there is no option '" + url.options.front().first + "'");
-  }
+  if (auto known = port::reject_unknown_options(url, "consul"); !known) return known.error();
   auto backend = std::make_unique<consul::ConsulBackend>(*address, context);
   const auto until = std::min(
       context.open_by, base::BootClock::now() + address->connect_timeout + std::chrono::seconds(2));

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "holdfast/detail/percent.h"
+
 namespace holdfast::stores::consul {
 namespace {
 
@@ -53,15 +55,6 @@ Result<void> take_token(port::StoreUrl& url, ConsulAddress& address) {
   return {};
 }
 
-Result<std::chrono::milliseconds> take_time(port::StoreUrl& url, const char* name,
-                                            std::chrono::milliseconds otherwise) {
-  const auto text = url.take(name);
-  if (!text) return otherwise;
-  const auto time = port::parse_duration(*text);
-  if (!time) return bad(std::string(name) + ": " + time.error().message());
-  return *time;
-}
-
 Result<void> take_prefix(port::StoreUrl& url, ConsulAddress& address) {
   std::string path = std::exchange(url.path, "");
   while (path.starts_with('/')) path.erase(0, 1);
@@ -84,43 +77,26 @@ Result<void> take_prefix(port::StoreUrl& url, ConsulAddress& address) {
 }
 
 Result<void> take_ways(port::StoreUrl& url, ConsulAddress& address) {
-  if (auto dc = url.take("dc")) {
-    const bool good = !dc->empty() && std::all_of(dc->begin(), dc->end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-             c == '-' || c == '_';
-    });
+  const auto options = port::UrlOptions::take(url, "consul", kUrlOptions);
+  if (!options) return options.error();
+  if (options->has("dc")) {
+    address.datacenter = options->text("dc");
+    const bool good = !address.datacenter.empty() &&
+                      std::all_of(address.datacenter.begin(), address.datacenter.end(), [](char c) {
+                        return detail::is_alphanumeric(c) || c == '-' || c == '_';
+                      });
     if (!good) return bad("dc is a datacenter's name");
-    address.datacenter = *std::move(dc);
   }
-  if (const auto recipe = url.take("recipe")) {
-    if (*recipe != "consul") return bad("recipe=consul is the only one there is");
+  if (options->has("recipe")) {
     address.recipe = true;
     // Our own keys stand aside.
     if (address.has_path) address.shared_path = std::exchange(address.prefix, kPrefix) + "/";
-    address.lock_delay = std::chrono::seconds(15);
-  }
-  const bool delays = std::any_of(url.options.begin(), url.options.end(),
-                                  [](const auto& each) { return each.first == "lock_delay"; });
-  if (delays && !address.recipe) {
+    address.lock_delay = options->time("lock_delay");
+  } else if (options->has("lock_delay")) {
     return bad("lock_delay goes with recipe=consul: other locks need none");
   }
-  const auto delay = take_time(url, "lock_delay", address.lock_delay);
-  if (!delay) return delay.error();
-  if (*delay < std::chrono::milliseconds(0) || *delay > std::chrono::seconds(60)) {
-    return bad("lock_delay is at most 60s");
-  }
-  address.lock_delay = *delay;
-  const auto ttl = take_time(url, "session", address.session_ttl);
-  if (!ttl) return ttl.error();
-  // Less than 10 s is for servers that were told so (session_ttl_min).
-  if (*ttl < std::chrono::milliseconds(500) || *ttl > std::chrono::hours(24)) {
-    return bad("session is 10s to 24h");
-  }
-  address.session_ttl = *ttl;
-  const auto connect = take_time(url, "connect_timeout", address.connect_timeout);
-  if (!connect) return connect.error();
-  if (connect->count() <= 0) return bad("connect_timeout is longer than nothing");
-  address.connect_timeout = *connect;
+  address.session_ttl = options->time("session");
+  address.connect_timeout = options->time("connect_timeout");
   return {};
 }
 

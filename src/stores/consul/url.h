@@ -5,17 +5,8 @@
 //
 // `consul://` alone means 127.0.0.1. Several hosts are agents of one cluster: the first that
 // answers is used, another when it fails. The path is what all keys begin with (default: holdfast).
-// Options:
-//   token=SECRET token_file=PATH token_env=NAME token_fd=N    as password options of other stores
-//   tls_ca=PATH tls_cert=PATH tls_key=PATH tls_name=NAME      as other stores have them
-//   dc=NAME              datacenter (default: the agent's)
-//   session=D            of the client's session, and so the shortest lease: 10s (default, and
-//                        Consul's own minimum) to 24h
-//   recipe=consul        plain locks, shared with `consul lock`: the lock NAME is that of
-//                        `consul lock PATH/NAME`, where PATH is the URL's (default: none)
-//   lock_delay=D         with recipe=consul: how long a lock stays shut after our session ended
-//                        without a release: 0s to 60s (default 15s, as `consul lock` has it)
-//   connect_timeout=D    for one host, TLS included (default 3s)
+// Options: kUrlOptions; tls_ca= and so on as other stores have them (src/port/url_parts.h); and
+// token=SECRET token_file=PATH token_env=NAME token_fd=N as the password options of other stores.
 // A token named in no way is that of HOLDFAST_CONSUL_TOKEN or else CONSUL_HTTP_TOKEN.
 //
 // Guarantee: no message that comes of an address holds a token. Thread-safety: values.
@@ -34,6 +25,21 @@
 #include "src/port/url_parts.h"
 
 namespace holdfast::stores::consul {
+
+inline constexpr port::UrlOption kUrlOptions[] = {
+    port::text_option("dc", "datacenter (default: the agent's)"),
+    // Less than Consul's own minimum of 10 s is for servers that allow it (session_ttl_min).
+    port::time_option("session", "10s", "length of the client's session: the shortest lease",
+                      std::chrono::milliseconds(500), std::chrono::hours(24)),
+    port::word_option("recipe", "consul",
+                      "plain locks, shared with 'consul lock': the lock NAME is its PATH/NAME, "
+                      "where PATH is the URL's"),
+    port::time_option("lock_delay", "15s",
+                      "with recipe=consul: how long a lock stays shut after a session that ended "
+                      "without a release",
+                      std::chrono::milliseconds(0), std::chrono::seconds(60)),
+    port::time_option("connect_timeout", "3s", "for one host, TLS included"),
+};
 
 struct ConsulAddress {
   std::vector<port::Endpoint> hosts;

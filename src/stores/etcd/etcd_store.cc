@@ -38,10 +38,7 @@ Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
                                                      const port::StoreContext& context) {
   auto address = etcd::parse_etcd_url(url);
   if (!address) return address.error();
-  if (!url.options.empty()) {
-    return Error(Errc::kInvalidArgument,
-                 "etcd URL: there is no option '" + url.options.front().first + "'");
-  }
+  if (auto known = port::reject_unknown_options(url, "etcd"); !known) return known.error();
   auto rpc = etcd::Rpc::make(*address);
   if (!rpc) return rpc.error();
   if (auto readable = try_to_read(**rpc, *address, context.open_by); !readable) {

@@ -52,24 +52,11 @@ Result<EtcdAddress> parse_etcd_url(port::StoreUrl& url) {
   auto tls = port::take_tls(url, address.tls, "etcd", "etcds://");
   if (!tls) return tls.error();
   address.tls_paths = *std::move(tls);
-  if (auto text = url.take("connect_timeout")) {
-    const auto time = port::parse_duration(*text);
-    if (!time) return bad("connect_timeout: " + time.error().message());
-    if (time->count() <= 0) return bad("connect_timeout is longer than nothing");
-    address.connect_timeout = *time;
-  }
-  if (auto text = url.take("session")) {
-    const auto time = port::parse_duration(*text);
-    if (!time) return bad("session: " + time.error().message());
-    if (*time < std::chrono::seconds(1) || *time > std::chrono::hours(24)) {
-      return bad("session is from 1s to 24h");
-    }
-    address.session_ttl = std::chrono::ceil<std::chrono::seconds>(*time);
-  }
-  if (auto recipe = url.take("recipe")) {
-    if (*recipe != "etcd") return bad("recipe is 'etcd', or not named");
-    address.foreign_recipe = true;
-  }
+  const auto options = port::UrlOptions::take(url, "etcd", kUrlOptions);
+  if (!options) return options.error();
+  address.connect_timeout = options->time("connect_timeout");
+  address.session_ttl = std::chrono::ceil<std::chrono::seconds>(options->time("session"));
+  address.foreign_recipe = options->has("recipe");
   return address;
 }
 

@@ -3,11 +3,8 @@
 //   etcd://[[user]:password@]host[:port][,host[:port]...][/prefix]     plain; port 2379
 //   etcds://...                                                        TLS
 //
-// `etcd://` alone means 127.0.0.1. Options taken out of the URL, besides those of
-// src/port/url_parts.h (named in no way, the password is HOLDFAST_ETCD_PASSWORD):
-//   connect_timeout=D    for one server, TLS included (default 3s)
-//   session=D            of the client's session, in whole seconds, at least 1s (default 15s)
-//   recipe=etcd          locks as etcd's own concurrency package and `etcdctl lock` keep them
+// `etcd://` alone means 127.0.0.1. Options: kUrlOptions, and those of src/port/url_parts.h. When no
+// password is named, it is HOLDFAST_ETCD_PASSWORD.
 //
 // Guarantee: no message that comes of an address holds a user or a password.
 // Thread-safety: values. Errors: kInvalidArgument, with what was expected; kPermissionDenied or
@@ -24,6 +21,14 @@
 #include "src/port/url_parts.h"
 
 namespace holdfast::stores::etcd {
+
+inline constexpr port::UrlOption kUrlOptions[] = {
+    port::time_option("connect_timeout", "3s", "for one server, TLS included"),
+    port::time_option("session", "15s", "length of the client's session, rounded up to seconds",
+                      std::chrono::seconds(1), std::chrono::hours(24)),
+    port::word_option("recipe", "etcd",
+                      "locks as etcd's own concurrency package and 'etcdctl lock' keep them"),
+};
 
 struct EtcdAddress {
   std::vector<port::Endpoint> servers;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/local_mutex.h"
+#include "src/port/url_options.h"
 #include "src/stores/memory/in_process_hub.h"
 
 namespace holdfast::stores {
@@ -230,10 +231,7 @@ Result<std::unique_ptr<port::Store>> make_memory_store(port::StoreUrl url,
     return Error(Errc::kInvalidArgument,
                  "memory store: write memory: or memory:NAME, without '//' before the name");
   }
-  if (!url.options.empty()) {
-    return Error(Errc::kInvalidArgument,
-                 "memory store: unknown option '" + url.options.front().first + "'");
-  }
+  if (auto known = port::reject_unknown_options(url, "memory"); !known) return known.error();
   return make_memory_store_for_test(find_or_make_memory_hub(url.path), context);
 }
 

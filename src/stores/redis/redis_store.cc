@@ -636,10 +636,7 @@ Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl ur
                                                                RedisTuning tuning) {
   auto address = redis::parse_redis_url(url);
   if (!address) return address.error();
-  if (!url.options.empty()) {
-    return Error(Errc::kInvalidArgument,
-                 "redis store: unknown option '" + url.options.front().first + "'");
-  }
+  if (auto known = port::reject_unknown_options(url, "redis"); !known) return known.error();
   auto remote = redis::Remote::make(*std::move(address));
   if (!remote) return remote.error();
   auto store = std::make_unique<RedisStore>(*std::move(remote), context, std::move(tuning));

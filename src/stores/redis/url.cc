@@ -13,10 +13,6 @@ constexpr std::uint32_t kLargestDb = 1'000'000;
 
 Error bad(std::string what) { return {Errc::kInvalidArgument, "redis URL: " + std::move(what)}; }
 
-Result<std::uint32_t> parse_number(std::string_view text, std::uint32_t largest, const char* what) {
-  return port::parse_number(text, largest, "redis", what);
-}
-
 Result<void> take_host(const port::StoreUrl& url, RedisAddress& address) {
   if (url.scheme == "redis+unix") {
     if (url.authority.empty()) return {};
@@ -30,7 +26,7 @@ Result<void> take_host(const port::StoreUrl& url, RedisAddress& address) {
   return {};
 }
 
-Result<void> take_path(port::StoreUrl& url, RedisAddress& address) {
+Result<void> take_path(port::StoreUrl& url, bool db_is_option, RedisAddress& address) {
   std::string path = std::exchange(url.path, "");
   if (url.scheme == "redis+unix") {
     if (!path.starts_with('/') || path.size() < 2) {
@@ -44,12 +40,10 @@ Result<void> take_path(port::StoreUrl& url, RedisAddress& address) {
     address.socket_path = std::move(path);
     return {};
   }
-  const bool in_path = path.size() > 1;
-  auto option = url.take("db");
-  if (in_path && option) return bad("the database stands twice, as the path and as db=");
-  if (!in_path && !option) return {};
-  const auto db = parse_number(in_path ? std::string_view(path).substr(1) : *option, kLargestDb,
-                               "the database (/db)");
+  if (path.size() <= 1) return {};
+  if (db_is_option) return bad("the database stands twice, as the path and as db=");
+  const auto db = port::parse_number(std::string_view(path).substr(1), kLargestDb, "redis",
+                                     "the database (/db)");
   if (!db) return db.error();
   address.db = *db;
   return {};
@@ -85,20 +79,11 @@ Result<RedisAddress> parse_redis_url(port::StoreUrl& url) {
   RedisAddress address;
   if (auto taken = take_credentials(url, address); !taken) return taken.error();
   if (auto taken = take_host(url, address); !taken) return taken.error();
-  if (url.scheme == "redis+unix") {
-    if (auto option = url.take("db")) {
-      const auto db = parse_number(*option, kLargestDb, "db");
-      if (!db) return db.error();
-      address.db = *db;
-    }
-  }
-  if (auto taken = take_path(url, address); !taken) return taken.error();
-  if (auto text = url.take("connect_timeout")) {
-    const auto time = port::parse_duration(*text);
-    if (!time) return bad("connect_timeout: " + time.error().message());
-    if (time->count() <= 0) return bad("connect_timeout is longer than nothing");
-    address.connect_timeout = *time;
-  }
+  const auto options = port::UrlOptions::take(url, "redis", kUrlOptions);
+  if (!options) return options.error();
+  address.db = options->number("db");
+  address.connect_timeout = options->time("connect_timeout");
+  if (auto taken = take_path(url, options->has("db"), address); !taken) return taken.error();
   return address;
 }
 

@@ -4,15 +4,8 @@
 //   rediss://[[user]:password@]host[:port][/db]    TLS
 //   redis+unix:///run/redis/redis.sock             a Unix socket; the database is an option
 //
-// The host may be a [v6] address; `redis://` alone means 127.0.0.1. Options taken out of the URL:
-//   db=N                 database, for those who do not write it as the path
-//   user=NAME password=SECRET                      as before the `@`, where they are
-//   percent-encoded password_file=PATH   first line of a file password_env=NAME    environment
-//   variable password_fd=N        first line that this descriptor gives; read to the end, not
-//   closed tls_ca=PATH          file or folder of trusted certificates (default: the system's)
-//   tls_cert=PATH tls_key=PATH                     the client's certificate chain and key, PEM
-//   tls_name=NAME        host name or address that the server's certificate must carry
-//   connect_timeout=D    for one address, TLS and log-in included (default 3s)
+// The host may be a [v6] address; `redis://` alone means 127.0.0.1. Options: kUrlOptions, and those
+// of src/port/url_parts.h.
 // A password named in two ways is refused. Named in none, HOLDFAST_REDIS_PASSWORD is used, when it
 // is set and not empty.
 //
@@ -28,8 +21,14 @@
 
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
+#include "src/port/url_options.h"
 
 namespace holdfast::stores::redis {
+
+inline constexpr port::UrlOption kUrlOptions[] = {
+    port::number_option("db", "", "database; it may also be the path", 1'000'000),
+    port::time_option("connect_timeout", "3s", "for one address, TLS and log-in included"),
+};
 
 struct RedisAddress {
   std::string host = "127.0.0.1";  // Without brackets. Unused with a socket.

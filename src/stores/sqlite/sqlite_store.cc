@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/port/url_options.h"
 #include "src/stores/sqlite/doctor.h"
 #include "src/stores/sqlite/file/file_state.h"
 
@@ -214,10 +215,7 @@ class SqliteStore final : public port::Store {
 Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(port::StoreUrl url,
                                                                 const port::StoreContext& context,
                                                                 SqliteTuning tuning) {
-  if (!url.options.empty()) {
-    return Error(Errc::kInvalidArgument,
-                 "store URL: sqlite has no option '" + url.options.front().first + "'");
-  }
+  if (auto known = port::reject_unknown_options(url, "sqlite"); !known) return known.error();
   if (!url.authority.empty()) {
     return Error(Errc::kInvalidArgument, "store URL: sqlite is on this host: write sqlite:///" +
                                              url.authority + url.path + ", with three slashes");

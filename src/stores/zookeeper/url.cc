@@ -7,20 +7,8 @@
 namespace holdfast::stores::zookeeper {
 namespace {
 
-constexpr auto kShortestSession = std::chrono::milliseconds(200);
-constexpr auto kLongestSession = std::chrono::minutes(10);
-
 Error bad(std::string what) {
   return {Errc::kInvalidArgument, "zookeeper URL: " + std::move(what)};
-}
-
-Result<void> take_time(port::StoreUrl& url, const char* name, std::chrono::milliseconds& time) {
-  const auto text = url.take(name);
-  if (!text) return {};
-  const auto parsed = port::parse_duration(*text);
-  if (!parsed) return bad(std::string(name) + ": " + parsed.error().message());
-  time = *parsed;
-  return {};
 }
 
 Result<void> check_chroot(const std::string& path) {
@@ -73,21 +61,13 @@ Result<ZookeeperAddress> parse_zookeeper_url(port::StoreUrl& url) {
   if (auto good = check_chroot(path); !good) return good.error();
   address.base = path + "/hf1";
   address.chroot = path;
-  if (const auto recipe = url.take("recipe")) {
-    if (*recipe == "curator") {
-      address.recipe = Recipe::kCurator;
-    } else if (*recipe == "curator-rw") {
-      address.recipe = Recipe::kCuratorReadWrite;
-    } else if (*recipe == "kazoo") {
-      address.recipe = Recipe::kKazoo;
-    } else {
-      return bad("recipe= is curator, curator-rw or kazoo");
-    }
-  }
-  if (auto taken = take_time(url, "session", address.session); !taken) return taken.error();
-  if (address.session < kShortestSession || address.session > kLongestSession) {
-    return bad("a session lasts 200 ms at least and 10 minutes at most");
-  }
+  const auto options = port::UrlOptions::take(url, "zookeeper", kUrlOptions);
+  if (!options) return options.error();
+  address.session = options->time("session");
+  const std::string recipe = options->text("recipe");
+  if (recipe == "curator") address.recipe = Recipe::kCurator;
+  if (recipe == "curator-rw") address.recipe = Recipe::kCuratorReadWrite;
+  if (recipe == "kazoo") address.recipe = Recipe::kKazoo;
   return address;
 }
 

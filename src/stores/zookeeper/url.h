@@ -1,7 +1,6 @@
 // zookeeper://[USER:PASSWORD@]HOST[:PORT][,HOST...][/CHROOT][?option=...]
 //
-// Options: session=DURATION (15s), recipe=curator|curator-rw|kazoo, those of a log-in
-// (src/port/url_parts.h).
+// Options: kUrlOptions, and those of a log-in (src/port/url_parts.h).
 // Errors: kInvalidArgument, with what was expected; kUnsupported for TLS, which the packaged client
 // library does not have.
 #pragma once
@@ -16,6 +15,13 @@
 #include "src/stores/zookeeper/nodes.h"
 
 namespace holdfast::stores::zookeeper {
+
+inline constexpr port::UrlOption kUrlOptions[] = {
+    port::time_option("session", "15s", "length of the client's session",
+                      std::chrono::milliseconds(200), std::chrono::minutes(10)),
+    port::word_option("recipe", "curator|curator-rw|kazoo",
+                      "locks as that client library keeps them"),
+};
 
 struct ZookeeperAddress {
   std::string servers;  // "h1:2181,h2:2181", as the client library wants them.

@@ -20,10 +20,7 @@ Result<std::unique_ptr<port::Store>> make_zookeeper_store(port::StoreUrl url,
                                                           const port::StoreContext& context) {
   auto address = zookeeper::parse_zookeeper_url(url);
   if (!address) return address.error();
-  if (!url.options.empty()) {
-    return Error(Errc::kInvalidArgument,
-                 "zookeeper URL: there is no option '" + url.options.front().first + "'");
-  }
+  if (auto known = port::reject_unknown_options(url, "zookeeper"); !known) return known.error();
   const auto session = address->session;
   contend::FirstContact contact;
   // The client library goes on trying, and does not say why it has to. Half of the time is left to
