@@ -1,10 +1,7 @@
 #include "src/port/boot_timer.h"
 
-#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <new>
 #include <system_error>
@@ -13,19 +10,11 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "src/base/timer_fd.h"
+
 namespace holdfast::port {
-namespace {
-
-int make_timer() {
-  const int fd = ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-  if (fd < 0) throw std::system_error(errno, std::generic_category(), "cannot make a timer");
-  return fd;
-}
-
-}  // namespace
-
 struct BootTimer::State : std::enable_shared_from_this<State> {
-  explicit State(asio::io_context& io) : descriptor(io, make_timer()) {}
+  explicit State(asio::io_context& io) : descriptor(io, base::make_timer_fd()) {}
 
   void wait();
   void on_ready();
@@ -63,15 +52,8 @@ BootTimer::~BootTimer() {
 }
 
 void BootTimer::arm_at(base::BootInstant at, std::function<void()> on_fire) {
-  using std::chrono::nanoseconds;
-  using std::chrono::seconds;
-  // Zero would disarm it.
-  const auto since_boot = std::max<nanoseconds>(at.time_since_epoch(), nanoseconds(1));
-  itimerspec spec{};
-  spec.it_value.tv_sec = std::chrono::floor<seconds>(since_boot).count();
-  spec.it_value.tv_nsec = (since_boot % seconds(1)).count();
   state_->on_fire = std::move(on_fire);
-  ::timerfd_settime(state_->descriptor.native_handle(), TFD_TIMER_ABSTIME, &spec, nullptr);
+  base::set_timer_fd(state_->descriptor.native_handle(), at);
   if (!state_->waiting) state_->wait();
 }
 

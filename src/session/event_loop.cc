@@ -2,11 +2,8 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -19,13 +16,14 @@
 
 #include "src/base/local_mutex.h"
 #include "src/base/thread.h"
+#include "src/base/timer_fd.h"
 
 namespace holdfast::session {
 
 struct EventLoop::Impl {
   explicit Impl(std::function<void()> timer_callback)
       : on_timer(std::move(timer_callback)),
-        timer_fd(::timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC)),
+        timer_fd(base::make_timer_fd()),
         timer(context, timer_fd) {}
 
   void wait_for_timer() {
@@ -84,17 +82,7 @@ void EventLoop::post(port::Task task) {
 
 asio::io_context& EventLoop::io() noexcept { return impl_->context; }
 
-void EventLoop::arm(base::BootInstant at) noexcept {
-  itimerspec when{};
-  if (at != base::BootInstant::max()) {
-    // Zero would disarm; the past fires at once.
-    const auto since_boot = std::max(at.time_since_epoch(), std::chrono::nanoseconds(1));
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
-    when.it_value.tv_sec = static_cast<time_t>(seconds.count());
-    when.it_value.tv_nsec = static_cast<long>((since_boot - seconds).count());
-  }
-  ::timerfd_settime(impl_->timer_fd, TFD_TIMER_ABSTIME, &when, nullptr);
-}
+void EventLoop::arm(base::BootInstant at) noexcept { base::set_timer_fd(impl_->timer_fd, at); }
 
 void EventLoop::stop() {
   if (!impl_->thread.joinable()) return;
