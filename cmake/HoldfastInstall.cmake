@@ -94,29 +94,12 @@ write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/holdfastConfigVers
 install(FILES
   "${CMAKE_CURRENT_BINARY_DIR}/holdfastConfig.cmake"
   "${CMAKE_CURRENT_BINARY_DIR}/holdfastConfigVersion.cmake"
-  cmake/holdfastGrpc.cmake
+  ${HOLDFAST_STATIC_FILES}
   DESTINATION "${holdfast_package_dir}")
 
 # What a program needs that links libholdfast.a.
-set(HOLDFAST_PC_STATIC_REQUIRES)
-if(HOLDFAST_HAVE_SQLITE)
-  list(APPEND HOLDFAST_PC_STATIC_REQUIRES sqlite3)
-endif()
-if(HOLDFAST_HAVE_REDIS)
-  list(APPEND HOLDFAST_PC_STATIC_REQUIRES hiredis libssl libcrypto)
-endif()
-if(HOLDFAST_HAVE_ETCD)
-  list(APPEND HOLDFAST_PC_STATIC_REQUIRES grpc++ protobuf-lite)
-endif()
 list(JOIN HOLDFAST_PC_STATIC_REQUIRES ", " HOLDFAST_PC_STATIC_REQUIRES)
-set(HOLDFAST_PC_STATIC_LIBS)
-if(HOLDFAST_HAVE_ZOOKEEPER)
-  string(APPEND HOLDFAST_PC_STATIC_LIBS " -lzookeeper_mt")
-endif()
-if(HOLDFAST_HAVE_CONSUL)
-  # Not by its own file, which asks for the development packages of all that libcurl uses.
-  string(APPEND HOLDFAST_PC_STATIC_LIBS " -lcurl")
-endif()
+list(JOIN HOLDFAST_PC_STATIC_LIBS " " HOLDFAST_PC_STATIC_LIBS)
 configure_file(cmake/holdfast.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast.pc" @ONLY)
 configure_file(cmake/holdfast-static.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast-static.pc" @ONLY)
 configure_file(cmake/holdfast-asio.pc.in "${CMAKE_CURRENT_BINARY_DIR}/holdfast-asio.pc" @ONLY)

@@ -380,7 +380,13 @@ function(holdfast_add_library)
   endforeach()
   list(REMOVE_DUPLICATES static_links)
 
+  list(TRANSFORM loaded REPLACE "(.+)" "USE(\\1)" OUTPUT_VARIABLE uses)
+  list(JOIN uses " " uses)
+  file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/src/stores/loaded.h" CONTENT
+    "// Made by cmake/HoldfastModule.cmake.\n#pragma once\n\n#define HOLDFAST_LOADED_STORES(USE) ${uses}\n"
+    @ONLY)
   add_library(holdfast SHARED ${objects} "${HOLDFAST_ROOT}/src/modules/loader.cc")
+  target_include_directories(holdfast PRIVATE "${CMAKE_BINARY_DIR}/generated")
   holdfast_module_settings(holdfast)
   target_compile_definitions(holdfast PRIVATE HOLDFAST_VERSION="${PROJECT_VERSION}"
     HOLDFAST_MODULE_FOLDER="${CMAKE_INSTALL_FULL_LIBDIR}/holdfast")

@@ -1,7 +1,11 @@
 #include "src/cli/help.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
+#include <utility>
 
+#include "holdfast/stores.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
@@ -42,12 +46,7 @@ Examples
 
 Where the locks are kept: --store URL, else HOLDFAST_STORE, else the configuration file, else an
 SQLite file of your own, for the processes of this host ('holdfast help stores' tells more):
-  sqlite:///srv/locks.db                              one host
-  redis://HOST, rediss://HOST, redis+unix:///SOCKET   many hosts, one Redis
-  zookeeper://HOST,HOST,HOST                          many hosts, a ZooKeeper ensemble
-  etcd://HOST,HOST,HOST, etcds://HOST                 many hosts, an etcd cluster
-  consul://HOST, consuls://HOST                       many hosts, Consul
-  memory:                                             keeps no other process out
+%STORES%
 
 Every command knows --json, --store URL, --config FILE, -v, -q and --log-format json|logfmt
 (of what it says on stderr). A name that begins with '-' stands behind dashes:
@@ -69,8 +68,8 @@ The lock
   --reason TEXT     shown to those who look who holds it
   --trace-id ID     the same, for your tracing (default: HOLDFAST_TRACE_ID); COMMAND inherits it
   --min-hold D      keep the lock at least so long, even if the command is faster: the store does
-                    that, and this program returns at once (not on ZooKeeper, etcd and Consul,
-                    whose locks end with this program)
+                    that, and this program returns at once (not on a store whose locks end
+                    with this program: see 'holdfast doctor')
   --max-hold D      end the command after D (exit status 122)
   --reenter         inside a run that holds NAME: run the command under its lease, with its token;
                     that run ends it at a loss. Elsewhere: take the lock as usual
@@ -339,17 +338,12 @@ constexpr std::string_view kStores = R"(holdfast help stores
 Where the locks are kept: --store URL, else HOLDFAST_STORE, else 'store' in the configuration file,
 else an SQLite file of your own. 'holdfast ls -v' says which. For example:
 
-  sqlite:///srv/locks/locks.db          a local file, for the processes of one host
-  redis://locks.example:6379            one Redis or Valkey; rediss://HOST with TLS,
-  redis+unix:///run/redis/redis.sock    through a socket
-  zookeeper://zk1,zk2,zk3               a ZooKeeper ensemble
-  etcd://e1:2379,e2:2379,e3:2379        an etcd cluster; etcds://HOST with TLS
-  consul://127.0.0.1:8500               a Consul agent; consuls://HOST with TLS
-  memory:                               this process only: for 'holdfast bench'
+%EXAMPLES%
+A password or token stays out of the URL and of 'ps': redis://alice@HOST?password_file=PATH,
+token_file=PATH where the store has tokens, or a variable:
 
-A password stays out of the URL and of 'ps': redis://alice@HOST?password_file=PATH, or the variable
-HOLDFAST_REDIS_PASSWORD, HOLDFAST_ZOOKEEPER_PASSWORD, HOLDFAST_ETCD_PASSWORD, HOLDFAST_CONSUL_TOKEN
-(Consul: token_file=PATH). In a URL, @ : / ? # & % of a password are percent-encoded: %40 for @.
+%VARIABLES%
+In a URL, @ : / ? # & % of a password are percent-encoded: %40 for @.
 
 'holdfast doctor --store URL' tells what a store promises, and what to change.
 )";
@@ -387,6 +381,32 @@ constexpr auto kPages = std::to_array<Page>({{"run", kRun},
 
 namespace {
 
+// Two columns, the first of them `width` wide.
+std::string row(std::string_view left, std::string_view right, std::size_t width) {
+  std::string line = "  " + std::string(left);
+  line.resize(std::max(line.size() + 2, width), ' ');
+  return line + std::string(right) + "\n";
+}
+
+// Puts what the stores declare in place of each %WORD% that stands for it.
+std::string with_stores(std::string_view page) {
+  std::string patterns, examples, variables;
+  for (const StoreKind& store : known_stores()) {
+    patterns += row(store.pattern.url, store.pattern.about, 54);
+    for (const StoreExample& each : store.examples) examples += row(each.url, each.about, 40);
+    if (!store.secret_variable.empty()) variables += row(store.secret_variable, store.title, 40);
+  }
+  std::string text(page);
+  for (const auto& [word, with] : {std::pair{"%STORES%\n", patterns},
+                                   std::pair{"%EXAMPLES%\n", examples + "\n"},
+                                   std::pair{"%VARIABLES%\n", variables + "\n"}}) {
+    if (const auto at = text.find(word); at != text.npos) {
+      text.replace(at, std::string_view(word).size(), with);
+    }
+  }
+  return text;
+}
+
 // What other programs call it.
 std::string_view meant_by(std::string_view command) {
   constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
@@ -418,16 +438,16 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-std::string_view help_text(std::string_view command) {
-  if (command.empty()) return kFront;
+std::string help_text(std::string_view command) {
+  if (command.empty()) return with_stores(kFront);
   for (const Page& page : kPages) {
-    if (page.command == command) return page.text;
+    if (page.command == command) return with_stores(page.text);
   }
   return {};
 }
 
 int print_help(const std::string& command) {
-  const std::string_view text = help_text(command);
+  const std::string text = help_text(command);
   if (text.empty()) {
     const std::string_view meant = meant_by(command);
     const std::string near = meant.empty() ? nearest(command, command_names()) : std::string(meant);

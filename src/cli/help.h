@@ -11,7 +11,7 @@ namespace holdfast::cli {
 std::vector<std::string> command_names();
 
 // Empty: no such page. "" is the front page.
-std::string_view help_text(std::string_view command);
+std::string help_text(std::string_view command);
 
 // To stdout; returns the exit status. An unknown page says so and names the nearest.
 int print_help(const std::string& command);

@@ -1,4 +1,4 @@
-// Which stores this build has. Adding one: a folder, a line of CMake and a line in registry.cc.
+// Which stores this build has: those that CMakeLists.txt registers, as their manifests say.
 #pragma once
 
 #include <string_view>

@@ -20,10 +20,9 @@
 #include "holdfast/result.h"
 #include "src/modules/module.h"
 #include "src/port/registry.h"
-#include "src/stores/consul/consul_store.h"
-#include "src/stores/etcd/etcd_store.h"
-#include "src/stores/redis/redis_store.h"
-#include "src/stores/zookeeper/zookeeper_store.h"
+#include "src/port/store.h"
+#include "src/port/store_url.h"
+#include "src/stores/loaded.h"
 
 namespace holdfast::stores {
 namespace {
@@ -94,24 +93,11 @@ Result<std::unique_ptr<port::Store>> make_store(const std::string& name, port::S
 
 }  // namespace
 
-Result<std::unique_ptr<port::Store>> make_consul_store(port::StoreUrl url,
-                                                       const port::StoreContext& context) {
-  return make_store("consul", std::move(url), context);
-}
-
-Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
-                                                     const port::StoreContext& context) {
-  return make_store("etcd", std::move(url), context);
-}
-
-Result<std::unique_ptr<port::Store>> make_redis_store(port::StoreUrl url,
-                                                      const port::StoreContext& context) {
-  return make_store("redis", std::move(url), context);
-}
-
-Result<std::unique_ptr<port::Store>> make_zookeeper_store(port::StoreUrl url,
-                                                          const port::StoreContext& context) {
-  return make_store("zookeeper", std::move(url), context);
-}
+#define HOLDFAST_LOADED(name)                                                                   \
+  Result<std::unique_ptr<port::Store>> make_##name##_store(port::StoreUrl url,                  \
+                                                           const port::StoreContext& context) { \
+    return make_store(#name, std::move(url), context);                                          \
+  }
+HOLDFAST_LOADED_STORES(HOLDFAST_LOADED)
 
 }  // namespace holdfast::stores

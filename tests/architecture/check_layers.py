@@ -56,8 +56,12 @@ def layer_of(path, table):
         return None
     folders = path.removeprefix("src/").split("/")[:-1]
     while folders:
-        if "/".join(folders) in table:
-            return "/".join(folders)
+        layer = "/".join(folders)
+        any_of_them = "/".join(folders[:-1] + ["*"])
+        if any_of_them in table:
+            table.setdefault(layer, table[any_of_them])
+        if layer in table:
+            return layer
         folders.pop()
     return "?"
 

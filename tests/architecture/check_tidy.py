@@ -142,7 +142,9 @@ def check_schedule(path, text):
 
 def check_registered(path, list_text):
     """`list_text`: the CMakeLists.txt in charge of the file, or None."""
-    if list_text is not None and re.search(rf"(?<![\w]){re.escape(Path(path).name)}\b", list_text):
+    name = re.escape(Path(path).name)
+    of_each_store = r"\$\{store\}" + name[name.find("_"):]
+    if list_text is not None and re.search(rf"(?<![\w]){name}\b|{of_each_store}\b", list_text):
         return []
     return [f"{path}: not registered in a CMakeLists.txt"]
 

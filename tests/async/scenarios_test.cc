@@ -1,5 +1,6 @@
 #include "tests/async/scenarios.h"
 
+#include "holdfast/stores.h"
 #include "tests/library/fixture.h"
 
 namespace holdfast::testing {
@@ -9,9 +10,7 @@ class AsyncScenarios : public LibraryTest {
  protected:
   bool on_disk() const { return GetParam() == "sqlite"; }
   // Each request is a round of the servers, and each wait has a heartbeat that reads.
-  bool by_consensus() const {
-    return GetParam() == "zookeeper" || GetParam() == "etcd" || GetParam() == "consul";
-  }
+  bool by_consensus() const { return store_of_url(GetParam() + ":")->bound_to_client; }
 };
 HOLDFAST_ON_EVERY_STORE(AsyncScenarios);
 

@@ -17,17 +17,18 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"
+#include "holdfast/stores.h"
 #include "tests/support/temp_folder.h"
-#ifdef HOLDFAST_STORE_CONSUL
+#ifdef HOLDFAST_HAVE_CONSUL
 #include "src/stores/consul/guarantees.h"
 #endif
-#ifdef HOLDFAST_STORE_ETCD
+#ifdef HOLDFAST_HAVE_ETCD
 #include "src/stores/etcd/guarantees.h"
 #endif
-#ifdef HOLDFAST_STORE_REDIS
+#ifdef HOLDFAST_HAVE_REDIS
 #include "src/stores/redis/guarantees.h"
 #endif
-#ifdef HOLDFAST_STORE_ZOOKEEPER
+#ifdef HOLDFAST_HAVE_ZOOKEEPER
 #include "src/stores/zookeeper/guarantees.h"
 #endif
 
@@ -37,26 +38,28 @@ namespace {
 struct Capability {
   bool Guarantees::*field;
   const char* name;
+  const char* word;     // As `holdfast doctor --require` and the manifests name it.
   const char* without;  // What a store without it means for its users.
 };
 
 constexpr Capability kCapabilities[] = {
-    {&Guarantees::fenced, "fencing tokens",
+    {&Guarantees::fenced, "fencing tokens", "fenced",
      "tokens are not promised to grow: for work that may be done twice"},
-    {&Guarantees::fair, "first come, first served", "waiters are served in no order"},
-    {&Guarantees::shared, "shared locks", "refused with kUnsupported"},
-    {&Guarantees::upgrade, "upgrade of a reader", "refused with kUnsupported"},
-    {&Guarantees::permits, "n of N permits", "refused with kUnsupported"},
-    {&Guarantees::values, "a value beside a lock", "refused with kUnsupported"},
-    {&Guarantees::multi, "several locks in one step",
+    {&Guarantees::fair, "first come, first served", "fair", "waiters are served in no order"},
+    {&Guarantees::shared, "shared locks", "shared", "refused with kUnsupported"},
+    {&Guarantees::upgrade, "upgrade of a reader", "upgrade", "refused with kUnsupported"},
+    {&Guarantees::permits, "n of N permits", "permits", "refused with kUnsupported"},
+    {&Guarantees::values, "a value beside a lock", "values", "refused with kUnsupported"},
+    {&Guarantees::multi, "several locks in one step", "multi",
      "`acquire_all()` takes them in turn, and gives them back when one cannot be had"},
-    {&Guarantees::list, "listing locks and queues",
+    {&Guarantees::list, "listing locks and queues", "list",
      "`list()` is refused with kUnsupported, and waits in a circle are not found out"},
-    {&Guarantees::watch_every_change, "a watch sees every change",
+    {&Guarantees::watch_every_change, "a watch sees every change", "watch-every-change",
      "a watch looks several times a second, and may miss short holds"},
-    {&Guarantees::survives_restart, "a restart of the store forgets no grant",
+    {&Guarantees::survives_restart, "a restart of the store forgets no grant", "survives-restart",
      "after a restart two may believe that they hold, or nobody does: see its faults below"},
     {&Guarantees::survives_failover, "a fail-over of the store forgets no grant",
+     "survives-failover",
      "it has no fail-over, or one that may forget grants: see its faults below"},
 };
 
@@ -197,13 +200,18 @@ void write_faults(std::ostream& out, const Stores& stores) {
 }
 
 std::string page_of(const Stores& stores) {
+  std::string pages;
+  for (const StoreKind& store : known_stores()) {
+    if (!store.shared_by_processes) continue;  // Has no page.
+    const std::string name(store.name);
+    pages += (pages.empty() ? "[" : ", [") + name + "](" + name + ".md)";
+  }
   std::ostringstream out;
   out << "# What each store gives\n\n"
          "Generated from `Client::guarantees()` by `tests/docs/matrix_test.cc`, which fails when "
          "this page says anything else.\n"
-         "What the words mean and how a store does it is on its own page: [sqlite](sqlite.md), "
-         "[redis](redis.md), [zookeeper](zookeeper.md), "
-         "[etcd](etcd.md), [consul](consul.md).\n\n";
+         "What the words mean and how a store does it is on its own page: "
+      << pages << ".\n\n";
   write_stores(out, stores);
   out << "\nWhere the table says no:\n\n";
   write_lacks(out, stores);
@@ -220,9 +228,9 @@ std::string page_of(const Stores& stores) {
 
 // Without a server there is no client to ask; this is what one would answer.
 std::optional<Stores> all_stores() {
-#if defined(HOLDFAST_STORE_SQLITE) && defined(HOLDFAST_STORE_REDIS) &&   \
-    defined(HOLDFAST_STORE_ZOOKEEPER) && defined(HOLDFAST_STORE_ETCD) && \
-    defined(HOLDFAST_STORE_CONSUL)
+#if defined(HOLDFAST_HAVE_SQLITE) && defined(HOLDFAST_HAVE_REDIS) &&   \
+    defined(HOLDFAST_HAVE_ZOOKEEPER) && defined(HOLDFAST_HAVE_ETCD) && \
+    defined(HOLDFAST_HAVE_CONSUL)
   const support::TempFolder folder("matrix");
   const Client memory = Client::connect("memory:").value();
   const Client sqlite = Client::connect("sqlite://" + folder.file("locks.db")).value();
@@ -248,6 +256,23 @@ TEST(MatrixTest, ThePageSaysWhatTheStoresSay) {
   std::ifstream in(page);
   const std::string found{std::istreambuf_iterator<char>(in), {}};
   EXPECT_EQ(found, made) << "HOLDFAST_UPDATE_GOLDEN=1 writes it anew";
+}
+
+TEST(MatrixTest, TheManifestsSayWhatTheStoresSay) {
+  const std::optional<Stores> stores = all_stores();
+  if (!stores) GTEST_SKIP() << "SKIPPED: a store is not built in";
+  ASSERT_EQ(stores->size(), known_stores().size());
+  for (const Guarantees& store : *stores) {
+    const StoreKind* const kind = store_of_url(store.store + ":");
+    ASSERT_NE(kind, nullptr) << store.store;
+    EXPECT_EQ(kind->name, store.store);
+    EXPECT_EQ(kind->bound_to_client, store.bound_to_client) << store.store;
+    for (const Capability& each : kCapabilities) {
+      const auto& out = kind->leaves_out;
+      EXPECT_EQ(std::find(out.begin(), out.end(), each.word) == out.end(), store.*each.field)
+          << store.store << ": " << each.word;
+    }
+  }
 }
 
 TEST(MatrixTest, WhatAStoreLacksIsTold) {

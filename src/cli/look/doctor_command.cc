@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
+#include "holdfast/stores.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/help.h"
@@ -20,29 +22,25 @@ struct NamedGuarantee {
   bool Guarantees::*given;
   // A store in which a problem was found may break it, whatever it promises.
   bool needs_health;
-  const char* advice;  // To whoever requires it of a store that does not promise it.
+  const char* otherwise;  // What people can do who keep a store that does not promise it.
 };
 
-constexpr char kAnotherStore[] = "use another store ('holdfast doctor' of each lists its promises)";
+constexpr char kRequireFenced[] =
+    "let what the lock protects refuse old tokens, and require 'fenced' instead";
 
 constexpr std::array<NamedGuarantee, 11> kPromises{{
-    {"fenced", &Guarantees::fenced, true, "use sqlite:// on one host, or redis://"},
-    {"fair", &Guarantees::fair, false, kAnotherStore},
-    {"shared", &Guarantees::shared, false, kAnotherStore},
-    {"permits", &Guarantees::permits, false, kAnotherStore},
-    {"upgrade", &Guarantees::upgrade, false, kAnotherStore},
-    {"list", &Guarantees::list, false, kAnotherStore},
+    {"fenced", &Guarantees::fenced, true, nullptr},
+    {"fair", &Guarantees::fair, false, nullptr},
+    {"shared", &Guarantees::shared, false, nullptr},
+    {"permits", &Guarantees::permits, false, nullptr},
+    {"upgrade", &Guarantees::upgrade, false, nullptr},
+    {"list", &Guarantees::list, false, nullptr},
     {"watch-every-change", &Guarantees::watch_every_change, false,
-     "no store that processes share reports every change in this version: do not rely on seeing"
-     " each hold, the tokens tell how many there were at least"},
-    {"values", &Guarantees::values, false, kAnotherStore},
-    {"multi", &Guarantees::multi, false, kAnotherStore},
-    {"survives-restart", &Guarantees::survives_restart, true,
-     "use sqlite:// for the processes of one host; or let what the lock protects refuse old"
-     " tokens, and require 'fenced' instead"},
-    {"survives-failover", &Guarantees::survives_failover, true,
-     "use ZooKeeper, etcd or Consul with three servers or more; or let what the lock protects"
-     " refuse old tokens, and require 'fenced' instead"},
+     "do not rely on seeing each hold: the tokens tell how many there were at least"},
+    {"values", &Guarantees::values, false, nullptr},
+    {"multi", &Guarantees::multi, false, nullptr},
+    {"survives-restart", &Guarantees::survives_restart, true, kRequireFenced},
+    {"survives-failover", &Guarantees::survives_failover, true, kRequireFenced},
 }};
 
 const char* mark(Severity severity) {
@@ -156,11 +154,26 @@ std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
   return missing;
 }
 
+// Which stores promise it when they are set up as their pages say, and what to do without them.
+std::string advice_on(const NamedGuarantee& promise) {
+  std::string names;
+  for (const StoreKind& store : known_stores()) {
+    const auto& out = store.leaves_out;
+    if (!store.shared_by_processes || std::find(out.begin(), out.end(), promise.name) != out.end())
+      continue;
+    names += (names.empty() ? "" : ", ") + std::string(store.name);
+  }
+  std::string advice = names.empty() ? "no store that processes share promises it"
+                                     : "these do ('holdfast help stores'): " + names;
+  if (promise.otherwise != nullptr) advice += std::string("; or ") + promise.otherwise;
+  return advice;
+}
+
 void complain_of(const Missing& missing, const DoctorReport& report) {
   const std::string name = in_quotes(missing.promise->name);
   if (!missing.promised) {
-    complain("this store does not promise " + name +
-             ", which --require asks for: " + missing.promise->advice);
+    complain("this store does not promise " + name + ", which --require asks for; " +
+             advice_on(*missing.promise));
     return;
   }
   std::string problems;

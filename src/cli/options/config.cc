@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include <toml++/toml.h>
 
 #include "holdfast/detail/percent.h"
+#include "holdfast/stores.h"
 #include "src/cli/options/values.h"
 #include "src/cli/process/fd.h"
 #include "src/cli/text/text.h"
@@ -202,10 +204,9 @@ std::string_view userinfo(std::string_view url) {
   return at == whole.npos ? std::string_view() : whole.substr(0, at);
 }
 
-// Consul has no users: all that stands in front of the host is its token.
 bool logs_in_by_token(std::string_view url) {
-  const std::string scheme = lower(url.substr(0, std::min(url.find("://"), url.size())));
-  return (scheme == "consul" || scheme == "consuls") && !userinfo(url).empty();
+  const StoreKind* const store = store_of_url(url);
+  return store != nullptr && store->login == StoreLogin::kToken && !userinfo(url).empty();
 }
 
 // A password with a '/' or '?' that was not percent-encoded: what is taken for the host is its
@@ -262,29 +263,37 @@ bool names_hosts(std::string_view text) {
 // What stands before the '?' is written as some store has it, with a login or without.
 bool is_plain_front(std::string_view front) {
   const std::size_t colon = std::min(front.find(':'), front.size());
-  const std::string scheme = lower(front.substr(0, colon));
-  if (scheme == "sqlite" || scheme == "memory") return true;  // They have no logins.
+  const StoreKind* const store = store_of_url(front);
+  if (store != nullptr && store->login == StoreLogin::kNone) return true;
   std::string_view rest = front.substr(colon);
-  if (!rest.starts_with("://") || !all_of(scheme, "+-.")) {
+  if (!rest.starts_with("://") || !all_of(front.substr(0, colon), "+-.")) {
     return front.find_first_of("@=&;") == front.npos;
   }
   const std::string_view whole = authority(front);
   rest.remove_prefix(3 + whole.size());
   const std::size_t at = whole.rfind('@');
   if (!names_hosts(at == whole.npos ? whole : whole.substr(at + 1))) return false;
-  if (scheme == "redis" || scheme == "rediss") return rest.empty() || is_number(rest.substr(1));
+  if (store != nullptr && store->path_is_number && !whole.empty()) {
+    return rest.empty() || is_number(rest.substr(1));
+  }
   return rest.find_first_of("@=&;") == rest.npos;
 }
 
-// All options that a store has and that are no secrets: a password may hide in any other.
-constexpr std::string_view kOpenOptions[] = {
-    "ns",        "ttl",          "request_timeout", "chain",       "db",       "connect_timeout",
-    "user",      "password_env", "password_file",   "tls_ca",      "tls_cert", "tls_key",
-    "tls_name",  "password_fd",  "session",         "recipe",      "dc",       "lock_delay",
-    "token_env", "token_file",   "token_fd",        "open_timeout"};
+// The options that every store has, and those of a chain of stores.
+constexpr std::string_view kCommonOptions[] = {"ns", "ttl", "request_timeout", "open_timeout",
+                                               "chain"};
 
+template <typename Names>
+bool has(const Names& names, std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// A password may hide in any option that no store declares as open.
 bool is_open_option(std::string_view key, std::string_view value) {
-  if (std::find(std::begin(kOpenOptions), std::end(kOpenOptions), key) == std::end(kOpenOptions)) {
+  const auto stores = known_stores();
+  if (!has(kCommonOptions, key) &&
+      std::none_of(stores.begin(), stores.end(),
+                   [&](const auto& each) { return has(each.open_options, key); })) {
     return false;
   }
   return key == "chain" || value.find_first_of(";=?") == value.npos;

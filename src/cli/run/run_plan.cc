@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "holdfast/detail/renewal_schedule.h"
+#include "holdfast/stores.h"
 #include "src/cli/options/config.h"
 #include "src/cli/options/duration.h"
 #include "src/cli/options/values.h"
@@ -40,11 +41,10 @@ std::string exactly(Duration time) {
              : std::to_string(time.count()) + "ms";
 }
 
-// Before the store is known: what it gives is looked at once it is.
+// Before the store is asked. What this one gives is checked once it has answered: timing_for().
 bool leases_are_sessions(const std::string& url) {
-  constexpr std::string_view kSchemes[] = {"zookeeper:", "etcd:", "etcds:", "consul:", "consuls:"};
-  return std::any_of(std::begin(kSchemes), std::end(kSchemes),
-                     [&](std::string_view scheme) { return url.starts_with(scheme); });
+  const StoreKind* const store = store_of_url(url);
+  return store != nullptr && store->bound_to_client;
 }
 
 // `whose` says where the length comes from, `longer` how to have more of it.

@@ -1,0 +1,33 @@
+// What the Redis store is called, and what is true of every one: see holdfast/stores.h.
+#pragma once
+
+#include <string_view>
+
+#include "holdfast/stores.h"
+
+namespace holdfast::stores::redis {
+
+inline constexpr std::string_view kUrlStarts[] = {"redis://", "rediss://", "redis+unix:///"};
+inline constexpr StoreExample kExamples[] = {
+    {"redis://locks.example:6379", "one Redis or Valkey; rediss://HOST with TLS,"},
+    {"redis+unix:///run/redis/redis.sock", "through a socket"}};
+inline constexpr std::string_view kOpenOptions[] = {
+    "db",          "connect_timeout", "user",     "password_file", "password_env",
+    "password_fd", "tls_ca",          "tls_cert", "tls_key",       "tls_name"};
+inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-restart",
+                                                  "survives-failover"};
+
+inline constexpr StoreKind kManifest{
+    .name = "redis",
+    .title = "Redis",
+    .url_starts = kUrlStarts,
+    .pattern = {"redis://HOST, rediss://HOST, redis+unix:///SOCKET", "many hosts, one Redis"},
+    .examples = kExamples,
+    .login = StoreLogin::kPassword,
+    .secret_variable = "HOLDFAST_REDIS_PASSWORD",
+    .path_is_number = true,
+    .open_options = kOpenOptions,
+    .leaves_out = kLeavesOut,
+};
+
+}  // namespace holdfast::stores::redis
