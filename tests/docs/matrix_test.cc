@@ -18,18 +18,23 @@
 
 #include "holdfast/client.h"
 #include "holdfast/stores.h"
+#include "src/port/url_options.h"
 #include "tests/support/temp_folder.h"
 #ifdef HOLDFAST_HAVE_CONSUL
 #include "src/stores/consul/guarantees.h"
+#include "src/stores/consul/url.h"
 #endif
 #ifdef HOLDFAST_HAVE_ETCD
 #include "src/stores/etcd/guarantees.h"
+#include "src/stores/etcd/url.h"
 #endif
 #ifdef HOLDFAST_HAVE_REDIS
 #include "src/stores/redis/guarantees.h"
+#include "src/stores/redis/url.h"
 #endif
 #ifdef HOLDFAST_HAVE_ZOOKEEPER
 #include "src/stores/zookeeper/guarantees.h"
+#include "src/stores/zookeeper/url.h"
 #endif
 
 namespace holdfast {
@@ -273,6 +278,25 @@ TEST(MatrixTest, TheManifestsSayWhatTheStoresSay) {
           << store.store << ": " << each.word;
     }
   }
+}
+
+// An option that the manifest does not know would keep a URL from being shown.
+TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
+#if defined(HOLDFAST_HAVE_REDIS) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
+    defined(HOLDFAST_HAVE_ETCD) && defined(HOLDFAST_HAVE_CONSUL)
+  const auto compare = [](std::string_view url, const auto& declared) {
+    const auto& open = store_of_url(url)->open_options;
+    for (const port::UrlOption& option : declared) {
+      EXPECT_NE(std::find(open.begin(), open.end(), option.name), open.end()) << url << option.name;
+    }
+  };
+  compare("redis:", stores::redis::kUrlOptions);
+  compare("zookeeper:", stores::zookeeper::kUrlOptions);
+  compare("etcd:", stores::etcd::kUrlOptions);
+  compare("consul:", stores::consul::kUrlOptions);
+#else
+  GTEST_SKIP() << "SKIPPED: a store is not built in";
+#endif
 }
 
 TEST(MatrixTest, WhatAStoreLacksIsTold) {
