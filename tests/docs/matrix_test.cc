@@ -213,9 +213,9 @@ std::string page_of(const Stores& stores) {
   }
   std::ostringstream out;
   out << "# What each store gives\n\n"
-         "Generated from `Client::guarantees()` by `tests/docs/matrix_test.cc`, which fails when "
-         "this page says anything else.\n"
-         "What the words mean and how a store does it is on its own page: "
+         "This page compares the stores. `tests/docs/matrix_test.cc` generates it from "
+         "`Client::guarantees()`, and fails when the page differs.\n"
+         "Each store's own page explains the words and the mechanism: "
       << pages << ".\n\n";
   write_stores(out, stores);
   out << "\nWhere the table says no:\n\n";
@@ -223,8 +223,8 @@ std::string page_of(const Stores& stores) {
   out << "\n## Primitives\n\n";
   write_primitives(out, stores);
   out << "\n## Faults\n\n"
-         "*yes*: holds, and tests under that fault show it. *declared*: may be violated, as the "
-         "note says; rely on [fencing](../guide/fencing.md).\n\n";
+         "*yes*: the guarantee holds, and tests under that fault show it. *declared*: it may be "
+         "violated, as the note says; rely on [fencing](../guide/fencing.md).\n\n";
   write_faults(out, stores);
   return out.str();
 }
