@@ -32,6 +32,10 @@ _holdfast_names() {
   _holdfast_offer < <(_holdfast_ask ls "" | LC_ALL=C grep -oE '"name":"[A-Za-z0-9_./:@%+=,-]+"' | cut -d '"' -f 4 | sort -u)
 }
 
+_holdfast_commands() {
+  "${COMP_WORDS[0]}" help --commands 2> /dev/null | cut -d : -f 1
+}
+
 # The tokens of those who hold the lock that the line names.
 _holdfast_tokens() {
   local -a line
@@ -61,8 +65,7 @@ _holdfast() {
   COMPREPLY=()
 
   if [ "$COMP_CWORD" -eq 1 ]; then
-    mapfile -t COMPREPLY < <(compgen -W "run elect hold acquire renew release ls status inspect watch top break \
-      doctor bench fence help version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "$(_holdfast_commands)" -- "$current")
     return
   fi
   if [ "$command" = fence ] && [ "$COMP_CWORD" -eq 2 ]; then
@@ -92,8 +95,7 @@ _holdfast() {
     --mode) mapfile -t COMPREPLY < <(compgen -W "exclusive shared" -- "$current"); return ;;
     --state) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --config | --file | --metrics-textfile) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
-    --store) _holdfast_offer < <(printf '%s\n' sqlite:/// redis:// rediss:// redis+unix:/// zookeeper:// etcd:// \
-      etcds:// consul:// consuls:// memory:); return ;;
+    --store) _holdfast_offer < <("${COMP_WORDS[0]}" help --stores 2> /dev/null); return ;;
     --token)
       [ "$command" = break ] && _holdfast_tokens
       return ;;
@@ -119,7 +121,7 @@ _holdfast() {
     doctor) common="$common --require" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
-    help) common="run elect hold acquire renew release ls status inspect watch top break doctor bench fence version" ;;
+    help) common=$(_holdfast_commands) ;;
   esac
   case "$command:$current" in
     *:-*) ;;

@@ -9,29 +9,13 @@ function __holdfast_in
 end
 
 complete -c holdfast -f
-for pair in 'run:run a command while holding a lock' \
-        'elect:run a command while leading' \
-        'hold:hold a lock until the input closes or a signal comes' \
-        'acquire:take a lock for a script of several steps' \
-        'renew:keep the lease of acquire' \
-        'release:give back the lease of acquire' \
-        'ls:who holds what' \
-        'status:is a lock held? the exit status says' \
-        'inspect:who holds a lock, and who waits' \
-        'watch:what happens, as it happens' \
-        'top:a live view of who holds and who waits' \
-        'break:free a lock by force' \
-        'doctor:look whether the store keeps its promises' \
-        'bench:measure the store' \
-        'fence:let only the newest holder of a lock go on' \
-        'help:explain a command' \
-        'version:print the version'
+for pair in (holdfast help --commands 2>/dev/null)
     set -l parts (string split -m 1 : $pair)
     complete -c holdfast -n __holdfast_first -a $parts[1] -d $parts[2]
 end
 
 set -l all run elect hold acquire renew release ls status inspect watch top break doctor bench
-complete -c holdfast -n "__holdfast_in $all" -l store -x -a 'sqlite:/// redis:// rediss:// redis+unix:/// zookeeper:// etcd:// etcds:// consul:// consuls:// memory:' -d 'the store'
+complete -c holdfast -n "__holdfast_in $all" -l store -x -a '(holdfast help --stores)' -d 'the store'
 complete -c holdfast -n "__holdfast_in $all" -l config -r -F -d 'configuration file'
 complete -c holdfast -n "__holdfast_in $all" -l log-format -x -a 'text json logfmt' -d 'of what is said on stderr'
 complete -c holdfast -n "__holdfast_in $all" -l json -d 'print JSON'

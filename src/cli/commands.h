@@ -21,5 +21,7 @@ int break_command(const std::vector<std::string>& arguments);
 int doctor_command(const std::vector<std::string>& arguments);
 int bench_command(const std::vector<std::string>& arguments);
 int fence_command(const std::vector<std::string>& arguments);
+int help_command(const std::vector<std::string>& arguments);
+int version_command(const std::vector<std::string>& arguments);
 
 }  // namespace holdfast::cli

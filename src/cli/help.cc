@@ -1,11 +1,12 @@
 #include "src/cli/help.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "holdfast/stores.h"
+#include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
@@ -13,32 +14,11 @@
 namespace holdfast::cli {
 namespace {
 
-struct Page {
-  std::string_view command;
-  std::string_view text;
-};
-
 // One screen of 40 lines.
 constexpr std::string_view kFront =
     R"(holdfast - run commands under a distributed lock you can trust
 
-  holdfast run NAME -- COMMAND [ARG...]   run a command while holding the lock NAME
-  holdfast elect NAME -- COMMAND          run it while leading: of many candidates one does
-  holdfast hold NAME                      hold it until the input closes or a signal comes
-  holdfast acquire NAME                   take it for a script of several steps; prints a lease id
-  holdfast renew LEASE                    ... keep it
-  holdfast release LEASE                  ... give it back
-
-  holdfast status NAME                    is it held? The exit status says: 0 held, 1 free
-  holdfast ls [PREFIX]                    who holds what
-  holdfast inspect NAME                   holders, waiters in order, token, since when, why
-  holdfast watch [PREFIX]                 what happens, as it happens
-  holdfast top [PREFIX]                   a live view: who holds, who waits, for how long
-  holdfast break NAME --token T           free a lock by force
-  holdfast fence check RESOURCE           let only the newest holder of a lock go on
-  holdfast doctor                         is this store set up to keep its promises?
-  holdfast bench                          how fast is it?
-  holdfast help COMMAND                   more about one of them; 'holdfast version'
+%COMMANDS%
 
 Examples
   holdfast run nightly-backup -- ./backup.sh     the second one waits for the first
@@ -358,24 +338,43 @@ constexpr std::string_view kHelp = R"(holdfast help [COMMAND]
 Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' does the same.
 )";
 
-constexpr auto kPages = std::to_array<Page>({{"run", kRun},
-                                             {"elect", kElect},
-                                             {"hold", kHold},
-                                             {"acquire", kAcquire},
-                                             {"renew", kRenew},
-                                             {"release", kRelease},
-                                             {"ls", kLs},
-                                             {"status", kStatus},
-                                             {"inspect", kInspect},
-                                             {"watch", kWatch},
-                                             {"top", kTop},
-                                             {"break", kBreak},
-                                             {"doctor", kDoctor},
-                                             {"bench", kBench},
-                                             {"fence", kFence},
-                                             {"stores", kStores},
-                                             {"help", kHelp},
-                                             {"version", kVersion}});
+// In the order of the front page.
+constexpr Command kCommands[] = {
+    {"run NAME -- COMMAND [ARG...]", "run a command while holding the lock NAME",
+     kRun, run_command},
+    {"elect NAME -- COMMAND", "run it while leading: of many candidates one does",
+     kElect, elect_command},
+    {"hold NAME", "hold it until the input closes or a signal comes",
+     kHold, hold_command},
+    {"acquire NAME", "take it for a script of several steps; prints a lease id",
+     kAcquire, acquire_command},
+    {"renew LEASE", "keep that lease",
+     kRenew, renew_command},
+    {"release LEASE", "give it back",
+     kRelease, release_command},
+    {"status NAME", "is it held? The exit status says: 0 held, 1 free",
+     kStatus, status_command, true},
+    {"ls [PREFIX]", "who holds what",
+     kLs, ls_command},
+    {"inspect NAME", "holders, waiters in order, token, since when, why",
+     kInspect, inspect_command},
+    {"watch [PREFIX]", "what happens, as it happens",
+     kWatch, watch_command},
+    {"top [PREFIX]", "a live view: who holds, who waits, for how long",
+     kTop, top_command},
+    {"break NAME --token T", "free a lock by force",
+     kBreak, break_command},
+    {"fence check RESOURCE", "let only the newest holder of a lock go on",
+     kFence, fence_command},
+    {"doctor", "is this store set up to keep its promises?",
+     kDoctor, doctor_command},
+    {"bench", "how fast is it?",
+     kBench, bench_command},
+    {"help COMMAND", "more about one of them",
+     kHelp, help_command},
+    {"version", "the version of the program",
+     kVersion, version_command},
+};
 
 }  // namespace
 
@@ -388,16 +387,27 @@ std::string row(std::string_view left, std::string_view right, std::size_t width
   return line + std::string(right) + "\n";
 }
 
-// Puts what the stores declare in place of each %WORD% that stands for it.
-std::string with_stores(std::string_view page) {
-  std::string patterns, examples, variables;
+std::vector<std::string> command_names() {
+  std::vector<std::string> names{"stores"};
+  for (const Command& one : kCommands) names.emplace_back(one.name());
+  return names;
+}
+
+// Puts the commands, and what the stores declare, in place of each %WORD% that stands for them.
+std::string with_lists(std::string_view page) {
+  std::string commands, patterns, examples, variables;
+  for (const Command& one : kCommands) {
+    if (one.begins_group) commands += "\n";
+    commands += row("holdfast " + std::string(one.usage), one.summary, 42);
+  }
   for (const StoreKind& store : known_stores()) {
     patterns += row(store.pattern.url, store.pattern.about, 54);
     for (const StoreExample& each : store.examples) examples += row(each.url, each.about, 40);
     if (!store.secret_variable.empty()) variables += row(store.secret_variable, store.title, 40);
   }
   std::string text(page);
-  for (const auto& [word, with] : {std::pair{"%STORES%\n", patterns},
+  for (const auto& [word, with] : {std::pair{"%COMMANDS%\n", commands},
+                                   std::pair{"%STORES%\n", patterns},
                                    std::pair{"%EXAMPLES%\n", examples + "\n"},
                                    std::pair{"%VARIABLES%\n", variables + "\n"}}) {
     if (const auto at = text.find(word); at != text.npos) {
@@ -431,19 +441,30 @@ std::string_view meant_by(std::string_view command) {
 
 }  // namespace
 
-std::vector<std::string> command_names() {
-  std::vector<std::string> names;
-  names.reserve(std::size(kPages));
-  for (const Page& page : kPages) names.emplace_back(page.command);
-  return names;
+const Command* find_command(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                         [&](const Command& one) { return one.name() == name; });
+  return found == std::end(kCommands) ? nullptr : found;
 }
 
 std::string help_text(std::string_view command) {
-  if (command.empty()) return with_stores(kFront);
-  for (const Page& page : kPages) {
-    if (page.command == command) return with_stores(page.text);
+  if (command.empty()) return with_lists(kFront);
+  if (command == "stores") return with_lists(kStores);
+  const Command* const found = find_command(command);
+  return found == nullptr ? "" : std::string(found->page);
+}
+
+int print_words(const std::string& list) {
+  if (list == "--commands") {
+    for (const Command& one : kCommands) {
+      print(std::string(one.name()) + ":" + std::string(one.summary) + "\n");
+    }
+  } else {
+    for (const StoreKind& store : known_stores()) {
+      for (const std::string_view start : store.url_starts) print(std::string(start) + "\n");
+    }
   }
-  return {};
+  return flush_output() ? 0 : kExitError;
 }
 
 int print_help(const std::string& command) {

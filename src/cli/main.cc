@@ -57,6 +57,16 @@ int too_many(const std::string& command, const std::string& argument) {
 
 bool asks_for_help(const std::string& argument) { return argument == "--help" || argument == "-h"; }
 
+int dispatch(std::string command, const std::vector<std::string>& arguments) {
+  if (command == "--version" || command == "-V") command = "version";
+  if (command == "--help" || command == "-h") command = "help";
+  const Command* const found = find_command(command);
+  if (found != nullptr) return found->run(arguments);
+  return print_help(command);  // Says that there is none, and names the nearest.
+}
+
+}  // namespace
+
 int version_command(const std::vector<std::string>& arguments) {
   bool json = false;
   for (const std::string& argument : arguments) {
@@ -73,36 +83,15 @@ int help_command(const std::vector<std::string>& arguments) {
   if (arguments == std::vector<std::string>{"fence", "check"}) return print_help("fence");
   if (arguments.size() > 1) return too_many("help", arguments[1]);
   if (arguments.empty()) return print_help("");
+  if (arguments.front() == "--commands" || arguments.front() == "--stores") {
+    return print_words(arguments.front());
+  }
   if (asks_for_help(arguments.front())) return print_help("help");
   const std::string& command = arguments.front();
   if (command.empty() || command.front() == '-') return too_many("help", command);
   return print_help(arguments.front());
 }
 
-int dispatch(const std::string& command, const std::vector<std::string>& arguments) {
-  if (command == "run") return run_command(arguments);
-  if (command == "elect") return elect_command(arguments);
-  if (command == "hold") return hold_command(arguments);
-  if (command == "acquire") return acquire_command(arguments);
-  if (command == "renew") return renew_command(arguments);
-  if (command == "release") return release_command(arguments);
-  if (command == "ls") return ls_command(arguments);
-  if (command == "status") return status_command(arguments);
-  if (command == "inspect") return inspect_command(arguments);
-  if (command == "watch") return watch_command(arguments);
-  if (command == "top") return top_command(arguments);
-  if (command == "break") return break_command(arguments);
-  if (command == "doctor") return doctor_command(arguments);
-  if (command == "bench") return bench_command(arguments);
-  if (command == "fence") return fence_command(arguments);
-  if (command == "version" || command == "--version" || command == "-V") {
-    return version_command(arguments);
-  }
-  if (command == "help" || command == "--help" || command == "-h") return help_command(arguments);
-  return print_help(command);  // Says that there is none, and names the nearest.
-}
-
-}  // namespace
 }  // namespace holdfast::cli
 
 int main(int argc, char** argv) {
