@@ -7,7 +7,7 @@
 namespace holdfast::lab {
 namespace {
 
-enum class Place : std::uint8_t { kNowhere, kQueued, kHolding, kGone };
+enum class Standing : std::uint8_t { kNowhere, kQueued, kHolding, kGone };
 
 class Search {
  public:
@@ -38,7 +38,7 @@ class Search {
       const Step& step = steps_[i];
       // What has to have happened by then would come too late.
       if ((taken >> i & 1) != 0 || step.from > first_end || step.to < now || !fits(step)) continue;
-      const Place before = places_[step.ticket];
+      const Standing before = places_[step.ticket];
       if (step.kind != Step::Kind::kBusy) places_[step.ticket] = after(step.kind);
       const bool found = explore(taken | std::uint64_t{1} << i, std::max(now, step.from));
       places_[step.ticket] = before;
@@ -47,19 +47,19 @@ class Search {
     return false;
   }
 
-  static Place after(Step::Kind kind) {
-    if (kind == Step::Kind::kQueue) return Place::kQueued;
-    return kind == Step::Kind::kGrant ? Place::kHolding : Place::kGone;
+  static Standing after(Step::Kind kind) {
+    if (kind == Step::Kind::kQueue) return Standing::kQueued;
+    return kind == Step::Kind::kGrant ? Standing::kHolding : Standing::kGone;
   }
 
   bool fits(const Step& step) const {
-    const Place place = places_[step.ticket];
+    const Standing place = places_[step.ticket];
     switch (step.kind) {
-      case Step::Kind::kQueue: return place == Place::kNowhere;
+      case Step::Kind::kQueue: return place == Standing::kNowhere;
       case Step::Kind::kGrant:
-        return (place == Place::kNowhere || place == Place::kQueued) &&
+        return (place == Standing::kNowhere || place == Standing::kQueued) &&
                room(step.ticket, /*with_queue=*/false) && in_order(step.ticket);
-      case Step::Kind::kEnd: return place == Place::kHolding || place == Place::kQueued;
+      case Step::Kind::kEnd: return place == Standing::kHolding || place == Standing::kQueued;
       case Step::Kind::kBusy: return !room(step.ticket, /*with_queue=*/true);
     }
     return false;
@@ -70,7 +70,7 @@ class Search {
     std::uint64_t taken = 0;
     for (std::uint32_t i = 0; i < tickets_.size(); ++i) {
       const bool counts =
-          places_[i] == Place::kHolding || (with_queue && places_[i] == Place::kQueued);
+          places_[i] == Standing::kHolding || (with_queue && places_[i] == Standing::kQueued);
       if (i == own || !counts) continue;
       if (mine.mode != tickets_[i].mode || mine.mode == ModeKind::kExclusive) return false;
       taken += tickets_[i].count;
@@ -83,7 +83,7 @@ class Search {
     const Ticket& mine = tickets_[own];
     if (mine.token == Token{} || mine.mode == ModeKind::kPermits) return true;
     for (std::uint32_t i = 0; i < tickets_.size(); ++i) {
-      const bool granted = places_[i] == Place::kHolding || places_[i] == Place::kGone;
+      const bool granted = places_[i] == Standing::kHolding || places_[i] == Standing::kGone;
       const bool one_exclusive =
           mine.mode == ModeKind::kExclusive || tickets_[i].mode == ModeKind::kExclusive;
       if (i != own && granted && one_exclusive && tickets_[i].token >= mine.token) return false;
@@ -94,7 +94,7 @@ class Search {
   const std::vector<Ticket>& tickets_;
   const std::vector<Step>& steps_;
   std::size_t limit_;
-  std::vector<Place> places_;
+  std::vector<Standing> places_;
   std::uint64_t musts_ = 0;
   std::unordered_set<std::uint64_t> seen_;
 };

@@ -87,7 +87,7 @@ void World::pass_time() {
 
 void World::newcomer() {
   const Habit& habit = dice_.pick(kHabits);
-  Contender one{.id = {dice_.one_in(2) ? 7U : dice_.below(3), next_id_++}, .name = habit.name};
+  Acquisition one{.id = {dice_.one_in(2) ? 7U : dice_.below(3), next_id_++}, .name = habit.name};
   one.mode = Mode{habit.kind, 1, habit.capacity};
   if (habit.kind == ModeKind::kShared && dice_.one_in(3)) one.mode = Mode::exclusive();
   if (habit.kind == ModeKind::kPermits) {
@@ -98,8 +98,8 @@ void World::newcomer() {
   }
   if (dice_.one_in(60)) one.mode = Mode::of_permits(1, 2);
   if (dice_.one_in(60)) one.mode.permits = static_cast<std::uint32_t>(dice_.below(2));
-  if (one.mode.kind == ModeKind::kExclusive && dice_.one_in(2) && !contenders_.empty()) {
-    const Contender& other = dice_.pick(contenders_);
+  if (one.mode.kind == ModeKind::kExclusive && dice_.one_in(2) && !acquisitions_.empty()) {
+    const Acquisition& other = dice_.pick(acquisitions_);
     if (other.name == one.name && !other.closed) one.upgrade_of = other.id;
   }
   one.sent.push_back(now_);
@@ -110,14 +110,14 @@ void World::newcomer() {
   acquire.max_waiters = dice_.one_in(4) ? 3 : 0;
   acquire.upgrade_of = one.upgrade_of;
   network_.push_back({acquire, one.id});
-  contenders_.push_back(std::move(one));
-  if (contenders_.size() > 14) contenders_.erase(contenders_.begin());
+  acquisitions_.push_back(std::move(one));
+  if (acquisitions_.size() > 14) acquisitions_.erase(acquisitions_.begin());
 }
 
 // A client goes on: mostly with heartbeats, now and then with its end.
 void World::speak() {
-  if (contenders_.empty()) return;
-  Contender& one = dice_.pick(contenders_);
+  if (acquisitions_.empty()) return;
+  Acquisition& one = dice_.pick(acquisitions_);
   const Duration tombstone = dice_.one_in(4) ? Duration{} : kTombstone;
   switch (dice_.below(9)) {
     case 0:
@@ -192,7 +192,8 @@ void World::submit(const Message& message) {
   const Instant when = behind ? now_ - Duration{5} : now_;
   const Reply reply = apply({when, message.action});
   if (tick && expected == effects_.empty()) fail("a tick and next_event");
-  if (Contender* one = contender(message.id); one != nullptr && reply.outcome == Outcome::kHeld) {
+  if (Acquisition* one = acquisition(message.id);
+      one != nullptr && reply.outcome == Outcome::kHeld) {
     if (reply.lease_end < one->sent[reply.seq] + reply.lease) fail("a lease ends before its time");
     if (!dice_.one_in(4)) believe(one->id, reply.seq, reply.lease);
   }
@@ -248,7 +249,7 @@ void World::see(const Effect& effect) {
     if (dice_.one_in(2)) believe(effect.id, effect.seq, effect.lease);
   }
   if (effect.kind == EffectKind::kBroken || effect.kind == EffectKind::kReleased) {
-    if (Contender* one = contender(effect.id)) one->believed_until = Instant{};
+    if (Acquisition* one = acquisition(effect.id)) one->believed_until = Instant{};
   }
   if (!observer_.see(effect)) {
     fail("effect " + std::to_string(static_cast<int>(effect.kind)) + " makes no sense");
@@ -290,7 +291,7 @@ void World::check_lock(const LockImage& lock) {
 }
 
 void World::check_beliefs() {
-  for (Contender& one : contenders_) {
+  for (Acquisition& one : acquisitions_) {
     // Once the deadline has passed a client answers "lost", whatever arrives later.
     if (one.believed_until != Instant{} && !believes(one)) one.closed = true;
     if (!believes(one)) continue;
@@ -302,16 +303,16 @@ void World::check_beliefs() {
 }
 
 // An upgrade lasts no longer than the shared ticket under it.
-bool World::believes(const Contender& one) {
+bool World::believes(const Acquisition& one) {
   if (one.closed || one.believed_until <= machine_.now()) return false;
   if (!one.upgrade_of) return true;
-  const Contender* base = contender(one.upgrade_of);
+  const Acquisition* base = acquisition(one.upgrade_of);
   return base != nullptr && believes(*base);
 }
 
 // The client's arithmetic: the deadline counts from the send of the request that is named.
 void World::believe(AcquisitionId id, std::uint64_t seq, Duration lease) {
-  Contender* one = contender(id);
+  Acquisition* one = acquisition(id);
   if (one == nullptr || one->closed) return;
   one->believed_until = std::max(one->believed_until, one->sent[seq] + lease);
 }
@@ -325,10 +326,10 @@ void World::restore() {
   machine_ = std::move(*restored);
 }
 
-World::Contender* World::contender(AcquisitionId id) {
-  const auto found = std::find_if(contenders_.begin(), contenders_.end(),
-                                  [&](const Contender& one) { return one.id == id; });
-  return found == contenders_.end() ? nullptr : &*found;
+World::Acquisition* World::acquisition(AcquisitionId id) {
+  const auto found = std::find_if(acquisitions_.begin(), acquisitions_.end(),
+                                  [&](const Acquisition& one) { return one.id == id; });
+  return found == acquisitions_.end() ? nullptr : &*found;
 }
 
 Token World::some_token(std::string_view name) {

@@ -39,7 +39,7 @@ class World {
     AcquisitionId id{};  // What it is about.
   };
   // One acquisition as its client knows it.
-  struct Contender {
+  struct Acquisition {
     AcquisitionId id{};
     std::string_view name{};
     Mode mode{};
@@ -64,10 +64,10 @@ class World {
   void check_state();
   void check_lock(const LockImage& lock);
   void check_beliefs();
-  bool believes(const Contender& one);
+  bool believes(const Acquisition& one);
   void believe(AcquisitionId id, std::uint64_t seq, Duration lease);
   void restore();
-  Contender* contender(AcquisitionId id);
+  Acquisition* acquisition(AcquisitionId id);
   Token some_token(std::string_view name);
   void fail(const std::string& what);
 
@@ -81,7 +81,7 @@ class World {
   std::uint64_t next_id_ = 1;
   int step_ = 0;
   std::size_t command_ = 0;  // The last one's place in Action.
-  std::vector<Contender> contenders_;
+  std::vector<Acquisition> acquisitions_;
   std::vector<Message> network_;
   std::vector<Message> past_;  // Delivered already; may come once more.
   std::map<std::string, Token> last_tokens_;
