@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Reads pages as a newcomer does: are their sentences short, and do they begin with a subject?
+
+Usage: check_prose.py ROOT [PAGE...]     without PAGE: those listed here. With --measure: figures only.
+
+A page passes when the median of its sentences is under 16 words, nine tenths are under 28, none is
+over 45, and no sentence opens with a bare "what", "who", "of", "those" or "that which". Tables, code and
+headings are no sentences; a piece of code in a line counts as one word.
+"""
+
+import re
+import statistics
+import sys
+from pathlib import Path
+
+# Folders and pages that were rewritten; the list only grows.
+PAGES = [
+    "README.md",
+]
+
+MEDIAN, NINTH, LONGEST = 16, 28, 45
+OPENINGS = re.compile(r"(What|Who|Whose|Of|Those|That which|That who)\b")
+ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|No|approx)\.$")
+
+
+def paragraphs(text):
+    """[(line, text)] of what is prose: one entry for each paragraph and each item of a list."""
+    found, current, start, fenced, comment = [], [], 0, False, False
+    for number, line in enumerate(text.splitlines() + [""], 1):
+        stripped = line.strip()
+        if stripped.startswith(("```", "~~~")):
+            fenced = not fenced
+            stripped = ""
+        elif fenced:
+            stripped = ""
+        if stripped.startswith("<!--"):
+            comment = True
+        if comment:
+            comment = "-->" not in stripped
+            stripped = ""
+        if stripped.startswith(("|", "#", "<", "![", ">")) or not stripped:
+            stripped = ""
+        item = re.match(r"([-*+]|\d+\.)\s+", stripped)
+        if (not stripped or item) and current:
+            found.append((start, " ".join(current)))
+            current = []
+        if stripped:
+            if not current:
+                start = number
+            current.append(stripped[item.end():] if item else stripped)
+    return found
+
+
+def plain(text):
+    text = re.sub(r"``.+?``|`[^`]+`", "code", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"[*_]{1,2}(\S.*?\S|\S)[*_]{1,2}", r"\1", text)
+
+
+def sentences(text):
+    """Also what a colon or a semicolon joins is one sentence: the reader has to keep it in mind."""
+    begun = ""
+    for piece in re.split(r"(?<=[.!?])[)\"']?\s+(?=[\"'(]?[A-Z0-9`]|code\b)", text):
+        begun = f"{begun} {piece}".strip()
+        if ABBREVIATIONS.search(begun):
+            continue
+        yield begun
+        begun = ""
+    if begun:
+        yield begun
+
+
+def words(sentence):
+    return len(re.findall(r"[A-Za-z0-9][\w'’./%-]*", sentence))
+
+
+def read(path):
+    """[(line, sentence, words)]"""
+    return [(line, sentence, words(sentence))
+            for line, text in paragraphs(path.read_text(encoding="utf-8"))
+            for sentence in sentences(plain(text)) if words(sentence) > 1]
+
+
+def ninth(lengths):
+    return sorted(lengths)[min(len(lengths) - 1, int(0.9 * len(lengths)))]
+
+
+def problems(path, name):
+    seen = read(path)
+    if not seen:
+        return
+    lengths = [length for _, _, length in seen]
+    if statistics.median(lengths) >= MEDIAN:
+        yield f"{name}: the median sentence has {statistics.median(lengths):g} words, not under {MEDIAN}"
+    if ninth(lengths) >= NINTH:
+        longest = sorted(seen, key=lambda entry: -entry[2])[:5]
+        lines = ", ".join(str(line) for line, _, _ in longest)
+        yield (f"{name}: one sentence in ten has {ninth(lengths)} words or more, not under {NINTH} "
+               f"(the longest: lines {lines})")
+    for line, sentence, length in seen:
+        if length > LONGEST:
+            yield f"{name}:{line}: {length} words, over {LONGEST}: {sentence[:90]}..."
+        if OPENINGS.match(sentence) and not sentence.endswith("?"):
+            yield f"{name}:{line}: opens without a subject: {sentence[:90]}"
+
+
+def pages_of(root, names):
+    for name in names:
+        path = root / name
+        yield from sorted(path.glob("*.md")) if path.is_dir() else [path]
+
+
+def main():
+    names = [name for name in sys.argv[2:] if not name.startswith("--")]
+    root = Path(sys.argv[1]).resolve()
+    pages = list(pages_of(root, names or PAGES))
+    found = []
+    for page in pages:
+        name = str(page.relative_to(root))
+        if "--measure" in sys.argv:
+            lengths = [length for _, _, length in read(page)]
+            if lengths:
+                openings = sum("opens" in text for text in problems(page, name))
+                print(f"{statistics.median(lengths):5g} {ninth(lengths):4} {max(lengths):4} {openings:4}  {name}")
+            continue
+        found += problems(page, name)
+    print("\n".join(found))
+    if "--measure" not in sys.argv:
+        print(f"prose: {len(pages)} pages read, {len(found)} problems")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
