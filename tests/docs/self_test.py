@@ -1,11 +1,14 @@
 """Tests of the documentation tests: each must catch what it is there for."""
 
 import os
+import tempfile
 import unittest
+from pathlib import Path
 
 import check_console
 import check_exhibits
 import check_glossary
+import check_prose
 import check_snippets
 import markdown
 
@@ -28,6 +31,30 @@ class SnippetsTest(unittest.TestCase):
         self.assertTrue(snippet_problems("<!-- snippet: f.cc#two -->", "int b;"))
         self.assertTrue(snippet_problems("<!-- snippet: e.cc#one -->", "int b;"))
         self.assertTrue(snippet_problems("Some words.", "int b;"))
+
+
+class ProseTest(unittest.TestCase):
+    def problems(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "page.md"
+            page.write_text(text, encoding="utf-8")
+            return list(check_prose.problems(page, "page.md"))
+
+    def test_short_sentences_with_a_subject_pass(self):
+        self.assertEqual(self.problems("The client waits. What does it wait for?\n" * 20), [])
+
+    def test_an_opening_without_a_subject_is_caught_with_its_line(self):
+        found = self.problems("# Page\n\nThe client waits.\nIt holds.\n\n- Who waits has time.\n")
+        self.assertEqual(len(found), 1)
+        self.assertIn("page.md:6", found[0])
+
+    def test_long_sentences_are_caught(self):
+        self.assertTrue(self.problems("It " + "waits and " * 24 + "ends.\n"))
+        many = "The client waits for as long as the other one holds the lock that it asked for.\n"
+        self.assertIn("median", self.problems(many * 20)[0])
+
+    def test_code_tables_and_headings_are_no_sentences(self):
+        self.assertEqual(self.problems("## Who\n\n| What it is | x |\n\n```\nWhat is this\n```\n"), [])
 
 
 class GlossaryTest(unittest.TestCase):
