@@ -22,6 +22,7 @@ PAGES = [
     "changes/README.md",
     "docs/cli.md",
     "docs/design",
+    "docs/evidence.md",
     "docs/guide",
     "docs/internals",
     "docs/release-notes",

@@ -200,7 +200,7 @@ class SoakTest(unittest.TestCase):
         self.assertEqual(self.soak(*noted).returncode, 0)
         page = self.page.read_text()
         self.assertIn("| redis | 7.0.15 | kill | 5 | 1 | 1,000 | 0 | 2 misjudged |", page)
-        self.assertIn("**1** of them not as their scenario expects, 1 of which are explained", page)
+        self.assertIn("**1** of them are not as their scenario expects, 1 of which are explained", page)
         self.assertIn("| V0 2 | the lab: the judge took it for free | - |", page)
         self.assertEqual(self.soak("page", "--check").returncode, 0)
         kept = self.folder / "out" / "again"
@@ -211,7 +211,7 @@ class SoakTest(unittest.TestCase):
         self.assertIn("2 histories", self.page.read_text())
         product = (*noted[:4], "product", "it was wrong")
         self.assertEqual(self.soak(*product).returncode, 0)
-        self.assertIn("| 2 mended |", self.page.read_text())
+        self.assertIn("| 2 fixed |", self.page.read_text())
         (kept / "report.json").write_text(json.dumps(report(
             scenario=name, seed=seed, commit="cccccccccccc", as_expected=False, seen={"V0": 1})))
         self.soak("add", self.folder / "out")
