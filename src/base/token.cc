@@ -1,19 +1,10 @@
 #include "holdfast/token.h"
 
-#include <charconv>
 #include <cstdio>
 
+#include "holdfast/detail/number.h"
+
 namespace holdfast {
-namespace {
-
-template <typename T>
-bool read(std::string_view text, T& out) {
-  if (text.empty()) return false;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, 10);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-}  // namespace
 
 std::string Token::to_string() const {
   char text[40];
@@ -23,16 +14,13 @@ std::string Token::to_string() const {
 }
 
 std::optional<Token> Token::parse(std::string_view text) {
-  Token token;
   const auto dot = text.find('.');
-  if (dot == std::string_view::npos) {
-    if (!read(text, token.counter)) return std::nullopt;
-    return token;
-  }
-  if (!read(text.substr(0, dot), token.epoch) || !read(text.substr(dot + 1), token.counter)) {
-    return std::nullopt;
-  }
-  return token;
+  const bool has_epoch = dot != std::string_view::npos;
+  const auto counter = detail::parse_number<std::uint64_t>(text.substr(has_epoch ? dot + 1 : 0));
+  const auto epoch =
+      has_epoch ? detail::parse_number<std::uint32_t>(text.substr(0, dot)) : std::uint32_t{0};
+  if (!counter || !epoch) return std::nullopt;
+  return Token{*epoch, *counter};
 }
 
 }  // namespace holdfast

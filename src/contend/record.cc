@@ -1,10 +1,10 @@
 #include "src/contend/record.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 #include <vector>
 
+#include "holdfast/detail/number.h"
 #include "holdfast/detail/percent.h"
 #include "src/base/printable.h"
 #include "src/base/random.h"
@@ -12,18 +12,12 @@
 namespace holdfast::contend {
 namespace {
 
+using detail::parse_number;
+
 // Five texts of the most that is written of one, each byte as three, and what stands beside them.
 constexpr std::size_t kMostText = 32 * 1024;
 constexpr std::size_t kMostField = 2048;
 constexpr std::string_view kFormat = "hf1";
-
-template <typename T>
-std::optional<T> number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 std::optional<machine::AcquisitionId> parse_id(std::string_view text) {
   if (text.size() != 32) return std::nullopt;
@@ -48,8 +42,8 @@ std::string text_of(const machine::AcquisitionId& id) { return base::to_hex(id.h
 bool parse_permits(std::string_view text, Key& key) {
   const std::size_t dot = text.find('.');
   if (dot == std::string_view::npos) return false;
-  const auto permits = number<std::uint32_t>(text.substr(0, dot));
-  const auto capacity = number<std::uint32_t>(text.substr(dot + 1));
+  const auto permits = parse_number<std::uint32_t>(text.substr(0, dot));
+  const auto capacity = parse_number<std::uint32_t>(text.substr(dot + 1));
   if (!permits || !capacity || *permits == 0 || *capacity == 0) return false;
   key.permits = *permits;
   key.capacity = *capacity;
@@ -84,7 +78,8 @@ class Fields {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string_view format = text.substr(0, end);
     if (format != kFormat) {
-      if (format.size() < 8 && format.starts_with("hf") && number<unsigned>(format.substr(2))) {
+      if (format.size() < 8 && format.starts_with("hf") &&
+          parse_number<unsigned>(format.substr(2))) {
         return Error(Errc::kVersionMismatch, std::string(what) + " is of format " +
                                                  std::string(format) +
                                                  ", which this version does not know: upgrade");
@@ -112,7 +107,7 @@ class Fields {
   }
   bool has(std::string_view name) const { return !text(name).empty(); }
   std::optional<std::uint64_t> whole(std::string_view name) const {
-    return number<std::uint64_t>(text(name));
+    return parse_number<std::uint64_t>(text(name));
   }
 
  private:
@@ -139,10 +134,10 @@ machine::OwnerPtr owner_from(const Fields& fields) {
   machine::OwnerInfo owner;
   owner.owner = fields.text("owner");
   owner.host = fields.text("host");
-  owner.pid = number<std::int64_t>(fields.text("pid")).value_or(0);
+  owner.pid = parse_number<std::int64_t>(fields.text("pid")).value_or(0);
   owner.program = fields.text("program");
   owner.reason = fields.text("reason");
-  owner.since_unix_ms = number<std::int64_t>(fields.text("since")).value_or(0);
+  owner.since_unix_ms = parse_number<std::int64_t>(fields.text("since")).value_or(0);
   owner.trace_id = fields.text("trace");
   return std::make_shared<const machine::OwnerInfo>(std::move(owner));
 }
@@ -244,7 +239,8 @@ Result<Details> parse_details(std::string_view text) {
   details.marked = fields->has("marked");
   details.attempt = fields->has("attempt");
   details.token = fields->whole("token");
-  details.lease = machine::Duration(number<std::int64_t>(fields->text("lease_us")).value_or(0));
+  details.lease =
+      machine::Duration(parse_number<std::int64_t>(fields->text("lease_us")).value_or(0));
   details.session = fields->text("session");
   details.owner = owner_from(*fields);
   return details;
@@ -282,7 +278,7 @@ Result<Record> parse_record(std::string_view text) {
   const auto fields = Fields::parse(text, "a lock's record");
   if (!fields) return fields.error();
   record.upgrade = parse_id(fields->text("upgrade")).value_or(machine::AcquisitionId{});
-  record.capacity = number<std::uint32_t>(fields->text("capacity"));
+  record.capacity = parse_number<std::uint32_t>(fields->text("capacity"));
   if (record.capacity == 0U) record.capacity.reset();
   if (const auto token = fields->whole("broken")) {
     record.broken =

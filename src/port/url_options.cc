@@ -1,9 +1,10 @@
 #include "src/port/url_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
+
+#include "holdfast/detail/number.h"
 
 namespace holdfast::port {
 namespace {
@@ -62,11 +63,7 @@ Result<std::int64_t> read(const UrlOption& option, const std::string& text) {
                      expected(option) + " (" + time.error().message() + ")");
       }
       break;
-    case Kind::kNumber: {
-      const char* const end = text.data() + text.size();
-      const auto [stop, error] = std::from_chars(text.data(), end, number);
-      good = error == std::errc{} && stop == end;
-    }
+    case Kind::kNumber: number = detail::parse_number<std::int64_t>(text).value_or(-1);
   }
   if (good && number >= option.least && number <= option.most) return number;
   return Error(Errc::kInvalidArgument, expected(option));

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+
+#include "holdfast/detail/number.h"
 
 namespace holdfast::port {
 namespace {
@@ -120,13 +121,11 @@ std::string Endpoint::text() const {
 
 Result<std::uint32_t> parse_number(std::string_view text, std::uint32_t largest,
                                    std::string_view store, std::string_view what) {
-  std::uint32_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (text.empty() || error != std::errc{} || stop != end || number > largest) {
+  const auto number = detail::parse_number<std::uint32_t>(text);
+  if (!number || *number > largest) {
     return bad_part(store, std::string(what) + " is a number up to " + std::to_string(largest));
   }
-  return number;
+  return *number;
 }
 
 Result<Endpoint> parse_endpoint(std::string_view text, const Endpoint& fallback,

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "holdfast/detail/number.h"
 #include "src/session/names.h"
 
 namespace holdfast::primitives {
@@ -77,12 +78,8 @@ std::optional<std::string_view> Fields::word() {
 
 std::optional<std::uint64_t> Fields::number() {
   const auto text = word();
-  std::uint64_t value = 0;
-  if (!text) return std::nullopt;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc{} || end != text->data() + text->size()) {
-    return good_ = false, std::nullopt;
-  }
+  const auto value = text ? detail::parse_number<std::uint64_t>(*text) : std::nullopt;
+  if (!value) good_ = false;
   return value;
 }
 

@@ -1,13 +1,13 @@
 #include "src/cli/options/values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "holdfast/detail/number.h"
 #include "src/cli/options/duration.h"
 #include "src/cli/text/text.h"
 
@@ -16,14 +16,6 @@ namespace holdfast::cli {
 Error invalid(std::string message) { return {Errc::kInvalidArgument, std::move(message)}; }
 
 namespace {
-
-template <typename T>
-std::optional<T> whole(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 template <typename T>
 Result<T> read_word(const std::string& text,
@@ -57,7 +49,7 @@ Result<Duration> read_period(const std::string& text) {
 }
 
 Result<int> read_number(const std::string& text, int least, int most) {
-  const auto number = whole<int>(text);
+  const auto number = detail::parse_number<int>(text);
   if (number && *number >= least && *number <= most) return *number;
   return invalid(in_quotes(text) + " is not a number from " + std::to_string(least) + " to " +
                  std::to_string(most));
@@ -121,8 +113,9 @@ Result<Duration> read_interval(const std::string& text) {
 Result<Mode> read_permits(const std::string& text) {
   const std::size_t slash = std::min(text.find('/'), text.size());
   const std::string_view all = text;
-  const auto n = whole<std::uint32_t>(all.substr(0, slash));
-  const auto capacity = whole<std::uint32_t>(all.substr(std::min(slash + 1, all.size())));
+  const auto n = detail::parse_number<std::uint32_t>(all.substr(0, slash));
+  const auto capacity =
+      detail::parse_number<std::uint32_t>(all.substr(std::min(slash + 1, all.size())));
   if (!n || !capacity || *n == 0 || *n > *capacity) {
     return invalid(in_quotes(text) + " is not n/N: write --permits 1/3 for one of three permits");
   }

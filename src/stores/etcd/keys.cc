@@ -1,7 +1,6 @@
 #include "src/stores/etcd/keys.h"
 
-#include <charconv>
-
+#include "holdfast/detail/number.h"
 #include "holdfast/detail/percent.h"
 #include "src/base/random.h"
 
@@ -70,11 +69,9 @@ std::string lease_text(std::int64_t lease) {
 }
 
 std::optional<std::int64_t> parse_lease(std::string_view text) {
-  std::uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number, 16);
-  if (text.size() != 16 || error != std::errc{} || stop != end) return std::nullopt;
-  return static_cast<std::int64_t>(number);
+  const auto number = detail::parse_number<std::uint64_t>(text, 16);
+  if (text.size() != 16 || !number) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
 }
 
 }  // namespace holdfast::stores::etcd

@@ -1,9 +1,9 @@
 #include "src/stores/zookeeper/nodes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
+#include "holdfast/detail/number.h"
 #include "holdfast/detail/percent.h"
 
 namespace holdfast::stores::zookeeper {
@@ -95,14 +95,13 @@ std::optional<contend::Place> parse_node(std::string_view node, Recipe recipe) {
   const bool dash = recipe == Recipe::kOwn || recipe == Recipe::kCurator;
   const bool negative = node[from] == '-' && (!dash || (from > 0 && node[from - 1] == '-'));
   if (!negative) ++from;
-  std::int32_t number = 0;
-  const auto [end, error] = std::from_chars(node.data() + from, node.data() + node.size(), number);
-  if (error != std::errc{} || end != node.data() + node.size()) return std::nullopt;
+  const auto number = detail::parse_number<std::int32_t>(node.substr(from));
+  if (!number) return std::nullopt;
   const auto key = parse_prefix(node.substr(0, from), recipe);
   if (!key) return std::nullopt;
   contend::Place place;
   place.key = *key;
-  place.order = static_cast<std::uint32_t>(number);
+  place.order = static_cast<std::uint32_t>(*number);
   return place;
 }
 

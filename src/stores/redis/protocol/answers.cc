@@ -1,7 +1,6 @@
 #include "src/stores/redis/protocol/answers.h"
 
-#include <charconv>
-
+#include "holdfast/detail/number.h"
 #include "src/base/random.h"
 #include "src/machine/image.h"
 #include "src/port/outcome.h"
@@ -190,13 +189,10 @@ std::string id_text(const port::AcquisitionId& id) { return base::to_hex(id.high
 
 std::optional<port::AcquisitionId> parse_id(std::string_view text) {
   if (text.size() != 32) return std::nullopt;
-  port::AcquisitionId id;
-  const char* const middle = text.data() + 16;
-  const auto high = std::from_chars(text.data(), middle, id.high, 16);
-  const auto low = std::from_chars(middle, middle + 16, id.low, 16);
-  if (high.ec != std::errc() || low.ec != std::errc()) return std::nullopt;
-  if (high.ptr != middle || low.ptr != middle + 16) return std::nullopt;
-  return id;
+  const auto high = detail::parse_number<std::uint64_t>(text.substr(0, 16), 16);
+  const auto low = detail::parse_number<std::uint64_t>(text.substr(16), 16);
+  if (!high || !low) return std::nullopt;
+  return port::AcquisitionId{*high, *low};
 }
 
 std::string padded(std::uint64_t value) {

@@ -1,9 +1,10 @@
 // Reads a text of fields that single spaces part, one after the other.
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <string_view>
+
+#include "holdfast/detail/number.h"
 
 namespace holdfast::stores::redis {
 
@@ -21,11 +22,9 @@ class Fields {
 
   template <typename T = std::uint64_t>
   T number() {
-    const std::string_view text = word();
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) good_ = false;
-    return value;
+    const auto value = detail::parse_number<T>(word());
+    if (!value) good_ = false;
+    return value.value_or(T{});
   }
 
   // What the scripts can count exactly: no less than zero, and below 2^53.

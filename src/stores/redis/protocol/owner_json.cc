@@ -1,7 +1,6 @@
 #include "src/stores/redis/protocol/owner_json.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <ctime>
@@ -9,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "holdfast/detail/number.h"
 #include "src/port/outcome.h"
 
 namespace holdfast::stores::redis {
@@ -107,9 +107,7 @@ BreakInfo trace_from_json(std::string_view json) {
   const Json object = parsed(json);
   BreakInfo trace;
   const std::string digits = string_in(object, "token");
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, trace.token.counter);
-  if (error != std::errc() || stop != end) trace.token = {};
+  trace.token.counter = detail::parse_number<std::uint64_t>(digits).value_or(0);
   const auto by = object.find("by");
   trace.by = port::to_public(owner_of(by != object.end() ? *by : Json::object()));
   return trace;
