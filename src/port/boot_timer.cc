@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <new>
 #include <system_error>
 #include <utility>
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
+#include "src/base/abandon.h"
 #include "src/base/timer_fd.h"
 
 namespace holdfast::port {
@@ -73,7 +73,7 @@ void BootTimer::stop() noexcept {
 void BootTimer::abandon() noexcept {
   if (state_ == nullptr) return;
   ::close(state_->descriptor.native_handle());
-  static_cast<void>(new (std::nothrow) std::shared_ptr<State>(std::exchange(state_, nullptr)));
+  base::abandon(std::exchange(state_, nullptr));
 }
 
 }  // namespace holdfast::port

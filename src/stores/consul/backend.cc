@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <new>
 #include <utility>
 
+#include "src/base/abandon.h"
 #include "src/stores/consul/doctor.h"
 #include "src/stores/consul/guarantees.h"
 
@@ -152,10 +152,10 @@ void ConsulBackend::abandon_after_fork() noexcept {
   watches_->abandon();
   handoffs_->abandon();
   // Never destroyed: what they hold is the parent's.
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Session>(std::move(session_)));
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Writes>(std::move(writes_)));
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Watches>(std::move(watches_)));
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Handoffs>(std::move(handoffs_)));
+  base::abandon(std::move(session_));
+  base::abandon(std::move(writes_));
+  base::abandon(std::move(watches_));
+  base::abandon(std::move(handoffs_));
 }
 
 }  // namespace holdfast::stores::consul

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "src/base/abandon.h"
 #include "src/base/local_mutex.h"
 #include "src/port/url_options.h"
 #include "src/stores/memory/in_process_hub.h"
@@ -197,7 +198,7 @@ class MemoryStore final : public port::Store {
   // The hub's mutex may be another thread's of the parent, for ever: neither use nor destroy it.
   void abandon_after_fork() noexcept override {
     mailbox_->closed = true;
-    static_cast<void>(new (std::nothrow) std::shared_ptr<InProcessHub>(std::move(hub_)));
+    base::abandon(std::move(hub_));
     hub_.reset();
   }
 

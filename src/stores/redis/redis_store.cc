@@ -362,10 +362,10 @@ class RedisStore final : public port::Store {
   }
 
   void abandon_after_fork() noexcept override {
-    pipeline_.abandon_after_fork();
-    subscriber_.abandon_after_fork();
-    direct_.abandon_after_fork();
-    renewer_.abandon_after_fork();
+    pipeline_.abandon();
+    subscriber_.abandon();
+    direct_.abandon();
+    renewer_.abandon();
   }
 
  private:

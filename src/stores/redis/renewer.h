@@ -34,7 +34,7 @@ class Renewer {
   // Of the renew() that is under way: the next one has another connection. From any thread.
   void give_up() noexcept { link_.give_up(); }
   void close() { link_.close(); }
-  void abandon_after_fork() noexcept { link_.abandon_after_fork(); }
+  void abandon() noexcept { link_.abandon(); }
 
  private:
   const std::string address_;

@@ -5,7 +5,6 @@
 
 #include <deque>
 #include <map>
-#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include <curl/curl.h>
 
 #include "holdfast/detail/percent.h"
+#include "src/base/abandon.h"
 #include "src/port/boot_timer.h"
 #include "src/stores/consul/transport/refusals.h"
 #include "src/stores/consul/transport/transfer.h"
@@ -307,7 +307,7 @@ void HttpLoop::stop() {
 
 void HttpLoop::abandon() noexcept {
   // Kept for ever: its destructors would speak to the parent's sockets and epoll instance.
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Impl>(std::exchange(impl_, nullptr)));
+  base::abandon(std::exchange(impl_, nullptr));
 }
 
 }  // namespace holdfast::stores::consul

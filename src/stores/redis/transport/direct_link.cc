@@ -332,7 +332,7 @@ void DirectLink::close() {
   impl_->close_wire();
 }
 
-void DirectLink::abandon_after_fork() noexcept {
+void DirectLink::abandon() noexcept {
   impl_->abandoned = true;
   impl_->connected.store(false, std::memory_order_relaxed);
   impl_->wire.abandon();

@@ -68,7 +68,7 @@ class DirectLink {
   // Waits for a call under way: it ends at once with kClosed (kOutcomeUnknown when it was sent).
   void close();
   // In a forked child: closes the descriptor without a word to the server.
-  void abandon_after_fork() noexcept;
+  void abandon() noexcept;
 
  private:
   struct Impl;

@@ -256,7 +256,7 @@ TEST_F(DirectLinkLiveTest, AForkedChildLeavesTheParentsConnectionAlone) {
   const std::string id = said(ask(link, {"CLIENT", "ID"}));
   const pid_t child = ::fork();
   if (child == 0) {
-    link.abandon_after_fork();
+    link.abandon();
     ::_exit(link.connected() ? 1 : 0);
   }
   int status = -1;

@@ -2,13 +2,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <new>
 #include <optional>
 #include <utility>
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include "src/base/abandon.h"
 #include "src/base/random.h"
 #include "src/port/boot_timer.h"
 #include "src/stores/redis/protocol/errors.h"
@@ -405,10 +405,10 @@ bool Pipeline::connected() const noexcept { return impl_->connected(); }
 Pipeline::Counts Pipeline::counts() const noexcept { return impl_->counts(); }
 void Pipeline::close() { impl_->close(); }
 
-void Pipeline::abandon_after_fork() noexcept {
+void Pipeline::abandon() noexcept {
   impl_->abandon();
   // What Asio has of it must not be destroyed: its epoll instance is the parent's, too.
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Impl>(impl_));
+  base::abandon(impl_);
 }
 
 }  // namespace holdfast::stores::redis

@@ -77,7 +77,7 @@ class Pipeline {
   // its begin completes with kClosed. May be repeated.
   void close();
   // In a forked child: lets go of the descriptors without a word to the server. No callback runs.
-  void abandon_after_fork() noexcept;
+  void abandon() noexcept;
 
  private:
   class Impl;

@@ -432,7 +432,7 @@ TEST_F(PipelineLiveTest, AForkedChildLeavesTheParentsConnectionAlone) {
   ASSERT_EQ(said(ask(pipe, {"PING"})), "PONG");
   const pid_t child = ::fork();
   if (child == 0) {
-    pipe.abandon_after_fork();
+    pipe.abandon();
     ::_exit(0);
   }
   int status = -1;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <new>
 #include <set>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 
+#include "src/base/abandon.h"
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
 #include "src/port/boot_timer.h"
@@ -395,9 +395,9 @@ void Subscriber::leave(std::string channel) { impl_->want(std::move(channel), fa
 bool Subscriber::confirmed() const noexcept { return impl_->confirmed(); }
 void Subscriber::close() { impl_->close(); }
 
-void Subscriber::abandon_after_fork() noexcept {
+void Subscriber::abandon() noexcept {
   impl_->abandon();
-  static_cast<void>(new (std::nothrow) std::shared_ptr<Impl>(impl_));
+  base::abandon(impl_);
 }
 
 }  // namespace holdfast::stores::redis

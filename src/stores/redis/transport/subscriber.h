@@ -72,7 +72,7 @@ class Subscriber {
 
   // As Pipeline's.
   void close();
-  void abandon_after_fork() noexcept;
+  void abandon() noexcept;
 
  private:
   class Impl;

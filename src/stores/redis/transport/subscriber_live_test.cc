@@ -227,7 +227,7 @@ TEST_F(SubscriberLiveTest, AForkedChildLeavesTheConnectionToTheThreadThatListens
   ASSERT_TRUE(heard("one"));
   const pid_t child = ::fork();
   if (child == 0) {
-    subscriber.abandon_after_fork();
+    subscriber.abandon();
     ::_exit(0);
   }
   int status = -1;
