@@ -1,7 +1,9 @@
 // A connection that its caller drives: no thread but his own between request and answer.
 //
 // Two uses: renewals, on a connection that nothing else can hold up; and a single blocking caller,
-// who saves two changes of thread.
+// who saves two changes of thread. bench/redis_pipeline_bench shows what that brings: a round trip
+// takes 9 us here (direct_link_against_raw_socket) and 39 us or more over the pipeline
+// (pipeline_one_at_a_time).
 //
 // Guarantee: a failure of any kind closes the connection, so that no reply is ever taken for
 // another's. kUnavailable: surely none of the requests left whole; kOutcomeUnknown otherwise.

@@ -46,6 +46,10 @@ class LinkOwner {
 
 // The replies of a link that is up, while another thread than the loop's reads them.
 //
+// bench/redis_contention_bench (Handoff) shows what that brings: a handoff takes 1.8 to 2.2 round
+// trips, and took 2.3 to 3.0 without this reader and without the PING before a release
+// (docs/stores/redis.md).
+//
 // Thread-safety: safe. It is over when the link is, or takes it back: then it reads nothing more.
 class LentReader {
  public:
