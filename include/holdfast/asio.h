@@ -92,7 +92,7 @@ namespace holdfast {
 
 namespace detail {
 
-// What a signal does to an operation.
+// The effect of a cancellation signal on an operation.
 enum class OnSignal {
   kEndWait,    // Any: the library ends the wait, and then completes.
   kStopRead,   // Any: completes with kCancelled; an answer that comes later is dropped.
@@ -148,8 +148,9 @@ class Operation final : public Receiver<T> {
   std::atomic<bool> answered_{false};
 };
 
-// What a signal ends. Apart from the operation, whose memory is the handler's and must be free when
-// that runs, maybe before the call that started it has returned.
+// The part of an operation that a signal ends. It is kept apart because the operation's memory
+// belongs to the handler and must be free when the handler runs, maybe before the starting call has
+// returned.
 class Ending {
  public:
   // A signal and the start of the wait may cross: whoever comes second ends the wait.

@@ -65,8 +65,8 @@ namespace primitives {
 struct BarrierState;
 }
 
-// What the end of a seat means to the others, unless it was by arrive_and_leave(). All users of a
-// name must agree on it.
+// The effect on the others when a seat ends other than by arrive_and_leave(). All users of a name
+// must agree on it.
 enum class BarrierPolicy : std::uint8_t {
   kBreak,  // They are told kBroken, until somebody calls reset().
   kLeave,  // They go on without it. Whoever joins later takes its place, and is awaited again.
@@ -76,7 +76,7 @@ enum class BarrierPolicy : std::uint8_t {
 struct BarrierCount {
   std::uint32_t parties = 0;     // How many are awaited in this generation.
   std::uint32_t joined = 0;      // How many have a seat.
-  std::uint32_t arrived = 0;     // Of those who are awaited; those who arrived and left count.
+  std::uint32_t arrived = 0;     // Awaited participants that arrived, also if they left since.
   std::uint64_t generation = 0;  // How often it has opened or begun anew.
   bool broken = false;
 };

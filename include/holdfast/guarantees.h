@@ -1,4 +1,5 @@
-// What a store promises under which fault, as data; and what the doctor found about a running one.
+// The guarantees of a store under each fault, as data, and the doctor's findings about a running
+// one.
 //
 // Thread-safety: plain data. Not guaranteed: that a field or a row is never added; ask by name.
 #pragma once
@@ -25,10 +26,11 @@ struct FaultRow {
   std::string note;
 };
 
-// What a kind of store gives when it is set up as its page says. Guarantee: what it cannot do is
-// `false` here, and refused with kUnsupported. ZooKeeper, etcd and Consul are asked at connect what
-// they are (one server, dev mode ...); what they do not tell is not promised, until doctor() has
-// found it out. Not guaranteed: that the store is otherwise set up like that; see DoctorReport.
+// The guarantees of a kind of store that is set up as its page says. Guarantee: a capability that
+// is `false` here is refused with kUnsupported. ZooKeeper, etcd and Consul are asked at connect
+// what they are (one server, dev mode ...). A guarantee that depends on what they do not tell is
+// not given until doctor() has found it out. Not guaranteed: that the store is otherwise set up so;
+// see DoctorReport.
 struct Guarantees {
   std::string store;  // "sqlite"
   std::string scope;  // "processes of one host", "one process"
@@ -49,10 +51,11 @@ struct Guarantees {
   bool survives_failover = false;  // A fail-over of the store's servers forgets no grant.
   std::chrono::milliseconds min_ttl{};
   std::chrono::milliseconds max_ttl{};
-  // What a renewal leaves of a lease at least, where that is less than its ttl: a session that was
-  // confirmed a while ago has the rest of its time. Zero: the ttl. Before the next renewal comes it
-  // is less by what that takes. Not guaranteed while the store does not answer; nor, until a
-  // session was opened, where its servers make it shorter than the URL asks for.
+  // The least time that a renewal leaves of a lease, where that is less than its ttl: a session
+  // that was confirmed a while ago has only the rest of its time. Zero: the ttl. By the time of the
+  // next renewal it is less by the time between the two. Not guaranteed while the store does not
+  // answer. Before a session was opened, it is not guaranteed where the servers grant less than the
+  // URL asks for.
   std::chrono::milliseconds least_renewal{};
   std::vector<FaultRow> faults;
 };
@@ -65,13 +68,13 @@ enum class Severity { kOk, kWarning, kProblem };
 struct Finding {
   Severity severity{};
   std::string topic;   // "journal", "file system", "permissions" ...
-  std::string what;    // What was found.
-  std::string advice;  // What to change; empty when there is nothing to do.
+  std::string what;    // The finding.
+  std::string advice;  // The change to make; empty: none.
 };
 
-// What was found at the moment of the asking. `guarantees` are those of the kind of store; where
-// one of them does not hold here, a finding is a kProblem. Not guaranteed: what could not be looked
-// at (a finding says so), and that it is still so afterwards.
+// The findings of one moment. `guarantees` are those of the kind of store; where one of them does
+// not hold here, a finding is a kProblem. Not guaranteed: that it is still so afterwards, or that
+// everything could be examined (a finding names the exceptions).
 struct DoctorReport {
   std::string store;  // The URL without credentials.
   Guarantees guarantees;

@@ -1,4 +1,4 @@
-// Who holds a lock, who waits, and what happens to it: for people and monitoring.
+// The holders, the waiters and the events of a lock, for people and monitoring.
 //
 // Not guaranteed: that it is still so when you read it. Never decide by it whether you hold a lock.
 // Thread-safety: plain data. Texts come from other processes: escape them before a terminal.
@@ -19,7 +19,8 @@
 
 namespace holdfast {
 
-// What an owner says of itself, unchecked; what it does not say is empty, 0, the clock's epoch.
+// An owner's description of itself, unchecked. A part that it leaves out is empty, 0, the clock's
+// epoch.
 struct OwnerInfo {
   std::string owner;
   std::string host;
@@ -30,25 +31,26 @@ struct OwnerInfo {
   std::string trace_id;                           // AcquireOptions::trace_id; empty: none.
 };
 
-// Whose lease ran when the store looked. Not guaranteed: that the holder still believes to hold;
-// its own deadline is earlier.
+// A holder whose lease ran when the store looked. Not guaranteed: that the holder still believes to
+// hold; its own deadline is earlier.
 struct HolderInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
-  Token token;                            // Zero: what it says of itself cannot be read.
-  std::chrono::milliseconds time_left{};  // Of the lease, by the store's clock; 0: not known.
+  Token token;                            // Zero: its description cannot be read.
+  std::chrono::milliseconds time_left{};  // The lease's rest by the store's clock; 0: not known.
 };
 
-// Who stood in the queue. Not guaranteed: that it is alive; a dead one leaves when its ticket ends.
+// A waiter in the queue. Not guaranteed: that it is alive; a dead one leaves when its queue entry
+// ends.
 struct WaiterInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
-  std::chrono::milliseconds time_left{};  // Of the ticket, should the waiter have died.
+  std::chrono::milliseconds time_left{};  // Until the queue entry ends, if the waiter is dead.
 };
 
 // The trace of the last break by an operator.
 struct BreakInfo {
-  Token token;  // Of the holder that was broken.
+  Token token;  // The broken holder's.
   OwnerInfo by;
 };
 
@@ -86,7 +88,7 @@ struct LockEvent {
   std::string name;
   OwnerInfo who;
   Token token;                            // Zero for kQueued and kCancelled.
-  std::chrono::milliseconds time_left{};  // Of the lease, for kGranted.
+  std::chrono::milliseconds time_left{};  // The lease's rest, for kGranted.
 };
 
 // Keeps a watch alive; its destructor ends it. After the destructor returns the callback is not

@@ -1,4 +1,4 @@
-// What a client logs, as data: for a log that machines read.
+// The client's log as data, for logs that machines read.
 //
 //   holdfast::ClientOptions options;
 //   options.log_event = [](const holdfast::LogEvent& event) {
@@ -39,7 +39,7 @@ struct LogEvent {
   std::string text;           // A sentence for people: what ClientOptions::log gets.
   std::string store;          // The URL, without credentials.
   std::string lock;           // Empty, as the next two: it is about no lock.
-  Token token;                // Of the grant.
+  Token token;                // The grant's.
   std::string trace_id;       // AcquireOptions::trace_id.
   std::optional<Errc> error;  // Why, where a code says it.
 };

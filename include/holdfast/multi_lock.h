@@ -72,7 +72,7 @@ class HOLDFAST_EXPORT LeaseSet {
 
   // nullptr: the set has no lock of that name. Valid as long as the set.
   const Lease* lease(std::string_view name) const;
-  // Of the grant of that lock; a zero token: the set has no lock of that name.
+  // The token of that lock's grant; zero: the set has no lock of that name.
   Token token(std::string_view name) const;
 
   // Reads the clock: true while every one of them is held.

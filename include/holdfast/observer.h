@@ -1,4 +1,4 @@
-// What a client's locks cost and how they end, told as it happens: for metrics and tracing.
+// Reports the cost and the end of a client's locks as they happen, for metrics and tracing.
 //
 //   struct Slow final : holdfast::Observer {
 //     void acquire_ended(const holdfast::AcquireSeen& seen) override {
@@ -62,7 +62,7 @@ struct AcquireSeen {
   // It stood in the queue. With kGranted: the lock was handed on to it.
   bool queued = false;
   std::uint32_t ahead = 0;  // How many stood before it when it came; 0 when it did not queue.
-  Token token;              // Of the grant.
+  Token token;              // The grant's.
 };
 
 // How a hold ended. All but the first two are losses: lost() of the lease has fired, but for kGone

@@ -49,10 +49,10 @@ struct Async;
 struct OnceMaker;
 }  // namespace detail
 
-// What begin() gives: the outcome, or the turn to run. The destructor of a turn that was not
-// completed gives it up without waiting: the next caller is first then. One whose complete() ended
-// with kOutcomeUnknown it leaves to the store, since others may have been given the outcome: the
-// next caller is first after the lease, if it was not stored.
+// The result of begin(): the outcome, or the turn to run. The destructor of a turn that was not
+// completed gives it up without waiting; the next caller is first then. If complete() ended with
+// kOutcomeUnknown, the destructor leaves the turn to the store, because others may have the outcome
+// by then. The next caller is first after the lease, unless the outcome was stored.
 class HOLDFAST_EXPORT OnceTurn {
  public:
   OnceTurn(OnceTurn&&) noexcept = default;
@@ -60,9 +60,9 @@ class HOLDFAST_EXPORT OnceTurn {
   ~OnceTurn() = default;
 
   bool first() const { return lease_.has_value(); }
-  // What the first caller stored; only where this is not the first.
+  // The first caller's outcome; only where this is not the first.
   const std::string& outcome() const { return outcome_; }
-  // Of the first caller: its token fences the work, lost() tells when another one may run.
+  // The first caller's lease: its token fences the work, lost() tells when another one may run.
   Lease& lease() { return *lease_; }
 
   // Stores the outcome for all others. Errors: kLost: it was completed before, or another caller
@@ -94,9 +94,10 @@ class HOLDFAST_EXPORT Once {
   // Waits while the first caller runs.
   Result<OnceTurn> begin(AcquireOptions options = {});
 
-  // What the first caller has stored; nullopt: nobody has within the retention time, though one may
-  // be running. It takes no turn and waits for nobody; the answer may be over when it is read.
-  // Errors: as Client::inspect(); kInvalidArgument: the name is in use for something else.
+  // The outcome that the first caller has stored. nullopt: nobody has within the retention time,
+  // though one may be running. It takes no turn and waits for nobody. The answer may be outdated
+  // when it is read. Errors: as Client::inspect(); kInvalidArgument: the name is in use for
+  // something else.
   Result<std::optional<std::string>> outcome() const;
 
   // The outcome: of `work(lease)`, a Result<std::string>, where this is the first caller. An error

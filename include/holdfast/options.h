@@ -1,4 +1,4 @@
-// What can be chosen when a client connects and when a lock is asked for.
+// The options of a client's connection and of a request for a lock.
 //
 // Callbacks run on the client's notifier thread and must not throw: std::terminate, as for a
 // std::stop_callback.
@@ -19,7 +19,7 @@ namespace holdfast {
 struct LogEvent;
 class Observer;
 
-// Of one request for a lock. Durations are rounded up to milliseconds.
+// The options of one request for a lock. Durations are rounded up to milliseconds.
 struct AcquireOptions {
   // How long to wait for other holders; not set: without limit; zero: not at all.
   std::optional<std::chrono::milliseconds> wait{};
@@ -30,9 +30,9 @@ struct AcquireOptions {
   std::stop_token cancel{};
   // Shown to people who look who holds the lock.
   std::string reason{};
-  // Of the work that asks, in your tracing (a W3C traceparent, say): shown to those who look, so
-  // that they find what holds the lock. 1 to 128 printable ASCII characters, no spaces; empty:
-  // none.
+  // Names the work that asks, in your tracing (a W3C traceparent, say). It is shown with the lock,
+  // so that people find the work that holds it. 1 to 128 printable ASCII characters, no spaces;
+  // empty: none.
   std::string trace_id{};
   // A bound on how long the lock is held at all: then lost() fires, renewal stops and the lease
   // runs out. Zero: none.
@@ -47,11 +47,11 @@ struct AcquireOptions {
   // Called once, on the notifier thread, when the request must wait; with how many wait before it.
   // Not after the wait is over: its answer waits for a call that has begun.
   std::function<void(std::uint32_t ahead)> on_queued{};
-  // Who asks: shown to people in place of ClientOptions::owner. A wait that names its owner is
-  // looked after, once a second: when owners wait for each other in a circle, the one whose wait is
-  // the youngest (by the clocks of those who wait; then by id) is told kWouldDeadlock, with the
-  // circle in the message, after two to four seconds. Where the store lists its queues; one client
-  // looks at up to 10,000 locks of its namespace.
+  // The asking owner, shown to people in place of ClientOptions::owner. Once a second the client
+  // looks whether owners wait for each other in a circle. After two to four seconds, the youngest
+  // wait of the circle (by the waiters' clocks, then by id) ends with kWouldDeadlock, and the
+  // message names the circle. This works where the store lists its queues. One client looks at up
+  // to 10,000 locks of its namespace.
   std::optional<Owner> owner{};
 };
 
@@ -61,7 +61,7 @@ struct ClientOptions {
   std::chrono::milliseconds default_ttl{30'000};
   // Longest time that one request to the store may take; at most 24 hours.
   std::chrono::milliseconds request_timeout{5'000};
-  // Who we are, for people who look. Empty: made from host, pid and random digits.
+  // This client's name, for people who look. Empty: made from host, pid and random digits.
   std::string owner{};
   // Shown as the program's name. Empty: read from the process.
   std::string program{};

@@ -1,4 +1,4 @@
-// Who asks for locks, as an object that the program passes along: not a thread, not a client.
+// The owner of locks, as an object that the program passes along: not a thread, not a client.
 //
 // Example (examples/primitives.cc#owner):
 //   const holdfast::Owner me("order 42");

@@ -21,7 +21,7 @@ namespace holdfast {
 template <typename T>
 class Result;
 
-// What value() throws: as std::bad_expected_access does, it carries the error.
+// value() throws this. As std::bad_expected_access does, it carries the error.
 class HOLDFAST_EXPORT BadResultAccess : public std::exception {
  public:
   explicit BadResultAccess(Error error);

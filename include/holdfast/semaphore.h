@@ -46,7 +46,7 @@ namespace detail {
 struct Async;
 }
 
-// Of one instant of the store; it may have changed since.
+// The counts at one instant of the store; they may have changed since.
 struct SemaphoreCount {
   std::uint32_t capacity = 0;  // N.
   std::uint32_t taken = 0;

@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-// What stands before the `@` of a store's URL.
+// The part before the `@` of a store's URL.
 enum class StoreLogin {
   kNone,      // The store has no log-in: an `@` is part of a path.
   kPassword,  // "user:password", of which the password is secret.

@@ -1,4 +1,4 @@
-// What include/holdfast/asio.h is made of: Holdfast's asynchronous calls without Asio, so that the
+// The parts of include/holdfast/asio.h: Holdfast's asynchronous calls without Asio, so that the
 // library does not depend on the Asio that a program uses. Not for programs: it may change with any
 // version.
 //
@@ -30,7 +30,7 @@
 
 namespace holdfast::detail {
 
-// Who is told how a call ended.
+// Receives the outcome of a call.
 template <typename T>
 class Receiver {
  public:
@@ -51,8 +51,8 @@ class HOLDFAST_EXPORT Flowing {
   virtual void cancel() = 0;
 };
 
-// What Async::cancel() can end: a wait for a lock, or a call of several requests. Keeps the
-// client's core.
+// Async::cancel() ends the wait for a lock, or the call of several requests, that this names. It
+// keeps the client's core alive.
 struct Handle {
   std::shared_ptr<session::Core> core{};
   std::shared_ptr<session::Acquisition> acquisition{};

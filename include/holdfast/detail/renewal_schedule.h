@@ -49,25 +49,25 @@ class RenewalSchedule {
   constexpr Nanos renew_after() const { return lease_ / 3; }
   constexpr Nanos latest_renewal() const { return lease_ / 2; }
   constexpr Nanos retry_after() const { return lease_ / 12; }
-  // What one renewal may take, and how long it may wait for the batch before it.
+  // The longest time of one renewal, and its longest wait for the batch before it.
   constexpr Nanos request_time() const { return lease_ / 3; }
   constexpr Nanos batch_wait() const { return lease_ / 4; }
 
-  // Of a waiter's lease. A missed notification costs at most a second.
+  // For a waiter's lease. A missed notification costs at most a second.
   constexpr Nanos heartbeat() const { return std::min<Nanos>(lease_ / 3, std::chrono::seconds(1)); }
 
-  // Of a session that is renewed every third.
+  // For a session that is renewed every third.
   constexpr Nanos left_between_renewals() const { return lease_ - renew_after(); }
   constexpr Nanos try_time() const { return lease_ / 4; }
   constexpr Nanos short_try_time() const { return lease_ / 8; }
 
-  // Of a session that is confirmed by writes.
+  // For a session that is confirmed by writes.
   constexpr Nanos confirm_every() const { return lease_ / 6; }
   constexpr Nanos least_between_confirmations() const { return confirm_every() * 9 / 10; }
-  // What every session leaves between confirmations, however its store keeps it.
+  // Every session leaves this much between confirmations, however its store keeps it.
   constexpr Nanos safe_part() const { return lease_ / 2; }
 
-  // Of a lease that a command runs under: from SIGTERM to SIGKILL, and from there to the end.
+  // For a lease that a command runs under: from SIGTERM to SIGKILL, and from there to the end.
   constexpr Nanos longest_kill_after() const { return lease_ / 3; }
   constexpr Nanos default_kill_after() const {
     return std::min<Nanos>(lease_ / 5, std::chrono::seconds(5));

@@ -66,7 +66,8 @@ struct HttpAnswer {
 HOLDFAST_EXPORT HttpAnswer admit_http(const HttpHeaders& headers, const std::string& resource,
                                       std::string_view lock, const Admit& admit);
 
-// What a client sends: names and values. Permits are sent as they are, and answered with 501.
+// The headers that a client sends, by name and value. Permits are sent unchanged, and answered with
+// 501.
 HOLDFAST_EXPORT std::vector<std::pair<std::string, std::string>> http_headers(
     std::string_view lock, const Token& token, const Mode& mode = Mode::exclusive());
 

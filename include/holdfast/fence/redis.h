@@ -59,9 +59,9 @@ HOLDFAST_EXPORT Result<std::vector<std::string>> guarded_set(const std::string& 
                                                              const Token& token,
                                                              const Mode& mode = Mode::exclusive());
 
-// What an error reply to such a command means: kLost (FENCED: a newer holder has been here, stop),
-// kCorruptState (the record is not a token), kInvalidArgument (the script was called wrongly), else
-// kOutcomeUnknown with its text.
+// Translates an error reply to such a command. kLost: FENCED, a newer holder has written, stop.
+// kCorruptState: the record is not a token. kInvalidArgument: the script was called wrongly. Every
+// other reply is kOutcomeUnknown with its text.
 HOLDFAST_EXPORT Error refusal(std::string_view error_reply);
 
 }  // namespace holdfast::fence::redis

@@ -50,7 +50,7 @@ namespace holdfast::fence::sql {
 
 enum class Dialect { kPostgres, kMySql, kSqlite };  // kMySql: MariaDB, too. SQLite from 3.35 on.
 
-// What a row holds before the first exclusive token: below every token.
+// A row holds this before the first exclusive token; it is below every token.
 inline constexpr std::string_view kNoToken = "0000000000.00000000000000000000";
 
 // CREATE TABLE IF NOT EXISTS holdfast_fence ...: once, by whoever makes your schema.
