@@ -286,7 +286,7 @@ int exit_status_after(void (*body)()) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// Of a forked child: what its handlers at exit, which have no arguments, look at.
+// State of a forked child for its handlers at exit, which have no arguments.
 std::atomic<bool> passage_begun = false;
 std::atomic<bool> program_ends = false;
 std::atomic<bool> passage_over = false;

@@ -57,8 +57,8 @@ std::chrono::system_clock::time_point wall_now() noexcept {
 }
 
 std::chrono::nanoseconds wall_minus_boot() noexcept {
-  // Who is put aside between two readings would see clocks that differ by that time: so the wall's
-  // is taken between two of the other, and again where these lie far apart.
+  // A thread that is descheduled between two readings would see clocks that differ by that time. So
+  // the wall clock is read between two readings of the other, and again where these lie far apart.
   constexpr int kTries = 5;
   constexpr std::chrono::nanoseconds kClose = std::chrono::microseconds(100);
   auto closest = std::chrono::nanoseconds::max();

@@ -24,7 +24,7 @@ namespace holdfast::base {
 
 class HOLDFAST_CAPABILITY("mutex") LocalMutex {
  public:
-  // What it guards takes a microsecond: less than to be put to sleep and woken.
+  // The guarded sections take a microsecond: less than going to sleep and waking up.
   void lock() HOLDFAST_ACQUIRE() {
     for (int spins = 0; spins < kSpins; ++spins) {
       if (mutex_.try_lock()) return;

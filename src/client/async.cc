@@ -17,7 +17,7 @@ namespace {
 
 using session::Core;
 
-// Of a call that is about a lease: the acquisition is taken from it here.
+// Starts a call about a lease, and takes the acquisition from the lease.
 Start<void> start_on_lease(
     const Lease& lease,
     std::function<void(Core&, const Core::AcquisitionPtr&, const Core::Done<void>&)> call) {

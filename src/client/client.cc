@@ -60,7 +60,7 @@ Result<void> take_common_options(port::StoreUrl& url, session::CoreOptions& opti
   return {};
 }
 
-// What to tell of files with secrets that every user of the host can read.
+// The warnings about files with secrets that every user of the host can read.
 std::vector<std::string> open_secrets(const port::StoreUrl& url) {
   std::vector<std::string> warnings;
   for (const auto& [key, path] : url.options) {

@@ -79,7 +79,7 @@ std::string encode(const std::string& resource, const Token& token) {
   return text + "sum " + sum_of(text) + "\n";
 }
 
-// What stands between `key` and the end of the line; the line is taken off.
+// The text between `key` and the end of the line; the line is taken off.
 std::optional<std::string_view> take_line(std::string_view& text, std::string_view key) {
   const auto end = text.find('\n');
   if (end == text.npos || text.substr(0, key.size()) != key) return std::nullopt;

@@ -1,4 +1,4 @@
-// What a guard in a database makes of the recorded token that its statement has answered.
+// A database guard's verdict on the recorded token that its statement has answered.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace holdfast::fence {
 
-// Of an exclusive token, `text` is the record *after* the statement that raised it: the own token,
-// or a higher one. Of a shared one, the record as it is.
+// For an exclusive token, `text` is the record *after* the statement that raised it: the own token,
+// or a higher one. For a shared token it is the unchanged record.
 inline Result<void> judge(std::string_view text, const std::string& resource, const Token& token,
                           const Mode& mode) {
   const auto recorded = read_token(text);
@@ -26,7 +26,7 @@ inline Result<void> judge(std::string_view text, const std::string& resource, co
   return {};
 }
 
-// What is refused before anything is asked of the database.
+// The requests that are refused before the database is asked.
 inline Result<void> check_call(const std::string& resource, const Token& token, const Mode& mode) {
   if (auto named = check_resource(resource); !named) return named;
   if (auto sound = admit(Token{}, token, mode); !sound) return sound.error();

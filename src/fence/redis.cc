@@ -38,8 +38,8 @@ do
 end
 )lua";
 
-// What the cluster hashes of a key: what stands between its first { and the next }, if anything
-// does.
+// The part of a key that the cluster hashes: the text between its first { and the next }, unless it
+// is empty.
 std::string_view hashed_part(std::string_view key) {
   const auto open = key.find('{');
   if (open == key.npos) return key;

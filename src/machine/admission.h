@@ -21,14 +21,14 @@
 
 namespace holdfast::machine {
 
-// What a number of tickets takes together.
+// The joint occupancy of several tickets.
 struct Occupancy {
   std::uint32_t exclusive = 0;
   std::uint32_t shared = 0;
   std::uint64_t permits = 0;
 
   constexpr void add(const Mode& mode);
-  constexpr void remove(const Mode& mode);  // Of a ticket that was added before.
+  constexpr void remove(const Mode& mode);  // The ticket was added before.
 
   // Is a ticket of this mode compatible with all of these tickets?
   constexpr bool admits(const Mode& mode, std::uint32_t capacity) const;

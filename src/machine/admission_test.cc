@@ -13,7 +13,7 @@ constexpr Mode kX = Mode::exclusive();
 constexpr Mode kS = Mode::shared();
 constexpr Mode permits(std::uint32_t n) { return Mode::of_permits(n, 4); }
 
-// Who holds once everybody who may be admitted has been.
+// The holders once everybody who may be admitted has been.
 std::vector<bool> admitted(std::vector<Standing> queue, std::uint32_t capacity = 1) {
   while (const auto next = next_admitted(queue, capacity)) queue[*next].held = true;
   std::vector<bool> held;

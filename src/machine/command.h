@@ -1,4 +1,4 @@
-// What can be asked of the lock machine, and what it answers.
+// The commands of the lock machine, and its answers.
 //
 // A command names the lock, the acquisition and the instant at which it takes place. It yields
 // one Reply for the caller and any number of effects; the effects alone suffice to rebuild the

@@ -1,4 +1,4 @@
-// What each command does to its own lock. Expiry has run before, admission runs afterwards.
+// The effect of each command on its own lock. Expiry has run before, admission runs afterwards.
 #include <algorithm>
 
 #include "src/machine/machine_impl.h"
@@ -38,7 +38,7 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
     if (known != kNone) return acquire_again(known);
     if (table.find_tombstone(index, acquire.id) != kNone) return {.outcome = Outcome::kGone};
   }
-  // Those whom expiry has let in stand before the newcomer; so does a Resize that waited.
+  // Tickets that expiry has let in come before the newcomer; so does a Resize that waited.
   if (index != kNone) settle(index);
   if (const auto outcome = refusal(acquire, index)) return {.outcome = *outcome};
   if (!admits_newcomer(acquire, index)) {
@@ -202,7 +202,7 @@ Reply LockMachine::Impl::on(const Resize& resize) {
   const TicketIndex known = table.find_ticket(index, resize.id);
   if (known != kNone && known != lock.shrink) return {.outcome = Outcome::kInvalid};
   if (known != kNone && lock.capacity - table.ticket(known).permits == resize.capacity) {
-    settle(index);  // What has expired in this step may have made way for it.
+    settle(index);  // An expiry in this step may have made room for it.
     if (table.find_ticket(index, resize.id) == kNone) return {.outcome = Outcome::kDone};
     return reply_for(known);  // A repeated request keeps its place.
   }

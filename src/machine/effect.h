@@ -1,4 +1,4 @@
-// What a command changed. A reader who sees only effects can rebuild the state: the transactional
+// The changes by a command. A reader who sees only effects can rebuild the state: the transactional
 // stores persist them as rows, the tests replay them into a second machine.
 #pragma once
 

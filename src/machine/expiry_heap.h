@@ -1,6 +1,6 @@
-// Who ends first: a heap of slots by (instant, id, and what the owner breaks ties with), four
-// children per node, with the place of each slot kept aside so that a slot is moved or taken out
-// in O(log n). Ties are broken by state alone, so that a restored machine expires in the same
+// Finds the slot that ends first: a heap ordered by (instant, id, and the owner's tie-breaker),
+// with four children per node. The place of each slot is kept aside, so a slot is moved or taken
+// out in O(log n). Ties are broken by state alone, so that a restored machine expires in the same
 // order.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What must always hold, checked after every command for what it touched and on demand for all.
+// The invariants, checked after every command for the parts that it touched, and on demand for all.
 #include <cstdio>
 #include <cstdlib>
 

@@ -79,9 +79,9 @@ class LockMachine {
   // (not cleared), in the order in which it happened.
   Reply apply(const Command& command, Effects& effects);
 
-  // What apply() would answer now() to this Acquire if it came without `may_wait`: kHeld, or why
-  // not. So that several locks can be looked at before one of them is taken. Exact while nothing is
-  // left over from the last step: next_event() is later than now().
+  // The answer of apply() at now() to this Acquire without `may_wait`: kHeld, or the reason against
+  // it. A caller can so look at several locks before it takes one. It is exact while the last step
+  // has left nothing over: next_event() is later than now().
   Outcome foresee(const Acquire& acquire) const;
 
   // The earliest instant at which a Tick would change something; nullopt if none ever would.
@@ -89,7 +89,7 @@ class LockMachine {
   std::optional<Instant> next_event() const;
 
   std::optional<LockImage> inspect(std::string_view name) const;
-  // Of all locks that have tickets, a value or tombstones; sorted, the first `limit` of them.
+  // The locks that have tickets, a value or tombstones; sorted, the first `limit` of them.
   std::vector<std::string> names(std::string_view prefix, std::size_t limit) const;
 
   MachineImage snapshot() const;

@@ -254,7 +254,7 @@ TEST(LockMachineTest, PositionIsExactUpTo64AndNeverTooSmall) {
   Driver d;
   for (std::uint64_t who = 0; who <= 200; ++who) d.acquire(who + 1);
   for (std::uint64_t who = 2; who <= 100; who += 2) d.cancel(who);
-  // Of the 200 waiters 2..201, the 50 even ones up to 100 have left.
+  // The 50 even ones up to 100 among the 200 waiters 2..201 have left.
   EXPECT_EQ(d.acquire(101).position, 49U);
   EXPECT_EQ(d.acquire(115).position, 63U);
   EXPECT_EQ(d.acquire(116).position, 64U);

@@ -15,7 +15,7 @@ using LockIndex = std::uint32_t;
 using TicketIndex = std::uint32_t;
 using TombstoneIndex = std::uint32_t;
 
-// What links an item into one list of its lock.
+// Links an item into one list of its lock.
 struct Links {
   std::uint32_t previous = kNone;
   std::uint32_t next = kNone;
@@ -61,7 +61,7 @@ struct Lock {
   List holders;  // In order of their tokens.
   List waiters;  // In queue order.
   List tombstones;
-  Occupancy held;               // What the holders take.
+  Occupancy held;               // The holders' share.
   TicketIndex upgrade = kNone;  // At most one upgrade stands at a time, waiting or admitted.
   TicketIndex shrink = kNone;   // The system ticket of a Resize.
   std::uint32_t capacity = 1;

@@ -101,7 +101,7 @@ struct LockMachine::Impl {
   Instant now{};
   TicketTable table;
 
-  // Of the step that runs or ran last.
+  // Belongs to the step that runs or ran last.
   Effects* effects = nullptr;
   std::uint32_t budget = 0;
   LockIndex own_lock = kNone;

@@ -1,4 +1,4 @@
-// What the machine's tests share: a machine that is driven with short words, and what it did last.
+// Shared by the machine's tests: a machine that is driven with short words, and its last effects.
 #pragma once
 
 #include <algorithm>

@@ -42,7 +42,7 @@ struct Token {
   friend auto operator<=>(const Token&, const Token&) = default;
 };
 
-// What a ticket asks for. Exclusive and shared tickets may stand in one queue; permits may not
+// The kind of a ticket. Exclusive and shared tickets may stand in one queue; permits may not
 // stand beside them (a lock's kind is fixed while it has tickets).
 enum class ModeKind : std::uint8_t { kExclusive = 0, kShared = 1, kPermits = 2 };
 
@@ -59,8 +59,8 @@ struct Mode {
   friend bool operator==(const Mode&, const Mode&) = default;
 };
 
-// Who asks: shown to people, never compared. Shared, because ten thousand tickets of one process
-// have one owner.
+// The asking owner: shown to people, never compared. It is shared, because ten thousand tickets of
+// one process have one owner.
 struct OwnerInfo {
   std::string owner{};  // An id or name that the client chose for the owner object.
   std::string host{};
@@ -69,7 +69,7 @@ struct OwnerInfo {
   std::string reason{};            // Free text from the user ("nightly billing").
   std::int64_t since_unix_ms = 0;  // Wall clock of the client at the request: for display only.
   std::string wake{};              // Where the store finds the waiter's process; empty if it polls.
-  std::string trace_id{};          // Of the work that asks, in the user's tracing.
+  std::string trace_id{};          // Names the work that asks, in the user's tracing.
 
   friend bool operator==(const OwnerInfo&, const OwnerInfo&) = default;
 };

@@ -1,4 +1,4 @@
-// What the stores' doctors have in common: findings, and the questions that several of them ask.
+// Shared by the stores' doctors: findings, and the questions that several of them ask.
 //
 // Thread-safety: none. Ownership: a derived class keeps itself alive through its callbacks.
 #pragma once

@@ -1,4 +1,4 @@
-// What every store says of a request for several locks.
+// The checks of every store on a request for several locks.
 //
 // Thread-safety: pure functions.
 #pragma once

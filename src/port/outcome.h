@@ -26,12 +26,12 @@ namespace holdfast::port {
 machine::Acquire to_command(const AcquireRequest& request);
 machine::Renew to_command(const RenewItem& item);
 
-// What a renewal says when the ticket is gone and the lock's last break was of its token.
+// The error of a renewal whose ticket is gone, when the lock's last break named its token.
 Error broken_error(const std::string& name, const BreakInfo& trace);
 
 // --- Replies.
 
-// Of Acquire and Renew. Errors: kInvalidArgument, kQueueFull, kWouldDeadlock, kCorruptState.
+// For Acquire and Renew. Errors: kInvalidArgument, kQueueFull, kWouldDeadlock, kCorruptState.
 Result<AcquisitionState> to_ticket_state(const machine::Reply& reply, std::string_view name,
                                          machine::Instant now);
 
@@ -42,15 +42,15 @@ Result<AcquisitionState> to_acquire_result(const machine::Reply& reply,
                                            const AcquireRequest& request,
                                            const machine::LockImage* current, machine::Instant now);
 
-// Of Release and Cancel.
+// For Release and Cancel.
 Result<EndStatus> to_end_status(const machine::Reply& reply, std::string_view name);
 
-// Of Downgrade: the ticket's terms as `after` shows them (nullptr: it is gone). kGone: no holder
+// For Downgrade: the ticket's terms as `after` shows them (nullptr: it is gone). kGone: no holder
 // has the id.
 Result<AcquisitionState> to_downgrade_result(const machine::Reply& reply, std::string_view name,
                                              AcquisitionId id, const machine::LockImage* after);
 
-// Of Break, SetValue, Keep and Resize: true; false: it stands in the queue (Resize); or an error
+// For Break, SetValue, Keep and Resize: true; false: it stands in the queue (Resize); or an error
 // (kLost: not the holder, or a lock that is not in use).
 Result<bool> to_done(const machine::Reply& reply, std::string_view name);
 

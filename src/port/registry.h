@@ -20,7 +20,7 @@ struct StoreContext {
   Listener* listener = nullptr;    // Outlives the store.
   std::string owner;               // The client's own id, unique in the world.
   asio::io_context* io = nullptr;  // The loop's own, for stores that talk to sockets.
-  std::string name_space{};        // What all names begin with: rights may end there.
+  std::string name_space{};        // The prefix of all names: permissions may end there.
   // By then it is made, or says why not; a store may have less time for that.
   base::BootInstant open_by = base::BootInstant::max();
 };

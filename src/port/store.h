@@ -82,7 +82,7 @@ struct AcquireRequest {
   std::uint32_t max_waiters = 0;
   AcquisitionId upgrade_of{};
   OwnerPtr owner;
-  base::BootInstant deadline{};  // Of the request: when the caller stops waiting for the reply.
+  base::BootInstant deadline{};  // The caller waits for the reply until then.
 };
 
 // A waiter's heartbeat or a holder's renewal.
@@ -92,7 +92,7 @@ struct RenewItem {
   std::uint64_t seq = 0;
   Duration ttl{};
   Duration waiter_ttl{};
-  Token token{};  // Of the grant; zero while waiting.
+  Token token{};  // The grant's; zero while waiting.
 };
 
 struct AcquisitionRequest {  // release, cancel, downgrade
@@ -131,7 +131,7 @@ struct BreakRequest {
   base::BootInstant deadline{};
 };
 
-// What a store tells without being asked.
+// Notifications that a store sends without being asked.
 struct Push {
   enum class Kind : std::uint8_t {
     kGranted,  // `state` is the grant, as of a committed write.
@@ -152,7 +152,7 @@ class Listener {
   // Pushes arrive from now on: whoever holds by a request from before should ask. (A store lets
   // nobody wait before.)
   virtual void on_pushes_begin() {}
-  // What the operator should know: a line for the log, with the store's name.
+  // A line for the operator's log, with the store's name.
   virtual void on_alarm(const std::string& line) { static_cast<void>(line); }
 };
 

@@ -23,12 +23,12 @@ struct UrlOption {
 
   std::string_view name;
   Kind kind = Kind::kText;
-  std::string_view help;      // What it sets.
+  std::string_view help;      // Its effect.
   std::string_view fallback;  // As it would be written; empty: none.
-  // Of a time in milliseconds, or of a number.
+  // Bounds of a time in milliseconds, or of a number.
   std::int64_t least = 0;
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  std::string_view words{};  // Of kWord, separated by '|'.
+  std::string_view words{};  // The choices of kWord, separated by '|'.
 };
 
 constexpr UrlOption text_option(std::string_view name, std::string_view help) {

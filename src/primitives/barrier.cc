@@ -93,7 +93,7 @@ std::optional<Result<void>> verdict(const Record& record, const Token& seat,
   return std::nullopt;
 }
 
-// Of a call that is over for `why`: unless the generation is complete, or the store does not tell.
+// Ends a call that is over for `why`, unless the generation is complete or the store does not tell.
 Flow<void> take_back(ScopePtr scope, BarrierPtr barrier, Token seat, Error why) {
   if (why.code() == Errc::kClosed) co_return why;
   std::optional<Result<void>> before;
@@ -201,7 +201,7 @@ Flow<BarrierCount> count(ScopePtr scope, BarrierPtr barrier) {
   const Result<Record> record = co_await std::move(looking);
   if (!record) co_return record.error();
   BarrierCount count;
-  // Those who have arrived and left were awaited, too.
+  // Participants that arrived and left were awaited, too.
   count.parties =
       record->parties == 0 ? barrier->parties : record->awaited() + record->arrived_and_left;
   count.joined = static_cast<std::uint32_t>(record->members.size());

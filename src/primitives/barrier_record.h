@@ -1,5 +1,5 @@
-// What a barrier keeps in its document: who takes part, who has arrived, and the rules by which
-// that changes. Pure: nothing here asks a store.
+// The document of a barrier: who takes part, who has arrived, and the rules by which that changes.
+// Pure: nothing here asks a store.
 //
 // Guarantee: text that is not such a record is refused, never misread. All changes keep
 // members + left <= parties.
@@ -24,11 +24,11 @@ enum class Step : std::uint8_t {
   kThere,    // Has not arrived.
   kArrived,  // And waits.
   kPassed,   // The generation in which it arrived last is complete.
-  kBroken,   // That one will never be.
+  kBroken,   // That generation will never be complete.
 };
 
 struct Member {
-  Token token;  // Of its seat.
+  Token token;  // Its seat's.
   Step step = Step::kThere;
 
   friend bool operator==(const Member&, const Member&) = default;

@@ -201,7 +201,7 @@ TEST(BarrierRecordTest, HoldsWhateverIsDone) {
       const auto read = read_record(write_record(record), kName);
       ASSERT_TRUE(read) << write_record(record);
       ASSERT_EQ(*read, record);
-      // Who waits, waits for somebody.
+      // A participant that waits, waits for somebody.
       ASSERT_TRUE(record.waiting() == 0 || record.waiting() < record.awaited());
       ASSERT_TRUE(!record.broken || record.waiting() == 0);
     }

@@ -73,8 +73,8 @@ auto read_text(const ScopePtr& scope, const session::InnerName& name) {
   });
 }
 
-// What one turn came to. `outcome`: of the change, whose error does not undo that the members which
-// are gone were dropped.
+// The result of one turn. `outcome` is that of the change. Its error does not undo that members
+// which are gone were dropped.
 struct Turn {
   Record record;
   Result<void> outcome;

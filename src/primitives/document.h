@@ -1,4 +1,4 @@
-// What primitives keep in the value beside a lock: a line that says what it is, and a body.
+// The document that a primitive keeps in a lock's value: a line that names its kind, and a body.
 //
 //   "latch 1\n<body>"
 //

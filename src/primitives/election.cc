@@ -124,7 +124,7 @@ class Teller {
       missed_ += fresh - kept;
       for (std::size_t i = record.changes.size() - kept; i < record.changes.size(); ++i) {
         const LeaderInfo& change = record.changes[i];
-        // Who came after that one was seen first: the record had been read before this change.
+        // A later leader was seen first: the record had been read before this change.
         if (change.token < newest_) {
           ++missed_;
           continue;
@@ -148,7 +148,7 @@ class Teller {
   std::uint64_t told_ = 0;
   std::uint64_t missed_ = 0;
   std::optional<LeaderInfo> now_;
-  Token newest_;  // Of the leaders that were told.
+  Token newest_;  // The newest leader that was reported.
 };
 
 Flow<void> observe(ScopePtr scope, std::string name, std::weak_ptr<Observation> to) {
@@ -195,7 +195,7 @@ class ObservationEnder {
   const std::shared_ptr<Observation> observation_;
 };
 
-// What is wrong with the name is told here; the observation has a scope of its own.
+// A wrong name is reported here; the observation has a scope of its own.
 Flow<Watch> begin_to_observe(ScopePtr scope, std::string name,
                              std::function<void(const LeaderChange&)> callback) {
   Flow<Look> looking = look(scope, name);

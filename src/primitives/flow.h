@@ -38,7 +38,7 @@ using detail::ticket;
 using session::BootInstant;
 using session::Core;
 
-// What a callback brings, to be awaited. `start` is called once, with the callback.
+// Awaits a callback's result. `start` is called once, with the callback.
 template <typename T, typename StartCall>
 class Asked {
  public:
@@ -85,7 +85,7 @@ class [[nodiscard]] Flow {
       void await_suspend(Frame frame) noexcept {
         auto tell = std::move(frame.promise().done);
         auto ending = *std::move(frame.promise().result);
-        frame.destroy();  // What it held is given back before anybody is told.
+        frame.destroy();  // Its resources are given back before anybody is told.
         tell(std::move(ending));
       }
       void await_resume() noexcept {}
@@ -123,7 +123,7 @@ class [[nodiscard]] Flow {
 // The frame of one call of the user: its deadline, its cancellation, and the steps of its flow.
 class Scope final : public detail::Flowing, public std::enable_shared_from_this<Scope> {
  public:
-  // Of the options `wait` and `cancel` are the call's own.
+  // The options `wait` and `cancel` are the call's own.
   Scope(std::shared_ptr<Core> core, const AcquireOptions& options);
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -161,8 +161,8 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
     });
   }
 
-  // Of a lock of the library's own; the options' wait is its own, which may be longer than the
-  // call's.
+  // Acquires a lock of the library's own. The options' wait belongs to that lock, and may be longer
+  // than the call's.
   auto acquire(session::InnerName name, AcquireOptions options) {
     return asked<Lease>([this, name = std::move(name),
                          options = std::move(options)](const Core::Done<Lease>& done) {
@@ -282,8 +282,8 @@ class Pauses {
   std::chrono::milliseconds pause_{5};
 };
 
-// That a value may have changed, told by the store where it can (Store::watch_value()): a sleep
-// ends then. What was told before forget() ends none.
+// Ends a sleep when a value may have changed, where the store can tell (Store::watch_value()). A
+// notification before forget() ends no sleep.
 class ValueNews {
  public:
   ValueNews(ScopePtr scope, const std::string& name);
@@ -302,7 +302,7 @@ class ValueNews {
     void tell();
     void enter(const Core::SleeperPtr& who);
 
-    Core& core;  // What calls runs on its loop.
+    Core& core;  // The notification runs on its loop.
     base::LocalMutex mutex;
     bool told HOLDFAST_GUARDED_BY(mutex) = false;
     Core::SleeperPtr sleeper HOLDFAST_GUARDED_BY(mutex);
@@ -323,8 +323,8 @@ class ValueNews {
   BootInstant looked_{};
 };
 
-// What a handle and its copies share, from its parts (an aggregate, which std::make_shared() cannot
-// make everywhere).
+// Makes the state that a handle and its copies share, from its parts. (It is an aggregate, which
+// std::make_shared() cannot make everywhere.)
 template <typename State, typename... Parts>
 std::shared_ptr<State> make_state(Parts&&... parts) {
   return std::shared_ptr<State>(new State{std::forward<Parts>(parts)...});

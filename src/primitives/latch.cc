@@ -15,7 +15,7 @@ namespace holdfast {
 struct Latch::State {
   const std::shared_ptr<session::Core> core;
   const std::string name;
-  std::atomic<std::uint64_t> initial;  // What a reset by this handle makes of it.
+  std::atomic<std::uint64_t> initial;  // The count after a reset by this handle.
 };
 
 namespace primitives::latching {
@@ -42,7 +42,7 @@ constexpr std::chrono::seconds kLongestTurn{30};
 
 using Change = std::function<Result<Count>(const std::string& text)>;
 
-// Who counts holds the name exclusively, and for a short lease.
+// A caller that counts holds the name exclusively, and for a short lease.
 bool is_of_another_use(const LockInfo& lock, std::chrono::milliseconds ttl) {
   return std::any_of(lock.holders.begin(), lock.holders.end(), [&](const HolderInfo& holder) {
     return holder.mode.kind() != Mode::Kind::kExclusive || holder.time_left > 2 * ttl;

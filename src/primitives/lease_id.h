@@ -14,7 +14,7 @@ namespace holdfast::primitives {
 struct LeaseId {
   std::string name;
   Mode mode = Mode::exclusive();
-  std::chrono::milliseconds ttl{};  // Who takes it over renews it for as long again.
+  std::chrono::milliseconds ttl{};  // The adopter renews it for as long again.
   machine::AcquisitionId id;
 };
 

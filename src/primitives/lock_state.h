@@ -1,4 +1,4 @@
-// What a handle of a lock and its copies share.
+// The state that a handle of a lock and its copies share.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What a lease answers whose content has been moved to another object.
+// The answers of a lease whose content has been moved to another object.
 #pragma once
 
 #include "holdfast/errc.h"

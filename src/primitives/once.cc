@@ -123,7 +123,7 @@ struct OnceMaker {
 };
 
 Start<OnceTurn> Async::begin(const Once& once, AcquireOptions options) {
-  // What was done is remembered by a lease that is not given back.
+  // A lease that is not given back remembers the outcome.
   if (once.state_->core->guarantees().bound_to_client) {
     Error error(Errc::kUnsupported, "once '" + once.state_->key +
                                         "': leases of this store end with their client, so it "

@@ -11,7 +11,8 @@
 
 namespace holdfast {
 
-// What one owner has of the lock. It stands in the state's map until it is released or was not had.
+// One owner's hold on the lock. It stays in the state's map until it is released or was not
+// acquired.
 struct RecursiveLease::Held {
   Held(std::shared_ptr<RecursiveMutex::State> of, std::string id)
       : state(std::move(of)), owner(std::move(id)) {}
@@ -75,7 +76,7 @@ struct RecursiveMaker {
     return Found::kMine;
   }
 
-  // Who waits for that of the same owner looks again.
+  // Callers that wait for it under the same owner look again.
   static void settle(const HeldPtr& held, std::optional<Lease> lease) {
     std::vector<Core::SleeperPtr> sleepers;
     {

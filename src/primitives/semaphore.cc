@@ -12,7 +12,7 @@ struct Semaphore::State {
   const std::shared_ptr<session::Core> core;
   const std::string name;
   std::atomic<std::uint32_t> capacity;
-  // What it was before a resize() that waits for its turn; zero: none does.
+  // The capacity before a resize() that waits for its turn; zero: none does.
   std::atomic<std::uint32_t> before{0};
 
   Mode mode(std::uint32_t permits) const { return Mode::permits(permits, capacity); }

@@ -36,7 +36,7 @@ session::Core::Done<T> to_receiver(ReceiverPtr<T> to) {
       [to = std::move(to)](Result<T> result) mutable { deliver(std::move(to), std::move(result)); };
 }
 
-// Of a call that Async::cancel() cannot end: it is given what tells the receiver.
+// Starts a call that Async::cancel() cannot end. The call gets a function that tells the receiver.
 template <typename T, typename Call>
 Start<T> start(Call call) {
   return [call = std::move(call)](ReceiverPtr<T> to) mutable -> Handle {
@@ -79,7 +79,7 @@ inline Result<std::optional<Lease>> as_tried(Result<session::Core::AcquisitionPt
   return std::optional<Lease>(LeaseAccess::make(*std::move(got)));
 }
 
-// Of a wait for a lock: `ask` is given what takes the core's answer, and gives the wait.
+// Starts a wait for a lock. `ask` gets the function for the core's answer, and returns the wait.
 template <typename Ask>
 Start<Lease> start_lease(std::shared_ptr<session::Core> core, std::string name, Ask ask) {
   return [core = std::move(core), name = std::move(name),

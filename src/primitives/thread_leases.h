@@ -25,7 +25,7 @@ class ThreadLeases {
   // cannot answer. `forked`: `take` tells what there is to tell.
   bool lock(const std::string& name, AcquireOptions defaults, std::chrono::milliseconds wait,
             bool forked, const Take& take);
-  // What this thread holds, taken out.
+  // The leases of this thread, taken out.
   std::optional<Lease> unlock();
   Lease* find();  // nullptr: none.
 

@@ -1,4 +1,4 @@
-// What a latch, an election and a once-guard keep in their documents (a barrier: barrier_record.h).
+// The documents of a latch, an election and a once-guard (a barrier: barrier_record.h).
 // Pure: nothing here asks a store.
 //
 // Guarantee: text that is not such a record is refused, never misread.
@@ -29,7 +29,7 @@ std::string write_count(const Count& count);
 
 namespace holdfast::primitives::electing {
 
-// What was proclaimed lately, the last one behind; `last`: its number.
+// The latest proclamations, the newest at the end; `last` is its number.
 struct Record {
   std::uint64_t last = 0;
   std::deque<LeaderInfo> changes;
@@ -43,7 +43,7 @@ std::string with(Record record, LeaderInfo change);
 
 namespace holdfast::primitives::once_only {
 
-// What the holder of that token has stored; nullopt: it has not, or somebody else did.
+// The outcome stored by the holder of that token. nullopt: it stored none, or somebody else did.
 Result<std::optional<std::string>> read_outcome(const std::string& text, const std::string& name,
                                                 const Token& holder);
 std::string write_outcome(const Token& holder, const std::string& outcome);

@@ -86,7 +86,7 @@ Result<void> guard(sqlite3* connection, const std::string& resource, const Token
   auto recorded = shared ? ask(connection, sql::read_recorded(kDialect), {resource})
                          : ask(connection, sql::guard(kDialect), {resource, token.to_string()});
   if (!recorded) return recorded.error();
-  if (shared && !*recorded) return {};  // What the transaction reads is of this moment, too.
+  if (shared && !*recorded) return {};  // The transaction reads the state of this moment, too.
   return judge(recorded->value_or(""), resource, token, mode);
 }
 

@@ -36,7 +36,7 @@ class World {
  private:
   struct Message {
     Action action;
-    AcquisitionId id{};  // What it is about.
+    AcquisitionId id{};  // The subject.
   };
   // One acquisition as its client knows it.
   struct Acquisition {
