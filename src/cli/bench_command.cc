@@ -21,7 +21,7 @@
 namespace holdfast::cli {
 namespace {
 
-// Of the sorted values; zero when there are none.
+// A percentile of the sorted values; zero when there are none.
 double percentile(const std::vector<double>& sorted, double share) {
   if (sorted.empty()) return 0;
   const auto last = static_cast<double>(sorted.size() - 1);

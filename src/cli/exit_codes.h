@@ -1,4 +1,4 @@
-// What the program's exit status means; `run` lets 122 to 125 be remapped.
+// The meanings of the program's exit status; `run` lets 122 to 125 be remapped.
 #pragma once
 
 namespace holdfast::cli {

@@ -417,7 +417,7 @@ std::string with_lists(std::string_view page) {
   return text;
 }
 
-// What other programs call it.
+// Other programs' names for it.
 std::string_view meant_by(std::string_view command) {
   constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
       {"state", "status"},      {"held", "status"},

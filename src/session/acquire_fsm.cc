@@ -45,7 +45,7 @@ AcquireFsm::Action AcquireFsm::ask(BootInstant now, bool fresh_id) {
     log_.clear();
     log_.add(now);
   }
-  // Who does not wait has asked for an answer within a request's time, not a repetition's.
+  // A caller that does not wait wants its answer within the time of a request, not of a repetition.
   const BootInstant overdue = maybe_applied_ ? retry_until_ : answer_until_;
   sleep_until(terms_.may_wait ? BootInstant::max() : overdue);
   return {Step::kSendAcquire, 0, fresh_id};
@@ -103,8 +103,8 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::AcquisitionS
   const BootInstant deadline =
       sent ? terms_.bound.safe_deadline(*sent, state.lease) : BootInstant::min();
   const bool to_renew = terms_.whole && state.lease < terms_.ttl && phase_ != Phase::kConfirming;
-  // Of a session that the servers made shorter there may never be as much as was asked for: what a
-  // renewal has told is what there is.
+  // A session that the servers made shorter may never have as much as was asked for. A renewal has
+  // told all there is.
   const bool all_there_is = phase_ == Phase::kConfirming && state.more_in;
   const Nanos least = all_there_is
                           ? std::min(terms_.min_left, RenewalSchedule(state.lease).safe_part())
@@ -163,8 +163,8 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
   return {};
 }
 
-// Who has stood in the queue waits for the store, too, for as long as for the lock: under the same
-// id while a request with it may still arrive, and under a new one once none can.
+// Once queued, the caller waits out a store outage as it would wait for the lock. It keeps its id
+// while a request with that id may still arrive, and takes a new one once none can.
 AcquireFsm::Action AcquireFsm::outlast(BootInstant now, const Error& error) {
   if (!maybe_applied_) away_ = error;
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
@@ -223,7 +223,7 @@ AcquireFsm::Action AcquireFsm::leave(BootInstant now, Errc why) {
     return left();
   }
   leave_until_ = now + terms_.patience;
-  // Who does not wait: counted from when his request should have been answered.
+  // For try_acquire: counted from the request's deadline.
   if (!terms_.may_wait && why == Errc::kOutcomeUnknown) {
     const BootInstant asked_until = answer_until_ - kBehindDeadline;
     leave_until_ = std::min(leave_until_, std::max(now, asked_until + terms_.patience));
@@ -239,7 +239,7 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
   in_flight_ = false;
   if (phase_ != Phase::kLeaving) return {};
   if (reply) {
-    // That the ticket has gone may be known without the store.
+    // The clock alone may show that the ticket has gone, without the store.
     if (*reply != port::EndStatus::kGone) unreached_.reset();
     return left();
   }

@@ -104,7 +104,7 @@ class AcquireFsm {
   std::optional<BootInstant> wait_until_;
   BootInstant wake_at_ = BootInstant::max();
   BootInstant retry_until_ = BootInstant::max();
-  BootInstant answer_until_ = BootInstant::max();  // Of who would not wait.
+  BootInstant answer_until_ = BootInstant::max();  // For a caller that does not wait.
   BootInstant leave_until_ = BootInstant::max();
   std::uint32_t ahead_ = 0;
   bool in_flight_ = false;

@@ -324,7 +324,7 @@ TEST(AcquireFsmTest, AnUnknownOutcomeIsAskedAgainWithTheSameId) {
   EXPECT_EQ(fsm.log().sent_at(0), at(0s));
 }
 
-// What surely was not applied is the repetition only.
+// Only the repetition was surely not applied.
 TEST(AcquireFsmTest, AnUnknownOutcomeStaysUnknownWhenTheStoreCannotBeReachedAfterwards) {
   AcquireFsm fsm(terms());
   fsm.start(at(0s));
@@ -490,7 +490,7 @@ TEST(AcquireFsmTest, WhoHasQueuedIsToldAnErrorThatRetryingCannotMend) {
   EXPECT_EQ(fsm.error()->code(), Errc::kPermissionDenied);
 }
 
-// That the ticket has gone says nothing of the store: it may be known from the clock alone.
+// A ticket that has gone says nothing about the store: the clock alone may show it.
 TEST(AcquireFsmTest, AWaitThatEndsInTheQueueOfAStoreThatIsAwaySaysSo) {
   for (const EndStatus how : {EndStatus::kGone, EndStatus::kCancelled}) {
     AcquireFsm failed = queued(terms(/*wait=*/3s));

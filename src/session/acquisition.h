@@ -46,14 +46,14 @@ class Acquisition {
   const std::string name;
   const std::string stored_name;   // With the namespace in front.
   const holdfast::Mode mode;       // As it was asked for.
-  const std::uint64_t generation;  // Of the process that made it: a forked child differs.
+  const std::uint64_t generation;  // The creating process's: a forked child differs.
 
   // The shared lease that this one upgrades, which ends together with it: whoever asks about this
   // one asks about both. Set before the request.
   std::shared_ptr<Acquisition> base;
   std::shared_ptr<Core> core;  // While a handle needs it.
 
-  // What a lease answers without a lock.
+  // The answers of a lease, read without a lock.
   std::atomic<std::int64_t> deadline_ns{0};
   std::atomic<std::int64_t> wall_minus_boot_ns{0};  // At the send that was last confirmed.
   std::atomic<std::int64_t> slack_ns{0};
@@ -64,10 +64,10 @@ class Acquisition {
 
   // Guarded by the core's mutex.
   port::AcquisitionId id;
-  std::uint64_t issue = 0;  // Of that id; 0: another process made it.
+  std::uint64_t issue = 0;  // The id's; 0: another process made it.
   port::Token token;
   Duration ttl{};
-  std::int64_t wall_minus_boot_at_send = 0;  // Of the request that is under way.
+  std::int64_t wall_minus_boot_at_send = 0;  // For the request that is under way.
   std::uint64_t pushes_missed_at_send = 0;   // How often before the first request.
   AcquireOptions options;
   std::optional<BootInstant> asked_at;  // The uncontended try, which had no answer.

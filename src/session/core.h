@@ -45,7 +45,7 @@ struct CoreOptions {
   std::string name_space;  // Put before every name, with a '/'.
   ClientOptions client;
   bool url_has_ttl = false;                   // client.default_ttl is the URL's.
-  std::chrono::milliseconds open_timeout{0};  // Of make(); zero: what the store gives itself.
+  std::chrono::milliseconds open_timeout{0};  // For make(); zero: the store's own.
 };
 
 class Core final : public port::Listener, public std::enable_shared_from_this<Core> {
@@ -88,7 +88,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Result<Multi> try_acquire_all(const std::vector<Wanted>& locks, const AcquireOptions& options);
   void try_acquire_all(const std::vector<Wanted>& locks, const AcquireOptions& options,
                        Done<Multi> done);
-  // What release() answers of each, in one request where the store can.
+  // release()'s answer for each, in one request where the store can.
   std::vector<Result<void>> release_all(const std::vector<AcquisitionPtr>& held);
   void release_all(const std::vector<AcquisitionPtr>& held, Done<std::vector<Result<void>>> done);
   // The wait ends with kCancelled, unless it has ended already.
@@ -155,7 +155,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // On a thread of its own: close() waits.
   void close(std::chrono::nanoseconds limit, const Done<void>& done);
 
-  // Of a request with these options.
+  // For a request with these options.
   std::chrono::milliseconds ttl_of(const AcquireOptions& options) const;
   // As people see who holds it (OwnerInfo::owner).
   std::string owner_of(const Acquisition& acquisition) const;
@@ -174,7 +174,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
  private:
   friend class DeadlockWatch;
   friend class WatchSampler;
-  // What a request to adopt a lease came to. `given_up`: before its own deadline, for another's.
+  // The outcome of a request to adopt a lease. `given_up`: before its own deadline, for another's.
   struct AdoptReply {
     Result<port::AcquisitionState> state;
     bool given_up = false;
@@ -186,7 +186,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
     bool waiting = false;
     BootInstant planned{};
     BootInstant end =
-        BootInstant::max();            // Of the lease; of an adoption, when it must be answered.
+        BootInstant::max();            // The lease's; for an adoption, when it must be answered.
     port::Done<AdoptReply> adopted{};  // Set: the request adopts a lease.
     // While an earlier request is not answered; then a new connection has its time.
     BootInstant waits_until{};
@@ -337,7 +337,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // Asks the store; `done` is called on the loop. The core lives until then.
   template <typename T, typename Send>
   void ask(const Send& send, Done<T> done);
-  // What an asynchronous call answers, waited for; `requests`: that it makes one after the other.
+  // Waits for the answer of an asynchronous call. `requests`: the number that it makes in sequence.
   template <typename T>
   Result<T> await(const std::function<void(Done<T>)>& start, int requests = 1) const;
   void get_stored_value(std::string stored_name, Done<std::string> done);
@@ -383,7 +383,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   std::multimap<BootInstant, SleeperPtr> sleepers_ HOLDFAST_GUARDED_BY(mutex_);
   BootInstant armed_at_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   std::vector<Outgoing> outbox_ HOLDFAST_GUARDED_BY(mutex_);
-  // What is in the outbox waits for the batch that the renewal thread sends, but no longer.
+  // The outbox waits for the batch that the renewal thread sends, but no longer.
   BootInstant outbox_waits_until_ HOLDFAST_GUARDED_BY(mutex_) = BootInstant::max();
   Batch* under_way_ HOLDFAST_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);

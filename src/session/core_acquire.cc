@@ -16,8 +16,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestTtl(100);
 constexpr milliseconds kLongestTtl = std::chrono::hours(24);
-// Who waited for a lock often waits again: if nobody else does, no thread is woken to hear pushes
-// in between. No longer than this: one may tell that what is held was broken.
+// A thread that waited for a lock often waits again. If nobody else waits, no thread is woken to
+// read pushes in between. This ends after a short time, because a push may tell that a held lock
+// was broken.
 constexpr milliseconds kEarStays(50);
 
 machine::Mode to_machine(const holdfast::Mode& mode) {
@@ -252,11 +253,11 @@ Core::AcquisitionPtr Core::take(Result<AcquisitionPtr> made, bool may_wait,
   return acquisition;
 }
 
-// What goes for every answer, given on whichever thread.
+// The common end of every answer, on whichever thread it is given.
 Result<Core::AcquisitionPtr> Core::settle(const AcquisitionPtr& acquisition,
                                           Result<AcquisitionPtr> answer) {
   if (feed_) see_answer(*acquisition, answer);
-  // What they captured may hold this very client: nothing of it outlives the wait.
+  // Their captures may hold this very client, so they must not outlive the wait.
   acquisition->options.on_queued = nullptr;
   acquisition->queued_news = nullptr;
   acquisition->options.cancel = {};
@@ -363,8 +364,8 @@ Result<Core::AcquisitionPtr> Core::await_answer(const AcquisitionPtr& acquisitio
   return answer;
 }
 
-// Of the threads that wait, the one that has waited longest hears the pushes for all: in a queue it
-// is the next to get one.
+// The thread that has waited longest reads the pushes for all: in a queue it is the next to get
+// one.
 void Core::await_at_ear(Acquisition& acquisition) {
   if (acquisition.finished) return;
   const auto place = at_ear_.insert(at_ear_.end(), &acquisition);
@@ -393,7 +394,7 @@ void Core::await_at_ear(Acquisition& acquisition) {
   }
 }
 
-// Who gave the ear up did not come back.
+// The thread that gave the reader up did not come back.
 void Core::leave_ear() {
   if (std::exchange(ear_is_left_, false) && at_ear_.empty()) store_->ear()->rest();
 }

@@ -20,18 +20,18 @@ struct Core::Taking {
   std::shared_ptr<Core> core;
   std::optional<Call> call;
   std::vector<AcquisitionPtr> acquisitions;
-  SendLog log;  // Of the first of them: whichever the store applied, no lease counts from later.
+  SendLog log;  // The first one's: whichever the store applied, no lease counts from later.
   int attempts = 0;
   bool maybe_applied = false;
   bool anew = false;
   Done<Multi> done;
 };
 
-// What several leases come to that are given back at once.
+// The outcomes of several leases that are given back at once.
 struct Core::Giving {
   std::vector<AcquisitionPtr> held;
   std::vector<std::optional<Error>> losses;
-  std::vector<std::optional<Result<void>>> answers;  // Of those the store need not be asked for.
+  std::vector<std::optional<Result<void>>> answers;  // Known without asking the store.
   std::vector<port::AcquisitionRequest> requests;    // For the others, in their order.
 };
 

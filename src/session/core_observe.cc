@@ -1,4 +1,4 @@
-// What the core tells its log, and its observer: see_... is not called without one.
+// The core's reports to its log and its observer. see_... is not called without an observer.
 #include <algorithm>
 #include <memory>
 #include <utility>

@@ -11,7 +11,7 @@
 namespace holdfast::session {
 namespace {
 
-// What falls due within this is done in one turn, so that renewals leave in batches.
+// Everything due within this time is done in one turn, so that renewals leave in batches.
 constexpr Nanos kTick = std::chrono::milliseconds(2);
 // A batch that is given up in the instant before it is sent is not ended by that.
 constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
@@ -222,7 +222,7 @@ std::vector<port::RenewItem> Core::take_outbox(Batch& batch) {
 
 BootInstant Core::request_end(const Outgoing& outgoing, BootInstant now) {
   if (outgoing.adopted) return outgoing.end;
-  // What is left to the store for a moment is not tried again.
+  // A lease that is left to the store for a moment is not tried again.
   if (outgoing.acquisition->keeping) return BootInstant::max();
   return now + RenewalSchedule(outgoing.lease).request_time();
 }

@@ -30,7 +30,7 @@ struct RequestsSeen {
     EXPECT_TRUE(changed.wait_for(lock, kAtMost, [&] { return this->*count >= number; }));
   }
 };
-// Of the next store; a client that is let go of closes its store when the case is over.
+// For the next store; a client that is let go of closes its store when the case is over.
 std::shared_ptr<RequestsSeen> requests_seen;
 
 // Grants everything. A request for a long lease hangs until it is given up.

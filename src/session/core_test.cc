@@ -63,7 +63,7 @@ class DeafReader final : public port::PushReader {
   int rests_ = 0;
 };
 
-// What the tests tell the store to do; outlives it.
+// The tests' script for the store; outlives it.
 struct Script {
   std::mutex mutex;
   std::condition_variable changed;
@@ -82,7 +82,7 @@ struct Script {
   std::vector<port::AcquisitionId> waiting;
   std::function<void(port::AcquisitionId)> push_grant;
   int renewals = 0;
-  Duration renewed_for{};  // What the last one asked for.
+  Duration renewed_for{};  // The last request's.
   std::vector<port::KeepRequest> keeps;
   int cancels = 0;
   std::vector<std::uint64_t> asked;  // The numbers of the acquisitions.
@@ -649,7 +649,7 @@ TEST_F(CoreTest, ManyHoldersWhoMissedPushesAskInOneBatch) {
   let_go();
 }
 
-// Of the threads that wait the first listens; when it has its answer the next one does.
+// The first waiting thread listens; when it has its answer the next one does.
 TEST_F(CoreTest, OneThreadListensAtATimeAndTheLastLeavesTheEar) {
   DeafReader ear;
   script_.ear = &ear;
@@ -674,7 +674,7 @@ TEST_F(CoreTest, OneThreadListensAtATimeAndTheLastLeavesTheEar) {
     lock.unlock();
     if (i == 0) ear.await_listener(threads[0].get_id());
   }
-  script_.push_grant(script_.waiting[1]);  // Who does not listen is woken all the same.
+  script_.push_grant(script_.waiting[1]);  // A thread that does not listen is woken all the same.
   threads[1].join();
   ear.await_listener(threads[0].get_id());
   script_.push_grant(script_.waiting[0]);

@@ -1,5 +1,5 @@
-// What is done with a lease besides renewing and releasing it; the values beside locks; and waiting
-// for something that no ticket stands for.
+// Operations on a lease besides renewal and release; the values beside locks; and waits that have
+// no ticket.
 #include <utility>
 
 #include "src/base/random.h"

@@ -18,8 +18,8 @@ using Nanos = std::chrono::nanoseconds;
 // Longer than that is without end, and would overflow when it is added to an instant.
 inline constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 36'500;
 
-// What the two clocks may differ by. The rate error is relative, between both clocks; the margin
-// covers their granularity and the time from a check to its use.
+// The bound on the difference of two clocks. The rate error is relative, between both clocks; the
+// margin covers their granularity and the time from a check to its use.
 struct ClockBound {
   std::uint32_t rate_error_ppm = 10'000;
   Nanos margin = std::chrono::milliseconds(10);

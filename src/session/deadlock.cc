@@ -11,15 +11,15 @@ namespace holdfast::session {
 namespace {
 
 constexpr std::size_t kDigits = 32;
-// What is looked at runs between other work. Of a queue those nearest to a wait, which can only
-// leave a deadlock unseen; beyond so many waits nothing is said at all.
+// The search runs between other work, so it is bounded. It looks at the part of a queue nearest to
+// a wait, which can only leave a deadlock unseen. Beyond so many waits it says nothing at all.
 constexpr std::size_t kMostBefore = 64;
 constexpr std::size_t kMostWaits = 2'000;
 
 // Somebody who stands in the way of a wait.
 struct Blocker {
   std::string owner;
-  std::string proof;  // Of the grant or the wait: never the same for another one.
+  std::string proof;  // Identifies the grant or the wait: never the same for another one.
   bool holds = false;
 };
 
@@ -156,7 +156,7 @@ std::map<std::string, Edge> ways_from(const Edges& edges, const std::string& own
   return ways;
 }
 
-// Who can come to `owner`, by these edges.
+// The owners that reach `owner` by these edges.
 std::set<std::string> who_reaches(const Edges& edges, const std::string& owner) {
   std::multimap<std::string, std::string> back;
   for (const auto& [from, edge] : edges) back.emplace(edge.blocker->owner, from);
@@ -224,7 +224,7 @@ std::optional<Deadlock> find_deadlock(const std::vector<LockInfo>& locks, const 
   const auto ways = ways_from(edges, owner);
   if (!ways.contains(owner)) return std::nullopt;  // It only waits behind others that are stuck.
 
-  const std::set<std::string> in_circle = who_reaches(edges, owner);  // Of those reached from it.
+  const std::set<std::string> in_circle = who_reaches(edges, owner);  // Among its reach.
   Deadlock found;
   using Age = std::tuple<std::chrono::system_clock::time_point, std::string, std::string>;
   Age youngest;

@@ -1,5 +1,5 @@
-// Who waits for whom, and whether that can ever end. Pure: a reading of the queues in, an answer
-// out.
+// Finds out who waits for whom, and whether that can ever end. Pure: a reading of the queues in, an
+// answer out.
 //
 // Only owners that were named count (holdfast/owner.h). An owner is stuck when each of its waits
 // is:
@@ -39,7 +39,7 @@ struct Deadlock {
   std::string cycle;               // For people, with the names as they are in the reading.
 };
 
-// Of the wait of `owner` for `lock`; nullopt: it is in no circle, or another one is to give up.
+// For `owner`'s wait for `lock`. nullopt: it is in no circle, or another one is to give up.
 std::optional<Deadlock> find_deadlock(const std::vector<LockInfo>& locks, const std::string& owner,
                                       const std::string& lock);
 

@@ -15,7 +15,7 @@ std::string owner(char name) { return std::string(1, name).append("#").append(32
 
 using Told = std::set<std::pair<std::string, std::string>>;
 
-// Who is told of a deadlock.
+// The owner that is told of a deadlock.
 Told told_of(const std::vector<LockInfo>& locks) {
   Told told;
   for (const LockInfo& lock : locks) {

@@ -23,7 +23,7 @@ class Core;
 
 class DeadlockWatch : public std::enable_shared_from_this<DeadlockWatch> {
  public:
-  // Of a list that is longer nothing is known: what is left out might be what unties it.
+  // A longer list proves nothing: a lock that is left out might untie the circle.
   static constexpr std::size_t kMostLocks = 10'000;
 
   explicit DeadlockWatch(Core& core) : core_(core) {}
@@ -36,7 +36,7 @@ class DeadlockWatch : public std::enable_shared_from_this<DeadlockWatch> {
   struct Wait {
     std::weak_ptr<Acquisition> acquisition;
     BootInstant since;
-    std::vector<std::string> edges;  // Of the last reading.
+    std::vector<std::string> edges;  // The last reading's.
   };
   struct Question {
     std::shared_ptr<Acquisition> acquisition;

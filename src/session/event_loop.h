@@ -29,7 +29,7 @@ class EventLoop final : public port::Loop {
   void arm(base::BootInstant at) noexcept;
   // Runs what was posted before and ends the thread. Not from the loop itself.
   void stop();
-  // What the loop runs: for stores that talk to sockets. Only the loop's thread may run it.
+  // The loop's context, for stores that talk to sockets. Only the loop's thread may run it.
   asio::io_context& io() noexcept;
 
  private:

@@ -13,7 +13,7 @@ namespace holdfast::session {
 // what is wrong and at which byte.
 Result<void> check_name(std::string_view name);
 
-// Of a lock that is looked at or broken: also that of an InnerName, as lists show it.
+// Checks the name of a lock to look at or to break: also that of an InnerName, as lists show it.
 Result<void> check_shown_name(std::string_view name);
 
 // The name of a lock that a primitive keeps for itself beside another one. No user can give such a

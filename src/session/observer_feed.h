@@ -1,4 +1,4 @@
-// What an observer is to be told, from where it happens to the notifier's thread.
+// Carries an observer's events from where they happen to the notifier's thread.
 //
 // Guarantee: told in the order of add(), one at a time; at most Observer::kMostKept are kept.
 // Thread-safety: add() from any thread, tell() from one at a time.

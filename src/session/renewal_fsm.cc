@@ -6,9 +6,9 @@
 namespace holdfast::session {
 namespace {
 
-// What was granted from a queue has a waiter's lease yet, and what is held while a connection comes
-// may need a look. A holder who gives it back within this time saves the renewal, and what it would
-// cost those who wait behind.
+// A lease granted from a queue still has a waiter's length, and one held while a connection comes
+// up may need a look. A holder that gives it back within this time saves the renewal, and the delay
+// that it would cause the waiters behind.
 constexpr Nanos kShortHold = std::chrono::milliseconds(50);
 
 }  // namespace

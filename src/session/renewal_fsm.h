@@ -111,7 +111,7 @@ class RenewalFsm {
   bool asked_ = false;
   bool inherited_ = false;
   bool keeping_ = false;
-  std::uint64_t counts_from_ = 0;  // What an older request was granted may have been shortened.
+  std::uint64_t counts_from_ = 0;  // The grant of an older request may have been shortened.
   bool taken_over_ = false;
   LossCause loss_cause_ = LossCause::kNone;
   std::uint64_t replies_ = 0;

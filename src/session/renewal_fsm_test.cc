@@ -60,7 +60,7 @@ TEST(RenewalFsmTest, ARenewalIsSentAtAThirdOfTheLease) {
   EXPECT_EQ(action.seq, 1U);
 }
 
-// Of a session of 30 s that is confirmed every 5 s, and whose third last confirmation counts.
+// A session of 30 s that is confirmed every 5 s, and whose third last confirmation counts.
 port::AcquisitionState part_of_a_session(std::uint64_t seq, Duration lease, Duration more_in) {
   port::AcquisitionState state = held(seq, lease);
   state.more_in = more_in;

@@ -77,7 +77,7 @@ TEST(RenewalScheduleTest, AConfirmedSessionLeavesItsSafePart) {
   });
 }
 
-// What each store leaves of a session is at least the safe part, on which min_left relies.
+// Each store leaves at least the safe part of a session, and min_left relies on that.
 TEST(RenewalScheduleTest, NoSessionLeavesLessThanItsSafePart) {
   for_each_length([](const RenewalSchedule& schedule, Nanos, Nanos) {
     return schedule.safe_part() <= schedule.left_between_renewals() &&

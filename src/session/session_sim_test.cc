@@ -407,7 +407,7 @@ void check_beliefs(const std::vector<Belief>& beliefs) {
       const Belief& b = beliefs[j];
       if (i == j || a.name != b.name) continue;
       ASSERT_NE(a.token, b.token) << "a token given twice on " << a.name;
-      // Those that held when `a` began.
+      // The holders when `a` began.
       if (b.from > a.from || b.to <= a.from) continue;
       if (a.mode.kind == machine::ModeKind::kPermits) {
         permits += b.mode.permits;
@@ -439,7 +439,7 @@ std::size_t run(std::uint64_t seed) {
   for (const auto& client : clients) {
     EXPECT_TRUE(client->done()) << "client " << client->number() << " never got done";
   }
-  world.now += 1min;  // What dead clients left runs out.
+  world.now += 1min;  // The leases of dead clients run out.
   EXPECT_TRUE(server.idle()) << "a ticket was left behind";
   return beliefs.size();
 }

@@ -156,7 +156,7 @@ void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {
           self->asking_ = false;  // Nothing is told yet: the next sample finds it again.
           return;
         }
-        // Of that lock nothing is told until it can be read again; of the others everything is.
+        // That lock is not reported until it can be read again; the others are.
         if (unreadable) self->keep(*sample, sample->vanished[sample->asked]);
         if (found && *found) sample->traces.push_back(**found);
         ++sample->asked;
@@ -178,7 +178,7 @@ void WatchSampler::tell(Sample& sample) {
       std::max(next_, told_at + std::min<Nanos>((told_at - sample.asked_at) * kRest, kLongestRest));
   std::vector<LockInfo> now = sample.listed;
   for (LockInfo& trace : sample.traces) {
-    // Who holds it by now is told by the next sample, in whose list it is.
+    // The next sample has its present holder in its list, and reports it.
     trace.holders.clear();
     trace.waiters.clear();
     now.push_back(std::move(trace));

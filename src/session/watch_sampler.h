@@ -23,9 +23,9 @@ namespace holdfast::session {
 
 class Core;
 
-// What changed from `before` to `after`, in the order: ends, then grants, then new waiters. How a
-// lock ended that is not in `after` cannot be told from these: see without_trace(). `longest`: the
-// time since `before` was asked for. A lease that may have run out in it is told to have expired.
+// The changes from `before` to `after`, in the order: ends, then grants, then new waiters. These
+// two do not tell how a lock ended that is not in `after`: see without_trace(). `longest`: the time
+// since `before` was asked for. A lease that may have run out in it is told to have expired.
 // `keeps_last_token`: the store does so for a lock that is free; where it does not, one that is
 // unknown by now was given back.
 std::vector<LockEvent> differences(const std::vector<LockInfo>& before,
@@ -61,7 +61,7 @@ class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
     BootInstant asked_at{};
     std::vector<LockInfo> listed;
     std::vector<std::string> vanished;
-    std::vector<LockInfo> traces;  // Of those that vanished, as far as they have been asked for.
+    std::vector<LockInfo> traces;  // Those of vanished locks, as far as they have been asked for.
     std::size_t asked = 0;
   };
   // Asks for the traces one after the other, and tells what differs once they are all there.

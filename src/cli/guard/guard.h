@@ -51,12 +51,13 @@ struct GuardPlan {
   OnLost on_lost = OnLost::kTerm;
   Leftover leftover = Leftover::kEnd;
   Contain contain = Contain::kTree;
-  std::string cgroup{};  // Of kCgroup: which, made already.
+  std::string cgroup{};  // For kCgroup: its path; it exists already.
   bool quiet = false;
 };
 
-// Of a lease that each renewal makes so long at least: the SIGKILL falls so long before its end
-// that its work is done by then, on a busy machine too: a tenth of it, 10 ms to 1 s.
+// The terms for a lease that each renewal makes at least this long. The SIGKILL comes so early
+// before its end that its work is done by then, on a busy machine too: a tenth of the lease, 10 ms
+// to 1 s.
 GuardTerms guard_terms(Nanos kill_after, Nanos lease);
 
 // How a guard exits that has left processes alone on purpose: its keeper does the same.

@@ -285,8 +285,7 @@ void GuardProcess::on_keeper_gone() {
   kill_pass(boottime_now());
 }
 
-// What the last look has cost is needed several times over, should the tree have to be killed
-// process by process.
+// To kill the tree process by process takes several times as long as the last look took.
 Nanos GuardProcess::latest_kill() const {
   constexpr int kEfforts = 4;
   return deadline_ - terms_.reserve - std::min(groups_.effort() * kEfforts, terms_.most_effort);
@@ -376,7 +375,7 @@ void GuardProcess::on_command_change(int status) {
   if (WIFCONTINUED(status)) return say(GuardWord::kContinued);
   running_ = false;
   groups_.command_is_reaped();
-  if (status_) read_status();  // What became of exec comes first.
+  if (status_) read_status();  // exec's outcome comes first.
   say(GuardWord::kExited, status);
 }
 

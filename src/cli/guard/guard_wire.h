@@ -1,4 +1,4 @@
-// What the program and its guard process say to each other, over a socket pair that keeps message
+// The messages between the program and its guard process, over a socket pair that keeps message
 // bounds. Both ends are the same binary, forked: no version, no byte order.
 #pragma once
 
@@ -42,7 +42,7 @@ enum class EndReason : std::int32_t { kLost = 1, kLeaseRanOut, kOwnerDied, kLeft
 struct GuardTerms {
   Nanos kill_after{};
   Nanos reserve{};
-  Nanos most_effort{};  // What may be added to the reserve for a large tree or a busy machine.
+  Nanos most_effort{};  // The most that a large tree or a busy machine may add to the reserve.
 };
 
 struct GuardMessage {

@@ -16,13 +16,13 @@
 namespace holdfast::cli {
 namespace {
 
-// What --require may name.
+// The names that --require takes.
 struct NamedGuarantee {
   const char* name;
   bool Guarantees::*given;
   // A store in which a problem was found may break it, whatever it promises.
   bool needs_health;
-  const char* otherwise;  // What people can do who keep a store that does not promise it.
+  const char* otherwise;  // Advice for people who keep a store that does not guarantee it.
 };
 
 constexpr char kRequireFenced[] =
@@ -132,7 +132,8 @@ struct Missing {
   bool promised;  // But a problem was found.
 };
 
-// What is required and not given; nothing after a complaint about a name that is no promise.
+// The required guarantees that the store does not give; nullopt after a complaint about an unknown
+// name.
 std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
                                                  const DoctorReport& report) {
   std::vector<Missing> missing;

@@ -17,7 +17,7 @@
 
 namespace holdfast::cli {
 
-// What the notifier thread hands to the first thread, which does the printing.
+// Carries events from the notifier thread to the first thread, which prints them.
 template <typename Event>
 class EventQueue {
  public:

@@ -84,7 +84,7 @@ std::string inspect_text(const LockInfo& info) {
   return out;
 }
 
-// What the holder proclaims as a leader; empty: nothing, or it does not lead in an election.
+// The holder's proclamation as a leader; empty: none, or it does not lead in an election.
 std::string proclaimed_by(Client& client, const LockInfo& info) {
   if (info.holders.size() != 1 || info.holders.front().mode != Mode::exclusive()) return {};
   const auto leader = client.election(info.name).leader();

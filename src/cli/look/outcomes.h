@@ -21,7 +21,7 @@ struct Finished {
   std::string outcome;
 };
 
-// What a finished Once of that name has as its outcome; nullopt: there is none.
+// The outcome of a finished Once of that name; nullopt: there is none.
 std::optional<std::string> outcome_of(const Client& client, const LockInfo& lock);
 
 class Outcomes {

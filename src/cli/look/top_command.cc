@@ -37,7 +37,7 @@ struct Snapshot {
   std::chrono::system_clock::time_point at;
 };
 
-// What one looks at, again and again.
+// The part of the store on the screen.
 class Sight {
  public:
   Sight(const Client& client, const TopOptions& options)
@@ -110,7 +110,7 @@ class Watcher {
   std::thread thread_;
 };
 
-// What the library says of the store while a screen covers the terminal.
+// The library's reports on the store while a screen covers the terminal.
 class LastAlarm {
  public:
   void hear(const std::string& sentence) {
@@ -190,7 +190,7 @@ int print_snapshots(const Client& client, const TopOptions& options, const Setti
   }
 }
 
-// What is drawn: the newest snapshot that there was, and where in it one looks.
+// The drawn state: the newest snapshot, and the position in it.
 class View {
  public:
   View(const Settings& settings, TopSort sort, Snapshot first)
@@ -266,7 +266,7 @@ class View {
   std::size_t rows_ = 0;
 };
 
-// Who wants a screen in the background stops, until it is put in front.
+// A program that wants a screen in the background stops, until it is put in front.
 void await_front() {
   for (;;) {
     const pid_t front = ::tcgetpgrp(STDIN_FILENO);

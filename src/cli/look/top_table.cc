@@ -18,7 +18,7 @@ using Instant = std::chrono::system_clock::time_point;
 struct Column {
   const char* head;
   std::string TopRow::*cell;
-  int worth;  // Those of the least are left out first.
+  int worth;  // The columns of the least worth are left out first.
   bool right = false;
 };
 
@@ -46,7 +46,7 @@ std::string mode_word(const Mode& mode) {
   return "exclusive";
 }
 
-// Of one who does not tell: behind all others.
+// An owner without a start time sorts behind all others.
 milliseconds age_of(const OwnerInfo& who, Instant now) {
   if (!knows_since(who)) return milliseconds(-1);
   return std::max(milliseconds(0), std::chrono::floor<milliseconds>(now - who.since));

@@ -1,5 +1,4 @@
-// What `top` shows, as lines of text: pure, so that every width and order is tested without a
-// terminal.
+// `top`'s table as lines of text. Pure, so that every width and order is tested without a terminal.
 //
 // Guarantee: all text of other processes is made safe for a terminal; no line is wider than asked.
 #pragma once
@@ -23,7 +22,7 @@ struct TopRow {
   std::string host;
   std::string pid;
   std::string age;   // Since it asked, by its own clock.
-  std::string left;  // Of the lease.
+  std::string left;  // The lease's rest.
   std::string token;
   std::string queue;  // How many wait for the lock.
   std::string why;

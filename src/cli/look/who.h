@@ -18,8 +18,8 @@ namespace holdfast::cli {
 inline bool knows_since(const OwnerInfo& who) {
   return who.since != std::chrono::system_clock::time_point{};
 }
-// What is left of its lease. nullopt: not known; no time at all, of one who does not even tell
-// since when it holds.
+// The rest of its lease. nullopt: not known. Zero: an owner that does not even tell since when it
+// holds.
 std::optional<std::chrono::milliseconds> left_of(const OwnerInfo& who,
                                                  std::chrono::milliseconds time_left);
 

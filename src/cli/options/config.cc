@@ -260,7 +260,7 @@ bool names_hosts(std::string_view text) {
   }
 }
 
-// What stands before the '?' is written as some store has it, with a login or without.
+// Whether the part before the '?' has the form of some store, with a login or without.
 bool is_plain_front(std::string_view front) {
   const std::size_t colon = std::min(front.find(':'), front.size());
   const StoreKind* const store = store_of_url(front);

@@ -12,7 +12,7 @@
 namespace holdfast::cli {
 namespace {
 
-// What others call it: flock of util-linux, setlock, timeout.
+// Other programs' names for it: flock of util-linux, setlock, timeout.
 constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
     {"-c", "the command stands behind dashes: holdfast run NAME -- sh -c 'COMMAND'"},
     {"--command", "the command stands behind dashes: holdfast run NAME -- sh -c 'COMMAND'"},

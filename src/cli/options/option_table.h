@@ -41,7 +41,7 @@ class OptionTable {
   // `--help` or `-h` was among the arguments (true after parse()).
   bool help() const;
 
-  // What stands after "--" are not options. Errors: kInvalidArgument, with the nearest option and
+  // Words after "--" are no options. Errors: kInvalidArgument, with the nearest option and
   // the help page to read. The values that could be read are set all the same.
   Result<void> parse(std::vector<std::string> arguments);
 

@@ -34,7 +34,7 @@ struct LockDraft {
   std::optional<std::string> trace_id;
 };
 
-// What every request for a lock has; the mode is another matter.
+// The options of every request for a lock, except its mode.
 void add_request(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.positional("NAME", lock.name);
   // The letters are flock's.
@@ -106,7 +106,7 @@ std::optional<int> exit_error_among(const Arguments& arguments) {
   return found;
 }
 
-// Of a command that runs another one under a lock.
+// The options of a command that runs another one under a lock.
 struct RunDraft {
   LockDraft lock;
   std::optional<Leftover> leftover;

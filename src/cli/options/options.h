@@ -1,4 +1,4 @@
-// What each command was asked to do, read from its arguments.
+// The options of each command, read from its arguments.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace holdfast::cli {
 
 using Duration = std::chrono::milliseconds;
 
-// Of what is said on stderr.
+// stderr's.
 enum class LogFormat { kText, kJson, kLogfmt };
 
 struct CommonOptions {
@@ -35,7 +35,7 @@ struct LockOptions {
   std::optional<Duration> max_hold;
   std::string reason;
   std::string trace_id;
-  std::string ignored;  // What the environment names and cannot be used, in a sentence.
+  std::string ignored;  // An unusable value in the environment, in a sentence.
 };
 
 enum class OnLost { kTerm, kKill, kIgnore };
@@ -62,10 +62,10 @@ struct RunOptions {
 
 struct ElectOptions {
   RunOptions run;      // Without a command when it only observes.
-  std::string value;   // What it proclaims.
+  std::string value;   // Its proclamation.
   bool again = false;  // A loss is followed by another campaign.
   bool observe = false;
-  std::optional<int> count;  // Of changes to observe.
+  std::optional<int> count;  // The number of changes to observe.
 };
 
 struct HoldOptions {  // Also of `acquire`.
@@ -83,7 +83,7 @@ struct LookOptions {  // `ls`, `status`, `inspect`, `watch`: a prefix or a name.
   CommonOptions common;
   std::string name;
   std::optional<int> count;
-  bool outcomes = false;  // Of `ls`: also what finished Onces leave.
+  bool outcomes = false;  // For `ls`: also the outcomes of finished Onces.
 };
 
 enum class TopSort { kName, kQueue, kAge, kLeft };
@@ -119,7 +119,7 @@ struct BenchOptions {
 };
 
 struct FenceOptions {
-  CommonOptions common;  // Of these: json, quiet, help.
+  CommonOptions common;  // Among these: json, quiet, help.
   std::string resource;
   std::optional<std::string> token;
   std::optional<Mode> mode;

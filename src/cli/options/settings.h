@@ -1,4 +1,4 @@
-// What the commands have in common before they reach the store.
+// The common steps of all commands before they reach the store.
 #pragma once
 
 #include <string>

@@ -151,7 +151,7 @@ int unshare_pids() {
     if (const int error = write_file("/proc/self/uid_map", uid + " " + uid + " 1")) return error;
     if (const int error = write_file("/proc/self/gid_map", gid + " " + gid + " 1")) return error;
   }
-  // What is mounted outside goes on to be seen inside.
+  // Later mounts outside stay visible inside.
   return ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 ? 0 : errno;
 }
 

@@ -1,4 +1,4 @@
-// What holds the processes of a command together. In every case they descend from the guard.
+// Keeps the processes of a command together. In every case they descend from the guard.
 //
 //   Contain::kTree    nothing more: the guard is their subreaper, and looks for them in /proc
 //   Contain::kPidns   a pid namespace of their own: when its first process dies, the kernel ends
@@ -43,7 +43,7 @@ class Cgroup {
   pid_t maker_ = 0;  // Forked children have a copy.
 };
 
-// Of the cgroup at `path`; it may be gone. In any process.
+// Acts on the cgroup at `path`, which may be gone. Any process may call it.
 [[nodiscard]] int enter_cgroup(const std::string& path);  // 0 or an errno.
 void kill_cgroup(const std::string& path);
 void remove_cgroup(const std::string& path);  // Nothing, while somebody is in it.

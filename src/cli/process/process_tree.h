@@ -66,7 +66,7 @@ struct SignalOutcome {
   std::vector<pid_t> refused;  // It runs as another user.
 };
 
-// Whom not to signal, and when to give up.
+// The processes to spare, and the time to give up.
 struct Limits {
   pid_t spare = 0;                   // Its own descendants are signalled.
   std::vector<pid_t> spared_groups;  // They have been signalled as a whole.

@@ -22,7 +22,8 @@ Signals::Signals() {
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT}) {
     sigdelset(&all, fault);
   }
-  // What is ignored must not be blocked: the kernel would keep it, and the descriptor tell of it.
+  // An ignored signal must not be blocked: the kernel would keep it, and the descriptor would
+  // report it.
   for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     struct sigaction now {};
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) {

@@ -21,7 +21,7 @@ class Signals {
   int fd() const { return fd_.get(); }
   // The next signal that has come, without waiting.
   std::optional<int> next() const;
-  // What a signal that has come is thrown away by.
+  // Throws away a signal that has come.
   void discard(int signal) const;
   // It has come, and next() will tell of it.
   static bool has_come(int signal);
@@ -39,7 +39,7 @@ class Signals {
 // "TERM", "USR1", "RTMIN+2", "37"
 std::string signal_name(int signal);
 
-// What the signal does to a process that does nothing about it.
+// The signal's effect on a process that does nothing about it.
 enum class SignalDefault { kEnds, kStops, kNothing };
 SignalDefault default_of(int signal);
 

@@ -1,4 +1,4 @@
-// What the library tells of the store while a command runs: said on stderr, a line for each.
+// The library's reports on the store while a command runs: one line on stderr for each.
 //
 // Thread-safety: the sink is called by the library's thread, count() by any.
 // Ownership: the sink may outlive this object.

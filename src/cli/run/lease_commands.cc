@@ -102,8 +102,8 @@ int hold_until_told(Asking& asking, const Lease& lease, std::optional<Duration> 
   const std::stop_callback on_loss(lease.lost(), [bell] { bell->ring(); });
   Input input = Input::kGoesOn;
   while (may_be_held(lease)) {
-    // What is typed at a terminal while we are in the background is not for us, but stays to be
-    // read: to be told of it at once, again and again, would keep a processor busy.
+    // Input typed at a terminal while we are in the background is not for us, but stays readable.
+    // To be told of it again and again would keep a processor busy.
     const int input_fd = input == Input::kCannotBeRead ? -1 : STDIN_FILENO;
     std::array<pollfd, 3> watched{
         {{asking.signals().fd(), POLLIN, 0}, {bell->fd(), POLLIN, 0}, {input_fd, POLLIN, 0}}};

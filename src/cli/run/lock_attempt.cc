@@ -54,7 +54,7 @@ std::string opened_within(const std::string& url, std::optional<Duration> wait) 
          "open_timeout=" + std::to_string(limit.count()) + "ms";
 }
 
-// What is left of the wait once the store is open: a little, lest it be no wait.
+// The rest of the wait once the store is open: at least a little, because zero means no wait.
 Duration rest_of(Duration wait, std::chrono::steady_clock::duration passed) {
   return std::max(wait - std::chrono::floor<Duration>(passed), std::min<Duration>(wait, 100ms));
 }

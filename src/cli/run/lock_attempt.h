@@ -79,7 +79,7 @@ class LockAttempt {
   Result<Lease> ask(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
   // ask(), in a thread of its own: nothing gets out of it but the result.
   void ask_aside(const std::shared_ptr<Shared>& shared, std::stop_token cancel) const;
-  // What ends the wait from outside; nullopt: nothing yet.
+  // The outcome if something ends the wait from outside; nullopt: nothing yet.
   std::optional<AttemptOutcome> look_around(int guard_fd);
   void tell_waiting() const;
   AttemptOutcome outcome(std::optional<AttemptOutcome> stopped);

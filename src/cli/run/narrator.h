@@ -11,7 +11,7 @@
 
 namespace holdfast::cli {
 
-// Who we are, for those who look who holds the lock.
+// Our name, for people who look at the lock.
 struct Identity {
   std::string owner;  // "host/4711/9f86d081b2c3", as the library spells its own.
   std::string host;
@@ -19,7 +19,7 @@ struct Identity {
 };
 Identity make_identity();
 
-// What is shown as the holder's program: "alice: holdfast run backup.sh". `command` is cut to a
+// The holder's program as shown: "alice: holdfast run backup.sh". `command` is cut to a
 // length that fits a table; arguments, which may hold secrets, are not part of it.
 std::string shown_program(const std::string& verb, const std::string& command = {});
 
@@ -52,9 +52,10 @@ class Narrator {
 
   // Failures and losses: also with --quiet.
   void alarm(const std::string& sentence) const;
-  // That the lock is lost, as an alarm; where the log is data, as the library's event `lock_lost`.
+  // Reports the loss of the lock as an alarm; where the log is data, as the library's event
+  // `lock_lost`.
   void lost(const std::string& sentence, Errc code = Errc::kLost) const;
-  // What a person wants to know: not with --quiet.
+  // Information for a person: not with --quiet.
   void note(const std::string& sentence) const;
   // On a terminal, or with -v.
   void chat(const std::string& sentence) const;
@@ -75,7 +76,7 @@ class Narrator {
   Setup setup_;
   bool terminal_ = false;
   mutable long dropped_ = 0;  // Events that were not written since the last that was.
-  mutable std::string rest_;  // Of an event that was written in part: it comes before any other.
+  mutable std::string rest_;  // Rest of a partly written event: it comes before any other.
   std::string token_;
   std::chrono::system_clock::time_point since_{};
 };

@@ -8,9 +8,9 @@
 
 namespace holdfast::cli {
 
-// Of `elect`.
+// For `elect`.
 struct Candidacy {
-  std::optional<std::string> value{};  // What it proclaims; not set: no election, a lock.
+  std::optional<std::string> value{};  // Its proclamation; not set: no election, a lock.
   bool again = false;                  // Campaigns anew after a loss.
 };
 

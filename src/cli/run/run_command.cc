@@ -195,7 +195,7 @@ int Run::all_rounds() {
   return *status;
 }
 
-// That nobody can be told of a run is no reason for it to fail.
+// A run does not fail because its figures cannot be written.
 void Run::write_metrics(int status) {
   const auto& file = plan_.options.metrics_textfile;
   if (!file) return;
@@ -405,7 +405,7 @@ bool Run::let_go(Lease lease, Nanos keep_until, bool held) {
                      (keeps ? " to keep " : " to take ") + name + (keeps ? "" : " back") +
                      ": until its lease ends, in " + format_duration(left()) + " at most");
     });
-    // Of what the store has not been told, the library tries again until we close it.
+    // The library retries an unanswered release until we close the client.
     done = keeps ? JobLease(std::move(lease), keep_until).release() : release_lease(lease);
   }
   if (done) {

@@ -1,4 +1,4 @@
-// What a run is to do: its options with the configuration filled in, checked.
+// The plan of a run: its options with the configuration filled in, checked.
 #pragma once
 
 #include <chrono>

@@ -265,7 +265,7 @@ void Supervisor::on_guard_gone() {
     ::poll(nullptr, 0, 2);
     look_at_lease();
   }
-  // What has not been told to go ends by itself.
+  // A command that has not been told to go ends by itself.
   end_.tree_empty = parts_.guard.left_nothing() || command_ == 0;
 }
 

@@ -1,4 +1,4 @@
-// What a run leaves for Prometheus: a file for the textfile collector of node_exporter.
+// The figures of a run for Prometheus: a file for the textfile collector of node_exporter.
 //
 // Guarantee: whoever reads the file reads that of one run, never half of one.
 // Not guaranteed: that it tells of a run that was killed, or whose options could not be read.

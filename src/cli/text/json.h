@@ -24,7 +24,7 @@ std::string mode_text(const Mode& mode);
 Json to_json(const LockInfo& info);
 // With its outcome, of a finished Once.
 Json to_json(const Finished& once);
-// Of a lock that nobody knows.
+// Describes a lock that nobody knows.
 Json free_lock_json(const std::string& name);
 Json to_json(const LockEvent& event);
 Json to_json(const DoctorReport& report);

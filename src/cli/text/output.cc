@@ -98,7 +98,8 @@ std::string row_text(const std::vector<Lines>& row, const std::vector<std::size_
   return out;
 }
 
-// What this host or user has no more of, threads for instance: the store has not been asked.
+// Whether this host or user ran out of something, threads for instance. The store was not asked
+// then.
 bool is_own_want(const Error& error) {
   return error.code() == Errc::kUnavailable && error.message().starts_with("cannot start ");
 }

@@ -1,4 +1,4 @@
-// What the program prints: errors on stderr, tables and JSON on stdout.
+// The program's output: errors on stderr, tables and JSON on stdout.
 #pragma once
 
 #include <cstddef>
