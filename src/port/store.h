@@ -142,7 +142,7 @@ struct Push {
   AcquisitionState state{};
 };
 
-// Called on the loop; on_push() also where a thread listens at the store's ear.
+// Called on the loop; on_push() also where a thread listens at the store's push reader.
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -156,9 +156,9 @@ class Listener {
   virtual void on_alarm(const std::string& line) { static_cast<void>(line); }
 };
 
-// The pushes of a store, heard by a thread that waits for one: it is woken without another thread
-// in between. That is a matter of speed only: a thread that listens and is not run holds up the
-// pushes of this client, which its heartbeats make up for, and nothing else.
+// Lets a thread that waits for a push read the pushes of a store itself, so that no other thread
+// has to wake it. This affects speed only. A thread that listens and does not run delays the pushes
+// of this client and nothing else; its heartbeats make up for that.
 //
 // Thread-safety: one thread listens at a time, and until rest() is called there should be one.
 class PushReader {
@@ -259,7 +259,7 @@ class Store {
   virtual bool answers_at_once() const { return false; }
 
   // nullptr: pushes are told on the loop only. Lives as long as the store.
-  virtual PushReader* ear() { return nullptr; }
+  virtual PushReader* push_reader() { return nullptr; }
 
   // Ends every operation under way (kClosed) and stops the store's threads. The deadline bounds the
   // flush of releases that were queued before. Called once, from a thread that is not the loop.

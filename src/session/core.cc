@@ -131,12 +131,12 @@ Core::Turn::~Turn() HOLDFAST_NO_TSA {
   woken.swap(core_.woken_);
   const bool to_send = !core_.outbox_.empty();
   const bool nudge = std::any_of(woken.begin(), woken.end(), [](const AcquisitionPtr& acquisition) {
-    return acquisition->ear && *acquisition->ear != std::this_thread::get_id();
+    return acquisition->push_reader && *acquisition->push_reader != std::this_thread::get_id();
   });
   core_.mutex_.unlock();
   // First, and not before they could have the mutex: this is on the way of every handoff.
   for (const AcquisitionPtr& acquisition : woken) acquisition->changed.notify_all();
-  if (nudge) core_.store_->ear()->nudge();
+  if (nudge) core_.store_->push_reader()->nudge();
   for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
   if (to_send) core_.send_outbox();
 }

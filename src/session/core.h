@@ -230,8 +230,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
                                                        bool may_wait);
   Result<AcquisitionPtr> acquire_waiting(const AcquisitionPtr& acquisition, bool may_wait);
   Result<AcquisitionPtr> await_answer(const AcquisitionPtr& acquisition);
-  void await_at_ear(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
-  void leave_ear() HOLDFAST_REQUIRES(mutex_);
+  void await_at_push_reader(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
+  void leave_push_reader() HOLDFAST_REQUIRES(mutex_);
   void start_here(const AcquisitionPtr& acquisition);
   void start_waiting(const AcquisitionPtr& acquisition, bool may_wait) HOLDFAST_REQUIRES(mutex_);
   bool fail_if_closed(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
@@ -388,8 +388,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   Batch* under_way_ HOLDFAST_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::function<void()>> answers_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<AcquisitionPtr> woken_ HOLDFAST_GUARDED_BY(mutex_);  // Threads wait for their answer.
-  std::list<Acquisition*> at_ear_ HOLDFAST_GUARDED_BY(mutex_);     // The first one listens.
-  bool ear_is_left_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  std::list<Acquisition*> at_push_reader_ HOLDFAST_GUARDED_BY(mutex_);  // The first one listens.
+  bool push_reader_is_left_ HOLDFAST_GUARDED_BY(mutex_) = false;
   std::vector<std::function<void()>> late_answers_;  // On the loop only.
   std::vector<std::weak_ptr<WatchSampler>> samplers_ HOLDFAST_GUARDED_BY(mutex_);
   std::shared_ptr<DeadlockWatch> deadlocks_ HOLDFAST_GUARDED_BY(mutex_);  // Once a wait is named.

@@ -19,7 +19,7 @@ constexpr milliseconds kLongestTtl = std::chrono::hours(24);
 // A thread that waited for a lock often waits again. If nobody else waits, no thread is woken to
 // read pushes in between. This ends after a short time, because a push may tell that a held lock
 // was broken.
-constexpr milliseconds kEarStays(50);
+constexpr milliseconds kPushReaderStays(50);
 
 machine::Mode to_machine(const holdfast::Mode& mode) {
   switch (mode.kind()) {
@@ -247,7 +247,7 @@ Core::AcquisitionPtr Core::take(Result<AcquisitionPtr> made, bool may_wait,
     }
   }
   const Turn turn(*this);
-  leave_ear();
+  leave_push_reader();
   acquisition->done = std::move(done);
   start_waiting(acquisition, may_wait);
   return acquisition;
@@ -351,7 +351,7 @@ Result<Core::AcquisitionPtr> Core::await_answer(const AcquisitionPtr& acquisitio
   std::shared_ptr<QueuedNews> news;
   {
     const base::LocalLock lock(mutex_);
-    if (store_->ear() != nullptr) await_at_ear(*acquisition);
+    if (store_->push_reader() != nullptr) await_at_push_reader(*acquisition);
     while (!acquisition->finished) acquisition->changed.wait(mutex_);
     news = acquisition->queued_news;
     if (acquisition->failure) {
@@ -366,37 +366,38 @@ Result<Core::AcquisitionPtr> Core::await_answer(const AcquisitionPtr& acquisitio
 
 // The thread that has waited longest reads the pushes for all: in a queue it is the next to get
 // one.
-void Core::await_at_ear(Acquisition& acquisition) {
+void Core::await_at_push_reader(Acquisition& acquisition) {
   if (acquisition.finished) return;
-  const auto place = at_ear_.insert(at_ear_.end(), &acquisition);
-  ear_is_left_ = false;
+  const auto place = at_push_reader_.insert(at_push_reader_.end(), &acquisition);
+  push_reader_is_left_ = false;
   while (!acquisition.finished) {
-    if (place != at_ear_.begin()) {
+    if (place != at_push_reader_.begin()) {
       acquisition.changed.wait(mutex_);
       continue;
     }
-    acquisition.ear = std::this_thread::get_id();
+    acquisition.push_reader = std::this_thread::get_id();
     mutex_.unlock();
-    store_->ear()->listen();
+    store_->push_reader()->listen();
     mutex_.lock();
-    acquisition.ear.reset();
+    acquisition.push_reader.reset();
   }
-  const bool listened = place == at_ear_.begin();
-  at_ear_.erase(place);
+  const bool listened = place == at_push_reader_.begin();
+  at_push_reader_.erase(place);
   if (!listened) return;
-  if (!at_ear_.empty()) {
-    at_ear_.front()->changed.notify_all();
+  if (!at_push_reader_.empty()) {
+    at_push_reader_.front()->changed.notify_all();
   } else if (waiting_.empty()) {
-    ear_is_left_ = true;
-    arm(base::BootClock::now() + kEarStays);
+    push_reader_is_left_ = true;
+    arm(base::BootClock::now() + kPushReaderStays);
   } else {
-    store_->ear()->rest();
+    store_->push_reader()->rest();
   }
 }
 
 // The thread that gave the reader up did not come back.
-void Core::leave_ear() {
-  if (std::exchange(ear_is_left_, false) && at_ear_.empty()) store_->ear()->rest();
+void Core::leave_push_reader() {
+  if (std::exchange(push_reader_is_left_, false) && at_push_reader_.empty())
+    store_->push_reader()->rest();
 }
 
 void Core::start_waiting(const AcquisitionPtr& acquisition, bool may_wait) {

@@ -45,7 +45,7 @@ void Core::on_timer() {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
   armed_at_ = BootInstant::max();
-  leave_ear();
+  leave_push_reader();
   while (!schedule_.empty() && schedule_.begin()->first <= now) {
     const AcquisitionPtr acquisition = schedule_.begin()->second;
     unschedule(*acquisition);

@@ -78,7 +78,7 @@ struct Script {
   bool loses_pushes_first = false;  // While it is asked.
   std::function<void()> lose_pushes;
   std::function<void()> begin_pushes;
-  port::PushReader* ear = nullptr;
+  port::PushReader* push_reader = nullptr;
   std::vector<port::AcquisitionId> waiting;
   std::function<void(port::AcquisitionId)> push_grant;
   int renewals = 0;
@@ -193,7 +193,7 @@ class ScriptedStore final : public UnaskedStore {
       loop_.post([done] { done(Error(Errc::kClosed, "scripted")); });
     }
   }
-  port::PushReader* ear() override { return script->ear; }
+  port::PushReader* push_reader() override { return script->push_reader; }
 
  private:
   static port::AcquisitionState held(std::uint64_t seq, Duration lease) {
@@ -651,8 +651,8 @@ TEST_F(CoreTest, ManyHoldersWhoMissedPushesAskInOneBatch) {
 
 // The first waiting thread listens; when it has its answer the next one does.
 TEST_F(CoreTest, OneThreadListensAtATimeAndTheLastLeavesTheEar) {
-  DeafReader ear;
-  script_.ear = &ear;
+  DeafReader push_reader;
+  script_.push_reader = &push_reader;
   script_.queues = true;
   // A machine that stands still for longer than a heartbeat would get all of them in, otherwise.
   script_.keeps_waiting = true;
@@ -672,19 +672,21 @@ TEST_F(CoreTest, OneThreadListensAtATimeAndTheLastLeavesTheEar) {
     ASSERT_TRUE(
         script_.changed.wait_for(lock, kPatience, [&] { return script_.waiting.size() == i + 1; }));
     lock.unlock();
-    if (i == 0) ear.await_listener(threads[0].get_id());
+    if (i == 0) push_reader.await_listener(threads[0].get_id());
   }
   script_.push_grant(script_.waiting[1]);  // A thread that does not listen is woken all the same.
   threads[1].join();
-  ear.await_listener(threads[0].get_id());
+  push_reader.await_listener(threads[0].get_id());
   script_.push_grant(script_.waiting[0]);
   threads[0].join();
-  ear.await_listener(threads[2].get_id());
-  const int rests = ear.rests();  // One, if the third had not come to the ear when the first left.
+  push_reader.await_listener(threads[2].get_id());
+  const int rests =
+      push_reader
+          .rests();  // One, if the third had not come to the push reader when the first left.
   stop.request_stop();
   threads[2].join();
   EXPECT_EQ(granted, 2);
-  ear.await_rests(rests + 1);
+  push_reader.await_rests(rests + 1);
 }
 
 TEST_F(CoreTest, WhoWaitsAsksWhenPushesWereMissed) {

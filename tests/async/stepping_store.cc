@@ -3,9 +3,9 @@
 namespace holdfast::testing {
 
 // Hears the store's pushes before the core does.
-class SteppingStore::PushReader final : public port::Listener {
+class SteppingStore::PushRelay final : public port::Listener {
  public:
-  PushReader(port::Loop& loop, port::Listener& next, std::shared_ptr<Steps> steps)
+  PushRelay(port::Loop& loop, port::Listener& next, std::shared_ptr<Steps> steps)
       : loop_(loop), next_(next), steps_(std::move(steps)) {}
   void on_push(const port::Push& push) override {
     steps_->next();
@@ -23,20 +23,23 @@ class SteppingStore::PushReader final : public port::Listener {
   const std::shared_ptr<Steps> steps_;
 };
 
-SteppingStore::SteppingStore(port::Loop& loop, std::unique_ptr<PushReader> ear,
+SteppingStore::SteppingStore(port::Loop& loop, std::unique_ptr<PushRelay> relay,
                              std::unique_ptr<port::Store> store, std::shared_ptr<Steps> steps)
-    : loop_(loop), steps_(std::move(steps)), ear_(std::move(ear)), store_(std::move(store)) {}
+    : loop_(loop),
+      steps_(std::move(steps)),
+      relay_(std::move(relay)),
+      store_(std::move(store)) {}
 
 Result<std::unique_ptr<port::Store>> SteppingStore::make(const Make& make,
                                                          const port::StoreContext& context,
                                                          std::shared_ptr<Steps> steps) {
-  auto ear = std::make_unique<PushReader>(*context.loop, *context.listener, steps);
+  auto relay = std::make_unique<PushRelay>(*context.loop, *context.listener, steps);
   port::StoreContext inner = context;
-  inner.listener = ear.get();
+  inner.listener = relay.get();
   auto store = make(inner);
   if (!store) return store.error();
-  return std::unique_ptr<port::Store>(
-      new SteppingStore(*context.loop, std::move(ear), *std::move(store), std::move(steps)));
+  return std::unique_ptr<port::Store>(new SteppingStore(*context.loop, std::move(relay),
+                                                        *std::move(store), std::move(steps)));
 }
 
 // One event before the core hears the answer, one after. In between the loop does what the first

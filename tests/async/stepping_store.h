@@ -68,15 +68,15 @@ class SteppingStore final : public port::Store {
   void abandon_after_fork() noexcept override { store_->abandon_after_fork(); }
 
  private:
-  class PushReader;
-  SteppingStore(port::Loop& loop, std::unique_ptr<PushReader> ear,
+  class PushRelay;
+  SteppingStore(port::Loop& loop, std::unique_ptr<PushRelay> relay,
                 std::unique_ptr<port::Store> store, std::shared_ptr<Steps> steps);
   template <typename T>
   port::Done<T> step(port::Done<T> done);
 
   port::Loop& loop_;
   std::shared_ptr<Steps> steps_;
-  std::unique_ptr<PushReader> ear_;
+  std::unique_ptr<PushRelay> relay_;
   std::unique_ptr<port::Store> store_;
 };
 

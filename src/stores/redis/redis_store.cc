@@ -344,7 +344,7 @@ class RedisStore final : public port::Store {
     return redis::end_all_answer(**reply, requests);
   }
 
-  port::PushReader* ear() override { return &subscriber_.ear(); }
+  port::PushReader* push_reader() override { return &subscriber_.push_reader(); }
 
   void close(base::BootInstant deadline) override {
     closing_ = true;

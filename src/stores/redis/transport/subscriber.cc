@@ -30,10 +30,10 @@ using base::BootInstant;
 
 }  // namespace
 
-// Everything but ensure(), close(), confirmed() and the ear runs on the loop.
+// Everything but ensure(), close(), confirmed() and the push reader runs on the loop.
 //
-// The ear: while a thread listens the link's replies are lent to it. It asks for the loan; the loop
-// gives one when the subscription stands, and takes it back when nobody listens any more.
+// The push reader: while a thread listens the link's replies are lent to it. It asks for the loan;
+// the loop gives one when the subscription stands, and takes it back when nobody listens any more.
 class Subscriber::Impl final : public LinkOwner,
                                public port::PushReader,
                                public std::enable_shared_from_this<Impl> {
@@ -129,10 +129,10 @@ class Subscriber::Impl final : public LinkOwner,
   BootInstant next_ping_ = BootInstant::max();
 
   const int nudged_;
-  base::LocalMutex ear_mutex_;
-  bool listening_ HOLDFAST_GUARDED_BY(ear_mutex_) = false;
-  bool looked_ HOLDFAST_GUARDED_BY(ear_mutex_) = false;  // At what the loan began with.
-  std::shared_ptr<LentReader> loan_ HOLDFAST_GUARDED_BY(ear_mutex_);
+  base::LocalMutex push_reader_mutex_;
+  bool listening_ HOLDFAST_GUARDED_BY(push_reader_mutex_) = false;
+  bool looked_ HOLDFAST_GUARDED_BY(push_reader_mutex_) = false;  // At what the loan began with.
+  std::shared_ptr<LentReader> loan_ HOLDFAST_GUARDED_BY(push_reader_mutex_);
 };
 
 void Subscriber::Impl::ensure_on_loop(BootInstant deadline, port::Done<void> done) {
@@ -212,7 +212,7 @@ void Subscriber::Impl::listen() {
   bool look = false;
   bool ask = false;
   {
-    const base::LocalLock lock(ear_mutex_);
+    const base::LocalLock lock(push_reader_mutex_);
     ask = !std::exchange(listening_, true);
     loan = loan_;
     look = !std::exchange(looked_, true);
@@ -225,7 +225,7 @@ void Subscriber::Impl::listen() {
   for (Reply& reply : replies) on_heard(std::move(reply));
   if (good) return;
   {
-    const base::LocalLock lock(ear_mutex_);
+    const base::LocalLock lock(push_reader_mutex_);
     if (loan_ == loan) loan_ = nullptr;
   }
   asio::post(io_, [self = shared_from_this(), loan] { self->link_->take_back(loan); });
@@ -261,7 +261,7 @@ void Subscriber::Impl::nudge() noexcept {
 
 void Subscriber::Impl::rest() {
   {
-    const base::LocalLock lock(ear_mutex_);
+    const base::LocalLock lock(push_reader_mutex_);
     listening_ = false;
   }
   asio::post(io_, [self = shared_from_this()] { self->take_back(); });
@@ -270,7 +270,7 @@ void Subscriber::Impl::rest() {
 void Subscriber::Impl::lend() {
   if (shut_ || !confirmed()) return;
   {
-    const base::LocalLock lock(ear_mutex_);
+    const base::LocalLock lock(push_reader_mutex_);
     if (!listening_ || loan_ != nullptr) return;
     loan_ = link_->lend();
     if (loan_ == nullptr) return;
@@ -282,7 +282,7 @@ void Subscriber::Impl::lend() {
 // The link is down. Who polls its descriptor keeps the connection from being closed.
 void Subscriber::Impl::end_loan() {
   {
-    const base::LocalLock lock(ear_mutex_);
+    const base::LocalLock lock(push_reader_mutex_);
     if (loan_ == nullptr) return;
     loan_ = nullptr;
   }
@@ -292,7 +292,7 @@ void Subscriber::Impl::end_loan() {
 void Subscriber::Impl::take_back() {
   std::shared_ptr<LentReader> loan;
   {
-    const base::LocalLock lock(ear_mutex_);
+    const base::LocalLock lock(push_reader_mutex_);
     if (listening_) return;
     loan = std::exchange(loan_, nullptr);
   }
@@ -389,7 +389,7 @@ void Subscriber::ensure(BootInstant deadline, port::Done<void> done) {
   impl_->ensure(deadline, std::move(done));
 }
 
-port::PushReader& Subscriber::ear() noexcept { return *impl_; }
+port::PushReader& Subscriber::push_reader() noexcept { return *impl_; }
 void Subscriber::join(std::string channel) { impl_->want(std::move(channel), true); }
 void Subscriber::leave(std::string channel) { impl_->want(std::move(channel), false); }
 bool Subscriber::confirmed() const noexcept { return impl_->confirmed(); }

@@ -59,7 +59,7 @@ class Subscriber {
   Subscriber& operator=(const Subscriber&) = delete;
 
   // Messages are told to on_message on the thread that listens. Lives as long as this.
-  port::PushReader& ear() noexcept;
+  port::PushReader& push_reader() noexcept;
 
   void ensure(base::BootInstant deadline, port::Done<void> done);
   // Whether ensure() would complete at once. A hint, free of cost.

@@ -146,7 +146,7 @@ TEST_F(SubscriberLiveTest, APeerThatFallsSilentIsFoundWithoutAnyMessage) {
 class Listening {
  public:
   explicit Listening(Subscriber& subscriber)
-      : ear_(subscriber.ear()), thread_([this] {
+      : ear_(subscriber.push_reader()), thread_([this] {
           while (!over_) ear_.listen();
         }) {}
   ~Listening() { end(); }
