@@ -145,7 +145,7 @@ std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
                      [&](const NamedGuarantee& one) { return spelled == one.name; });
     if (found == kPromises.end()) {
       complain("doctor: --require: " + in_quotes(name) +
-               " is not a promise (see 'holdfast help doctor')");
+               " is not a guarantee (see 'holdfast help doctor')");
       return std::nullopt;
     }
     const bool promised = report.guarantees.*found->given;
@@ -164,7 +164,7 @@ std::string advice_on(const NamedGuarantee& promise) {
       continue;
     names += (names.empty() ? "" : ", ") + std::string(store.name);
   }
-  std::string advice = names.empty() ? "no store that processes share promises it"
+  std::string advice = names.empty() ? "no store that processes share guarantees it"
                                      : "these do ('holdfast help stores'): " + names;
   if (promise.otherwise != nullptr) advice += std::string("; or ") + promise.otherwise;
   return advice;
@@ -173,7 +173,7 @@ std::string advice_on(const NamedGuarantee& promise) {
 void complain_of(const Missing& missing, const DoctorReport& report) {
   const std::string name = in_quotes(missing.promise->name);
   if (!missing.promised) {
-    complain("this store does not promise " + name + ", which --require asks for; " +
+    complain("this store does not guarantee " + name + ", which --require asks for; " +
              advice_on(*missing.promise));
     return;
   }
