@@ -25,8 +25,8 @@ constexpr PartitionSite kEtcd{
     .make = []() -> std::unique_ptr<PartedCluster> { return std::make_unique<PartedEtcd>(); },
     .short_session = "3s",
     .election = 2s,
-    // A new leader gives each lease its whole length again, and a second more; it looks for expired ones
-    // every half a second. The last second is for a busy machine.
+    // A new leader gives each lease its whole length again, and a second more; it looks for expired
+    // ones every half a second. The last second is for a busy machine.
     .expiry = 3000ms + 1000ms + 500ms + 1000ms};
 HOLDFAST_INSTANTIATE_PARTITIONS(Etcd, kEtcd);
 
