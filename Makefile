@@ -6,7 +6,7 @@ export JOBS STORES
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo build deb deb-test test test-sanitized test-newer check-sources check-all fuzz soak bench install \
+.PHONY: help demo build deb deb-test test test-sanitized test-newer check-sources check-all fuzz soak bench bench-peers install \
   clean setup setup-embedded setup-test format
 
 help:  ## list the targets
@@ -57,6 +57,12 @@ bench:  ## build and run the benchmarks: a table, and build/bench.json
 	@cmake --preset bench
 	@cmake --build --preset bench -j $(JOBS)
 	@bench/run build/bench
+
+bench-peers:  ## compare with other clients' locks, about 40 minutes, and write docs/performance.md
+	@scripts/setup build test bench
+	@cmake --preset bench
+	@cmake --build --preset bench -j $(JOBS) --target holdfast_peer peer_server
+	@bench/peers/run build/bench
 
 deb: setup  ## make Debian packages, in build/deb/packages
 	@scripts/setup deb
