@@ -142,7 +142,11 @@ func opener(o options) (connect, error) {
 				if err != nil {
 					return nil, err
 				}
-				if _, err := lock.Lock(ctx.Done()); err != nil {
+				held, err := lock.Lock(ctx.Done())
+				if err == nil && held == nil {
+					err = context.Canceled // It was told to stop waiting.
+				}
+				if err != nil {
 					return nil, err
 				}
 				return lock.Unlock, nil
