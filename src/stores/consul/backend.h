@@ -106,8 +106,8 @@ class ConsulBackend final : public contend::Backend {
   void try_get(const std::string& target, BootInstant deadline, GetDone done);
   void get_pairs(std::string target, BootInstant deadline,
                  std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
-  // What expected a contender as it was written last was refused: the contender as it is now;
-  // nullopt: it has gone, or was not written since.
+  // The answer to a write that expected a contender as it was last written, and was refused: the
+  // contender as it is now; nullopt: it has gone, or was not written since.
   void look_again(const std::string& lock, const Place& place, BootInstant deadline,
                   Done<std::optional<Place>> done);
   void check_reading(const std::string& key, BootInstant deadline,
@@ -119,7 +119,7 @@ class ConsulBackend final : public contend::Backend {
     BootInstant deadline{};
     Done<contend::Listing> done;
   };
-  // Who wants a lock's listing; those who ask while one is under way share the next.
+  // Callers that want a lock's listing; those who ask while one is under way share the next.
   struct Asked {
     bool busy = false;
     std::vector<Asker> next;

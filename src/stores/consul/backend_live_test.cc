@@ -70,7 +70,7 @@ TEST_F(ConsulBackendTest, AWatchWakesOnceWhenTheFolderChanges) {
   EXPECT_TRUE(bob.await([&](Party&) { return woken == 1; }));
 }
 
-// Those who ask while one listing is under way share the next one, which is not begun any more.
+// Callers who ask while one listing is under way share the next one, which is not begun any more.
 TEST_F(ConsulBackendTest, WhoeverListsIsAnsweredBeforeItHasClosed) {
   constexpr int kAskers = 3;
   Party alice(url());
@@ -79,7 +79,7 @@ TEST_F(ConsulBackendTest, WhoeverListsIsAnsweredBeforeItHasClosed) {
   int answered = 0;
   std::promise<int> in_time;
   const auto told = [&](const Result<Listing>&) {
-    // What is posted behind this may find that the backend has gone.
+    // A task posted after this may find that the backend has gone.
     if (++answered == 1) alice.post([&] { in_time.set_value(answered); });
   };
   alice.with([&](contend::Backend& backend) {
@@ -251,7 +251,7 @@ TEST_F(ConsulBackendTest, AnEntryThatIsCarriedOutLateIsRefused) {
   }
 }
 
-// Of one that was answered; the next bearer of that name stands by then.
+// A repetition of an answered one; the next bearer of that name stands by then.
 TEST_F(ConsulBackendTest, ARemovalThatIsCarriedOutOnceMoreTakesNoOther) {
   FaultProxy proxy({.server_port = server_->port()});
   Party alice(url(proxy.port()));
@@ -387,7 +387,8 @@ TEST_F(ConsulBackendTest, KeysOfNoKnownLockAreCountedAndNamed) {
   EXPECT_EQ(listing->unknown.one, "holdfast/l/a/c/00/out");
 }
 
-// Of another program's, who has no contender: between the look and the break another may follow it.
+// For another program's holder, which has no contender: between the look and the break another may
+// follow it.
 TEST_F(ConsulBackendTest, ABreakOfAForeignHolderTakesNoLaterOne) {
   const auto key = [](const char* what) { return "/v1/kv/team/a/.lock?" + std::string(what); };
   const auto session = [&] {

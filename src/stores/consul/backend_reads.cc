@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kPauseOfReads(50);
 // --- Asking.
 
 void ConsulBackend::get(std::string target, BootInstant deadline, GetDone done) {
-  // What may still be carried out must not come behind what is read now.
+  // Writes that may still be carried out must not come after this read.
   if (closed_ || !writes_->fencing()) return try_get(target, deadline, std::move(done));
   writes_->behind(deadline, [this, target = std::move(target), deadline,
                              done = std::move(done)](const Result<void>& ready) mutable {
@@ -70,7 +70,7 @@ void ConsulBackend::check_reading(const std::string& key, BootInstant deadline,
 
 // --- One lock.
 
-// What stands in a folder; other people's keys are left out.
+// The entries of a folder; other people's keys are left out.
 Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::vector<Pair>& pairs,
                                           bool in_full) const {
   const std::string begins = keys_.contenders(lock);
@@ -101,7 +101,7 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
   }
   std::sort(listing.queue.begin(), listing.queue.end(),
             [](const Place& a, const Place& b) { return a.order < b.order; });
-  // Of the others the key is enough.
+  // The key is enough for the others.
   const std::size_t wanted = in_full ? listing.queue.size() : 1;
   for (std::size_t i = 0; i < std::min(wanted, listing.queue.size()); ++i) {
     const Pair& pair = *values.at(listing.queue[i].order);
@@ -244,7 +244,7 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
         contend::Locks locks;
         for (const std::string& folder : *folders) {
           auto name = keys_.lock_of(folder);
-          // What Consul's own pages make to show a folder is not meant.
+          // The keys that Consul's own pages make to show a folder are not meant.
           if (!name && folder != all) locks.unknown.add(folder);
           if (!name || !name->starts_with(prefix)) continue;
           // With the recipe another's hand may have made one that is no lock's.

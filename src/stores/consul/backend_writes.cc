@@ -19,7 +19,7 @@ using contend::WakerPtr;
 
 constexpr const char* kPlainOnly = "with recipe=consul there are plain exclusive locks only";
 
-// Of a write's steps, without a contender's text.
+// The bytes of a write's steps, without a contender's text.
 std::size_t bytes_about(const std::string& path) { return 3 * path.size() + 300; }
 
 // When it was written last, as far as its owner knows; 0: he knows of no write.
@@ -296,7 +296,7 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
                         });
     }
     if (!answer->done) return done(std::optional<std::uint64_t>());
-    // What was read in it is older than what was written.
+    // The values read in it are older than the written ones.
     std::uint64_t number = 0;
     for (const Pair& pair : answer->pairs) number = std::max(number, pair.modified);
     done(std::optional(number));

@@ -174,7 +174,7 @@ TEST_F(ConsulBatchTest, WhatIsCarriedOutLateIsRefusedAsAWhole) {
   for (const Asked& each : asked) EXPECT_TRUE(alice.list(each.lock)->queue.empty());
 }
 
-// What gathers while the fence is raised, and what was under way beside it, is sent behind it.
+// Writes that gather while the fence is raised, and those under way beside it, are sent after it.
 TEST_F(ConsulBatchTest, TheFenceLosesNobody) {
   FaultProxy proxy({.server_port = server_->port()});
   Party alice(url(proxy.port()));
@@ -223,7 +223,7 @@ TEST_F(ConsulBatchTest, AnAnswerFromBeforeTheNextSessionIsReadAsItWasSent) {
   ASSERT_GT(alice.session().epoch, epoch);
   proxy.remove(hold);
   for (const auto& each : asked.get()) {
-    // Whose session is over is the engine's to see; no right was missing.
+    // The engine sees whose session is over; no permission was missing.
     ASSERT_TRUE(each) << why(each);
     EXPECT_EQ(each->listing.queue.size(), 1U);
   }

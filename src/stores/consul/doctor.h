@@ -17,7 +17,7 @@
 
 namespace holdfast::stores::consul {
 
-// What the doctor may do; each answers once.
+// The doctor's requests; each answers once.
 struct DoctorAccess {
   std::function<void(std::string target, std::function<void(Result<HttpReply>)>)> get;
   std::function<void(std::string body, std::function<void(Result<HttpReply>)>)> transact;
@@ -28,11 +28,11 @@ struct DoctorAccess {
 
 void examine(DoctorAccess access, port::Done<std::vector<Finding>> done);
 
-// What /v1/agent/self and /v1/status/peers tell of the servers, as far as they were answered. Three
-// servers or more cannot be in dev mode, which makes each agent a cluster of its own.
+// The servers' own description in /v1/agent/self and /v1/status/peers, as far as they answered.
+// Three servers or more cannot be in dev mode, which makes each agent a cluster of its own.
 contend::Servers servers_behind(const HttpReply& self, const HttpReply& peers);
 
-// Of the parts, for tests: what /v1/agent/self and /v1/status/peers answer.
+// From the parts, for tests: the answers of /v1/agent/self and /v1/status/peers.
 void judge_agent(const std::string& self, std::vector<Finding>& findings);
 void judge_peers(const std::string& peers, std::vector<Finding>& findings);
 

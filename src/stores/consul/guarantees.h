@@ -1,4 +1,4 @@
-// What the Consul store gives under which fault. Thread-safety: a pure function.
+// The guarantees of the Consul store under each fault. Thread-safety: a pure function.
 #pragma once
 
 #include "holdfast/guarantees.h"

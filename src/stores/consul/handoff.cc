@@ -12,9 +12,9 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view kBegins = "hf1 order=";
 constexpr std::string_view kThen = " token=";
-// Who watches has been told long since; who has come since then has seen that nobody is there.
+// Watchers have been told long since; later contenders have seen that nobody is there.
 constexpr auto kStays = 5s;
-// Of Consul's 64 steps.
+// Out of Consul's 64 steps.
 constexpr std::size_t kAtOnce = 60;
 
 // Takes a number off the front.

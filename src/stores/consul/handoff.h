@@ -1,4 +1,4 @@
-// What a contender that has held leaves behind for the one that watches it: so that this one need
+// The note that a contender that has held leaves for the one that watches it: so that this one need
 // not look whether anybody else is left before it.
 //
 // A waiter's blocking query is one for all keys that begin with the key of the contender before
@@ -27,24 +27,24 @@
 namespace holdfast::stores::consul {
 
 struct Handoff {
-  std::uint64_t order = 0;  // Of the contender's creation.
+  std::uint64_t order = 0;  // Order of the contender's creation.
   std::uint64_t token = 0;
 };
 std::string to_text(const Handoff& what);
 std::optional<Handoff> parse_hand_on(std::string_view text);  // nullopt: it is none.
 
 inline std::string out_of(const std::string& contender) { return contender + "/out"; }
-// Whose that is; empty: nobody's.
+// The owner of that note; empty: nobody.
 inline std::string_view left_by(std::string_view out) {
   return out.ends_with("/out") ? out.substr(0, out.size() - 4) : std::string_view();
 }
 
-// Of the answer to a query for all that begins with that contender's key: whether it stands there
-// as it did, and otherwise what it has left.
+// Reads the answer to a query for all that begins with that contender's key: whether it stands
+// there as it did, and otherwise what it has left.
 Watches::Seen judge(const HttpReply& reply, const std::string& contender, std::uint64_t order,
                     std::uint64_t modified);
 
-// What this client has left behind.
+// The notes that this client has left.
 class Handoffs : public std::enable_shared_from_this<Handoffs> {
  public:
   Handoffs(asio::io_context& io, HttpLoop& http) : http_(http), timer_(io) {}

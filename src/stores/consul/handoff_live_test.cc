@@ -1,4 +1,4 @@
-// What a holder leaves to the next one, on a real Consul.
+// The note of a holder to the next one, on a real Consul.
 #include <gtest/gtest.h>
 
 #include "holdfast/client.h"

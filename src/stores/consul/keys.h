@@ -44,10 +44,10 @@ class Keys {
   std::string notify(std::string_view session) const {
     return prefix_ + session_part(session) + "knock";
   }
-  // What the keys of all locks with that prefix begin with; others' may, too.
+  // The common beginning of the keys of all locks with that prefix; others' may have it, too.
   std::string locks(std::string_view prefix) const;
 
-  // Of a lock's folder; nullopt: it is none.
+  // The lock's name in a folder's key; nullopt: it is none.
   std::optional<std::string> lock_of(std::string_view folder) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the Consul store is called, and what is true of every one: see holdfast/stores.h.
+// The Consul store's name, and the facts about every one: see holdfast/stores.h.
 #pragma once
 
 #include <string_view>

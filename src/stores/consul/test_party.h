@@ -136,7 +136,7 @@ class Party final : public contend::Events {
     return made;
   }
 
-  // Of one who waits for a contender's end.
+  // Belongs to a client that waits for a contender's end.
   contend::WakerPtr waker(int& woken, std::uint64_t& handed_on) {
     auto made = waker(woken);
     made->handed_on = [this, &handed_on](const machine::Token& last) {

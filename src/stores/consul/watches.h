@@ -26,7 +26,7 @@ namespace holdfast::stores::consul {
 
 class Watches : public std::enable_shared_from_this<Watches> {
  public:
-  // What an answer says of what is watched.
+  // The state of the watched keys in an answer.
   struct Seen {
     bool same = false;                          // It has not changed: the query goes on.
     std::optional<machine::Token> handed_on{};  // Waker::handed_on is called.

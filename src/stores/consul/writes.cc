@@ -137,7 +137,7 @@ void Writes::on_answer(const Call& call, const Result<HttpReply>& reply) {
   } else {
     const Errc code = answer.error().code();
     if (code == Errc::kOutcomeUnknown) raise_fence();
-    // What one of them may not do, or is too much together, is no matter of the others.
+    // A refusal of one part, or of too much together, does not concern the others.
     const bool of_all = detail::is_transient(code);
     for (const EntryPtr& entry : call.entries) {
       if (of_all || call.entries.size() == 1) {
@@ -217,7 +217,8 @@ void Writes::behind(base::BootInstant deadline, std::function<void(Result<void>)
 void Writes::raise_fence() {
   if (fencing_ || !session_.open()) return;
   fencing_ = true;
-  // Who has not been sent yet waits for its turn once more, until his deadline (drop_late()).
+  // A part that has not been sent yet waits for its turn once more, until its deadline
+  // (drop_late()).
   joining_ = contend::Joining<EntryPtr>(kLimits);
   for (const auto& [lock, chain] : chains_) {
     Entry& first = *chain.front();

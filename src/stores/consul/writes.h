@@ -52,7 +52,7 @@ struct Write {  // One that is asked for.
 
 class Writes : public std::enable_shared_from_this<Writes> {
  public:
-  // Of one that joins others.
+  // For a part that joins others.
   static constexpr std::size_t kMostSteps = 3;
 
   Writes(asio::io_context& io, HttpLoop& http, Session& session, const Keys& keys,
@@ -80,7 +80,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
   // One transaction's.
   struct Call {
     std::vector<EntryPtr> entries;
-    std::string fence_key{};  // Of the session that it was sent under.
+    std::string fence_key{};  // The fence key of the session that it was sent under.
     std::uint64_t fence = 0;
     std::optional<base::BootInstant> joined;  // For Joining::answered().
   };

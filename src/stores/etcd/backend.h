@@ -1,4 +1,4 @@
-// What contenders need, on etcd: src/contend/backend.h says what each operation is.
+// The contenders' operations on etcd: src/contend/backend.h describes each one.
 //
 // A contender is a key on the client's lease; the number of its creation orders it. An entry is one
 // transaction that also lists the folder. To see a change, the watch is put in place and the key
@@ -71,7 +71,7 @@ class EtcdBackend final : public contend::Backend {
 
  private:
   struct Folders;
-  // What is watched beside a read; no waker: nothing is.
+  // The watch beside a read; no waker: nothing is watched.
   struct Watching {
     std::string key;
     std::string end;
@@ -92,7 +92,7 @@ class EtcdBackend final : public contend::Backend {
                                       bool full);
   wire::RangeRequest folder_request(const std::string& lock, bool full) const;
   void add_guard(wire::TxnRequest& txn, const Session::Guard& guard) const;
-  // Of a transaction with that guard that did not pass: whether the session's key was written
+  // After a transaction whose guard did not pass: whether the session's key was written
   // since; to be asked anew then.
   enum class Passed { kYes, kWrittenSince, kGone };
   Passed passed(std::uint64_t epoch, const Session::Guard& guard,
@@ -105,7 +105,7 @@ class EtcdBackend final : public contend::Backend {
   void fence();
   void tell_settled(const Result<void>& settled);
   void give_up_late();
-  // What it says of the session is passed on.
+  // Passes its news about the session on.
   template <typename T>
   void note(std::uint64_t epoch, const Result<T>& answer, bool may_have_written);
 
@@ -165,7 +165,7 @@ class EtcdBackend final : public contend::Backend {
 
   bool unsettled_ = false;
   bool fencing_ = false;
-  std::string unsettled_by_;  // What the last fence that failed was told.
+  std::string unsettled_by_;  // The last failed fence's reason.
   std::vector<std::pair<BootInstant, std::function<void(const Result<void>&)>>> settling_;
   Delays delays_;
   std::int64_t seen_ = 0;  // The newest revision that this client was told of.

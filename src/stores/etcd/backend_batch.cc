@@ -44,7 +44,7 @@ struct EtcdBackend::Entry {
   BootInstant deadline{};
   Done<Entered> done;
   int attempts = kAttempts;
-  std::function<void()> finished{};  // Of its lane.
+  std::function<void()> finished{};  // Ends its turn in the order of its lock.
 
   void end(const Result<Entered>& result) const {
     finished();

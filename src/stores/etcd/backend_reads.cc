@@ -221,7 +221,7 @@ void EtcdBackend::ask_range(wire::RangeRequest request, bool latest, Watching wa
   when_settled(deadline, [=, this, request = std::move(request), done = std::move(done),
                           watching = std::move(watching)](const Result<void>& settled) mutable {
     if (!settled) return fail(done, settled.error());
-    // What this member knows is enough when it is not older than what we have seen.
+    // This member's knowledge is enough when it is not older than what we have seen.
     request.set_serializable(!latest);
     const auto read = std::make_shared<WatchedRead>(
         *rpc_, std::move(request), seen_, deadline,

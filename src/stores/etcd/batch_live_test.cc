@@ -203,7 +203,7 @@ class Shop {
 
   port::Store& operator*() { return *store_; }
 
-  // What it asks for reaches the store in one turn of the loop.
+  // Its requests reach the store in one turn of the loop.
   void in_one_turn(const std::function<void()>& ask) {
     std::promise<void> holding, go_on;
     loop_.post([&holding, wait = go_on.get_future().share()] {
@@ -336,7 +336,7 @@ TEST(EtcdBatchTest, ALostReplyToAJoinedRemovalIsMadeUpFor) {
   EXPECT_EQ(all_contenders(etcd).find("hf1/l/l"), std::string::npos);
 }
 
-// What a waiter asks for ahead of its loop is not asked for again.
+// A request that a waiter sends ahead of its loop is not repeated.
 TEST(EtcdHandoffTest, AWokenWaiterListsOnce) {
   EtcdCluster etcd;
   Answer<machine::Token> granted;

@@ -133,7 +133,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
     if (alarms.alarms().empty()) add(Severity::kOk, "alarms", "none");
   }
 
-  // What a lock does: a lease, a key on it, both gone again.
+  // The steps of a lock: a lease, a key on it, both gone again.
   void try_to_write() {
     wire::LeaseGrantRequest request;
     request.set_ttl(session_.count());

@@ -14,7 +14,7 @@ Guarantees guarantees(std::chrono::seconds session, bool foreign_recipe) {
   result.max_ttl = std::chrono::hours(24);
   result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(
       detail::RenewalSchedule(result.min_ttl).left_between_renewals());
-  // What other clients of the recipe do not know must not be done beside them.
+  // Operations that other clients of the recipe do not know must not be done beside them.
   if (foreign_recipe) {
     result.shared = result.permits = result.upgrade = result.values = result.list = false;
   }

@@ -1,4 +1,4 @@
-// What the etcd store gives under which fault, as data.
+// The guarantees of the etcd store under each fault, as data.
 #pragma once
 
 #include <chrono>

@@ -30,14 +30,14 @@ class Keys {
 
   // With the recipe: kInvalidArgument where its folder is among keys of ours.
   Result<void> check_name(std::string_view lock) const;
-  std::string folder(std::string_view lock) const;      // What all its keys begin with.
-  std::string contenders(std::string_view lock) const;  // What all its contenders begin with.
+  std::string folder(std::string_view lock) const;      // The common beginning of its keys.
+  std::string contenders(std::string_view lock) const;  // The common beginning of its contenders.
   std::string record(std::string_view lock) const;
   std::string value(std::string_view lock) const;
   std::string session(std::int64_t lease) const;
   std::string notify(std::string_view tag) const;
 
-  // What the folders of all locks begin with whose names begin so.
+  // The common beginning of the folders of all locks whose names begin so.
   std::string folders(std::string_view name_prefix) const;
   // The lock in whose folder that key is, and the end of that folder; nullopt: in none.
   struct Folder {

@@ -48,7 +48,7 @@ RC_GTEST_PROP(EtcdKeysTest, NoTwoNamesMeetAndEachIsFoundAgain,
   RC_ASSERT(keys.folder_of(keys.record(a))->lock == a);
   RC_ASSERT((keys.contenders(a) == keys.contenders(b)) == (a == b));
   if (a != b) RC_ASSERT(!keys.contenders(a).starts_with(keys.contenders(b)));
-  // What begins with a name's text is found by a listing of that beginning.
+  // A listing of a name's beginning finds every name that begins so.
   RC_ASSERT(keys.record(a + b).starts_with(keys.folders(a)));
 }
 

@@ -131,7 +131,7 @@ void Session::open_failed(const Error& why) {
     opening_ = false;
     waiting.swap(waiting_);
   }
-  // What was granted is not in anybody's hands, and goes by its time.
+  // A granted lease is in nobody's hands then, and ends by its time.
   const Errc code = why.code() == Errc::kOutcomeUnknown ? Errc::kUnavailable : why.code();
   for (const auto& then : waiting) then(Error(code, why.message()));
 }

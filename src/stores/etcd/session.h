@@ -50,13 +50,13 @@ class Session {
 
   std::int64_t lease() const HOLDFAST_EXCLUDES(mutex_);
   std::string tag() const { return lease_text(lease()); }
-  // What a request of that session is conditional on; nullopt: that session has ended.
+  // The condition of a request of that session; nullopt: that session has ended.
   struct Guard {
     std::int64_t lease = 0;
     std::int64_t generation = 0;
   };
   std::optional<Guard> guard(std::uint64_t epoch) const HOLDFAST_EXCLUDES(mutex_);
-  // Of that epoch's session key, as it was read.
+  // That epoch's session key, as it was read.
   void set_generation(std::uint64_t epoch, std::int64_t generation) HOLDFAST_EXCLUDES(mutex_);
   void fence(base::BootInstant deadline, std::function<void(const Result<void>&)> then)
       HOLDFAST_EXCLUDES(mutex_);
@@ -106,7 +106,7 @@ class Session {
   bool refused_ HOLDFAST_GUARDED_BY(mutex_) = false;  // The renewal, and that was told.
   Waiting waiting_ HOLDFAST_GUARDED_BY(mutex_);
 
-  Delays delays_;  // Whose tasks use all of it.
+  Delays delays_;  // Its tasks use all of the above.
 };
 
 }  // namespace holdfast::stores::etcd

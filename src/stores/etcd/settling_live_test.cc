@@ -1,4 +1,4 @@
-// What waits for the fate of a request whose answer was lost waits no longer than it has time, and
+// A waiter for the fate of a request whose answer was lost waits no longer than it has time, and
 // has all of its time.
 #include <gtest/gtest.h>
 

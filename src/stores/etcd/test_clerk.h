@@ -109,7 +109,7 @@ class Clerk {
     });
     return told(answers);
   }
-  // Of a lock that nobody asked for.
+  // Names a lock that nobody asked for.
   void list(const std::string& lock, base::BootInstant deadline, const Answer<Listing>& answer) {
     loop_.post([this, lock, deadline, done = answer.done()] {
       backend_->list(lock, /*latest=*/false, nullptr, deadline, done);

@@ -32,7 +32,7 @@ inline constexpr port::UrlOption kUrlOptions[] = {
 
 struct EtcdAddress {
   std::vector<port::Endpoint> servers;
-  std::string prefix;  // What all keys begin with: empty, or without slashes at its ends.
+  std::string prefix;  // The beginning of all keys: empty, or without slashes at its ends.
   bool tls = false;
   port::Login login;
   port::TlsPaths tls_paths;

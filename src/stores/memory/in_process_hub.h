@@ -1,4 +1,4 @@
-// What the clients of one memory store share: the machine, its mutex, and who is to be told what.
+// Shared by the clients of one memory store: the machine, its mutex, and the clients to notify.
 #pragma once
 
 #include <atomic>
@@ -120,7 +120,8 @@ class InProcessHub : public std::enable_shared_from_this<InProcessHub> {
   machine::LockMachine machine_ HOLDFAST_GUARDED_BY(mutex_);
   machine::Effects effects_ HOLDFAST_GUARDED_BY(mutex_);
   machine::Token last_token_ HOLDFAST_GUARDED_BY(mutex_){};
-  // Who asked for the ticket (or renewed it last, for one that was taken over), while it stands.
+  // The client that asked for the ticket (or renewed it last, for one that was taken over), while
+  // it stands.
   std::unordered_map<port::AcquisitionId, MailboxPtr, IdHash> routes_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Watcher>> watchers_ HOLDFAST_GUARDED_BY(mutex_);
   std::multimap<std::string, std::shared_ptr<ValueWatcher>, std::less<>> value_watchers_

@@ -1,4 +1,4 @@
-// What is special about the memory store; what all stores share is in tests/conformance.
+// The memory store's own tests; those that all stores share are in tests/conformance.
 #include "src/stores/memory/memory_store.h"
 
 #include <sys/wait.h>

@@ -124,7 +124,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
     });
   }
 
-  // What locks do without, but the documented user has.
+  // Permissions that locks do without, but the documented user has.
   void try_comforts(std::size_t at) {
     if (at == std::size(kComforts)) return conclude();
     const Comfort& comfort = kComforts[at];

@@ -1,4 +1,4 @@
-// What a running server, as it is configured now, makes of the store's promises.
+// Examines how far a running server, as configured now, keeps the store's guarantees.
 #pragma once
 
 #include <functional>

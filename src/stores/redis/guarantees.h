@@ -1,4 +1,4 @@
-// What a single Redis server gives under which fault, as data.
+// The guarantees of a single Redis server under each fault, as data.
 #pragma once
 
 #include "holdfast/guarantees.h"

@@ -24,7 +24,7 @@ struct ListingAccess {
   std::function<void(std::string name, base::BootInstant deadline,
                      port::Done<std::optional<LockInfo>> done)>
       inspect;
-  // Of a lock that is left out, because what is stored of it cannot be read.
+  // The reason why a lock is left out: its stored data cannot be read.
   std::function<void(std::string line)> alarm;
 };
 

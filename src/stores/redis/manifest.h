@@ -1,4 +1,4 @@
-// What the Redis store is called, and what is true of every one: see holdfast/stores.h.
+// The Redis store's name, and the facts about every one: see holdfast/stores.h.
 #pragma once
 
 #include <string_view>

@@ -550,7 +550,7 @@ class RedisStore final : public port::Store {
       outcome ? go_on(steps, at + 1, done) : done(outcome);
     });
   }
-  // Of an answer only whether there is one.
+  // Only whether there is an answer counts.
   template <typename T>
   static Done<T> without(const Done<void>& done) {
     return [done](const Result<T>& got) { got ? done({}) : done(got.error()); };
@@ -586,7 +586,7 @@ class RedisStore final : public port::Store {
     loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
   }
 
-  // Of the connection that is always there: who only waits should know, too.
+  // Follows the connection that is always there: a client that only waits should know, too.
   void on_lost(const Error& why) {
     if (closing_) return;
     listener_->on_alarm(
@@ -612,7 +612,7 @@ class RedisStore final : public port::Store {
   std::atomic<int> subscribing_{0};  // Acquires that find out whether they must wait.
 
   std::atomic<std::size_t> ends_under_way_{0};
-  std::atomic<bool> closing_{false};  // Who ends the last one then wakes close().
+  std::atomic<bool> closing_{false};  // The thread that ends the last one then wakes close().
   base::LocalMutex mutex_;
   base::LocalCondition ended_;  // With the mutex.
 

@@ -12,7 +12,7 @@
 
 namespace holdfast::stores {
 
-// What tests set otherwise than users can.
+// Settings for tests alone.
 struct RedisTuning {
   std::function<machine::Instant()> now{};  // Instead of the server's time.
 };

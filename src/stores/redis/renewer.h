@@ -31,7 +31,7 @@ class Renewer {
   // `microseconds`: the server's time, in an answer to what was sent at that instant.
   void watch_clock(base::BootInstant sent, std::string_view microseconds);
 
-  // Of the renew() that is under way: the next one has another connection. From any thread.
+  // Gives up the renew() that is under way: the next one has another connection. From any thread.
   void give_up() noexcept { link_.give_up(); }
   void close() { link_.close(); }
   void abandon() noexcept { link_.abandon(); }

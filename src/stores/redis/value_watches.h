@@ -1,4 +1,4 @@
-// Who is to be told when a value beside a lock was set, and on which channels that is heard.
+// The watchers of values beside locks, and the channels on which their changes are heard.
 //
 // Thread-safety: any thread. Who is told is told on the loop.
 // Ownership: handles keep nothing; the loop and what joins the channels outlive the object.

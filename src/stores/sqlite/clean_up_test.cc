@@ -1,4 +1,4 @@
-// What nobody uses any more is forgotten, in small steps.
+// Unused data is forgotten in small steps.
 #include <sqlite3.h>
 
 #include <string>

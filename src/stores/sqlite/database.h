@@ -121,7 +121,7 @@ class Database {
   bool tokens_wanted() const { return tokens_wanted_; }
   const TokenRange& tokens() const { return tokens_; }  // As they were last seen.
 
-  // What has been done since the transaction began, or just now outside of one, has changed that
+  // The steps since the transaction began, or just now outside of one, have changed that
   // lock, whose row bears this instant since: noted once it is committed (reported_changes.h).
   void changed(std::string_view name, std::int64_t at);
 
@@ -146,10 +146,10 @@ class Database {
   const std::string& path() const { return file_->path(); }
   const SqliteTuning& tuning() const { return tuning_; }
   sqlite3* handle() { return db_; }
-  // What the operator should know of how the file was found when it was opened; empty: nothing.
+  // A note for the operator on the state of the file when it was opened; empty: nothing.
   const std::string& alarm() const { return alarm_; }
   std::int64_t changes() const { return sqlite3_changes64(db_); }
-  std::int64_t told() const { return told_; }  // What a statement's told() saw last.
+  std::int64_t told() const { return told_; }  // The last value that a statement's told() saw.
   Result<std::string> ask(const char* text);   // The first column of the first row.
 
  private:

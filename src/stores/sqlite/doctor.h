@@ -1,4 +1,4 @@
-// What the store promises, and whether the file at hand lets it.
+// The store's guarantees, and whether the file at hand lets it keep them.
 #pragma once
 
 #include <string>

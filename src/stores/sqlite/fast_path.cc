@@ -1,4 +1,4 @@
-// What the machine does in the common cases, restated as one statement each. A statement runs alone
+// The machine's common cases, restated as one statement each. A statement runs alone
 // (autocommit): it takes the write lock, looks and writes in one step, exactly as BEGIN IMMEDIATE,
 // the statement and COMMIT would. Where its conditions do not hold, nothing was changed and the
 // machine decides.

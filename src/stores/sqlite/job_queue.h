@@ -1,4 +1,4 @@
-// What waits for the store's thread, in order; and the descriptor that wakes it.
+// The jobs that wait for the store's thread, in order; and the descriptor that wakes it.
 //
 // Thread-safety: safe.
 #pragma once

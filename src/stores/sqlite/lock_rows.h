@@ -60,7 +60,7 @@ bool reached_enough(const StoredLock& before, const machine::LockImage* after);
 // The row that a `SELECT` with the columns of Sql::kLoadLock stands on, and its tickets.
 Result<StoredLock> read_lock_row(Database& database, Statement& row, const Reach& reach = {});
 
-// What the machine made of it. `after`: nullptr when the lock has nothing left but its token.
+// The machine's result. `after`: nullptr when the lock has nothing left but its token.
 struct SavedLock {
   std::int64_t at = 0;
   std::int64_t due = 0;  // No ticket that was loaded is over before it.

@@ -44,7 +44,7 @@ class LongQueueTest : public ::testing::Test {
   }
   std::size_t holders() { return operations_->inspect("a")->value().holders.size(); }
 
-  // What SQLite's statements have done since this was called last.
+  // The work of SQLite's statements since this was called last.
   std::int64_t work() {
     std::int64_t steps = 0;
     sqlite3_stmt* statement = nullptr;

@@ -1,4 +1,4 @@
-// What the SQLite store is called, and what is true of every one: see holdfast/stores.h.
+// The SQLite store's name, and the facts about every one: see holdfast/stores.h.
 #pragma once
 
 #include <string_view>

@@ -32,7 +32,7 @@ struct Notice {
 };
 using Notices = std::vector<Notice>;
 
-// What a renewal is told whose file has gone.
+// The error of a renewal whose file has gone.
 Result<port::AcquisitionState> lost_with_file(const port::RenewItem& item, const std::string& path);
 
 class Operations {

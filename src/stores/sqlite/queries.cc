@@ -7,7 +7,7 @@
 
 namespace holdfast::stores::sqlite {
 
-// What is over is left out: the next command on the lock will drop it.
+// Expired rows are left out: the next command on the lock will drop them.
 Result<LockInfo> Operations::describe(const StoredLock& lock, std::int64_t now) {
   auto extras = load_extras(database_, lock.image.name);
   if (!extras) return extras.error();

@@ -13,7 +13,7 @@ constexpr off_t kFirstAt = 4096;
 constexpr std::size_t kSlots = 16;
 
 struct Slot {
-  std::uint64_t sum = 0;  // Of what follows.
+  std::uint64_t sum = 0;  // The checksum of the rest.
   std::int64_t at = 0;
   std::uint64_t size = 0;
   char name[1000] = {};

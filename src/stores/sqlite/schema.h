@@ -16,7 +16,7 @@ inline constexpr int kFormat = 1;
 // Flags of a ticket.
 inline constexpr int kHeldFlag = 1;
 inline constexpr int kSystemFlag = 2;
-// What `policy` of a lock is: first come, first served. Early versions knew a 1; it is read as 0.
+// The `policy` of a lock: first come, first served. Early versions knew a 1; it is read as 0.
 inline constexpr std::int64_t kFair = 0;
 
 inline constexpr const char* kCreateTables = R"sql(
@@ -118,7 +118,7 @@ SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, 
 inline constexpr const char* kLoadTicket = R"sql(
 SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, ttl, waiter_ttl,
   owner FROM tickets WHERE lock = ?1 AND id = ?2)sql";
-// Those whose place in the queue is not that of their row: an upgrade, a shrink; two at most. The
+// Tickets whose place in the queue is not that of their row: an upgrade, a shrink; two at most. The
 // index of the same condition has those of all locks, which are few, and the plus keeps SQLite from
 // walking the whole queue instead. ?1 name
 inline constexpr const char* kLoadOddTickets = R"sql(

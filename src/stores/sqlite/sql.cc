@@ -103,7 +103,7 @@ Error permission_error(const std::string& path, const std::string& what,
                        const std::string& refused) {
   struct stat status {};
   std::string looked_at = refused;
-  // What does not exist, or cannot be looked at, fails for the sake of a folder above it.
+  // A path that does not exist, or cannot be looked at, fails for the sake of a folder above it.
   while (::stat(looked_at.c_str(), &status) != 0 && looked_at != "/") {
     looked_at = parent_of(looked_at);
   }

@@ -34,7 +34,7 @@ class Statement {
   Statement& bind_text(int at, std::string_view text);
   Statement& bind_null(int at);
 
-  // What prepare() failed with, if it did.
+  // The error of prepare(), if it failed.
   int step() { return handle_ != nullptr ? sqlite3_step(handle_) : code_; }
   // Steps to the end and resets; SQLITE_OK, or what went wrong.
   int run();
@@ -68,7 +68,7 @@ class ResetAtEnd {
 // `path` is the database.
 Error sql_error(int code, sqlite3* db, const std::string& path);
 
-// Of the database at `path`: who owns `refused`, the file or folder of it that could not be used,
+// For the database at `path`: who owns `refused`, the file or folder of it that could not be used,
 // with which mode, and what to change (kPermissionDenied).
 Error permission_error(const std::string& path, const std::string& what,
                        const std::string& refused);

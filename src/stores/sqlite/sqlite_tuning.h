@@ -1,4 +1,4 @@
-// What tests and benchmarks set otherwise than users can.
+// Settings for tests and benchmarks alone.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What the tests of this store share: a folder of their own, a loop, a client with synchronous
+// Shared by the tests of this store: a folder of their own, a loop, a client with synchronous
 // calls, and requests with sensible defaults.
 #pragma once
 

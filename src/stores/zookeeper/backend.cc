@@ -74,7 +74,7 @@ contend::Unknown unknown_in(const Reply& reply, const std::string& path, Recipe 
   return unknown;
 }
 
-// What another library writes into its nodes is shown as the owner.
+// The text that another library writes into its nodes is shown as the owner.
 Details details_from(const std::string& text, const std::string& path, Recipe recipe) {
   if (recipe == Recipe::kOwn) return contend::read_details(text, path);
   if (auto details = contend::parse_details(text)) return *std::move(details);
@@ -362,7 +362,7 @@ class ZookeeperBackend final : public contend::Backend {
     return folder(lock) + "/" + node_of(place, recipe_);
   }
 
-  // What is asked by itself goes behind what was asked before of that folder.
+  // A request on its own goes after the earlier ones about that folder.
   Link& link_for(const std::string& path) {
     entry_batch_->settle(path);
     return session_->link();
@@ -450,8 +450,8 @@ class ZookeeperBackend final : public contend::Backend {
     const WakerPtr waker = sole_users_->wants_watch(lock);
     if (!waker) return;
     session_->link().get(path, waker, [lonely = sole_users_, lock, waker](const Reply& reply) {
-      // What nobody else has changed since is read here, once: a listing finds an unreadable
-      // record.
+      // A record that nobody else has changed since is read here, once: a listing finds an
+      // unreadable record.
       const bool readable = reply.rc == ZOK && contend::parse_record(reply.text);
       if (!readable) lonely->no_watch(lock, waker);
     });

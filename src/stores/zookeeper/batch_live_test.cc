@@ -139,7 +139,8 @@ TEST_F(ZookeeperBatchLiveTest, WhatIsAskedForTogetherIsOneRequest) {
   connect();
   const std::int64_t before = requests();
   leave_all(enter_all());
-  // Of ours two; the rest are the session's, the other client's, and the questions for this number.
+  // Two are ours; the rest are the session's, the other client's, and the questions for this
+  // number.
   EXPECT_LT(requests() - before, 12);
 }
 
@@ -271,7 +272,7 @@ TEST_F(ZookeeperBatchLiveTest, ASessionThatEndsIsLostToEach) {
   }
 }
 
-// What is asked by itself sees what was asked before it.
+// A request on its own sees the earlier ones.
 TEST_F(ZookeeperBatchLiveTest, AListingIsBehindARemovalThatWaits) {
   connect();
   const auto places = enter_all();

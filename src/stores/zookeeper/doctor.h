@@ -1,4 +1,4 @@
-// What 'holdfast doctor' says of a session.
+// The findings of 'holdfast doctor' about a session.
 //
 // Thread-safety: pure functions.
 #pragma once

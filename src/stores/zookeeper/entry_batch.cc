@@ -13,7 +13,7 @@ namespace {
 using base::BootClock;
 using base::BootInstant;
 
-// Of no use to ask again: it says nothing of a single part.
+// Repeating it is of no use: it says nothing of a single part.
 bool concerns_each(int rc) {
   switch (rc) {
     case ZCONNECTIONLOSS:

@@ -33,7 +33,7 @@ class EntryBatch : public std::enable_shared_from_this<EntryBatch> {
     std::string folder;
     Step step;  // kEnter or kRemove, below that folder.
     std::uint64_t epoch = 0;
-    std::shared_ptr<PendingBase> op;  // What is over by then is not sent, and not answered.
+    std::shared_ptr<PendingBase> op;  // A part that is over by then is not sent, and not answered.
     Link::Done done;
   };
 

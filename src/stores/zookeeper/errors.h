@@ -1,4 +1,4 @@
-// What the client library's codes mean to a caller.
+// The meaning of the client library's codes for a caller.
 #pragma once
 
 #include <string>

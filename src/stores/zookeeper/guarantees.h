@@ -1,4 +1,4 @@
-// What the ZooKeeper store promises, as data.
+// The guarantees of the ZooKeeper store, as data.
 #pragma once
 
 #include <chrono>

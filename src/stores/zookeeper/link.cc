@@ -57,9 +57,9 @@ namespace {
 
 using Call = Calls::Call;
 
-// Of an even number of servers that all refuse, version 3.8.0 of the library tries every second one
-// only from then on, hundreds of times a second: a server that is back may never be asked. So one
-// is named twice.
+// With an even number of servers that all refuse, version 3.8.0 of the library tries every second
+// one only from then on, hundreds of times a second: a server that is back may never be asked. So
+// one is named twice.
 std::string odd_number_of(const std::string& servers) {
   const auto commas = std::count(servers.begin(), servers.end(), ',');
   return commas % 2 == 0 ? servers : servers + "," + servers.substr(0, servers.find(','));
@@ -123,7 +123,7 @@ struct Link::State {
   State(port::Loop& on, std::function<void(LinkEvent)> tell)
       : loop(&on), calls(on), on_event(std::move(tell)) {}
 
-  // What a watch calls; freed when it has, or with the link.
+  // The target of a watch; freed when it was called, or with the link.
   struct Watch {
     std::weak_ptr<State> state;
     std::weak_ptr<contend::Waker> waker;
@@ -219,7 +219,7 @@ std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
   state->options = options;
   state->self = new std::weak_ptr<State>(state);
   zoo_deterministic_conn_order(0);
-  // What it logs names servers and may name paths: its errors reach us as codes.
+  // Its log names servers and may name paths: its errors reach us as codes.
   state->handle = zookeeper_init2(odd_number_of(options.servers).c_str(), &State::on_session,
                                   static_cast<int>(options.session.count()), nullptr, state->self,
                                   0, &ignore_log);
@@ -320,7 +320,7 @@ namespace {
 
 constexpr std::size_t kMostDigits = 11;  // "-2147483648"
 
-// What the library reads and writes while the request is under way.
+// The library reads and writes these while the request is under way.
 struct Batch {
   std::vector<Step> steps;
   std::vector<zoo_op_t> ops;
@@ -362,7 +362,7 @@ void prepare(Batch& batch, const ACL_vector* acl) {
   }
 }
 
-// Of one that was applied.
+// For a request that was applied.
 Reply reply_of(const Batch& batch) {
   Reply reply;
   bool set = false;

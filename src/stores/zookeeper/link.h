@@ -26,7 +26,7 @@ struct NodeStat {
   std::uint64_t modified = 0;  // zxid
   std::int32_t version = 0;
   std::int32_t children_version = 0;
-  std::int32_t length = 0;  // Of its data.
+  std::int32_t length = 0;  // The length of its data.
 };
 
 struct Reply {
@@ -77,7 +77,7 @@ class Link {
   void set(const std::string& path, const std::string& data, std::int32_t version, Done done);
   void remove(const std::string& path, Done done);
   void sync(const std::string& path, Done done);
-  // Of the reply, `stat` is that of the first kSet, and `names` are the paths of the contenders
+  // In the reply, `stat` is that of the first kSet, and `names` are the paths of the contenders
   // that were created, in the order of their steps. Why one step was refused is the answer of all.
   void multi(std::vector<Step> steps, Done done);
 

@@ -1,4 +1,4 @@
-// What the ZooKeeper store is called, and what is true of every one: see holdfast/stores.h.
+// The ZooKeeper store's name, and the facts about every one: see holdfast/stores.h.
 #pragma once
 
 #include <string_view>

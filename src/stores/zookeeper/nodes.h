@@ -18,7 +18,7 @@ namespace holdfast::stores::zookeeper {
 std::string encode_name(std::string_view name);
 std::optional<std::string> decode_name(std::string_view node);
 
-// Whose nodes: Holdfast's own, or such as another library makes and understands.
+// The kind of nodes: Holdfast's own, or such as another library makes and understands.
 enum class Recipe : std::uint8_t {
   kOwn,
   kCurator,           // InterProcessMutex: "_c_<uuid>-lock-0000000012"

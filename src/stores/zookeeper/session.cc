@@ -106,7 +106,7 @@ void Session::opened(std::shared_ptr<Link> link, BootInstant at) {
   asked_at_ = at;
   look_at_ = at;
   arm();
-  // What it told before we knew it was lost.
+  // Its answer from before we knew it was lost.
   if (link_->asked() && link_->session_id() != 0) on_event(link_, LinkEvent::kConnected);
 }
 
@@ -127,7 +127,7 @@ void Session::ask_least(std::function<void(std::chrono::milliseconds)> told) {
       if (!self || self->stopped_ || !link) return;
       *asked = link;
       self->see_off(link);
-      // What it told before we knew it was lost.
+      // Its answer from before we knew it was lost.
       if (link->session_id() != 0) answered(LinkEvent::kConnected);
     });
   });

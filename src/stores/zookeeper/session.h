@@ -92,9 +92,9 @@ class Session : public std::enable_shared_from_this<Session> {
   contend::LoopTimer timer_;
 
   std::shared_ptr<Link> link_;
-  std::vector<std::shared_ptr<Link>> leaving_;  // Of sessions that have ended here.
+  std::vector<std::shared_ptr<Link>> leaving_;  // Links of sessions that have ended here.
   std::shared_ptr<contend::Waker> notified_;
-  std::uint64_t epoch_ = 0;  // Of the session that runs, or ran last.
+  std::uint64_t epoch_ = 0;  // The epoch of the session that runs, or ran last.
   bool opening_ = false;
   bool connected_ = false;
   std::uint64_t connections_ = 0;

@@ -1,4 +1,4 @@
-// What a client knows of a folder does not outlive the folder, on a real server.
+// A client's knowledge of a folder does not outlive the folder, on a real server.
 #include <optional>
 #include <string>
 

@@ -160,7 +160,7 @@ class Rig final : public contend::Events {
   void on_alarm(const std::string&) override {}
 
   asio::io_context io{1};
-  HandLoop loop;  // What is left in it goes before.
+  HandLoop loop;  // Its remaining tasks go before.
   std::uint64_t epoch = 0;
   std::uint64_t ended_epoch = 0;
 

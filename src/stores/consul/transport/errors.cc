@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kMostOfItsWords = 200;
 
 struct Row {
-  std::string_view holds;  // What the answer says somewhere.
+  std::string_view holds;  // A part of the answer's text.
   Errc code;
   std::string_view advice;
 };

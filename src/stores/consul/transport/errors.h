@@ -1,4 +1,4 @@
-// What Consul says when it refuses, as errors of the port.
+// Translates Consul's refusals to errors of the port.
 //
 // Guarantee: kUnavailable only where the request was surely not carried out and will not be; a
 // message names what was asked, the advice and Consul's words, and no token.
@@ -13,7 +13,7 @@
 
 namespace holdfast::stores::consul {
 
-// Of an answer that is no success. `reads`: the request changes nothing.
+// The error of an answer that is no success. `reads`: the request changes nothing.
 Error to_error(const HttpReply& reply, std::string_view what, bool reads);
 
 // Whether these words, in whatever answer, mean that the token may not do it.

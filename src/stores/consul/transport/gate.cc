@@ -12,7 +12,7 @@ using contend::Gate;
 using std::chrono::milliseconds;
 using namespace std::chrono_literals;
 
-// What `consul lock` marks its keys with.
+// The flags with which `consul lock` marks its keys.
 constexpr std::uint64_t kLockFlag = 0x2ddccbc058a50c18;
 // Where nobody knows how long a delay lasts.
 constexpr milliseconds kBetweenAttempts = 500ms;
@@ -86,7 +86,7 @@ void LockGate::attempt(const PassPtr& pass, std::optional<std::uint64_t> index) 
 }
 
 void LockGate::on_attempt(const PassPtr& pass, const Result<TransactionReply>& answer) {
-  // Of unknown outcome: the key is looked at again, behind the fence.
+  // The outcome is unknown: the key is looked at again, after the fence.
   if (!answer && answer.error().code() == Errc::kOutcomeUnknown) {
     inside_[pass->contender] = true;  // Perhaps: whoever leaves now finds out.
     return look(pass);
@@ -194,7 +194,7 @@ void LockGate::find_stranger(const std::string& lock, base::BootInstant deadline
          const Pair& pair = pairs->front();
          // A contender's own text is its value: that one stands in the queue.
          if (pair.session.empty() || contend::parse_details(pair.value())) return done(Found());
-         // Who it is, only its session tells; without the right to read that, nobody does.
+         // Only its session names the holder; without the permission to read that, nobody does.
          get_("/v1/session/info/" + pair.session, deadline,
               [pair, done](const Result<HttpReply>& told) {
                 done(Found(stranger_of(pair, told ? read_session(*told) : std::nullopt)));

@@ -62,7 +62,7 @@ class LockGate {
   };
   void pass(Pass pass);
 
-  // Who stands before us, and with which delay (a contender's key has it as its flags): should it
+  // The contender before us, with its delay (a contender's key has it as its flags): should it
   // hold and die, that is what is left to wait.
   void note(const std::string& lock, const Pair& before);
   std::uint64_t flags() const {
@@ -74,14 +74,15 @@ class LockGate {
   void leave(const std::string& contender) { inside_.erase(contender); }
   void clear() { inside_.clear(); }
 
-  // Who is inside without standing in the queue: shown, and broken, as a contender without an id.
+  // A holder inside that does not stand in the queue: shown, and broken, as a contender without an
+  // id.
   void find_stranger(const std::string& lock, base::BootInstant deadline,
                      std::function<void(Result<std::optional<contend::Place>>)> done);
 
  private:
   using PassPtr = std::shared_ptr<Pass>;
   struct Delay {
-    std::string session;  // Of the last holder that was seen.
+    std::string session;  // The session of the last holder that was seen.
     std::chrono::milliseconds length{};
     std::optional<base::BootInstant> ended;  // When its end was seen.
     bool told = false;

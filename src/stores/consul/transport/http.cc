@@ -100,7 +100,7 @@ struct HttpLoop::Impl : std::enable_shared_from_this<HttpLoop::Impl> {
   port::BootTimer timer;
   CURLM* multi = nullptr;
   bool stopped = false;
-  bool stopping = false;  // Those who wait are being told.
+  bool stopping = false;  // The waiting requests are being ended.
   std::uint64_t last = 0;
   std::map<std::uint64_t, Job> jobs;
   std::map<const Transfer*, std::uint64_t> running;
@@ -295,7 +295,7 @@ void HttpLoop::stop() {
   if (impl_->stopped) return;
   impl_->stopped = true;
   impl_->timer.stop();
-  // What they ask for when they are told ends here, too: an answer that was posted would come when
+  // Requests that they send when they are told end here, too: a posted answer would come when
   // they may have gone.
   impl_->stopping = true;
   while (!impl_->jobs.empty()) impl_->answer(impl_->jobs.begin()->first, closed());

@@ -43,7 +43,7 @@ struct HttpRequest {
   Method method = Method::kGet;
   std::string target{};  // "/v1/kv/x?consistent": encoded, the datacenter not yet in it.
   std::string body{};
-  // Of a request that changes nothing: it may be sent again, and its failure is kUnavailable.
+  // For a request that changes nothing: it may be sent again, and its failure is kUnavailable.
   bool reads = false;
   bool waits = false;   // A blocking query, which keeps a connection to itself.
   bool urgent = false;  // Does not wait for its turn.
@@ -65,7 +65,7 @@ class Agents {
 
   const ConsulAddress& address() const { return address_; }
   std::size_t current() const { return current_; }
-  // That one failed: the next is asked from now on, unless somebody has moved on already.
+  // The agent failed: the next one is asked from now on, unless somebody has moved on already.
   void leave(std::size_t agent);
   std::string url(std::size_t agent, const std::string& target) const;
   const std::string& connect_to(std::size_t agent) const { return connect_to_[agent]; }
@@ -79,7 +79,7 @@ class Agents {
 
 // "a/b c" as it stands in a URL's path.
 std::string encode_path(std::string_view text);
-// What is asked for to read that key.
+// The path to ask for to read that key.
 inline std::string key_target(std::string_view key) { return "/v1/kv/" + encode_path(key); }
 
 class HttpLoop {
@@ -93,8 +93,9 @@ class HttpLoop {
   std::uint64_t send(HttpRequest request, HttpDone done);
   // Ends it; `done` is never called. Does nothing for one that has ended.
   void drop(std::uint64_t number);
-  // Those that wait for an answer end with kClosed, and so do those that are sent meanwhile by who
-  // is told that. What is sent afterwards is never answered: whoever asks may be gone by then.
+  // Requests that wait for an answer end with kClosed, and so do those that are sent meanwhile by a
+  // caller that is told that. What is sent afterwards is never answered: whoever asks may be gone
+  // by then.
   void stop();
   // In a forked child: lets go without a word to the parent's sockets.
   void abandon() noexcept;

@@ -1,4 +1,4 @@
-// What is said to Consul, and what it answers.
+// The requests to Consul, and its answers.
 //
 // Keys and sessions go into requests as they are: they are made of characters that JSON takes
 // (keys.h, url.h). Thread-safety: values and pure functions. Errors: kCorruptState for an answer
@@ -23,7 +23,7 @@ class Transaction {
   Transaction& check_index(std::string_view key, std::uint64_t index);
   Transaction& check_not_exists(std::string_view key);
   Transaction& check_session(std::string_view key, std::string_view session);
-  // Of a key that is free, or the session's already.
+  // Acquires a key that is free, or the session's already.
   Transaction& lock(std::string_view key, std::string_view value, std::string_view session,
                     std::uint64_t flags = 0);
   Transaction& unlock(std::string_view key, std::string_view value, std::string_view session,
@@ -57,24 +57,24 @@ struct Pair {
 
 struct TransactionReply {
   bool done = false;
-  std::vector<Pair> pairs;    // Of its steps that give any, in their order.
+  std::vector<Pair> pairs;    // From its steps that give any, in their order.
   std::size_t failed_at = 0;  // Which step was not as expected.
   std::string why;
 };
 
 Result<TransactionReply> read_transaction(const HttpReply& reply, std::string_view what,
                                           bool reads);
-// Of a GET; none: no such key.
+// The value of a GET; none: no such key.
 Result<std::vector<Pair>> read_pairs(const HttpReply& reply, std::string_view what);
 Result<std::vector<std::string>> read_keys(const HttpReply& reply, std::string_view what);
 // It becomes part of keys and requests.
 bool is_session_id(std::string_view text);
 Result<std::string> read_session_id(const HttpReply& reply, std::string_view what);
 
-// What Consul tells of a session; it does not say since when there is one.
+// Consul's description of a session; it does not say since when there is one.
 struct SessionInfo {
   std::string name;
-  std::string node;  // Of the agent through which it was opened.
+  std::string node;  // The agent through which it was opened.
   std::optional<std::chrono::milliseconds> lock_delay{};
   std::optional<std::chrono::milliseconds> ttl{};  // None: it ends with its node.
 };

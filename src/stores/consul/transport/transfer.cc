@@ -84,7 +84,7 @@ void Transfer::set_up_tls() {
   const port::TlsPaths& paths = agents_->address().tls_paths;
   if (!paths.ca.empty()) {
     const bool folder = is_folder(paths.ca);
-    // What the system trusts is not meant, when something is named.
+    // The system's trusted certificates do not count when one is named.
     curl_easy_setopt(easy, CURLOPT_CAINFO, folder ? nullptr : paths.ca.c_str());
     curl_easy_setopt(easy, CURLOPT_CAPATH, folder ? paths.ca.c_str() : nullptr);
   }

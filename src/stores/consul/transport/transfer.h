@@ -34,7 +34,7 @@ class Transfer {
   bool prepare(HttpRequest request);
   CURL* easy() const { return easy_.get(); }
   const HttpRequest& request() const { return request_; }
-  // What came of it, when libcurl has ended it with `code`. Moves on from an agent that failed.
+  // The result, when libcurl has ended it with `code`. Moves on from an agent that failed.
   Result<HttpReply> outcome(CURLcode code);
 
  private:
@@ -52,7 +52,7 @@ class Transfer {
   HttpReply reply_;
   std::array<char, CURL_ERROR_SIZE> why_{};
   std::size_t agent_ = 0;
-  std::size_t memory_ = 0;  // Of the answer, as far as it has come.
+  std::size_t memory_ = 0;  // The answer's memory, as far as it has come.
   int sent_ = 0;            // How often it was about to be sent.
 };
 

@@ -1,5 +1,5 @@
-// What a message of Protocol Buffers takes when it is read: small ones in it take much more than
-// their bytes.
+// The memory that a message of Protocol Buffers takes when it is read: small ones in it take much
+// more than their bytes.
 //
 // Thread-safety: pure functions.
 #pragma once

@@ -1,4 +1,4 @@
-// What is to be done after some time: the session's renewals, and its end.
+// Runs tasks after some time: the session's renewals, and its end.
 //
 // Not by gRPC's alarms: they wait until an instant of the wall clock, and when that is set back by
 // an hour they come an hour late. Nor by a port::BootTimer alone, which is armed on the loop and

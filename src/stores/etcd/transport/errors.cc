@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kMostOfServersWords = 300;
 
-// Of gRPC: part of its protocol.
+// gRPC's code: part of its protocol.
 enum Code {
   kDeadlineExceeded = 4,
   kInvalidArgument = 3,
@@ -31,7 +31,8 @@ constexpr Row kTable[] = {
     {"handshake failed",
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no TLS with the server: check tls_ca, tls_name, tls_cert, and that it speaks TLS"}},
-    // Of gRPC itself, before anything was sent. Servers that refuse a certificate just close.
+    // An error of gRPC itself, before anything was sent. Servers that refuse a certificate just
+    // close.
     {"failed to connect to all addresses",
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no connection: check the address and that the server runs; with TLS, also tls_ca, tls_name "

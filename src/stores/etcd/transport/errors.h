@@ -1,4 +1,4 @@
-// What an etcd server, or the way to it, answers instead of a result.
+// The errors that an etcd server, or the way to it, answers instead of a result.
 //
 // Guarantee: kUnavailable is said only where the request was surely not applied and cannot be any
 // more; a request that only reads is never kOutcomeUnknown. Messages hold no credentials.
@@ -31,7 +31,7 @@ struct Verdict {
   std::string_view advice;
 };
 
-// Of gRPC itself: it has cut off a message that takes more than it may.
+// Whether gRPC itself has cut off a message that takes more than it may.
 bool is_too_large(const Refusal& refusal);
 
 Verdict judge(const Refusal& refusal, bool reads_only);

@@ -54,7 +54,7 @@ struct How {
   std::optional<std::size_t> server{};  // This one only; otherwise the one in use.
 };
 
-// What a watch tells: by one of these at a time.
+// A watch's events: one of these at a time.
 struct WatchNews {
   bool created =
       false;  // It is in place from behind this revision on: what was read before, read again.

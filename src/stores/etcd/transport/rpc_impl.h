@@ -25,7 +25,7 @@ namespace holdfast::stores::etcd {
 
 class WatchStream;
 
-// What the completion queue hands back.
+// The objects that the completion queue hands back.
 class Tag {
  public:
   virtual ~Tag() = default;

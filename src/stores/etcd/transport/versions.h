@@ -1,4 +1,4 @@
-// What is known against versions of etcd.
+// Known faults of etcd's versions.
 //
 // Thread-safety: a pure function.
 #pragma once

@@ -1,4 +1,4 @@
-// What the scripts answer, as the lock machine would have said it.
+// Reads the scripts' answers, as the lock machine would give them.
 //
 // Thread-safety: pure functions.
 // Errors: kCorruptState: the text is no answer of these scripts.
@@ -27,10 +27,11 @@ Result<bool> done_answer(std::string_view text, const std::string& name);
 
 // "error <message>": what one lock of several came to.
 Error failed_answer(std::string_view text, const std::string& name);
-// Of what no script of ours says.
+// The error of an answer that none of our scripts gives.
 Error no_answer(std::string_view text);
 
-// What a script raised: kVersionMismatch and kCorruptState by its own words; empty otherwise.
+// An error raised by a script: kVersionMismatch and kCorruptState by its own words; empty
+// otherwise.
 std::optional<Error> script_error(std::string_view message, std::string_view what);
 
 // "granted <id> <token> <seq> <lease>" and "hint <id>".

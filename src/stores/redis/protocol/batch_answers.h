@@ -1,4 +1,4 @@
-// What the scripts for several locks answer.
+// Reads the answers of the scripts for several locks.
 //
 // Thread-safety: pure functions.
 // Errors: kCorruptState: the reply is none of these scripts'.

@@ -84,7 +84,7 @@ bool fits(const Row& row, std::string_view text) {
   return text.size() == row.begins.size() || text[row.begins.size()] == ' ';
 }
 
-// What a server says, fit for one line of a log. It may quote arguments: those are cut off.
+// A server's text, fit for one line of a log. It may quote arguments: those are cut off.
 std::string fit_for_people(std::string_view text) {
   text = text.substr(0, text.find(", with args beginning with"));
   std::string out(text.substr(0, kMostOfServersWords));

@@ -1,4 +1,4 @@
-// What a server's refusal means for the caller: one table for all Redis stores.
+// The meaning of a server's refusal for the caller: one table for all Redis stores.
 //
 // Guarantee: kUnavailable only for answers that the server gives before it runs anything of the
 // command; whatever may have written is kOutcomeUnknown.

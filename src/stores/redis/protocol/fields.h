@@ -27,7 +27,7 @@ class Fields {
     return value.value_or(T{});
   }
 
-  // What the scripts can count exactly: no less than zero, and below 2^53.
+  // The numbers that the scripts count exactly: no less than zero, and below 2^53.
   template <typename T = std::int64_t>
   T amount() {
     const auto value = number<std::int64_t>();

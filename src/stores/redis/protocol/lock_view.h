@@ -1,4 +1,4 @@
-// What is stored of a lock, read for people.
+// The stored state of a lock, read for people.
 //
 // Guarantee: leases that are over are left out, though nobody has dropped them yet.
 // Thread-safety: pure functions.

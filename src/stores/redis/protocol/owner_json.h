@@ -1,4 +1,4 @@
-// Who holds or waits, as JSON that a person can read with redis-cli.
+// A holder or waiter as JSON that a person can read with redis-cli.
 //
 // Guarantee: what is written is read back the same; fields that a later version adds are ignored;
 // what cannot be read gives an owner of which nothing is known, never an error.

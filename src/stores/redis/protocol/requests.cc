@@ -62,7 +62,7 @@ ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
   made.add_key(record_key(request.name));
   made.add(client_);
   const std::string terms = terms_of(request);
-  // What takes long makes others wait for their answers.
+  // A long request makes others wait for their answers.
   if (by_server_time() && terms.front() != 'Q') made.begin_own(BatchPart::Kind::kAcquire);
   made.add(id_text(request.id));
   made.add(padded(request.issue));

@@ -1,4 +1,4 @@
-// What one client asks of the scripts, in their words.
+// One client's requests to the scripts, in their words.
 //
 // Thread-safety: constants; `now` is called on the caller's thread.
 #pragma once
@@ -32,12 +32,12 @@ class Requests {
   ScriptCall call(ScriptName name, std::string_view lock,
                   std::initializer_list<std::string_view> args) const;
   ScriptCall acquire(const port::AcquireRequest& request) const;
-  // Of one client's store, all of them in one step.
+  // Requests of one client's store, all of them in one step.
   ScriptCall acquire_all(const std::vector<port::AcquireRequest>& requests) const;
   ScriptCall end_all(const std::vector<port::AcquisitionRequest>& requests) const;
   // `how`: "release" or "cancel".
   ScriptCall end(std::string_view how, const port::AcquisitionRequest& request) const;
-  // Of items[from] to items[to - 1].
+  // A request for items[from] to items[to - 1].
   ScriptCall renew(const std::vector<port::RenewItem>& items, std::size_t from,
                    std::size_t to) const;
 

@@ -28,12 +28,12 @@ class ScriptCall {
     add(std::string_view(digits, std::to_chars(digits, digits + sizeof digits, number).ptr));
   }
   std::size_t key_count() const { return keys_; }
-  // What is added from now on is this request's own: with its key it may be joined with others.
+  // Words added from now on are this request's own: with its key it may be joined with others.
   void begin_own(BatchPart::Kind kind);
 
   // EVALSHA: the server has the script, or answers NOSCRIPT.
   std::string by_hash() const;
-  // Of what by_hash() gave.
+  // Goes with the result of by_hash().
   BatchPart batch_part_of(const std::string& by_hash) const;
   // EVAL, which also leaves the script with the server.
   std::string whole() const;
@@ -57,7 +57,8 @@ class ScriptCall {
 // The reply, unless it is an error: then what it means.
 Result<Reply> checked(Result<Reply> reply, std::string_view what, bool reads_only = false);
 
-// What the user lacks is kPermissionDenied, what the server lacks kUnsupported; also of an error.
+// A missing permission is kPermissionDenied, a missing feature of the server kUnsupported; also of
+// an error.
 Result<void> rights_answer(const Reply& reply, std::string_view what);
 
 bool is_unknown_script(const Result<Reply>& reply);

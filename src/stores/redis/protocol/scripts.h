@@ -25,7 +25,7 @@ enum class ScriptName : std::uint8_t {
 };
 inline constexpr std::size_t kScripts = 10;
 
-// Whose time a script reads.
+// The clock that a script reads.
 enum class ScriptClock : std::uint8_t {
   kServer,
   kArgument,  // Tests: microseconds in the last argument, 16 digits.

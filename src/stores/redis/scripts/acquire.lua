@@ -102,7 +102,7 @@ local function take(key, id, issue, ttl, owner, terms)
       elseif is_old(client, issue) then
         answer = 'gone'
       else
-        admit()  -- Those whom expiry has let in stand before the newcomer.
+        admit()  -- Tickets that expiry has let in come before the newcomer.
         answer = refusal()
         if not answer then
           if admits_newcomer() then

@@ -9,7 +9,7 @@ local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 --@lock
 --@entry
 
-local records = {}  -- Of plain locks that are free or ours: take_here() needs no more.
+local records = {}  -- The plain locks that are free or ours: take_here() needs no more.
 
 local function turn_to(i)
   local first = 5 * i - 3
@@ -62,7 +62,7 @@ local function look(key)
   return answer
 end
 
--- What look_here() found to be free or ours.
+-- Takes the locks that look_here() found to be free or ours.
 local function take_here(key, record, id, issue, ttl, owner)
   if sub(record, 1, 7) == '1 held ' then
     local seq, lease = match(record, '^%d+ (%d+) (%d+) ', 92)

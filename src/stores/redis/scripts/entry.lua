@@ -1,5 +1,5 @@
 -- How an acquisition comes to a ticket. Included behind lock.lua by the scripts that acquire.
-local id, client, issue, ttl, owner  -- Of the request that is looked at.
+local id, client, issue, ttl, owner  -- The request that is looked at.
 local kind, permits, capacity, may_wait, waiter_ttl, most, base, family
 
 local function ask(...)

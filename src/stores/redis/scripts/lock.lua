@@ -159,7 +159,7 @@ local function open(key, record)
   record = record or call('GET', key)
   lock.record = record
   local form = record and sub(record, 1, 7)
-  if form ~= '1 many ' then call('DEL', T, H, W, Q) end  -- What an evicted record left behind.
+  if form ~= '1 many ' then call('DEL', T, H, W, Q) end  -- The rest of an evicted record.
   if not record then return end
   lock.token = sub(record, 8, 23)
   if form == '1 free ' and #record == 57 then
@@ -322,7 +322,7 @@ local function next_expiry()
   return first[2] and number(tonumber(first[2]) - at) or '0'
 end
 
--- Of a ticket after the step, which is over then.
+-- Describes a ticket after the step, which is over then.
 local function describe(id)
   local ticket = read(id)
   if not ticket then return 'toolarge' end  -- It waited, and the capacity fell in this very step.

@@ -29,8 +29,8 @@ class Backoff {
     if (was_good) step_ = 0;
     return next(random);
   }
-  // What a request that has `left` waits of a pause: it keeps the time to be answered and, where it
-  // renews a lease, for its next tries.
+  // The part of a pause that a request with `left` waits: it keeps the time to be answered and,
+  // where it renews a lease, for its next tries.
   static std::chrono::nanoseconds within(std::chrono::nanoseconds left,
                                          std::chrono::nanoseconds pause) noexcept {
     return std::min(pause, std::max(left, left.zero()) / 8);

@@ -1,4 +1,4 @@
-// What makes a request one of those that can go to the server as one: see batching.h.
+// Marks a request that can go to the server together with others: see batching.h.
 //
 // Thread-safety: a value.
 #pragma once

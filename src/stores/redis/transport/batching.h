@@ -35,8 +35,8 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
 // Appends the request of all of these, as take_next() gave them: one at least.
 void append_request(std::string& out, const OperationList& taken);
 
-// Of a refusal of several at once: whether each would get the same alone, whatever its lock. Others
-// are sent again one by one: each is known by its id if it was applied.
+// After a refusal of several at once: whether each would get the same alone, whatever its lock.
+// Others are sent again one by one: each is known by its id if it was applied.
 bool concerns_each(const Reply& refusal);
 
 }  // namespace holdfast::stores::redis

@@ -92,7 +92,7 @@ class BatchingLiveTest : public ::testing::Test {
     return answers;
   }
 
-  // Of `calls`, each alone.
+  // The answers of `calls`, each alone.
   std::vector<std::string> told_alone(Pipeline& pipe, const std::vector<ScriptCall>& calls) {
     std::vector<std::string> all;
     for (const ScriptCall& call : calls) {
@@ -392,7 +392,7 @@ class Twins {
     ASSERT_EQ(state("x/"), state("y/"));
   }
 
-  std::map<std::string, int> kinds;  // Of the answers.
+  std::map<std::string, int> kinds;  // Counts the answers.
 
  private:
   support::Reply call(ScriptName name, const std::string& side, const std::string& client,

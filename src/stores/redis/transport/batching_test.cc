@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 constexpr BootInstant kNow{std::chrono::seconds(100)};
 constexpr BootInstant kLater{std::chrono::seconds(200)};
 
-// What waits, and in which groups it is sent. An operation is named by its lock.
+// The waiting operations, and the groups in which they are sent. An operation is named by its lock.
 class BatchingTest : public ::testing::Test {
  protected:
   using Groups = std::vector<std::vector<std::string>>;

@@ -1,4 +1,4 @@
-// What is said first on a new connection, as a pure step function: log in, name oneself, choose the
+// The first words on a new connection, as a pure step function: log in, name oneself, choose the
 // database, and ask whether the server is ready.
 //
 // Thread-safety: one thread at a time.

@@ -253,7 +253,7 @@ void LoopLink::fail(Error why) {
   });
 }
 
-// What was waited for is forgotten: handlers of an older generation do nothing.
+// The awaited events are forgotten: handlers of an older generation do nothing.
 std::shared_ptr<LentReader> LoopLink::lend() {
   if (!can_write() || wire_.buffers() || loan_ != nullptr || writing_) return nullptr;
   ++generation_;

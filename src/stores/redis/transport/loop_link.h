@@ -37,7 +37,7 @@ class LinkOwner {
   virtual void on_up() = 0;
   virtual void on_reply(Reply reply) = 0;
   virtual void
-  on_written() = 0;  // What write() could not hand over at once is with the kernel now.
+  on_written() = 0;  // The kernel has the bytes now that write() could not hand over at once.
   virtual void on_down(Error why) = 0;
 
  protected:
@@ -84,7 +84,7 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   bool can_write() const noexcept { return up() && out_sent_ == out_.size(); }
   // Takes the bytes; `bytes` gets an empty string with room in exchange.
   void write(std::string& bytes);
-  // Of the bytes given to write() since on_up(), how many the kernel has. Kept when it goes down.
+  // The number of bytes given to write() since on_up() that the kernel has. Kept when it goes down.
   std::uint64_t handed_over() const noexcept { return handed_over_; }
   std::uint64_t writes() const noexcept { return writes_; }
 
@@ -124,7 +124,7 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   // Where the resolver's helper leaves its answer; without a loop once stop() was called.
   struct Mailbox;
   std::shared_ptr<Mailbox> mailbox_;
-  std::uint64_t generation_ = 0;  // Of the socket: handlers of an older one do nothing.
+  std::uint64_t generation_ = 0;  // The socket's generation: handlers of an older one do nothing.
   Endpoints endpoints_;
   std::size_t next_endpoint_ = 0;
   Error last_failure_{Errc::kUnavailable, "not connected"};

@@ -1,4 +1,4 @@
-// What waits in a pipeline: operations as links of lists, so that queueing allocates nothing.
+// The waiting operations of a pipeline as links of lists, so that queueing allocates nothing.
 //
 // Thread-safety: Inbox::push() from any thread; the rest on one.
 #pragma once
@@ -21,7 +21,7 @@ struct Operation {
   base::BootInstant deadline{};
   port::Done<Reply> done;
   std::uint64_t end = 0;   // Its last byte's place in what its connection was given to write.
-  std::size_t joined = 1;  // Of those that went as one, the first: how many they are.
+  std::size_t joined = 1;  // In the first of a batch: how many went as one.
   bool alone = false;      // It is not joined with others any more.
 
   std::size_t cost() const noexcept { return command.wire.size() + sizeof(Operation); }

@@ -228,8 +228,8 @@ void Pipeline::Impl::on_reply(Reply reply) {
   flush();
 }
 
-// Of one that is busy: nobody wakes it for what it has not seen. Who has stopped to be looks once
-// more, since another may have taken it to be busy until then.
+// For a busy one: nobody wakes it for an event that it has not seen. One that has stopped to be
+// busy looks once more, since another may have taken it to be busy until then.
 void Pipeline::Impl::look_into_inbox() {
   if (!busy_) return;
   if (sent_.size() <= kEnoughToDo) busy_ = false;
@@ -242,7 +242,7 @@ void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
   complete(std::move(operation), std::move(reply));
 }
 
-// Of those that went as one.
+// Ends the operations that went as one.
 void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply reply) {
   if (reply.kind == Reply::Kind::kArray && reply.items.size() == number) {
     for (Reply& own : reply.items) answer(asked.pop(), std::move(own));
@@ -288,7 +288,7 @@ void Pipeline::Impl::on_down(Error why) {
     Error error = unanswered(*operation, why.message());
     complete(std::move(operation), std::move(error));
   }
-  // Those that wait after the loss of a good connection have the next attempt before them.
+  // Operations that wait after the loss of a good connection have the next attempt before them.
   if (!was_up) {
     OperationList failed;
     failed.append(waiting_);
@@ -407,7 +407,7 @@ void Pipeline::close() { impl_->close(); }
 
 void Pipeline::abandon() noexcept {
   impl_->abandon();
-  // What Asio has of it must not be destroyed: its epoll instance is the parent's, too.
+  // Asio's part of it must not be destroyed: its epoll instance is the parent's, too.
   base::abandon(impl_);
 }
 

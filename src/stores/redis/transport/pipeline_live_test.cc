@@ -165,7 +165,7 @@ TEST_F(PipelineLiveTest, ARequestTooLongForTheSocketIsNotSentWhole) {
   auto behind = send(pipe, {"SET", "behind", "1"}, 10s);
   EXPECT_EQ(code_of(big.wait()), "kUnavailable");
   server.resume();
-  // What had not begun goes over the next connection.
+  // An operation that had not begun goes over the next connection.
   EXPECT_EQ(said(behind.wait()), "OK");
   EXPECT_EQ(said(ask(pipe, {"EXISTS", "big"})), "0");
 }
@@ -312,7 +312,7 @@ TEST_F(PipelineLiveTest, AfterADemotionItConnectsAnew) {
   RedisServer primary;
   RedisServer server({.replica_of = &primary});
   Pipeline pipe(loop_.io, remote_of(server.url()));
-  // What is under way with the refusal is answered.
+  // Operations that are under way with the refusal are answered.
   auto refused = send(pipe, {"SET", "a", "1"});
   auto with_it = send(pipe, {"ECHO", "still"});
   ASSERT_EQ(refused.wait()->error_word(), "READONLY");

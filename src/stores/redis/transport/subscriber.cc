@@ -117,7 +117,7 @@ class Subscriber::Impl final : public LinkOwner,
   port::BootTimer timer_;
   std::vector<Waiter> waiters_;
   std::set<std::string> others_;  // Channels.
-  std::string unwritten_;         // Of what is asked for about them.
+  std::string unwritten_;         // The unsent requests about them.
   bool started_ = false;
   bool up_ = false;
   bool shut_ = false;
@@ -181,7 +181,7 @@ void Subscriber::Impl::on_up() {
 void Subscriber::Impl::on_reply(Reply reply) {
   heard_ = BootClock::now();
   if (reply.is_error()) {
-    // Of another channel than its own: that one is not heard.
+    // A push of another channel than its own is not heard.
     if (confirmed() && reply.text.starts_with("NOPERM")) return;
     return link_->fail(to_error(reply, where_ + ": cannot subscribe"));
   }

@@ -41,14 +41,14 @@ class Subscriber {
   struct Events {
     std::function<void(std::string_view payload)> on_message;
     std::function<void(bool again)> on_subscribed;  // `again`: after a loss.
-    std::function<void(const Error&)> on_lost;      // What was confirmed.
+    std::function<void(const Error&)> on_lost;      // After it was confirmed.
     // Messages of a channel beside its own are heard from now on.
     std::function<void(std::string_view channel)> on_batch{};
   };
 
   struct Timing {
     base::BootClock::duration ping_every = std::chrono::seconds(5);   // While nothing comes.
-    base::BootClock::duration dead_after = std::chrono::seconds(15);  // Of silence.
+    base::BootClock::duration dead_after = std::chrono::seconds(15);  // The length of a silence.
   };
 
   Subscriber(asio::io_context& io, RemotePtr remote, std::string channel, Events events);

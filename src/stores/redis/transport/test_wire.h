@@ -1,4 +1,4 @@
-// What the live tests of the wire share: a loop that runs, answers that can be waited for.
+// Shared by the live tests of the wire: a loop that runs, answers that can be waited for.
 #pragma once
 
 #include <chrono>
@@ -127,7 +127,7 @@ inline Result<Reply> ask(Pipeline& pipe, const std::vector<std::string_view>& ar
   return send(pipe, args, time).wait();
 }
 
-// What an answer is, for EXPECT_EQ: its text or number, or the error's code and message.
+// An answer for EXPECT_EQ: its text or number, or the error's code and message.
 inline std::string said(const Result<Reply>& reply) {
   if (!reply) {
     return std::string(errc_name(reply.error().code())) + ": " + reply.error().message();

@@ -66,7 +66,7 @@ class Wire {
   bool set_up_tls(const Remote& remote);
 
   std::atomic<int> fd_{-1};
-  int recv_flags_ = 0;  // Of the read() under way.
+  int recv_flags_ = 0;  // For the read() under way.
   bool connected_ = false;
   SslSession tls_;
   std::string where_;

@@ -1,4 +1,4 @@
-// What happens to the file under a store's feet, and files that are not what they seem.
+// Changes of the file while a store uses it, and files that are not what they seem.
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -72,7 +72,7 @@ TEST(FileFaultsTest, ADeletedFileIsKeptUntilTheLastDeadlineInIt) {
   auto other = TestClient::open(folder / "locks.db", impatient());
   while (!other && base::BootClock::now() < asked + 10s) {
     EXPECT_EQ(code_of(other), Errc::kStoreInUse);
-    // What makes the holder's store look; nothing is told to it otherwise for some seconds.
+    // Makes the holder's store look; otherwise it hears nothing for some seconds.
     static_cast<void>(holder->acquire(request_for("b")));
     other = TestClient::open(folder / "locks.db", impatient());
   }

@@ -323,8 +323,8 @@ void FileState::on_hint(machine::AcquisitionId id) {
   push(told);
 }
 
-// What is at the path now is opened by the next request, not before: a folder that somebody removes
-// is not made again by clients that are idle. True: it has moved, but is counted on yet.
+// The next request opens the file that is at the path now, not earlier: a folder that somebody
+// removes is not made again by clients that are idle. True: it has moved, but is counted on yet.
 bool FileState::look_after_file(bool again) {
   const base::LocalLock lock(main_mutex_);
   if (main_ == nullptr || !main_->moved()) return false;
@@ -336,8 +336,8 @@ bool FileState::look_after_file(bool again) {
   return false;
 }
 
-// What nobody has used for long is forgotten. That may fail: the next time comes. False: that was
-// all for now.
+// Data that nobody has used for long is forgotten. That may fail: the next time comes. False: that
+// was all for now.
 bool FileState::clean_up() {
   const base::LocalLock lock(main_mutex_);
   if (main_ == nullptr || main_->known_as_moved()) return false;

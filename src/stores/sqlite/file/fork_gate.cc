@@ -16,7 +16,7 @@ namespace {
 // Never destroyed: threads may be inside while the process ends.
 struct Gate {
   Gate() { make_lock(); }
-  // Who forks goes before those who come after it: fork() would never end otherwise where several
+  // A thread that forks goes before later ones: fork() would never end otherwise where several
   // threads are busy. Therefore a thread locks once, however deep it is inside.
   void make_lock() {
     pthread_rwlockattr_t kind;

@@ -37,7 +37,7 @@
 
 namespace holdfast::stores::sqlite {
 
-// Of this boot, as the kernel says.
+// This boot's id, as the kernel says.
 std::string read_boot_id();
 
 class LockFile {

@@ -31,7 +31,7 @@ class WakeSocket {
   WakeSocket(const WakeSocket&) = delete;
   WakeSocket& operator=(const WakeSocket&) = delete;
 
-  const std::string& name() const { return name_; }  // What others send to.
+  const std::string& name() const { return name_; }  // Others send to this name.
   int descriptor() const { return socket_; }
 
   // Never blocks; false when nobody took it.
@@ -39,9 +39,9 @@ class WakeSocket {
   // All that has arrived.
   std::vector<machine::AcquisitionId> drain() const;
 
-  // Of values, by a hash of the name of the lock that they are beside.
+  // Hints about values, by a hash of the name of the lock that they are beside.
   static std::uint64_t hash_of(std::string_view name);
-  // What a hint about that value looks like, in place of an acquisition id.
+  // The form of a hint about that value, in place of an acquisition id.
   static machine::AcquisitionId hint_of(std::uint64_t value) { return {kValueHint, value}; }
   static std::optional<std::uint64_t> value_of(machine::AcquisitionId hint);
   void listen(std::uint64_t value) const;
