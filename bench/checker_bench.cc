@@ -1,4 +1,4 @@
-// What judging a run of the lab costs: a million events of exclusive, shared and permit locks in
+// The cost of judging a run of the lab: a million events of exclusive, shared and permit locks in
 // one history, with renewals, writes, questions and refused tries. The aim is under 2 s.
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What benchmarks make of their samples, and what they read of their own process.
+// Statistics of the benchmarks' samples, and figures of their own process.
 #pragma once
 
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// What the lock machine costs on one thread: acquire and release, handoff, renewal and expiry,
+// The cost of the lock machine on one thread: acquire and release, handoff, renewal and expiry,
 // beside a number of other live leases. Near-equal times over 1,000 to 1,000,000 leases (cache
 // misses aside) show that each is O(log n).
 #include <array>

@@ -1,5 +1,5 @@
-// What each layer adds to a lock and unlock in one process: the machine alone, the memory store's
-// port, and the public API.
+// The cost that each layer adds to a lock and unlock in one process: the machine alone, the memory
+// store's port, and the public API.
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,7 +81,7 @@ void try_acquire_and_release(benchmark::State& state, ClientOptions options) {
 void Layer3MutexTryAcquire(benchmark::State& state) { try_acquire_and_release(state, {}); }
 BENCHMARK(Layer3MutexTryAcquire);
 
-// What an observer costs who has one: its news go to another thread.
+// The cost of an observer: its news go to another thread.
 void Layer4Observed(benchmark::State& state) {
   ClientOptions options;
   options.observer = std::make_shared<Observer>();

@@ -1,4 +1,4 @@
-// What the primitives cost beside a plain mutex, in memory and on Redis, in the same run.
+// The cost of the primitives beside a plain mutex, in memory and on Redis, in the same run.
 //
 // Cost: one caller, blocking, nobody in the way; beside it Mutex::try_acquire() and
 //   release, block by block in turn. `of_mutex`: how many times as long it takes; the median of the

@@ -188,9 +188,9 @@ void PairsInFlight(benchmark::State& state) {
   state.counters["of_256_plain"] = median(to_plain);      // To be 1.5 at least.
   state.counters["spread_of_pipelined"] = spread(to_pipelined);
   state.counters["client_us"] = median(client_cpu);
-  state.counters["client_switches"] = median(switches);  // Of a pair.
+  state.counters["client_switches"] = median(switches);  // For each pair.
   state.counters["server_us"] = median(server_cpu);
-  state.counters["locks_per_call"] = median(joined);  // Of a script.
+  state.counters["locks_per_call"] = median(joined);  // For each script.
 }
 BENCHMARK(PairsInFlight)->Iterations(1)->UseManualTime()->Unit(benchmark::kMillisecond);
 

@@ -138,7 +138,7 @@ std::map<std::string, double> command_counts(RawConnection& connection) {
   return counts;
 }
 
-// What sixteen who wait ask for, per waiter and second.
+// The requests of sixteen waiters, per waiter and second.
 bool count_commands(benchmark::State& state) {
   constexpr auto kFor = 10s;
   const std::string url = RedisRig::instance()->url();
@@ -172,7 +172,7 @@ bool count_commands(benchmark::State& state) {
   const double scripts = counts["evalsha"] + counts["eval"];
   double other = 0;
   for (const auto& [name, calls] : counts) {
-    // What a renewal's script calls, and what this bench itself does.
+    // The calls of a renewal's script, and those of this bench itself.
     static const std::string kOfScripts =
         " evalsha eval time get set del hget hset hlen pexpire "
         "expire zadd zscore zrange zrangebyscore zrank zcard "

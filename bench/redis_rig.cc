@@ -151,7 +151,7 @@ std::string_view RawConnection::round_trip(std::string_view wire) {
 std::string RawConnection::ask(const std::vector<std::string_view>& words) {
   std::string_view reply = round_trip(request(words));
   if (reply.empty() || reply[0] == '*') return std::string(reply);
-  // Of a text the line with its length, then its bytes.
+  // A text is the line with its length, then its bytes.
   if (reply[0] == '$') {
     reply.remove_prefix(std::min(reply.size(), reply.find("\r\n") + 2));
   } else {

@@ -1,4 +1,4 @@
-// What the benchmarks of the Redis store have in common: a server of their own, a plain blocking
+// Shared by the benchmarks of the Redis store: a server of their own, a plain blocking
 // socket, redis-benchmark as the reference, and the shortest safe pair of scripts.
 //
 // The server: redis-server on loopback with a folder of its own, no persistence;

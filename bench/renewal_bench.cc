@@ -1,4 +1,5 @@
-// What ten thousand held locks cost while nothing happens but their renewal: the share of one core.
+// The cost of ten thousand held locks while nothing happens but their renewal: the share of one
+// core.
 //
 // HOLDFAST_BENCH_SECONDS says for how long (60 by default: two periods of a 30 s lease's renewals
 // six times over).

@@ -97,7 +97,7 @@ class BareLoop {
 
 struct Cost {
   double wall = 0;
-  double cpu = 0;  // Of this thread: hardly disturbed by what else runs on the machine.
+  double cpu = 0;  // This thread's: hardly disturbed by other programs on the machine.
 };
 
 double thread_cpu_seconds() {

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostSteps = 40;
 constexpr std::size_t kMostSeen = 10'000;
 
-// What may have held or queued from `from` to `to`.
+// An acquisition or attempt that may have held or queued from `from` to `to`.
 struct Presence {
   std::int64_t from = 0;
   std::int64_t to = 0;
@@ -163,7 +163,7 @@ class BusyRule {
   Verdict& verdict_;
   Findings& findings_;
   std::vector<std::vector<Presence>> presences_;
-  std::vector<std::vector<Presence>> endless_;  // Those whose end nobody knows.
+  std::vector<std::vector<Presence>> endless_;  // Presences whose end nobody knows.
   std::vector<const Attempt*> busy_;
   std::unordered_map<const Acquisition*, std::int64_t> sure_ends_;
   std::vector<Ticket> tickets_;

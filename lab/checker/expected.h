@@ -1,4 +1,4 @@
-// What a run is to show of each class of violation, as scenarios and exhibits declare it.
+// The expected classes of violation of a run, as scenarios and exhibits declare them.
 #pragma once
 
 #include <array>

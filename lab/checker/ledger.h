@@ -22,7 +22,7 @@ namespace holdfast::lab {
 inline constexpr std::size_t kNoEvent = std::numeric_limits<std::size_t>::max();
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// Who, as one number that compares.
+// An owner as one number that compares.
 constexpr std::uint64_t owner_of(const Event& event) {
   return std::uint64_t{event.process} << 32 | event.owner;
 }

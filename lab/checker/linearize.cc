@@ -36,7 +36,7 @@ class Search {
     if (now > first_end) return false;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const Step& step = steps_[i];
-      // What has to have happened by then would come too late.
+      // Steps that must have happened by then would come too late.
       if ((taken >> i & 1) != 0 || step.from > first_end || step.to < now || !fits(step)) continue;
       const Standing before = places_[step.ticket];
       if (step.kind != Step::Kind::kBusy) places_[step.ticket] = after(step.kind);

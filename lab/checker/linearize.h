@@ -17,7 +17,7 @@
 
 namespace holdfast::lab {
 
-// Who asks and for what.
+// A request: the owner, and its terms.
 struct Ticket {
   ModeKind mode = ModeKind::kExclusive;
   std::uint32_t count = 1;

@@ -30,7 +30,7 @@ struct Gap {
   bool closed = true;  // By a grant or a fault, not by the end of the history.
 };
 
-// Of the faults in the order of their beginnings.
+// The faults in the order of their beginnings.
 struct Healing {
   std::int64_t begun = 0;
   std::int64_t all_ended = 0;  // This one and those before it.
@@ -165,7 +165,7 @@ class Liveness {
     std::vector<Waiter>& waiters = waiters_[lock];
     std::sort(waiters.begin(), waiters.end(),
               [](const Waiter& a, const Waiter& b) { return a.from < b.from; });
-    const Waiter* longest = nullptr;  // Of those that came before the gap.
+    const Waiter* longest = nullptr;  // Among those that came before the gap.
     auto next = waiters.begin();
     for (const Gap& gap : gaps(lock)) {
       for (; next != waiters.end() && next->from <= gap.start; ++next) {

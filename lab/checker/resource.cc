@@ -52,7 +52,7 @@ void check_resource(const Ledger& ledger, Findings& findings) {
 
 namespace {
 
-// What may have been the highest token that the resource had seen.
+// The possible values of the highest token that the resource had seen.
 struct High {
   Token token{};
   Id of{};

@@ -12,8 +12,8 @@ std::int64_t last_instant(const Acquisition& acquisition) {
   return std::min({acquisition.released, acquisition.told_lost, acquisition.died});
 }
 
-// Of the spans met so far, the two of different owners that end last. They decide whether any
-// span of another owner overlaps one that begins now.
+// Keeps, of the spans met so far, the two of different owners that end last. They decide whether
+// any span of another owner overlaps one that begins now.
 class Latest {
  public:
   void add(const Span& span) {
@@ -33,7 +33,7 @@ class Latest {
     return nullptr;
   }
 
-  // Of anybody.
+  // By any owner.
   const Span* running(std::int64_t at) const {
     return best_[0] != nullptr && best_[0]->end > at ? best_[0] : nullptr;
   }

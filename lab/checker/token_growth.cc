@@ -17,7 +17,7 @@ struct Given {
   int incarnation = -1;  // Not known.
 };
 
-// Of the grants that have returned: the highest token, and the highest of another incarnation.
+// Among the grants that have returned: the highest token, and the highest of another incarnation.
 class Highest {
  public:
   void add(const Given& grant) {

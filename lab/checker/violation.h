@@ -1,4 +1,4 @@
-// What the checker found, in a form for people and one for programs.
+// The checker's findings, in a form for people and one for programs.
 #pragma once
 
 #include <cstddef>

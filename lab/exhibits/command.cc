@@ -96,7 +96,7 @@ class Show {
   }
 
  private:
-  // Those of the mistakes, and nothing else: the page of the docs quotes them.
+  // Only the mistakes' steps: the page of the docs quotes them.
   void steps() {
     for (const Exhibit* exhibit : chosen_) {
       const Performance mistake = played(*exhibit, /*beside=*/false);

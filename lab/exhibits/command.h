@@ -10,7 +10,7 @@ namespace holdfast::lab {
 
 struct ExhibitsOrders {
   bool list = false;                 // Their names, and nothing is played.
-  bool steps = false;                // What happened in each mistake, and nothing else.
+  bool steps = false;                // Only the steps of each mistake.
   std::string out{};                 // A report of each performance goes there; empty: none.
   std::vector<std::string> names{};  // None: all.
 };

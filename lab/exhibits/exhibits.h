@@ -20,7 +20,7 @@
 
 namespace holdfast::lab {
 
-// What an exhibit counts that is no violation: requests that failed, of so many.
+// A count of an exhibit that is no violation: requests that failed, of so many.
 struct Tally {
   std::size_t failed = 0;
   std::size_t requests = 0;
@@ -32,8 +32,8 @@ struct Exhibit {
   std::string_view wrong;  // In a few words.
   std::string_view story;  // A paragraph.
   Expectations mistake{};
-  std::string_view rule{};               // Of the checker: the one that must have caught it.
-  std::optional<Expectations> beside{};  // Of Holdfast; none: not played with it ...
+  std::string_view rule{};               // The checker's rule that must have caught it.
+  std::optional<Expectations> beside{};  // Holdfast's; none: not played with it ...
   std::string_view alone{};              // ... for this reason.
   std::function<void(Play&)> script{};
   CheckOptions check{};

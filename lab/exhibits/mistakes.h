@@ -33,7 +33,7 @@ SubjectKind redlock_tokens();
 SubjectKind row_without_expiry();
 SubjectKind redis_then_sqlite();
 
-// Those that a scenario can have, by their names: one store, nothing else to be said.
+// The mistakes that a scenario can have, by their names: one store, nothing else to be said.
 std::vector<SubjectKind> mistakes();
 
 }  // namespace holdfast::lab

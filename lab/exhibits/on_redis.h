@@ -1,4 +1,4 @@
-// What the mistakes on Redis have in common: a connection, and the words that most of them use.
+// Shared by the mistakes on Redis: a connection, and the words that most of them use.
 #pragma once
 
 #include <chrono>

@@ -48,7 +48,7 @@ class Replicated {
 
   std::string primary_url() const { return primary_.url(); }
   std::string replica_url() const { return replica_->url(); }
-  // What the primary is told from now on, the replica never hears.
+  // From now on the replica does not hear what the primary is told.
   void cut();
   // The primary dies; the replica takes over with what it has.
   void fail_over();

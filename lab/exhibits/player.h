@@ -35,7 +35,7 @@ struct Role {
   bool has_points = true;  // false: it never stands at one, whatever the script says.
   std::vector<std::string> urls{};
   std::vector<std::string> locks{};
-  std::string folder{};     // Of the recorders.
+  std::string folder{};     // The recorders' folder.
   std::string resource{};   // File of the guarded resource ...
   std::string sql_guard{};  // ... or of the one that people write (sql_guard.h).
 };

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 // For leases whose end is no part of the story.
 constexpr milliseconds kLong = 5s;
-// What somebody does with the lock: long enough to be seen in a timeline.
+// The time of somebody's work with the lock: long enough to be seen in a timeline.
 constexpr milliseconds kWork = 60ms;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What happens in each exhibit, step by step.
+// The steps of each exhibit.
 #pragma once
 
 #include "lab/exhibits/exhibits.h"

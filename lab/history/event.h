@@ -1,4 +1,4 @@
-// What a process of the lab did or saw at one instant: one flat record for every kind.
+// An act or observation of a process of the lab at one instant: one flat record for every kind.
 //
 // All stamps are nanoseconds of boot time without the offset of a time namespace
 // (base::host_boot_now): one axis for all processes of a kernel. A call is two events, stamped

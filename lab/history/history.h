@@ -1,4 +1,4 @@
-// What happened in one run: the names and all events in the order of their stamps.
+// The events of one run: the names and all events in the order of their stamps.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace holdfast::lab {
 
-// What the run was to be judged by, as far as scenarios may say it.
+// The rules by which the run was to be judged, as far as scenarios may set them.
 struct Limits {
   std::int64_t wake_ns = 0;    // How long a lock may be free while somebody waits ...
   std::int64_t grace_ns = 0;   // ... after faults and ended leases.
@@ -22,7 +22,7 @@ struct Limits {
 
 struct History {
   std::vector<std::string> locks;
-  std::vector<std::string> targets;  // Of faults and incarnations: "redis-1", "client 3".
+  std::vector<std::string> targets;  // Targets of faults and incarnations: "redis-1", "client 3".
   std::vector<Event> events;         // Never earlier than the one before.
   std::optional<Limits> limits{};
 

@@ -196,7 +196,7 @@ void Nemesis::heal(Active& active) {
     heal_server(active);
   } else {
     for (const auto& [link, fault] : active.proxy_faults) link->remove(fault);
-    // What has lost bytes stays silent: no TCP goes on with a gap.
+    // A connection that has lost bytes stays silent: no TCP goes on with a gap.
     if (kind == "blackhole" || kind == "drop-replies") {
       for (support::FaultProxy* link : links_of(strike)) link->reset_all();
     }

@@ -26,7 +26,7 @@ bool hits_node(const std::string& kind) {
          kind == "isolate";
 }
 
-// Whom a strike hits.
+// The targets of a strike.
 struct Aim {
   std::uint32_t slot = 0;
   std::uint32_t node = 1;
@@ -73,7 +73,7 @@ class Taken {
   void take(milliseconds from, milliseconds lasts) { until_[from + lasts + kApart] = from; }
 
  private:
-  static constexpr milliseconds kApart{50};  // What has just come back does something first.
+  static constexpr milliseconds kApart{50};  // A target that came back acts first.
 
   std::map<milliseconds, milliseconds> until_;  // Their ends, each with its beginning; disjoint.
 };
@@ -131,7 +131,7 @@ class Planner {
     const bool server = hits_server(spec.kind);
     const std::optional<std::uint32_t> role = role_named(spec.target);
     if (!server && role) return {{.slot = 0, .node = *role}};
-    // Of what there is one, there is nothing to choose.
+    // With a single target there is nothing to choose.
     if (server && !(hits_node(spec.kind) && nodes_of(scenario_) > 1)) return {{}};
     const auto most =
         static_cast<std::uint32_t>(server ? nodes_of(scenario_) : scenario_.clients.processes);

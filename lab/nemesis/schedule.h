@@ -1,4 +1,4 @@
-// What will be done to whom and when, drawn from the seed before a run starts.
+// The faults of a run, their targets and times, drawn from the seed before the run starts.
 //
 // Guarantee: equal scenarios have equal schedules, on any machine. No two strikes of one kind hit
 // one target at once, nor two that stop or kill one process. All have healed when the calm begins.
@@ -34,7 +34,7 @@ bool exclude(const Scenario& scenario, const Strike& one, const Strike& other);
 // In the order of their beginnings.
 std::vector<Strike> schedule(const Scenario& scenario);
 
-// What is wrong with a scenario that has a nemesis for which there is no time, even if it were the
+// The error of a scenario that has a nemesis for which there is no time, even if it were the
 // only one; nullopt: nothing.
 std::optional<std::string> never_strikes(const Scenario& scenario);
 

@@ -70,7 +70,7 @@ std::string violations_of(const Scenario& cell, const Row& row) {
   return text.empty() ? "none" : text;
 }
 
-// Of one round; a run needs some time for itself.
+// The time of one round; a run needs some time for itself.
 std::string length_of(const std::vector<Scenario>& cells) {
   milliseconds length{0};
   for (const Scenario& cell : cells) length += cell.duration + 500ms;

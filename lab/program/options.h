@@ -12,7 +12,7 @@
 
 namespace holdfast::lab {
 
-// Of a command: `parse_options(table, ...)` when all options are added to it.
+// A command's reader: `parse_options(table, ...)` when all options are added to it.
 inline cli::OptionTable options_of(const std::string& command) {
   return cli::OptionTable(command, "holdfast-lab");
 }

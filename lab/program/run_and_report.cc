@@ -22,7 +22,7 @@
 namespace holdfast::lab {
 namespace {
 
-// What the report calls the processes: the clients keep the order in which they were started.
+// The report's names of the processes: the clients keep the order in which they were started.
 RunFacts facts_of(const RunResult& result, const std::string& replay) {
   RunFacts facts;
   facts.scenario = result.scenario.name;
@@ -86,7 +86,7 @@ Result<void> try_store(const Scenario& scenario) {
   const char* mark = url.find('?') == std::string::npos ? "?" : "&";
   Result<Client> client = Client::connect(options.empty() ? url : url + mark + options);
   if (!client) return client.error();
-  // What it says at the end is of no interest: nothing was asked for.
+  // Its last words are of no interest: nothing was asked for.
   (void)client->close();
   return {};
 }
@@ -175,7 +175,7 @@ Reported run_and_report(const Scenario& scenario, bool quiet, const std::string&
       run(scenario, {own_path(), [&](const Progress& progress) { line.show(progress); },
                      [] { return signal_seen() != 0; }});
   line.clear();
-  // What nobody expected is not to be lost.
+  // An unexpected result must not be lost.
   const std::string where = out.empty() && !result.as_expected() ? "lab-found" : out;
   tell(result);
   if (where.empty()) return {std::move(result), true};

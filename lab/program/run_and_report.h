@@ -1,4 +1,4 @@
-// What the program says of its runs, while they run and afterwards.
+// The program's reports on its runs, while they run and afterwards.
 #pragma once
 
 #include <optional>

@@ -133,7 +133,7 @@ TEST_F(RecorderTest, ThreadsShareARegion) {
   }
 }
 
-// What a process that dies between reserving and publishing leaves behind.
+// The rest that a process leaves behind when it dies between reserving and publishing.
 TEST_F(RecorderTest, ATornRecordIsDroppedAndCounted) {
   Recorder recorder = this->recorder(1, 10);
   ASSERT_TRUE(recorder.record({}));

@@ -1,4 +1,4 @@
-// What a history holds, in numbers.
+// The content of a history in numbers.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace holdfast::lab {
 
 struct Counts {
   std::size_t operations = 0;  // Calls that were invoked.
-  std::size_t processes = 0;   // That did at least one.
+  std::size_t processes = 0;   // With one at least.
   // How often each fault began, by name; also "death" of a process and "memory lost" of a store.
   std::vector<std::pair<std::string, std::size_t>> faults;
 };

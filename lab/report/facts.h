@@ -1,4 +1,4 @@
-// What a report has to know of a run besides its history and its verdict.
+// The facts that a report needs about a run besides its history and its verdict.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ struct RunFacts {
   std::string scenario;
   std::uint64_t seed = 0;
   std::string store;    // As people call it, without credentials: "redis".
-  std::string version;  // Of the store: "7.0.15".
+  std::string version;  // The store's: "7.0.15".
   std::string holdfast;
-  std::string commit;  // Of which the program was built; empty: not known.
+  std::string commit;  // The commit of which the program was built; empty: not known.
   std::int64_t duration_ns = 0;
   std::string replay;  // The command that runs it again.
   Expectations expected{};
-  std::map<std::uint32_t, std::string> processes;  // What to call them; the others: by number.
+  std::map<std::uint32_t, std::string> processes;  // Their names; the others go by number.
 };
 
 // Whether all classes were seen as expected.

@@ -169,7 +169,7 @@ class Painter {
     shown_ = {picture_.begin, picture_.end};
   }
 
-  // What to call it, and when it is.
+  // Its name, and its time.
   std::optional<std::pair<std::string, Window>> first_of_interest() const {
     const auto& violations = verdict_.violations;
     if (!violations.empty()) {
@@ -179,7 +179,7 @@ class Painter {
       return {
           {"violation", extent(*std::min_element(violations.begin(), violations.end(), earlier))}};
     }
-    // That the host stood still is nobody's doing.
+    // A standstill of the host is nobody's doing.
     const auto done = [&](const Call& fault) {
       return ledger_.event(fault.invoke).fault != FaultKind::kStall;
     };

@@ -1,9 +1,8 @@
-// What a timeline shows, as data: rows of owners with their bars and marks, and what lies over
-// them.
+// The content of a timeline as data: rows of owners with their bars and marks, and the marks that
+// lie over them.
 //
 // Guarantee: a violation that touches the window is in `boxes`, whatever else is left out; what is
-// left out is said in `notes`.
-// Complexity: O(n log n) for n events.
+// left out is said in `notes`. Complexity: O(n log n) for n events.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +55,7 @@ struct Band {
 };
 
 struct Box {
-  std::size_t number = 0;  // Of the violation in the verdict, from 1.
+  std::size_t number = 0;  // The violation's number in the verdict, from 1.
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::vector<std::size_t> rows{};  // Ascending; none: it concerns no row that is drawn.

@@ -22,7 +22,7 @@ constexpr double kLaneHeight = 18;
 constexpr double kTextHeight = 19;
 constexpr std::size_t kLanes = 3;
 constexpr std::size_t kWordsOf = 8;    // Violations told in words below the picture.
-constexpr std::size_t kColumns = 165;  // Of a line of words.
+constexpr std::size_t kColumns = 165;  // Width of a line of words.
 constexpr double kLetter = 7;          // Its width, about.
 
 constexpr std::string_view kStyle = R"(<style>

@@ -8,7 +8,7 @@
 
 namespace holdfast::lab {
 
-// What is no UTF-8, a control character, or one that XML does not know, becomes "?".
+// Text that is no UTF-8, a control character, or one that XML does not know, becomes "?".
 std::string valid_utf8(std::string_view text);
 
 // At most `most` characters of it, the last an ellipsis where some are missing.

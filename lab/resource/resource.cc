@@ -23,7 +23,7 @@ constexpr std::uint32_t kMostLocks = 4096;
 
 struct Node {
   Token highest{};  // Exclusive ones.
-  Id of{};          // Whose that was.
+  Id of{};          // The owner of it.
   std::uint64_t sequence = 0;
 };
 

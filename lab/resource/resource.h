@@ -1,5 +1,5 @@
-// What the locks of a run protect: per lock a register that takes a write only with a token that
-// is not below the highest it has seen, shared by all processes of the run.
+// The resource behind the locks of a run: per lock a register that takes a write only with a token
+// that is not below the highest it has seen, shared by all processes of the run.
 //
 // Guarantee: writes of one lock take effect one after the other; each accepted one has its own
 // number, 1, 2, ... in that order. A process that is killed or stopped inside a write harms nobody.
@@ -8,9 +8,8 @@
 // The rule: an exclusive token must not be below the highest exclusive one, nor equal it from
 // another acquisition; a shared one must exceed it and does not raise it; permits claim nothing.
 //
-// Thread-safety: safe, between processes too.
-// Errors: kUnavailable, kCorruptState (not such a file); a write beyond the room throws
-// std::runtime_error.
+// Thread-safety: safe, between processes too. Errors: kUnavailable, kCorruptState (not such a
+// file); a write beyond the room throws std::runtime_error.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@ namespace holdfast::lab {
 struct WriteAnswer {
   bool accepted = false;
   Token seen{};                // The highest exclusive token before this write.
-  std::uint64_t sequence = 0;  // Of an accepted write.
+  std::uint64_t sequence = 0;  // An accepted write's number.
 };
 
 class Resource {

@@ -74,7 +74,7 @@ TEST_F(ResourceTest, NumbersTheWritesOfAllThreadsOnce) {
 }
 
 TEST_F(ResourceTest, AWriterThatIsKilledHarmsNobody) {
-  constexpr std::uint64_t kLeft = 10'000;  // Of the room, for us.
+  constexpr std::uint64_t kLeft = 10'000;  // Room that is left for us.
   for (int round = 0; round < 10; ++round) {
     ::unlink(path().c_str());
     Result<Resource> made = Resource::create(path(), 1);

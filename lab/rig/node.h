@@ -30,7 +30,7 @@
 namespace holdfast::lab {
 
 struct NodeSite {
-  std::int64_t number = 1;  // Of so many:
+  std::int64_t number = 1;  // Its number, out of:
   std::int64_t nodes = 1;
   std::string folder{};  // Its own, for its data.
   std::string log{};     // A file beside it.
@@ -61,7 +61,7 @@ class Node {
 
   const std::string& host() const { return site_.host; }
   std::uint16_t port() const { return ports_.at("port").number(); }
-  // What every node is told of this one.
+  // The text about this node that every node gets.
   std::string as_peer() const { return filled(spec().peer, values_); }
   void introduce(const std::string& peers) { values_["peers"] = peers; }
 

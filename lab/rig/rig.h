@@ -1,4 +1,4 @@
-// What a run's clients stand on: the store, its servers and the ways to them, as the topology says.
+// The ground of a run's clients: the store, its servers and the ways to them, as the topology says.
 //
 // Thread-safety: one thread at a time.
 // Ownership: all of it goes with the object; nothing is left on the host. A store of kind `url` is
@@ -55,7 +55,7 @@ class Rig {
   void fail_over();
   void fill_disk() { disk_->fill(); }
   void free_disk() { disk_->make_room(); }
-  // That node hears nothing of the others any more; all of all.
+  // From now on that node hears nothing of the others; all of all.
   void cut_off(std::uint32_t node) { network_->cut_off(node - 1); }
   void reunite() { network_->heal(); }
 

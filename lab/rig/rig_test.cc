@@ -99,7 +99,7 @@ TEST_F(RigTest, ARestartKeepsOrLosesWhatTheServerKnew) {
   const std::string first = told(1).at(0);
   rig.stop_server(1, /*with_memory=*/true);
   EXPECT_TRUE(exists(1, "saved"));
-  std::filesystem::remove(file(1, "told"));  // What makes it ready.
+  std::filesystem::remove(file(1, "told"));  // Makes it ready.
   rig.start_server(1, /*with_memory=*/true);
   EXPECT_TRUE(exists(1, "saved"));
   EXPECT_NE(told(1).at(0), first);
@@ -125,7 +125,7 @@ TEST_F(RigTest, ANodeThatStartsIsNotWaitedForWhileOthersCannotAnswer) {
   Rig rig(scenario, folder_.path());
   rig.stop_server(1, /*with_memory=*/false);
   rig.pause_server(2);
-  std::filesystem::remove(file(2, "told"));  // What makes it ready.
+  std::filesystem::remove(file(2, "told"));  // Makes it ready.
   rig.start_server(1, /*with_memory=*/false);
   rig.resume_server(2);
   rig.stop_server(1, /*with_memory=*/false);

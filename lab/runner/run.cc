@@ -49,7 +49,7 @@ std::string lock_prefix() {
 // For the marks of all faults, and of stalls.
 std::uint64_t room_for(const Scenario& scenario) { return 20'000 + 8 * schedule(scenario).size(); }
 
-// What a region's header says, without mapping it.
+// Reads a region's header without mapping it.
 std::uint64_t reserved_in(const std::string& folder, std::uint32_t process) {
   const std::string path = folder + "/" + std::to_string(process) + ".events";
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -96,7 +96,7 @@ class Run {
         nemesis.heal_all();
         result.stuck_processes = workers.finish(kEnding);
       } catch (const NodeFailed& failure) {
-        // What was recorded until then is kept; what nobody could do since says nothing.
+        // Records until then are kept; the time in which nobody could act says nothing.
         workers.abandon();
         result.failed_server = failure.what();
         result.server_log_name = failure.node() + ".log";
@@ -126,7 +126,7 @@ class Run {
     if (options_.interrupted && options_.interrupted()) throw Interrupted();
   }
 
-  // That is recorded by the client that passed it.
+  // The client that passed the point records it.
   static std::size_t stood_at_points(const History& history) {
     const auto count =
         std::count_if(history.events.begin(), history.events.end(), [](const Event& event) {

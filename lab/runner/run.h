@@ -25,7 +25,7 @@ struct Progress {
   milliseconds whole{};
   std::uint64_t events = 0;  // Recorded so far.
   std::size_t faults = 0;    // Begun so far.
-  std::string active;        // What is broken now.
+  std::string active;        // The present fault.
 };
 
 struct RunOptions {
@@ -48,7 +48,7 @@ struct RunResult {
   Verdict verdict;
   std::uint32_t processes = 0;  // Client processes, restarts counted.
   std::size_t faults = 0;
-  std::vector<std::size_t> idle{};  // Of Scenario::nemeses: those that did nothing.
+  std::vector<std::size_t> idle{};  // Indexes in Scenario::nemeses of those that did nothing.
   std::size_t stalls = 0;           // Times that the host itself stood still.
   std::size_t torn = 0;
   std::size_t stuck_processes = 0;  // Had to be killed at the end.

@@ -350,7 +350,7 @@ TEST(PaceTest, ReservesWhatALongRunMayUseAndNoMore) {
     const Pace day = Pace::of(cell, 0, 86'400 * kSecond);
     EXPECT_LT(brief.room, day.room) << cell.name;
     EXPECT_LT(day.room, 700'000U) << cell.name;
-    // Who takes the place of one that was killed goes on where that was.
+    // The successor of a killed process goes on where that was.
     EXPECT_LE(day.after(500'000).capacity() + 450'000, day.capacity()) << cell.name;
     EXPECT_TRUE(day.after(500'000).is_ahead(0, 43'200 * kSecond)) << cell.name;
     EXPECT_GT(day.after(800'000).capacity(), 1000U) << cell.name;

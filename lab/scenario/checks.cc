@@ -49,7 +49,7 @@ std::int64_t nodes_in(const StoreSpec& store, const Topology* topology) {
   return store.nodes > 0 || topology == nullptr ? store.nodes : topology->usual_nodes();
 }
 
-// What [store] asks for and the topology does not have.
+// Features that [store] asks for and the topology does not have.
 void check_store(const Scenario& scenario, const Topology* topology, const Complain& complain) {
   const StoreSpec& store = scenario.store;
   const ServerSpec* server = topology != nullptr && topology->server ? &*topology->server : nullptr;

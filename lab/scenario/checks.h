@@ -1,4 +1,4 @@
-// What fits the rules key by key, and not together.
+// Errors of a scenario whose keys are right one by one, and not together.
 #pragma once
 
 #include <functional>

@@ -10,7 +10,7 @@
 
 namespace holdfast::lab {
 
-// What a field may be, besides of its type.
+// The limits of a field besides its type.
 struct OneOf {
   std::string_view words;  // Separated by spaces.
 };
@@ -26,7 +26,7 @@ struct Any {};
 struct KindOfStore {};  // store_kinds()
 // May hold placeholders; a list of words is a command, or more arguments of one.
 struct Template {};
-struct Names {};  // Of placeholders.
+struct Names {};  // Names of placeholders.
 
 inline constexpr OneOf kWorkloadKinds{
     "contend readers-writers permits nested multi long-hold guarded election"};
@@ -102,7 +102,7 @@ void fields(Visitor& visit, Scenario& scenario) {
   visit("calm", scenario.calm, Span{});
 }
 
-// Those of [check].
+// The keys of [check].
 template <typename Visitor>
 void check_fields(Visitor& visit, Scenario& scenario) {
   visit("wake", scenario.wake, Span{1ms, 1h});
@@ -150,7 +150,7 @@ void fields(Visitor& visit, ReplicaSpec& replica) {
   visit("promote", replica.promote, Template{});
 }
 
-// Of a [[cell]], besides of the tables of a scenario.
+// The keys of a [[cell]], besides the tables of a scenario.
 template <typename Visitor>
 void fields(Visitor& visit, Cell& cell) {
   visit("name", cell.what.name, Any{});

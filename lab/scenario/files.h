@@ -24,7 +24,7 @@ Result<Scenario> read_scenario(const std::string& text, const std::string& file,
                                const OpenTopology& open = read_topology_file);
 Result<Scenario> read_scenario_file(const std::string& path);
 
-// What a file must not say must not be said otherwise either: for one that was changed since.
+// A key that a file must not set must not be set otherwise either: for one that was changed since.
 Result<void> check_again(const Scenario& scenario);
 
 void write_scenario(const Scenario& scenario, std::ostream& out);

@@ -13,7 +13,7 @@ using Values = std::map<std::string, std::string, std::less<>>;
 
 // In the order in which they come.
 std::vector<std::string> placeholders(std::string_view text);
-// Those without a value stay as they are.
+// Placeholders without a value stay as they are.
 std::string filled(std::string_view text, const Values& values);
 std::vector<std::string> filled(const std::vector<std::string>& texts, const Values& values);
 

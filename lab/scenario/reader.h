@@ -135,7 +135,7 @@ class Reader {
     if (!node->is_table()) fail(*node, key, "must be a table: [" + std::string(key) + "]");
     return node->as_table();
   }
-  // Those of [[key]].
+  // The tables of [[key]].
   std::vector<const toml::table*> tables(const char* key) {
     std::vector<const toml::table*> found;
     const toml::node* node = take(key);
@@ -149,7 +149,7 @@ class Reader {
     return found;
   }
 
-  // Those of [key], whatever they are called.
+  // The keys of [key], whatever they are called.
   std::vector<std::pair<std::string, std::string>> texts(const char* key) {
     std::vector<std::pair<std::string, std::string>> found;
     const toml::table* inner = table(key);

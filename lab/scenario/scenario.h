@@ -24,13 +24,13 @@ struct Topology;
 struct StoreSpec {
   std::string kind{};         // A topology that comes with the lab; or url, or none.
   std::string topology{};     // Or the file of one of the user's own, as seen from the scenario's.
-  std::string url{};          // Of kind url: the user's own store; it is not touched otherwise.
+  std::string url{};          // For kind url: the user's own store; it is not touched otherwise.
   std::string options{};      // Behind the '?' of the store's URL.
   bool proxy = false;         // Each client process reaches the servers through proxies of its own.
   bool replica = false;       // A second server follows the first.
   bool clock = false;         // The wall clock that the store reads can jump.
-  bool server_clock = false;  // That of its servers can, where clients' could, too.
-  bool durable = false;       // What the server was told is on its disk.
+  bool server_clock = false;  // Its servers' clock can, where clients' could, too.
+  bool durable = false;       // The server's data is on its disk.
   std::int64_t disk_mb = 0;   // Its files are on a disk of their own, so small (root only).
   bool network = false;       // Between its servers is one that can be cut (root only).
   std::int64_t nodes = 0;     // Servers; 0: as many as the topology has by itself.
@@ -50,8 +50,8 @@ struct WorkloadSpec {
   milliseconds hold = 20ms;
   milliseconds think = 5ms;          // Between two holds.
   std::int64_t tries_percent = 25;   // Do not wait.
-  std::int64_t cancels_percent = 0;  // Of the waits: given up half-way.
-  std::int64_t renews_percent = 0;   // Of the looks at a hold: asks for a renewal at once.
+  std::int64_t cancels_percent = 0;  // Percent of the waits that are given up half-way.
+  std::int64_t renews_percent = 0;   // Looks that ask for a renewal at once.
   std::int64_t writes = 1;           // To the guarded resource, per hold.
   bool careful = true;               // Asks held() before it writes, and stops when it is lost.
   bool release = true;               // false: forgets to, now and then.
@@ -70,7 +70,7 @@ struct NemesisSpec {
   milliseconds lasts = 500ms;
   milliseconds delay = 100ms;  // delay, loss, reorder; clock: the jump.
   std::int64_t times = 0;      // At most so often; 0: no limit.
-  std::int64_t one_in = 1;     // Of passages of a point.
+  std::int64_t one_in = 1;     // One in so many passages of a point.
 };
 
 struct Scenario {
@@ -80,7 +80,7 @@ struct Scenario {
   milliseconds duration = 14s;
   milliseconds calm = 7s;  // At the end nothing is broken, and all must move again.
   StoreSpec store{};
-  std::shared_ptr<const Topology> topology{};  // What `store` names; null: kind url, or none.
+  std::shared_ptr<const Topology> topology{};  // Null: kind url, or none.
   ClientSpec clients{};
   std::vector<WorkloadSpec> workloads{};
   std::vector<NemesisSpec> nemeses{};

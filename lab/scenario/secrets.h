@@ -1,4 +1,4 @@
-// What is kept of a run, and read by its processes, without the passwords in it.
+// Removes the passwords from the files of a run that are kept, and read by its processes.
 //
 // They are found in URLs and in options of URLs. Where else one of them stands in the text of a
 // topology (a server's configuration), it is not shown there either.

@@ -27,11 +27,11 @@ struct ServerSpec {
   milliseconds patience = 20s;        // For that.
   std::vector<std::string> ports{};   // Besides of {port}: names of placeholders.
   std::vector<std::int64_t> nodes{};  // The sizes it may run in, the usual one first; none: 1.
-  std::string peer{};                 // What every node is told of each: {peers} is all of them.
+  std::string peer{};                 // Every node is told this of each: {peers} is all of them.
   std::string between_peers = ",";
   Words leader{};                 // Ends with 0 on the node that leads the others.
   std::string framing = "raw";    // How the proxies tell requests apart: raw, resp.
-  std::string keeps = "nothing";  // What a killed server knows when it comes back.
+  std::string keeps = "nothing";  // A killed server's memory when it comes back.
   Words durable{};                // More arguments, with which it keeps everything.
   Words save{};                   // After this and a SIGTERM it knows everything, too.
   std::vector<std::pair<std::string, std::string>> files{};  // Written into {folder} before.
@@ -58,7 +58,7 @@ struct Topology {
   std::string url{};
   Words version{};                  // A command; its output's first dotted number is the version.
   std::string version_function{};   // Or a C function of a linked library: const char* f(void).
-  std::string wall_clock = "none";  // Whose the store reads: none, server, clients.
+  std::string wall_clock = "none";  // The clock that the store reads: none, server, clients.
   std::string fixed_clock{};        // Why that of its servers cannot be made to jump; none: it can.
   bool one_process = false;         // Every process has a store of its own, which dies with it.
   bool disk = false;                // Its files are in {folder}, which may be a disk of its own.

@@ -27,7 +27,7 @@ const std::vector<std::string>& shipped_topologies();
 // Null: none of that name.
 TopologyPointer shipped_topology(const std::string& name);
 
-// What `kind` in [store] may be: those, url, and none.
+// The values of `kind` in [store]: those, url, and none.
 std::vector<std::string> store_kinds();
 
 // A scenario that names nothing but its store: `store` is the name of a shipped topology, or the

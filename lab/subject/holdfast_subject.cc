@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLook{5};  // How often the deadlines are looked at.
 
-// What a time namespace adds to this process' boot time.
+// The offset of a time namespace to this process' boot time.
 std::int64_t namespace_offset() {
   const std::int64_t own = base::BootClock::now().time_since_epoch().count();
   const std::int64_t offset = own - now_ns();
@@ -156,7 +156,7 @@ class HeldLease : public Hold {
 
   Lease lease_;
   const Id id_;
-  const std::int64_t span_ns_;  // What is sure of a lease, from the sending of its renewal on.
+  const std::int64_t span_ns_;  // The sure part of a lease, from the sending of its renewal on.
   const std::int64_t offset_;
   Listener& listener_;
   Lookout& lookout_;
@@ -182,7 +182,7 @@ class HoldfastSubject : public Subject {
     const std::optional<Client> client = connected();
     if (!client) return {Outcome::kUnavailable, nullptr};
     AcquireOptions options;
-    // What the kind of store cannot give, is not asked for.
+    // Features that the kind of store lacks are not asked for.
     options.ttl = std::max(ask.ttl, min_ttl_.load());
     options.wait = ask.wait;
     options.cancel = ask.cancel;

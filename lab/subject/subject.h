@@ -1,4 +1,4 @@
-// What a workload drives: the lock of one process, be it ours or one that is wrong on purpose.
+// The target of a workload: the lock of one process, be it ours or one that is wrong on purpose.
 //
 // A subject does not record: the actor that calls it stamps before and after (lab/workload). So it
 // must do all its work inside its calls, but for renewals in the background and news of a loss,
@@ -49,7 +49,7 @@ class Listener {
 
 struct Renewed {
   Outcome outcome = Outcome::kUnknown;  // kRenewed, kLost, kUnavailable, kUnknown.
-  std::int64_t deadline_ns = 0;         // Of kRenewed.
+  std::int64_t deadline_ns = 0;         // For kRenewed.
 };
 
 // A lock that was granted.
@@ -63,7 +63,7 @@ class Hold {
   // Until when the owner may believe in it, as far as is known now.
   virtual std::int64_t deadline_ns() const = 0;
 
-  // What the subject answers when it is asked: kHeld, kLost (for good), kUnknown (not now).
+  // The subject's answer when it is asked: kHeld, kLost (for good), kUnknown (not now).
   virtual Outcome held() = 0;
   virtual Renewed renew() = 0;
   // kReleased, kLost (it was not ours any more), kUnavailable, kUnknown. Once.
@@ -83,9 +83,9 @@ class Subject {
 };
 
 struct SubjectSetup {
-  std::vector<std::string> urls;  // Of the stores; most subjects use the first.
-  std::string client;             // Who this process is, for people: "client 2".
-  std::uint64_t seed = 0;         // Of this process.
+  std::vector<std::string> urls;  // The stores' URLs; most subjects use the first.
+  std::string client;             // This process' name, for people: "client 2".
+  std::uint64_t seed = 0;         // This process' seed.
   // Called where a scenario may kill or stop this process: "between SETNX and EXPIRE".
   std::function<void(std::string_view point)> passes = [](std::string_view) {};
 };
@@ -93,7 +93,7 @@ struct SubjectSetup {
 using SubjectFactory = std::function<std::unique_ptr<Subject>(const SubjectSetup&)>;
 
 struct SubjectKind {
-  std::string name;   // What scenarios call it.
+  std::string name;   // Its name in scenarios.
   std::string about;  // A line for people.
   SubjectFactory make;
 };

@@ -37,7 +37,7 @@ struct SmallHold {  // Owner n + 1.
 struct SmallHistory {
   std::vector<SmallHold> holds;
   std::optional<SmallHold::Times> busy{};  // An exclusive try that was refused.
-  std::optional<SmallHold::Times> loss{};  // Of the store's memory. V0 is not judged then.
+  std::optional<SmallHold::Times> loss{};  // A loss of the store's memory. V0 is not judged then.
 };
 
 inline constexpr std::uint32_t kSmallCapacity = 3;
@@ -46,7 +46,7 @@ SmallHistory draw_small(machine::testing::Dice& dice);
 History events_of(const SmallHistory& small);
 
 struct SmallTruth {
-  bool v0_legal = true;    // Of the granted calls.
+  bool v0_legal = true;    // For the granted calls.
   bool busy_legal = true;  // With the refused try as well.
   bool v1 = false;
   bool v2 = false;

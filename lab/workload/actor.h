@@ -72,7 +72,7 @@ class ActorHold : private Listener {
 
   std::uint32_t lock() const { return base_.lock; }
   std::int64_t deadline_ns() const { return hold_->deadline_ns(); }
-  // What its events have in common: id, token, lock, mode.
+  // The common part of its events: id, token, lock, mode.
   const Event& base() const { return base_; }
 
  private:
@@ -83,7 +83,7 @@ class ActorHold : private Listener {
   void end(Event event, Outcome outcome);
 
   Actor& actor_;
-  Event base_;  // What all events of the hold have in common.
+  Event base_;  // The common part of all events of the hold.
   std::unique_ptr<Hold> hold_;
 };
 

@@ -11,13 +11,13 @@
 namespace holdfast::lab {
 
 struct WorkerOrders {
-  std::string folder;         // Of the run.
+  std::string folder;         // The run's.
   std::uint32_t process = 0;  // Its number.
   std::uint32_t slot = 0;     // Which client it is: 1, 2, ...
-  std::int64_t begin_ns = 0;  // Of the run.
+  std::int64_t begin_ns = 0;  // The run's.
   std::int64_t until_ns = 0;
   std::uint64_t recorded = 0;  // By those whose place it takes.
-  std::string prefix;          // Of the lock names.
+  std::string prefix;          // The beginning of the lock names.
   std::vector<std::string> urls;
 };
 

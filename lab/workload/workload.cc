@@ -156,7 +156,7 @@ class Worker {
 }  // namespace
 
 Pace Pace::of(const Scenario& scenario, std::int64_t begin_ns, std::int64_t until_ns) {
-  constexpr std::uint64_t kPerSecond = 24'000;  // Of all clients.
+  constexpr std::uint64_t kPerSecond = 24'000;  // For all clients together.
   constexpr std::uint64_t kMost = 600'000;      // A hundred megabytes.
   constexpr std::uint64_t kMostOfAll = 2'400'000;
   const auto ms =

@@ -1,4 +1,4 @@
-// What an owner does, until its time is over: one loop per kind of workload.
+// The work of an owner, until its time is over: one loop per kind of workload.
 //
 // Guarantee: all choices come from the seed. Everything that was acquired is released, or was lost,
 // or is forgotten on purpose, when work() returns.
@@ -20,9 +20,9 @@ std::vector<std::string> lock_names(const Scenario& scenario, const std::string&
 // How many events a client may record by when, with those whose place it has taken: so a long run
 // needs no more memory however often its clients are killed. The recorder has room for the rest.
 struct Pace {
-  std::uint64_t room = 0;   // Of all who are this client, from the run's beginning to its end.
+  std::uint64_t room = 0;   // For all owners of this client, from the run's beginning to its end.
   std::uint64_t used = 0;   // By those before.
-  std::uint64_t spare = 0;  // What its owners may record between two looks at the pace.
+  std::uint64_t spare = 0;  // Events of its owners between two looks at the pace.
   std::int64_t begin_ns = 0;
   std::int64_t until_ns = 0;
 
@@ -35,7 +35,7 @@ struct Pace {
 
 struct Shift {
   const WorkloadSpec& spec;
-  std::uint32_t first_lock = 0;  // Of the spec's own.
+  std::uint32_t first_lock = 0;  // The spec's own first lock.
   std::uint64_t seed = 0;
   std::int64_t until_ns = 0;
   Pace pace{};  // Without room: as fast as it goes.
