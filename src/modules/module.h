@@ -1,4 +1,4 @@
-// What a store's module, libholdfast-store-NAME.so, shows to the library that loads it.
+// The interface of a store's module, libholdfast-store-NAME.so, to the library that loads it.
 #pragma once
 
 #include "src/port/registry.h"

@@ -1,8 +1,9 @@
 """The manners of this tree that a machine can see. Usage: check_tidy.py ROOT
 
 Lines to 100 columns, functions to 70 lines, files to 700; every _test.cc is registered; the lab
-names no kind of store; parts of a lease come from one schedule; one H1 per markdown file and no
-dead relative link; no leftover; no path of somebody's machine and no address of a package mirror.
+names no kind of store; parts of a lease come from one schedule; comments open with a subject;
+one H1 per markdown file and no dead relative link; no leftover; no path of somebody's machine and
+no address of a package mirror.
 """
 
 import re
@@ -115,6 +116,21 @@ def check_store_names(path, text, stores):
             if re.search(rf'"{store}"|\b{store}[:_/\d]|\b{store.capitalize()}[A-Z]', code)]
 
 
+# Folders whose comments were rewritten in plain words; src/contend and tests/ are still to come.
+PLAIN = re.compile(r"(include|lab|bench|src/(?!contend/)\w+)/")
+BARE = re.compile(r"(?:^|\s)//\s?(?:What|Who|Whose|Whom|Of)\b")
+
+
+def check_openings(path, lines):
+    """A comment opens with its subject: no bare what, who or of."""
+    if not PLAIN.match(path):
+        return []
+    return [f"{path}:{number}: a comment opens without its subject: {line.strip()[:60]}"
+            for number, line in enumerate(lines, 1)
+            if BARE.search(line) and not (line.lstrip().startswith("//") and number > 1 and
+                                          lines[number - 2].lstrip().startswith("//"))]
+
+
 SCHEDULE = "holdfast/detail/renewal_schedule.h"
 SCHEDULED = (*(f"src/session/{file}.cc"
                for file in ("renewal_fsm", "acquire_fsm", "core_acquire", "core_renew")),
@@ -168,7 +184,7 @@ def check_tree(root):
         if name.endswith(CODE):
             problems += check_columns(name, lines) + check_size(name, lines)
             problems += check_functions(name, text) + check_store_names(name, text, stores)
-            problems += check_schedule(name, text)
+            problems += check_schedule(name, text) + check_openings(name, lines)
         if name.endswith("_test.cc"):
             problems += check_registered(name, nearest_list(root, path))
         if name.endswith(".md"):
