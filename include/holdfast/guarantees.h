@@ -20,7 +20,7 @@ enum class Guarantee {
 
 // One fault and what is left of the promises under it. The texts are for people, not for parsing.
 struct FaultRow {
-  std::string fault;    // "holder killed", "wall clock of the host jumps" ...
+  std::string fault;      // "holder killed", "wall clock of the host jumps" ...
   Guarantee exclusion{};  // At most one belief to hold the lock.
   Guarantee fencing{};    // Tokens keep growing.
   std::string note;

@@ -340,40 +340,28 @@ Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' doe
 
 // In the order of the front page.
 constexpr Command kCommands[] = {
-    {"run NAME -- COMMAND [ARG...]", "run a command while holding the lock NAME",
-     kRun, run_command},
-    {"elect NAME -- COMMAND", "run it while leading: of many candidates one does",
-     kElect, elect_command},
-    {"hold NAME", "hold it until the input closes or a signal comes",
-     kHold, hold_command},
-    {"acquire NAME", "take it for a script of several steps; prints a lease id",
-     kAcquire, acquire_command},
-    {"renew LEASE", "keep that lease",
-     kRenew, renew_command},
-    {"release LEASE", "give it back",
-     kRelease, release_command},
-    {"status NAME", "is it held? The exit status says: 0 held, 1 free",
-     kStatus, status_command, true},
-    {"ls [PREFIX]", "who holds what",
-     kLs, ls_command},
-    {"inspect NAME", "holders, waiters in order, token, since when, why",
-     kInspect, inspect_command},
-    {"watch [PREFIX]", "what happens, as it happens",
-     kWatch, watch_command},
-    {"top [PREFIX]", "a live view: who holds, who waits, for how long",
-     kTop, top_command},
-    {"break NAME --token T", "free a lock by force",
-     kBreak, break_command},
-    {"fence check RESOURCE", "let only the newest holder of a lock go on",
-     kFence, fence_command},
-    {"doctor", "is this store set up to keep its promises?",
-     kDoctor, doctor_command},
-    {"bench", "how fast is it?",
-     kBench, bench_command},
-    {"help COMMAND", "more about one of them",
-     kHelp, help_command},
-    {"version", "the version of the program",
-     kVersion, version_command},
+    {"run NAME -- COMMAND [ARG...]", "run a command while holding the lock NAME", kRun,
+     run_command},
+    {"elect NAME -- COMMAND", "run it while leading: of many candidates one does", kElect,
+     elect_command},
+    {"hold NAME", "hold it until the input closes or a signal comes", kHold, hold_command},
+    {"acquire NAME", "take it for a script of several steps; prints a lease id", kAcquire,
+     acquire_command},
+    {"renew LEASE", "keep that lease", kRenew, renew_command},
+    {"release LEASE", "give it back", kRelease, release_command},
+    {"status NAME", "is it held? The exit status says: 0 held, 1 free", kStatus, status_command,
+     true},
+    {"ls [PREFIX]", "who holds what", kLs, ls_command},
+    {"inspect NAME", "holders, waiters in order, token, since when, why", kInspect,
+     inspect_command},
+    {"watch [PREFIX]", "what happens, as it happens", kWatch, watch_command},
+    {"top [PREFIX]", "a live view: who holds, who waits, for how long", kTop, top_command},
+    {"break NAME --token T", "free a lock by force", kBreak, break_command},
+    {"fence check RESOURCE", "let only the newest holder of a lock go on", kFence, fence_command},
+    {"doctor", "is this store set up to keep its promises?", kDoctor, doctor_command},
+    {"bench", "how fast is it?", kBench, bench_command},
+    {"help COMMAND", "more about one of them", kHelp, help_command},
+    {"version", "the version of the program", kVersion, version_command},
 };
 
 }  // namespace
@@ -406,10 +394,9 @@ std::string with_lists(std::string_view page) {
     if (!store.secret_variable.empty()) variables += row(store.secret_variable, store.title, 40);
   }
   std::string text(page);
-  for (const auto& [word, with] : {std::pair{"%COMMANDS%\n", commands},
-                                   std::pair{"%STORES%\n", patterns},
-                                   std::pair{"%EXAMPLES%\n", examples + "\n"},
-                                   std::pair{"%VARIABLES%\n", variables + "\n"}}) {
+  for (const auto& [word, with] :
+       {std::pair{"%COMMANDS%\n", commands}, std::pair{"%STORES%\n", patterns},
+        std::pair{"%EXAMPLES%\n", examples + "\n"}, std::pair{"%VARIABLES%\n", variables + "\n"}}) {
     if (const auto at = text.find(word); at != text.npos) {
       text.replace(at, std::string_view(word).size(), with);
     }

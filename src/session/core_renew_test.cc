@@ -54,9 +54,8 @@ class HangingStore final : public UnaskedStore {
     seen_->changed.notify_all();
     if (hangs) {
       const int before = seen_->given_up;
-      seen_->changed.wait_for(lock, deadline - base::BootClock::now(), [&] {
-        return seen_->given_up > before || seen_->answers_long;
-      });
+      seen_->changed.wait_for(lock, deadline - base::BootClock::now(),
+                              [&] { return seen_->given_up > before || seen_->answers_long; });
       hangs = !seen_->answers_long;
     }
     if (hangs) {

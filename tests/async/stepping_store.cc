@@ -25,10 +25,7 @@ class SteppingStore::PushRelay final : public port::Listener {
 
 SteppingStore::SteppingStore(port::Loop& loop, std::unique_ptr<PushRelay> relay,
                              std::unique_ptr<port::Store> store, std::shared_ptr<Steps> steps)
-    : loop_(loop),
-      steps_(std::move(steps)),
-      relay_(std::move(relay)),
-      store_(std::move(store)) {}
+    : loop_(loop), steps_(std::move(steps)), relay_(std::move(relay)), store_(std::move(store)) {}
 
 Result<std::unique_ptr<port::Store>> SteppingStore::make(const Make& make,
                                                          const port::StoreContext& context,
@@ -38,8 +35,8 @@ Result<std::unique_ptr<port::Store>> SteppingStore::make(const Make& make,
   inner.listener = relay.get();
   auto store = make(inner);
   if (!store) return store.error();
-  return std::unique_ptr<port::Store>(new SteppingStore(*context.loop, std::move(relay),
-                                                        *std::move(store), std::move(steps)));
+  return std::unique_ptr<port::Store>(
+      new SteppingStore(*context.loop, std::move(relay), *std::move(store), std::move(steps)));
 }
 
 // One event before the core hears the answer, one after. In between the loop does what the first

@@ -141,8 +141,8 @@ std::vector<std::string> curator() {
     classes += std::string("/usr/share/java/") + jar + ".jar:";
   }
   if (!std::filesystem::exists(compiled.path() + "/CuratorPeer.class")) {
-    support::run({"javac", "-cp", classes, "-d", compiled.path(),
-                  HOLDFAST_PEERS "/CuratorPeer.java"});
+    support::run(
+        {"javac", "-cp", classes, "-d", compiled.path(), HOLDFAST_PEERS "/CuratorPeer.java"});
   }
   return {"java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", classes, "CuratorPeer"};
 }

@@ -27,7 +27,7 @@ namespace holdfast::stores::sqlite {
 // Somebody else's ticket that a committed change concerns.
 struct Notice {
   machine::AcquisitionId id;
-  std::string wake;                          // Where its process listens; empty: it polls.
+  std::string wake;                               // Where its process listens; empty: it polls.
   std::optional<port::AcquisitionState> granted;  // Set: that is what happened.
 };
 using Notices = std::vector<Notice>;

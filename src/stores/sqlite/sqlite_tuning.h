@@ -20,7 +20,7 @@ struct SqliteTuning {
   std::uint64_t token_block = 1U << 20;
   // How long others may keep a file of another boot, name or log before that is kStoreInUse.
   std::chrono::milliseconds patience{2000};
-  std::size_t ended_kept = 4096;     // Ids of released acquisitions that stay refused.
+  std::size_t ended_kept = 4096;  // Ids of released acquisitions that stay refused.
   // For how long a lock that nobody uses is remembered, and what stands beside it.
   std::chrono::microseconds idle_kept = std::chrono::hours(24 * 7);
   std::size_t queue_limit = 65'536;  // Requests that may wait for the store's thread.
