@@ -76,7 +76,7 @@ struct Waker {
   std::function<void()> wake;
   // Called instead by read()'s, where the store can tell it: the contender has gone, and told by
   // its last step that it held, under this token (Backend::handoff). Not set: `wake` is called.
-  std::function<void(const machine::Token& last)> handed_on{};
+  std::function<void(const machine::Token& last)> handed_off{};
 };
 using WakerPtr = std::shared_ptr<Waker>;  // nullptr: nothing is to be watched.
 
@@ -96,10 +96,10 @@ struct Unknown {
 
 // A folder, as of one instant of the store.
 struct Listing {
-  std::vector<Place> queue;      // By order. What is not a contender is left out.
+  std::vector<QueueEntry> queue;  // By order. What is not a contender is left out.
   std::uint64_t record_rev = 0;  // Of the last write to the record; 0: never written.
   std::optional<Record> record;  // Where the same answer brings it; else read_record() does.
-  bool in_full = false;          // Every Place has its `details`.
+  bool in_full = false;          // Every QueueEntry has its `details`.
   Unknown unknown{};             // In full only: what was left out.
   // Others contend for the lock and would not exclude those here: no ticket may stay in the queue.
   std::optional<Error> refusal{};
@@ -112,7 +112,8 @@ struct Locks {
 };
 
 struct Entered {
-  std::uint64_t created = 0;  // The number of the creation: Place::order may be another number.
+  std::uint64_t created =
+      0;  // The number of the creation: QueueEntry::order may be another number.
   Listing listing;            // Taken at or after the creation; has the new contender.
 };
 
@@ -135,12 +136,12 @@ struct Change {
   std::uint64_t epoch = 0;                  // Of the session that asks.
   std::optional<std::uint64_t> record_rev;  // Expected; as Listing::record_rev.
   std::optional<Record> record;             // To be written.
-  std::optional<Place> present;             // A contender that must be there.
+  std::optional<QueueEntry> present;        // A contender that must be there.
   std::optional<std::uint64_t> value_rev;   // Expected; as Value::revision.
   std::optional<std::string> value;         // To be written.
   // Contenders, of anybody (of another program's: as the last listing in full had them); each must
   // be there, and be the one that was seen.
-  std::vector<Place> removed;
+  std::vector<QueueEntry> removed;
 };
 
 // What came of a try to pass a lock's gate (Backend::gated).
@@ -182,22 +183,22 @@ class Backend {
 
   // One contender; nullopt: it is not there. The waker is for its change and its end; also set
   // where the contender is not there, and then called at once or never.
-  virtual void read(std::string lock, Place place, WakerPtr waker, base::BootInstant deadline,
+  virtual void read(std::string lock, QueueEntry place, WakerPtr waker, base::BootInstant deadline,
                     Done<std::optional<Read>> done) = 0;
 
   // Writes the details of an own contender; nullopt: it is not there. `rewrites`: it can be asked
   // for (in another library's folder perhaps not). Constant.
   virtual bool rewrites() const { return true; }
-  virtual void write(std::uint64_t epoch, std::string lock, Place place, Details details,
+  virtual void write(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
                      base::BootInstant deadline, Done<std::optional<Read>> done) = 0;
 
   // Ends an own contender; false: it was not there. Applied once at most, and harmless if late.
-  virtual void remove(std::uint64_t epoch, std::string lock, Place place,
+  virtual void remove(std::uint64_t epoch, std::string lock, QueueEntry place,
                       base::BootInstant deadline, Done<bool> done) = 0;
 
   // The same of one that waited, and has held alone from its grant on: whoever watches it need not
   // look whether somebody is left before it. Stores that can tell that in one step do.
-  virtual void handoff(std::uint64_t epoch, std::string lock, Place place,
+  virtual void handoff(std::uint64_t epoch, std::string lock, QueueEntry place,
                        const machine::Token& held_with, base::BootInstant deadline,
                        Done<bool> done) {
     static_cast<void>(held_with);
@@ -206,7 +207,7 @@ class Backend {
 
   // Whether the store goes on looking at names that have gone whenever a folder is listed. Then a
   // client's contenders have the same few names again and again, where each has its own otherwise:
-  // a Place is its name with its `order`, and what has the name and another order is not it.
+  // a QueueEntry is its name with its `order`, and what has the name and another order is not it.
   virtual bool remembers_names() const { return false; }
 
   // Whether something may stand beside the contenders: not in another library's folder (?recipe=),
@@ -218,7 +219,7 @@ class Backend {
   virtual bool gated() const { return false; }
   // Not passed: the waker is called when it may be tried again.
   // NOLINTBEGIN(performance-unnecessary-value-param): the signature is that of who has a gate.
-  virtual void pass_gate(std::uint64_t epoch, std::string lock, Place place, Details details,
+  virtual void pass_gate(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
                          WakerPtr waker, base::BootInstant deadline, Done<Gate> done) {
     static_cast<void>(epoch), static_cast<void>(lock), static_cast<void>(place);
     static_cast<void>(details), static_cast<void>(waker), static_cast<void>(deadline);

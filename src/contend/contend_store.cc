@@ -99,7 +99,7 @@ class Store final : public port::Store {
                Done<std::optional<LockInfo>> done) override {
     run(std::move(done), [name = std::move(name), deadline](
                              Engine& engine, const Done<std::optional<LockInfo>>& answer) {
-      engine.inspect(name, deadline, answer);
+      engine.administration().inspect(name, deadline, answer);
     });
   }
 
@@ -107,13 +107,13 @@ class Store final : public port::Store {
             Done<std::vector<LockInfo>> done) override {
     run(std::move(done), [prefix = std::move(prefix), limit, deadline](
                              Engine& engine, const Done<std::vector<LockInfo>>& answer) {
-      engine.list(prefix, limit, deadline, answer);
+      engine.administration().list(prefix, limit, deadline, answer);
     });
   }
 
   void break_lock(port::BreakRequest request, Done<bool> done) override {
     run(std::move(done), [request = std::move(request)](Engine& engine, const Done<bool>& answer) {
-      engine.break_lock(request, answer);
+      engine.administration().break_lock(request, answer);
     });
   }
 
@@ -129,10 +129,11 @@ class Store final : public port::Store {
           deadline, [deadline, servers, kept, answer](const Result<Servers>& now) {
             if (now) servers->set(*now);
             if (kept->closed()) return answer(closed_error());
-            kept->probe(deadline, [servers, answer](Result<std::vector<Finding>> findings) {
-              if (findings) add_findings(servers->get(), *findings);
-              answer(std::move(findings));
-            });
+            kept->administration().probe(deadline,
+                                         [servers, answer](Result<std::vector<Finding>> findings) {
+                                           if (findings) add_findings(servers->get(), *findings);
+                                           answer(std::move(findings));
+                                         });
           });
     });
   }
@@ -146,7 +147,7 @@ class Store final : public port::Store {
   void get_value(std::string name, BootInstant deadline, Done<std::string> done) override {
     run(std::move(done),
         [name = std::move(name), deadline](Engine& engine, const Done<std::string>& answer) {
-          engine.get_value(name, deadline, answer);
+          engine.administration().get_value(name, deadline, answer);
         });
   }
 

@@ -11,7 +11,7 @@ bool counts_permits(const Key& key) {
   return key.shape == Shape::kPermits || key.shape == Shape::kShrink;
 }
 
-std::size_t find(std::span<const Place> queue, const machine::AcquisitionId& id) {
+std::size_t find(std::span<const QueueEntry> queue, const machine::AcquisitionId& id) {
   for (std::size_t i = 0; id && i < queue.size(); ++i) {
     if (queue[i].key.id == id) return i;
   }
@@ -19,7 +19,7 @@ std::size_t find(std::span<const Place> queue, const machine::AcquisitionId& id)
 }
 
 // The upgrade that counts: the first whose shared ticket stands in the queue.
-std::size_t find_upgrade(std::span<const Place> queue) {
+std::size_t find_upgrade(std::span<const QueueEntry> queue) {
   for (std::size_t i = 0; i < queue.size(); ++i) {
     if (queue[i].key.shape != Shape::kUpgrade) continue;
     if (find(queue, queue[i].key.upgrade_of) != kNone) return i;
@@ -27,28 +27,28 @@ std::size_t find_upgrade(std::span<const Place> queue) {
   return kNone;
 }
 
-bool orphaned(std::span<const Place> queue, std::size_t i) {
+bool orphaned(std::span<const QueueEntry> queue, std::size_t i) {
   return queue[i].key.shape == Shape::kUpgrade && find(queue, queue[i].key.upgrade_of) == kNone;
 }
 
-bool shared_by_now(const Place& place) {
+bool shared_by_now(const QueueEntry& place) {
   return place.key.shape == Shape::kShared ||
          (place.key.shape == Shape::kExclusive && place.details && place.details->weakened);
 }
 
-std::size_t head_of(std::span<const Place> queue) {
+std::size_t head_of(std::span<const QueueEntry> queue) {
   std::size_t head = 0;
   while (head < queue.size() && orphaned(queue, head)) ++head;
   return head;
 }
 
 // Which tickets hold by the order alone, with no regard to upgrades that hold.
-std::vector<bool> admitted_in_order(std::span<const Place> queue, std::uint32_t capacity) {
+std::vector<bool> admitted_in_order(std::span<const QueueEntry> queue, std::uint32_t capacity) {
   std::vector<bool> admitted(queue.size(), false);
   std::uint64_t permits = 0;
   bool readers = false;
   for (std::size_t i = 0; i < queue.size(); ++i) {
-    const Place& place = queue[i];
+    const QueueEntry& place = queue[i];
     if (orphaned(queue, i)) continue;
     if (counts_permits(place.key)) {
       permits += place.key.permits;
@@ -71,14 +71,14 @@ std::uint32_t waiting_before(const std::vector<bool>& admitted, std::size_t me) 
 }
 
 // The nearest before me that is not an orphan.
-std::size_t before(std::span<const Place> queue, std::size_t me) {
+std::size_t before(std::span<const QueueEntry> queue, std::size_t me) {
   for (std::size_t i = me; i-- > 0;) {
     if (!orphaned(queue, i)) return i;
   }
   return kNone;
 }
 
-Decision decide_upgrade(std::span<const Place> queue, std::size_t me, const Record& record) {
+Decision decide_upgrade(std::span<const QueueEntry> queue, std::size_t me, const Record& record) {
   const std::size_t base = find(queue, queue[me].key.upgrade_of);
   if (base == kNone) return {Verdict::kGone};
   if (record.upgrade == queue[me].key.id) return {Verdict::kHolds};
@@ -96,7 +96,7 @@ Decision decide_upgrade(std::span<const Place> queue, std::size_t me, const Reco
   return {Verdict::kHoldsIfSettled};
 }
 
-Decision decide_permits(std::span<const Place> queue, std::size_t me, const Record& record,
+Decision decide_permits(std::span<const QueueEntry> queue, std::size_t me, const Record& record,
                         std::uint64_t record_rev) {
   const std::size_t head = head_of(queue);
   if (record.capacity && head != me && queue[head].created == 0) return {Verdict::kLook, head};
@@ -112,7 +112,7 @@ Decision decide_permits(std::span<const Place> queue, std::size_t me, const Reco
   return {Verdict::kWaits, before(queue, me), ahead};
 }
 
-Decision decide_shared(std::span<const Place> queue, std::size_t me, const Record& record,
+Decision decide_shared(std::span<const QueueEntry> queue, std::size_t me, const Record& record,
                        std::uint64_t record_rev) {
   const std::size_t head = head_of(queue);
   const std::size_t upgrade = find_upgrade(queue);
@@ -135,7 +135,7 @@ Decision decide_shared(std::span<const Place> queue, std::size_t me, const Recor
 
 }  // namespace
 
-Decision decide(std::span<const Place> queue, const machine::AcquisitionId& id,
+Decision decide(std::span<const QueueEntry> queue, const machine::AcquisitionId& id,
                 const Record& record, std::uint64_t record_rev) {
   const std::size_t me = find(queue, id);
   if (me == kNone) return {Verdict::kGone};
@@ -156,9 +156,9 @@ Decision decide(std::span<const Place> queue, const machine::AcquisitionId& id,
   return {Verdict::kWaits, blocker, waiting_before(holders(queue, record, record_rev), me)};
 }
 
-std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine::AcquisitionId& id,
-                                    const Record& record, std::uint64_t record_rev,
-                                    const Decision& decision) {
+std::optional<std::size_t> in_doubt(std::span<const QueueEntry> queue,
+                                    const machine::AcquisitionId& id, const Record& record,
+                                    std::uint64_t record_rev, const Decision& decision) {
   const std::size_t me = find(queue, id);
   if (me == kNone) return std::nullopt;
   const auto doubtful = [&](std::size_t i) -> std::optional<std::size_t> {
@@ -189,7 +189,7 @@ std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine:
   return found;
 }
 
-std::optional<std::size_t> unread_head(std::span<const Place> queue,
+std::optional<std::size_t> unread_head(std::span<const QueueEntry> queue,
                                        const machine::AcquisitionId& id) {
   const std::size_t me = find(queue, id);
   const std::size_t head = head_of(queue);
@@ -201,13 +201,13 @@ std::optional<std::size_t> unread_head(std::span<const Place> queue,
   return head;
 }
 
-std::uint32_t waiting_before(std::span<const Place> queue, const machine::AcquisitionId& id,
+std::uint32_t waiting_before(std::span<const QueueEntry> queue, const machine::AcquisitionId& id,
                              const Record& record, std::uint64_t record_rev) {
   const std::size_t me = find(queue, id);
   return me == kNone ? 0 : waiting_before(holders(queue, record, record_rev), me);
 }
 
-std::vector<bool> holders(std::span<const Place> queue, const Record& record,
+std::vector<bool> holders(std::span<const QueueEntry> queue, const Record& record,
                           std::uint64_t record_rev) {
   const std::size_t upgrade = find_upgrade(queue);
   if (upgrade == kNone || record.upgrade != queue[upgrade].key.id) {
@@ -219,7 +219,7 @@ std::vector<bool> holders(std::span<const Place> queue, const Record& record,
   return held;
 }
 
-std::uint32_t capacity_of(std::span<const Place> queue, const Record& record,
+std::uint32_t capacity_of(std::span<const QueueEntry> queue, const Record& record,
                           std::uint64_t record_rev) {
   const std::size_t head = head_of(queue);
   if (head == queue.size() || !counts_permits(queue[head].key)) return 1;
@@ -227,7 +227,8 @@ std::uint32_t capacity_of(std::span<const Place> queue, const Record& record,
   return record.capacity && was_there ? *record.capacity : queue[head].key.capacity;
 }
 
-Record still_valid(std::span<const Place> queue, const Record& record, std::uint64_t record_rev) {
+Record still_valid(std::span<const QueueEntry> queue, const Record& record,
+                   std::uint64_t record_rev) {
   Record kept = record;
   if (find(queue, record.upgrade) == kNone) kept.upgrade = {};
   const std::size_t head = head_of(queue);

@@ -27,7 +27,7 @@
 namespace holdfast::contend {
 
 // A contender in its lock's folder.
-struct Place {
+struct QueueEntry {
   Key key;
   std::uint64_t order = 0;  // Grows with every creation in the folder.
   // Where the listing brought them or the engine has read them. Only an exclusive ticket at the
@@ -57,36 +57,37 @@ struct Decision {
 
 // `queue` is sorted by order; `record_rev` and `record` are of the same listing or newer, and the
 // own place has its `created`. To be asked of a ticket that was not told yet that it holds.
-Decision decide(std::span<const Place> queue, const machine::AcquisitionId& me,
+Decision decide(std::span<const QueueEntry> queue, const machine::AcquisitionId& me,
                 const Record& record, std::uint64_t record_rev);
 
 // Of a ticket that would not wait, and has to (`decision`): whose details must be known, or must
 // change, before it may be told that the lock is busy. Details::attempt: that one holds, or is
 // about to leave and has not held. nullopt: somebody holds, or waits in earnest, before it.
-std::optional<std::size_t> in_doubt(std::span<const Place> queue, const machine::AcquisitionId& me,
-                                    const Record& record, std::uint64_t record_rev,
-                                    const Decision& decision);
+std::optional<std::size_t> in_doubt(std::span<const QueueEntry> queue,
+                                    const machine::AcquisitionId& me, const Record& record,
+                                    std::uint64_t record_rev, const Decision& decision);
 
 // Before it is told, or counted against a limit, how many wait before me: whose details must be
 // known. An exclusive head may have been weakened, and then the readers next to it hold.
 // nullopt: it makes no difference, or they are known.
-std::optional<std::size_t> unread_head(std::span<const Place> queue,
+std::optional<std::size_t> unread_head(std::span<const QueueEntry> queue,
                                        const machine::AcquisitionId& me);
 
 // Of every place, whether it holds; orphaned upgrades do not. Unread details count as not weakened.
-std::vector<bool> holders(std::span<const Place> queue, const Record& record,
+std::vector<bool> holders(std::span<const QueueEntry> queue, const Record& record,
                           std::uint64_t record_rev);
 
 // How many wait before that ticket, whoever of them it may pass.
-std::uint32_t waiting_before(std::span<const Place> queue, const machine::AcquisitionId& me,
+std::uint32_t waiting_before(std::span<const QueueEntry> queue, const machine::AcquisitionId& me,
                              const Record& record, std::uint64_t record_rev);
 
 // N of a permits lock as its queue and record say; 1 where no ticket asks for permits.
-std::uint32_t capacity_of(std::span<const Place> queue, const Record& record,
+std::uint32_t capacity_of(std::span<const QueueEntry> queue, const Record& record,
                           std::uint64_t record_rev);
 
 // The record, less what is void by now: what a new one is made from.
-Record still_valid(std::span<const Place> queue, const Record& record, std::uint64_t record_rev);
+Record still_valid(std::span<const QueueEntry> queue, const Record& record,
+                   std::uint64_t record_rev);
 
 // The token of a contender that holds. nullopt: it must mark itself first (Details::marked), and
 // the number of that write is the token.

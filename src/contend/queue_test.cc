@@ -7,39 +7,39 @@ namespace {
 
 machine::AcquisitionId id(std::uint64_t n) { return {0, n}; }
 
-Place place(std::uint64_t n, Shape shape) {
-  Place made;
+QueueEntry place(std::uint64_t n, Shape shape) {
+  QueueEntry made;
   made.key.id = id(n);
   made.key.shape = shape;
   made.order = n;
   made.created = n;
   return made;
 }
-Place exclusive(std::uint64_t n) { return place(n, Shape::kExclusive); }
-Place shared(std::uint64_t n) { return place(n, Shape::kShared); }
-Place weakened(std::uint64_t n) {
-  Place made = exclusive(n);
+QueueEntry exclusive(std::uint64_t n) { return place(n, Shape::kExclusive); }
+QueueEntry shared(std::uint64_t n) { return place(n, Shape::kShared); }
+QueueEntry weakened(std::uint64_t n) {
+  QueueEntry made = exclusive(n);
   made.details.emplace().weakened = true;
   return made;
 }
-Place read(std::uint64_t n) {
-  Place made = exclusive(n);
+QueueEntry read(std::uint64_t n) {
+  QueueEntry made = exclusive(n);
   made.details.emplace();
   return made;
 }
-Place upgrade(std::uint64_t n, std::uint64_t of) {
-  Place made = place(n, Shape::kUpgrade);
+QueueEntry upgrade(std::uint64_t n, std::uint64_t of) {
+  QueueEntry made = place(n, Shape::kUpgrade);
   made.key.upgrade_of = id(of);
   return made;
 }
-Place permits(std::uint64_t n, std::uint32_t count, std::uint32_t capacity) {
-  Place made = place(n, Shape::kPermits);
+QueueEntry permits(std::uint64_t n, std::uint32_t count, std::uint32_t capacity) {
+  QueueEntry made = place(n, Shape::kPermits);
   made.key.permits = count;
   made.key.capacity = capacity;
   return made;
 }
 
-using Queue = std::vector<Place>;
+using Queue = std::vector<QueueEntry>;
 
 Decision ask(const Queue& queue, std::uint64_t me, const Record& record = {},
              std::uint64_t record_rev = 0) {

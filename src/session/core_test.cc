@@ -73,7 +73,7 @@ struct Script {
   bool forget = false;  // Renewals find nothing.
   bool hang_releases = false;
   bool queues = false;              // A wait's first request, which the caller's thread makes.
-  bool keeps_waiting = false;       // A heartbeat: who waits goes on waiting.
+  bool keeps_waiting = false;       // A heartbeat: the waiter keeps waiting.
   bool pushes_the_grant = false;    // Before that is answered.
   bool loses_pushes_first = false;  // While it is asked.
   std::function<void()> lose_pushes;

@@ -661,8 +661,8 @@ if STORE != "sqlite":
                 self.assertEqual((loud.process.poll(), quiet.process.poll()), (None, None))
             finally:
                 self.server().start()
-            said = self.said_until(loud, r"\n.*(the store serves|connected) again\n")
-            self.assertEqual(said.count("who waits goes on waiting"), 1, said)
+            said = self.said_until(loud, r"\n.*(the store is available|connected) again\n")
+            self.assertEqual(said.lower().count("waiters keep waiting"), 1, said)
             loud.process.stdin.close()
             self.assertEqual((loud.status(), quiet.status()), (0, 0),
                              (loud.events, quiet.events, quiet.errors()))

@@ -35,6 +35,7 @@ struct Asking {
   Duration waiter_ttl = kLease;
   std::uint32_t max_waiters = 0;
   Duration ttl = kLease;
+  std::uint64_t upgrade_of = 0;
 };
 
 // A client of a store that answers late, but loses nothing.
@@ -77,6 +78,7 @@ class Scene final : port::Listener, port::Loop {
       request.waiter_ttl = how.waiter_ttl;
       request.may_wait = how.may_wait;
       request.max_waiters = how.max_waiters;
+      if (how.upgrade_of != 0) request.upgrade_of = id(how.upgrade_of);
       request.deadline = BootClock::now() + 2s;
       request.issue = ++issues_;
       issue_of_[number] = issues_;
@@ -107,23 +109,23 @@ class Scene final : port::Listener, port::Loop {
 
   Result<std::vector<LockInfo>> list(const std::string& prefix = {}) {
     return wait_for<std::vector<LockInfo>>([&](port::Done<std::vector<LockInfo>> done) {
-      engine_->list(prefix, 100, BootClock::now() + 1s, std::move(done));
+      engine_->administration().list(prefix, 100, BootClock::now() + 1s, std::move(done));
     });
   }
 
   Result<std::optional<LockInfo>> inspect() {
     return wait_for<std::optional<LockInfo>>([&](port::Done<std::optional<LockInfo>> done) {
-      engine_->inspect(kLock, BootClock::now() + 1s, std::move(done));
+      engine_->administration().inspect(kLock, BootClock::now() + 1s, std::move(done));
     });
   }
   Result<std::vector<Finding>> probe() {
     return wait_for<std::vector<Finding>>([&](port::Done<std::vector<Finding>> done) {
-      engine_->probe(BootClock::now() + 1s, std::move(done));
+      engine_->administration().probe(BootClock::now() + 1s, std::move(done));
     });
   }
   Result<bool> break_lock(const machine::Token& token) {
     return wait_for<bool>([&](const port::Done<bool>& done) {
-      engine_->break_lock({kLock, token, {}, BootClock::now() + 1s}, done);
+      engine_->administration().break_lock({kLock, token, {}, BootClock::now() + 1s}, done);
     });
   }
 
@@ -221,6 +223,62 @@ TEST(ContendScenes, LateHeartbeatsCostNobodyItsPlace) {
     ASSERT_TRUE(holds(scene.renew(10 + i))) << i;
     ASSERT_TRUE(scene.end(10 + i));
   }
+}
+
+// What each step costs the store in requests; a change that adds one is a change for the worse.
+TEST(ContendScenes, GrantsAndHandoffsTakeNoMoreRequestsThanTheyNeed) {
+  Scene scene(1);
+  int before = 0;
+  const auto taken = [&] {
+    return scene.server().requests - std::exchange(before, scene.server().requests);
+  };
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  EXPECT_EQ(taken(), 1) << "create, and list";
+  ASSERT_TRUE(scene.end(1));
+  EXPECT_EQ(taken(), 1) << "remove";
+  ASSERT_TRUE(holds(scene.acquire(2, {.may_wait = false})));
+  ASSERT_TRUE(scene.end(2));
+  EXPECT_EQ(taken(), 2) << "a try that is released soon";
+  ASSERT_TRUE(holds(scene.acquire(3)));
+  before = scene.server().requests;
+  ASSERT_TRUE(waits(scene.acquire(4)));
+  EXPECT_EQ(taken(), 2) << "create and list, watch the holder";
+  ASSERT_TRUE(waits(scene.acquire(5)));
+  EXPECT_EQ(taken(), 2);
+  ASSERT_TRUE(scene.end(3));
+  scene.pass(1s);
+  EXPECT_EQ(taken(), 2) << "remove, and the next waiter lists";
+  ASSERT_TRUE(holds(scene.renew(4)));
+  EXPECT_EQ(taken(), 0) << "a renewal is answered from the session";
+  scene.server().tells_hand_on = true;
+  ASSERT_TRUE(scene.end(4));
+  scene.pass(1s);
+  EXPECT_EQ(taken(), 1) << "remove, which tells the next waiter that it holds";
+  ASSERT_TRUE(holds(scene.renew(5)));
+  EXPECT_TRUE(is(scene.acquire(6, {.may_wait = false}), AcquisitionStatus::kBusy));
+  scene.pass(1s);
+  EXPECT_EQ(taken(), 3) << "create and list, read the holder, remove";
+  ASSERT_TRUE(holds(scene.acquire(7, {.lock = "r", .mode = Mode::shared()})));
+  ASSERT_TRUE(holds(scene.acquire(8, {.lock = "r", .mode = Mode::shared()})));
+  EXPECT_EQ(taken(), 2);
+  ASSERT_TRUE(holds(scene.acquire(9, {.lock = "p", .mode = Mode::of_permits(1, 1)})));
+  EXPECT_EQ(taken(), 1);
+  ASSERT_TRUE(waits(scene.acquire(10, {.lock = "p", .mode = Mode::of_permits(1, 1)})));
+  EXPECT_EQ(taken(), 2) << "create and list, watch the folder";
+}
+
+// Removed after what it upgrades, it would hold beside the next in the queue.
+TEST(ContendScenes, AnUpgradeIsRemovedBeforeWhatItUpgrades) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1, {.mode = Mode::shared()})));
+  ASSERT_TRUE(holds(scene.acquire(2, {.upgrade_of = 1})));
+  std::vector<contend::Shape> gone;
+  scene.server().on_node = [&](const std::string&, const Node& node, bool comes) {
+    if (!comes) gone.push_back(node.key.shape);
+  };
+  ASSERT_TRUE(scene.end(1));
+  scene.pass(1s);
+  EXPECT_EQ(gone, (std::vector{contend::Shape::kUpgrade, contend::Shape::kShared}));
 }
 
 TEST(ContendScenes, AWaitersPlaceGoesWithItsSession) {

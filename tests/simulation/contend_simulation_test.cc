@@ -310,7 +310,7 @@ void Actor::ask(const AskPtr& ask) {
   if (ask->issue == 0) ask->issue = ++house_.issues;
   request.issue = ask->issue;
   if (ask->asked == Nanos{}) ask->asked = world_.now;
-  ask->sent[0] = now;
+  ask->sent.try_emplace(0, now);  // As the session layer counts: from the first of repeated ones.
   Stay& stay = referee_.stay(ask->id);
   stay.lock = ask->lock;
   stay.mode = ask->mode;

@@ -15,7 +15,7 @@ using contend::Details;
 using contend::Entered;
 using contend::Key;
 using contend::Listing;
-using contend::Place;
+using contend::QueueEntry;
 using contend::Read;
 using contend::Record;
 using contend::SessionView;
@@ -42,7 +42,7 @@ class FolderBackend final : public contend::Backend {
              Done<Entered> done) override {
     if (epoch != view_.epoch) return post([done] { done(simulated(Errc::kLost)); });
     const std::uint64_t session = session_;
-    call<Entered>(
+    request<Entered>(
         deadline, /*writes=*/true,
         [this, lock, key, details, session](std::uint64_t& seen) -> Result<Entered> {
           if (!server_.is_open(session)) return simulated(Errc::kLost);
@@ -56,7 +56,7 @@ class FolderBackend final : public contend::Backend {
 
   void list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
             Done<Listing> done) override {
-    call<Listing>(
+    request<Listing>(
         deadline, /*writes=*/false,
         [this, lock, latest, waker](std::uint64_t& seen) -> Result<Listing> {
           const auto folder = server_.read(lock, latest, seen);
@@ -67,7 +67,7 @@ class FolderBackend final : public contend::Backend {
   }
 
   void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
-    call<Listing>(
+    request<Listing>(
         deadline, /*writes=*/false,
         [this, lock](std::uint64_t& seen) -> Result<Listing> {
           const auto why = server_.unreadable.find(lock);
@@ -77,9 +77,9 @@ class FolderBackend final : public contend::Backend {
         std::move(done));
   }
 
-  void read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+  void read(std::string lock, QueueEntry place, WakerPtr waker, BootInstant deadline,
             Done<std::optional<Read>> done) override {
-    call<std::optional<Read>>(
+    request<std::optional<Read>>(
         deadline, /*writes=*/false,
         [this, lock, order = place.order,
          waker](std::uint64_t& seen) -> Result<std::optional<Read>> {
@@ -93,10 +93,10 @@ class FolderBackend final : public contend::Backend {
         std::move(done));
   }
 
-  void write(std::uint64_t epoch, std::string lock, Place place, Details details,
+  void write(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
              BootInstant deadline, Done<std::optional<Read>> done) override {
     if (epoch != view_.epoch) return post([done] { done(simulated(Errc::kLost)); });
-    call<std::optional<Read>>(
+    request<std::optional<Read>>(
         deadline, /*writes=*/true,
         [this, lock, order = place.order, details,
          session = session_](std::uint64_t& seen) -> Result<std::optional<Read>> {
@@ -108,18 +108,18 @@ class FolderBackend final : public contend::Backend {
         std::move(done));
   }
 
-  void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+  void remove(std::uint64_t epoch, std::string lock, QueueEntry place, BootInstant deadline,
               Done<bool> done) override {
     remove_as(epoch, lock, place, {}, deadline, std::move(done));
   }
-  void handoff(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
-               BootInstant deadline, Done<bool> done) override {
+  void handoff(std::uint64_t epoch, std::string lock, QueueEntry place,
+               const machine::Token& held_with, BootInstant deadline, Done<bool> done) override {
     remove_as(epoch, lock, place, held_with, deadline, std::move(done));
   }
 
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<Record, std::uint64_t>> done) override {
-    call<std::pair<Record, std::uint64_t>>(
+    request<std::pair<Record, std::uint64_t>>(
         deadline, /*writes=*/false,
         [this, lock](std::uint64_t& seen) -> Result<std::pair<Record, std::uint64_t>> {
           const auto folder = server_.read(lock, false, seen);
@@ -137,7 +137,7 @@ class FolderBackend final : public contend::Backend {
     if (change.epoch != 0 && change.epoch != view_.epoch) {
       return post([done] { done(simulated(Errc::kLost)); });
     }
-    call<std::optional<std::uint64_t>>(
+    request<std::optional<std::uint64_t>>(
         deadline, /*writes=*/true,
         [this, change,
          session = session_](std::uint64_t& seen) -> Result<std::optional<std::uint64_t>> {
@@ -153,7 +153,7 @@ class FolderBackend final : public contend::Backend {
   std::string session_tag() const override { return std::to_string(session_); }
   void list_locks(std::string prefix, std::size_t, BootInstant deadline,
                   Done<contend::Locks> done) override {
-    call<contend::Locks>(
+    request<contend::Locks>(
         deadline, /*writes=*/false,
         [this, prefix](std::uint64_t&) -> Result<contend::Locks> {
           contend::Locks locks;
@@ -175,11 +175,11 @@ class FolderBackend final : public contend::Backend {
   void abandon_after_fork() noexcept override {}
 
  private:
-  void remove_as(std::uint64_t epoch, const std::string& lock, const Place& place,
+  void remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                  const std::optional<machine::Token>& held_with, BootInstant deadline,
                  Done<bool> done) {
     if (epoch != view_.epoch) return post([done] { done(simulated(Errc::kLost)); });
-    call<bool>(
+    request<bool>(
         deadline, /*writes=*/true,
         [this, lock, order = place.order, held_with](std::uint64_t& seen) -> Result<bool> {
           const bool removed = server_.remove(lock, order, held_with);
@@ -200,6 +200,13 @@ class FolderBackend final : public contend::Backend {
     world_.at(process_.to_true(BootClock::now() + time), [this, task = std::move(task)] {
       if (!closed_ && !world_.closing) post(task);
     });
+  }
+
+  // About a lock: sessions are not counted.
+  template <typename T, typename AtServer>
+  void request(BootInstant deadline, bool writes, AtServer at_server, Done<T> done) {
+    ++server_.requests;
+    call<T>(deadline, writes, std::move(at_server), std::move(done));
   }
 
   template <typename T>
@@ -243,7 +250,7 @@ class FolderBackend final : public contend::Backend {
           seen_ = std::max(seen_, revision);
           const auto wanted = weak.lock();
           if (!wanted) return;
-          if (left && wanted->handed_on) return wanted->handed_on(*left);
+          if (left && wanted->handed_off) return wanted->handed_off(*left);
           wanted->wake();
         });
       });

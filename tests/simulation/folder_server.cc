@@ -131,7 +131,7 @@ std::optional<std::uint64_t> FolderServer::apply(const contend::Change& change) 
   if (change.record_rev && *change.record_rev != folder.record_rev) return std::nullopt;
   if (change.present && !folder.nodes.contains(change.present->order)) return std::nullopt;
   std::vector<std::pair<std::uint64_t, bool>> gone;
-  for (const contend::Place& place : change.removed) {
+  for (const contend::QueueEntry& place : change.removed) {
     if (!folder.nodes.contains(place.order)) return std::nullopt;
     gone.emplace_back(place.order, true);
   }
@@ -179,7 +179,7 @@ contend::Listing FolderServer::listing_of(const Folder& folder, bool full) const
   listing.record_rev = folder.record_rev;
   if (full || folder.record_rev == 0) listing.record = folder.record;
   for (const auto& [order, node] : folder.nodes) {
-    contend::Place place{node.key, order, {}, 0, 0};
+    contend::QueueEntry place{node.key, order, {}, 0, 0};
     if (full || (head_in_listings && listing.queue.empty())) {
       place.details = node.details;
       place.created = node.created;

@@ -50,6 +50,9 @@ class FolderServer {
   // What whoever looks into that lock is told instead.
   std::map<std::string, Error> unreadable;
 
+  // So many requests about locks were sent so far.
+  int requests = 0;
+
   // Listings bring the details of the head, as Consul's do.
   bool head_in_listings = false;
   // What a contender leaves when it has held is told to who watches it, as Consul's do.

@@ -1,4 +1,4 @@
-"""Runs the simulation once for each mistake of mutants.txt: each must make a run fail.
+"""Runs a program of mutants once for each mistake of its list: each must make a run fail.
 
 Usage: run_mutants.py PROGRAM [NUMBER]     NUMBER: only this one, with what the run says
 """
@@ -33,7 +33,7 @@ def main():
         fine, said = run(program, int(sys.argv[2]))
         print(said)
         return 1 if fine else 0
-    mutants = read_mutants(HERE / "mutants.txt")
+    mutants = read_mutants(HERE / (Path(program).name + ".txt"))
     fine, said = run(program, 0)
     if not fine:
         print(f"the simulation fails without a mistake:\n{said}")

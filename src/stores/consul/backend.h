@@ -38,7 +38,7 @@ namespace holdfast::stores::consul {
 class ConsulBackend final : public contend::Backend {
  public:
   using BootInstant = base::BootInstant;
-  using Place = contend::Place;
+  using QueueEntry = contend::QueueEntry;
 
   ConsulBackend(const ConsulAddress& address, const port::StoreContext& context);
   ~ConsulBackend() override;
@@ -53,17 +53,17 @@ class ConsulBackend final : public contend::Backend {
   void list(std::string lock, bool latest, contend::WakerPtr waker, BootInstant deadline,
             Done<contend::Listing> done) override;
   void list_in_full(std::string lock, BootInstant deadline, Done<contend::Listing> done) override;
-  void read(std::string lock, Place place, contend::WakerPtr waker, BootInstant deadline,
+  void read(std::string lock, QueueEntry place, contend::WakerPtr waker, BootInstant deadline,
             Done<std::optional<contend::Read>> done) override;
-  void write(std::uint64_t epoch, std::string lock, Place place, contend::Details details,
+  void write(std::uint64_t epoch, std::string lock, QueueEntry place, contend::Details details,
              BootInstant deadline, Done<std::optional<contend::Read>> done) override;
-  void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+  void remove(std::uint64_t epoch, std::string lock, QueueEntry place, BootInstant deadline,
               Done<bool> done) override;
-  void handoff(std::uint64_t epoch, std::string lock, Place place, const machine::Token& held_with,
-               BootInstant deadline, Done<bool> done) override;
+  void handoff(std::uint64_t epoch, std::string lock, QueueEntry place,
+               const machine::Token& held_with, BootInstant deadline, Done<bool> done) override;
   bool remembers_names() const override { return !gate_.on(); }
   bool gated() const override { return gate_.on(); }
-  void pass_gate(std::uint64_t epoch, std::string lock, Place place, contend::Details details,
+  void pass_gate(std::uint64_t epoch, std::string lock, QueueEntry place, contend::Details details,
                  contend::WakerPtr waker, BootInstant deadline, Done<contend::Gate> done) override;
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<contend::Record, std::uint64_t>> done) override;
@@ -97,7 +97,7 @@ class ConsulBackend final : public contend::Backend {
   // `gate`: the index of the gate's key, which is to go, too.
   void send_change(contend::Change change, std::optional<std::uint64_t> gate, BootInstant deadline,
                    Done<std::optional<std::uint64_t>> done);
-  void remove_as(std::uint64_t epoch, const std::string& lock, const Place& place,
+  void remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                  std::optional<Handoff> left, BootInstant deadline, Done<bool> done);
 
   // --- backend_reads.cc
@@ -108,8 +108,8 @@ class ConsulBackend final : public contend::Backend {
                  std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
   // The answer to a write that expected a contender as it was last written, and was refused: the
   // contender as it is now; nullopt: it has gone, or was not written since.
-  void look_again(const std::string& lock, const Place& place, BootInstant deadline,
-                  Done<std::optional<Place>> done);
+  void look_again(const std::string& lock, const QueueEntry& place, BootInstant deadline,
+                  Done<std::optional<QueueEntry>> done);
   void check_reading(const std::string& key, BootInstant deadline,
                      std::function<void(Result<void>)> done);
   Result<contend::Listing> listing_of(const std::string& lock, const std::vector<Pair>& pairs,

@@ -137,7 +137,7 @@ TEST_F(ConsulBackendTest, AReadThatIsTriedAgainEndsWithTheClient) {
 // A proxy may repeat a request after the contender has gone, and another has come by its name.
 TEST_F(ConsulBackendTest, AValueIsWrittenForTheContenderThatWasMeantOnly) {
   Party alice(url());
-  const auto set_value = [&](const Place& present) {
+  const auto set_value = [&](const QueueEntry& present) {
     contend::Change change;
     change.lock = "orders";
     change.epoch = alice.session().epoch;
@@ -152,14 +152,14 @@ TEST_F(ConsulBackendTest, AValueIsWrittenForTheContenderThatWasMeantOnly) {
   const auto second = alice.enter("orders", 1);
   ASSERT_TRUE(second) << second.error().message();
   ASSERT_GT(second->created, first->created);
-  const auto late = set_value(Place{Party::key(1), first->created});
+  const auto late = set_value(QueueEntry{Party::key(1), first->created});
   ASSERT_TRUE(late) << late.error().message();
   EXPECT_FALSE(*late);
-  const auto meant = set_value(Place{Party::key(1), second->created});
+  const auto meant = set_value(QueueEntry{Party::key(1), second->created});
   ASSERT_TRUE(meant) << meant.error().message();
   EXPECT_TRUE(*meant);
   // Whoever asks does not know its last write: it is looked for.
-  Place outdated{Party::key(1), second->created};
+  QueueEntry outdated{Party::key(1), second->created};
   outdated.modified = first->created;
   const auto known_late = set_value(outdated);
   ASSERT_TRUE(known_late) << known_late.error().message();
@@ -278,7 +278,7 @@ TEST_F(ConsulBackendTest, AWriteThatIsCarriedOutOnceMoreChangesNoOther) {
   const auto epoch = alice.session().epoch;
   for (int i = 0; i < 2; ++i) {  // The second finds it written since it came.
     const auto written = alice.ask<std::optional<contend::Read>>([&](auto& backend, auto done) {
-      backend.write(epoch, "orders", Place{Party::key(1), first->created}, weakened,
+      backend.write(epoch, "orders", QueueEntry{Party::key(1), first->created}, weakened,
                     BootClock::now() + 20s, done);
     });
     ASSERT_TRUE(written && *written);
@@ -302,7 +302,7 @@ TEST_F(ConsulBackendTest, WhatWasWrittenSinceIsRemovedAllTheSame) {
   ASSERT_TRUE(entered);
   const auto epoch = alice.session().epoch;
   const auto written = alice.ask<std::optional<contend::Read>>([&](auto& backend, auto done) {
-    backend.write(epoch, "orders", Place{Party::key(1), entered->created}, Details(),
+    backend.write(epoch, "orders", QueueEntry{Party::key(1), entered->created}, Details(),
                   BootClock::now() + 20s, done);
   });
   ASSERT_TRUE(written && *written);
@@ -405,7 +405,7 @@ TEST_F(ConsulBackendTest, ABreakOfAForeignHolderTakesNoLaterOne) {
     if (!listing) throw std::runtime_error(listing.error().message());
     return listing->queue.at(0);
   };
-  const auto take = [&](const Place& place) {
+  const auto take = [&](const QueueEntry& place) {
     contend::Change change;
     change.lock = "a";
     change.removed.push_back(place);
@@ -414,7 +414,7 @@ TEST_F(ConsulBackendTest, ABreakOfAForeignHolderTakesNoLaterOne) {
     if (!applied) throw std::runtime_error(applied.error().message());
     return applied->has_value();
   };
-  const Place seen = holder();
+  const QueueEntry seen = holder();
   EXPECT_EQ(seen.details->session, first);
   ASSERT_EQ(server_->ask("PUT", key("release=") + first).body, "true");
   ASSERT_EQ(server_->ask("PUT", key("acquire=") + second).body, "true");

@@ -9,7 +9,7 @@ namespace holdfast::stores::consul {
 namespace {
 
 using contend::Listing;
-using contend::Place;
+using contend::QueueEntry;
 using contend::Read;
 using contend::Record;
 using contend::Value;
@@ -100,7 +100,7 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
     listing.queue.push_back({*key, pair.created, {}, pair.created, pair.modified});
   }
   std::sort(listing.queue.begin(), listing.queue.end(),
-            [](const Place& a, const Place& b) { return a.order < b.order; });
+            [](const QueueEntry& a, const QueueEntry& b) { return a.order < b.order; });
   // The key is enough for the others.
   const std::size_t wanted = in_full ? listing.queue.size() : 1;
   for (std::size_t i = 0; i < std::min(wanted, listing.queue.size()); ++i) {
@@ -168,7 +168,8 @@ void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Li
   if (auto good = gate_.check_name(lock); !good) return later(std::move(done), good.error());
   gate_.find_stranger(
       lock, deadline,
-      [this, lock, deadline, done = std::move(done)](const Result<std::optional<Place>>& stranger) {
+      [this, lock, deadline,
+       done = std::move(done)](const Result<std::optional<QueueEntry>>& stranger) {
         if (!stranger) return done(stranger.error());
         list_as(lock, /*in_full=*/true, nullptr, deadline,
                 [stranger = *stranger, done](Result<Listing> listing) {
@@ -178,7 +179,7 @@ void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Li
       });
 }
 
-void ConsulBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+void ConsulBackend::read(std::string lock, QueueEntry place, WakerPtr waker, BootInstant deadline,
                          Done<std::optional<Read>> done) {
   const std::string path = keys_.contender(lock, place.key);
   const std::string target = key_target(path);

@@ -13,7 +13,7 @@ using contend::Change;
 using contend::Details;
 using contend::Entered;
 using contend::Key;
-using contend::Place;
+using contend::QueueEntry;
 using contend::Read;
 using contend::WakerPtr;
 
@@ -23,7 +23,7 @@ constexpr const char* kPlainOnly = "with recipe=consul there are plain exclusive
 std::size_t bytes_about(const std::string& path) { return 3 * path.size() + 300; }
 
 // When it was written last, as far as its owner knows; 0: he knows of no write.
-std::uint64_t written_at(const Place& place) {
+std::uint64_t written_at(const QueueEntry& place) {
   return place.modified != 0 ? place.modified : place.order;
 }
 
@@ -63,7 +63,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
     if (!answer) return done(answer.error());
     // It has come, but what it came to cannot be read: who is refused leaves nothing behind.
     const auto refuse = [this, epoch, lock, key, deadline, done](const Error& why) {
-      remove_as(epoch, lock, Place{key, 0}, std::nullopt, deadline,
+      remove_as(epoch, lock, QueueEntry{key, 0}, std::nullopt, deadline,
                 [done, why](const Result<bool>&) { done(why); });
     };
     const auto conclude = [this, lock, path, id, done, refuse](const std::vector<Pair>& pairs) {
@@ -105,7 +105,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
   writes_->send(std::move(write));
 }
 
-void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, Details details,
+void ConsulBackend::write(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
                           BootInstant deadline, Done<std::optional<Read>> done) {
   const std::string path = keys_.contender(lock, place.key);
   Write write{
@@ -122,7 +122,7 @@ void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, De
       return done(std::optional(Read{details, pair.created, pair.modified}));
     }
     if (answer->done || written_at(place) == 0) return done(std::optional<Read>());
-    look_again(lock, place, deadline, [=, this](const Result<std::optional<Place>>& now) {
+    look_again(lock, place, deadline, [=, this](const Result<std::optional<QueueEntry>>& now) {
       if (!now) return done(now.error());
       if (!*now) return done(std::optional<Read>());
       this->write(epoch, lock, **now, details, deadline, done);
@@ -131,24 +131,25 @@ void ConsulBackend::write(std::uint64_t epoch, std::string lock, Place place, De
   writes_->send(std::move(write));
 }
 
-void ConsulBackend::look_again(const std::string& lock, const Place& place, BootInstant deadline,
-                               Done<std::optional<Place>> done) {
+void ConsulBackend::look_again(const std::string& lock, const QueueEntry& place,
+                               BootInstant deadline, Done<std::optional<QueueEntry>> done) {
   read(lock, place, nullptr, deadline,
        [place, done = std::move(done)](const Result<std::optional<Read>>& now) {
          if (!now) return done(now.error());
-         if (!*now || (*now)->modified == written_at(place)) return done(std::optional<Place>());
-         Place written = place;
+         if (!*now || (*now)->modified == written_at(place))
+           return done(std::optional<QueueEntry>());
+         QueueEntry written = place;
          written.modified = (*now)->modified;
          done(std::optional(std::move(written)));
        });
 }
 
-void ConsulBackend::remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
-                           Done<bool> done) {
+void ConsulBackend::remove(std::uint64_t epoch, std::string lock, QueueEntry place,
+                           BootInstant deadline, Done<bool> done) {
   remove_as(epoch, lock, place, std::nullopt, deadline, std::move(done));
 }
 
-void ConsulBackend::handoff(std::uint64_t epoch, std::string lock, Place place,
+void ConsulBackend::handoff(std::uint64_t epoch, std::string lock, QueueEntry place,
                             const machine::Token& held_with, BootInstant deadline,
                             Done<bool> done) {
   std::optional<Handoff> left;
@@ -157,7 +158,7 @@ void ConsulBackend::handoff(std::uint64_t epoch, std::string lock, Place place,
 }
 
 // `left`: what it leaves to the next one.
-void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, const Place& place,
+void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                               std::optional<Handoff> left, BootInstant deadline, Done<bool> done) {
   const std::string path = keys_.contender(lock, place.key);
   Write write{.lock = lock,
@@ -190,11 +191,12 @@ void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, cons
       return remove(epoch, lock, place, deadline, done);
     }
     if (!answer->done && written_at(place) != 0) {
-      return look_again(lock, place, deadline, [=, this](const Result<std::optional<Place>>& now) {
-        if (!now) return done(now.error());
-        if (!*now) return done(false);
-        remove(epoch, lock, **now, deadline, done);
-      });
+      return look_again(lock, place, deadline,
+                        [=, this](const Result<std::optional<QueueEntry>>& now) {
+                          if (!now) return done(now.error());
+                          if (!*now) return done(false);
+                          remove(epoch, lock, **now, deadline, done);
+                        });
     }
     if (answer->done && left) handoffs_->made(out_of(path));
     if (answer->done && !left) handoffs_->removed(out_of(path));
@@ -203,8 +205,9 @@ void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, cons
   writes_->send(std::move(write));
 }
 
-void ConsulBackend::pass_gate(std::uint64_t epoch, std::string lock, Place place, Details details,
-                              WakerPtr waker, BootInstant deadline, Done<contend::Gate> done) {
+void ConsulBackend::pass_gate(std::uint64_t epoch, std::string lock, QueueEntry place,
+                              Details details, WakerPtr waker, BootInstant deadline,
+                              Done<contend::Gate> done) {
   const std::string contender = keys_.contender(lock, place.key);
   gate_.pass(
       {epoch, std::move(lock), contender, std::move(details), waker, deadline, std::move(done)});
@@ -222,7 +225,7 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
   }
   const auto inside = std::find_if(
       change.removed.begin(), change.removed.end(),
-      [](const Place& each) { return each.key.id && each.details && each.details->marked; });
+      [](const QueueEntry& each) { return each.key.id && each.details && each.details->marked; });
   if (!gate_.on() || inside == change.removed.end()) {
     return send_change(std::move(change), std::nullopt, deadline, std::move(done));
   }
@@ -264,7 +267,7 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
       const std::uint64_t index = written_at(*change.present);
       index != 0 ? all.check_index(path, index) : all.get(path);
     }
-    for (const Place& place : change.removed) {
+    for (const QueueEntry& place : change.removed) {
       const bool stranger = !place.key.id;
       const std::string path =
           stranger ? gate_.key_of(change.lock) : keys_.contender(change.lock, place.key);
@@ -287,7 +290,7 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
     if (!answer) return done(answer.error());
     if (!answer->done && change.present && written_at(*change.present) != 0) {
       return look_again(change.lock, *change.present, deadline,
-                        [=, this](const Result<std::optional<Place>>& now) {
+                        [=, this](const Result<std::optional<QueueEntry>>& now) {
                           if (!now) return done(now.error());
                           if (!*now) return done(std::optional<std::uint64_t>());
                           Change again = change;

@@ -52,7 +52,8 @@ std::vector<Result<bool>> remove(Party& party, const std::vector<Asked>& asked,
                                  BootClock::duration limit = 20s) {
   const auto epoch = party.session().epoch;
   return together<bool>(party, asked, [&](auto& backend, const Asked& each, auto done) {
-    backend.remove(epoch, each.lock, Place{Party::key(each.id), 0}, BootClock::now() + limit, done);
+    backend.remove(epoch, each.lock, QueueEntry{Party::key(each.id), 0}, BootClock::now() + limit,
+                   done);
   });
 }
 

@@ -57,10 +57,10 @@ Watches::Seen judge(const HttpReply& reply, const std::string& contender, std::u
     if (pair.key == contender) seen.same = pair.created == order && pair.modified == modified;
     if (pair.key != out_of(contender)) continue;
     const auto left = parse_hand_on(pair.value());
-    if (left && left->order == order) seen.handed_on = machine::Token{0, left->token};
+    if (left && left->order == order) seen.handed_off = machine::Token{0, left->token};
   }
   // Its name may have come again since it went.
-  if (seen.same) seen.handed_on.reset();
+  if (seen.same) seen.handed_off.reset();
   return seen;
 }
 

@@ -72,7 +72,7 @@ TEST_F(ConsulHandoffTest, WhatIsWrittenMeanwhileWakesAsEver) {
   Details weakened;
   weakened.weakened = true;
   ASSERT_TRUE(alice.ask<std::optional<contend::Read>>([&](auto& backend, auto done) {
-    backend.write(epoch, "orders", Place{Party::key(1), first->created}, weakened,
+    backend.write(epoch, "orders", QueueEntry{Party::key(1), first->created}, weakened,
                   BootClock::now() + 20s, done);
   }));
   EXPECT_TRUE(bob.await([&](Party&) { return woken == 1; }));

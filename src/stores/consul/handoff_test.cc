@@ -46,18 +46,18 @@ TEST(ConsulHandoff, WhatStandsAsItDidIsTheSame) {
 TEST(ConsulHandoff, WhatItLeavesIsHandedOn) {
   const auto gone = seen(left(40, 43));
   EXPECT_FALSE(gone.same);
-  ASSERT_TRUE(gone.handed_on);
-  EXPECT_EQ(gone.handed_on->counter, 43U);
-  EXPECT_TRUE(seen(stands(55, 55) + "," + left(40, 43)).handed_on) << "the name came again";
+  ASSERT_TRUE(gone.handed_off);
+  EXPECT_EQ(gone.handed_off->counter, 43U);
+  EXPECT_TRUE(seen(stands(55, 55) + "," + left(40, 43)).handed_off) << "the name came again";
 }
 
 TEST(ConsulHandoff, WhatAnotherLeftIsNot) {
-  EXPECT_FALSE(seen(left(39, 43)).handed_on);
-  EXPECT_FALSE(seen(stands(40, 42)).handed_on);
-  EXPECT_FALSE(seen(pair(out_of(kKey), "something", 50, 50)).handed_on);
-  EXPECT_FALSE(judge({404, 60, "[]"}, kKey, 40, 41).handed_on);
-  EXPECT_FALSE(judge({500, 0, "no"}, kKey, 40, 41).handed_on);
-  EXPECT_FALSE(judge({200, 60, "{"}, kKey, 40, 41).handed_on);
+  EXPECT_FALSE(seen(left(39, 43)).handed_off);
+  EXPECT_FALSE(seen(stands(40, 42)).handed_off);
+  EXPECT_FALSE(seen(pair(out_of(kKey), "something", 50, 50)).handed_off);
+  EXPECT_FALSE(judge({404, 60, "[]"}, kKey, 40, 41).handed_off);
+  EXPECT_FALSE(judge({500, 0, "no"}, kKey, 40, 41).handed_off);
+  EXPECT_FALSE(judge({200, 60, "{"}, kKey, 40, 41).handed_off);
 }
 
 }  // namespace

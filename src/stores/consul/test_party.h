@@ -27,7 +27,7 @@ using contend::Details;
 using contend::Entered;
 using contend::Key;
 using contend::Listing;
-using contend::Place;
+using contend::QueueEntry;
 
 inline constexpr auto kSoon = 60s;  // Far above anything that is asserted.
 
@@ -96,7 +96,7 @@ class Party final : public contend::Events {
   Result<bool> remove(const std::string& lock, std::uint64_t id, std::uint64_t order = 0) {
     const auto epoch = session().epoch;
     return ask<bool>([=](auto& backend, auto done) {
-      backend.remove(epoch, lock, Place{key(id), order}, BootClock::now() + 20s, done);
+      backend.remove(epoch, lock, QueueEntry{key(id), order}, BootClock::now() + 20s, done);
     });
   }
   // As one that held, with that token.
@@ -104,7 +104,7 @@ class Party final : public contend::Events {
                        std::uint64_t token) {
     const auto epoch = session().epoch;
     return ask<bool>([=](auto& backend, auto done) {
-      backend.handoff(epoch, lock, Place{key(id), order}, machine::Token{0, token},
+      backend.handoff(epoch, lock, QueueEntry{key(id), order}, machine::Token{0, token},
                       BootClock::now() + 20s, done);
     });
   }
@@ -112,7 +112,7 @@ class Party final : public contend::Events {
                                             std::uint64_t order,
                                             contend::WakerPtr waker = nullptr) {
     return ask<std::optional<contend::Read>>([=](auto& backend, auto done) {
-      backend.read(lock, Place{key(id), order}, waker, BootClock::now() + 20s, done);
+      backend.read(lock, QueueEntry{key(id), order}, waker, BootClock::now() + 20s, done);
     });
   }
   Result<Listing> list(const std::string& lock, contend::WakerPtr waker = nullptr) {
@@ -137,10 +137,10 @@ class Party final : public contend::Events {
   }
 
   // Belongs to a client that waits for a contender's end.
-  contend::WakerPtr waker(int& woken, std::uint64_t& handed_on) {
+  contend::WakerPtr waker(int& woken, std::uint64_t& handed_off) {
     auto made = waker(woken);
-    made->handed_on = [this, &handed_on](const machine::Token& last) {
-      note([&] { handed_on = last.counter; });
+    made->handed_off = [this, &handed_off](const machine::Token& last) {
+      note([&] { handed_off = last.counter; });
     };
     return made;
   }

@@ -88,7 +88,7 @@ void Watches::on_answer(std::uint64_t number, const Result<HttpReply>& reply) {
   }
   const Watch over = std::move(watch);
   watches_.erase(found);
-  wake_all(over, seen.handed_on);
+  wake_all(over, seen.handed_off);
 }
 
 bool Watches::is_wanted(const Watch& watch) {
@@ -96,12 +96,12 @@ bool Watches::is_wanted(const Watch& watch) {
                      [](const auto& waker) { return !waker.expired(); });
 }
 
-void Watches::wake_all(const Watch& watch, const std::optional<machine::Token>& handed_on) {
+void Watches::wake_all(const Watch& watch, const std::optional<machine::Token>& handed_off) {
   for (const auto& weak : watch.wakers) {
     const auto waker = weak.lock();
     if (waker == nullptr) continue;
-    if (handed_on && waker->handed_on) {
-      waker->handed_on(*handed_on);
+    if (handed_off && waker->handed_off) {
+      waker->handed_off(*handed_off);
     } else {
       waker->wake();
     }

@@ -29,7 +29,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   // The state of the watched keys in an answer.
   struct Seen {
     bool same = false;                          // It has not changed: the query goes on.
-    std::optional<machine::Token> handed_on{};  // Waker::handed_on is called.
+    std::optional<machine::Token> handed_off{};  // Waker::handed_off is called.
   };
   using Judge = std::function<Seen(const HttpReply&)>;
 
@@ -59,7 +59,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
   void on_answer(std::uint64_t number, const Result<HttpReply>& reply);
   void end(std::uint64_t number);
   static bool is_wanted(const Watch& watch);
-  static void wake_all(const Watch& watch, const std::optional<machine::Token>& handed_on = {});
+  static void wake_all(const Watch& watch, const std::optional<machine::Token>& handed_off = {});
   void tick();
 
   asio::io_context& io_;

@@ -20,7 +20,7 @@ constexpr milliseconds kOneTry = 1500ms;
 constexpr milliseconds kFenceTry = 1s;
 constexpr milliseconds kFencePause = 50ms;
 // A transaction has 64 steps at most; the first looks at the fence.
-constexpr contend::JoinLimits kLimits{.parts = 63 / Writes::kMostSteps};
+constexpr contend::BatchLimits kLimits{.parts = 63 / Writes::kMostSteps};
 
 Error lost() { return {Errc::kLost, "the session at Consul has ended, and what it held"}; }
 
@@ -48,7 +48,7 @@ Writes::Writes(asio::io_context& io, HttpLoop& http, Session& session, const Key
       keys_(keys),
       several_(agents > 1),
       timer_(io),
-      joining_(kLimits) {}
+      batches_(kLimits) {}
 
 void Writes::send(Write write) {
   const std::string lock = write.lock;
@@ -77,7 +77,7 @@ void Writes::step(const std::string& lock) {
     return send_call({{entry}, {}, session_.fence(), std::nullopt}, write.deadline);
   }
   entry->queued = true;
-  joining_.add(lock, write.deadline, write.bytes, entry);
+  batches_.add(lock, write.deadline, write.bytes, entry);
   if (std::exchange(sending_, true)) return;
   asio::post(io_, [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -90,7 +90,7 @@ void Writes::step(const std::string& lock) {
 void Writes::send_batch() {
   while (!fencing_ && !stopped_) {
     std::vector<EntryPtr> late;
-    auto taken = joining_.take(BootClock::now(), late);
+    auto taken = batches_.take(BootClock::now(), late);
     for (const EntryPtr& entry : late) finish(entry, too_late());
     Call call{{}, {}, session_.fence(), taken.deadline};
     for (const EntryPtr& entry : taken.parts) {
@@ -104,7 +104,7 @@ void Writes::send_batch() {
     if (!call.entries.empty()) {
       send_call(std::move(call), taken.deadline);
     } else if (!taken.parts.empty()) {
-      joining_.answered(taken.deadline);
+      batches_.answered(taken.deadline);
     } else if (late.empty()) {
       return;
     }
@@ -127,7 +127,7 @@ void Writes::send_call(Call call, base::BootInstant deadline) {
 
 void Writes::on_answer(const Call& call, const Result<HttpReply>& reply) {
   if (stopped_) return;
-  if (call.joined) joining_.answered(*call.joined);
+  if (call.joined) batches_.answered(*call.joined);
   auto answer = reply ? read_transaction(*reply, call.entries.front()->write.what, /*reads=*/false)
                       : Result<TransactionReply>(reply.error());
   if (answer && answer->done) {
@@ -219,7 +219,7 @@ void Writes::raise_fence() {
   fencing_ = true;
   // A part that has not been sent yet waits for its turn once more, until its deadline
   // (drop_late()).
-  joining_ = contend::Joining<EntryPtr>(kLimits);
+  batches_ = contend::BatchQueue<EntryPtr>(kLimits);
   for (const auto& [lock, chain] : chains_) {
     Entry& first = *chain.front();
     if (std::exchange(first.queued, false)) first.busy = false;

@@ -1,7 +1,7 @@
 // The session's writes: in order for each lock, several locks' in one, and none of them late.
 //
 // Contenders that come and go are joined, those of different locks in one transaction
-// (src/contend/joining.h says when). It is carried out as a whole or not at all; where it was
+// (src/contend/batch_queue.h says when). It is carried out as a whole or not at all; where it was
 // refused for the sake of one, each is asked for again by itself.
 //
 // Every write is a transaction that expects the index of the session's fence key. One whose outcome
@@ -28,7 +28,7 @@
 
 #include "holdfast/result.h"
 #include "src/base/clock.h"
-#include "src/contend/joining.h"
+#include "src/contend/batch_queue.h"
 #include "src/port/boot_timer.h"
 #include "src/stores/consul/session.h"
 #include "src/stores/consul/transport/http.h"
@@ -82,7 +82,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
     std::vector<EntryPtr> entries;
     std::string fence_key{};  // The fence key of the session that it was sent under.
     std::uint64_t fence = 0;
-    std::optional<base::BootInstant> joined;  // For Joining::answered().
+    std::optional<base::BootInstant> joined;  // For BatchQueue::answered().
   };
   struct Behind {
     base::BootInstant deadline;
@@ -114,7 +114,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
   const bool several_;
   port::BootTimer timer_;
   std::map<std::string, std::deque<EntryPtr>> chains_;
-  contend::Joining<EntryPtr> joining_;
+  contend::BatchQueue<EntryPtr> batches_;
   bool sending_ = false;  // At the end of the loop's turn.
   std::vector<Behind> behind_;
   bool fencing_ = false;

@@ -19,7 +19,7 @@ using contend::Details;
 using contend::Entered;
 using contend::Key;
 using contend::Listing;
-using contend::Place;
+using contend::QueueEntry;
 using contend::Read;
 using contend::Record;
 using Kind = PerLockOrder::Kind;
@@ -131,7 +131,7 @@ EtcdBackend::Passed EtcdBackend::passed(std::uint64_t epoch, const Session::Guar
 
 // --- Folders.
 
-std::string EtcdBackend::key_of(const std::string& lock, const Place& place) const {
+std::string EtcdBackend::key_of(const std::string& lock, const QueueEntry& place) const {
   if (place.key.id) return keys_.contenders(lock) + contend::to_text(place.key);
   const auto folder = foreign_.find(lock);
   if (folder == foreign_.end()) return {};
@@ -156,7 +156,7 @@ wire::RangeRequest EtcdBackend::folder_request(const std::string& lock, bool ful
 
 // --- Contenders. (To come in and to leave: backend_batch.cc.)
 
-void EtcdBackend::write(std::uint64_t epoch, std::string lock, Place place, Details details,
+void EtcdBackend::write(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
                         BootInstant deadline, Done<std::optional<Read>> done) {
   const machine::AcquisitionId id = place.key.id;
   order_.run(lock, Kind::kOther, id,
@@ -170,7 +170,7 @@ void EtcdBackend::write(std::uint64_t epoch, std::string lock, Place place, Deta
              });
 }
 
-void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const Place& place,
+void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                              const Details& details, BootInstant deadline, int attempts,
                              Done<std::optional<Read>> done) {
   when_settled(deadline, [=, this, done = std::move(done)](const Result<void>& settled) {
@@ -244,7 +244,7 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
     }
     if (change->record) put(txn, record, contend::to_text(*change->record), 0);
     if (change->value) put(txn, value, *change->value, 0);
-    for (const Place& place : change->removed) {
+    for (const QueueEntry& place : change->removed) {
       const std::string key = key_of(change->lock, place);
       // Another program's: a newer listing had it no more.
       if (key.empty()) return post([done] { done(std::optional<std::uint64_t>()); });

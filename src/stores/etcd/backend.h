@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "src/contend/backend.h"
-#include "src/contend/joining.h"
+#include "src/contend/batch_queue.h"
 #include "src/port/registry.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/per_lock_order.h"
@@ -33,7 +33,7 @@ namespace holdfast::stores::etcd {
 class EtcdBackend final : public contend::Backend {
  public:
   using BootInstant = base::BootInstant;
-  using Place = contend::Place;
+  using QueueEntry = contend::QueueEntry;
 
   EtcdBackend(EtcdAddress address, std::unique_ptr<Rpc> rpc, const port::StoreContext& context);
   ~EtcdBackend() override;
@@ -46,11 +46,11 @@ class EtcdBackend final : public contend::Backend {
   void list(std::string lock, bool latest, contend::WakerPtr waker, BootInstant deadline,
             Done<contend::Listing> done) override;
   void list_in_full(std::string lock, BootInstant deadline, Done<contend::Listing> done) override;
-  void read(std::string lock, Place place, contend::WakerPtr waker, BootInstant deadline,
+  void read(std::string lock, QueueEntry place, contend::WakerPtr waker, BootInstant deadline,
             Done<std::optional<contend::Read>> done) override;
-  void write(std::uint64_t epoch, std::string lock, Place place, contend::Details details,
+  void write(std::uint64_t epoch, std::string lock, QueueEntry place, contend::Details details,
              BootInstant deadline, Done<std::optional<contend::Read>> done) override;
-  void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+  void remove(std::uint64_t epoch, std::string lock, QueueEntry place, BootInstant deadline,
               Done<bool> done) override;
   bool remembers_names() const override { return !keys_.foreign_recipe(); }
   bool keeps_record() const override { return !keys_.foreign_recipe(); }
@@ -86,7 +86,7 @@ class EtcdBackend final : public contend::Backend {
   template <typename T>
   void fail(const Done<T>& done, Error why);
 
-  std::string key_of(const std::string& lock, const Place& place) const;
+  std::string key_of(const std::string& lock, const QueueEntry& place) const;
   // Errors (in full only): a record that cannot be read, or is of a later version.
   Result<contend::Listing> listing_of(const std::string& lock, const wire::RangeResponse& range,
                                       bool full);
@@ -114,14 +114,14 @@ class EtcdBackend final : public contend::Backend {
   struct Removal;
   using EntryPtr = std::shared_ptr<Entry>;
   using RemovalPtr = std::shared_ptr<Removal>;
-  using Entries = contend::Joining<EntryPtr>;
-  using Removals = contend::Joining<RemovalPtr>;
+  using Entries = contend::BatchQueue<EntryPtr>;
+  using Removals = contend::BatchQueue<RemovalPtr>;
   void ask(const EntryPtr& entry);
   void ask(const RemovalPtr& removal);
   void send_soon();
   void send_what_may_go();
   template <typename Part>
-  void send_all(contend::Joining<Part>& joining, BootInstant now);
+  void send_all(contend::BatchQueue<Part>& batches, BootInstant now);
   // `joined`: as take() gave it. Otherwise one that goes by itself.
   void send(Entries::Call call, bool joined);
   void send(Removals::Call call, bool joined);
@@ -133,7 +133,7 @@ class EtcdBackend final : public contend::Backend {
   void on_removed(const std::vector<RemovalPtr>& removals, const Result<wire::TxnResponse>& answer);
   void remove_again(const RemovalPtr& removal, const Error& why);
 
-  void send_write(std::uint64_t epoch, const std::string& lock, const Place& place,
+  void send_write(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                   const contend::Details& details, BootInstant deadline, int attempts,
                   Done<std::optional<contend::Read>> done);
   void send_apply(std::shared_ptr<contend::Change> change, BootInstant deadline, int attempts,
@@ -158,7 +158,7 @@ class EtcdBackend final : public contend::Backend {
   PerLockOrder order_;
   // An entry is two steps, and servers take 128 of them in a transaction unless told otherwise.
   // (One that takes fewer says so, and gets fewer.)
-  static constexpr contend::JoinLimits kLimits{.parts = 48, .bytes = 64 * 1024, .calls = 2};
+  static constexpr contend::BatchLimits kLimits{.parts = 48, .bytes = 64 * 1024, .calls = 2};
   Entries entries_{kLimits};
   Removals removals_{kLimits};
   bool sending_soon_ = false;

@@ -1,4 +1,4 @@
-// Entries and removals: what waits together goes as one transaction (src/contend/joining.h).
+// Entries and removals: what waits together goes as one transaction (src/contend/batch_queue.h).
 //
 // A transaction of several is all or nothing, and flat: not every server looks at the rights inside
 // of nested ones. One that is refused for the sake of a part is asked again part by part, and those
@@ -17,7 +17,7 @@ using base::BootInstant;
 using contend::Details;
 using contend::Entered;
 using contend::Key;
-using contend::Place;
+using contend::QueueEntry;
 using Kind = PerLockOrder::Kind;
 
 constexpr auto kRemoval = std::chrono::seconds(1);
@@ -29,7 +29,7 @@ bool may_concern_one(Errc code) {
 }
 
 template <typename Part>
-typename contend::Joining<Part>::Call call_of(const Part& part) {
+typename contend::BatchQueue<Part>::Call call_of(const Part& part) {
   return {{part}, part->deadline};
 }
 
@@ -82,8 +82,8 @@ void EtcdBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details 
   });
 }
 
-void EtcdBackend::remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
-                         Done<bool> done) {
+void EtcdBackend::remove(std::uint64_t epoch, std::string lock, QueueEntry place,
+                         BootInstant deadline, Done<bool> done) {
   auto removal =
       std::make_shared<Removal>(Removal{epoch, keys_.contenders(lock) + contend::to_text(place.key),
                                         place.order, deadline, std::move(done)});
@@ -127,10 +127,10 @@ void EtcdBackend::send_what_may_go() {
 }
 
 template <typename Part>
-void EtcdBackend::send_all(contend::Joining<Part>& joining, BootInstant now) {
+void EtcdBackend::send_all(contend::BatchQueue<Part>& batches, BootInstant now) {
   std::vector<Part> late;
   for (;;) {
-    auto call = joining.take(now, late);
+    auto call = batches.take(now, late);
     if (call.parts.empty()) break;
     send(std::move(call), /*joined=*/true);
   }
@@ -196,7 +196,7 @@ wire::TxnRequest EtcdBackend::transaction_of(const std::vector<EntryPtr>& entrie
 contend::Entered EtcdBackend::entered_of(const Entry& entry, const wire::ResponseOp& folder) {
   Entered entered;
   entered.listing = *listing_of(entry.lock, folder.response_range(), /*full=*/false);
-  for (const Place& each : entered.listing.queue) {
+  for (const QueueEntry& each : entered.listing.queue) {
     if (each.key == entry.key) entered.created = each.order;
   }
   return entered;

@@ -10,7 +10,7 @@ namespace {
 
 using contend::Details;
 using contend::Listing;
-using contend::Place;
+using contend::QueueEntry;
 using contend::Read;
 using contend::Record;
 using contend::Value;
@@ -64,7 +64,7 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
       if (full && kv.key() != value) listing.unknown.add(kv.key());
       continue;
     }
-    Place place;
+    QueueEntry place;
     place.order = place.created = number(kv.create_revision());
     place.modified = number(kv.mod_revision());
     if (key) {
@@ -79,7 +79,7 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
   }
   if (!listing.record && listing.record_rev == 0) listing.record = Record{};
   std::sort(listing.queue.begin(), listing.queue.end(),
-            [](const Place& a, const Place& b) { return a.order < b.order; });
+            [](const QueueEntry& a, const QueueEntry& b) { return a.order < b.order; });
   return listing;
 }
 
@@ -105,7 +105,7 @@ void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<List
             });
 }
 
-void EtcdBackend::read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+void EtcdBackend::read(std::string lock, QueueEntry place, WakerPtr waker, BootInstant deadline,
                        Done<std::optional<Read>> done) {
   const std::string key = key_of(lock, place);
   if (key.empty()) {

@@ -27,7 +27,7 @@ using base::BootClock;
 using contend::Details;
 using contend::Entered;
 using contend::Key;
-using contend::Place;
+using contend::QueueEntry;
 using contend::Shape;
 using support::EtcdCluster;
 using support::Fault;
@@ -150,7 +150,7 @@ TEST(EtcdBatchTest, AServerThatTakesFewerStepsGetsFewer) {
   std::vector<Clerk::Asked> asked;
   for (std::uint64_t i = 1; i <= 40; ++i) asked.emplace_back("l" + std::to_string(i), i);
   for (const auto& each : clerk.enter(asked)) EXPECT_TRUE(each) << each.error().message();
-  std::vector<std::pair<std::string, Place>> removed;
+  std::vector<std::pair<std::string, QueueEntry>> removed;
   removed.reserve(asked.size());
   for (const auto& [lock, which] : asked) removed.emplace_back(lock, Clerk::place(which, 1));
   for (const auto& each : clerk.remove(removed)) EXPECT_TRUE(each) << each.error().message();
@@ -165,7 +165,7 @@ TEST(EtcdBatchTest, AHundredEntriesAreAFewTransactions) {
   const auto entered = clerk.enter(asked);
   for (const auto& each : entered) ASSERT_TRUE(each) << each.error().message();
   EXPECT_LE(transactions(etcd) - before, 4);
-  std::vector<std::pair<std::string, Place>> removed;
+  std::vector<std::pair<std::string, QueueEntry>> removed;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     removed.emplace_back(asked[i].first, Clerk::place(asked[i].second, entered[i]->created));
   }

@@ -23,7 +23,7 @@ using contend::Details;
 using contend::Entered;
 using contend::Key;
 using contend::Listing;
-using contend::Place;
+using contend::QueueEntry;
 using contend::Shape;
 
 constexpr auto kSoon = 30s;  // Far above anything that is asserted.
@@ -99,7 +99,7 @@ class Clerk {
     });
     return told(answers);
   }
-  std::vector<Result<bool>> remove(const std::vector<std::pair<std::string, Place>>& all) {
+  std::vector<Result<bool>> remove(const std::vector<std::pair<std::string, QueueEntry>>& all) {
     std::vector<Answer<bool>> answers(all.size());
     loop_.post([&] {
       for (std::size_t i = 0; i < all.size(); ++i) {
@@ -124,7 +124,9 @@ class Clerk {
   // The end of its session.
   bool wait_for_end() { return events_.wait(); }
 
-  static Place place(std::uint64_t which, std::uint64_t created) { return {key(which), created}; }
+  static QueueEntry place(std::uint64_t which, std::uint64_t created) {
+    return {key(which), created};
+  }
 
  private:
   static Key key(std::uint64_t which) { return {{7, which}, Shape::kExclusive}; }

@@ -590,8 +590,8 @@ class RedisStore final : public port::Store {
   void on_lost(const Error& why) {
     if (closing_) return;
     listener_->on_alarm(
-        address_ + ": the connection is lost, and made anew until it stands; who " +
-        "waits goes on waiting, leases last until their deadlines: " + why.message());
+        address_ + ": the connection is lost; reconnecting. Waiters keep waiting, leases last " +
+        "until their deadlines: " + why.message());
   }
 
   void on_subscribed(bool again) {

@@ -24,7 +24,7 @@ using contend::Details;
 using contend::Entered;
 using contend::Key;
 using contend::Listing;
-using contend::Place;
+using contend::QueueEntry;
 using contend::Read;
 using contend::Record;
 using contend::SessionView;
@@ -156,7 +156,7 @@ class ZookeeperBackend final : public contend::Backend {
     });
   }
 
-  void read(std::string lock, Place place, WakerPtr waker, BootInstant deadline,
+  void read(std::string lock, QueueEntry place, WakerPtr waker, BootInstant deadline,
             Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
     session_->when_ready(op, [this, op, waker, above = folder(lock), path = node(lock, place)] {
@@ -172,7 +172,7 @@ class ZookeeperBackend final : public contend::Backend {
 
   bool rewrites() const override { return recipe_ == Recipe::kOwn; }
   bool keeps_record() const override { return recipe_ == Recipe::kOwn; }
-  void write(std::uint64_t epoch, std::string lock, Place place, Details details,
+  void write(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
              BootInstant deadline, Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
     if (recipe_ != Recipe::kOwn) return refuse(op);
@@ -188,7 +188,7 @@ class ZookeeperBackend final : public contend::Backend {
     });
   }
 
-  void remove(std::uint64_t epoch, std::string lock, Place place, BootInstant deadline,
+  void remove(std::uint64_t epoch, std::string lock, QueueEntry place, BootInstant deadline,
               Done<bool> done) override {
     auto op = make<bool>(deadline, std::move(done));
     in_session(op, epoch, [this, op, epoch, lock = std::move(lock), place = std::move(place)] {
@@ -358,7 +358,7 @@ class ZookeeperBackend final : public contend::Backend {
     if (recipe_ != Recipe::kOwn) return chroot_ + "/" + lock;
     return base_ + "/locks/" + encode_name(lock);
   }
-  std::string node(const std::string& lock, const Place& place) const {
+  std::string node(const std::string& lock, const QueueEntry& place) const {
     return folder(lock) + "/" + node_of(place, recipe_);
   }
 
@@ -581,7 +581,7 @@ class ZookeeperBackend final : public contend::Backend {
     } else if (reply.rc != ZOK) {
       reading.error = error_of(reply.rc, false, "reading a contender");
     } else {
-      Place& place = reading.listing.queue[i];
+      QueueEntry& place = reading.listing.queue[i];
       place.details = details_from(reply.text, reading.path + "/" + node_of(place, recipe), recipe);
       place.created = reply.stat.created;
       place.modified = reply.stat.modified;
@@ -613,7 +613,7 @@ class ZookeeperBackend final : public contend::Backend {
     if (reading->moved && --reading->attempts > 0) {
       return session_->when_ready(op, [this, op, reading] { read_all(op, reading); });
     }
-    std::erase_if(reading->listing.queue, [](const Place& place) { return !place.details; });
+    std::erase_if(reading->listing.queue, [](const QueueEntry& place) { return !place.details; });
     reading->listing.in_full = true;
     op->complete(std::move(reading->listing));
   }
@@ -634,7 +634,7 @@ class ZookeeperBackend final : public contend::Backend {
       steps.push_back({make_value ? Step::Kind::kCreate : Step::Kind::kSet, path + "/" + kValueNode,
                        std::string(kValueFormat) + *change.value});
     }
-    for (const Place& place : change.removed) {
+    for (const QueueEntry& place : change.removed) {
       steps.push_back({Step::Kind::kRemove, node(change.lock, place)});
     }
     op->sent_to_write = true;

@@ -17,7 +17,7 @@ namespace {
 
 using contend::Entered;
 using contend::Key;
-using contend::Place;
+using contend::QueueEntry;
 using support::Fault;
 using support::FaultProxy;
 
@@ -99,27 +99,27 @@ class ZookeeperBatchLiveTest : public ::testing::Test {
     }
     return asked;
   }
-  std::vector<Place> enter_all() {
+  std::vector<QueueEntry> enter_all() {
     const auto asked = ask_all();
     rig_->await(asked);
-    std::vector<Place> places;
+    std::vector<QueueEntry> places;
     for (std::size_t i = 0; i < kMany; ++i) {
       const auto& entered = asked[i].get();
       if (!entered) throw std::runtime_error(entered.error().message());
       EXPECT_EQ(entered->listing.queue.size(), 1U);
-      Place place = entered->listing.queue.at(0);
+      QueueEntry place = entered->listing.queue.at(0);
       EXPECT_EQ(place.key, keys_[i]);
       place.created = entered->created;
       places.push_back(place);
     }
     return places;
   }
-  std::vector<Leaving> ask_to_leave(const std::vector<Place>& places) {
+  std::vector<Leaving> ask_to_leave(const std::vector<QueueEntry>& places) {
     std::vector<Leaving> asked;
     for (std::size_t i = 0; i < kMany; ++i) asked.push_back(rig_->remove(name(i), places[i]));
     return asked;
   }
-  void leave_all(const std::vector<Place>& places) {
+  void leave_all(const std::vector<QueueEntry>& places) {
     const auto asked = ask_to_leave(places);
     rig_->await(asked);
     for (const Leaving& each : asked) {

@@ -32,18 +32,18 @@ std::size_t size_of(const Step& step) { return step.path.size() + step.data.size
 }  // namespace
 
 EntryBatch::EntryBatch(port::Loop& loop, std::shared_ptr<Session> session)
-    : loop_(&loop), session_(std::move(session)), joining_(contend::JoinLimits{}) {}
+    : loop_(&loop), session_(std::move(session)), batches_(contend::BatchLimits{}) {}
 
 void EntryBatch::add(Part part) {
   std::string folder = part.folder;
   const std::size_t bytes = size_of(part.step);
   const BootInstant deadline = part.op->deadline;
-  joining_.add(std::move(folder), deadline, bytes, std::move(part));
+  batches_.add(std::move(folder), deadline, bytes, std::move(part));
   send_later();
 }
 
 void EntryBatch::settle(const std::string& folder) {
-  while (joining_.waits(folder)) send_next(/*anyway=*/true);
+  while (batches_.waits(folder)) send_next(/*anyway=*/true);
 }
 
 // At the end of the loop's turn, so that what comes in the same turn goes with it.
@@ -59,7 +59,7 @@ void EntryBatch::send_later() {
 bool EntryBatch::send_next(bool anyway) {
   std::vector<Part> late;  // Their callers are told so by their own deadlines.
   auto call =
-      anyway ? joining_.take_anyway(BootClock::now(), late) : joining_.take(BootClock::now(), late);
+      anyway ? batches_.take_anyway(BootClock::now(), late) : batches_.take(BootClock::now(), late);
   if (call.parts.empty()) return false;
   std::vector<Part> parts;
   for (Part& part : call.parts) {
@@ -67,7 +67,7 @@ bool EntryBatch::send_next(bool anyway) {
   }
   for (const Part& part : parts) part.op->sent_to_write = true;
   if (parts.empty()) {
-    joining_.answered(call.deadline);
+    batches_.answered(call.deadline);
   } else if (parts.size() == 1) {
     send_alone(parts.front(), call.deadline);
   } else {
@@ -101,7 +101,7 @@ void EntryBatch::ask(const Part& part, Link::Done done) {
 
 void EntryBatch::send_alone(const Part& part, BootInstant deadline) {
   ask(part, [self = shared_from_this(), part, deadline](const Reply& reply) {
-    self->joining_.answered(deadline);
+    self->batches_.answered(deadline);
     if (!part.op->over()) part.done(reply);
     self->send_later();
   });
@@ -119,7 +119,7 @@ void EntryBatch::send_together(const std::shared_ptr<std::vector<Part>>& parts,
   if (enters) steps.push_back({Step::Kind::kSet, session_->own_node()});
   session_->link().multi(std::move(steps),
                          [self = shared_from_this(), parts, deadline](const Reply& reply) {
-                           self->joining_.answered(deadline);
+                           self->batches_.answered(deadline);
                            self->on_answer(*parts, reply);
                            self->send_later();
                          });

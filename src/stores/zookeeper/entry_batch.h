@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "src/contend/joining.h"
+#include "src/contend/batch_queue.h"
 #include "src/port/store.h"
 #include "src/stores/zookeeper/link.h"
 #include "src/stores/zookeeper/pending.h"
@@ -56,7 +56,7 @@ class EntryBatch : public std::enable_shared_from_this<EntryBatch> {
 
   port::Loop* loop_;
   std::shared_ptr<Session> session_;
-  contend::Joining<Part> joining_;
+  contend::BatchQueue<Part> batches_;
   bool sends_later_ = false;
 };
 

@@ -81,14 +81,14 @@ std::string prefix_of(const contend::Key& key, Recipe recipe) {
                                      : kCuratorWrite);
 }
 
-std::string node_of(const contend::Place& place, Recipe recipe) {
+std::string node_of(const contend::QueueEntry& place, Recipe recipe) {
   char number[16];
   std::snprintf(number, sizeof number, "%010d",
                 static_cast<std::int32_t>(static_cast<std::uint32_t>(place.order)));
   return prefix_of(place.key, recipe) + number;
 }
 
-std::optional<contend::Place> parse_node(std::string_view node, Recipe recipe) {
+std::optional<contend::QueueEntry> parse_node(std::string_view node, Recipe recipe) {
   std::size_t from = node.find_last_not_of("0123456789");
   if (from == std::string_view::npos || from + 1 == node.size()) return std::nullopt;
   // The number has a sign where a '-' stands that the prefix does not end with.
@@ -99,7 +99,7 @@ std::optional<contend::Place> parse_node(std::string_view node, Recipe recipe) {
   if (!number) return std::nullopt;
   const auto key = parse_prefix(node.substr(0, from), recipe);
   if (!key) return std::nullopt;
-  contend::Place place;
+  contend::QueueEntry place;
   place.key = *key;
   place.order = static_cast<std::uint32_t>(*number);
   return place;
@@ -133,7 +133,7 @@ std::size_t voters_in(std::string_view config) {
   return voters;
 }
 
-void sort_queue(std::vector<contend::Place>& queue) {
+void sort_queue(std::vector<contend::QueueEntry>& queue) {
   std::sort(queue.begin(), queue.end(), [](const auto& a, const auto& b) {
     return static_cast<std::int32_t>(static_cast<std::uint32_t>(a.order) -
                                      static_cast<std::uint32_t>(b.order)) < 0;

@@ -27,8 +27,8 @@ enum class Recipe : std::uint8_t {
 };
 
 // "<key>-0000000012". The number that ZooKeeper appends has 32 bits and a sign, and wraps around.
-std::string node_of(const contend::Place& place, Recipe recipe = Recipe::kOwn);
-std::optional<contend::Place> parse_node(std::string_view node, Recipe recipe = Recipe::kOwn);
+std::string node_of(const contend::QueueEntry& place, Recipe recipe = Recipe::kOwn);
+std::optional<contend::QueueEntry> parse_node(std::string_view node, Recipe recipe = Recipe::kOwn);
 // Whether the node is a contender of any library: ZooKeeper has appended its number.
 bool is_contender(std::string_view node);
 // All before the number.
@@ -43,6 +43,6 @@ bool is_path(std::string_view name);
 std::size_t voters_in(std::string_view config);
 
 // By the number, as it wraps around.
-void sort_queue(std::vector<contend::Place>& queue);
+void sort_queue(std::vector<contend::QueueEntry>& queue);
 
 }  // namespace holdfast::stores::zookeeper

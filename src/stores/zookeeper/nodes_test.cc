@@ -17,8 +17,8 @@ TEST(ZookeeperNodesTest, NamesAreReadBackAndStayDistinct) {
   EXPECT_FALSE(decode_name(""));
 }
 
-contend::Place numbered(std::int32_t number) {
-  contend::Place place;
+contend::QueueEntry numbered(std::int32_t number) {
+  contend::QueueEntry place;
   place.key = contend::key_for({1, 2}, machine::Mode::shared(), {});
   place.order = static_cast<std::uint32_t>(number);
   return place;
@@ -51,7 +51,7 @@ TEST(ZookeeperNodesTest, NodesOfOtherLibrariesAreReadAndMade) {
   EXPECT_EQ(reader->key.shape, contend::Shape::kShared);
   for (const Recipe recipe : {Recipe::kCurator, Recipe::kCuratorReadWrite, Recipe::kKazoo}) {
     for (const std::int32_t number : {0, 12, 2147483647, -2147483647 - 1}) {
-      contend::Place place = numbered(number);
+      contend::QueueEntry place = numbered(number);
       place.key.shape = contend::Shape::kExclusive;
       const auto read = parse_node(node_of(place, recipe), recipe);
       ASSERT_TRUE(read) << node_of(place, recipe);
@@ -66,8 +66,8 @@ TEST(ZookeeperNodesTest, NodesOfOtherLibrariesAreReadAndMade) {
 }
 
 TEST(ZookeeperNodesTest, TheQueueIsInOrderAcrossTheWrap) {
-  std::vector<contend::Place> queue{numbered(-2147483647 - 1), numbered(2147483647),
-                                    numbered(2147483646)};
+  std::vector<contend::QueueEntry> queue{numbered(-2147483647 - 1), numbered(2147483647),
+                                         numbered(2147483646)};
   sort_queue(queue);
   EXPECT_EQ(queue[0].order, 2147483646U);
   EXPECT_EQ(queue[2].order, 2147483648U);

@@ -141,7 +141,7 @@ class Rig final : public contend::Events {
     backend_->enter(epoch, lock, key, {}, soon(), answer.done());
     return answer;
   }
-  Answer<bool> remove(const std::string& lock, const contend::Place& place) {
+  Answer<bool> remove(const std::string& lock, const contend::QueueEntry& place) {
     Answer<bool> answer;
     backend_->remove(epoch, lock, place, soon(), answer.done());
     return answer;

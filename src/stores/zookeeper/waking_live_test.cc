@@ -14,7 +14,7 @@ namespace {
 
 using contend::Entered;
 using contend::Listing;
-using contend::Place;
+using contend::QueueEntry;
 
 class ZookeeperWakingLiveTest : public ::testing::Test {
  protected:
@@ -24,19 +24,19 @@ class ZookeeperWakingLiveTest : public ::testing::Test {
     rig_.emplace(server_->url("/?session=30s"));
   }
 
-  Place enter(const std::string& lock) {
+  QueueEntry enter(const std::string& lock) {
     const auto key = Rig::new_key();
     const auto entered = rig_->enter(lock, key);
     rig_->await<Entered>({entered});
-    Place mine;
+    QueueEntry mine;
     if (!entered.get()) throw std::runtime_error(entered.get().error().message());
-    for (const Place& place : entered.get()->listing.queue) {
+    for (const QueueEntry& place : entered.get()->listing.queue) {
       if (place.key == key) mine = place;
     }
     return mine;
   }
   // Whoever waits for that one lists `listed` when it has gone.
-  contend::WakerPtr watch(const Place& place, const std::string& listed) {
+  contend::WakerPtr watch(const QueueEntry& place, const std::string& listed) {
     auto waker = std::make_shared<contend::Waker>();
     waker->wake = [this, listed] {
       rig_->backend().list(listed, /*latest=*/false, nullptr, Rig::soon(), answer_.done());
@@ -58,7 +58,7 @@ class ZookeeperWakingLiveTest : public ::testing::Test {
 };
 
 TEST_F(ZookeeperWakingLiveTest, WhoIsWokenSeesThatItsPredecessorHasGone) {
-  const Place holder = enter("orders"), waiter = enter("orders");
+  const QueueEntry holder = enter("orders"), waiter = enter("orders");
   const auto waker = watch(holder, "orders");
   const auto removed = rig_->remove("orders", holder);
   ASSERT_TRUE(listing()) << listing().error().message();
@@ -68,7 +68,7 @@ TEST_F(ZookeeperWakingLiveTest, WhoIsWokenSeesThatItsPredecessorHasGone) {
 }
 
 TEST_F(ZookeeperWakingLiveTest, AnotherFolderIsListedByARequestOfItsOwn) {
-  const Place holder = enter("orders"), elsewhere = enter("invoices");
+  const QueueEntry holder = enter("orders"), elsewhere = enter("invoices");
   const auto waker = watch(holder, "invoices");
   const auto removed = rig_->remove("orders", holder);
   ASSERT_TRUE(listing()) << listing().error().message();
@@ -78,7 +78,7 @@ TEST_F(ZookeeperWakingLiveTest, AnotherFolderIsListedByARequestOfItsOwn) {
 
 // It is of the instant of the news, and good for who is woken by that only.
 TEST_F(ZookeeperWakingLiveTest, WhoListsLaterAsksAnew) {
-  const Place holder = enter("orders");
+  const QueueEntry holder = enter("orders");
   auto waker = std::make_shared<contend::Waker>();
   bool woken = false;
   waker->wake = [&woken] { woken = true; };
@@ -88,7 +88,7 @@ TEST_F(ZookeeperWakingLiveTest, WhoListsLaterAsksAnew) {
   ASSERT_TRUE(read && *read);
   const auto removed = rig_->remove("orders", holder);
   ASSERT_TRUE(rig_->run_until([&] { return woken; }));
-  const Place next = enter("orders");
+  const QueueEntry next = enter("orders");
   rig_->backend().list("orders", /*latest=*/false, nullptr, Rig::soon(), answer_.done());
   ASSERT_TRUE(listing()) << listing().error().message();
   ASSERT_EQ(listing()->queue.size(), 1U);

@@ -18,8 +18,8 @@ constexpr std::uint64_t kLockFlag = 0x2ddccbc058a50c18;
 constexpr milliseconds kBetweenAttempts = 500ms;
 constexpr std::size_t kMostDelays = 1000;
 
-contend::Place stranger_of(const Pair& pair, const std::optional<SessionInfo>& session) {
-  contend::Place place;
+contend::QueueEntry stranger_of(const Pair& pair, const std::optional<SessionInfo>& session) {
+  contend::QueueEntry place;
   machine::OwnerInfo owner;
   owner.owner = "session " + pair.session;
   owner.program = "consul lock";
@@ -183,8 +183,8 @@ void LockGate::wait_for_delay(const PassPtr& pass) {
 }
 
 void LockGate::find_stranger(const std::string& lock, base::BootInstant deadline,
-                             std::function<void(Result<std::optional<contend::Place>>)> done) {
-  using Found = std::optional<contend::Place>;
+                             std::function<void(Result<std::optional<contend::QueueEntry>>)> done) {
+  using Found = std::optional<contend::QueueEntry>;
   get_("/v1/kv/" + encode_path(key_of(lock)) + "?consistent", deadline,
        [this, deadline, done = std::move(done)](const Result<HttpReply>& reply) {
          if (!reply) return done(reply.error());

@@ -77,7 +77,7 @@ class LockGate {
   // A holder inside that does not stand in the queue: shown, and broken, as a contender without an
   // id.
   void find_stranger(const std::string& lock, base::BootInstant deadline,
-                     std::function<void(Result<std::optional<contend::Place>>)> done);
+                     std::function<void(Result<std::optional<contend::QueueEntry>>)> done);
 
  private:
   using PassPtr = std::shared_ptr<Pass>;

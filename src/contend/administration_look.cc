@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/base/printable.h"
-#include "src/contend/engine.h"
+#include "src/contend/administration.h"
 #include "src/contend/naming.h"
 #include "src/port/outcome.h"
 
@@ -24,7 +24,7 @@ machine::LockImage image_of(const std::string& name, const Listing& listing) {
   image.capacity = capacity_of(listing.queue, record, listing.record_rev);
   const std::vector<bool> held = holders(listing.queue, record, listing.record_rev);
   for (std::size_t i = 0; i < listing.queue.size(); ++i) {
-    const Place& place = listing.queue[i];
+    const QueueEntry& place = listing.queue[i];
     machine::TicketImage ticket;
     ticket.id = place.key.id;
     ticket.order = i + 1;
@@ -75,7 +75,7 @@ LockInfo info_of(const std::string& name, const Listing& listing) {
 std::string trouble_of(const std::string& name, const Listing& listing) {
   const Error* first = nullptr;
   std::size_t count = 0;
-  for (const Place& place : listing.queue) {
+  for (const QueueEntry& place : listing.queue) {
     if (!place.details || !place.details->unreadable) continue;
     if (count++ == 0) first = &*place.details->unreadable;
   }
@@ -93,8 +93,8 @@ bool is_damaged(const Error& error) {
 
 }  // namespace
 
-void Engine::inspect(const std::string& name, BootInstant deadline,
-                     Done<std::optional<LockInfo>> done) {
+void Administration::inspect(const std::string& name, BootInstant deadline,
+                             Done<std::optional<LockInfo>> done) {
   backend_.list_in_full(
       name, deadline,
       [self = shared_from_this(), name, done = std::move(done)](const Result<Listing>& listing) {
@@ -158,8 +158,8 @@ void add_findings(std::vector<Finding>& findings, const ListingOfAll& all, std::
 
 }  // namespace
 
-void Engine::list(std::string prefix, std::size_t limit, BootInstant deadline,
-                  Done<std::vector<LockInfo>> done) {
+void Administration::list(std::string prefix, std::size_t limit, BootInstant deadline,
+                          Done<std::vector<LockInfo>> done) {
   // Folders that nobody uses any more are among the names, so the limit goes for what is found.
   backend_.list_locks(
       std::move(prefix), SIZE_MAX, deadline,
@@ -179,8 +179,8 @@ void Engine::list(std::string prefix, std::size_t limit, BootInstant deadline,
       });
 }
 
-void Engine::look_into(Locks locks, BootInstant deadline,
-                       std::function<void(ListingOfAll& all)> done) {
+void Administration::look_into(Locks locks, BootInstant deadline,
+                               std::function<void(ListingOfAll& all)> done) {
   auto all = std::make_shared<ListingOfAll>();
   for (std::string& name : locks.names) all->locks.push_back({std::move(name), {}, {}});
   all->unknown = std::move(locks.unknown);
@@ -189,7 +189,7 @@ void Engine::look_into(Locks locks, BootInstant deadline,
   list_next(all);
 }
 
-void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
+void Administration::list_next(const std::shared_ptr<ListingOfAll>& all) {
   while (all->under_way < kAskedAtOnce && all->asked < all->locks.size() && !all->error) {
     const std::size_t at = all->asked++;
     ++all->under_way;
@@ -214,30 +214,31 @@ void Engine::list_next(const std::shared_ptr<ListingOfAll>& all) {
 }
 
 // Once: whoever looks every second is not told every second.
-void Engine::tell_of(const Unknown& unknown) {
+void Administration::tell_of(const Unknown& unknown) {
   const std::string text = text_of(unknown);
-  if (std::exchange(told_of_keys_, text) == text || text.empty()) return;
-  on_alarm(backend_.guarantees().store + ": " + text + ": left out");
+  if (std::exchange(told_of_keys_, text) == text || text.empty() || closed_) return;
+  alarm_(backend_.guarantees().store + ": " + text + ": left out");
 }
 
-void Engine::tell_of(const std::string& lock, const Listing& listing) {
+void Administration::tell_of(const std::string& lock, const Listing& listing) {
   tell_of(lock, trouble_of(lock, listing));
 }
 
-void Engine::tell_of(const std::string& lock, const std::string& trouble) {
+void Administration::tell_of(const std::string& lock, const std::string& trouble) {
+  if (closed_) return;
   if (trouble.empty()) return void(told_of_locks_.erase(lock));
   if (told_of_locks_.size() >= kMostTold) told_of_locks_.clear();
   if (std::exchange(told_of_locks_[lock], trouble) == trouble) return;
-  on_alarm(backend_.guarantees().store + ": " + trouble);
+  alarm_(backend_.guarantees().store + ": " + trouble);
 }
 
-void Engine::tell_who_is_kept_out(const std::string& lock, const Listing& listing) {
+void Administration::tell_of_trouble(const std::string& lock, const Listing& listing) {
   const std::string trouble = trouble_of(lock, listing);
   if (!trouble.empty()) tell_of(lock, trouble);
 }
 
 // Looks into the locks, too: of many into the first ones.
-void Engine::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
+void Administration::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
   backend_.probe(deadline, [self = shared_from_this(), deadline,
                             done = std::move(done)](Result<std::vector<Finding>> findings) {
     if (!findings || self->closed_) return done(std::move(findings));

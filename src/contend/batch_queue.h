@@ -34,14 +34,14 @@
 
 namespace holdfast::contend {
 
-struct JoinLimits {
+struct BatchLimits {
   std::size_t parts = 32;         // Of a call: 1 at least.
   std::size_t bytes = 64 * 1024;  // Of a call of several.
   std::size_t calls = 2;          // Unanswered ones, from which on others gather.
 };
 
 template <typename Part>
-class Joining {
+class BatchQueue {
  public:
   using BootInstant = base::BootInstant;
 
@@ -50,7 +50,7 @@ class Joining {
     BootInstant deadline{};   // To be given to answered().
   };
 
-  explicit Joining(JoinLimits limits) : limits_(limits) {}
+  explicit BatchQueue(BatchLimits limits) : limits_(limits) {}
 
   void add(std::string lock, BootInstant deadline, std::size_t bytes, Part part) {
     waiting_.push_back({std::move(lock), deadline, bytes, std::move(part)});
@@ -149,7 +149,7 @@ class Joining {
     waiting_.swap(left);
   }
 
-  JoinLimits limits_;
+  BatchLimits limits_;
   std::deque<Waiting> waiting_;
   std::multiset<BootInstant> ends_;  // Of the calls under way.
 };

@@ -1,4 +1,4 @@
-#include "src/contend/joining.h"
+#include "src/contend/batch_queue.h"
 
 #include <string>
 #include <vector>
@@ -19,38 +19,38 @@ constexpr BootInstant kNow{100s};
 constexpr BootInstant kLater{110s};
 
 // Parts are named by a letter, and so are their locks.
-class JoiningTest : public testing::Test {
+class BatchQueueTest : public testing::Test {
  protected:
   using Parts = std::vector<std::string>;
 
   void add(const std::string& part, BootInstant deadline = kLater, std::size_t bytes = 1) {
-    joining_.add(part.substr(0, 1), deadline, bytes, part);
+    queue_.add(part.substr(0, 1), deadline, bytes, part);
   }
   Parts take(BootInstant now = kNow) {
-    auto call = joining_.take(now, late_);
+    auto call = queue_.take(now, late_);
     if (!call.parts.empty()) last_ = call.deadline;
     return call.parts;
   }
 
-  Joining<std::string> joining_{{.parts = 3, .bytes = 100, .calls = 2}};
+  BatchQueue<std::string> queue_{{.parts = 3, .bytes = 100, .calls = 2}};
   Parts late_;
   BootInstant last_;  // Of the last call.
 };
 
-TEST_F(JoiningTest, ALoneRequestGoesAtOnce) {
+TEST_F(BatchQueueTest, ALoneRequestGoesAtOnce) {
   EXPECT_THAT(take(), IsEmpty());
   add("a");
   EXPECT_THAT(take(), ElementsAre("a"));
   EXPECT_THAT(take(), IsEmpty());
 }
 
-TEST_F(JoiningTest, WhatWasAddedInATurnGoesTogether) {
+TEST_F(BatchQueueTest, WhatWasAddedInATurnGoesTogether) {
   add("a");
   add("b");
   EXPECT_THAT(take(), ElementsAre("a", "b"));
 }
 
-TEST_F(JoiningTest, WhileAFewAreUnansweredOthersGather) {
+TEST_F(BatchQueueTest, WhileAFewAreUnansweredOthersGather) {
   for (const char* part : {"a", "b"}) {
     add(part);
     EXPECT_THAT(take(), ElementsAre(part));
@@ -59,11 +59,11 @@ TEST_F(JoiningTest, WhileAFewAreUnansweredOthersGather) {
   EXPECT_THAT(take(), IsEmpty());
   add("d");
   EXPECT_THAT(take(), IsEmpty());
-  joining_.answered(last_);
+  queue_.answered(last_);
   EXPECT_THAT(take(), ElementsAre("c", "d"));
 }
 
-TEST_F(JoiningTest, WhatFillsACallDoesNotWaitForAnAnswer) {
+TEST_F(BatchQueueTest, WhatFillsACallDoesNotWaitForAnAnswer) {
   for (const char* part : {"a", "b"}) {
     add(part);
     EXPECT_THAT(take(), SizeIs(1));
@@ -71,33 +71,33 @@ TEST_F(JoiningTest, WhatFillsACallDoesNotWaitForAnAnswer) {
   for (const char* part : {"c", "d", "e", "f"}) add(part);
   EXPECT_THAT(take(), ElementsAre("c", "d", "e"));
   EXPECT_THAT(take(), IsEmpty());
-  EXPECT_EQ(joining_.waiting(), 1U);
+  EXPECT_EQ(queue_.waiting(), 1U);
 }
 
-TEST_F(JoiningTest, WhatSomethingElseIsToFollowGoesAnyway) {
+TEST_F(BatchQueueTest, WhatSomethingElseIsToFollowGoesAnyway) {
   for (const char* part : {"a", "b"}) {
     add(part);
     EXPECT_THAT(take(), SizeIs(1));
   }
   for (const char* part : {"c1", "d", "c2"}) add(part);
-  EXPECT_TRUE(joining_.waits("c"));
-  EXPECT_FALSE(joining_.waits("a")) << "it was sent";
-  EXPECT_THAT(joining_.take_anyway(kNow, late_).parts, ElementsAre("c1", "d"));
-  EXPECT_TRUE(joining_.waits("c"));
-  EXPECT_THAT(joining_.take_anyway(kNow, late_).parts, ElementsAre("c2"));
-  EXPECT_FALSE(joining_.waits("c"));
-  EXPECT_THAT(joining_.take_anyway(kNow, late_).parts, IsEmpty());
+  EXPECT_TRUE(queue_.waits("c"));
+  EXPECT_FALSE(queue_.waits("a")) << "it was sent";
+  EXPECT_THAT(queue_.take_anyway(kNow, late_).parts, ElementsAre("c1", "d"));
+  EXPECT_TRUE(queue_.waits("c"));
+  EXPECT_THAT(queue_.take_anyway(kNow, late_).parts, ElementsAre("c2"));
+  EXPECT_FALSE(queue_.waits("c"));
+  EXPECT_THAT(queue_.take_anyway(kNow, late_).parts, IsEmpty());
 }
 
-TEST_F(JoiningTest, OneLockIsInACallOnceAndItsOrderStays) {
+TEST_F(BatchQueueTest, OneLockIsInACallOnceAndItsOrderStays) {
   for (const char* part : {"a1", "a2", "b1", "a3", "b2"}) add(part);
   EXPECT_THAT(take(), ElementsAre("a1", "b1"));
   EXPECT_THAT(take(), ElementsAre("a2", "b2"));
-  joining_.answered(kLater);
+  queue_.answered(kLater);
   EXPECT_THAT(take(), ElementsAre("a3"));
 }
 
-TEST_F(JoiningTest, ACallEndsByTheEarliestDeadline) {
+TEST_F(BatchQueueTest, ACallEndsByTheEarliestDeadline) {
   add("a", kNow + 5s);
   add("b", kNow + 4s);
   add("c", kNow + 6s);
@@ -105,18 +105,18 @@ TEST_F(JoiningTest, ACallEndsByTheEarliestDeadline) {
   EXPECT_EQ(last_, kNow + 4s);
 }
 
-TEST_F(JoiningTest, DeadlinesThatAreNotAlikeGoApart) {
+TEST_F(BatchQueueTest, DeadlinesThatAreNotAlikeGoApart) {
   add("a1", kNow + 10s);
   add("b1", kNow + 4s);
   add("c1", kNow + 5s);
   add("b2", kNow + 10s);
   EXPECT_THAT(take(), ElementsAre("a1", "c1")) << "b1 goes before b2";
   EXPECT_THAT(take(), ElementsAre("b1"));
-  joining_.answered(kNow + 4s);
+  queue_.answered(kNow + 4s);
   EXPECT_THAT(take(), ElementsAre("b2"));
 }
 
-TEST_F(JoiningTest, NobodyWaitsForAnAnswerThatMayComePastItsDeadline) {
+TEST_F(BatchQueueTest, NobodyWaitsForAnAnswerThatMayComePastItsDeadline) {
   for (const char* part : {"a", "b"}) {
     add(part);
     EXPECT_THAT(take(), SizeIs(1));
@@ -127,7 +127,7 @@ TEST_F(JoiningTest, NobodyWaitsForAnAnswerThatMayComePastItsDeadline) {
   EXPECT_THAT(take(), ElementsAre("c", "d"));
 }
 
-TEST_F(JoiningTest, WhatIsLateIsNotSentAndHoldsUpNobody) {
+TEST_F(BatchQueueTest, WhatIsLateIsNotSentAndHoldsUpNobody) {
   add("a1", kNow);
   add("b");
   add("a2");
@@ -135,7 +135,7 @@ TEST_F(JoiningTest, WhatIsLateIsNotSentAndHoldsUpNobody) {
   EXPECT_THAT(late_, ElementsAre("a1"));
 }
 
-TEST_F(JoiningTest, ACallHoldsSoManyBytesAtMost) {
+TEST_F(BatchQueueTest, ACallHoldsSoManyBytesAtMost) {
   add("a", kLater, 60);
   add("b", kLater, 60);
   add("c", kLater, 40);
@@ -143,29 +143,29 @@ TEST_F(JoiningTest, ACallHoldsSoManyBytesAtMost) {
   EXPECT_THAT(take(), ElementsAre("b"));
 }
 
-TEST_F(JoiningTest, WhatIsLargerThanACallGoesByItself) {
+TEST_F(BatchQueueTest, WhatIsLargerThanACallGoesByItself) {
   add("a", kLater, 1000);
   add("b", kLater, 1);
   EXPECT_THAT(take(), ElementsAre("a"));
   EXPECT_THAT(take(), ElementsAre("b"));
 }
 
-TEST_F(JoiningTest, AStoreThatTakesFewerGetsFewer) {
-  joining_.limit_parts(1);
+TEST_F(BatchQueueTest, AStoreThatTakesFewerGetsFewer) {
+  queue_.limit_parts(1);
   for (const char* part : {"a", "b", "c"}) add(part);
   EXPECT_THAT(take(), ElementsAre("a"));
   EXPECT_THAT(take(), ElementsAre("b"));
   EXPECT_THAT(take(), ElementsAre("c")) << "each fills a call";
-  joining_.limit_parts(0);
+  queue_.limit_parts(0);
   add("d");
   EXPECT_THAT(take(), ElementsAre("d"));
 }
 
-TEST_F(JoiningTest, ALongQueueIsLookedThroughInPartsOnly) {
+TEST_F(BatchQueueTest, ALongQueueIsLookedThroughInPartsOnly) {
   for (int i = 0; i < 1000; ++i) add("a");
   add("b");
   EXPECT_THAT(take(), ElementsAre("a")) << "b was out of sight";
-  EXPECT_EQ(joining_.waiting(), 1000U);
+  EXPECT_EQ(queue_.waiting(), 1000U);
 }
 
 }  // namespace

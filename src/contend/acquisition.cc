@@ -1,0 +1,420 @@
+// How an acquisition comes in and leaves; what is said of it.
+#include "src/contend/acquisition.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "holdfast/detail/transient.h"
+#include "src/contend/acquisition_table.h"
+#include "src/contend/timing.h"
+#include "src/port/outcome.h"
+
+namespace holdfast::contend {
+namespace {
+
+using port::AcquisitionState;
+using port::AcquisitionStatus;
+using port::EndStatus;
+
+// A caller that gives up before the store was heard grants it this grace period. It is shorter than
+// what the caller waits for us (AcquireFsm::Terms::patience).
+constexpr auto kGrace = std::chrono::milliseconds(1500);
+// A confirmation of the session is taken to be answered within this part of its length.
+constexpr int kAnswersPerSession = 100;
+// As the session layer's (src/session/deadline.h): one part in so many.
+constexpr int kRateError = 100;
+
+AcquisitionState gone() { return {.status = AcquisitionStatus::kGone}; }
+
+}  // namespace
+
+Acquisition::Acquisition(const StoreTraits& traits, port::AcquireRequest request,
+                         const Acquisition* upgrades, BootInstant now)
+    : traits_(&traits), request_(std::move(request)), seq_at_(now), asks_(1) {
+  due_.fill(BootInstant::max());
+  const auto base = upgrades != nullptr ? upgrades->entry_.key.id : machine::AcquisitionId{};
+  entry_.key = key_for(request_.id, request_.mode, base);
+  details_.owner = request_.owner;
+  details_.attempt = !request_.may_wait && traits.rewrites;
+}
+
+Acquisition Acquisition::shrink(const StoreTraits& traits, const port::AcquisitionRequest& request,
+                                std::uint32_t by, std::uint32_t from, BootInstant now) {
+  port::AcquireRequest acquire;
+  acquire.name = request.name;
+  acquire.id = request.id;
+  acquire.mode = machine::Mode::of_permits(by, from);
+  acquire.deadline = request.deadline;
+  acquire.ttl = acquire.waiter_ttl = std::chrono::hours(24);
+  Acquisition shrink(traits, std::move(acquire), nullptr, now);
+  shrink.entry_.key.shape = Shape::kShrink;
+  return shrink;
+}
+
+// --- Steps.
+
+void Acquisition::step(Event event, const Context& context, Actions& actions) {
+  if (ended()) return;
+  context_ = &context;
+  actions_ = &actions;
+  [[maybe_unused]] const State before = state_;
+  [[maybe_unused]] const EventKind kind = kind_of(event);
+  std::visit([this](auto& what) { on(what); }, event);
+  assert(allowed(before, kind, state_));
+}
+
+void Acquisition::on(const Begin&) {
+  ask(State::kAwaitingSession, request_.deadline, AwaitSession{});
+  set(kStateAlarm, request_.deadline);
+}
+
+void Acquisition::on(SessionOpened& event) {
+  if (state_ != State::kAwaitingSession) return;
+  if (!event.tag) return fail_entering(event.tag.error());
+  if (unwanted_) return end(EndStatus::kCancelled);
+  if (event.id) entry_.key.id = *event.id;
+  epoch_ = context_->session.epoch;
+  details_.lease = context_->session.length;
+  details_.session = *std::move(event.tag);
+  ask(State::kCreating, request_.deadline, Create{});
+}
+
+void Acquisition::on(const Asked& event) {
+  request_.deadline = std::max(request_.deadline, event.deadline);
+  ++asks_;
+}
+
+void Acquisition::on(const End& event) {
+  ends_asked_ = true;
+  request_.deadline = std::max(request_.deadline, event.deadline);
+  if (state_ == State::kRemovePause) return remove();
+  leave(gone());
+}
+
+void Acquisition::on(const Leave&) { leave(gone()); }
+
+void Acquisition::on(const Woken&) {
+  if (view_) view_->head.reset();
+  look();
+}
+
+void Acquisition::on(const Notified&) {
+  if (held()) return check();
+  if (waits()) look();
+}
+
+// Before its contender was seen, the store's answer to the request tells.
+void Acquisition::on(const SessionEnded&) {
+  if (state_ >= State::kListing) end(EndStatus::kGone);
+}
+
+void Acquisition::on(const TimeIsUp&) {
+  if (take_due(kLeaseAlarm)) on_lease_alarm();
+  if (take_due(kStateAlarm)) on_state_alarm();
+  if (take_due(kShowAlarm)) show();
+  if (take_due(kCheckAlarm)) check();
+  if (take_due(kConfirmAlarm)) answer_when_confirmed();
+}
+
+void Acquisition::on_state_alarm() {
+  switch (state_) {
+    case State::kAwaitingSession:
+      if (!unwanted_ && context_->now < request_.deadline) {
+        return set(kStateAlarm, request_.deadline);
+      }
+      act(NoteUnheard{unheard()});
+      return fail_entering(unheard());
+    case State::kCreatePause:
+      if (unwanted_) return leave_unheard(unheard());
+      return on(Begin{});
+    case State::kSearchPause: return search();
+    case State::kStandingBy: return on(Woken{});  // In case the watch was missed.
+    case State::kLookPause: return look();
+    case State::kRemovePause: return remove();
+    default: return;
+  }
+}
+
+void Acquisition::on(Replied& event) {
+  switch (event.slot) {
+    case Slot::kMain: break;
+    case Slot::kShow: return on_shown(std::get<Result<std::optional<Read>>>(event.reply));
+    case Slot::kRewrite: return on_weakened(std::get<Result<std::optional<Read>>>(event.reply));
+    case Slot::kCheck:
+      if (const auto* read = std::get_if<Result<std::optional<Read>>>(&event.reply)) {
+        return on_checked(*read);
+      }
+      return on_reason(std::get<Result<std::pair<Record, std::uint64_t>>>(event.reply));
+  }
+  switch (state_) {
+    case State::kCreating:
+      return on_created(std::get<Result<Entered>>(event.reply), event.record_known);
+    case State::kSearching: return on_searched(std::get<Result<Listing>>(event.reply));
+    case State::kRemoving: return on_removed(std::get<Result<bool>>(event.reply));
+    default: return on_decision_reply(event);
+  }
+}
+
+// --- To come in.
+
+void Acquisition::on_created(Result<Entered>& entered, bool record_known) {
+  if (!entered) {
+    if (entered.error().code() == Errc::kOutcomeUnknown) return search();
+    return fail_entering(entered.error());
+  }
+  if (epoch_ != context_->session.epoch) {
+    return fail_entering(Error(Errc::kLost, "the session has ended"));
+  }
+  entry_.created = entered->created;
+  for (const QueueEntry& each : entered->listing.queue) {
+    if (each.key == entry_.key) entry_.order = each.order;
+  }
+  if (unwanted_) return remove();
+  watch_lease();
+  enter(State::kListing);  // The same answer lists the queue.
+  decide(std::move(entered->listing), /*watching=*/false, record_known);
+}
+
+// The reply to the creation was lost: the contender is there, or it never will be. The caller is
+// answered in time; the search goes on.
+void Acquisition::search() {
+  const bool in_time = request_.deadline > context_->now;
+  if (!in_time) {
+    answer(
+        Error(Errc::kOutcomeUnknown,
+              traits_->store + ": no answer in time; it is not known whether the request arrived"));
+  }
+  const bool awaited = in_time && asks_ > 0;
+  ask(State::kSearching, awaited ? request_.deadline : soon(), ListQueue{.latest = true});
+}
+
+void Acquisition::on_searched(const Result<Listing>& listing) {
+  if (!listing) {
+    if (listing.error().code() == Errc::kLost) return fail_entering(listing.error());
+    // The caller may ask again with the same id; meanwhile the search goes on.
+    answer(Error(Errc::kOutcomeUnknown, listing.error().message()));
+    enter(State::kSearchPause);
+    return set(kStateAlarm, context_->now + kPause);
+  }
+  const bool same_session = epoch_ == context_->session.epoch;
+  const auto& queue = listing->queue;
+  const auto found = std::find_if(queue.begin(), queue.end(), [this](const QueueEntry& each) {
+    return each.key == entry_.key;
+  });
+  if (!same_session || found == queue.end()) {
+    return fail_entering(
+        Error(same_session ? Errc::kUnavailable : Errc::kLost, "the request did not arrive"));
+  }
+  entry_.order = found->order;
+  if (unwanted_) return remove();
+  watch_lease();
+  list(/*watching=*/false);
+}
+
+// The contender is surely not in the store. It is created again while the caller waits for that.
+void Acquisition::fail_entering(const Error& error) {
+  if (unwanted_) return leave_unheard(error);
+  if (error.code() == Errc::kLost) {
+    // Perhaps it came, and goes with its session: its key must not be taken up by the next one.
+    return end(EndStatus::kGone);
+  }
+  const bool passing = error.code() == Errc::kUnavailable;
+  const BootInstant again = context_->now + kPause;
+  if (passing && asks_ > 0 && again < request_.deadline) {
+    unheard_ = error;
+    enter(State::kCreatePause);
+    return set(kStateAlarm, again);
+  }
+  verdict_ = error;
+  end(EndStatus::kGone);
+}
+
+Error Acquisition::unheard() const {
+  return unheard_.value_or(
+      Error(Errc::kUnavailable, traits_->store + ": no server has answered so far"));
+}
+
+// Nothing of it is in the store, nor will be. The caller is told that the store has said nothing,
+// so that nobody takes it for a lock that others hold.
+void Acquisition::leave_unheard(const Error& error) {
+  if (error.code() == Errc::kLost) return end(EndStatus::kGone);
+  end(error);
+}
+
+// --- To leave.
+
+bool Acquisition::leaving() const {
+  return unwanted_ || state_ == State::kRemoving || state_ == State::kRemovePause;
+}
+
+void Acquisition::leave(Result<AcquisitionState> verdict) {
+  if (leaving() || ended()) return;
+  was_held_ = held();
+  verdict_ = std::move(verdict);
+  if (state_ >= State::kListing) return remove();
+  // A contender that is being asked for just now is removed when it is there.
+  unwanted_ = true;
+  const BootInstant grace = std::max(context_->now, seq_at_ + kGrace);
+  if (state_ == State::kAwaitingSession) set(kStateAlarm, std::min(request_.deadline, grace));
+  if (state_ == State::kCreatePause) set(kStateAlarm, std::min(due_.at(kStateAlarm), grace));
+}
+
+void Acquisition::remove() {
+  const BootInstant deadline = ends_asked_ ? std::max(request_.deadline, context_->now) : soon();
+  // Others stand behind a holder that waited itself, and watch it.
+  ask(State::kRemoving, deadline, Remove{.handoff = was_held_ && queued_ && held_alone()});
+}
+
+void Acquisition::on_removed(const Result<bool>& removed) {
+  if (removed) {
+    const bool by_us = *removed || removal_unanswered_;
+    const auto how = was_held_ ? EndStatus::kReleased : EndStatus::kCancelled;
+    return end(by_us ? how : EndStatus::kGone);
+  }
+  const Error& error = removed.error();
+  if (error.code() == Errc::kLost) return end(EndStatus::kGone);
+  removal_unanswered_ = removal_unanswered_ || error.code() == Errc::kOutcomeUnknown;
+  const bool passing = detail::is_transient(error.code());
+  const BootInstant again = context_->now + (passing ? kPause : kLongPause);
+  enter(State::kRemovePause);
+  set(kStateAlarm, again);
+  if (passing && again < request_.deadline) return;  // There is time to find out.
+  ends_asked_ = false;
+  act(AnswerEnds{error});
+  answer(Error(Errc::kOutcomeUnknown, error.message()));
+}
+
+void Acquisition::end(const Result<EndStatus>& how) {
+  enter(State::kEnded);
+  act(Forget{});
+  act(AnswerEnds{how});
+  act(AnswerDowngrades{gone()});
+  answer(verdict_.value_or(gone()));
+}
+
+// Its contender is not there any more, and this client has not removed it.
+void Acquisition::taken_away() {
+  const bool told = told_ || held();
+  end(EndStatus::kGone);
+  if (told) tell(port::Push::Kind::kHint);
+}
+
+// --- What is said of it.
+
+bool Acquisition::waits() const { return told_ && !held() && !leaving() && !ended(); }
+
+bool Acquisition::may_be_watching() const {
+  return state_ >= State::kListing && state_ <= State::kSessionLost;
+}
+
+AcquisitionState Acquisition::status(const Context& context) const {
+  AcquisitionState state;
+  state.seq = seq_;
+  if (!held()) {
+    state.status = AcquisitionStatus::kWaiting;
+    state.ahead = ahead_;
+    state.lease = request_.waiter_ttl;
+    if (gate_opens_at_) {
+      state.next_expiry = std::chrono::ceil<machine::Duration>(
+          std::max(*gate_opens_at_ - context.now, BootInstant::duration::zero()));
+    }
+    return state;
+  }
+  state.status = AcquisitionStatus::kHeld;
+  state.token = token_;
+  const SessionView& session = context.session;
+  if (session.epoch != epoch_) return state;
+  // The lease counts from when the newest request came, which its owner sent before. The session
+  // layer allows for clock rates over what it is told; this allows for what had passed by then.
+  const auto left = std::chrono::floor<machine::Duration>(session.deadline - seq_at_);
+  const auto passed = std::max(session.length - left, machine::Duration::zero());
+  state.lease = std::clamp(left - passed / kRateError, machine::Duration::zero(), request_.ttl);
+  // Asked for just before the session is confirmed, a renewal would tell what was told before. A
+  // session longer than the ttl always has more.
+  if (session.more_at && session.length <= request_.ttl) {
+    const auto answered = *session.more_at + session.length / kAnswersPerSession;
+    state.more_in = std::max(std::chrono::ceil<machine::Duration>(answered - seq_at_),
+                             machine::Duration::zero());
+  }
+  return state;
+}
+
+// --- Actions, and time.
+
+Acquisition::BootInstant Acquisition::soon() const { return context_->now + kBackground; }
+
+bool Acquisition::take_due(Alarm alarm) {
+  if (ended() || due_.at(alarm) > context_->now) return false;
+  clear(alarm);
+  return true;
+}
+
+Acquisition::BootInstant Acquisition::next_due() const {
+  return *std::min_element(due_.begin(), due_.end());
+}
+
+// Replies to what was asked before are outdated from now on.
+void Acquisition::enter(State state) {
+  state_ = state;
+  ++numbers_.front();
+  clear(kStateAlarm);
+  if (state == State::kRemoving || state == State::kEnded) {
+    for (const Alarm alarm : {kLeaseAlarm, kShowAlarm, kCheckAlarm, kConfirmAlarm}) clear(alarm);
+  }
+  if (state >= State::kHeld) view_.reset();
+}
+
+void Acquisition::ask(State state, BootInstant deadline, Request request) {
+  enter(state);
+  act(Ask{Slot::kMain, numbers_.front(), deadline, std::move(request)});
+}
+
+void Acquisition::ask_beside(Slot slot, BootInstant deadline, Request request) {
+  std::uint32_t& number = numbers_.at(static_cast<std::size_t>(slot));
+  act(Ask{slot, ++number, deadline, std::move(request)});
+}
+
+bool Acquisition::wants(Slot slot, std::uint32_t number) const {
+  return !ended() && numbers_.at(static_cast<std::size_t>(slot)) == number;
+}
+
+void Acquisition::answer(const Result<AcquisitionState>& result) {
+  if (asks_ > 0) act(Answer{asks_, result});
+  asks_ = asks_seen_ = 0;
+}
+
+void Acquisition::tell(port::Push::Kind kind) {
+  port::Push push{kind, request_.id, {}};
+  if (kind == port::Push::Kind::kGranted) push.state = status(*context_);
+  act(Tell{std::move(push)});
+}
+
+// The session keeps a contender for as long as the client lives; its owner may have given it up
+// earlier.
+Acquisition::BootInstant Acquisition::lease_end() const {
+  if (!held() && !request_.may_wait) return request_.deadline;
+  machine::Duration length = held() ? request_.ttl : request_.waiter_ttl;
+  // A waiter among a thousand may be late: to queue anew would make all of them later.
+  if (!held()) length = std::max(length, details_.lease);
+  const auto left = BootInstant::max() - seq_at_;
+  return length > left ? BootInstant::max() : seq_at_ + length;
+}
+
+void Acquisition::watch_lease() {
+  if (!system()) set(kLeaseAlarm, lease_end());
+}
+
+void Acquisition::on_lease_alarm() {
+  if (leaving()) return;
+  if (lease_end() > context_->now) return watch_lease();
+  if (!held() && !request_.may_wait) {
+    return leave(Error(Errc::kTimedOut, "it was not known in time whether somebody holds it"));
+  }
+  leave(gone());
+}
+
+bool Acquisition::held_alone() const {
+  return entry_.key.shape == Shape::kExclusive && !perhaps_weakened_;
+}
+
+}  // namespace holdfast::contend

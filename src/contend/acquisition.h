@@ -1,0 +1,448 @@
+// One acquisition in a consensus store as a pure step machine: state and event in, state and
+// actions out. It reads no clock and calls no store; time is a number that comes with each event.
+// The engine (engine.h) carries out the actions and brings the answers.
+//
+// The table shows where each event leads. "Decided" is any outcome of a decision: a question that
+// the decision still needs, kWaiting, kHeld, or kRemoving for a caller that is refused. The full
+// table is in acquisition_table.h; every step is checked against it wherever assert() is on.
+//
+//   State               request under way         event                   next state
+//   Entering: no contender has been seen
+//    kAwaitingSession   a session                 it is open              kCreating
+//    kCreating          create, and list          created                 decided
+//                                                 reply lost              kSearching
+//                                                 surely not applied      kCreatePause
+//    kSearching         list, latest              the contender is there  kListing
+//                                                 it is not               kCreatePause
+//                                                 reply lost              kSearchPause
+//    kCreatePause       (pause)                   time                    kAwaitingSession
+//    kSearchPause       (pause)                   time                    kSearching
+//   Deciding: the contender stands in the queue
+//    kListing           list, perhaps watched     listed                  decided
+//    kListingInFull     list with all details     listed                  decided (permits, try)
+//    kReadingRecord     the lock's record         read                    decided
+//    kReadingHead       the head of the queue     read                    decided
+//    kReadingFate       the entry in doubt        read                    kStandingBy (try), or
+//                                                                         decided
+//    kReadingBlocker    the entry before; watch   still there             kWaiting
+//                                                 gone, or weakened       kListing
+//    kSettling          write the record          written                 as admitted: kMarking ...
+//                                                 changed meanwhile       kListing
+//    kPassingGate       another library's gate    passed                  kHeld
+//                                                 closed                  kWaiting
+//    kLearningNumber    the own entry             read                    kHeld, kMarking
+//    kMarking           write the own details     written                 kHeld, kListingOthers
+//    kListingOthers     list with all details     listed                  kHeld, kOutdatingOthers
+//    kOutdatingOthers   write the record          written                 kHeld
+//    kListingShrink     list with all details     listed                  kShrinking
+//    kShrinking         remove it, with a new N   written                 kEnded
+//    any of these                                 no answer               kLookPause
+//   Waiting
+//    kStandingBy        (watch, poll)             woken, time             kListing (try)
+//    kWaiting           (watch)                   woken                   kListing
+//                                                 handed off              kHeld
+//                                                 heartbeat               kPolling
+//    kPolling           the blocker               unchanged               kWaiting
+//    kLookPause         (pause)                   time, woken             kListing
+//    kSessionLost       (nothing)                 the session has ended   kEnded
+//   kHeld               (see below)
+//   Leaving
+//    kRemoving          remove                    removed                 kEnded
+//                                                 no answer               kRemovePause
+//    kRemovePause       (pause)                   time                    kRemoving
+//   kEnded
+//
+//   any but entering    release, cancel, lease over                         kRemoving
+//   entering            release, cancel    unchanged, but unwanted: kRemoving once the contender
+//                                          is seen, kEnded once it surely is not there
+//   contender seen      the session has ended, or the contender was taken   kEnded
+//
+// While it holds, three requests run independently of the state: it shows others that a try holds
+// (kShow), checks that its contender is still there (kCheck), and weakens it in place (kRewrite).
+//
+// Guarantee: kHeld only after the store has confirmed what admits it. A contender that may be in
+// the store is not forgotten before its removal is confirmed or its session has ended.
+// Thread-safety: one thread at a time. Time: boot time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "holdfast/result.h"
+#include "src/base/clock.h"
+#include "src/contend/backend.h"
+#include "src/contend/queue.h"
+#include "src/machine/command.h"
+#include "src/port/store.h"
+
+namespace holdfast::contend {
+
+enum class State : std::uint8_t {
+  kAwaitingSession,
+  kCreating,
+  kSearching,
+  kCreatePause,
+  kSearchPause,
+  kListing,
+  kListingInFull,
+  kReadingRecord,
+  kReadingHead,
+  kReadingFate,
+  kReadingBlocker,
+  kSettling,
+  kPassingGate,
+  kLearningNumber,
+  kMarking,
+  kListingOthers,
+  kOutdatingOthers,
+  kListingShrink,
+  kShrinking,
+  kStandingBy,
+  kWaiting,
+  kPolling,
+  kLookPause,
+  kSessionLost,
+  kHeld,
+  kRemoving,
+  kRemovePause,
+  kEnded,
+};
+
+// What a step may know of the world around it.
+struct Context {
+  base::BootInstant now{};
+  SessionView session{};
+};
+
+// --- Events.
+
+struct Begin {};
+// The session is open (`ids`: see Engine::choose_id), or could not be opened.
+struct SessionOpened {
+  Result<std::string> tag;                   // Of the session: Backend::session_tag().
+  std::optional<machine::AcquisitionId> id;  // To go by in this session.
+};
+// The caller asks again for the outcome.
+struct Asked {
+  base::BootInstant deadline{};
+};
+// The caller wants it to end.
+struct End {
+  base::BootInstant deadline{};
+};
+struct Leave {};  // The acquisition that it upgrades has left.
+struct Weaken {   // Downgrade of an exclusive holder.
+  base::BootInstant deadline{};
+};
+// What was watched may have changed.
+struct Woken {};
+// The entry `by` was given back by a holder with this token, and watched.
+struct HandedOff {
+  QueueEntry by;
+  machine::Token last;
+};
+struct Notified {};  // Its contender may have been taken away.
+struct SessionEnded {};
+struct TimeIsUp {};  // next_due() has come.
+
+// Requests that may be under way at the same time; each numbers its own.
+enum class Slot : std::uint8_t { kMain, kShow, kCheck, kRewrite };
+inline constexpr std::size_t kSlots = 4;
+
+using Reply = std::variant<Result<Entered>, Result<Listing>,
+                           Result<std::pair<Record, std::uint64_t>>, Result<std::optional<Read>>,
+                           Result<std::optional<std::uint64_t>>, Result<Gate>, Result<bool>>;
+struct Replied {
+  Slot slot{};
+  Reply reply;
+  // The record of that listing was read before, by somebody in this client, and is of a form that
+  // this version knows.
+  bool record_known = false;
+};
+
+using Event = std::variant<Begin, SessionOpened, Asked, End, Leave, Weaken, Woken, HandedOff,
+                           Notified, SessionEnded, TimeIsUp, Replied>;
+
+// --- Actions.
+
+enum class Watch : std::uint8_t {
+  kKeep,     // The watch that stands, if any, stays.
+  kNone,     // It is dropped.
+  kWake,     // Replaced: Woken when it changes.
+  kHandoff,  // Replaced: Woken, or HandedOff.
+};
+
+// Requests to the store; lock, epoch, key and entry are those of the acquisition.
+struct AwaitSession {};
+struct Create {};
+struct ListQueue {
+  bool latest = false;
+  Watch watch = Watch::kNone;
+};
+struct ListInFull {};
+struct ReadRecord {};
+struct ReadEntry {
+  QueueEntry entry;
+  Watch watch = Watch::kKeep;
+};
+struct WriteDetails {
+  Details details;
+};
+struct Apply {
+  Change change;
+};
+struct PassGate {
+  Details details;
+};
+struct Remove {
+  bool handoff = false;
+};
+using Request = std::variant<AwaitSession, Create, ListQueue, ListInFull, ReadRecord, ReadEntry,
+                             WriteDetails, Apply, PassGate, Remove>;
+struct Ask {
+  Slot slot{};
+  std::uint32_t number = 0;  // A reply counts while it is the newest of its slot (wants()).
+  base::BootInstant deadline{};
+  Request request;
+};
+// To the first `count` of those who asked.
+struct Answer {
+  std::size_t count = 0;
+  Result<port::AcquisitionState> result;
+};
+struct AnswerEnds {
+  Result<port::EndStatus> result;
+};
+struct AnswerDowngrades {
+  Result<port::AcquisitionState> result;
+};
+struct Tell {
+  port::Push push;
+};
+struct NoteBroken {  // Its owner is told so whenever it asks from now on.
+  Error why;
+};
+struct NoteUnheard {  // No server has answered in time.
+  Error why;
+};
+struct NoteKeptOut {  // By what stands in this queue; it may not all be readable.
+  Listing listing;
+};
+struct NotifySessions {
+  std::vector<std::string> tags;
+};
+struct Forget {};  // It has ended; answers follow.
+using Action = std::variant<Ask, Answer, AnswerEnds, AnswerDowngrades, Tell, NoteBroken,
+                            NoteUnheard, NoteKeptOut, NotifySessions, Forget>;
+using Actions = std::vector<Action>;
+
+// What never changes while a store is open.
+struct StoreTraits {
+  std::string store;  // Its name, for errors.
+  bool rewrites = true;
+  bool gated = false;
+};
+
+class Acquisition {
+ public:
+  using BootInstant = base::BootInstant;
+
+  // `now`: when the request reached the store, no earlier than its owner sent it. `upgrades`: the
+  // acquisition that it is to upgrade, or nullptr.
+  Acquisition(const StoreTraits& traits, port::AcquireRequest request, const Acquisition* upgrades,
+              BootInstant now);
+  // Shrinks N of a permits lock by `by` in queue order; nobody's.
+  static Acquisition shrink(const StoreTraits& traits, const port::AcquisitionRequest& request,
+                            std::uint32_t by, std::uint32_t from, BootInstant now);
+
+  // Appends what is to be done, in order. A step may be asked for while actions of an earlier one
+  // are still to be carried out: these go first.
+  void step(Event event, const Context& context, Actions& actions);
+  // The answer to a renewal that reached us at `came`; nullopt: it comes by the deadline or soon
+  // after, as an Answer.
+  std::optional<Result<port::AcquisitionState>> renew(const port::RenewItem& item, BootInstant came,
+                                                      BootInstant deadline, const Context& context,
+                                                      Actions& actions);
+  // Whether that request is not outdated.
+  bool wants(Slot slot, std::uint32_t number) const;
+  BootInstant next_due() const;
+
+  port::AcquisitionState status(const Context& context) const;
+  State state() const { return state_; }
+  const port::AcquireRequest& request() const { return request_; }
+  const QueueEntry& entry() const { return entry_; }
+  const Details& details() const { return details_; }
+  const machine::Token& token() const { return token_; }
+  std::uint64_t epoch() const { return epoch_; }
+  bool held() const { return state_ == State::kHeld; }
+  bool ended() const { return state_ == State::kEnded; }
+  bool leaving() const;
+  bool waits() const;  // Its owner was told so, and it does.
+  bool may_be_watching() const;
+  bool system() const { return entry_.key.shape == Shape::kShrink; }
+
+ private:
+  // Times at which something is due, each at most once.
+  enum Alarm : std::uint8_t { kStateAlarm, kLeaseAlarm, kShowAlarm, kCheckAlarm, kConfirmAlarm };
+  static constexpr std::size_t kAlarms = 5;
+
+  // What is known of the queue until it holds.
+  struct View {
+    // Of the decision under way.
+    Listing listing;
+    Record record;
+    Decision decision;
+    std::size_t at = 0;               // Whose details are being read.
+    bool watching = false;            // The folder is watched already.
+    bool in_doubt = false;            // The entry at `at` said that it is a try.
+    std::uint64_t record_rev = 0;     // That admitted it.
+    std::vector<std::string> others;  // kShrinking: sessions to be notified.
+    // For longer than that.
+    std::optional<QueueEntry> blocker;  // kWaiting: nothing, if it watches the folder or a gate.
+    std::optional<QueueEntry> head;     // The head of the queue, read once.
+  };
+
+  void on(const Begin&);
+  void on(SessionOpened& event);
+  void on(const Asked& event);
+  void on(const End& event);
+  void on(const Leave&);
+  void on(const Weaken& event);
+  void on(const Woken&);
+  void on(const HandedOff& event);
+  void on(const Notified&);
+  void on(const SessionEnded&);
+  void on(const TimeIsUp&);
+  void on(Replied& event);
+  void on_state_alarm();
+
+  // --- acquisition.cc: to come in, and to leave.
+  void on_created(Result<Entered>& entered, bool record_known);
+  void search();
+  void on_searched(const Result<Listing>& listing);
+  void fail_entering(const Error& error);
+  void leave_unheard(const Error& error);
+  Error unheard() const;
+  void leave(Result<port::AcquisitionState> verdict);
+  void remove();
+  void on_removed(const Result<bool>& removed);
+  void end(const Result<port::EndStatus>& how);
+  void taken_away();
+
+  // --- acquisition_decide.cc: to hold, or to wait.
+  void on_decision_reply(Replied& event);
+  void look();
+  void list(bool watching);
+  void decide(Listing listing, bool watching, bool record_known);
+  void decide_by();
+  void refuse(machine::Outcome outcome);
+  void read_head(std::size_t head);
+  void note_kept_out(const Listing& listing);
+  void wait_for(const QueueEntry& blocker);
+  void on_blocker(const Result<std::optional<Read>>& read);
+  void poll(BootInstant deadline);
+  void on_polled(const Result<std::optional<Read>>& read);
+  void stand_waiting();
+  void tell_waiting();
+  void look_failed(const Error& error);
+  // For those who would not wait.
+  void refuse_to_wait();
+  void on_fate(const Result<std::optional<Read>>& read);
+  void stand_by();
+
+  // --- acquisition_hold.cc: to be granted, and while it holds.
+  void settle();
+  void on_settled(const Result<std::optional<std::uint64_t>>& applied);
+  void admit(std::uint64_t record_rev);
+  void on_number(const Result<std::optional<Read>>& read);
+  void mark(std::optional<machine::Token> token);
+  void on_marked(const Result<std::optional<Read>>& written);
+  void on_others_listed(const Result<Listing>& listing);
+  void pass_gate();
+  void on_gate(const Result<Gate>& gate);
+  void on_shrink_listed(const Result<Listing>& listing);
+  void on_shrunk(const Result<std::optional<std::uint64_t>>& applied);
+  void grant();
+  void adopt_written(const Read& read);
+  void show();
+  void on_shown(const Result<std::optional<Read>>& written);
+  void check();
+  void on_checked(const Result<std::optional<Read>>& read);
+  void on_reason(const Result<std::pair<Record, std::uint64_t>>& record);
+  void on_weakened(const Result<std::optional<Read>>& written);
+  void await_session(const port::RenewItem& item, BootInstant came, BootInstant deadline);
+  void answer_when_confirmed();
+  BootInstant told_until() const;
+
+  // --- Actions, and time.
+  BootInstant soon() const;
+  void set(Alarm alarm, BootInstant when) { due_.at(alarm) = when; }
+  void clear(Alarm alarm) { due_.at(alarm) = BootInstant::max(); }
+  bool take_due(Alarm alarm);
+  void enter(State state);
+  template <typename What>
+  void act(What&& what) {
+    actions_->emplace_back(std::forward<What>(what));
+  }
+  void ask(State state, BootInstant deadline, Request request);
+  void ask_beside(Slot slot, BootInstant deadline, Request request);
+  void answer(const Result<port::AcquisitionState>& result);
+  void tell(port::Push::Kind kind);
+  Change change_by(const Listing& listing, const Record& record) const;
+  BootInstant lease_end() const;
+  void watch_lease();
+  void on_lease_alarm();
+  bool held_alone() const;
+
+  const StoreTraits* traits_;
+  port::AcquireRequest request_;
+  QueueEntry entry_;  // `order` once it is known.
+  Details details_;   // As they were written last.
+  State state_ = State::kAwaitingSession;
+  std::array<std::uint32_t, kSlots> numbers_{};  // Of the newest request in each slot.
+  std::array<BootInstant, kAlarms> due_{};
+  std::uint64_t epoch_ = 0;
+  machine::Token token_{};
+  std::uint32_t ahead_ = 0;
+  std::optional<BootInstant> gate_opens_at_{};
+
+  // The newest request of its owner, and when it reached us.
+  std::uint64_t seq_ = 0;
+  BootInstant seq_at_{};
+  BootInstant told_until_{};   // The session deadline that its owner was told of.
+  BootInstant answer_from_{};  // A renewal that waits for a later session deadline is answered
+  BootInstant answer_by_{};    // from the first time on as things are, and by the second at all.
+
+  std::size_t asks_ = 0;       // Not answered yet.
+  std::size_t asks_seen_ = 0;  // So many of them came before the store was asked last.
+  bool ends_asked_ = false;
+
+  // Its history, as far as it matters later.
+  bool unwanted_ = false;            // Entering: it is to be removed once it is seen.
+  bool told_ = false;                // Its owner was told that it waits.
+  bool queued_ = false;              // It was counted as a waiter: others may watch it.
+  bool look_again_ = false;          // Woken during a decision.
+  bool marked_late_ = false;         // Others have to know its token before it holds.
+  bool rewriting_ = false;           // A downgrade is under way.
+  bool perhaps_weakened_ = false;    // It may not have held alone all the time.
+  bool was_held_ = false;            // Leaving: it held.
+  bool removal_unanswered_ = false;  // A removal that failed was perhaps applied.
+
+  std::unique_ptr<View> view_;      // From its creation until it holds or leaves.
+  Details writing_{};               // kMarking, kPassingGate, kRewrite: what is written.
+  std::optional<Error> unheard_{};  // kCreatePause: why it is surely not there.
+  std::optional<Result<port::AcquisitionState>> verdict_{};  // What askers are told at its end.
+
+  // Of the step that runs.
+  const Context* context_ = nullptr;
+  Actions* actions_ = nullptr;
+};
+
+}  // namespace holdfast::contend

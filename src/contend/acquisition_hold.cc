@@ -1,0 +1,313 @@
+// How an acquisition is granted, and what it does while it holds.
+#include <algorithm>
+#include <cassert>
+
+#include "holdfast/detail/transient.h"
+#include "src/contend/acquisition.h"
+#include "src/contend/acquisition_table.h"
+#include "src/contend/timing.h"
+#include "src/port/outcome.h"
+
+namespace holdfast::contend {
+namespace {
+
+using port::AcquisitionState;
+using port::AcquisitionStatus;
+
+// A try that is released sooner costs no further write; a caller that would not wait is delayed by
+// no more than this.
+constexpr auto kShown = std::chrono::milliseconds(20);
+constexpr auto kTick = std::chrono::milliseconds(20);
+
+AcquisitionState gone() { return {.status = AcquisitionStatus::kGone}; }
+
+}  // namespace
+
+// A step of the store that writes the record as it still is, if this contender is still there.
+Change Acquisition::change_by(const Listing& listing, const Record& record) const {
+  Change change;
+  change.lock = request_.name;
+  change.epoch = epoch_;
+  change.record_rev = listing.record_rev;
+  change.record = still_valid(listing.queue, record, listing.record_rev);
+  change.present = entry_;
+  return change;
+}
+
+// Of several that would newly hold beside an upgrade, one may: the one that writes the record as it
+// was.
+void Acquisition::settle() {
+  Change change = change_by(view_->listing, view_->record);
+  if (entry_.key.shape == Shape::kUpgrade) change.record->upgrade = entry_.key.id;
+  ask(State::kSettling, soon(), Apply{std::move(change)});
+}
+
+void Acquisition::on_settled(const Result<std::optional<std::uint64_t>>& applied) {
+  if (!*applied) return list(/*watching=*/false);
+  admit(**applied);
+}
+
+// The queue admits it; it holds once its token is known to be larger than those before.
+void Acquisition::admit(std::uint64_t record_rev) {
+  view_->record_rev = record_rev;
+  if (system()) return ask(State::kListingShrink, soon(), ListInFull{});
+  if (traits_->gated && !details_.marked) return pass_gate();
+  if (entry_.created == 0) {
+    // It was found again after a lost reply.
+    return ask(State::kLearningNumber, soon(), ReadEntry{entry_, Watch::kKeep});
+  }
+  if (marked_late_) return ask(State::kListingOthers, soon(), ListInFull{});
+  // Permits have no upgrades: they are granted in the order of creation. A waiter behind one
+  // watches for its mark.
+  const bool permits = entry_.key.shape == Shape::kPermits;
+  const bool to_be_shown = permits && queued_ && !details_.marked;
+  const auto token =
+      token_at_grant(details_, entry_.created, entry_.modified, permits ? 0 : record_rev);
+  if (!token || to_be_shown) return mark(token);
+  token_ = *token;
+  grant();
+}
+
+void Acquisition::on_number(const Result<std::optional<Read>>& read) {
+  if (!*read) return taken_away();
+  entry_.created = (*read)->created;
+  entry_.modified = (*read)->modified;
+  admit(view_->record_rev);
+}
+
+// Without a token of its own, the number of this write becomes the token: it is larger than those
+// of contenders that come later.
+void Acquisition::mark(std::optional<machine::Token> token) {
+  writing_ = details_;
+  writing_.marked = true;
+  writing_.attempt = false;
+  if (token) writing_.token = token->counter;
+  ask(State::kMarking, soon(), WriteDetails{writing_});
+}
+
+void Acquisition::on_marked(const Result<std::optional<Read>>& written) {
+  if (!*written) return taken_away();
+  adopt_written(**written);
+  if (writing_.token) return grant();
+  // Contenders that were created before the mark have smaller numbers, and hold later. By a newer
+  // record they know that they have to mark themselves.
+  marked_late_ = true;
+  ask(State::kListingOthers, soon(), ListInFull{});
+}
+
+void Acquisition::adopt_written(const Read& read) {
+  details_ = writing_;
+  entry_.created = read.created;
+  entry_.modified = read.modified;
+  token_ = token_of(details_, entry_.created, entry_.modified);
+}
+
+void Acquisition::on_others_listed(const Result<Listing>& listing) {
+  if (listing->record_rev > entry_.modified) return grant();
+  ask(State::kOutdatingOthers, soon(),
+      Apply{change_by(*listing, listing->record.value_or(Record{}))});
+}
+
+void Acquisition::pass_gate() {
+  writing_ = details_;
+  writing_.marked = true;
+  writing_.attempt = false;
+  asks_seen_ = asks_;
+  ask(State::kPassingGate, soon(), PassGate{writing_});
+}
+
+void Acquisition::on_gate(const Result<Gate>& gate) {
+  gate_opens_at_.reset();
+  if (gate->passed) {
+    adopt_written(*gate->passed);
+    return grant();
+  }
+  if (gate->opens_in) gate_opens_at_ = context_->now + *gate->opens_in;
+  if (!request_.may_wait) {
+    return leave(
+        AcquisitionState{.status = AcquisitionStatus::kBusy, .next_expiry = gate->opens_in});
+  }
+  queued_ = true;
+  view_->blocker.reset();
+  stand_waiting();
+}
+
+// First N, then the entry: in between, too few are let in rather than too many.
+void Acquisition::on_shrink_listed(const Result<Listing>& listing) {
+  const Record record = listing->record.value_or(Record{});
+  const std::uint32_t now = capacity_of(listing->queue, record, listing->record_rev);
+  Change change = change_by(*listing, record);
+  change.present.reset();
+  change.record->capacity = now - std::min(now - 1, entry_.key.permits);
+  change.removed.push_back(entry_);
+  view_->others.clear();
+  for (const QueueEntry& each : listing->queue) {
+    if (each.details) view_->others.push_back(each.details->session);
+  }
+  ask(State::kShrinking, soon(), Apply{std::move(change)});
+}
+
+void Acquisition::on_shrunk(const Result<std::optional<std::uint64_t>>& applied) {
+  if (!*applied) return list(/*watching=*/false);
+  NotifySessions others{std::move(view_->others)};
+  verdict_ = AcquisitionState{.status = AcquisitionStatus::kHeld};
+  end(port::EndStatus::kReleased);
+  act(std::move(others));
+}
+
+void Acquisition::grant() {
+  enter(State::kHeld);
+  marked_late_ = false;
+  ahead_ = 0;
+  told_until_ = told_until();
+  watch_lease();
+  if (details_.attempt) set(kShowAlarm, context_->now + kShown);
+  if (told_) tell(port::Push::Kind::kGranted);
+  answer(status(*context_));
+}
+
+// --- While it holds.
+
+// It holds what it would not have waited for, and others have to know.
+void Acquisition::show() {
+  if (!held() || !details_.attempt) return;
+  if (rewriting_) return set(kShowAlarm, context_->now + kPause);  // That takes the mark back, too.
+  Details details = details_;
+  details.attempt = false;
+  details.token = token_.counter;
+  ask_beside(Slot::kShow, soon(), WriteDetails{std::move(details)});
+}
+
+void Acquisition::on_shown(const Result<std::optional<Read>>& written) {
+  if (!held()) return;
+  if (!written) {
+    const auto pause = detail::is_transient(written.error().code()) ? kPause : kLongPause;
+    return set(kShowAlarm, context_->now + pause);
+  }
+  if (!*written) return ask_beside(Slot::kCheck, soon(), ReadRecord{});
+  entry_.modified = (*written)->modified;
+  // A write that was asked for meanwhile has newer values in the other fields.
+  details_.attempt = false;
+  details_.token = token_.counter;
+}
+
+// A notification comes once: what could not be looked at is looked at again.
+void Acquisition::check() {
+  if (held()) ask_beside(Slot::kCheck, soon(), ReadEntry{entry_, Watch::kKeep});
+}
+
+void Acquisition::on_checked(const Result<std::optional<Read>>& read) {
+  if (!held()) return;
+  if (read && !*read) return ask_beside(Slot::kCheck, soon(), ReadRecord{});
+  if (!read && detail::is_transient(read.error().code())) set(kCheckAlarm, context_->now + kPause);
+}
+
+// Its contender is gone: the record tells whether somebody broke it.
+void Acquisition::on_reason(const Result<std::pair<Record, std::uint64_t>>& record) {
+  if (!held()) return;
+  const bool broken =
+      record && record->first.broken && record->first.broken->token == token_.counter;
+  if (broken) {
+    const Trace& trace = *record->first.broken;
+    const BreakInfo info{port::to_public(token_), port::to_public(trace.by)};
+    const Error why = port::broken_error(request_.name, info);
+    act(NoteBroken{why});
+    verdict_ = why;  // For a renewal that is under way.
+  }
+  taken_away();
+}
+
+// Two at the same time share one write.
+void Acquisition::on(const Weaken& event) {
+  if (!held()) return act(AnswerDowngrades{gone()});
+  if (rewriting_) return;
+  writing_ = details_;
+  writing_.weakened = true;
+  writing_.attempt = false;
+  writing_.token = token_.counter;
+  rewriting_ = perhaps_weakened_ = true;
+  ask_beside(Slot::kRewrite, event.deadline, WriteDetails{writing_});
+}
+
+void Acquisition::on_weakened(const Result<std::optional<Read>>& written) {
+  rewriting_ = false;
+  if (!written) return act(AnswerDowngrades{written.error()});
+  if (!*written || !held()) return act(AnswerDowngrades{gone()});
+  details_ = writing_;
+  entry_.modified = (*written)->modified;
+  act(AnswerDowngrades{status(*context_)});
+}
+
+// --- Renewals.
+
+std::optional<Result<AcquisitionState>> Acquisition::renew(const port::RenewItem& item,
+                                                           BootInstant came, BootInstant deadline,
+                                                           const Context& context,
+                                                           Actions& actions) {
+  if (leaving() || ended() || system()) return Result<AcquisitionState>(gone());
+  context_ = &context;
+  actions_ = &actions;
+  const bool newer = item.seq > seq_;
+  if (newer &&
+      (item.ttl <= machine::Duration::zero() || item.waiter_ttl <= machine::Duration::zero())) {
+    return port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, item.name, {});
+  }
+  // Nothing new could be told: a session that is confirmed soon has more.
+  const bool stale = newer && context.session.deadline <= told_until_;
+  if (held() && (context.session.in_doubt || stale)) {
+    ++asks_;
+    await_session(item, came, deadline);
+    return std::nullopt;
+  }
+  if (newer) {
+    seq_ = item.seq;
+    seq_at_ = came;
+    request_.ttl = item.ttl;
+    request_.waiter_ttl = item.waiter_ttl;
+  }
+  if (!held()) {
+    ++asks_;
+    [[maybe_unused]] const State before = state_;
+    if (waits()) poll(deadline);
+    assert(allowed(before, EventKind::kRenewal, state_));
+    return std::nullopt;
+  }
+  told_until_ = told_until();
+  return Result<AcquisitionState>(status(context));
+}
+
+// What was told already is told again a little later, so that a caller that asks until more is left
+// asks a few times in a second. A session in doubt may be confirmed until the deadline.
+void Acquisition::await_session(const port::RenewItem& item, BootInstant came,
+                                BootInstant deadline) {
+  if (item.seq > seq_) {
+    seq_ = item.seq;
+    seq_at_ = came;
+  }
+  answer_from_ = context_->now + kPause * 2;
+  answer_by_ = deadline;
+  answer_when_confirmed();
+}
+
+void Acquisition::answer_when_confirmed() {
+  if (!held() || asks_ == 0) return;
+  const SessionView& session = context_->session;
+  const BootInstant next = context_->now + kTick;
+  const bool confirmed =
+      !session.in_doubt && (session.deadline > told_until_ || next >= answer_from_);
+  if (!confirmed && next < answer_by_) return set(kConfirmAlarm, next);
+  if (session.in_doubt) {
+    const Error why(Errc::kUnavailable, "the session's keepalives are not answered");
+    act(NoteUnheard{why});
+    return answer(why);
+  }
+  told_until_ = told_until();
+  answer(status(*context_));
+}
+
+// Up to when what is told now holds: the servers may have made the session longer than the ttl.
+Acquisition::BootInstant Acquisition::told_until() const {
+  return std::min(context_->session.deadline, seq_at_ + request_.ttl);
+}
+
+}  // namespace holdfast::contend

@@ -1,0 +1,141 @@
+// Which state may follow which, and by what: the transitions of acquisition.h as data. Every step
+// is checked against them wherever assert() is on; acquisition_test.cc shows that each is used.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "src/contend/acquisition.h"
+
+namespace holdfast::contend {
+
+enum class EventKind : std::uint8_t {
+  kBegin,
+  kSessionOpened,
+  kAsked,
+  kEnd,
+  kLeave,
+  kWeaken,
+  kWoken,
+  kHandedOff,
+  kNotified,
+  kSessionEnded,
+  kTimeIsUp,
+  kAnswered,  // The request of the state was answered...
+  kFailed,    // ...or was not.
+  kBeside,    // An answer to one of the requests that a holder makes beside it.
+  kRenewal,
+};
+
+inline EventKind kind_of(const Event& event) {
+  const auto* replied = std::get_if<Replied>(&event);
+  if (replied == nullptr) return static_cast<EventKind>(event.index());
+  if (replied->slot != Slot::kMain) return EventKind::kBeside;
+  const bool answered =
+      std::visit([](const auto& reply) { return reply.has_value(); }, replied->reply);
+  return answered ? EventKind::kAnswered : EventKind::kFailed;
+}
+
+class StateSet {
+ public:
+  constexpr StateSet(std::initializer_list<State> states) {
+    for (const State state : states) bits_ |= bit(state);
+  }
+  // All from `first` to `last`, as they stand in State.
+  static constexpr StateSet range(State first, State last) {
+    StateSet set{};
+    for (auto i = static_cast<unsigned>(first); i <= static_cast<unsigned>(last); ++i) {
+      set.bits_ |= 1U << i;
+    }
+    return set;
+  }
+  friend constexpr StateSet operator|(StateSet a, StateSet b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+  constexpr bool has(State state) const { return (bits_ & bit(state)) != 0; }
+
+ private:
+  static constexpr std::uint32_t bit(State state) { return 1U << static_cast<unsigned>(state); }
+  std::uint32_t bits_ = 0;
+};
+
+struct Transition {
+  StateSet from;
+  std::initializer_list<EventKind> by;
+  StateSet to;
+};
+
+namespace transitions {
+
+using enum State;
+using enum EventKind;
+
+// Admitted: it holds, or has to ask first which token it holds with.
+inline constexpr StateSet kAdmitted = {kHeld, kPassingGate, kMarking, kListingShrink};
+// As the first decision ends, and later ones.
+inline constexpr StateSet kFirstDecided =
+    kAdmitted | StateSet{kListing,     kListingInFull, kReadingRecord,
+                         kReadingHead, kReadingFate,   kReadingBlocker,
+                         kSettling,    kRemoving,      kEnded};
+inline constexpr StateSet kDecided =
+    kFirstDecided | StateSet{kLearningNumber, kListingOthers, kWaiting};
+inline constexpr StateSet kLookFailed = {kLookPause, kSessionLost, kRemoving};
+inline constexpr StateSet kDeciding = StateSet::range(kListing, kShrinking);
+inline constexpr StateSet kParked = {kWaiting, kLookPause, kSessionLost};
+
+inline constexpr Transition kAll[] = {
+    // Entering.
+    {{kAwaitingSession}, {kSessionOpened}, {kCreating, kCreatePause, kEnded}},
+    {{kAwaitingSession}, {kTimeIsUp}, {kEnded}},
+    {{kCreating}, {kAnswered}, kFirstDecided},
+    {{kCreating}, {kFailed}, {kSearching, kCreatePause, kEnded}},
+    {{kSearching}, {kAnswered}, {kListing, kCreatePause, kRemoving, kEnded}},
+    {{kSearching}, {kFailed}, {kSearchPause, kEnded}},
+    {{kSearchPause}, {kTimeIsUp}, {kSearching}},
+    {{kCreatePause}, {kTimeIsUp}, {kAwaitingSession, kEnded}},
+    // Deciding.
+    {{kListing, kListingInFull, kReadingRecord, kReadingHead}, {kAnswered}, kDecided},
+    {{kReadingFate}, {kAnswered}, {kListing, kListingInFull, kStandingBy, kRemoving}},
+    {{kReadingBlocker}, {kAnswered}, {kListing, kWaiting, kPolling}},
+    {{kSettling}, {kAnswered}, {kPassingGate, kLearningNumber, kMarking, kListingOthers, kListing}},
+    {{kPassingGate}, {kAnswered}, {kHeld, kWaiting, kListing, kRemoving}},
+    {{kLearningNumber}, {kAnswered}, {kHeld, kMarking, kEnded}},
+    {{kMarking}, {kAnswered}, {kHeld, kListingOthers, kEnded}},
+    {{kListingOthers}, {kAnswered}, {kHeld, kOutdatingOthers}},
+    {{kOutdatingOthers}, {kAnswered}, {kHeld, kListing}},
+    {{kListingShrink}, {kAnswered}, {kShrinking}},
+    {{kShrinking}, {kAnswered}, {kListing, kEnded}},
+    {kDeciding, {kFailed}, kLookFailed},
+    // Waiting.
+    {kParked | StateSet{kStandingBy}, {kWoken, kHandedOff}, {kListing}},
+    {{kStandingBy, kLookPause}, {kTimeIsUp}, {kListing}},
+    {kParked, {kNotified}, {kListing}},
+    {kParked, {kRenewal}, {kPolling, kListing}},
+    {{kWaiting}, {kHandedOff}, {kHeld, kPassingGate}},
+    {{kPolling}, {kAnswered, kFailed}, {kWaiting, kListing}},
+    // Holding: its contender was found gone.
+    {{kHeld}, {kBeside}, {kEnded}},
+    // Leaving.
+    {StateSet::range(kListing, kHeld), {kEnd, kLeave, kTimeIsUp}, {kRemoving}},
+    {{kRemoving}, {kAnswered}, {kEnded}},
+    {{kRemoving}, {kFailed}, {kRemovePause, kEnded}},
+    {{kRemovePause}, {kTimeIsUp, kEnd}, {kRemoving}},
+    {StateSet::range(kListing, kRemovePause), {kSessionEnded}, {kEnded}},
+};
+
+}  // namespace transitions
+
+// Nothing changes, or as the table says.
+constexpr bool allowed(State from, EventKind by, State to) {
+  if (from == to) return true;
+  for (const Transition& row : transitions::kAll) {
+    if (!row.from.has(from) || !row.to.has(to)) continue;
+    for (const EventKind kind : row.by) {
+      if (kind == by) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace holdfast::contend
