@@ -8,6 +8,7 @@ from pathlib import Path
 import check_console
 import check_exhibits
 import check_glossary
+import check_pictures
 import check_prose
 import check_snippets
 import markdown
@@ -55,6 +56,33 @@ class ProseTest(unittest.TestCase):
 
     def test_code_tables_and_headings_are_no_sentences(self):
         self.assertEqual(self.problems("## Who\n\n| What it is | x |\n\n```\nWhat is this\n```\n"), [])
+
+
+class PicturesTest(unittest.TestCase):
+    GOOD = '<svg xmlns="http://www.w3.org/2000/svg"><title>a</title><desc>b</desc></svg>'
+
+    def problems(self, page, text, drawn):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder).resolve()
+            (root / "docs").mkdir()
+            (root / "docs/page.md").write_text(page, encoding="utf-8")
+            (root / "docs/a.svg").write_text(text, encoding="utf-8")
+            return list(check_pictures.problems(root, {Path("docs/a.svg"): drawn}))
+
+    def test_a_picture_as_drawn_that_a_page_shows_passes(self):
+        self.assertEqual(self.problems("![a lock](a.svg)\n", self.GOOD, self.GOOD), [])
+
+    def test_a_picture_that_no_page_shows_or_that_has_no_words_is_caught(self):
+        self.assertTrue(self.problems("See a.svg.\n", self.GOOD, self.GOOD))
+        self.assertTrue(self.problems("![](a.svg)\n", self.GOOD, self.GOOD))
+
+    def test_a_picture_that_is_not_as_drawn_is_caught(self):
+        self.assertIn("draw.py", self.problems("![a](a.svg)\n", self.GOOD, self.GOOD + "\n")[0])
+
+    def test_a_picture_without_title_or_that_is_no_xml_is_caught(self):
+        bare = self.GOOD.replace("<title>a</title>", "")
+        self.assertIn("title", self.problems("![a](a.svg)\n", bare, bare)[0])
+        self.assertIn("XML", self.problems("![a](a.svg)\n", "<svg>", "<svg>")[0])
 
 
 class GlossaryTest(unittest.TestCase):
