@@ -132,11 +132,11 @@ struct FarCaller {
     if (left <= 0) return work.reset();
     --left;
     core.acquire(name, Mode::exclusive(), {}, /*may_wait=*/true,
-                 [this](Result<session::Core::ContenderPtr> got) {
+                 [this](Result<session::Core::AcquisitionPtr> got) {
                    asio::post(io, [this, held = *std::move(got)] { release(held); });
                  });
   }
-  void release(const session::Core::ContenderPtr& held) {
+  void release(const session::Core::AcquisitionPtr& held) {
     core.release(held, [this, held](const Result<void>&) {
       held->core = nullptr;
       asio::post(io, [this] { next(); });

@@ -46,11 +46,12 @@ asio::awaitable<void> charge(holdfast::Client client, std::string order) {
 
 void callbacks(const holdfast::Client& client, asio::io_context& io) {
   // [region: callback]
-  holdfast::async_acquire(client.mutex("stock"), {.wait = 5s},
-                          asio::bind_executor(io, [](holdfast::Result<holdfast::Lease> lease) {
-                            if (!lease) return report(lease.error());
-                            std::printf("stock is ours\n");
-                          }));  // the lease goes with the handler, and the lock with the lease
+  holdfast::async_acquire(
+      client.mutex("stock"), {.wait = 5s},
+      asio::bind_executor(io, [](const holdfast::Result<holdfast::Lease>& lease) {
+        if (!lease) return report(lease.error());
+        std::printf("stock is ours\n");
+      }));  // the lease goes with the handler, and the lock with the lease
   // [end]
 }
 

@@ -112,6 +112,7 @@ class Peer {
   void hold() {
     const std::int64_t before = resident_kib();
     std::vector<Lease> held;
+    held.reserve(static_cast<std::size_t>(flags_.count));
     for (int i = 0; i < flags_.count; ++i) {
       held.push_back(client_.mutex(flags_.prefix + "-" + std::to_string(i)).acquire(how_).value());
     }
@@ -125,7 +126,7 @@ class Peer {
   Client connect() const {
     auto client = Client::connect(flags_.store);
     if (!client) throw std::runtime_error(client.error().message());
-    return std::move(*client);
+    return *client;
   }
 
   static void sleep(double seconds) {
@@ -177,7 +178,7 @@ class Peer {
                   asio::bind_executor(io_, [=, this](Result<Lease> lease) {
                     const auto held = Clock::now();
                     async_release(lease.value(),
-                                  asio::bind_executor(io_, [=, this](Result<void> done) {
+                                  asio::bind_executor(io_, [=, this](const Result<void>& done) {
                                     require(done);
                                     add(caller, counted, begun, held);
                                     begin(caller, pair + 1);

@@ -58,10 +58,10 @@ class Chain : public std::enable_shared_from_this<Chain> {
       all_.sample.fail(lease.error());
       return next();
     }
-    async_release(*lease, asio::bind_executor(
-                              all_.io, [self = shared_from_this(), micros](Result<void> released) {
-                                self->released(released, micros);
-                              }));
+    async_release(*lease, asio::bind_executor(all_.io, [self = shared_from_this(),
+                                                        micros](const Result<void>& released) {
+      self->released(released, micros);
+    }));
   }
 
   void released(const Result<void>& released, double micros) {

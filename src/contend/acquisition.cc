@@ -386,7 +386,7 @@ void Acquisition::answer(const Result<AcquisitionState>& result) {
 void Acquisition::tell(port::Push::Kind kind) {
   port::Push push{kind, request_.id, {}};
   if (kind == port::Push::Kind::kGranted) push.state = status(*context_);
-  act(Tell{std::move(push)});
+  act(Tell{push});
 }
 
 // The session keeps a contender for as long as the client lives; its owner may have given it up

@@ -77,8 +77,9 @@ Result<std::unique_ptr<port::Store>> make_store(const std::string& name, port::S
                                                 const port::StoreContext& context) {
   const std::string package = "libholdfast-store-" + name;
   const auto looked_in = folders();
+  const std::string file = "/" + package + ".so";
   for (const std::string& folder : looked_in) {
-    const std::string path = folder + "/" + package + ".so";
+    const std::string path = folder + file;
     if (access(path.c_str(), F_OK) != 0) continue;
     const auto module = load(package, path);
     if (!module) return module.error();

@@ -48,6 +48,7 @@ class ExecEnvironment {
 inline void become(const std::vector<std::string>& command, ExecEnvironment& environment,
                    const Signals& signals) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }

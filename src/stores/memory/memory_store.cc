@@ -226,6 +226,7 @@ class MemoryStore final : public port::Store {
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is that of all stores.
 Result<std::unique_ptr<port::Store>> make_memory_store(port::StoreUrl url,
                                                        const port::StoreContext& context) {
   if (!url.authority.empty()) {

@@ -212,7 +212,7 @@ class SqliteStore final : public port::Store {
 
 }  // namespace
 
-Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(port::StoreUrl url,
+Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(const port::StoreUrl& url,
                                                                 const port::StoreContext& context,
                                                                 SqliteTuning tuning) {
   if (auto known = port::reject_unknown_options(url, "sqlite"); !known) return known.error();
@@ -225,9 +225,10 @@ Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(port::StoreUrl u
   return std::unique_ptr<port::Store>(new SqliteStore(std::move(*file_state)));
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature is that of all stores.
 Result<std::unique_ptr<port::Store>> make_sqlite_store(port::StoreUrl url,
                                                        const port::StoreContext& context) {
-  return make_sqlite_store_for_test(std::move(url), context, {});
+  return make_sqlite_store_for_test(url, context, {});
 }
 
 }  // namespace holdfast::stores

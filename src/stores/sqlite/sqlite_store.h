@@ -24,7 +24,7 @@ Result<std::unique_ptr<port::Store>> make_sqlite_store(port::StoreUrl url,
                                                        const port::StoreContext& context);
 
 // The same with time and place injected: for tests and benchmarks.
-Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(port::StoreUrl url,
+Result<std::unique_ptr<port::Store>> make_sqlite_store_for_test(const port::StoreUrl& url,
                                                                 const port::StoreContext& context,
                                                                 SqliteTuning tuning);
 

@@ -52,11 +52,12 @@ Error foreign_contender(const std::string& node) {
 // folders of locks below it.
 Listing listing_from(const Reply& reply, const std::string& path, Recipe recipe) {
   Listing listing;
+  const std::string folder = path + "/";
   for (const std::string& name : reply.names) {
     if (auto place = parse_node(name, recipe)) {
       listing.queue.push_back(*std::move(place));
     } else if (recipe != Recipe::kOwn && is_contender(name)) {
-      listing.refusal = foreign_contender(path + "/" + name);
+      listing.refusal = foreign_contender(folder + name);
     }
   }
   sort_queue(listing.queue);

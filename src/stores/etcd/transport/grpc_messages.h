@@ -38,7 +38,7 @@ class grpc::SerializationTraits<holdfast::stores::etcd::Answer<Message>, void> {
     answer->message.Clear();
     {
       Slice whole;
-      if (const Status status = bytes->DumpToSingleSlice(&whole); !status.ok()) return status;
+      if (Status status = bytes->DumpToSingleSlice(&whole); !status.ok()) return status;
       const std::string_view text(reinterpret_cast<const char*>(whole.begin()), whole.size());
       answer->too_large =
           holdfast::stores::etcd::memory_to_read(text) > holdfast::port::kMostAnswerMemory;
