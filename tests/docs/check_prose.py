@@ -4,8 +4,9 @@
 Usage: check_prose.py ROOT [PAGE...]     without PAGE: those listed here. With --measure: figures only.
 
 A page passes when the median of its sentences is under 16 words, nine tenths are under 28, none is
-over 45, and no sentence opens with a bare "what", "who", "of", "those" or "that which". Tables, code and
-headings are no sentences; a piece of code in a line counts as one word.
+over 45, and no sentence opens with a bare "what", "who", "of", "those" or "that which". Code and
+headings are no sentences; a piece of code in a line counts as one word. A cell of a table has any
+length, but opens with none of these words either. A page of docs/design has at most 1,000 words.
 """
 
 import re
@@ -33,6 +34,8 @@ FEW = 12  # Sentences of a page whose lengths say nothing.
 
 MEDIAN, NINTH, LONGEST = 16, 28, 45
 OPENINGS = re.compile(r"(What|Who|Whose|Of|Those|That which|That who)\b")
+CELL_OPENINGS = re.compile(r"(what|who|whose|of|those|that)\b", re.IGNORECASE)
+TWO_PAGES = 1000  # Words, as `wc -w` counts them.
 ABBREVIATIONS = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|No|approx)\.$")
 
 
@@ -62,6 +65,16 @@ def paragraphs(text):
                 start = number
             current.append(stripped[item.end():] if item else stripped)
     return found
+
+
+def cells(text):
+    """[(line, text)] of the tables."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        fenced ^= line.strip().startswith(("```", "~~~"))
+        if line.startswith("|") and not fenced:
+            for cell in re.split(r"(?<!\\)\|", line)[1:-1]:
+                yield number, plain(cell.strip())
 
 
 def plain(text):
@@ -99,6 +112,12 @@ def ninth(lengths):
 
 
 def problems(path, name):
+    text = path.read_text(encoding="utf-8")
+    for line, cell in cells(text):
+        if CELL_OPENINGS.match(cell) and not cell.endswith("?"):
+            yield f"{name}:{line}: a cell opens without a subject: {cell[:90]}"
+    if name.startswith("docs/design/") and len(text.split()) > TWO_PAGES:
+        yield f"{name}: has {len(text.split())} words, over {TWO_PAGES}: keep what decides"
     seen = read(path)
     if not seen:
         return

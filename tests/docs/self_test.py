@@ -55,7 +55,20 @@ class ProseTest(unittest.TestCase):
         self.assertIn("median", self.problems(many * 20)[0])
 
     def test_code_tables_and_headings_are_no_sentences(self):
-        self.assertEqual(self.problems("## Who\n\n| What it is | x |\n\n```\nWhat is this\n```\n"), [])
+        self.assertEqual(self.problems("## Who\n\n| a cell " + "more " * 60 + "| x |\n\n"
+                                       "```\nWhat is this\n| what |\n```\n"), [])
+
+    def test_a_cell_without_a_subject_is_caught_with_its_line(self):
+        found = self.problems("| option | |\n|---|---|\n| `-x` | what it is |\n| who? | the client |\n")
+        self.assertEqual(len(found), 1)
+        self.assertIn("page.md:3", found[0])
+
+    def test_a_design_page_over_two_pages_is_caught(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "page.md"
+            page.write_text("The client waits.\n" * 334, encoding="utf-8")
+            self.assertEqual(list(check_prose.problems(page, "docs/guide/page.md")), [])
+            self.assertIn("1002 words", list(check_prose.problems(page, "docs/design/page.md"))[0])
 
 
 class PicturesTest(unittest.TestCase):
