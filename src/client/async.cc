@@ -103,7 +103,7 @@ Start<Lease> Async::adopt(const Client& client, std::string lease_id, AcquireOpt
 Start<std::optional<LockInfo>> Async::inspect(const Client& client, std::string name) {
   return start<std::optional<LockInfo>>([core = client.core_, name = std::move(name)](
                                             Core::Done<std::optional<LockInfo>> done) mutable {
-    core->inspect(std::move(name), std::move(done));
+    core->administration().inspect(std::move(name), std::move(done));
   });
 }
 
@@ -111,7 +111,7 @@ Start<std::vector<LockInfo>> Async::list(const Client& client, std::string prefi
                                          std::size_t limit) {
   return start<std::vector<LockInfo>>([core = client.core_, prefix = std::move(prefix),
                                        limit](Core::Done<std::vector<LockInfo>> done) mutable {
-    core->list(std::move(prefix), limit, std::move(done));
+    core->administration().list(std::move(prefix), limit, std::move(done));
   });
 }
 
@@ -119,7 +119,7 @@ Start<Watch> Async::watch(const Client& client, std::string prefix,
                           std::function<void(const LockEvent&)> callback) {
   return start<Watch>([core = client.core_, prefix = std::move(prefix),
                        callback = std::move(callback)](Core::Done<Watch> done) mutable {
-    core->watch(std::move(prefix), std::move(callback), std::move(done));
+    core->administration().watch(std::move(prefix), std::move(callback), std::move(done));
   });
 }
 
@@ -127,14 +127,15 @@ Start<void> Async::break_lock(const Client& client, std::string name, Token toke
                               std::string reason) {
   return start<void>([core = client.core_, name = std::move(name), token,
                       reason = std::move(reason)](Core::Done<void> done) mutable {
-    core->break_lock(std::move(name), {token.epoch, token.counter}, std::move(reason),
-                     std::move(done));
+    core->administration().break_lock(std::move(name), {token.epoch, token.counter},
+                                      std::move(reason), std::move(done));
   });
 }
 
 Start<DoctorReport> Async::doctor(const Client& client) {
-  return start<DoctorReport>(
-      [core = client.core_](Core::Done<DoctorReport> done) { core->doctor(std::move(done)); });
+  return start<DoctorReport>([core = client.core_](Core::Done<DoctorReport> done) {
+    core->administration().doctor(std::move(done));
+  });
 }
 
 Start<void> Async::close(const Client& client, std::chrono::milliseconds deadline) {

@@ -126,25 +126,26 @@ Result<Lease> Client::adopt(std::string_view lease_id, AcquireOptions options) c
 }
 
 Result<std::optional<LockInfo>> Client::inspect(std::string name) const {
-  return core_->inspect(std::move(name));
+  return core_->administration().inspect(std::move(name));
 }
 
 Result<std::vector<LockInfo>> Client::list(std::string prefix, std::size_t limit) const {
-  return core_->list(std::move(prefix), limit);
+  return core_->administration().list(std::move(prefix), limit);
 }
 
 Result<Watch> Client::watch(std::string prefix,
                             std::function<void(const LockEvent&)> callback) const {
-  return core_->watch(std::move(prefix), std::move(callback));
+  return core_->administration().watch(std::move(prefix), std::move(callback));
 }
 
 Result<void> Client::break_lock(std::string name, Token token, std::string reason) const {
-  return core_->break_lock(std::move(name), {token.epoch, token.counter}, std::move(reason));
+  return core_->administration().break_lock(std::move(name), {token.epoch, token.counter},
+                                            std::move(reason));
 }
 
 Guarantees Client::guarantees() const { return core_->guarantees(); }
 
-Result<DoctorReport> Client::doctor() const { return core_->doctor(); }
+Result<DoctorReport> Client::doctor() const { return core_->administration().doctor(); }
 
 std::string Client::store_url() const { return core_->store_url(); }
 

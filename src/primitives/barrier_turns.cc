@@ -69,7 +69,7 @@ Flow<Lease> take_record(ScopePtr scope, session::InnerName name, Patience patien
 
 auto read_text(const ScopePtr& scope, const session::InnerName& name) {
   return asked<std::string>([scope, name](Core::Done<std::string> done) {
-    scope->core().get_value(name, std::move(done));
+    scope->core().administration().get_value(name, std::move(done));
   });
 }
 

@@ -85,7 +85,8 @@ ValueNews::ValueNews(ScopePtr scope, const std::string& name)
 }
 
 void ValueNews::hear_of(const std::string& name) {
-  handles_.push_back(scope_->core().watch_value(name, [state = state_] { state->tell(); }));
+  handles_.push_back(
+      scope_->core().administration().watch_value(name, [state = state_] { state->tell(); }));
 }
 
 void ValueNews::forget() {

@@ -220,13 +220,13 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
 
   auto get_value(std::string name) {
     return asked<std::string>([this, name = std::move(name)](Core::Done<std::string> done) {
-      core_->get_value(name, std::move(done));
+      core_->administration().get_value(name, std::move(done));
     });
   }
 
   auto resize(std::string name, std::uint32_t capacity) {
     return asked<bool>([this, name = std::move(name), capacity](Core::Done<bool> done) {
-      core_->resize(name, capacity, std::move(done));
+      core_->administration().resize(name, capacity, std::move(done));
     });
   }
 
@@ -242,7 +242,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   auto inspect(std::string name) {
     return asked<std::optional<LockInfo>>(
         [this, name = std::move(name)](Core::Done<std::optional<LockInfo>> done) {
-          core_->inspect(name, std::move(done));
+          core_->administration().inspect(name, std::move(done));
         });
   }
 

@@ -151,92 +151,33 @@ void Core::answer_later(std::function<void()> answer) {
   });
 }
 
-Result<void> Core::close(std::chrono::nanoseconds limit) {
-  if (forked()) return forked_error();
-  const BootInstant until = base::BootClock::now() + limit;
-  if (closed_.exchange(true)) return await_close(until);
-  Result<void> outcome = close_now(until);
-  const base::LocalLock lock(mutex_);
-  close_outcome_ = outcome;
-  drained_.notify_all();
-  return outcome;
+BootInstant Core::request_deadline() const {
+  return base::BootClock::now() + options_.client.request_timeout;
 }
 
-// Another call closes it, or has done so: what that comes to goes for this one.
-Result<void> Core::await_close(BootInstant until) {
-  const base::LocalLock lock(mutex_);
-  while (!close_outcome_) {
-    const auto now = base::BootClock::now();
-    if (now >= until) {
-      return Error(Errc::kTimedOut, "another close()" + at_store() + " is still under way");
-    }
-    drained_.wait_for(mutex_, until - now);
-  }
-  return *close_outcome_;
+std::string Core::stored(const std::string& name) const {
+  return options_.name_space.empty() ? name : options_.name_space + "/" + name;
 }
 
-Result<void> Core::close_now(BootInstant until) {
-  if (!store_) {
-    loop_.stop();
-    return {};
-  }
-  end_all();
-  std::size_t left = 0;
-  {
-    const base::LocalLock lock(mutex_);
-    while (releases_under_way_ + waiting_.size() + calls_under_way_ > 0) {
-      const auto now = base::BootClock::now();
-      if (now >= until) break;
-      drained_.wait_for(mutex_, until - now);
-    }
-    left = releases_under_way_ + waiting_.size();
-    samplers_.clear();
-  }
-  store_->close(std::max(until, base::BootClock::now() + std::chrono::milliseconds(10)));
-  renewal_.stop();
-  {
-    // Calls that wait for a reply get one from Store::close(), by the loop.
-    const base::LocalLock lock(mutex_);
-    while (calls_under_way_ > 0) drained_.wait_for(mutex_, std::chrono::milliseconds(100));
-  }
-  loop_.stop();
-  if (left == 0) return {};
-  return Error(Errc::kTimedOut, std::to_string(left) + " releases" + at_store() +
-                                    " were not confirmed in time; the store frees those locks at "
-                                    "the end of their leases");
+std::string Core::shown(const std::string& stored_name) const {
+  const std::size_t skip = options_.name_space.empty() ? 0 : options_.name_space.size() + 1;
+  return stored_name.substr(std::min(skip, stored_name.size()));
 }
 
-void Core::close(std::chrono::nanoseconds limit, const Done<void>& done) {
-  if (forked()) return done(forked_error());
-  try {
-    base::start_thread("holdfast-close", [self = shared_from_this(), limit, done] {
-      done(self->close(limit));
-    }).detach();
-  } catch (const std::system_error& error) {
-    done(Error(Errc::kUnavailable,
-               "no thread to close the client on: " + std::string(error.what())));
-  }
+port::OwnerPtr Core::owner_info(const std::string& reason, const std::string& trace_id,
+                                const std::optional<Owner>& owner) const {
+  auto info = std::make_shared<machine::OwnerInfo>(owner_);
+  if (owner) info->owner = owner->id();
+  info->reason = reason;
+  info->trace_id = trace_id;
+  info->since_unix_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(base::wall_now().time_since_epoch())
+          .count();
+  return info;
 }
 
-// Waits end with kClosed, held leases are lost to their holders and given back.
-void Core::end_all() {
-  const Turn turn(*this);
-  const BootInstant now = base::BootClock::now();
-  std::vector<AcquisitionPtr> waiting;
-  for (const auto& [id, acquisition] : waiting_) waiting.push_back(acquisition);
-  for (const auto& acquisition : waiting) {
-    execute(acquisition, acquisition->acquire->on_cancel(now, Errc::kClosed));
-  }
-  while (!sleepers_.empty()) rouse(sleepers_.begin()->second, closed_error());
-  std::vector<AcquisitionPtr> held;
-  for (const auto& [at, acquisition] : schedule_) {
-    if (!acquisition->renewal || acquisition->releasing || acquisition->keeping) continue;
-    held.push_back(acquisition);
-  }
-  for (const auto& acquisition : held) {
-    lose(acquisition, Error(Errc::kClosed, "the client was closed"));
-    if (!acquisition->perhaps_kept) send_release(acquisition);
-  }
+std::string Core::owner_of(const Acquisition& acquisition) const {
+  return acquisition.options.owner ? acquisition.options.owner->id() : owner_.owner;
 }
 
 std::string Core::at_store() const { return " (" + options_.store_url + ")"; }

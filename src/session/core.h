@@ -31,6 +31,7 @@
 #include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/session/acquisition.h"
+#include "src/session/administration.h"
 #include "src/session/event_loop.h"
 #include "src/session/names.h"
 #include "src/session/worker.h"
@@ -120,12 +121,6 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // The value beside a lock: at most 4 KiB, written by a holder. kLost, kBroken: nothing was sent
   // when this side knew.
   void set_value(const AcquisitionPtr& holder, std::string value, Done<void> done);
-  void get_value(const std::string& name, Done<std::string> done);
-  void get_value(const InnerName& name, Done<std::string> done);
-  // Store::watch_value(); An inner name by its text. Nothing is told after close().
-  port::WatchHandle watch_value(const std::string& name, port::Task changed);
-  // Changes N of a permits lock: true: it is in force; false: it will be when permits come back.
-  void resize(std::string name, std::uint32_t capacity, Done<bool> done);
 
   // Something to be done later: `done` is called at `at`, or when it is woken; with kClosed when
   // the client is closed.
@@ -137,16 +132,8 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // On the notifier's thread: for what a program is told.
   void notify(port::Task task) { notifier_.post(std::move(task)); }
 
-  Result<std::optional<LockInfo>> inspect(std::string name);
-  void inspect(std::string name, Done<std::optional<LockInfo>> done);
-  Result<std::vector<LockInfo>> list(std::string prefix, std::size_t limit);
-  void list(std::string prefix, std::size_t limit, Done<std::vector<LockInfo>> done);
-  Result<Watch> watch(std::string prefix, std::function<void(const LockEvent&)> callback);
-  void watch(std::string prefix, std::function<void(const LockEvent&)> callback, Done<Watch> done);
-  Result<void> break_lock(std::string name, port::Token token, std::string reason);
-  void break_lock(std::string name, port::Token token, std::string reason, Done<void> done);
-  Result<DoctorReport> doctor();
-  void doctor(Done<DoctorReport> done);
+  // Looking at locks, breaking them, values: see there.
+  Administration& administration() { return administration_; }
   Guarantees guarantees() const { return store_->guarantees(); }
   const std::string& store_url() const { return options_.store_url; }
 
@@ -172,6 +159,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void on_alarm(const std::string& line) override;
 
  private:
+  friend class Administration;
   friend class DeadlockWatch;
   friend class WatchSampler;
   // The outcome of a request to adopt a lease. `given_up`: before its own deadline, for another's.
@@ -208,8 +196,6 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   static void dispose(Core* core);
   Result<void> check_alive() const;
   Error closed_error() const;
-  Result<void> close_now(BootInstant until);
-  Result<void> await_close(BootInstant until);
 
   // core_acquire.cc
   Result<AcquisitionPtr> make_contender(std::string name, const holdfast::Mode& mode,
@@ -310,7 +296,6 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void send_release(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void on_release_sent(const AcquisitionPtr& acquisition, std::optional<Errc> failure);
   void end_locally(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
-  void end_all() HOLDFAST_EXCLUDES(mutex_);
   LogEvent log_event(LogSeverity severity, const char* event, std::string text) const;
   LogEvent log_event(LogSeverity severity, const char* event, std::string text,
                      const Acquisition& acquisition, Errc error) const;
@@ -322,7 +307,12 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   // is woken once for all of them, and asks for all of them before the loop is woken.
   void answer_later(std::function<void()> answer);
 
-  // core_ticket.cc
+  // core_close.cc
+  Result<void> close_now(BootInstant until);
+  Result<void> await_close(BootInstant until);
+  void end_all() HOLDFAST_EXCLUDES(mutex_);
+
+  // core_lease.cc
   Result<void> check_held(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   Result<std::uint64_t> begin_to_keep(const AcquisitionPtr& acquisition, Duration time)
       HOLDFAST_EXCLUDES(mutex_);
@@ -330,17 +320,17 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
       HOLDFAST_EXCLUDES(mutex_);
   Result<void> on_downgraded(const AcquisitionPtr& acquisition,
                              const Result<port::AcquisitionState>& reply);
+  // core_sleep.cc
   void wake_sleepers(BootInstant now) HOLDFAST_REQUIRES(mutex_);
   void rouse(const SleeperPtr& sleeper, const Result<void>& why) HOLDFAST_REQUIRES(mutex_);
 
-  // core_queries.cc
+  // core.cc
   // Asks the store; `done` is called on the loop. The core lives until then.
   template <typename T, typename Send>
   void ask(const Send& send, Done<T> done);
   // Waits for the answer of an asynchronous call. `requests`: the number that it makes in sequence.
   template <typename T>
   Result<T> await(const std::function<void(Done<T>)>& start, int requests = 1) const;
-  void get_stored_value(std::string stored_name, Done<std::string> done);
   std::string stored(const std::string& name) const;
   std::string shown(const std::string& stored_name) const;
   port::OwnerPtr owner_info(const std::string& reason, const std::string& trace_id = {},
@@ -360,6 +350,7 @@ class Core final : public port::Listener, public std::enable_shared_from_this<Co
   void see_renewed(const Outgoing& sent, BootInstant now,
                    const Result<port::AcquisitionState>& reply);
 
+  Administration administration_{*this};
   const CoreOptions options_;
   const std::shared_ptr<ObserverFeed> feed_;  // nullptr: nobody observes.
   const std::uint64_t generation_;

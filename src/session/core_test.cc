@@ -443,7 +443,7 @@ TEST_F(CoreTest, CloseTellsTheHoldersAndEndsEveryCall) {
   EXPECT_EQ(loss(), Errc::kClosed);
   const auto after = core_->acquire("n", Mode::exclusive(), {}, /*may_wait=*/true);
   EXPECT_EQ(after.error().code(), Errc::kClosed);
-  EXPECT_EQ(core_->inspect("n").error().code(), Errc::kClosed);
+  EXPECT_EQ(core_->administration().inspect("n").error().code(), Errc::kClosed);
   EXPECT_TRUE(core_->close(kPatience).has_value());
   let_go();
 }

@@ -11,7 +11,7 @@
 namespace holdfast::session {
 namespace {
 
-constexpr auto kPeriod = std::chrono::milliseconds(200);
+constexpr auto kSamplePeriod = std::chrono::milliseconds(200);
 // A look that takes long is followed by so many times its time of rest: a watch of thousands of
 // locks must not keep its store busy.
 constexpr int kRest = 4;
@@ -103,7 +103,7 @@ std::shared_ptr<WatchSampler> WatchSampler::start(Core& core, std::string prefix
 
 BootInstant WatchSampler::on_tick(BootInstant now) {
   if (now < next_) return next_;
-  next_ = now + kPeriod;
+  next_ = now + kSamplePeriod;
   if (asking_) return next_;
   asking_ = true;
   core_.store_->list(prefix_, kMostLocks, core_.request_deadline(),

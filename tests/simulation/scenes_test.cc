@@ -186,7 +186,7 @@ TEST_F(ScenesSim, TheRecordsLockIsInspectedAndBrokenByTheNameThatAListShows) {
   EXPECT_EQ(name, "step/../barrier");
   using Info = std::optional<LockInfo>;
   const auto info = ask<Info>(
-      two, [&](session::Core::Done<Info> done) { two.core->inspect(name, std::move(done)); });
+      two, [&](session::Core::Done<Info> done) { two.core->administration().inspect(name, std::move(done)); });
   ASSERT_TRUE(info) << info.error().message();
   const Token holder = (*info)->holders.at(0).token;
   const auto broken = ask<void>(two, [&](session::Core::Done<void> done) {

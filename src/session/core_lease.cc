@@ -1,8 +1,6 @@
-// Operations on a lease besides renewal and release; the values beside locks; and waits that have
-// no ticket.
+// Operations on a lease besides renewal and release.
 #include <utility>
 
-#include "src/base/random.h"
 #include "src/session/core.h"
 #include "src/session/core_call.h"
 #include "src/session/names.h"
@@ -15,11 +13,6 @@ Result<void> without_answer(const Result<bool>& done) {
 }
 
 }  // namespace
-
-struct Core::Sleeper {
-  std::multimap<BootInstant, SleeperPtr>::iterator slot;
-  Done<void> done;  // Empty: it has been called, or is about to be.
-};
 
 // --- Downgrade.
 
@@ -113,7 +106,7 @@ void Core::end_keeping(const AcquisitionPtr& acquisition, const Result<bool>& ke
   apply(acquisition, acquisition->renewal->on_not_kept(base::BootClock::now(), surely_not));
 }
 
-// --- Values and capacity.
+// --- Values.
 
 // Once it is lost or let go here nothing is sent in its name: the store may know of it for longer.
 Result<void> Core::check_held(const AcquisitionPtr& acquisition) {
@@ -142,87 +135,6 @@ void Core::set_value(const AcquisitionPtr& holder, std::string value, Done<void>
         store_->set_value(std::move(request), std::move(value), std::move(answered));
       },
       [done = std::move(done)](const Result<bool>& set) { done(without_answer(set)); });
-}
-
-void Core::get_value(const std::string& name, Done<std::string> done) {
-  if (auto good = check_name(name); !good) return done(good.error());
-  get_stored_value(stored(name), std::move(done));
-}
-
-void Core::get_value(const InnerName& name, Done<std::string> done) {
-  get_stored_value(stored(name.text()), std::move(done));
-}
-
-void Core::get_stored_value(std::string stored_name, Done<std::string> done) {
-  ask<std::string>(
-      [&](BootInstant deadline, port::Done<std::string> answered) {
-        store_->get_value(std::move(stored_name), deadline, std::move(answered));
-      },
-      std::move(done));
-}
-
-port::WatchHandle Core::watch_value(const std::string& name, port::Task changed) {
-  const Call call(*this);
-  if (!call.alive()) return {};
-  return store_->watch_value(stored(name), std::move(changed));
-}
-
-void Core::resize(std::string name, std::uint32_t capacity, Done<bool> done) {
-  if (auto good = check_name(name); !good) return done(good.error());
-  if (capacity == 0) {
-    return done(Error(Errc::kInvalidArgument,
-                      "lock '" + printable(name) + "': a semaphore has at least one permit"));
-  }
-  ask<bool>(
-      [&](BootInstant deadline, port::Done<bool> answered) {
-        const base::Random128 random = base::random_128();
-        store_->resize({stored(name), {random.high, random.low}, deadline, ++last_issue_}, capacity,
-                       std::move(answered));
-      },
-      std::move(done));
-}
-
-// --- Sleepers.
-
-Core::SleeperPtr Core::sleep(BootInstant at, Done<void> done) {
-  if (auto alive = check_alive(); !alive) return done(alive), nullptr;
-  auto sleeper = std::make_shared<Sleeper>();
-  const Turn turn(*this);
-  if (closed_) {
-    answers_.emplace_back([done = std::move(done), error = closed_error()] { done(error); });
-    return nullptr;
-  }
-  ++calls_under_way_;
-  sleeper->done = std::move(done);
-  sleeper->slot = sleepers_.emplace(at, sleeper);
-  arm(at);
-  return sleeper;
-}
-
-void Core::wake(const SleeperPtr& sleeper) {
-  if (forked()) return;
-  loop_.post([this, sleeper] {
-    const Turn turn(*this);
-    rouse(sleeper, {});
-  });
-}
-
-void Core::wake_sleepers(BootInstant now) {
-  while (!sleepers_.empty() && sleepers_.begin()->first <= now) {
-    rouse(sleepers_.begin()->second, {});
-  }
-  if (!sleepers_.empty()) arm(sleepers_.begin()->first);
-}
-
-// Once; the core lives until it has been told.
-void Core::rouse(const SleeperPtr& sleeper, const Result<void>& why) {
-  if (!sleeper->done) return;
-  answers_.emplace_back(
-      [self = shared_from_this(), done = std::exchange(sleeper->done, nullptr), why] {
-        done(why);
-        self->end_call();
-      });
-  sleepers_.erase(sleeper->slot);
 }
 
 }  // namespace holdfast::session
