@@ -178,15 +178,17 @@ std::optional<std::size_t> in_doubt(std::span<const QueueEntry> queue,
     case Shape::kPermits:
     case Shape::kShrink: break;
   }
-  // Who is first in line counts; without one, all who hold.
-  const auto admitted = admitted_in_order(queue, capacity_of(queue, record, record_rev));
-  std::optional<std::size_t> found;
+  // Without the entries in doubt it might hold: also a waiter before it may wait only for those.
+  std::optional<std::size_t> first;
+  std::vector<QueueEntry> certain;
   for (std::size_t i = 0; i < me; ++i) {
-    if (orphaned(queue, i)) continue;
-    if (!admitted[i]) return doubtful(i);
-    if (!found) found = doubtful(i);
+    const auto doubt = doubtful(i);
+    if (!doubt) certain.push_back(queue[i]);
+    if (!first) first = doubt;
   }
-  return found;
+  certain.push_back(queue[me]);
+  const std::uint32_t capacity = capacity_of(queue, record, record_rev);
+  return admitted_in_order(certain, capacity).back() ? first : std::nullopt;
 }
 
 std::optional<std::size_t> unread_head(std::span<const QueueEntry> queue,

@@ -98,6 +98,23 @@ TEST(QueueTest, ALargeRequestIsNotOvertakenBySmallOnes) {
   EXPECT_EQ(ask(queue, 3).verdict, Verdict::kWaits);
 }
 
+// Each of `tries` said that it would not wait; the others wait, or hold, in earnest.
+std::optional<std::size_t> doubt(Queue queue, std::uint64_t me,
+                                 const std::vector<std::size_t>& tries) {
+  for (QueueEntry& each : queue) each.details.emplace();
+  for (const std::size_t i : tries) queue[i].details->attempt = true;
+  return in_doubt(queue, id(me), {}, 0, ask(queue, me));
+}
+
+TEST(QueueTest, ATryOfPermitsIsBusyOnlyBecauseOfThoseWhoHoldOrWaitInEarnest) {
+  const Queue queue{permits(1, 2, 3), permits(2, 2, 3), permits(3, 1, 3)};
+  EXPECT_EQ(doubt(queue, 3, {}), std::nullopt) << "the second waits for the first";
+  EXPECT_EQ(doubt(queue, 3, {0}), 0U) << "the second waits for a try, and both may hold soon";
+  EXPECT_EQ(doubt({permits(1, 3, 3), permits(2, 1, 3)}, 2, {0}), 0U);
+  EXPECT_EQ(doubt({permits(1, 1, 3), permits(2, 3, 3), permits(3, 1, 3)}, 3, {0}), std::nullopt)
+      << "the second takes all, whatever becomes of the first";
+}
+
 TEST(QueueTest, AnotherKindOrAnotherNumberIsAMismatch) {
   EXPECT_EQ(ask({exclusive(1), permits(2, 1, 2)}, 2).verdict, Verdict::kMismatch);
   EXPECT_EQ(ask({permits(1, 1, 2), shared(2)}, 2).verdict, Verdict::kMismatch);

@@ -178,19 +178,22 @@ TEST_F(ScenesSim, TheRecordsLockIsInspectedAndBrokenByTheNameThatAListShows) {
   BarrierSeat& first = sit(one, {.ttl = 30s});
   die_over_the_record(one, first);
   using Locks = std::vector<LockInfo>;
-  const auto locks = ask<Locks>(
-      two, [&](session::Core::Done<Locks> done) { two.core->list("step/", 10, std::move(done)); });
+  const auto locks = ask<Locks>(two, [&](session::Core::Done<Locks> done) {
+    two.core->administration().list("step/", 10, std::move(done));
+  });
   ASSERT_TRUE(locks) << locks.error().message();
   ASSERT_EQ(locks->size(), 1U);
   const std::string name = locks->front().name;
   EXPECT_EQ(name, "step/../barrier");
   using Info = std::optional<LockInfo>;
-  const auto info = ask<Info>(
-      two, [&](session::Core::Done<Info> done) { two.core->administration().inspect(name, std::move(done)); });
+  const auto info = ask<Info>(two, [&](session::Core::Done<Info> done) {
+    two.core->administration().inspect(name, std::move(done));
+  });
   ASSERT_TRUE(info) << info.error().message();
   const Token holder = (*info)->holders.at(0).token;
   const auto broken = ask<void>(two, [&](session::Core::Done<void> done) {
-    two.core->break_lock(name, {holder.epoch, holder.counter}, "gone", std::move(done));
+    two.core->administration().break_lock(name, {holder.epoch, holder.counter}, "gone",
+                                          std::move(done));
   });
   EXPECT_TRUE(broken) << broken.error().message();
   EXPECT_FALSE(is_record_held());
