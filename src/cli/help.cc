@@ -21,68 +21,69 @@ constexpr std::string_view kFront =
 %COMMANDS%
 
 Examples
-  holdfast run nightly-backup -- ./backup.sh     the second one waits for the first
-  holdfast run --no-wait deploy -- make deploy   the second one ends with 124
+  holdfast run nightly-backup -- ./backup.sh     a second run waits for the first
+  holdfast run --no-wait deploy -- make deploy   a second run ends with 124
 
-Where the locks are kept: --store URL, else HOLDFAST_STORE, else the configuration file, else an
-SQLite file of your own, for the processes of this host ('holdfast help stores' tells more):
+The store of the locks: --store URL, else HOLDFAST_STORE, else the configuration file, else an
+SQLite file of your own, for the processes of this host ('holdfast help stores' has more):
 %STORES%
 
-Every command knows --json, --store URL, --config FILE, -v, -q and --log-format json|logfmt
-(of what it says on stderr). A name that begins with '-' stands behind dashes:
+All commands have --json, --store URL, --config FILE, -v, -q and --log-format json|logfmt
+(for messages on stderr). Put a name that begins with '-' after dashes:
 holdfast inspect -- -x; holdfast run -- -x -- COMMAND.
 )";
 
 constexpr std::string_view kRun = R"(holdfast run [options] NAME -- COMMAND [ARG...]
 
-Runs COMMAND while holding the lock NAME. Waits its turn first, without limit unless told
-otherwise. When the lock is lost, the command and everything it started is ended before somebody
-else can hold the lock; a second process (the guard) sees to it even if this one is killed.
+Waits for the lock NAME, without limit by default, and runs COMMAND while it holds the lock. If the
+lock is lost, COMMAND and everything it started are ended before anybody else can hold the lock. A
+second process, the guard, does this even if this program is killed.
 
 The lock
   -w, --wait D      wait at most D, then exit with 124; -n, --no-wait: do not wait at all
-  --ttl D           length of the lease: how long the lock outlives a dead host (default 30s);
-                    it is renewed every third of it
-  -s, --shared      together with other --shared holders (-x, --exclusive: with nobody; default)
-  --permits n/N     n of N permits of a semaphore; all users of NAME must say the same N
-  --reason TEXT     shown to those who look who holds it
-  --trace-id ID     the same, for your tracing (default: HOLDFAST_TRACE_ID); COMMAND inherits it
-  --min-hold D      keep the lock at least so long, even if the command is faster: the store does
-                    that, and this program returns at once (not on a store whose locks end
-                    with this program: see 'holdfast doctor')
-  --max-hold D      end the command after D (exit status 122)
-  --reenter         inside a run that holds NAME: run the command under its lease, with its token;
-                    that run ends it at a loss. Elsewhere: take the lock as usual
+  --ttl D           length of the lease, renewed every third of it (default 30s): the lock outlives
+                    a dead host by this time at most
+  -s, --shared      hold it together with other --shared holders (-x, --exclusive: alone; default)
+  --permits n/N     take n of N permits of a semaphore; all users of NAME must give the same N
+  --reason TEXT     a text that ls, inspect and top show
+  --trace-id ID     an id of your tracing that they show (default: HOLDFAST_TRACE_ID); COMMAND
+                    inherits it
+  --min-hold D      keep the lock for at least D, even if COMMAND is faster: the store keeps it, and
+                    this program returns at once (not on a store whose locks end with this program:
+                    see 'holdfast doctor')
+  --max-hold D      end COMMAND after D (exit status 122)
+  --reenter         inside a run that holds NAME: run COMMAND under its lease, with its token; that
+                    run ends it at a loss. Elsewhere: take the lock as usual
 
 When the lock is lost
   --on-lost WHAT    term: SIGTERM, then SIGKILL (default); kill: SIGKILL at once;
-                    ignore: only say so, and let the command go on unprotected
+                    ignore: only report it, and let COMMAND continue unprotected
   --kill-after D    time between SIGTERM and SIGKILL; at most a third of the lease
                     (default: a fifth of it, at most 5s)
-  --contain HOW     what keeps its processes together: tree (default), a pid namespace (pidns), or a
-                    cgroup; what somebody else starts for it (docker run, systemd-run) escapes all
-  --leftover WHAT   processes that outlive the command: end: end them like that (default); wait:
-                    wait for them, still holding the lock; leave: give it back and leave them
-                    alone (a loss while the command runs ends them all the same)
+  --contain HOW     the way to keep COMMAND's processes together: tree (default), a pid namespace
+                    (pidns), or a cgroup; none covers processes that others start for COMMAND
+                    (docker run, systemd-run)
+  --leftover WHAT   processes that outlive COMMAND: end: end them as at a loss (default); wait:
+                    wait for them and hold the lock; leave: release the lock and leave them alone
+                    (a loss while COMMAND runs ends them in any case)
 
 Output and exit status
-  -q, --quiet       no notes, only failures      -v, --verbose  also which store and token
-  --json            events as JSON lines on stderr, instead of sentences
-  --json-fd N       the same on descriptor N
-  --metrics-textfile FILE   replace FILE by figures of this run, for Prometheus' node_exporter
+  -q, --quiet       print failures only          -v, --verbose  also print store and token
+  --json            print events as JSON lines on stderr, instead of sentences
+  --json-fd N       print them on descriptor N
+  --metrics-textfile FILE   replace FILE by metrics of this run, for Prometheus' node_exporter
   --exit-max-hold N, --exit-lost N, -E N or --exit-timeout N, --exit-error N
-                    instead of 122, 123, 124, 125
+                    exit with N instead of 122, 123, 124, 125
   --store URL, --config FILE                        as with every command: see 'holdfast help'
 
-  The command's own status, or 128+n if signal n ended it (also while waiting); 122: --max-hold
-  was over; 123: the lock was lost; 124: not acquired in time; 125: Holdfast's own failure; 126,
-  127: COMMAND cannot be run, is not found.
+  COMMAND's own status, or 128+n if signal n ended it (also during the wait); 122: --max-hold was
+  over; 123: the lock was lost; 124: not acquired in time; 125: Holdfast itself failed; 126:
+  COMMAND cannot be run; 127: COMMAND was not found.
 
-The command gets HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token), HOLDFAST_MODE (exclusive, shared
-or permits), HOLDFAST_OWNER, HOLDFAST_DEADLINE (end of the first lease, on the scale of
-/proc/uptime), HOLDFAST_STORE, the standard input and, on a terminal, the foreground. Signals are
-passed on to it. Ctrl-Z stops the whole job; a job that stays stopped for longer than its lease
-loses the lock.
+COMMAND gets HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token), HOLDFAST_MODE (exclusive, shared or
+permits), HOLDFAST_OWNER, HOLDFAST_DEADLINE (end of the first lease, on the scale of /proc/uptime),
+HOLDFAST_STORE, the standard input and, on a terminal, the foreground. Signals are passed on to it.
+Ctrl-Z stops the whole job; a job that stays stopped for longer than its lease loses the lock.
 
 Durations: 250ms, 1.5s, 30s, 2m, 1h30m; a bare number means seconds.
 
@@ -90,25 +91,23 @@ Examples
   holdfast run nightly -- ./backup.sh
   holdfast run --wait 10s --ttl 1m migrate -- ./manage.py migrate
   holdfast run --permits 1/3 gpu -- python train.py       at most three at a time
-  holdfast run --min-hold 5m report -- ./report.sh        once in five minutes, on whichever host
+  holdfast run --min-hold 5m report -- ./report.sh        once in five minutes, on any host
 )";
 
 constexpr std::string_view kElect =
     R"(holdfast elect [options] NAME -- COMMAND [ARG...]
 holdfast elect [options] NAME --observe
 
-Campaigns in the election NAME and runs COMMAND while it leads; then the next candidate does. All
-else is as with 'holdfast run': the wait, the guard, what ends COMMAND when the leadership is lost,
-signals, output, environment and exit status. Its options but --shared, --permits,
---reenter and --metrics-textfile hold here, too.
+Campaigns in the election NAME and runs COMMAND while it leads; then the next candidate leads. The
+wait, the guard, a loss, signals, output, environment and exit status are those of 'holdfast run'.
+So are the options, except --shared, --permits, --reenter and --metrics-textfile.
 
-  --value TEXT      proclaimed to all who look while it leads, an address say; at most 1024 bytes.
-                    COMMAND has it as HOLDFAST_VALUE
-  --again           when the leadership was lost: campaign again, instead of exit status 123, also
-                    while the store is away. A COMMAND that ends by itself ends that, and so does a
-                    signal
-  --observe         print who leads now, and each change, until a signal comes
-  --count N         ... until N are printed
+  --value TEXT      a text that everybody can read while this candidate leads, an address for
+                    example; at most 1024 bytes. COMMAND gets it as HOLDFAST_VALUE
+  --again           after a loss, campaign again instead of ending with 123, also while the store is
+                    unavailable. The end of COMMAND ends the candidacy, and so does a signal
+  --observe         print who leads now, and each change, until a signal arrives
+  --count N         with --observe: end after N changes
   --json            with --observe: one object per line: event (leads, nobody), time, name, token,
                     owner, value, missed
 
@@ -119,14 +118,14 @@ Examples
 
 constexpr std::string_view kHold = R"(holdfast hold [options] NAME
 
-Takes the lock NAME, prints "held NAME token T" and keeps it until the standard input ends or a
-signal comes; then gives it back and exits with 0. 122: --max-hold was over; 123: the lock was lost;
-124: not acquired in time; 128+n: signal n came while waiting.
+Takes the lock NAME, prints "held NAME token T", holds the lock until the standard input ends or a
+signal arrives, then releases it and exits with 0. 122: --max-hold was over; 123: the lock was lost;
+124: not acquired in time; 128+n: signal n arrived during the wait.
 
   --wait D, --no-wait, --ttl D, --shared, --permits n/N, --reason TEXT, --trace-id ID
-  --max-hold D      give it back after D (exit status 122)
                     as in 'holdfast help run'
-  --json            events as JSON lines on stdout
+  --max-hold D      release the lock after D (exit status 122)
+  --json            print events as JSON lines on stdout
 
 A shell gives background jobs of a script an empty input, which ends at once: keep it open.
 
@@ -137,16 +136,16 @@ Examples
 
 constexpr std::string_view kAcquire = R"(holdfast acquire [options] NAME
 
-Takes the lock NAME and prints a lease id with which other commands renew and release it. Nobody
-renews it in between: it ends after its ttl unless 'holdfast renew' comes first. Whoever has the id
-can release the lock: treat it like a key (renew and release read it from a pipe, too: -).
+Takes the lock NAME and prints a lease id. Other commands renew and release the lock with this id.
+Nobody renews it between: it ends after its ttl unless you call 'holdfast renew' first. Anybody who
+has the id can release the lock: treat it like a key. The argument '-' reads it from a pipe.
 
-  --ttl D           how long it lasts (default 30s)
+  --ttl D           length of the lease (default 30s)
   --wait D, --no-wait, --shared, --permits n/N, --reason TEXT, --trace-id ID
                     as in 'holdfast help run'
-  --json            an object with lease, name, token, time_left_ms ...
+  --json            print an object with lease, name, token, time_left_ms ...
 
-Prefer 'holdfast run' where one command does it all: it renews, and ends what lost its lock.
+Prefer 'holdfast run' where one command does it all: it renews, and at a loss it ends the command.
 
 Example
   lease=$(holdfast acquire --ttl 5m --wait 1m deploy) || exit
@@ -156,19 +155,19 @@ Example
 
 constexpr std::string_view kRenew = R"(holdfast renew [options] LEASE
 
-Gives the lease that 'holdfast acquire' printed its full length again. 123: it has ended, somebody
-else may hold the lock: stop.
+Gives the lease that 'holdfast acquire' printed its full length again. 123: the lease has ended, and
+somebody else may hold the lock: stop.
 
   LEASE             the id; -: read it from the standard input, where 'ps' does not show it
 
   --ttl D           a new length
-  --json            an object with lease, name, token, time_left_ms
+  --json            print an object with lease, name, token, time_left_ms
 )";
 
 constexpr std::string_view kRelease = R"(holdfast release [options] LEASE
 
-Gives back the lock of the lease that 'holdfast acquire' printed. 123: it had ended before, and
-somebody else may have held the lock meanwhile. Never frees somebody else's lock.
+Releases the lock of the lease that 'holdfast acquire' printed. 123: the lease had ended before, and
+somebody else may have held the lock meanwhile. It never releases somebody else's lock.
 
   LEASE             the id; -: read it from the standard input, where 'ps' does not show it
 )";
@@ -176,22 +175,22 @@ somebody else may have held the lock meanwhile. Never frees somebody else's lock
 constexpr std::string_view kLs = R"(holdfast ls [options] [PREFIX]
 
 Lists the locks that are held or waited for and whose names begin with PREFIX. Exit status 1: there
-are more, which stderr names (damaged, or written by a later version) or counts (above a million).
+are more; stderr names them (damaged, or of a later version) or counts them (above a million).
 
-  --outcomes        also what finished once-guards leave: nobody runs under them any more
-  --json            an array of the objects that 'holdfast inspect --json' prints
+  --outcomes        also list the locks that finished once-guards leave; nobody works under them
+  --json            print an array of the objects that 'holdfast inspect --json' prints
 )";
 
 constexpr std::string_view kStatus = R"(holdfast status [options] NAME
 
-Is the lock held? Prints by whom, with which token and for how long still. Exit status 0: held;
-1: free; 125: nobody can say (the store does not answer, a mistake in the arguments).
+Tells whether the lock is held, by whom, with which token and for how long. Exit status 0: held; 1:
+free; 125: unknown (the store does not answer, or an argument is wrong).
 
   -q, --quiet       print nothing: only the exit status tells
-  --json            the object that 'holdfast inspect --json' prints
+  --json            print the object that 'holdfast inspect --json' prints
 
-The answer is old when it is printed: a lock that was free may be taken already. To do something
-only if the lock is free, take it: holdfast run --no-wait NAME -- COMMAND.
+The answer may be out of date when it is printed: a free lock may be taken already. To act only
+while the lock is free, take it: holdfast run --no-wait NAME -- COMMAND.
 
 Example
   holdfast status -q deploy && echo "somebody deploys"
@@ -199,55 +198,57 @@ Example
 
 constexpr std::string_view kInspect = R"(holdfast inspect [options] NAME
 
-Who holds the lock, who waits for it in which order: program, host, process, since when, how much
-of the lease is left, token and reason; of a leader ('holdfast help elect') what it proclaims. Exit
-status 0 also when it is free.
+Shows who holds the lock and who waits for it, in order: program, host, process, since when, time
+left, token and reason. For a leader ('holdfast help elect') it shows the proclaimed value. The exit
+status is 0 even if the lock is free.
 
-  --json            an object: name, held, token, owner, host, pid, since, time_left_ms ... of the
-                    first holder; holders, waiters, last_break; value, where one is proclaimed
+  --json            print an object: name, held, token, owner, host, pid, since, time_left_ms ... of
+                    the first holder; holders, waiters, last_break; the proclaimed value, if any
 
-What you read may be over already: never decide by it whether you hold a lock.
+The answer may be out of date: never use it to decide whether you hold a lock.
 )";
 
 constexpr std::string_view kWatch = R"(holdfast watch [options] [PREFIX]
 
-Prints what happens to the locks whose names begin with PREFIX, until a signal comes.
+Prints events of the locks whose names begin with PREFIX, until a signal arrives.
 
   --count N         end after N events
   --json            one object per line: event, time, name, token, owner, host, pid, since ...
 
-Some stores sample: 'holdfast doctor' lists watch-every-change where nothing is missed.
+Some stores sample and miss short holds. Where 'holdfast doctor' lists watch-every-change, watch
+misses nothing.
 )";
 
 constexpr std::string_view kTop = R"(holdfast top [options] [PREFIX]
 
-Who holds the locks whose names begin with PREFIX, since when and for how long still, and who waits
-for how long in which queue; looked at anew every second. On a terminal it is a screen of its own:
+Shows the locks whose names begin with PREFIX: who holds them, since when and for how long, and who
+waits. It looks again every second. On a terminal it is a full-screen view:
 
   q quit   s next order   r look now   arrows, PgUp, PgDn, Home, End scroll
 
-  --interval D      look so often (default 1s, at least 100ms)
-  --sort WHAT       name (default), queue (the longest first), age (who asked first), left (whose
-                    lease ends next)
-  --once            print what there is, and end
-  --plain           print one table after the other; so it is without a terminal, with TERM=dumb
+  --interval D      time between two looks (default 1s, at least 100ms)
+  --sort WHAT       name (default), queue (longest first), age (oldest request first), left (next
+                    lease end first)
+  --once            print one table, and end
+  --plain           print one table after the other; the default without a terminal, with TERM=dumb
                     and in a build without curses
   --json            one object per line: time, store, locks (each as 'holdfast inspect --json')
 
-FOR counts from the request, by the asker's own clock: a holder's wait is part of it. LEFT is what
-is left of the lease. TOKEN is as 'holdfast break' takes it. A narrow terminal has fewer columns.
+FOR counts from the request, by the requester's clock, so a holder's wait is included. LEFT is the
+rest of the lease. 'holdfast break' takes TOKEN as shown. A narrow terminal has fewer columns.
 )";
 
 constexpr std::string_view kBreak = R"(holdfast break [options] NAME --token T
 
-Frees the lock NAME by force from the holder whose grant has token T ('holdfast inspect' shows it),
-and leaves a trace of it. A holder that came later is never broken by accident.
+Ends by force the grant of the lock NAME that has token T ('holdfast inspect' shows it), and leaves
+a trace of it. A later holder is never broken by accident.
 
-The broken holder learns it at its next renewal, within a third of its lease, and may go on until
-then: what the lock protects should check tokens. 123: nobody holds that token; nothing changed.
+The broken holder learns of it at its next renewal, within a third of its lease, and may continue
+until then: the protected resource should check tokens. 123: no holder has that token; nothing
+changed.
 
-  --token T         the grant to break
-  --reason TEXT     shown to the holder and to those who look
+  --token T         the token of the grant
+  --reason TEXT     a text for the holder, which inspect also shows
 
 Example
   holdfast inspect deploy
@@ -256,15 +257,15 @@ Example
 
 constexpr std::string_view kDoctor = R"(holdfast doctor [options]
 
-Looks at the running store: is it set up to keep its promises, and what are they? Exit status 0:
-healthy; 1: a problem was found, or a promise is missing; 125: the store cannot be reached.
+Examines the running store: its set-up, and the guarantees that it gives. Exit status 0: healthy; 1:
+there is a problem, or a required guarantee is missing; 125: the store cannot be reached.
 
-  --require A,B     fail unless the store promises: fenced, fair, shared, permits, upgrade,
-                    list, watch-every-change, values, multi, survives-restart,
-                    survives-failover; and says what to change. A store with a problem
-                    fails fenced, survives-restart and survives-failover
-  --json            an object: healthy, findings, guarantees, missing
-  -q, --quiet       only the problems; of a healthy store nothing
+  --require A,B     fail, and say what to change, unless the store guarantees: fenced, fair, shared,
+                    permits, upgrade, list, watch-every-change, values, multi, survives-restart,
+                    survives-failover. A store with a problem fails fenced, survives-restart and
+                    survives-failover
+  --json            print an object: healthy, findings, guarantees, missing
+  -q, --quiet       print only the problems
 
 Example
   holdfast doctor --require fenced,survives-restart || exit
@@ -272,12 +273,12 @@ Example
 
 constexpr std::string_view kBench = R"(holdfast bench [options] --store URL
 
-Takes and gives back locks as fast as it can, then measures how long a lock takes from the one who
-gives it back to the one who waits for it (two clients, two threads, one process).
+Takes and releases locks as fast as it can. Then it measures the time of a handoff, from a release
+to the grant of a waiter (two clients, two threads, one process).
 
   --in-flight N     N at a time (default 1), by asynchronous calls that one thread serves
   --threads N       N at a time, each a thread that waits, instead
-  --names M         over M names (default N)
+  --names M         use M names (default N)
   --duration D      of each of the two parts (default 2s)
   --ttl D           length of the leases
   --json            pairs_per_s, acquire_us and handoff_us (each with p50 and p99), errors
@@ -286,27 +287,27 @@ gives it back to the one who waits for it (two clients, two threads, one process
 constexpr std::string_view kFence =
     R"(holdfast fence check [options] RESOURCE [-- COMMAND [ARG...]]
 
-Looks whether the token is the newest one that RESOURCE was shown, and remembers it in a file: exit
-status 0. An older one is refused with 123: another holder has had the lock since, so stop. Put it
-in front of what must not be done late, by a script that was paused beyond its lease.
+Checks whether the token is the newest one that RESOURCE has seen, and remembers it in a file: exit
+status 0. An older token is refused with 123: another holder has had the lock since, so stop. Put
+the check before each write of a script that may be paused beyond its lease.
 
-With COMMAND, runs it after the check, and lets nobody with another token in before it ends, so that
-check and write are one step; the exit status is COMMAND's own. What COMMAND leaves running keeps
-the others out, too.
+With COMMAND, it runs COMMAND after the check, and admits no other token before COMMAND ends, so
+check and write are one step. The exit status is COMMAND's own. Processes that COMMAND leaves
+running keep others out, too.
 
-  --token T         the token (default: HOLDFAST_TOKEN, which 'holdfast run' gives its command)
+  --token T         the token (default: HOLDFAST_TOKEN, which 'holdfast run' sets for its command)
   --mode M          exclusive, or shared: must be above the exclusive ones, and is not remembered.
                     Permits cannot be fenced. Default: HOLDFAST_MODE for the token of HOLDFAST_TOKEN
-                    ('holdfast run' gives both), exclusive for another token
+                    ('holdfast run' sets both), exclusive for another token
   --file PATH       the record of this resource; PATH.lock beside it is made, too
   --state DIR       a folder with a record for each resource; it must exist. Default: the folder
                     fence beside the default store
   --wait D          wait at most D for the commands of others, then exit with 124
-  --json            an object: resource, token, mode, accepted, newest, file
-  -q, --quiet       say nothing when it is accepted
+  --json            print an object: resource, token, mode, accepted, newest, file
+  -q, --quiet       print nothing when the token is accepted
 
-A file that is damaged or another resource's admits nobody (125). Keep it as long as what it
-protects, on a local disk.
+If the file is damaged or belongs to another resource, nobody is admitted (125). Keep it on a local
+disk, for as long as the resource.
 
 Examples
   holdfast run stock -- sh -c 'slow-sum >new && holdfast fence check stock -- mv new sum'
@@ -315,17 +316,17 @@ Examples
 
 constexpr std::string_view kStores = R"(holdfast help stores
 
-Where the locks are kept: --store URL, else HOLDFAST_STORE, else 'store' in the configuration file,
-else an SQLite file of your own. 'holdfast ls -v' says which. For example:
+The store of the locks: --store URL, else HOLDFAST_STORE, else 'store' in the configuration file,
+else an SQLite file of your own. 'holdfast ls -v' names it. For example:
 
 %EXAMPLES%
-A password or token stays out of the URL and of 'ps': redis://alice@HOST?password_file=PATH,
+Keep a password or token out of the URL and of 'ps': use redis://alice@HOST?password_file=PATH,
 token_file=PATH where the store has tokens, or a variable:
 
 %VARIABLES%
 In a URL, @ : / ? # & % of a password are percent-encoded: %40 for @.
 
-'holdfast doctor --store URL' tells what a store promises, and what to change.
+'holdfast doctor --store URL' tells what a store guarantees, and what to change.
 )";
 
 constexpr std::string_view kVersion = R"(holdfast version
@@ -342,25 +343,25 @@ Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' doe
 constexpr Command kCommands[] = {
     {"run NAME -- COMMAND [ARG...]", "run a command while holding the lock NAME", kRun,
      run_command},
-    {"elect NAME -- COMMAND", "run it while leading: of many candidates one does", kElect,
+    {"elect NAME -- COMMAND", "run a command while leading; one candidate leads", kElect,
      elect_command},
-    {"hold NAME", "hold it until the input closes or a signal comes", kHold, hold_command},
-    {"acquire NAME", "take it for a script of several steps; prints a lease id", kAcquire,
+    {"hold NAME", "hold a lock until the input closes or a signal comes", kHold, hold_command},
+    {"acquire NAME", "take a lock for several steps; prints a lease id", kAcquire,
      acquire_command},
-    {"renew LEASE", "keep that lease", kRenew, renew_command},
-    {"release LEASE", "give it back", kRelease, release_command},
-    {"status NAME", "is it held? The exit status says: 0 held, 1 free", kStatus, status_command,
-     true},
+    {"renew LEASE", "renew that lease", kRenew, renew_command},
+    {"release LEASE", "release that lease", kRelease, release_command},
+    {"status NAME", "is a lock held? Exit status: 0 held, 1 free", kStatus, status_command, true},
     {"ls [PREFIX]", "who holds what", kLs, ls_command},
     {"inspect NAME", "holders, waiters in order, token, since when, why", kInspect,
      inspect_command},
-    {"watch [PREFIX]", "what happens, as it happens", kWatch, watch_command},
+    {"watch [PREFIX]", "grants, releases and losses, as they happen", kWatch, watch_command},
     {"top [PREFIX]", "a live view: who holds, who waits, for how long", kTop, top_command},
     {"break NAME --token T", "free a lock by force", kBreak, break_command},
-    {"fence check RESOURCE", "let only the newest holder of a lock go on", kFence, fence_command},
-    {"doctor", "is this store set up to keep its promises?", kDoctor, doctor_command},
+    {"fence check RESOURCE", "let only the newest holder of a lock continue", kFence,
+     fence_command},
+    {"doctor", "does this store give its guarantees?", kDoctor, doctor_command},
     {"bench", "how fast is it?", kBench, bench_command},
-    {"help COMMAND", "more about one of them", kHelp, help_command},
+    {"help COMMAND", "explain one of them", kHelp, help_command},
     {"version", "the version of the program", kVersion, version_command},
 };
 

@@ -104,8 +104,8 @@ class DoctorTest(RedisCase):
     def test_what_is_required_and_kept_is_no_complaint(self):
         done = self.doctor("--require", "fenced,fair")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"(?m)^promises: +.*\bfenced\b")
-        self.assertRegex(done.stdout, r"(?m)^not promised: .*\bsurvives-failover\b")
+        self.assertRegex(done.stdout, r"(?m)^guarantees: +.*\bfenced\b")
+        self.assertRegex(done.stdout, r"(?m)^not guaranteed: .*\bsurvives-failover\b")
 
     def test_what_is_required_and_not_promised_is_named_with_what_to_change(self):
         for name in ("survives-failover", "survives-restart"):
@@ -122,7 +122,7 @@ class DoctorTest(RedisCase):
         quiet = self.doctor("-q")
         self.assertEqual(quiet.returncode, 1)
         self.assertIn("maxmemory-policy", quiet.stdout)
-        self.assertNotRegex(quiet.stdout, "(?m)^(ok|warning) |promises:")
+        self.assertNotRegex(quiet.stdout, "(?m)^(ok|warning) |guarantees:")
         done = self.doctor("--require", "fenced,fair", "--json")
         self.assertEqual(done.returncode, 1)
         report = json.loads(done.stdout)

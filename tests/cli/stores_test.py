@@ -480,7 +480,7 @@ class LookTest(StoreCase):
         done = self.ok("doctor", "--require", "fenced,fair")
         self.assertEqual(done.stderr, "")
         self.assertRegex(done.stdout, rf"^store {STORE}:.* \({STORE}, for .*\)\n")
-        self.assertRegex(done.stdout, r"(?m)^promises: +fenced fair shared permits ")
+        self.assertRegex(done.stdout, r"(?m)^guarantees: +fenced fair shared permits ")
         self.assertTrue(done.stdout.endswith("\nhealthy\n"), done.stdout)
         report = self.json_of("doctor", "--json")
         self.assertEqual((report["healthy"], report["missing"]), (True, []))

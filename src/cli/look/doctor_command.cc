@@ -88,8 +88,8 @@ std::string promises_text(const Guarantees& all, std::size_t width) {
     }
     return out.empty() ? "nothing" : out;
   };
-  Table table({"promises:", names(true)});
-  table.add({"not promised:", names(false)});
+  Table table({"guarantees:", names(true)});
+  table.add({"not guaranteed:", names(false)});
   return table.to_string(false, width);
 }
 
