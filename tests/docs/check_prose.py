@@ -4,9 +4,10 @@
 Usage: check_prose.py ROOT [PAGE...]     without PAGE: those listed here. With --measure: figures only.
 
 A page passes when the median of its sentences is under 16 words, nine tenths are under 28, none is
-over 45, and no sentence opens with a bare "what", "who", "of", "those" or "that which". Code and
+over 34, and no sentence opens with a bare "what", "who", "of", "those" or "that which". Code and
 headings are no sentences; a piece of code in a line counts as one word. A cell of a table has any
-length, but opens with none of these words either. A page of docs/design has at most 1,000 words.
+length, but opens with none of these words either. Before its first section a page says what it is
+for. A page of docs/design has at most 1,000 words.
 """
 
 import re
@@ -32,7 +33,7 @@ PAGES = [
 ]
 FEW = 12  # Sentences of a page whose lengths say nothing.
 
-MEDIAN, NINTH, LONGEST = 16, 28, 45
+MEDIAN, NINTH, LONGEST = 16, 28, 34
 OPENINGS = re.compile(r"(What|Who|Whose|Of|Those|That which|That who)\b")
 CELL_OPENINGS = re.compile(r"(what|who|whose|of|those|that)\b", re.IGNORECASE)
 TWO_PAGES = 1000  # Words, as `wc -w` counts them.
@@ -116,6 +117,8 @@ def problems(path, name):
     for line, cell in cells(text):
         if CELL_OPENINGS.match(cell) and not cell.endswith("?"):
             yield f"{name}:{line}: a cell opens without a subject: {cell[:90]}"
+    if not paragraphs(re.split(r"(?m)^## ", text)[0]):
+        yield f"{name}: begins with a section: say first what the page is for"
     if name.startswith("docs/design/") and len(text.split()) > TWO_PAGES:
         yield f"{name}: has {len(text.split())} words, over {TWO_PAGES}: keep what decides"
     seen = read(path)

@@ -55,13 +55,16 @@ class ProseTest(unittest.TestCase):
         self.assertIn("median", self.problems(many * 20)[0])
 
     def test_code_tables_and_headings_are_no_sentences(self):
-        self.assertEqual(self.problems("## Who\n\n| a cell " + "more " * 60 + "| x |\n\n"
+        self.assertEqual(self.problems("A page.\n\n## Who\n\n| a cell " + "more " * 60 + "| x |\n\n"
                                        "```\nWhat is this\n| what |\n```\n"), [])
 
     def test_a_cell_without_a_subject_is_caught_with_its_line(self):
-        found = self.problems("| option | |\n|---|---|\n| `-x` | what it is |\n| who? | the client |\n")
+        found = self.problems("A page.\n\n| option | |\n|---|---|\n| `-x` | what it is |\n| who? | the client |\n")
         self.assertEqual(len(found), 1)
-        self.assertIn("page.md:3", found[0])
+        self.assertIn("page.md:5", found[0])
+
+    def test_a_page_that_does_not_say_what_it_is_for_is_caught(self):
+        self.assertIn("what the page is for", self.problems("# Page\n\n## One\n\nThe client waits.\n")[0])
 
     def test_a_design_page_over_two_pages_is_caught(self):
         with tempfile.TemporaryDirectory() as folder:
