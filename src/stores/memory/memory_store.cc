@@ -35,7 +35,7 @@ Guarantees memory_guarantees() {
        "its lease ends on boot time; a thread that wakes later is refused by its token"},
       {"wall clock jumps", Guarantee::kYes, Guarantee::kYes, "leases do not use it"},
       {"host is suspended", Guarantee::kYes, Guarantee::kYes, "boot time counts it"},
-      {"process ends and starts anew", Guarantee::kYes, Guarantee::kDeclared,
+      {"process ends and starts again", Guarantee::kYes, Guarantee::kDeclared,
        "nothing is held any more; tokens begin at the wall clock in microseconds, so they grow "
        "unless the clock was set back meanwhile"},
       {"another process wants the lock", Guarantee::kNo, Guarantee::kNo,
