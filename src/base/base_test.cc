@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -242,6 +243,30 @@ TEST(RandomTest, IdsDiffer) {
   }
   EXPECT_EQ(seen.size(), 1000U);
   EXPECT_EQ(seen.begin()->size(), 32U);
+}
+
+// A thread draws ids ahead, and a forked child has a copy of those.
+TEST(RandomTest, AForkedChildDrawsOtherIdsThanItsParent) {
+  using Ids = std::array<base::Random128, 40>;
+  static_cast<void>(base::random_128());
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  Ids ids;
+  for (base::Random128& id : ids) id = base::random_128();
+  if (child == 0) ::_exit(::write(ends[1], &ids, sizeof ids) == sizeof ids ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  Ids childs;
+  ASSERT_EQ(::read(ends[0], &childs, sizeof childs), static_cast<ssize_t>(sizeof childs));
+  ::close(ends[0]);
+  ::close(ends[1]);
+  std::set<std::string> seen;
+  for (const Ids& both : {ids, childs}) {
+    for (const base::Random128& id : both) seen.insert(base::to_hex(id.high, id.low));
+  }
+  EXPECT_EQ(seen.size(), 2 * ids.size());
 }
 
 // The child's answer: 0 when its generation differs from the parent's and from zero.

@@ -24,7 +24,7 @@ std::uint64_t process_generation() noexcept {
   static WipedOnFork& generation = make_wiped_on_fork();
   std::uint64_t now = generation.load(std::memory_order_relaxed);
   if (now != 0) return now;
-  const std::uint64_t fresh = random_128().low | 1U;
+  const std::uint64_t fresh = fresh_random_128().low | 1U;
   return generation.compare_exchange_strong(now, fresh) ? fresh : now;
 }
 

@@ -2,10 +2,13 @@
 
 #include <sys/random.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "src/base/fork_guard.h"
 
 namespace holdfast::base {
 namespace {
@@ -24,14 +27,36 @@ void fill(void* out, std::size_t size) {
   }
 }
 
+// A thread draws ahead, because a call of the kernel takes longer than all else about an id.
+struct Drawn {
+  std::uint64_t process = 0;
+  std::size_t left = 0;
+  std::array<Random128, 16> bits{};  // The kernel fills 256 bytes without a break.
+};
+
 }  // namespace
 
-Random128 random_128() {
+Random128 fresh_random_128() {
   Random128 out;
   do {
     fill(&out, sizeof out);
   } while ((out.high | out.low) == 0);
   return out;
+}
+
+Random128 random_128() {
+  thread_local Drawn drawn;
+  const std::uint64_t process = process_generation();
+  while (true) {
+    // A forked child has its parent's, and must not use them.
+    if (drawn.left == 0 || drawn.process != process) {
+      fill(drawn.bits.data(), sizeof drawn.bits);
+      drawn.process = process;
+      drawn.left = drawn.bits.size();
+    }
+    const Random128 out = drawn.bits[--drawn.left];
+    if ((out.high | out.low) != 0) return out;
+  }
 }
 
 std::string to_hex(std::uint64_t high, std::uint64_t low) {

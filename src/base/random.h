@@ -11,8 +11,11 @@ struct Random128 {
   std::uint64_t low = 0;
 };
 
-// Never all zero. Aborts if the kernel gives none: an id that might collide is worse.
+// Never all zero. Aborts if the kernel gives none: an id that might collide is worse. Each thread
+// draws some ahead; a forked child never uses those of its parent.
 Random128 random_128();
+// The same, with nothing drawn ahead: for the guard against fork() itself.
+Random128 fresh_random_128();
 
 // 32 lower-case hexadecimal digits.
 std::string to_hex(std::uint64_t high, std::uint64_t low);

@@ -141,6 +141,7 @@ Random128 random_128() {
   const std::uint64_t high = dice.draw();
   return {high, dice.draw() | 1U};
 }
+Random128 fresh_random_128() { return random_128(); }
 
 std::string to_hex(std::uint64_t high, std::uint64_t low) {
   constexpr char kDigits[] = "0123456789abcdef";
