@@ -17,9 +17,9 @@ int check_command(const Arguments& arguments) {
   std::optional<cli::Duration> lingers;
   std::vector<std::string> paths;
   cli::OptionTable table = options_of("check");
-  table.value<cli::Duration>("--wake", wake, cli::read_duration);
-  table.value<cli::Duration>("--grace", grace, cli::read_duration);
-  table.value<cli::Duration>("--lingers", lingers, cli::read_duration);
+  table.value("--wake", wake, cli::read_duration);
+  table.value("--grace", grace, cli::read_duration);
+  table.value("--lingers", lingers, cli::read_duration);
   table.words(paths);
   if (const auto status = parse_options(table, "check", arguments)) return *status;
   if (paths.empty()) return bad_input("check", "name the file of a history");

@@ -14,7 +14,7 @@ int exhibits_command(const Arguments& arguments) {
   cli::OptionTable table = options_of("exhibits");
   table.flag("--list", orders.list);
   table.flag("--steps", orders.steps);
-  table.value<std::string>("--out", out, cli::read_text);
+  table.value("--out", out, cli::read_text);
   table.words(orders.names);
   if (const auto status = parse_options(table, "exhibits", arguments)) return *status;
   if (const auto usable = try_folder(out); !usable) {

@@ -124,13 +124,13 @@ struct MatrixOrders {
 std::optional<int> understand(const Arguments& arguments, MatrixOrders& orders) {
   constexpr std::uint64_t kYear = 60 * 24 * 365;
   cli::OptionTable table = options_of("matrix");
-  table.value<std::string>("--store", orders.store, cli::read_text);
-  table.value<std::string>("--topology", orders.topology, cli::read_text);
-  table.value<std::uint64_t>("--seed", orders.seed, read_whole);
-  table.value<std::uint64_t>("--rounds", orders.rounds, from_one_to(1'000'000'000));
-  table.value<std::uint64_t>("--minutes", orders.minutes, from_one_to(kYear));
-  table.value<std::string>("--out", orders.out, cli::read_text);
-  table.value<std::string>("--cell", orders.cell, cli::read_text);
+  table.value("--store", orders.store, cli::read_text);
+  table.value("--topology", orders.topology, cli::read_text);
+  table.value("--seed", orders.seed, read_whole);
+  table.value("--rounds", orders.rounds, from_one_to(1'000'000'000));
+  table.value("--minutes", orders.minutes, from_one_to(kYear));
+  table.value("--out", orders.out, cli::read_text);
+  table.value("--cell", orders.cell, cli::read_text);
   table.flag("--list", orders.list);
   table.flag("-q,--quiet", orders.quiet);
   return parse_options(table, "matrix", arguments);

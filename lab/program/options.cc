@@ -9,8 +9,10 @@ namespace holdfast::lab {
 
 std::optional<int> parse_options(cli::OptionTable& table, const std::string& command,
                                  const Arguments& arguments) {
+  bool help = false;
+  table.flag("-h,--help", help);
   const Result<void> parsed = table.parse(arguments);
-  if (table.help()) return help_command({command});
+  if (help) return help_command({command});
   if (parsed) return std::nullopt;
   complain(parsed.error().message());
   return kBadInput;

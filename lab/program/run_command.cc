@@ -70,9 +70,9 @@ Result<Scenario> prepared(const std::string& asked, const RunOrders& orders) {
 int run_command(const Arguments& arguments) {
   RunOrders orders;
   cli::OptionTable table = options_of("run");
-  table.value<std::uint64_t>("--seed", orders.seed, read_whole);
-  table.value<cli::Duration>("--duration", orders.duration, cli::read_duration);
-  table.value<std::string>("--out", orders.out, cli::read_text);
+  table.value("--seed", orders.seed, read_whole);
+  table.value("--duration", orders.duration, cli::read_duration);
+  table.value("--out", orders.out, cli::read_text);
   table.flag("-q,--quiet", orders.quiet);
   table.words(orders.paths);
   if (const auto status = parse_options(table, "run", arguments)) return *status;

@@ -12,7 +12,6 @@
 #include "src/cli/bench_pairs.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
-#include "src/cli/help.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"
@@ -153,11 +152,7 @@ std::string text_of(const Json& report) {
 
 }  // namespace
 
-int bench_command(const std::vector<std::string>& arguments) {
-  BenchOptions options;
-  const auto parsed = parse_bench(arguments, options);
-  if (options.common.help) return print_help("bench");
-  if (!parsed) return usage_error("bench", parsed.error());
+int bench_command(const BenchOptions& options) {
   const Alarms alarms = alarms_for(options.common);
   return with_client(options.common, alarms, [&](Client& client, const Settings& settings) {
     if (url_option(settings.store.url, "password_fd")) {

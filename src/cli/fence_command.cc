@@ -11,7 +11,6 @@
 #include "holdfast/fence/file.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
-#include "src/cli/help.h"
 #include "src/cli/options/config.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/options/values.h"
@@ -92,11 +91,7 @@ bool report(const FenceOptions& options, const Token& token, const Mode& mode,
 
 }  // namespace
 
-int fence_command(const std::vector<std::string>& arguments) {
-  FenceOptions options;
-  const auto parsed = parse_fence(arguments, options);
-  if (options.common.help) return print_help("fence");
-  if (!parsed) return usage_error("fence", parsed.error());
+int fence_command(const FenceOptions& options) {
   const auto token = token_of(options);
   if (!token) return usage_error("fence", token.error());
   const auto mode = mode_of(options, *token);

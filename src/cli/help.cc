@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "holdfast/stores.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
+#include "src/cli/options/options.h"
+#include "src/cli/options/settings.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
 
@@ -339,29 +342,60 @@ constexpr std::string_view kHelp = R"(holdfast help [COMMAND]
 Explains COMMAND; without one, lists the commands. 'holdfast COMMAND --help' does the same.
 )";
 
+template <typename Options>
+Options options_for(int (*run)(const Options&));  // Only its type is used.
+
+// Reads the options of a command, then runs it, unless help was asked for.
+template <auto kParse, auto kRun>
+int with_options(const std::string& command, const Arguments& arguments) {
+  decltype(options_for(kRun)) options;
+  Result<void> parsed;
+  if constexpr (std::is_invocable_v<decltype(kParse), const Arguments&, decltype(options)&>) {
+    parsed = kParse(arguments, options);
+  } else {
+    parsed = kParse(command, arguments, options);
+  }
+  if (options.common.help) return print_help(command);
+  if (!parsed) return usage_error(command, parsed.error());
+  return kRun(options);
+}
+
+// Runs a command that reads its arguments itself.
+template <int (*kRun)(const Arguments&)>
+int with_words(const std::string&, const Arguments& arguments) {
+  return kRun(arguments);
+}
+
 // In the order of the front page.
 constexpr Command kCommands[] = {
     {"run NAME -- COMMAND [ARG...]", "run a command while holding the lock NAME", kRun,
-     run_command},
+     with_words<run_command>},
     {"elect NAME -- COMMAND", "run a command while leading; one candidate leads", kElect,
-     elect_command},
-    {"hold NAME", "hold a lock until the input closes or a signal comes", kHold, hold_command},
-    {"acquire NAME", "take a lock for several steps; prints a lease id", kAcquire, acquire_command},
-    {"renew LEASE", "renew that lease", kRenew, renew_command},
-    {"release LEASE", "release that lease", kRelease, release_command},
-    {"status NAME", "is a lock held? Exit status: 0 held, 1 free", kStatus, status_command, true},
-    {"ls [PREFIX]", "who holds what", kLs, ls_command},
+     with_words<elect_command>},
+    {"hold NAME", "hold a lock until the input closes or a signal comes", kHold,
+     with_options<parse_hold, hold_command>},
+    {"acquire NAME", "take a lock for several steps; prints a lease id", kAcquire,
+     with_options<parse_hold, acquire_command>},
+    {"renew LEASE", "renew that lease", kRenew, with_options<parse_lease, renew_command>},
+    {"release LEASE", "release that lease", kRelease, with_options<parse_lease, release_command>},
+    {"status NAME", "is a lock held? Exit status: 0 held, 1 free", kStatus,
+     with_options<parse_look, status_command>, true},
+    {"ls [PREFIX]", "who holds what", kLs, with_options<parse_look, ls_command>},
     {"inspect NAME", "holders, waiters in order, token, since when, why", kInspect,
-     inspect_command},
-    {"watch [PREFIX]", "grants, releases and losses, as they happen", kWatch, watch_command},
-    {"top [PREFIX]", "a live view: who holds, who waits, for how long", kTop, top_command},
-    {"break NAME --token T", "free a lock by force", kBreak, break_command},
+     with_options<parse_look, inspect_command>},
+    {"watch [PREFIX]", "grants, releases and losses, as they happen", kWatch,
+     with_options<parse_look, watch_command>},
+    {"top [PREFIX]", "a live view: who holds, who waits, for how long", kTop,
+     with_options<parse_top, top_command>},
+    {"break NAME --token T", "free a lock by force", kBreak,
+     with_options<parse_break, break_command>},
     {"fence check RESOURCE", "let only the newest holder of a lock continue", kFence,
-     fence_command},
-    {"doctor", "does this store give its guarantees?", kDoctor, doctor_command},
-    {"bench", "how fast is it?", kBench, bench_command},
-    {"help COMMAND", "explain one of them", kHelp, help_command},
-    {"version", "the version of the program", kVersion, version_command},
+     with_options<parse_fence, fence_command>},
+    {"doctor", "does this store give its guarantees?", kDoctor,
+     with_options<parse_doctor, doctor_command>},
+    {"bench", "how fast is it?", kBench, with_options<parse_bench, bench_command>},
+    {"help COMMAND", "explain one of them", kHelp, with_words<help_command>},
+    {"version", "the version of the program", kVersion, with_words<version_command>},
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ struct Command {
   std::string_view usage;    // "run NAME -- COMMAND [ARG...]": its name, and what follows.
   std::string_view summary;  // For lists, in a few words.
   std::string_view page;     // 'holdfast help NAME'.
-  int (*run)(const std::vector<std::string>& arguments);
+  int (*run)(const std::string& name, const std::vector<std::string>& arguments);
   bool begins_group = false;  // On the front page.
 
   constexpr std::string_view name() const { return usage.substr(0, usage.find(' ')); }

@@ -61,7 +61,7 @@ int dispatch(std::string command, const std::vector<std::string>& arguments) {
   if (command == "--version" || command == "-V") command = "version";
   if (command == "--help" || command == "-h") command = "help";
   const Command* const found = find_command(command);
-  if (found != nullptr) return found->run(arguments);
+  if (found != nullptr) return found->run(command, arguments);
   return print_help(command);  // Says that there is none, and names the nearest.
 }
 

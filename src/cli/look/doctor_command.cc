@@ -7,7 +7,6 @@
 #include "holdfast/stores.h"
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
-#include "src/cli/help.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"
@@ -207,11 +206,7 @@ int diagnose(const Client& client, const DoctorOptions& options, const Settings&
 
 }  // namespace
 
-int doctor_command(const std::vector<std::string>& arguments) {
-  DoctorOptions options;
-  const auto parsed = parse_doctor(arguments, options);
-  if (options.common.help) return print_help("doctor");
-  if (!parsed) return usage_error("doctor", parsed.error());
+int doctor_command(const DoctorOptions& options) {
   return with_client(options.common, [&](Client& client, const Settings& settings) {
     return diagnose(client, options, settings);
   });

@@ -7,7 +7,6 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
-#include "src/cli/help.h"
 #include "src/cli/look/follow.h"
 #include "src/cli/look/outcomes.h"
 #include "src/cli/look/who.h"
@@ -132,11 +131,7 @@ int watch_events(const Client& client, const LookOptions& options, const Setting
 
 constexpr std::size_t kMostListed = 1'000'000;
 
-int ls_command(const std::vector<std::string>& arguments) {
-  LookOptions options;
-  const auto parsed = parse_look("ls", arguments, options);
-  if (options.common.help) return print_help("ls");
-  if (!parsed) return usage_error("ls", parsed.error());
+int ls_command(const LookOptions& options) {
   // Also with -q: what is missing from the list is a failure.
   const Alarms alarms(relay);
   std::string none;
@@ -182,11 +177,7 @@ int ls_command(const std::vector<std::string>& arguments) {
   return kExitUnhealthy;
 }
 
-int inspect_command(const std::vector<std::string>& arguments) {
-  LookOptions options;
-  const auto parsed = parse_look("inspect", arguments, options);
-  if (options.common.help) return print_help("inspect");
-  if (!parsed) return usage_error("inspect", parsed.error());
+int inspect_command(const LookOptions& options) {
   return with_client(options.common, [&](Client& client, const Settings& settings) {
     const auto info = client.inspect(options.name);
     if (!info) return fail(info.error(), settings.shown_store);
@@ -202,22 +193,14 @@ int inspect_command(const std::vector<std::string>& arguments) {
   });
 }
 
-int watch_command(const std::vector<std::string>& arguments) {
-  LookOptions options;
-  const auto parsed = parse_look("watch", arguments, options);
-  if (options.common.help) return print_help("watch");
-  if (!parsed) return usage_error("watch", parsed.error());
+int watch_command(const LookOptions& options) {
   const Signals signals;
   return with_client(options.common, [&](Client& client, const Settings& settings) {
     return watch_events(client, options, settings, signals);
   });
 }
 
-int break_command(const std::vector<std::string>& arguments) {
-  BreakOptions options;
-  const auto parsed = parse_break(arguments, options);
-  if (options.common.help) return print_help("break");
-  if (!parsed) return usage_error("break", parsed.error());
+int break_command(const BreakOptions& options) {
   const auto token = Token::parse(options.token);
   if (!token) {
     return usage_error("break",

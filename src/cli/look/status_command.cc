@@ -2,7 +2,6 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
-#include "src/cli/help.h"
 #include "src/cli/look/who.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/text/json.h"
@@ -35,11 +34,7 @@ std::string status_text(const std::string& name, const std::optional<LockInfo>& 
 
 }  // namespace
 
-int status_command(const std::vector<std::string>& arguments) {
-  LookOptions options;
-  const auto parsed = parse_look("status", arguments, options);
-  if (options.common.help) return print_help("status");
-  if (!parsed) return usage_error("status", parsed.error());
+int status_command(const LookOptions& options) {
   return with_client(options.common, [&](Client& client, const Settings& settings) {
     const auto info = client.inspect(options.name);
     if (!info) {

@@ -14,7 +14,6 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
-#include "src/cli/help.h"
 #include "src/cli/look/outcomes.h"
 #include "src/cli/look/top_screen.h"
 #include "src/cli/look/top_table.h"
@@ -311,11 +310,7 @@ bool wants_screen(const TopOptions& options) {
 
 }  // namespace
 
-int top_command(const std::vector<std::string>& arguments) {
-  TopOptions options;
-  const auto parsed = parse_top(arguments, options);
-  if (options.common.help) return print_help("top");
-  if (!parsed) return usage_error("top", parsed.error());
+int top_command(const TopOptions& options) {
   const Signals signals;
   const auto alarm = std::make_shared<LastAlarm>();
   const bool screen_wanted = wants_screen(options);

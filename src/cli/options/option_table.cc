@@ -57,7 +57,6 @@ struct OptionTable::Impl {
   std::string program;
   std::vector<std::string>* words = nullptr;
   CLI::App app;
-  bool help = false;
   std::deque<Raw> raws;  // CLI11 keeps references to the values.
   std::vector<Place> places;
 
@@ -160,7 +159,6 @@ OptionTable::OptionTable(std::string command, std::string program)
   impl_->program = std::move(program);
   impl_->app.set_help_flag();
   impl_->app.allow_extras();
-  impl_->app.add_flag("-h,--help", impl_->help);
 }
 
 OptionTable::~OptionTable() = default;
@@ -184,8 +182,6 @@ void OptionTable::positional(const std::string& name, std::string& target, bool 
 
 void OptionTable::words(std::vector<std::string>& target) { impl_->words = &target; }
 
-bool OptionTable::help() const { return impl_->help; }
-
 Result<void> OptionTable::parse(std::vector<std::string> arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const std::vector<std::string> words(dashes == arguments.end() ? dashes : dashes + 1,
@@ -202,7 +198,7 @@ Result<void> OptionTable::parse(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& error) {
     return impl_->wrong(error.what());
   }
-  if (impl_->help) return {};
+  if (impl_->app.count("--help") > 0) return {};
   auto filled = impl_->fill_places(words);
   auto values = impl_->read_values();
   auto extras = impl_->check_extras();

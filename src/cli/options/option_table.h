@@ -21,12 +21,12 @@ class OptionTable {
   explicit OptionTable(std::string command, std::string program = "holdfast");
   ~OptionTable();
 
-  // `names` as CLI11 writes them: "-v,--verbose". The last one given wins.
+  // `names` as CLI11 writes them: "-v,--verbose". The last one given wins. Every command has
+  // "-h,--help"; when it is given, parse() demands nothing else.
   void flag(const std::string& names, bool& target);
-  // `read` says what a value may be; see values.h.
-  template <typename T>
-  void value(const std::string& names, std::optional<T>& target,
-             std::function<Result<T>(const std::string&)> read) {
+  // `read` says what a value may be; see values.h. Without the option, `target` stays as it is.
+  template <typename Target, typename Read>
+  void value(const std::string& names, Target& target, Read read) {
     add(names, [&target, read = std::move(read)](const std::string& text) -> Result<void> {
       auto value = read(text);
       if (!value) return value.error();
@@ -37,9 +37,6 @@ class OptionTable {
   void positional(const std::string& name, std::string& target, bool required = true);
   // All words that are no options, instead of positionals.
   void words(std::vector<std::string>& target);
-
-  // `--help` or `-h` was among the arguments (true after parse()).
-  bool help() const;
 
   // Words after "--" are no options. Errors: kInvalidArgument, with the nearest option and
   // the help page to read. The values that could be read are set all the same.

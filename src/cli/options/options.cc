@@ -16,9 +16,10 @@ std::function<Result<int>(const std::string&)> between(int least, int most) {
 }
 
 void add_common(OptionTable& table, CommonOptions& common) {
-  table.value<std::string>("--store", common.store, read_text);
-  table.value<std::string>("--config", common.config, read_text);
-  table.value<LogFormat>("--log-format", common.log_format, read_log_format);
+  table.flag("-h,--help", common.help);
+  table.value("--store", common.store, read_text);
+  table.value("--config", common.config, read_text);
+  table.value("--log-format", common.log_format, read_log_format);
   table.flag("--json", common.json);
   table.flag("-v,--verbose", common.verbose);
   table.flag("-q,--quiet", common.quiet);
@@ -30,7 +31,6 @@ struct LockDraft {
   bool shared = false;
   bool exclusive = false;
   std::optional<Mode> permits;
-  std::optional<std::string> reason;
   std::optional<std::string> trace_id;
 };
 
@@ -38,19 +38,19 @@ struct LockDraft {
 void add_request(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.positional("NAME", lock.name);
   // The letters are flock's.
-  table.value<Duration>("-w,--wait", lock.wait, read_duration);
+  table.value("-w,--wait", lock.wait, read_duration);
   table.flag("-n,--no-wait", draft.no_wait);
-  table.value<Duration>("--ttl", lock.ttl, read_period);
-  table.value<Duration>("--max-hold", lock.max_hold, read_period);
-  table.value<std::string>("--reason", draft.reason, read_text);
-  table.value<std::string>("--trace-id", draft.trace_id, read_trace_id);
+  table.value("--ttl", lock.ttl, read_period);
+  table.value("--max-hold", lock.max_hold, read_period);
+  table.value("--reason", lock.reason, read_text);
+  table.value("--trace-id", draft.trace_id, read_trace_id);
 }
 
 void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   add_request(table, lock, draft);
   table.flag("-s,--shared", draft.shared);
   table.flag("-x,-e,--exclusive", draft.exclusive);
-  table.value<Mode>("--permits", draft.permits, read_permits);
+  table.value("--permits", draft.permits, read_permits);
 }
 
 // An empty one is none, also where the option says so. One that is inherited was set for others:
@@ -72,7 +72,6 @@ Result<void> finish_lock(LockOptions& lock, const LockDraft& draft) {
   if (lock.name.empty()) return invalid("the name of the lock is empty");
   if (draft.no_wait && lock.wait) return invalid("--wait and --no-wait contradict each other");
   if (draft.no_wait) lock.wait = Duration::zero();
-  lock.reason = draft.reason.value_or("");
   take_trace_id(lock, draft);
   if (draft.shared + draft.exclusive + draft.permits.has_value() > 1) {
     return invalid("--shared, --exclusive and --permits contradict each other");
@@ -107,28 +106,18 @@ std::optional<int> exit_error_among(const Arguments& arguments) {
 }
 
 // The options of a command that runs another one under a lock.
-struct RunDraft {
-  LockDraft lock;
-  std::optional<Leftover> leftover;
-};
-
-void add_run(OptionTable& table, RunOptions& into, RunDraft& draft) {
+void add_run(OptionTable& table, RunOptions& into) {
   add_common(table, into.common);
-  table.value<Duration>("--min-hold", into.min_hold, read_duration);
-  table.value<Duration>("--kill-after", into.kill_after, read_duration);
-  table.value<OnLost>("--on-lost", into.on_lost, read_on_lost);
-  table.value<Leftover>("--leftover", draft.leftover, read_leftover);
-  table.value<Contain>("--contain", into.contain, read_contain);
-  table.value<int>("--json-fd", into.json_fd, between(0, 65'535));
-  table.value<int>("--exit-max-hold", into.exit_max_hold, read_exit_code);
-  table.value<int>("--exit-lost", into.exit_lost, read_exit_code);
-  table.value<int>("-E,--exit-timeout", into.exit_timeout, read_exit_timeout);
-  table.value<int>("--exit-error", into.exit_error, read_exit_code);
-}
-
-Result<void> finish_run(RunOptions& into, const RunDraft& draft) {
-  into.leftover = draft.leftover.value_or(into.leftover);
-  return finish_lock(into.lock, draft.lock);
+  table.value("--min-hold", into.min_hold, read_duration);
+  table.value("--kill-after", into.kill_after, read_duration);
+  table.value("--on-lost", into.on_lost, read_on_lost);
+  table.value("--leftover", into.leftover, read_leftover);
+  table.value("--contain", into.contain, read_contain);
+  table.value("--json-fd", into.json_fd, between(0, 65'535));
+  table.value("--exit-max-hold", into.exit_max_hold, read_exit_code);
+  table.value("--exit-lost", into.exit_lost, read_exit_code);
+  table.value("-E,--exit-timeout", into.exit_timeout, read_exit_timeout);
+  table.value("--exit-error", into.exit_error, read_exit_code);
 }
 
 // `dashes`: where the command begins. CLI11 has its own idea of "[a]" and "--" inside a list, so
@@ -139,20 +128,19 @@ Result<void> parse_split(const Arguments& arguments, Arguments::const_iterator d
   into.exit_error = exit_error_among(own);
   if (dashes != arguments.end()) into.command.assign(dashes + 1, arguments.end());
   OptionTable table("run");
-  RunDraft draft;
-  add_lock(table, into.lock, draft.lock);
-  add_run(table, into, draft);
+  LockDraft draft;
+  add_lock(table, into.lock, draft);
+  add_run(table, into);
   table.flag("--reenter", into.reenter);
-  table.value<std::string>("--metrics-textfile", into.metrics_textfile, read_text);
+  table.value("--metrics-textfile", into.metrics_textfile, read_text);
   auto parsed = table.parse(std::move(own));
-  into.common.help = table.help();
-  if (!parsed || table.help()) return parsed;
+  if (!parsed || into.common.help) return parsed;
   if (into.command.empty()) {
     return invalid(
         "there is no command to run: holdfast run NAME -- COMMAND [ARG...]"
         " (see 'holdfast help run')");
   }
-  return finish_run(into, draft);
+  return finish_lock(into.lock, draft);
 }
 
 Result<void> check_elect(const ElectOptions& options) {
@@ -176,20 +164,17 @@ Result<void> parse_elect_split(const Arguments& arguments, Arguments::const_iter
   into.run.exit_error = exit_error_among(own);
   if (dashes != arguments.end()) into.run.command.assign(dashes + 1, arguments.end());
   OptionTable table("elect");
-  RunDraft draft;
-  std::optional<std::string> value;
-  add_request(table, into.run.lock, draft.lock);
-  add_run(table, into.run, draft);
-  table.value<std::string>("--value", value, read_text);
+  LockDraft draft;
+  add_request(table, into.run.lock, draft);
+  add_run(table, into.run);
+  table.value("--value", into.value, read_text);
   table.flag("--again", into.again);
   table.flag("--observe", into.observe);
-  table.value<int>("--count", into.count, between(1, 1'000'000'000));
+  table.value("--count", into.count, between(1, 1'000'000'000));
   auto parsed = table.parse(std::move(own));
-  into.run.common.help = table.help();
-  if (!parsed || table.help()) return parsed;
+  if (!parsed || into.run.common.help) return parsed;
   if (auto good = check_elect(into); !good) return good;
-  into.value = value.value_or("");
-  return finish_run(into.run, draft);
+  return finish_lock(into.run.lock, draft);
 }
 
 }  // namespace
@@ -222,8 +207,7 @@ Result<void> parse_hold(const std::string& command, const Arguments& arguments, 
   add_common(table, into.common);
   add_lock(table, into.lock, draft);
   auto parsed = table.parse(arguments);
-  into.common.help = table.help();
-  if (!parsed || table.help()) return parsed;
+  if (!parsed || into.common.help) return parsed;
   if (command == "acquire" && into.lock.max_hold) {
     return invalid(
         "acquire cannot end what runs under the lock, so --max-hold means nothing to it: the lock"
@@ -238,10 +222,8 @@ Result<void> parse_lease(const std::string& command, const Arguments& arguments,
   OptionTable table(command);
   add_common(table, into.common);
   table.positional("LEASE", into.lease);
-  if (command == "renew") table.value<Duration>("--ttl", into.ttl, read_period);
-  auto parsed = table.parse(arguments);
-  into.common.help = table.help();
-  return parsed;
+  if (command == "renew") table.value("--ttl", into.ttl, read_period);
+  return table.parse(arguments);
 }
 
 Result<void> parse_look(const std::string& command, const Arguments& arguments, LookOptions& into) {
@@ -249,48 +231,37 @@ Result<void> parse_look(const std::string& command, const Arguments& arguments, 
   add_common(table, into.common);
   const bool one = command == "inspect" || command == "status";
   table.positional(one ? "NAME" : "PREFIX", into.name, one);
-  if (command == "watch") table.value<int>("--count", into.count, between(1, 1'000'000'000));
+  if (command == "watch") table.value("--count", into.count, between(1, 1'000'000'000));
   if (command == "ls") table.flag("--outcomes", into.outcomes);
-  auto parsed = table.parse(arguments);
-  into.common.help = table.help();
-  return parsed;
+  return table.parse(arguments);
 }
 
 Result<void> parse_top(const Arguments& arguments, TopOptions& into) {
   OptionTable table("top");
-  std::optional<Duration> interval;
-  std::optional<TopSort> sort;
   add_common(table, into.common);
   table.positional("PREFIX", into.prefix, /*required=*/false);
-  table.value<Duration>("--interval", interval, read_interval);
-  table.value<TopSort>("--sort", sort, read_top_sort);
+  table.value("--interval", into.interval, read_interval);
+  table.value("--sort", into.sort, read_top_sort);
   table.flag("--once", into.once);
   table.flag("--plain", into.plain);
-  auto parsed = table.parse(arguments);
-  into.common.help = table.help();
-  into.interval = interval.value_or(into.interval);
-  into.sort = sort.value_or(into.sort);
-  return parsed;
+  return table.parse(arguments);
 }
 
 Result<void> parse_break(const Arguments& arguments, BreakOptions& into) {
   OptionTable table("break");
   std::optional<std::string> token;
-  std::optional<std::string> reason;
   add_common(table, into.common);
   table.positional("NAME", into.name);
-  table.value<std::string>("--token", token, read_text);
-  table.value<std::string>("--reason", reason, read_text);
+  table.value("--token", token, read_text);
+  table.value("--reason", into.reason, read_text);
   auto parsed = table.parse(arguments);
-  into.common.help = table.help();
-  if (!parsed || table.help()) return parsed;
+  if (!parsed || into.common.help) return parsed;
   if (!token) {
     return invalid(
         "--token is missing: name the grant to break, so that its successor is never"
         " broken by accident ('holdfast inspect NAME' shows it)");
   }
   into.token = *token;
-  into.reason = reason.value_or("");
   return {};
 }
 
@@ -298,9 +269,8 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
   OptionTable table("doctor");
   std::optional<std::string> require;
   add_common(table, into.common);
-  table.value<std::string>("--require", require, read_text);
+  table.value("--require", require, read_text);
   auto parsed = table.parse(arguments);
-  into.common.help = table.help();
   if (require) into.require = split(*require);
   if (parsed && require && into.require.empty()) {
     return invalid("--require names no promise (see 'holdfast help doctor')");
@@ -312,15 +282,13 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   OptionTable table("bench");
   std::optional<int> in_flight;
   std::optional<int> names;
-  std::optional<Duration> duration;
   add_common(table, into.common);
-  table.value<int>("--in-flight", in_flight, between(1, 1'024));
-  table.value<int>("--threads", into.threads, between(1, 1'024));
-  table.value<int>("--names", names, between(1, 1'000'000));
-  table.value<Duration>("--duration", duration, read_period);
-  table.value<Duration>("--ttl", into.ttl, read_period);
+  table.value("--in-flight", in_flight, between(1, 1'024));
+  table.value("--threads", into.threads, between(1, 1'024));
+  table.value("--names", names, between(1, 1'000'000));
+  table.value("--duration", into.duration, read_period);
+  table.value("--ttl", into.ttl, read_period);
   auto parsed = table.parse(arguments);
-  into.common.help = table.help();
   if (parsed && in_flight && into.threads) {
     return invalid(
         "--in-flight and --threads contradict each other: each says how many callers "
@@ -328,7 +296,6 @@ Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   }
   into.in_flight = into.threads.value_or(in_flight.value_or(1));
   into.names = names.value_or(into.in_flight);
-  into.duration = duration.value_or(into.duration);
   return parsed;
 }
 
@@ -346,16 +313,16 @@ Result<void> parse_fence(const Arguments& arguments, FenceOptions& into) {
   own.erase(own.begin());
   OptionTable table("fence");
   table.positional("RESOURCE", into.resource, false);
-  table.value<std::string>("--token", into.token, read_text);
-  table.value<Mode>("--mode", into.mode, read_mode);
-  table.value<std::string>("--file", into.file, read_text);
-  table.value<std::string>("--state", into.state, read_text);
-  table.value<Duration>("--wait", into.wait, read_duration);
+  table.value("--token", into.token, read_text);
+  table.value("--mode", into.mode, read_mode);
+  table.value("--file", into.file, read_text);
+  table.value("--state", into.state, read_text);
+  table.value("--wait", into.wait, read_duration);
+  table.flag("-h,--help", into.common.help);
   table.flag("--json", into.common.json);
   table.flag("-q,--quiet", into.common.quiet);
   auto parsed = table.parse(std::move(own));
-  into.common.help = table.help();
-  if (!parsed || table.help()) return parsed;
+  if (!parsed || into.common.help) return parsed;
   Arguments rest(dashes == arguments.end() ? dashes : dashes + 1, arguments.end());
   // A name that begins with '-' stands behind dashes, here as everywhere.
   if (into.resource.empty() && !rest.empty()) {

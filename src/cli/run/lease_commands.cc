@@ -12,7 +12,6 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/exit_codes.h"
-#include "src/cli/help.h"
 #include "src/cli/options/duration.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/process/boottime.h"
@@ -178,30 +177,27 @@ Json lease_json(const Lease& lease, const Narrator::Setup& setup) {
 
 // `-` stands for the first line of the standard input: everybody may read the arguments of a
 // process, and the id is enough to release the lock.
-Result<void> read_lease(std::string& lease) {
-  if (lease != "-") return {};
+Result<std::string> read_lease(std::string lease) {
+  if (lease != "-") return lease;
   std::array<char, 4096> line{};
   if (std::fgets(line.data(), line.size(), stdin) != nullptr) {
     lease.assign(line.data(), std::strcspn(line.data(), "\r\n"));
   }
-  if (!lease.empty() && lease != "-") return {};
+  if (!lease.empty() && lease != "-") return lease;
   return Error(Errc::kInvalidArgument,
                "the standard input has no lease id in its first line: give it what"
                " 'holdfast acquire' printed");
 }
 
-int adopt_and(const std::string& command, const std::vector<std::string>& arguments,
+int adopt_and(const std::string& command, const LeaseOptions& options,
               int (*use)(Lease& lease, const LeaseOptions& options, const Settings& settings)) {
-  LeaseOptions options;
-  auto parsed = parse_lease(command, arguments, options);
-  if (options.common.help) return print_help(command);
-  if (parsed) parsed = read_lease(options.lease);
-  if (!parsed) return usage_error(command, parsed.error());
+  const auto id = read_lease(options.lease);
+  if (!id) return usage_error(command, id.error());
   return with_client(options.common, [&](Client& client, const Settings& settings) {
     AcquireOptions how;
     how.auto_renew = false;
     how.ttl = options.ttl.value_or(Duration::zero());
-    auto lease = client.adopt(options.lease, std::move(how));
+    auto lease = client.adopt(*id, std::move(how));
     if (!lease) return fail(lease.error(), settings.shown_store);
     return use(*lease, options, settings);
   });
@@ -242,11 +238,7 @@ int release_adopted(Lease& lease, const LeaseOptions& options, const Settings& s
 
 }  // namespace
 
-int hold_command(const std::vector<std::string>& arguments) {
-  HoldOptions options;
-  const auto parsed = parse_hold("hold", arguments, options);
-  if (options.common.help) return print_help("hold");
-  if (!parsed) return usage_error("hold", parsed.error());
+int hold_command(const HoldOptions& options) {
   Settings settings;
   if (auto resolved = resolve(options.common, settings); !resolved) {
     return fail(resolved.error(), "");
@@ -260,11 +252,7 @@ int hold_command(const std::vector<std::string>& arguments) {
   return status;
 }
 
-int acquire_command(const std::vector<std::string>& arguments) {
-  HoldOptions options;
-  const auto parsed = parse_hold("acquire", arguments, options);
-  if (options.common.help) return print_help("acquire");
-  if (!parsed) return usage_error("acquire", parsed.error());
+int acquire_command(const HoldOptions& options) {
   Settings settings;
   if (auto resolved = resolve(options.common, settings); !resolved) {
     return fail(resolved.error(), "");
@@ -289,12 +277,12 @@ int acquire_command(const std::vector<std::string>& arguments) {
   return status;
 }
 
-int renew_command(const std::vector<std::string>& arguments) {
-  return adopt_and("renew", arguments, renew_adopted);
+int renew_command(const LeaseOptions& options) {
+  return adopt_and("renew", options, renew_adopted);
 }
 
-int release_command(const std::vector<std::string>& arguments) {
-  return adopt_and("release", arguments, release_adopted);
+int release_command(const LeaseOptions& options) {
+  return adopt_and("release", options, release_adopted);
 }
 
 }  // namespace holdfast::cli
