@@ -224,11 +224,25 @@ struct Initiation {
 };
 
 // `start` is called with the receiver, at once or when the token says so.
-template <typename T, typename CompletionToken>
+template <typename CompletionToken, typename T>
 decltype(auto) initiate(OnSignal on_signal, Start<T> start,
                         std::remove_reference_t<CompletionToken>& token) {
   return asio::async_initiate<CompletionToken, void(Result<T>)>(
       Initiation<T>{std::move(start), on_signal}, token);
+}
+
+// The same for a wait, a read and a write of the store.
+template <typename CompletionToken, typename T>
+decltype(auto) wait(Start<T> start, std::remove_reference_t<CompletionToken>& token) {
+  return initiate<CompletionToken>(OnSignal::kEndWait, std::move(start), token);
+}
+template <typename CompletionToken, typename T>
+decltype(auto) read(Start<T> start, std::remove_reference_t<CompletionToken>& token) {
+  return initiate<CompletionToken>(OnSignal::kStopRead, std::move(start), token);
+}
+template <typename CompletionToken, typename T>
+decltype(auto) write(Start<T> start, std::remove_reference_t<CompletionToken>& token) {
+  return initiate<CompletionToken>(OnSignal::kStopWrite, std::move(start), token);
 }
 
 }  // namespace detail
@@ -236,16 +250,14 @@ decltype(auto) initiate(OnSignal on_signal, Start<T> start,
 // Client::connect(). It looks at the store on a thread of its own, since it may block.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Client>)) CompletionToken>
 decltype(auto) async_connect(std::string url, ClientOptions options, CompletionToken&& token) {
-  return detail::initiate<Client, CompletionToken>(
-      detail::OnSignal::kStopRead, detail::Async::connect(std::move(url), std::move(options)),
-      token);
+  return detail::read<CompletionToken>(detail::Async::connect(std::move(url), std::move(options)),
+                                       token);
 }
 
 // Mutex::acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire(const Mutex& mutex, AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::acquire(mutex, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::acquire(mutex, std::move(options)), token);
 }
 
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
@@ -257,8 +269,8 @@ decltype(auto) async_acquire(const Mutex& mutex, CompletionToken&& token) {
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
 decltype(auto) async_try_acquire(const Mutex& mutex, AcquireOptions options,
                                  CompletionToken&& token) {
-  return detail::initiate<std::optional<Lease>, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::try_acquire(mutex, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::try_acquire(mutex, std::move(options)),
+                                       token);
 }
 
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
@@ -270,8 +282,7 @@ decltype(auto) async_try_acquire(const Mutex& mutex, CompletionToken&& token) {
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire(const Client& client, std::string name, Mode mode,
                              AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait,
+  return detail::wait<CompletionToken>(
       detail::Async::acquire(client, std::move(name), mode, std::move(options)), token);
 }
 
@@ -279,8 +290,7 @@ decltype(auto) async_acquire(const Client& client, std::string name, Mode mode,
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
 decltype(auto) async_try_acquire(const Client& client, std::string name, Mode mode,
                                  AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<std::optional<Lease>, CompletionToken>(
-      detail::OnSignal::kEndWait,
+  return detail::wait<CompletionToken>(
       detail::Async::try_acquire(client, std::move(name), mode, std::move(options)), token);
 }
 
@@ -288,8 +298,7 @@ decltype(auto) async_try_acquire(const Client& client, std::string name, Mode mo
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<LeaseSet>)) CompletionToken>
 decltype(auto) async_acquire_all(const Client& client, std::vector<LockRequest> locks,
                                  AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<LeaseSet, CompletionToken>(
-      detail::OnSignal::kEndWait,
+  return detail::wait<CompletionToken>(
       detail::Async::acquire_all(client, std::move(locks), std::move(options)), token);
 }
 
@@ -297,54 +306,48 @@ decltype(auto) async_acquire_all(const Client& client, std::vector<LockRequest> 
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LeaseSet>>)) CompletionToken>
 decltype(auto) async_try_acquire_all(const Client& client, std::vector<LockRequest> locks,
                                      AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<std::optional<LeaseSet>, CompletionToken>(
-      detail::OnSignal::kEndWait,
+  return detail::wait<CompletionToken>(
       detail::Async::try_acquire_all(client, std::move(locks), std::move(options)), token);
 }
 
 // LeaseSet::release().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_release(LeaseSet& set, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::release(set), token);
+  return detail::write<CompletionToken>(detail::Async::release(set), token);
 }
 
 // Lease::release(). From the moment it is started the lease holds nothing any more.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_release(Lease& lease, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::release(lease), token);
+  return detail::write<CompletionToken>(detail::Async::release(lease), token);
 }
 
 // Lease::renew().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_renew(Lease& lease, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::renew(lease), token);
+  return detail::write<CompletionToken>(detail::Async::renew(lease), token);
 }
 
 // Client::adopt().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_adopt(const Client& client, std::string lease_id, AcquireOptions options,
                            CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kStopRead,
+  return detail::read<CompletionToken>(
       detail::Async::adopt(client, std::move(lease_id), std::move(options)), token);
 }
 
 // Client::inspect().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LockInfo>>)) CompletionToken>
 decltype(auto) async_inspect(const Client& client, std::string name, CompletionToken&& token) {
-  return detail::initiate<std::optional<LockInfo>, CompletionToken>(
-      detail::OnSignal::kStopRead, detail::Async::inspect(client, std::move(name)), token);
+  return detail::read<CompletionToken>(detail::Async::inspect(client, std::move(name)), token);
 }
 
 // Client::list().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::vector<LockInfo>>)) CompletionToken>
 decltype(auto) async_list(const Client& client, std::string prefix, std::size_t limit,
                           CompletionToken&& token) {
-  return detail::initiate<std::vector<LockInfo>, CompletionToken>(
-      detail::OnSignal::kStopRead, detail::Async::list(client, std::move(prefix), limit), token);
+  return detail::read<CompletionToken>(detail::Async::list(client, std::move(prefix), limit),
+                                       token);
 }
 
 // Client::watch(). The events come to `callback` on the client's notifier thread, as they do there.
@@ -352,8 +355,7 @@ template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Watch>)) CompletionToken>
 decltype(auto) async_watch(const Client& client, std::string prefix,
                            std::function<void(const LockEvent&)> callback,
                            CompletionToken&& token) {
-  return detail::initiate<Watch, CompletionToken>(
-      detail::OnSignal::kStopRead,
+  return detail::read<CompletionToken>(
       detail::Async::watch(client, std::move(prefix), std::move(callback)), token);
 }
 
@@ -361,24 +363,22 @@ decltype(auto) async_watch(const Client& client, std::string prefix,
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_break_lock(const Client& client, std::string name, Token token,
                                 std::string reason, CompletionToken&& completion) {
-  return detail::initiate<void, CompletionToken>(
-      detail::OnSignal::kStopWrite,
+  return detail::write<CompletionToken>(
       detail::Async::break_lock(client, std::move(name), token, std::move(reason)), completion);
 }
 
 // Client::doctor().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<DoctorReport>)) CompletionToken>
 decltype(auto) async_doctor(const Client& client, CompletionToken&& token) {
-  return detail::initiate<DoctorReport, CompletionToken>(detail::OnSignal::kStopRead,
-                                                         detail::Async::doctor(client), token);
+  return detail::read<CompletionToken>(detail::Async::doctor(client), token);
 }
 
 // Client::close(), on a thread of its own.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_close(const Client& client, std::chrono::milliseconds deadline,
                            CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kNothing,
-                                                 detail::Async::close(client, deadline), token);
+  return detail::initiate<CompletionToken>(detail::OnSignal::kNothing,
+                                           detail::Async::close(client, deadline), token);
 }
 
 // --- Readers and writers.
@@ -387,48 +387,45 @@ decltype(auto) async_close(const Client& client, std::chrono::milliseconds deadl
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire(const SharedMutex& mutex, AcquireOptions options,
                              CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::acquire(mutex, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::acquire(mutex, std::move(options)), token);
 }
 
 // SharedMutex::try_acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
 decltype(auto) async_try_acquire(const SharedMutex& mutex, AcquireOptions options,
                                  CompletionToken&& token) {
-  return detail::initiate<std::optional<Lease>, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::try_acquire(mutex, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::try_acquire(mutex, std::move(options)),
+                                       token);
 }
 
 // SharedMutex::acquire_shared(), for reading.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire_shared(const SharedMutex& mutex, AcquireOptions options,
                                     CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::acquire_shared(mutex, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::acquire_shared(mutex, std::move(options)),
+                                       token);
 }
 
 // SharedMutex::try_acquire_shared().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
 decltype(auto) async_try_acquire_shared(const SharedMutex& mutex, AcquireOptions options,
                                         CompletionToken&& token) {
-  return detail::initiate<std::optional<Lease>, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::try_acquire_shared(mutex, std::move(options)),
-      token);
+  return detail::wait<CompletionToken>(detail::Async::try_acquire_shared(mutex, std::move(options)),
+                                       token);
 }
 
 // SharedMutex::upgrade(). The reader is held as before when it is cancelled.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_upgrade(const SharedMutex& mutex, const Lease& reader, AcquireOptions options,
                              CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::upgrade(mutex, reader, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::upgrade(mutex, reader, std::move(options)),
+                                       token);
 }
 
 // SharedMutex::downgrade().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_downgrade(const SharedMutex& mutex, Lease& writer, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::downgrade(mutex, writer), token);
+  return detail::write<CompletionToken>(detail::Async::downgrade(mutex, writer), token);
 }
 
 // --- Permits.
@@ -437,17 +434,15 @@ decltype(auto) async_downgrade(const SharedMutex& mutex, Lease& writer, Completi
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire(const Semaphore& semaphore, std::uint32_t permits,
                              AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::acquire(semaphore, permits, std::move(options)),
-      token);
+  return detail::wait<CompletionToken>(
+      detail::Async::acquire(semaphore, permits, std::move(options)), token);
 }
 
 // Semaphore::try_acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
 decltype(auto) async_try_acquire(const Semaphore& semaphore, std::uint32_t permits,
                                  AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<std::optional<Lease>, CompletionToken>(
-      detail::OnSignal::kEndWait,
+  return detail::wait<CompletionToken>(
       detail::Async::try_acquire(semaphore, permits, std::move(options)), token);
 }
 
@@ -455,15 +450,13 @@ decltype(auto) async_try_acquire(const Semaphore& semaphore, std::uint32_t permi
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<bool>)) CompletionToken>
 decltype(auto) async_resize(const Semaphore& semaphore, std::uint32_t capacity,
                             CompletionToken&& token) {
-  return detail::initiate<bool, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::resize(semaphore, capacity), token);
+  return detail::write<CompletionToken>(detail::Async::resize(semaphore, capacity), token);
 }
 
 // Semaphore::count().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<SemaphoreCount>)) CompletionToken>
 decltype(auto) async_count(const Semaphore& semaphore, CompletionToken&& token) {
-  return detail::initiate<SemaphoreCount, CompletionToken>(detail::OnSignal::kStopRead,
-                                                           detail::Async::count(semaphore), token);
+  return detail::read<CompletionToken>(detail::Async::count(semaphore), token);
 }
 
 // --- Reentrancy and stripes.
@@ -472,58 +465,54 @@ decltype(auto) async_count(const Semaphore& semaphore, CompletionToken&& token) 
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<RecursiveLease>)) CompletionToken>
 decltype(auto) async_acquire(const RecursiveMutex& mutex, const Owner& owner,
                              AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<RecursiveLease, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::acquire(mutex, owner, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::acquire(mutex, owner, std::move(options)),
+                                       token);
 }
 
 // RecursiveMutex::try_acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<RecursiveLease>>)) CompletionToken>
 decltype(auto) async_try_acquire(const RecursiveMutex& mutex, const Owner& owner,
                                  AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<std::optional<RecursiveLease>, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::try_acquire(mutex, owner, std::move(options)),
-      token);
+  return detail::wait<CompletionToken>(detail::Async::try_acquire(mutex, owner, std::move(options)),
+                                       token);
 }
 
 // RecursiveLease::release().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_release(RecursiveLease& lease, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::release(lease), token);
+  return detail::write<CompletionToken>(detail::Async::release(lease), token);
 }
 
 // StripedMutex::acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire(const StripedMutex& mutex, std::string_view key,
                              AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::acquire(mutex, key, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::acquire(mutex, key, std::move(options)),
+                                       token);
 }
 
 // StripedMutex::try_acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Lease>>)) CompletionToken>
 decltype(auto) async_try_acquire(const StripedMutex& mutex, std::string_view key,
                                  AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<std::optional<Lease>, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::try_acquire(mutex, key, std::move(options)),
-      token);
+  return detail::wait<CompletionToken>(detail::Async::try_acquire(mutex, key, std::move(options)),
+                                       token);
 }
 
 // StripedMutex::acquire_all().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<LeaseSet>)) CompletionToken>
 decltype(auto) async_acquire_all(const StripedMutex& mutex, AcquireOptions options,
                                  CompletionToken&& token) {
-  return detail::initiate<LeaseSet, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::acquire_all(mutex, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::acquire_all(mutex, std::move(options)),
+                                       token);
 }
 
 // StripedMutex::acquire_any().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Lease>)) CompletionToken>
 decltype(auto) async_acquire_any(const StripedMutex& mutex, std::string_view key,
                                  AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<Lease, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::acquire_any(mutex, key, std::move(options)),
-      token);
+  return detail::wait<CompletionToken>(detail::Async::acquire_any(mutex, key, std::move(options)),
+                                       token);
 }
 
 // --- Latch.
@@ -531,38 +520,33 @@ decltype(auto) async_acquire_any(const StripedMutex& mutex, std::string_view key
 // Latch::count_down().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::uint64_t>)) CompletionToken>
 decltype(auto) async_count_down(const Latch& latch, std::uint64_t n, CompletionToken&& token) {
-  return detail::initiate<std::uint64_t, CompletionToken>(
-      detail::OnSignal::kStopWrite, detail::Async::count_down(latch, n), token);
+  return detail::write<CompletionToken>(detail::Async::count_down(latch, n), token);
 }
 
 // Latch::wait().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_wait(const Latch& latch, AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::wait(latch, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::wait(latch, std::move(options)), token);
 }
 
 // Latch::arrive_and_wait(). Cancelled, it may have counted, or not.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::uint64_t>)) CompletionToken>
 decltype(auto) async_arrive_and_wait(const Latch& latch, std::uint64_t n, AcquireOptions options,
                                      CompletionToken&& token) {
-  return detail::initiate<std::uint64_t, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::arrive_and_wait(latch, n, std::move(options)),
-      token);
+  return detail::wait<CompletionToken>(detail::Async::arrive_and_wait(latch, n, std::move(options)),
+                                       token);
 }
 
 // Latch::count().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::uint64_t>)) CompletionToken>
 decltype(auto) async_count(const Latch& latch, CompletionToken&& token) {
-  return detail::initiate<std::uint64_t, CompletionToken>(detail::OnSignal::kStopRead,
-                                                          detail::Async::count(latch), token);
+  return detail::read<CompletionToken>(detail::Async::count(latch), token);
 }
 
 // Latch::reset().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_reset(const Latch& latch, std::uint64_t count, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::reset(latch, count), token);
+  return detail::write<CompletionToken>(detail::Async::reset(latch, count), token);
 }
 
 // --- Barrier.
@@ -570,37 +554,33 @@ decltype(auto) async_reset(const Latch& latch, std::uint64_t count, CompletionTo
 // Barrier::join().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<BarrierSeat>)) CompletionToken>
 decltype(auto) async_join(const Barrier& barrier, AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<BarrierSeat, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::join(barrier, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::join(barrier, std::move(options)), token);
 }
 
 // BarrierSeat::arrive_and_wait(). Cancelled, the arrival is taken back.
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::uint64_t>)) CompletionToken>
 decltype(auto) async_arrive_and_wait(const BarrierSeat& seat, AcquireOptions options,
                                      CompletionToken&& token) {
-  return detail::initiate<std::uint64_t, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::arrive_and_wait(seat, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::arrive_and_wait(seat, std::move(options)),
+                                       token);
 }
 
 // BarrierSeat::arrive_and_leave().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_arrive_and_leave(const BarrierSeat& seat, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::arrive_and_leave(seat), token);
+  return detail::write<CompletionToken>(detail::Async::arrive_and_leave(seat), token);
 }
 
 // Barrier::reset().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_reset(const Barrier& barrier, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::reset(barrier), token);
+  return detail::write<CompletionToken>(detail::Async::reset(barrier), token);
 }
 
 // Barrier::count().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<BarrierCount>)) CompletionToken>
 decltype(auto) async_count(const Barrier& barrier, CompletionToken&& token) {
-  return detail::initiate<BarrierCount, CompletionToken>(detail::OnSignal::kStopRead,
-                                                         detail::Async::count(barrier), token);
+  return detail::read<CompletionToken>(detail::Async::count(barrier), token);
 }
 
 // --- Election.
@@ -609,8 +589,7 @@ decltype(auto) async_count(const Barrier& barrier, CompletionToken&& token) {
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Leadership>)) CompletionToken>
 decltype(auto) async_campaign(const Election& election, std::string value, AcquireOptions options,
                               CompletionToken&& token) {
-  return detail::initiate<Leadership, CompletionToken>(
-      detail::OnSignal::kEndWait,
+  return detail::wait<CompletionToken>(
       detail::Async::campaign(election, std::move(value), std::move(options)), token);
 }
 
@@ -618,23 +597,21 @@ decltype(auto) async_campaign(const Election& election, std::string value, Acqui
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<Leadership>>)) CompletionToken>
 decltype(auto) async_try_campaign(const Election& election, std::string value,
                                   AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<std::optional<Leadership>, CompletionToken>(
-      detail::OnSignal::kEndWait,
+  return detail::wait<CompletionToken>(
       detail::Async::try_campaign(election, std::move(value), std::move(options)), token);
 }
 
 // Leadership::proclaim().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_proclaim(Leadership& leadership, std::string value, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(
-      detail::OnSignal::kStopWrite, detail::Async::proclaim(leadership, std::move(value)), token);
+  return detail::write<CompletionToken>(detail::Async::proclaim(leadership, std::move(value)),
+                                        token);
 }
 
 // Election::leader().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<LeaderInfo>>)) CompletionToken>
 decltype(auto) async_leader(const Election& election, CompletionToken&& token) {
-  return detail::initiate<std::optional<LeaderInfo>, CompletionToken>(
-      detail::OnSignal::kStopRead, detail::Async::leader(election), token);
+  return detail::read<CompletionToken>(detail::Async::leader(election), token);
 }
 
 // Election::observe(). The changes come to `callback` on the client's notifier thread.
@@ -642,8 +619,8 @@ template <ASIO_COMPLETION_TOKEN_FOR(void(Result<Watch>)) CompletionToken>
 decltype(auto) async_observe(const Election& election,
                              std::function<void(const LeaderChange&)> callback,
                              CompletionToken&& token) {
-  return detail::initiate<Watch, CompletionToken>(
-      detail::OnSignal::kStopRead, detail::Async::observe(election, std::move(callback)), token);
+  return detail::read<CompletionToken>(detail::Async::observe(election, std::move(callback)),
+                                       token);
 }
 
 // --- Once-guard and jobs.
@@ -651,37 +628,32 @@ decltype(auto) async_observe(const Election& election,
 // Once::begin().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<OnceTurn>)) CompletionToken>
 decltype(auto) async_begin(const Once& once, AcquireOptions options, CompletionToken&& token) {
-  return detail::initiate<OnceTurn, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::begin(once, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::begin(once, std::move(options)), token);
 }
 
 // Once::outcome().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<std::string>>)) CompletionToken>
 decltype(auto) async_outcome(const Once& once, CompletionToken&& token) {
-  return detail::initiate<std::optional<std::string>, CompletionToken>(
-      detail::OnSignal::kStopRead, detail::Async::outcome(once), token);
+  return detail::read<CompletionToken>(detail::Async::outcome(once), token);
 }
 
 // OnceTurn::complete().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_complete(OnceTurn& turn, std::string outcome, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(
-      detail::OnSignal::kStopWrite, detail::Async::complete(turn, std::move(outcome)), token);
+  return detail::write<CompletionToken>(detail::Async::complete(turn, std::move(outcome)), token);
 }
 
 // JobLock::try_acquire().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<std::optional<JobLease>>)) CompletionToken>
 decltype(auto) async_try_acquire(const JobLock& lock, AcquireOptions options,
                                  CompletionToken&& token) {
-  return detail::initiate<std::optional<JobLease>, CompletionToken>(
-      detail::OnSignal::kEndWait, detail::Async::try_acquire(lock, std::move(options)), token);
+  return detail::wait<CompletionToken>(detail::Async::try_acquire(lock, std::move(options)), token);
 }
 
 // JobLease::release().
 template <ASIO_COMPLETION_TOKEN_FOR(void(Result<void>)) CompletionToken>
 decltype(auto) async_release(JobLease& job, CompletionToken&& token) {
-  return detail::initiate<void, CompletionToken>(detail::OnSignal::kStopWrite,
-                                                 detail::Async::release(job), token);
+  return detail::write<CompletionToken>(detail::Async::release(job), token);
 }
 
 }  // namespace holdfast
