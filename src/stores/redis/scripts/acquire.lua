@@ -6,14 +6,15 @@
 -- issue, ttl, owner, terms: "P" (plain: may take the short way), "T" (the same, and does not wait)
 -- or "Q", then "<kind> <permits> <capacity> <may wait> <waiter ttl> <most waiters>
 -- <upgrade of>".
-local sub = string.sub
+local call, sub, byte = redis.call, string.sub, string.byte
 local user, clock = ARGV[1], redis.call('TIME')
 local now = clock[1] .. sub('00000' .. clock[2], -6)
+local now_in_short = sub(now, 1, 7)
 local go_the_long_way  -- Made when the first needs it.
 
 local function take(key, id, issue, ttl, owner, terms)
-  local record = redis.call('GET', key)
-  local form, how = record and sub(record, 1, 7), string.byte(terms)
+  local record = call('GET', key)
+  local form, how = record and sub(record, 1, 7), byte(terms)
 
   -- The short way of a plain mutex that is free and was last used by this client.
   if how ~= 81 and (not record or form == '1 free ' and #record == 57) then
@@ -24,7 +25,7 @@ local function take(key, id, issue, ttl, owner, terms)
         token = string.format('%016.0f', last + 1)
       else
         -- Within a thousand seconds of the last grant its week need not begin anew.
-        fresh = sub(last, 1, 7) == sub(now, 1, 7)
+        fresh = sub(last, 1, 7) == now_in_short
       end
       ours = sub(record, 25, 40) == user and sub(record, 42, 57) < issue
     end
@@ -32,9 +33,9 @@ local function take(key, id, issue, ttl, owner, terms)
       local held = '1 held ' .. token .. ' ' .. user .. ' ' .. issue .. ' ' .. id .. ' ' .. now ..
         ' 0 ' .. ttl .. ' ' .. owner
       if fresh then
-        redis.call('SET', key, held, 'KEEPTTL')
+        call('SET', key, held, 'KEEPTTL')
       else
-        redis.call('SET', key, held, 'PX', '604800000')
+        call('SET', key, held, 'PX', '604800000')
       end
       return 'held ' .. token .. ' 0 ' .. ttl
     end
@@ -53,7 +54,7 @@ local function take(key, id, issue, ttl, owner, terms)
   -- then.
   if how == 80 and form == '1 many ' then
     local function queue_up()
-      local call, match = redis.call, string.match
+      local match = string.match
       local K, client, at = key, user, tonumber(now)
       local T, H, W, Q, M = K .. ':t', K .. ':h', K .. ':w', K .. ':q', K .. ':m'
       local head, order, tickets, waiters, refreshed, used_by, number = match(record,
@@ -126,15 +127,20 @@ local function take(key, id, issue, ttl, owner, terms)
 end
 
 if #KEYS == 1 then return take(KEYS[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]) end
-local answers, first = {}, 2
-for i, key in ipairs(KEYS) do
-  local done, answer = pcall(take, key, ARGV[first], ARGV[first + 1], ARGV[first + 2],
-    ARGV[first + 3], ARGV[first + 4])
-  if not done then
-    local why = type(answer) == 'table' and answer.err or tostring(answer)
-    answer = {err = string.find(why, '^%u+ ') and why or 'ERR ' .. why}
+local answers, keys, words, last = {}, KEYS, ARGV, 0
+local function take_rest()
+  for i = last + 1, #keys do
+    last = i
+    local first = 5 * i
+    answers[i] = take(keys[i], words[first - 3], words[first - 2], words[first - 1], words[first],
+      words[first + 1])
   end
-  answers[i] = answer
-  first = first + 5
 end
+repeat
+  local done, why = pcall(take_rest)
+  if not done then
+    why = type(why) == 'table' and why.err or tostring(why)
+    answers[last] = {err = string.find(why, '^%u+ ') and why or 'ERR ' .. why}
+  end
+until last == #keys
 return answers

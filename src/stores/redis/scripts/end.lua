@@ -5,17 +5,17 @@
 --
 -- KEYS the locks' records, one lock may come again. ARGV: 1 client, then per lock: acquisition id,
 -- issue, "release" or "cancel".
-local sub, user = string.sub, ARGV[1]
+local call, sub, user = redis.call, string.sub, ARGV[1]
 local now
 local go_the_long_way  -- Made when the first needs it.
 
 local function give_back(key, id, issue, how)
-  local record = redis.call('GET', key)
+  local record = call('GET', key)
   local form = record and sub(record, 1, 7)
 
   -- The short way: the only holder. Should its lease be over, nobody has taken the lock since.
   if form == '1 held ' and sub(record, 59, 90) == id then
-    redis.call('SET', key, '1 free ' .. sub(record, 8, 57), 'KEEPTTL')
+    call('SET', key, '1 free ' .. sub(record, 8, 57), 'KEEPTTL')
     return 'released'
   end
 
@@ -30,7 +30,7 @@ local function give_back(key, id, issue, how)
   -- then.
   if form == '1 many ' then
     local function hand_over()
-      local call, match = redis.call, string.match
+      local match = string.match
       local K, at = key, tonumber(now)
       local T, H, W, Q = K .. ':t', K .. ':h', K .. ':w', K .. ':q'
       local last, order, tickets, waiters, refreshed, used_by = match(record,
@@ -91,14 +91,19 @@ local function give_back(key, id, issue, how)
 end
 
 if #KEYS == 1 then return give_back(KEYS[1], ARGV[2], ARGV[3], ARGV[4]) end
-local answers, first = {}, 2
-for i, key in ipairs(KEYS) do
-  local done, answer = pcall(give_back, key, ARGV[first], ARGV[first + 1], ARGV[first + 2])
-  if not done then
-    local why = type(answer) == 'table' and answer.err or tostring(answer)
-    answer = {err = string.find(why, '^%u+ ') and why or 'ERR ' .. why}
+local answers, keys, words, last = {}, KEYS, ARGV, 0
+local function give_back_rest()
+  for i = last + 1, #keys do
+    last = i
+    local first = 3 * i
+    answers[i] = give_back(keys[i], words[first - 1], words[first], words[first + 1])
   end
-  answers[i] = answer
-  first = first + 3
 end
+repeat
+  local done, why = pcall(give_back_rest)
+  if not done then
+    why = type(why) == 'table' and why.err or tostring(why)
+    answers[last] = {err = string.find(why, '^%u+ ') and why or 'ERR ' .. why}
+  end
+until last == #keys
 return answers
