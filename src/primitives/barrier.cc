@@ -255,52 +255,37 @@ struct BarrierMaker {
 };
 
 Start<BarrierSeat> Async::join(const Barrier& barrier, AcquireOptions options) {
-  return primitives::start_flow<BarrierSeat>(
-      barrier.state_->core, options,
-      [barrier = barrier.state_, options](primitives::ScopePtr scope) {
-        return BarrierMaker::join(std::move(scope), barrier, options);
-      });
+  return primitives::start_flow(barrier.state_->core, options, BarrierMaker::join, barrier.state_,
+                                options);
 }
 
 Start<std::uint64_t> Async::arrive_and_wait(const BarrierSeat& seat, AcquireOptions options) {
   auto held = ticket(seat.lease_);
   if (!held) {
-    return start<std::uint64_t>([](const session::Core::Done<std::uint64_t>& done) {
-      done(primitives::moved_lease_error());
-    });
+    return start_failed<std::uint64_t>(primitives::moved_lease_error());
   }
-  return primitives::start_flow<std::uint64_t>(
-      seat.barrier_->core, std::move(options),
-      [barrier = seat.barrier_, held = std::move(held)](primitives::ScopePtr scope) {
-        return primitives::barring::arrive_and_wait(std::move(scope), barrier, held);
-      });
+  return primitives::start_flow(seat.barrier_->core, std::move(options),
+                                primitives::barring::arrive_and_wait, seat.barrier_,
+                                std::move(held));
 }
 
 Start<void> Async::arrive_and_leave(const BarrierSeat& seat) {
   auto held = ticket(seat.lease_);
   if (!held) {
-    return start<void>(
-        [](const session::Core::Done<void>& done) { done(primitives::moved_lease_error()); });
+    return start_failed<void>(primitives::moved_lease_error());
   }
-  return primitives::start_flow<void>(
-      seat.barrier_->core, {},
-      [barrier = seat.barrier_, held = std::move(held)](primitives::ScopePtr scope) {
-        return primitives::barring::arrive_and_leave(std::move(scope), barrier, held);
-      });
+  return primitives::start_flow(seat.barrier_->core, {}, primitives::barring::arrive_and_leave,
+                                seat.barrier_, std::move(held));
 }
 
 Start<void> Async::reset(const Barrier& barrier) {
-  return primitives::start_flow<void>(
-      barrier.state_->core, {}, [barrier = barrier.state_](primitives::ScopePtr scope) {
-        return primitives::barring::reset(std::move(scope), barrier);
-      });
+  return primitives::start_flow(barrier.state_->core, {}, primitives::barring::reset,
+                                barrier.state_);
 }
 
 Start<BarrierCount> Async::count(const Barrier& barrier) {
-  return primitives::start_flow<BarrierCount>(
-      barrier.state_->core, {}, [barrier = barrier.state_](primitives::ScopePtr scope) {
-        return primitives::barring::count(std::move(scope), barrier);
-      });
+  return primitives::start_flow(barrier.state_->core, {}, primitives::barring::count,
+                                barrier.state_);
 }
 
 }  // namespace detail

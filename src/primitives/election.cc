@@ -270,52 +270,35 @@ struct ElectionMaker {
 
 Start<Leadership> Async::campaign(const Election& election, std::string value,
                                   AcquireOptions options) {
-  return primitives::start_flow<Leadership>(election.state_->core, options,
-                                            [name = election.state_->name, value = std::move(value),
-                                             options](primitives::ScopePtr scope) {
-                                              return ElectionMaker::campaign(std::move(scope), name,
-                                                                             value, options);
-                                            });
+  return primitives::start_flow(election.state_->core, options, ElectionMaker::campaign,
+                                election.state_->name, std::move(value), options);
 }
 
 Start<std::optional<Leadership>> Async::try_campaign(const Election& election, std::string value,
                                                      AcquireOptions options) {
-  return primitives::start_flow<std::optional<Leadership>>(
-      election.state_->core, options,
-      [name = election.state_->name, value = std::move(value),
-       options](primitives::ScopePtr scope) {
-        return ElectionMaker::try_campaign(std::move(scope), name, value, options);
-      });
+  return primitives::start_flow(election.state_->core, options, ElectionMaker::try_campaign,
+                                election.state_->name, std::move(value), options);
 }
 
 Start<void> Async::proclaim(Leadership& leadership, std::string value) {
   auto held = ticket(leadership.lease());
   if (!held) {
-    return start<void>(
-        [](const session::Core::Done<void>& done) { done(primitives::moved_lease_error()); });
+    return start_failed<void>(primitives::moved_lease_error());
   }
   auto core = held->core;
-  return primitives::start_flow<void>(
-      std::move(core), {},
-      [held = std::move(held), value = std::move(value)](primitives::ScopePtr scope) {
-        return primitives::electing::proclaim(std::move(scope), held, value);
-      });
+  return primitives::start_flow(std::move(core), {}, primitives::electing::proclaim,
+                                std::move(held), std::move(value));
 }
 
 Start<std::optional<LeaderInfo>> Async::leader(const Election& election) {
-  return primitives::start_flow<std::optional<LeaderInfo>>(
-      election.state_->core, {}, [name = election.state_->name](primitives::ScopePtr scope) {
-        return primitives::electing::find_leader(std::move(scope), name);
-      });
+  return primitives::start_flow(election.state_->core, {}, primitives::electing::find_leader,
+                                election.state_->name);
 }
 
 Start<Watch> Async::observe(const Election& election,
                             std::function<void(const LeaderChange&)> callback) {
-  return primitives::start_flow<Watch>(
-      election.state_->core, {},
-      [name = election.state_->name, callback = std::move(callback)](primitives::ScopePtr scope) {
-        return primitives::electing::begin_to_observe(std::move(scope), name, callback);
-      });
+  return primitives::start_flow(election.state_->core, {}, primitives::electing::begin_to_observe,
+                                election.state_->name, std::move(callback));
 }
 
 }  // namespace detail

@@ -330,17 +330,18 @@ std::shared_ptr<State> make_state(Parts&&... parts) {
   return std::shared_ptr<State>(new State{std::forward<Parts>(parts)...});
 }
 
-// How it is started: `make` is given the scope, and gives the flow.
-template <typename T, typename Make>
-detail::Start<T> start_flow(std::shared_ptr<Core> core, AcquireOptions options, Make make) {
-  return [core = std::move(core), options = std::move(options),
-          make = std::move(make)](detail::ReceiverPtr<T> to) mutable -> detail::Handle {
+// Makes a Start of a flow, which gets the scope, and `args` after it.
+template <typename T, typename... Parameters, typename... Args>
+detail::Start<T> start_flow(std::shared_ptr<Core> core, AcquireOptions options,
+                            Flow<T> (*make)(ScopePtr, Parameters...), Args... args) {
+  return [core = std::move(core), options = std::move(options), make,
+          ... args = std::move(args)](detail::ReceiverPtr<T> to) -> detail::Handle {
     if (core->forked()) {
       detail::deliver<T>(std::move(to), core->forked_error());
       return {};
     }
     auto scope = std::make_shared<Scope>(core, options);
-    Flow<T> flow = make(scope);
+    Flow<T> flow = make(scope, args...);
     scope->begin();
     std::move(flow).start([to = std::move(to), scope](Result<T> result) mutable {
       scope->end();

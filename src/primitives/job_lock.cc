@@ -106,27 +106,20 @@ Start<std::optional<JobLease>> Async::try_acquire(const JobLock& lock, AcquireOp
     Error error(Errc::kUnsupported, "job '" + lock.state_->name +
                                         "': leases of this store end with their client, so none "
                                         "can be kept for at_least_for");
-    return start<std::optional<JobLease>>(
-        [error](const session::Core::Done<std::optional<JobLease>>& done) { done(error); });
+    return start_failed<std::optional<JobLease>>(std::move(error));
   }
-  return primitives::start_flow<std::optional<JobLease>>(
-      lock.state_->core, options, [state = lock.state_, options](primitives::ScopePtr scope) {
-        return primitives::jobs::take_job(std::move(scope), state->name, state->times, options);
-      });
+  return primitives::start_flow(lock.state_->core, options, primitives::jobs::take_job,
+                                lock.state_->name, lock.state_->times, options);
 }
 
 Start<void> Async::release(JobLease& job) {
   auto held = ticket(job.lease_);
   if (!held) {
-    return start<void>(
-        [](const session::Core::Done<void>& done) { done(primitives::moved_lease_error()); });
+    return start_failed<void>(primitives::moved_lease_error());
   }
   auto core = held->core;
-  return primitives::start_flow<void>(
-      std::move(core), {},
-      [held = std::move(held), until = job.keep_until_](primitives::ScopePtr scope) {
-        return primitives::jobs::give_back(std::move(scope), held, until);
-      });
+  return primitives::start_flow(std::move(core), {}, primitives::jobs::give_back, std::move(held),
+                                job.keep_until_);
 }
 
 }  // namespace detail

@@ -189,47 +189,30 @@ Result<void> Latch::reset(std::uint64_t count) {
 namespace detail {
 
 Start<std::uint64_t> Async::count_down(const Latch& latch, std::uint64_t n) {
-  return primitives::start_flow<std::uint64_t>(
-      latch.state_->core, {},
-      [name = latch.state_->name, initial = latch.state_->initial.load(),
-       n](primitives::ScopePtr scope) {
-        return primitives::latching::count_down(std::move(scope), name, initial, n);
-      });
+  return primitives::start_flow(latch.state_->core, {}, primitives::latching::count_down,
+                                latch.state_->name, latch.state_->initial.load(), n);
 }
 
 Start<void> Async::wait(const Latch& latch, AcquireOptions options) {
-  return primitives::start_flow<void>(
-      latch.state_->core, std::move(options),
-      [name = latch.state_->name,
-       initial = latch.state_->initial.load()](primitives::ScopePtr scope) {
-        return primitives::latching::wait(std::move(scope), name, initial);
-      });
+  return primitives::start_flow(latch.state_->core, std::move(options), primitives::latching::wait,
+                                latch.state_->name, latch.state_->initial.load());
 }
 
 Start<std::uint64_t> Async::arrive_and_wait(const Latch& latch, std::uint64_t n,
                                             AcquireOptions options) {
-  return primitives::start_flow<std::uint64_t>(
-      latch.state_->core, std::move(options),
-      [name = latch.state_->name, initial = latch.state_->initial.load(),
-       n](primitives::ScopePtr scope) {
-        return primitives::latching::arrive_and_wait(std::move(scope), name, initial, n);
-      });
+  return primitives::start_flow(latch.state_->core, std::move(options),
+                                primitives::latching::arrive_and_wait, latch.state_->name,
+                                latch.state_->initial.load(), n);
 }
 
 Start<std::uint64_t> Async::count(const Latch& latch) {
-  return primitives::start_flow<std::uint64_t>(
-      latch.state_->core, {},
-      [name = latch.state_->name,
-       initial = latch.state_->initial.load()](primitives::ScopePtr scope) {
-        return primitives::latching::look(std::move(scope), name, initial);
-      });
+  return primitives::start_flow(latch.state_->core, {}, primitives::latching::look,
+                                latch.state_->name, latch.state_->initial.load());
 }
 
 Start<void> Async::reset(const Latch& latch, std::uint64_t count) {
-  return primitives::start_flow<void>(
-      latch.state_->core, {}, [state = latch.state_, count](primitives::ScopePtr scope) {
-        return primitives::latching::reset(std::move(scope), state, count);
-      });
+  return primitives::start_flow(latch.state_->core, {}, primitives::latching::reset<Latch::State>,
+                                latch.state_, count);
 }
 
 }  // namespace detail

@@ -335,10 +335,8 @@ Result<LeaseSet> Client::acquire_all(std::vector<LockRequest> locks, AcquireOpti
     options.wait = std::max(*options.wait - std::chrono::floor<std::chrono::milliseconds>(spent),
                             std::chrono::milliseconds::zero());
   }
-  auto rest = detail::wait_for(primitives::start_flow<std::optional<LeaseSet>>(
-      core_, options, [&](const primitives::ScopePtr& scope) {
-        return together::take_each(scope, *std::move(sorted), options, /*may_wait=*/true);
-      }));
+  auto rest = detail::wait_for(primitives::start_flow(
+      core_, options, together::take_each, *std::move(sorted), options, /*may_wait=*/true));
   if (!rest) return rest.error();
   return std::move(**rest);
 }
@@ -350,19 +348,14 @@ Result<std::optional<LeaseSet>> Client::try_acquire_all(std::vector<LockRequest>
   if (!sorted) return sorted.error();
   auto here = together::take_here(*core_, *sorted, options);
   if (here || here.error().code() != Errc::kUnsupported) return here;
-  return detail::wait_for(primitives::start_flow<std::optional<LeaseSet>>(
-      core_, options, [&](const primitives::ScopePtr& scope) {
-        return together::take_each(scope, *std::move(sorted), options, /*may_wait=*/false);
-      }));
+  return detail::wait_for(primitives::start_flow(core_, options, together::take_each,
+                                                 *std::move(sorted), options, /*may_wait=*/false));
 }
 
 detail::Start<LeaseSet> primitives::start_acquire_all(std::shared_ptr<session::Core> core,
                                                       std::vector<LockRequest> locks,
                                                       AcquireOptions options) {
-  return start_flow<LeaseSet>(
-      std::move(core), options, [locks = std::move(locks), options](const ScopePtr& scope) mutable {
-        return together::acquire(scope, std::move(locks), std::move(options));
-      });
+  return start_flow(std::move(core), options, together::acquire, std::move(locks), options);
 }
 
 namespace detail {
@@ -375,12 +368,8 @@ Start<LeaseSet> Async::acquire_all(const Client& client, std::vector<LockRequest
 Start<std::optional<LeaseSet>> Async::try_acquire_all(const Client& client,
                                                       std::vector<LockRequest> locks,
                                                       AcquireOptions options) {
-  return primitives::start_flow<std::optional<LeaseSet>>(
-      client.core_, options,
-      [locks = std::move(locks), options](const primitives::ScopePtr& scope) mutable {
-        return primitives::together::take(scope, std::move(locks), std::move(options),
-                                          /*may_wait=*/false);
-      });
+  return primitives::start_flow(client.core_, options, primitives::together::take, std::move(locks),
+                                options, /*may_wait=*/false);
 }
 
 Start<void> Async::release(const LeaseSet& set) {

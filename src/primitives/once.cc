@@ -128,19 +128,15 @@ Start<OnceTurn> Async::begin(const Once& once, AcquireOptions options) {
     Error error(Errc::kUnsupported, "once '" + once.state_->key +
                                         "': leases of this store end with their client, so it "
                                         "cannot remember what was done");
-    return start<OnceTurn>([error](const session::Core::Done<OnceTurn>& done) { done(error); });
+    return start_failed<OnceTurn>(std::move(error));
   }
-  return primitives::start_flow<OnceTurn>(
-      once.state_->core, options, [state = once.state_, options](primitives::ScopePtr scope) {
-        return OnceMaker::begin(std::move(scope), state->key, state->retention, options);
-      });
+  return primitives::start_flow(once.state_->core, options, OnceMaker::begin, once.state_->key,
+                                once.state_->retention, options);
 }
 
 Start<std::optional<std::string>> Async::outcome(const Once& once) {
-  return primitives::start_flow<std::optional<std::string>>(
-      once.state_->core, {}, [key = once.state_->key](primitives::ScopePtr scope) {
-        return primitives::once_only::look(std::move(scope), key);
-      });
+  return primitives::start_flow(once.state_->core, {}, primitives::once_only::look,
+                                once.state_->key);
 }
 
 Start<void> Async::complete(OnceTurn& turn, std::string outcome) {
@@ -150,20 +146,15 @@ Start<void> Async::complete(OnceTurn& turn, std::string outcome) {
                     ? "an outcome has at most 3072 bytes: store a longer one elsewhere, and "
                       "where to find it here"
                     : "another caller was first: there is nothing to complete");
-    return start<void>([error](const session::Core::Done<void>& done) { done(error); });
+    return start_failed<void>(std::move(error));
   }
   auto held = ticket(*turn.lease_);
   if (!held) {
-    return start<void>(
-        [](const session::Core::Done<void>& done) { done(primitives::moved_lease_error()); });
+    return start_failed<void>(primitives::moved_lease_error());
   }
   auto core = held->core;
-  return primitives::start_flow<void>(std::move(core), {},
-                                      [held = std::move(held), outcome = std::move(outcome),
-                                       retention = turn.retention_](primitives::ScopePtr scope) {
-                                        return primitives::once_only::store(std::move(scope), held,
-                                                                            outcome, retention);
-                                      });
+  return primitives::start_flow(std::move(core), {}, primitives::once_only::store, std::move(held),
+                                std::move(outcome), turn.retention_);
 }
 
 }  // namespace detail

@@ -227,20 +227,15 @@ namespace detail {
 
 Start<RecursiveLease> Async::acquire(const RecursiveMutex& mutex, const Owner& owner,
                                      AcquireOptions options) {
-  return primitives::start_flow<RecursiveLease>(
-      mutex.state_->core, options, [state = mutex.state_, owner, options](ScopePtr scope) {
-        return RecursiveMaker::acquire_waiting(std::move(scope), state, owner, options);
-      });
+  return primitives::start_flow(mutex.state_->core, options, RecursiveMaker::acquire_waiting,
+                                mutex.state_, owner, options);
 }
 
 Start<std::optional<RecursiveLease>> Async::try_acquire(const RecursiveMutex& mutex,
                                                         const Owner& owner,
                                                         AcquireOptions options) {
-  return primitives::start_flow<std::optional<RecursiveLease>>(
-      mutex.state_->core, options, [state = mutex.state_, owner, options](ScopePtr scope) {
-        return RecursiveMaker::acquire(std::move(scope), state, owner, options,
-                                       /*may_wait=*/false);
-      });
+  return primitives::start_flow(mutex.state_->core, options, RecursiveMaker::acquire, mutex.state_,
+                                owner, options, /*may_wait=*/false);
 }
 
 Start<void> Async::release(RecursiveLease& lease) {

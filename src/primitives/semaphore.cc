@@ -139,11 +139,9 @@ namespace detail {
 Start<Lease> Async::acquire(const Semaphore& semaphore, std::uint32_t permits,
                             AcquireOptions options) {
   if (semaphore.state_->before != 0) {
-    return primitives::start_flow<Lease>(
-        semaphore.state_->core, options,
-        [state = semaphore.state_, permits, options](primitives::ScopePtr scope) {
-          return primitives::counting::take_waiting(std::move(scope), state, permits, options);
-        });
+    return primitives::start_flow(semaphore.state_->core, options,
+                                  primitives::counting::take_waiting<Semaphore::State>,
+                                  semaphore.state_, permits, options);
   }
   return start_acquire(semaphore.state_->core, semaphore.state_->name,
                        semaphore.state_->mode(permits), std::move(options));
@@ -152,29 +150,23 @@ Start<Lease> Async::acquire(const Semaphore& semaphore, std::uint32_t permits,
 Start<std::optional<Lease>> Async::try_acquire(const Semaphore& semaphore, std::uint32_t permits,
                                                AcquireOptions options) {
   if (semaphore.state_->before != 0) {
-    return primitives::start_flow<std::optional<Lease>>(
-        semaphore.state_->core, options,
-        [state = semaphore.state_, permits, options](primitives::ScopePtr scope) {
-          return primitives::counting::take(std::move(scope), state, permits, options,
-                                            /*may_wait=*/false);
-        });
+    return primitives::start_flow(semaphore.state_->core, options,
+                                  primitives::counting::take<Semaphore::State>, semaphore.state_,
+                                  permits, options, /*may_wait=*/false);
   }
   return start_try_acquire(semaphore.state_->core, semaphore.state_->name,
                            semaphore.state_->mode(permits), std::move(options));
 }
 
 Start<bool> Async::resize(const Semaphore& semaphore, std::uint32_t capacity) {
-  return primitives::start_flow<bool>(
-      semaphore.state_->core, {}, [state = semaphore.state_, capacity](primitives::ScopePtr scope) {
-        return primitives::counting::resize(std::move(scope), state, capacity);
-      });
+  return primitives::start_flow(semaphore.state_->core, {},
+                                primitives::counting::resize<Semaphore::State>, semaphore.state_,
+                                capacity);
 }
 
 Start<SemaphoreCount> Async::count(const Semaphore& semaphore) {
-  return primitives::start_flow<SemaphoreCount>(
-      semaphore.state_->core, {}, [state = semaphore.state_](primitives::ScopePtr scope) {
-        return primitives::counting::look(std::move(scope), state);
-      });
+  return primitives::start_flow(semaphore.state_->core, {},
+                                primitives::counting::look<Semaphore::State>, semaphore.state_);
 }
 
 }  // namespace detail

@@ -45,6 +45,12 @@ Start<T> start(Call call) {
   };
 }
 
+// Starts a call that fails at once.
+template <typename T>
+Start<T> start_failed(Error error) {
+  return start<T>([error = std::move(error)](const session::Core::Done<T>& done) { done(error); });
+}
+
 // --- Blocking calls that are asynchronous ones, waited for.
 
 template <typename T>

@@ -33,22 +33,24 @@ Result<void> check_stripes(std::uint32_t stripes) {
 }
 
 template <typename State>
-Flow<Lease> acquire_one(ScopePtr scope, State state, std::uint32_t stripe, AcquireOptions options) {
+Flow<Lease> acquire_one(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t stripe,
+                        AcquireOptions options) {
   const Result<void> good = check_stripes(state->stripes);
   if (!good) co_return good.error();
   co_return co_await scope->acquire(state->name_of(stripe), Mode::exclusive(), options);
 }
 
 template <typename State>
-Flow<std::optional<Lease>> try_one(ScopePtr scope, State state, std::uint32_t stripe,
-                                   AcquireOptions options) {
+Flow<std::optional<Lease>> try_one(ScopePtr scope, std::shared_ptr<State> state,
+                                   std::uint32_t stripe, AcquireOptions options) {
   const Result<void> good = check_stripes(state->stripes);
   if (!good) co_return good.error();
   co_return co_await scope->try_acquire(state->name_of(stripe), Mode::exclusive(), options);
 }
 
 template <typename State>
-Flow<Lease> acquire_any(ScopePtr scope, State state, std::uint32_t first, AcquireOptions options) {
+Flow<Lease> acquire_any(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t first,
+                        AcquireOptions options) {
   const Result<void> good = check_stripes(state->stripes);
   if (!good) co_return good.error();
   for (std::uint32_t i = 0; i < state->stripes; ++i) {
@@ -118,29 +120,23 @@ Start<LeaseSet> Async::acquire_all(const StripedMutex& mutex, AcquireOptions opt
 
 Start<Lease> Async::acquire(const StripedMutex& mutex, std::string_view key,
                             AcquireOptions options) {
-  return primitives::start_flow<Lease>(
-      mutex.state_->core, options,
-      [state = mutex.state_, stripe = mutex.stripe_of(key), options](primitives::ScopePtr scope) {
-        return primitives::striping::acquire_one(std::move(scope), state, stripe, options);
-      });
+  return primitives::start_flow(mutex.state_->core, options,
+                                primitives::striping::acquire_one<StripedMutex::State>,
+                                mutex.state_, mutex.stripe_of(key), options);
 }
 
 Start<std::optional<Lease>> Async::try_acquire(const StripedMutex& mutex, std::string_view key,
                                                AcquireOptions options) {
-  return primitives::start_flow<std::optional<Lease>>(
-      mutex.state_->core, options,
-      [state = mutex.state_, stripe = mutex.stripe_of(key), options](primitives::ScopePtr scope) {
-        return primitives::striping::try_one(std::move(scope), state, stripe, options);
-      });
+  return primitives::start_flow(mutex.state_->core, options,
+                                primitives::striping::try_one<StripedMutex::State>, mutex.state_,
+                                mutex.stripe_of(key), options);
 }
 
 Start<Lease> Async::acquire_any(const StripedMutex& mutex, std::string_view key,
                                 AcquireOptions options) {
-  return primitives::start_flow<Lease>(
-      mutex.state_->core, options,
-      [state = mutex.state_, stripe = mutex.stripe_of(key), options](primitives::ScopePtr scope) {
-        return primitives::striping::acquire_any(std::move(scope), state, stripe, options);
-      });
+  return primitives::start_flow(mutex.state_->core, options,
+                                primitives::striping::acquire_any<StripedMutex::State>,
+                                mutex.state_, mutex.stripe_of(key), options);
 }
 
 }  // namespace detail
