@@ -36,7 +36,6 @@ Expectations two_holders() { return must({Class::kV0, Class::kV1}); }
 std::vector<Exhibit> commands() {
   return {
       {.name = "setnx-then-expire",
-       .store = "redis",
        .wrong = "killed between SETNX and EXPIRE: locked for ever",
        .story = "The lock and its end are two commands. Alice is killed after the first: the key "
                 "has no end, and nobody will ever have the lock again.",
@@ -46,31 +45,25 @@ std::vector<Exhibit> commands() {
        .script = scripts::setnx_then_expire,
        .check = impatient()},
       {.name = "timestamp-getset",
-       .store = "redis",
        .wrong = "a clock that is ten seconds fast ends the lease of others",
        .story = "The value of the key is the end of the lease by the holder's clock, and whoever "
                 "finds it passed may take over with GETSET. Bob's clock is ten seconds fast: to "
                 "him every lease of five seconds is over as soon as it has begun.",
        .mistake = two_holders(),
-       .rule = "two-beliefs",
        .beside = clean(),
        .script = scripts::timestamp_getset},
       {.name = "del-without-check",
-       .store = "redis",
        .wrong = "a late DEL frees the lock of somebody else",
        .story = "Alice is stopped until her lease has ended and bob has the lock. Then she "
                 "releases: DEL removes bob's key, and carol gets the lock while bob works.",
        .mistake = two_holders(),
-       .rule = "two-beliefs",
        .beside = clean(),
        .script = scripts::del_without_check},
       {.name = "get-then-del",
-       .store = "redis",
        .wrong = "the lease ends between GET and DEL",
        .story = "Alice looks whether the key is hers, and it is. Before her DEL arrives her lease "
                 "ends and bob gets the lock; then the DEL removes bob's key, and carol comes in.",
        .mistake = two_holders(),
-       .rule = "two-beliefs",
        .beside = clean(),
        .script = scripts::get_then_del}};
 }
@@ -78,39 +71,31 @@ std::vector<Exhibit> commands() {
 std::vector<Exhibit> beliefs() {
   return {
       {.name = "no-renewal",
-       .store = "redis",
        .wrong = "the job took longer than the lease",
        .story = "SET NX PX is one command, and right. But the job takes twice as long as the "
                 "lease, nothing renews it and nobody looks at the clock: bob begins in the middle.",
        .mistake = must({Class::kV1}),
-       .rule = "two-beliefs",
        .beside = clean(),
        .script = scripts::no_renewal},
       {.name = "thread-id",
-       .store = "redis",
        .wrong = "two processes, each with a thread number 1",
        .story = "The owner is known by the number of its thread, so that it may enter again. The "
                 "first thread of every process is number 1: bob re-enters alice's lock.",
        .mistake = two_holders(),
-       .rule = "two-beliefs",
        .beside = clean(),
        .script = scripts::thread_id},
       {.name = "lease-from-reply",
-       .store = "redis",
        .wrong = "the lease began when the request arrived, not with the reply",
        .story = "The reply to alice's SET is late by 150 ms. She counts her 400 ms from there; the "
                 "server counted them from the request on, and gives the lock to bob.",
        .mistake = must({Class::kV1}),
-       .rule = "two-beliefs",
        .beside = clean(),
        .script = scripts::lease_from_reply},
       {.name = "no-second-look",
-       .store = "redis",
        .wrong = "two waiters see that it is free, and both take it",
        .story = "Bob and carol wait until the key is gone. Both see it go, and both write it: "
                 "that it was free a moment ago is no lock.",
        .mistake = two_holders(),
-       .rule = "two-beliefs",
        .beside = clean(),
        .script = scripts::no_second_look}};
 }
@@ -118,39 +103,32 @@ std::vector<Exhibit> beliefs() {
 std::vector<Exhibit> servers() {
   return {
       {.name = "wait-elsewhere",
-       .store = "redis",
        .wrong = "WAIT on another connection waits for nothing",
        .story =
            "To survive a fail-over alice asks with WAIT whether a replica has her lock. WAIT "
            "answers for the writes of its own connection; the pool gave her another one, which "
            "has written nothing, so it says yes at once. The replica had been cut off.",
        .mistake = must({Class::kV1}),
-       .rule = "two-beliefs",
        .alone = "Redis replicates asynchronously: see async-failover",
        .script = scripts::wait_elsewhere},
       {.name = "async-failover",
-       .store = "redis",
        .wrong = "the replica was promoted before it had heard of the lock",
        .story = "Alice's lock is acknowledged by the primary, which dies before it has told its "
                 "replica. The replica is promoted and gives bob the same lock. No client code can "
                 "help: Holdfast declares it. But its tokens grow across the fail-over, so the "
                 "resource refuses alice.",
        .mistake = must({Class::kV1}),
-       .rule = "two-beliefs",
        .beside = must({Class::kV1}),
        .script = scripts::async_failover},
       {.name = "redlock-empty-node",
-       .store = "redis",
        .wrong = "one node came back empty, and voted twice",
        .story = "Alice has two votes of three. The second server restarts without its memory and "
                 "votes again: with the third, which alice did not reach, bob has two votes too.",
        .mistake = must({Class::kV1}),
-       .rule = "two-beliefs",
        .alone = "Holdfast's quorum store is not built yet",
        .script = scripts::redlock_empty_node,
        .check = without_busy()},
       {.name = "redlock-tokens",
-       .store = "redis",
        .wrong = "the highest counter of a majority need not grow",
        .story = "Each server counts its own votes, and the token is the highest count of a "
                 "majority. Votes that came to nothing raised one server's count; alice's token has "
@@ -162,7 +140,6 @@ std::vector<Exhibit> servers() {
        .script = scripts::redlock_tokens,
        .check = without_busy()},
       {.name = "incr-token",
-       .store = "redis",
        .wrong = "the counter began again, and the guard took the old holder",
        .story = "The token is a counter beside the lock. The server restarts without its memory: "
                 "the counter begins again, bob gets the number that alice has, and a guard that "
@@ -179,7 +156,6 @@ std::vector<Exhibit> servers() {
            "locks of the same name, two holders. (The same hole as Redis, then ZooKeeper, then "
            "SQL, with one store less.)",
        .mistake = two_holders(),
-       .rule = "two-beliefs",
        .alone = "Holdfast's fail-over store is not built yet",
        .script = scripts::failover_without_authority}};
 }

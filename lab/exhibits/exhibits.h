@@ -27,14 +27,14 @@ struct Tally {
 };
 
 struct Exhibit {
-  std::string_view name;   // As it is called on the command line.
-  std::string_view store;  // "redis", "sqlite"
-  std::string_view wrong;  // In a few words.
-  std::string_view story;  // A paragraph.
+  std::string_view name;             // As it is called on the command line.
+  std::string_view store = "redis";  // Or "sqlite", "redis + sqlite".
+  std::string_view wrong;            // In a few words.
+  std::string_view story;            // A paragraph.
   Expectations mistake{};
-  std::string_view rule{};               // The checker's rule that must have caught it.
-  std::optional<Expectations> beside{};  // Holdfast's; none: not played with it ...
-  std::string_view alone{};              // ... for this reason.
+  std::string_view rule = "two-beliefs";  // The checker's rule that must have caught it.
+  std::optional<Expectations> beside{};   // Holdfast's; none: not played with it ...
+  std::string_view alone{};               // ... for this reason.
   std::function<void(Play&)> script{};
   CheckOptions check{};
   std::function<Tally(Play&)> tally{};  // Instead of a script.

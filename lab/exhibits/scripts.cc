@@ -15,6 +15,35 @@ constexpr milliseconds kLong = 5s;
 // The time of somebody's work with the lock: long enough to be seen in a timeline.
 constexpr milliseconds kWork = 60ms;
 
+// The lock of bob has been freed by another: carol gets it as well, and both work.
+void join(Player& bob, Player& carol) {
+  carol.acquire(kLong, 200ms);
+  sleep_for(kWork);
+  carol.write();
+  bob.write();
+  bob.release();
+  carol.release();
+}
+
+// Bob gets the lock while alice believes that it is hers, and both write.
+void bob_works_too(Player& bob, Player& alice) {
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  bob.write();
+  alice.write();
+  bob.release();
+}
+
+// Replication stops, alice takes the lock, and the replica that has not heard of it is promoted.
+void take_and_fail_over(Play& play, Replicated& redis, Player& alice) {
+  play.begin(FaultKind::kLoss, "replication");
+  redis.cut();
+  alice.acquire(kLong);
+  sleep_for(kWork);
+  play.memory_loss(FaultKind::kFailover, "redis", [&] { redis.fail_over(); });
+  play.end(FaultKind::kLoss, "replication");
+}
+
 }  // namespace
 
 void setnx_then_expire(Play& play) {
@@ -39,16 +68,6 @@ void timestamp_getset(Play& play) {
   alice.write();
   bob.release();
   alice.release();
-}
-
-// The lock of bob has been freed by another: carol gets it as well, and both work.
-void join(Player& bob, Player& carol) {
-  carol.acquire(kLong, 200ms);
-  sleep_for(kWork);
-  carol.write();
-  bob.write();
-  bob.release();
-  carol.release();
 }
 
 void del_without_check(Play& play) {
@@ -163,35 +182,17 @@ void no_second_look(Play& play) {
 void wait_elsewhere(Play& play) {
   Replicated redis;
   Player& alice = play.player("alice", lab::wait_elsewhere(), {redis.primary_url()});
-  play.begin(FaultKind::kLoss, "replication");
-  redis.cut();
-  alice.acquire(kLong);
-  sleep_for(kWork);
-  play.memory_loss(FaultKind::kFailover, "redis", [&] { redis.fail_over(); });
-  play.end(FaultKind::kLoss, "replication");
+  take_and_fail_over(play, redis, alice);
   Player& bob = play.player("bob", lab::plain_set_nx(), {redis.replica_url()});
-  bob.acquire(kLong);
-  sleep_for(kWork);
-  bob.write();
-  alice.write();
-  bob.release();
+  bob_works_too(bob, alice);
 }
 
 void async_failover(Play& play) {
   Replicated redis;
   Player& alice = play.player("alice", lab::plain_set_nx(), {redis.primary_url()});
   Player& bob = play.player("bob", lab::plain_set_nx(), {redis.replica_url()});
-  play.begin(FaultKind::kLoss, "replication");
-  redis.cut();
-  alice.acquire(kLong);
-  sleep_for(kWork);
-  play.memory_loss(FaultKind::kFailover, "redis", [&] { redis.fail_over(); });
-  play.end(FaultKind::kLoss, "replication");
-  bob.acquire(kLong);
-  sleep_for(kWork);
-  bob.write();
-  alice.write();
-  bob.release();
+  take_and_fail_over(play, redis, alice);
+  bob_works_too(bob, alice);
 }
 
 void redlock_empty_node(Play& play) {
@@ -255,11 +256,7 @@ void incr_token(Play& play) {
   play.memory_loss(FaultKind::kRestartEmpty, "redis",
                    [&] { play.house().redis().restart(support::Memory::kLost); });
   Player& bob = play.player("bob", lab::incr_token());
-  bob.acquire(kLong);
-  sleep_for(kWork);
-  bob.write();
-  alice.write();
-  bob.release();
+  bob_works_too(bob, alice);
 }
 
 void failover_without_authority(Play& play) {
