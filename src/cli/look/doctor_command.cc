@@ -51,15 +51,6 @@ const char* mark(Severity severity) {
   return "?";
 }
 
-const char* promise_text(Guarantee given) {
-  switch (given) {
-    case Guarantee::kYes: return "yes";
-    case Guarantee::kDeclared: return "declared";
-    case Guarantee::kNo: return "no";
-  }
-  return "?";
-}
-
 std::string findings_text(const std::vector<Finding>& findings, std::size_t width) {
   if (findings.empty()) return "";
   if (width == 0) {
@@ -118,7 +109,7 @@ std::string doctor_text(const DoctorReport& report) {
   if (!report.findings.empty()) out += "\n" + findings_text(report.findings, width);
   Table faults({"WHEN", "ONE HOLDER", "TOKENS GROW", "NOTE"});
   for (const FaultRow& row : all.faults) {
-    faults.add({printable(row.fault), promise_text(row.exclusion), promise_text(row.fencing),
+    faults.add({printable(row.fault), guarantee_word(row.exclusion), guarantee_word(row.fencing),
                 printable(row.note)});
   }
   if (!all.faults.empty()) out += "\n" + faults.to_string(colour_wanted(), width);

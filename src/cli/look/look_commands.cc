@@ -215,20 +215,13 @@ int break_command(const BreakOptions& options) {
       return kExitLost;
     }
     if (!broken) return fail(broken.error(), settings.shown_store);
-    if (options.common.json) {
-      Json out;
-      out["name"] = options.name;
-      out["token"] = token->to_string();
-      out["broken"] = true;
-      print(to_line(out));
-    } else if (!options.common.quiet) {
-      const bool shared = url_option(settings.store.url, "recipe").has_value();
-      print(
-          "broke " + printable(options.name) + ", token " + token->to_string() +
-          ". Its holder learns it at its next renewal: it may go on until then" +
-          (shared ? "; another program than Holdfast perhaps never: end that by hand.\n" : ".\n"));
-    }
-    return flush_output() ? 0 : kExitError;
+    const bool shared = url_option(settings.store.url, "recipe").has_value();
+    return answer(options.common,
+                  {{"name", options.name}, {"token", token->to_string()}, {"broken", true}},
+                  "broke " + printable(options.name) + ", token " + token->to_string() +
+                      ". Its holder learns it at its next renewal: it may go on until then" +
+                      (shared ? "; another program than Holdfast perhaps never: end that by hand.\n"
+                              : ".\n"));
   });
 }
 

@@ -41,13 +41,9 @@ int status_command(const LookOptions& options) {
       fail(info.error(), settings.shown_store);
       return kExitError;  // Whatever the error: it says neither "held" nor "free".
     }
-    if (options.common.json) {
-      print(to_line(*info ? to_json(**info) : free_lock_json(options.name)));
-    } else if (!options.common.quiet) {
-      print(status_text(options.name, *info));
-    }
-    if (!flush_output()) return kExitError;
-    return *info && !(*info)->holders.empty() ? 0 : kExitFree;
+    const Json json = *info ? to_json(**info) : free_lock_json(options.name);
+    const int told = answer(options.common, json, status_text(options.name, *info));
+    return told != 0 || (*info && !(*info)->holders.empty()) ? told : kExitFree;
   });
 }
 

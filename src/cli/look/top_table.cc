@@ -7,6 +7,7 @@
 
 #include "src/cli/look/who.h"
 #include "src/cli/options/duration.h"
+#include "src/cli/options/values.h"
 #include "src/cli/text/text.h"
 
 namespace holdfast::cli {
@@ -36,14 +37,9 @@ constexpr std::array<Column, 11> kColumns{{{"NAME", &TopRow::name, 10},
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kWidestName = 40;
 
-std::string mode_word(const Mode& mode) {
-  switch (mode.kind()) {
-    case Mode::Kind::kExclusive: return "exclusive";
-    case Mode::Kind::kShared: return "shared";
-    case Mode::Kind::kPermits:
-      return std::to_string(mode.count()) + "/" + std::to_string(mode.capacity());
-  }
-  return "exclusive";
+std::string short_mode(const Mode& mode) {
+  if (mode.kind() != Mode::Kind::kPermits) return mode_word(mode);
+  return std::to_string(mode.count()) + "/" + std::to_string(mode.capacity());
 }
 
 // An owner without a start time sorts behind all others.
@@ -61,7 +57,7 @@ std::string brief(milliseconds length) {
 TopRow row_of(const LockInfo& lock, const OwnerInfo& who, const Mode& mode, Instant now) {
   TopRow row;
   row.name = printable(lock.name);
-  row.mode = mode_word(mode);
+  row.mode = short_mode(mode);
   row.who = who_text(who);
   row.host = host_text(who);
   row.pid = pid_text(who);

@@ -205,18 +205,13 @@ int adopt_and(const std::string& command, const LeaseOptions& options,
 
 int renew_adopted(Lease& lease, const LeaseOptions& options, const Settings&) {
   const Duration left = lease.remaining();
-  if (options.common.json) {
-    Json out;
-    out["lease"] = lease.id();
-    out["name"] = lease.name();
-    out["token"] = lease.token().to_string();
-    out["time_left_ms"] = left.count();
-    print(to_line(out));
-  } else if (!options.common.quiet) {
-    print("renewed " + printable(lease.name()) + " for " + format_duration(left) + "\n");
-  }
   lease.detach();
-  return flush_output() ? 0 : kExitError;
+  return answer(options.common,
+                {{"lease", lease.id()},
+                 {"name", lease.name()},
+                 {"token", lease.token().to_string()},
+                 {"time_left_ms", left.count()}},
+                "renewed " + printable(lease.name()) + " for " + format_duration(left) + "\n");
 }
 
 int release_adopted(Lease& lease, const LeaseOptions& options, const Settings& settings) {
@@ -224,16 +219,9 @@ int release_adopted(Lease& lease, const LeaseOptions& options, const Settings& s
   if (auto released = lease.release(); !released) {
     return fail(released.error(), settings.shown_store);
   }
-  if (options.common.json) {
-    Json out;
-    out["name"] = name;
-    out["token"] = lease.token().to_string();
-    out["released"] = true;
-    print(to_line(out));
-  } else if (!options.common.quiet) {
-    print("released " + printable(name) + "\n");
-  }
-  return flush_output() ? 0 : kExitError;
+  return answer(options.common,
+                {{"name", name}, {"token", lease.token().to_string()}, {"released", true}},
+                "released " + printable(name) + "\n");
 }
 
 }  // namespace

@@ -2,8 +2,11 @@
 
 #include <chrono>
 
+#include "src/cli/exit_codes.h"
 #include "src/cli/look/outcomes.h"
 #include "src/cli/look/who.h"
+#include "src/cli/options/values.h"
+#include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
 
 namespace holdfast::cli {
@@ -73,15 +76,6 @@ Json lock_json(const std::string& name) {
   return out;
 }
 
-std::string promise_word(Guarantee promise) {
-  switch (promise) {
-    case Guarantee::kYes: return "yes";
-    case Guarantee::kDeclared: return "declared";
-    case Guarantee::kNo: return "no";
-  }
-  return "no";
-}
-
 std::string severity_word(Severity severity) {
   switch (severity) {
     case Severity::kOk: return "ok";
@@ -113,8 +107,8 @@ Json guarantees_json(const Guarantees& all) {
   out["faults"] = Json::array();
   for (const FaultRow& row : all.faults) {
     out["faults"].push_back({{"fault", row.fault},
-                             {"exclusion", promise_word(row.exclusion)},
-                             {"fencing", promise_word(row.fencing)},
+                             {"exclusion", guarantee_word(row.exclusion)},
+                             {"fencing", guarantee_word(row.fencing)},
                              {"note", row.note}});
   }
   return out;
@@ -126,14 +120,27 @@ std::string to_line(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string mode_text(const Mode& mode) {
-  switch (mode.kind()) {
-    case Mode::Kind::kExclusive: return "exclusive";
-    case Mode::Kind::kShared: return "shared";
-    case Mode::Kind::kPermits:
-      return "permits " + std::to_string(mode.count()) + "/" + std::to_string(mode.capacity());
+int answer(const CommonOptions& common, const Json& json, const std::string& text) {
+  if (common.json) {
+    print(to_line(json));
+  } else if (!common.quiet) {
+    print(text);
   }
-  return "exclusive";
+  return flush_output() ? 0 : kExitError;
+}
+
+std::string mode_text(const Mode& mode) {
+  if (mode.kind() != Mode::Kind::kPermits) return mode_word(mode);
+  return "permits " + std::to_string(mode.count()) + "/" + std::to_string(mode.capacity());
+}
+
+std::string guarantee_word(Guarantee given) {
+  switch (given) {
+    case Guarantee::kYes: return "yes";
+    case Guarantee::kDeclared: return "declared";
+    case Guarantee::kNo: return "no";
+  }
+  return "no";
 }
 
 Json free_lock_json(const std::string& name) {

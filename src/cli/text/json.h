@@ -8,6 +8,7 @@
 
 #include "holdfast/guarantees.h"
 #include "holdfast/lock_info.h"
+#include "src/cli/options/options.h"
 
 namespace holdfast::cli {
 
@@ -16,6 +17,10 @@ struct Finished;  // outcomes.h
 
 // One line; bytes that are not UTF-8 are replaced.
 std::string to_line(const Json& value);
+
+// Prints what a command did: as `json` with --json, otherwise as `text`, except with -q. Returns
+// the exit status.
+int answer(const CommonOptions& common, const Json& json, const std::string& text);
 
 // "exclusive", "shared", "permits 1/3"
 std::string mode_text(const Mode& mode);
@@ -29,6 +34,8 @@ Json free_lock_json(const std::string& name);
 Json to_json(const LockEvent& event);
 Json to_json(const DoctorReport& report);
 
+// "yes", "declared", "no"
+std::string guarantee_word(Guarantee given);
 // "granted", "queued" ...
 std::string event_word(LockEventKind kind);
 
