@@ -53,7 +53,7 @@ Acquisition Acquisition::shrink(const StoreTraits& traits, const port::Acquisiti
 
 // --- Steps.
 
-void Acquisition::step(Event event, const Context& context, Actions& actions) {
+void Acquisition::step(Event&& event, const Context& context, Actions& actions) {
   if (ended()) return;
   context_ = &context;
   actions_ = &actions;
@@ -288,7 +288,7 @@ void Acquisition::end(const Result<EndStatus>& how) {
   enter(State::kEnded);
   act(Forget{});
   act(AnswerEnds{how});
-  act(AnswerDowngrades{gone()});
+  if (rewriting_) act(AnswerDowngrades{gone()});
   answer(verdict_.value_or(gone()));
 }
 

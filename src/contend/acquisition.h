@@ -170,7 +170,7 @@ struct Replied {
 using Event = std::variant<Begin, SessionOpened, Asked, End, Leave, Weaken, Woken, HandedOff,
                            Notified, SessionEnded, TimeIsUp, Replied>;
 
-// --- Actions.
+// --- Actions. They are moved more often than they are made: what is large and rare is pointed to.
 
 enum class Watch : std::uint8_t {
   kKeep,     // The watch that stands, if any, stays.
@@ -189,17 +189,17 @@ struct ListQueue {
 struct ListInFull {};
 struct ReadRecord {};
 struct ReadEntry {
-  QueueEntry entry;
+  std::unique_ptr<QueueEntry> entry;
   Watch watch = Watch::kKeep;
 };
 struct WriteDetails {
-  Details details;
+  std::unique_ptr<Details> details;
 };
 struct Apply {
-  Change change;
+  std::unique_ptr<Change> change;
 };
 struct PassGate {
-  Details details;
+  std::unique_ptr<Details> details;
 };
 struct Remove {
   bool handoff = false;
@@ -233,7 +233,7 @@ struct NoteUnheard {  // No server has answered in time.
   Error why;
 };
 struct NoteKeptOut {  // By what stands in this queue; it may not all be readable.
-  Listing listing;
+  std::unique_ptr<Listing> listing;
 };
 struct NotifySessions {
   std::vector<std::string> tags;
@@ -264,7 +264,7 @@ class Acquisition {
 
   // Appends what is to be done, in order. A step may be asked for while actions of an earlier one
   // are still to be carried out: these go first.
-  void step(Event event, const Context& context, Actions& actions);
+  void step(Event&& event, const Context& context, Actions& actions);
   // The answer to a renewal that reached us at `came`; nullopt: it comes by the deadline or soon
   // after, as an Answer.
   std::optional<Result<port::AcquisitionState>> renew(const port::RenewItem& item, BootInstant came,

@@ -38,6 +38,10 @@ machine::LockImage image_of(const Listing& listing, const Record& record) {
   return image;
 }
 
+ReadEntry read_of(const QueueEntry& entry, Watch watch) {
+  return {std::make_unique<QueueEntry>(entry), watch};
+}
+
 void fill(QueueEntry& entry, const Read& read) {
   entry.details = read.details;
   entry.created = read.created;
@@ -168,7 +172,7 @@ void Acquisition::refuse(Outcome outcome) {
 
 void Acquisition::read_head(std::size_t head) {
   view_->at = head;
-  ask(State::kReadingHead, soon(), ReadEntry{view_->listing.queue[head], Watch::kKeep});
+  ask(State::kReadingHead, soon(), read_of(view_->listing.queue[head], Watch::kKeep));
 }
 
 // --- To wait.
@@ -178,14 +182,14 @@ void Acquisition::note_kept_out(const Listing& listing) {
   const bool unreadable =
       std::any_of(listing.queue.begin(), listing.queue.end(),
                   [](const QueueEntry& each) { return each.details && each.details->unreadable; });
-  if (unreadable) act(NoteKeptOut{listing});
+  if (unreadable) act(NoteKeptOut{std::make_unique<Listing>(listing)});
 }
 
 // Sets the watch; the same answer shows whether it was set too late.
 void Acquisition::wait_for(const QueueEntry& blocker) {
   view_->blocker = blocker;
   asks_seen_ = asks_;
-  ask(State::kReadingBlocker, soon(), ReadEntry{blocker, Watch::kHandoff});
+  ask(State::kReadingBlocker, soon(), read_of(blocker, Watch::kHandoff));
 }
 
 void Acquisition::on_blocker(const Result<std::optional<Read>>& read) {
@@ -231,7 +235,7 @@ void Acquisition::poll(BootInstant deadline) {
   }
   if (!view_->blocker) return look();
   asks_seen_ = asks_;
-  ask(State::kPolling, deadline, ReadEntry{*view_->blocker, Watch::kKeep});
+  ask(State::kPolling, deadline, read_of(*view_->blocker, Watch::kKeep));
 }
 
 void Acquisition::on_polled(const Result<std::optional<Read>>& read) {
@@ -288,7 +292,7 @@ void Acquisition::refuse_to_wait() {
   view_->at = *doubt;
   view_->in_doubt = entry.details && entry.details->attempt;
   const Watch watch = view_->in_doubt ? Watch::kWake : Watch::kKeep;
-  ask(State::kReadingFate, soon(), ReadEntry{entry, watch});
+  ask(State::kReadingFate, soon(), read_of(entry, watch));
 }
 
 void Acquisition::on_fate(const Result<std::optional<Read>>& read) {

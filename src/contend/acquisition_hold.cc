@@ -39,7 +39,7 @@ Change Acquisition::change_by(const Listing& listing, const Record& record) cons
 void Acquisition::settle() {
   Change change = change_by(view_->listing, view_->record);
   if (entry_.key.shape == Shape::kUpgrade) change.record->upgrade = entry_.key.id;
-  ask(State::kSettling, soon(), Apply{std::move(change)});
+  ask(State::kSettling, soon(), Apply{std::make_unique<Change>(std::move(change))});
 }
 
 void Acquisition::on_settled(const Result<std::optional<std::uint64_t>>& applied) {
@@ -54,7 +54,7 @@ void Acquisition::admit(std::uint64_t record_rev) {
   if (traits_->gated && !details_.marked) return pass_gate();
   if (entry_.created == 0) {
     // It was found again after a lost reply.
-    return ask(State::kLearningNumber, soon(), ReadEntry{entry_, Watch::kKeep});
+    return ask(State::kLearningNumber, soon(), ReadEntry{std::make_unique<QueueEntry>(entry_)});
   }
   if (marked_late_) return ask(State::kListingOthers, soon(), ListInFull{});
   // Permits have no upgrades: they are granted in the order of creation. A waiter behind one
@@ -82,7 +82,7 @@ void Acquisition::mark(std::optional<machine::Token> token) {
   writing_.marked = true;
   writing_.attempt = false;
   if (token) writing_.token = token->counter;
-  ask(State::kMarking, soon(), WriteDetails{writing_});
+  ask(State::kMarking, soon(), WriteDetails{std::make_unique<Details>(writing_)});
 }
 
 void Acquisition::on_marked(const Result<std::optional<Read>>& written) {
@@ -105,7 +105,7 @@ void Acquisition::adopt_written(const Read& read) {
 void Acquisition::on_others_listed(const Result<Listing>& listing) {
   if (listing->record_rev > entry_.modified) return grant();
   ask(State::kOutdatingOthers, soon(),
-      Apply{change_by(*listing, listing->record.value_or(Record{}))});
+      Apply{std::make_unique<Change>(change_by(*listing, listing->record.value_or(Record{})))});
 }
 
 void Acquisition::pass_gate() {
@@ -113,7 +113,7 @@ void Acquisition::pass_gate() {
   writing_.marked = true;
   writing_.attempt = false;
   asks_seen_ = asks_;
-  ask(State::kPassingGate, soon(), PassGate{writing_});
+  ask(State::kPassingGate, soon(), PassGate{std::make_unique<Details>(writing_)});
 }
 
 void Acquisition::on_gate(const Result<Gate>& gate) {
@@ -144,7 +144,7 @@ void Acquisition::on_shrink_listed(const Result<Listing>& listing) {
   for (const QueueEntry& each : listing->queue) {
     if (each.details) view_->others.push_back(each.details->session);
   }
-  ask(State::kShrinking, soon(), Apply{std::move(change)});
+  ask(State::kShrinking, soon(), Apply{std::make_unique<Change>(std::move(change))});
 }
 
 void Acquisition::on_shrunk(const Result<std::optional<std::uint64_t>>& applied) {
@@ -175,7 +175,7 @@ void Acquisition::show() {
   Details details = details_;
   details.attempt = false;
   details.token = token_.counter;
-  ask_beside(Slot::kShow, soon(), WriteDetails{std::move(details)});
+  ask_beside(Slot::kShow, soon(), WriteDetails{std::make_unique<Details>(std::move(details))});
 }
 
 void Acquisition::on_shown(const Result<std::optional<Read>>& written) {
@@ -193,7 +193,7 @@ void Acquisition::on_shown(const Result<std::optional<Read>>& written) {
 
 // A notification comes once: what could not be looked at is looked at again.
 void Acquisition::check() {
-  if (held()) ask_beside(Slot::kCheck, soon(), ReadEntry{entry_, Watch::kKeep});
+  if (held()) ask_beside(Slot::kCheck, soon(), ReadEntry{std::make_unique<QueueEntry>(entry_)});
 }
 
 void Acquisition::on_checked(const Result<std::optional<Read>>& read) {
@@ -226,7 +226,7 @@ void Acquisition::on(const Weaken& event) {
   writing_.attempt = false;
   writing_.token = token_.counter;
   rewriting_ = perhaps_weakened_ = true;
-  ask_beside(Slot::kRewrite, event.deadline, WriteDetails{writing_});
+  ask_beside(Slot::kRewrite, event.deadline, WriteDetails{std::make_unique<Details>(writing_)});
 }
 
 void Acquisition::on_weakened(const Result<std::optional<Read>>& written) {

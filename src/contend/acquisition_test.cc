@@ -180,7 +180,7 @@ class Walk {
     auto next = asks_.begin();
     std::advance(next, below(static_cast<unsigned>(asks_.size())));
     if (silent_ && std::holds_alternative<AwaitSession>(next->second.request)) return;
-    const Ask ask = std::move(next->second);
+    Ask ask = std::move(next->second);
     asks_.erase(next);
     if (std::holds_alternative<AwaitSession>(ask.request)) {
       if (epoch_ == 0) epoch_ = 1;
@@ -232,8 +232,8 @@ class Walk {
     return Result<std::pair<Record, std::uint64_t>>(std::pair{record(), std::uint64_t{below(200)}});
   }
   Reply answer_to(const ReadEntry& request) {
-    blocker_ = request.entry;
-    const bool mine = request.entry.key == acquisition_.entry().key;
+    blocker_ = *request.entry;
+    const bool mine = request.entry->key == acquisition_.entry().key;
     return entry(mine);
   }
   Reply answer_to(const WriteDetails&) { return entry(/*mine=*/true); }
@@ -515,9 +515,9 @@ TEST(AcquisitionTest, AReaderBesideAnUpgradeHoldsOnlyByTheRecordThatItRead) {
   reader.answer(Entered{ByHand::kMine, listing});
   const auto* apply = reader.asks<Apply>();
   ASSERT_NE(apply, nullptr);
-  EXPECT_EQ(apply->change.record_rev, 170U);
-  ASSERT_TRUE(apply->change.present);
-  EXPECT_EQ(apply->change.present->order, ByHand::kMine);
+  EXPECT_EQ(apply->change->record_rev, 170U);
+  ASSERT_TRUE(apply->change->present);
+  EXPECT_EQ(apply->change->present->order, ByHand::kMine);
 }
 
 TEST(AcquisitionTest, ATryThatHoldsShowsItSoonUnlessItIsReleased) {
@@ -527,7 +527,7 @@ TEST(AcquisitionTest, ATryThatHoldsShowsItSoonUnlessItIsReleased) {
   holder.pass(20ms);
   const auto* write = holder.asks<WriteDetails>();
   ASSERT_NE(write, nullptr);
-  EXPECT_FALSE(write->details.attempt);
+  EXPECT_FALSE(write->details->attempt);
   ByHand quick(Mode::exclusive(), /*may_wait=*/false);
   quick.created({});
   quick.step(End{quick.now + 1s});

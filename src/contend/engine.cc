@@ -28,14 +28,14 @@ void tell_all(std::vector<port::Done<T>>& callers, const Result<T>& result) {
 
 Context Engine::context() const { return {base::BootClock::now(), backend_.session()}; }
 
-void Engine::step(const RunningPtr& running, Event event, const Context& context) {
+void Engine::step(const RunningPtr& running, Event&& event, const Context& context) {
   const bool held = running->acquisition.held();
   Actions actions;
   running->acquisition.step(std::move(event), context, actions);
-  follow_up(running, held, std::move(actions));
+  follow_up(running, held, actions);
 }
 
-void Engine::follow_up(const RunningPtr& running, bool held_before, Actions actions) {
+void Engine::follow_up(const RunningPtr& running, bool held_before, Actions& actions) {
   const Acquisition& acquisition = running->acquisition;
   // An upgrade goes before what it upgrades: both requests are applied in their order.
   if (held_before && !acquisition.held()) {
@@ -44,19 +44,20 @@ void Engine::follow_up(const RunningPtr& running, bool held_before, Actions acti
   for (Action& action : actions) pending_.push_back({running, std::move(action)});
   if (!acquisition.may_be_watching()) running->waker = nullptr;
   if (acquisition.state() != State::kAwaitingSession) std::erase(awaiting_session_, running);
-  schedule(running);
   perform_all();
+  schedule(running);  // Last: a time that only a step in between had is not armed.
 }
 
 void Engine::perform_all() {
   if (performing_) return;
   const auto self = shared_from_this();
   performing_ = true;
-  while (!pending_.empty()) {
-    Pending next = std::move(pending_.front());
-    pending_.pop_front();
+  while (next_ < pending_.size()) {
+    Pending next = std::move(pending_[next_++]);
     std::visit([&](auto& action) { perform(next.running, action); }, next.action);
   }
+  pending_.clear();
+  next_ = 0;
   performing_ = false;
 }
 
@@ -89,7 +90,7 @@ void Engine::perform(const RunningPtr&, NoteUnheard& action) {
 }
 
 void Engine::perform(const RunningPtr& running, NoteKeptOut& action) {
-  administration_->tell_of_trouble(running->request().name, action.listing);
+  administration_->tell_of_trouble(running->request().name, *action.listing);
 }
 
 void Engine::perform(const RunningPtr&, NotifySessions& action) {
@@ -174,21 +175,21 @@ void Engine::send(const RunningPtr& running, const Ask& ask, ReadRecord&) {
 void Engine::send(const RunningPtr& running, const Ask& ask, ReadEntry& request) {
   WakerPtr waker;
   if (request.watch != Watch::kKeep) {
-    waker = running->waker = waker_for(running, request.watch, &request.entry);
+    waker = running->waker = waker_for(running, request.watch, request.entry.get());
   }
-  backend_.read(running->request().name, std::move(request.entry), std::move(waker), ask.deadline,
+  backend_.read(running->request().name, std::move(*request.entry), std::move(waker), ask.deadline,
                 reply_to<std::optional<Read>>(running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, WriteDetails& request) {
   const Acquisition& acquisition = running->acquisition;
   backend_.write(acquisition.epoch(), running->request().name, acquisition.entry(),
-                 std::move(request.details), ask.deadline,
+                 std::move(*request.details), ask.deadline,
                  reply_to<std::optional<Read>>(running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, Apply& request) {
-  backend_.apply(std::move(request.change), ask.deadline,
+  backend_.apply(std::move(*request.change), ask.deadline,
                  reply_to<std::optional<std::uint64_t>>(running, ask));
 }
 
@@ -196,7 +197,7 @@ void Engine::send(const RunningPtr& running, const Ask& ask, PassGate& request) 
   const Acquisition& acquisition = running->acquisition;
   running->waker = waker_for(running, Watch::kWake, nullptr);
   backend_.pass_gate(acquisition.epoch(), running->request().name, acquisition.entry(),
-                     std::move(request.details), running->waker, ask.deadline,
+                     std::move(*request.details), running->waker, ask.deadline,
                      reply_to<Gate>(running, ask));
 }
 

@@ -10,8 +10,8 @@
 // nothing is left behind in the store without an owner.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -91,9 +91,11 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
 
   // --- Steps and their actions.
   Context context() const;
-  void step(const RunningPtr& running, Event event) { step(running, std::move(event), context()); }
-  void step(const RunningPtr& running, Event event, const Context& context);
-  void follow_up(const RunningPtr& running, bool held_before, Actions actions);
+  void step(const RunningPtr& running, Event&& event) {
+    step(running, std::move(event), context());
+  }
+  void step(const RunningPtr& running, Event&& event, const Context& context);
+  void follow_up(const RunningPtr& running, bool held_before, Actions& actions);
   void perform_all();
   void perform(const RunningPtr& running, Answer& action);
   void perform(const RunningPtr& running, AnswerEnds& action);
@@ -142,7 +144,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   LoopTimer timer_;
   std::map<Name, RunningPtr> running_;
   std::map<Name, Error> broken_;  // What their holders are told, until they give up.
-  std::deque<Pending> pending_;
+  std::vector<Pending> pending_;  // From `next_` on still to be carried out.
+  std::size_t next_ = 0;
   bool performing_ = false;
   // The newest record of each lock that was read, and was of a form that is known.
   std::unordered_map<std::string, std::uint64_t> readable_;

@@ -144,7 +144,7 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
       gathered->results[i] = state;
       arrived();
     });
-    follow_up(running, held, std::move(actions));
+    follow_up(running, held, actions);
   }
   arrived();
 }
