@@ -42,15 +42,6 @@ std::chrono::system_clock::time_point wall_time(std::int64_t unix_ms) {
   return Wall(std::clamp(milliseconds(unix_ms), kFirst, kLast));
 }
 
-AcquisitionState terms(const Reply& reply) {
-  AcquisitionState state;
-  state.status = AcquisitionStatus::kHeld;
-  state.token = reply.token;
-  state.seq = reply.seq;
-  state.lease = reply.lease;
-  return state;
-}
-
 Error error_of(Outcome outcome, std::string_view name) {
   const std::string lock = prefix_for(name);
   switch (outcome) {
@@ -156,9 +147,9 @@ machine::Renew to_command(const RenewItem& item) {
 Result<AcquisitionState> to_ticket_state(const Reply& reply, std::string_view name, Instant now) {
   AcquisitionState state;
   switch (reply.outcome) {
-    case Outcome::kHeld: return terms(reply);
+    case Outcome::kHeld: return held_state(reply);
     case Outcome::kWaiting:
-      state = terms(reply);
+      state = held_state(reply);
       state.status = AcquisitionStatus::kWaiting;
       state.token = {};
       state.ahead = reply.position;
@@ -222,24 +213,6 @@ Result<bool> to_done(const Reply& reply, std::string_view name) {
     case Outcome::kWaiting: return false;
     default: return error_of(reply.outcome, name);
   }
-}
-
-AcquisitionState held_state(const TicketImage& ticket) {
-  AcquisitionState state;
-  state.status = AcquisitionStatus::kHeld;
-  state.token = ticket.token;
-  state.seq = ticket.seq;
-  state.lease = ticket.lease;
-  return state;
-}
-
-AcquisitionState held_state(const machine::Effect& granted) {
-  AcquisitionState state;
-  state.status = AcquisitionStatus::kHeld;
-  state.token = granted.token;
-  state.seq = granted.seq;
-  state.lease = granted.lease;
-  return state;
 }
 
 holdfast::Token to_public(Token token) { return {token.epoch, token.counter}; }

@@ -54,9 +54,16 @@ Result<AcquisitionState> to_downgrade_result(const machine::Reply& reply, std::s
 // (kLost: not the holder, or a lock that is not in use).
 Result<bool> to_done(const machine::Reply& reply, std::string_view name);
 
-// A ticket whose lease is known, as the client needs it to count its deadline.
-AcquisitionState held_state(const machine::TicketImage& ticket);
-AcquisitionState held_state(const machine::Effect& granted);
+// A grant (a ticket, an effect or a reply) as the client needs it to count its deadline.
+template <typename Grant>
+AcquisitionState held_state(const Grant& grant) {
+  AcquisitionState state;
+  state.status = AcquisitionStatus::kHeld;
+  state.token = grant.token;
+  state.seq = grant.seq;
+  state.lease = grant.lease;
+  return state;
+}
 
 // --- For people.
 holdfast::Token to_public(Token token);
