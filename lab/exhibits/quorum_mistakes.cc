@@ -1,7 +1,6 @@
 // More than one server, and what one of them does not know.
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <stdexcept>
 #include <vector>
 

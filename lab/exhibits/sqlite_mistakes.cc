@@ -1,7 +1,4 @@
 // Tables as locks.
-#include <chrono>
-#include <memory>
-#include <optional>
 #include <stdexcept>
 
 #include "lab/exhibits/mistakes.h"

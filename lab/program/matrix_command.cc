@@ -2,7 +2,6 @@
 #include <array>
 #include <cstdint>
 #include <iostream>
-#include <map>
 
 #include "src/cli/options/duration.h"
 #include "src/cli/options/values.h"

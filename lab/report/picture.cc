@@ -1,7 +1,6 @@
 #include "lab/report/picture.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <set>
 #include <utility>

@@ -1,7 +1,5 @@
 #include "lab/scenario/placeholders.h"
 
-#include <algorithm>
-#include <functional>
 
 namespace holdfast::lab {
 namespace {

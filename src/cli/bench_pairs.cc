@@ -1,6 +1,5 @@
 #include "src/cli/bench_pairs.h"
 
-#include <algorithm>
 #include <memory>
 #include <thread>
 #include <utility>

@@ -1,7 +1,6 @@
 #include "holdfast/fence/redis.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "holdfast/fence/fence.h"
 

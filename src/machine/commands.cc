@@ -1,5 +1,4 @@
 // The effect of each command on its own lock. Expiry has run before, admission runs afterwards.
-#include <algorithm>
 
 #include "src/machine/machine_impl.h"
 

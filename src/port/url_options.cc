@@ -1,7 +1,6 @@
 #include "src/port/url_options.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "holdfast/detail/number.h"

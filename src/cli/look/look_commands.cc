@@ -1,6 +1,5 @@
 // Looking and interfering: `ls`, `inspect`, `watch`, `break`.
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "src/cli/options/settings.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "src/cli/exit_codes.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <string_view>
 #include <utility>
 

@@ -2,7 +2,6 @@
 
 #include <sys/signalfd.h>
 
-#include <cerrno>
 #include <cstring>
 
 namespace holdfast::cli {

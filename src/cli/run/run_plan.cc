@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "src/cli/text/text.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <numeric>
