@@ -495,7 +495,7 @@ int print_help(const std::string& command) {
     const std::string near = meant.empty() ? nearest(command, command_names()) : std::string(meant);
     if (command.front() == '-') {
       complain("what is " + in_quotes(command) +
-               "? Options stand behind the command: holdfast run [options] NAME -- COMMAND"
+               "? Options come after the command: holdfast run [options] NAME -- COMMAND"
                " ('holdfast help' lists the commands)");
       return kExitError;
     }

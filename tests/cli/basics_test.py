@@ -89,13 +89,13 @@ class HelpTest(CliCase):
         lease = self.holdfast("acquire", "job").stdout.strip()
         done = self.holdfast("renew", "--ttl", "0", lease)
         self.assertEqual(done.returncode, 125)
-        self.assertIn("longer than zero", done.stderr)
+        self.assertIn("must be positive", done.stderr)
 
     def test_a_wrong_command_names_the_nearest(self):
         done = self.holdfast("inspct", "job")
         self.assertEqual(done.returncode, 125)
         self.assertIn("did you mean 'inspect'?", done.stderr)
-        self.assertIn("behind the command", self.holdfast("--json", "ls").stderr)
+        self.assertIn("after the command", self.holdfast("--json", "ls").stderr)
 
     def test_what_other_programs_call_it_is_understood(self):
         for word, meant in (("lock", "'run' or 'acquire'"), ("unlock", "'release'"),
@@ -269,7 +269,7 @@ class StoreChoiceTest(CliCase):
         self.assertIn("1.5s", done.stderr)
         self.assertEqual(self.config("ttl = 1.5\n").returncode, 0)
         for text, shown in (("nan", "nan"), ("-1.5", "-1.5"), ("1e30", "1e+30"), ("true", "must be"),
-                            ("[1]", "must be"), ("0", "longer than zero")):
+                            ("[1]", "must be"), ("0", "must be positive")):
             with self.subTest(ttl=text):
                 done = self.config(f"ttl = {text}\n")
                 self.assertEqual(done.returncode, 125)

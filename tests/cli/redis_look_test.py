@@ -60,7 +60,7 @@ class DamageTest(RedisCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual([lock["name"] for lock in json.loads(done.stdout)], ["good"])
         self.assertEqual(done.stderr.count("lock '"), len(self.DAMAGE), done.stderr)
-        self.assertIn("the list is not whole", done.stderr)
+        self.assertIn("the list is incomplete", done.stderr)
         self.ok("ls", "go")
 
     def test_a_watch_names_it_once(self):

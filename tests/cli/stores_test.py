@@ -303,7 +303,7 @@ class LookTest(StoreCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual([one["name"] for one in json.loads(done.stdout)], ["job"])
         self.assertRegex(done.stderr, named)
-        self.assertIn("the list is not whole", done.stderr)
+        self.assertIn("the list is incomplete", done.stderr)
         report = self.json_of("doctor", "--json")
         self.assertEqual([one["severity"] for one in report["findings"] if one["topic"] == "keys"],
                          ["warning"])
@@ -786,7 +786,7 @@ if BOUND:
                     line = self.refusal(done, arguments)
                     self.assertIn(SERVER.facts["place"].split("/")[0], line)
                     self.assertRegex(line, words)
-                    self.assertIn("Mend that, or name another store with --store.", line)
+                    self.assertIn("Fix that, or name another store with --store.", line)
                     for secret in secrets:
                         self.assertNotIn(secret, line)
             done = self.holdfast("doctor", "--store", url)

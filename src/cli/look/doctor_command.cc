@@ -174,7 +174,7 @@ void complain_of(const Missing& missing, const DoctorReport& report) {
         "; " + finding.topic + ": " + (finding.advice.empty() ? finding.what : finding.advice);
   }
   complain("this store, as it is now, cannot be relied on for " + name +
-           ", which --require asks for: mend what was found" + printable(problems));
+           ", which --require asks for: fix the problems above" + printable(problems));
 }
 
 int diagnose(const Client& client, const DoctorOptions& options, const Settings& settings) {

@@ -170,9 +170,7 @@ int ls_command(const LookOptions& options) {
     }
     return 0;
   }
-  complain(
-      "the list is not whole: what is named above is left out, or shown without what cannot be"
-      " read of it");
+  complain("the list is incomplete: the locks named above are missing or shown in part");
   return kExitUnhealthy;
 }
 

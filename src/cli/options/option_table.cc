@@ -14,15 +14,15 @@ namespace {
 
 // Other programs' names for it: flock of util-linux, setlock, timeout.
 constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
-    {"-c", "the command stands behind dashes: holdfast run NAME -- sh -c 'COMMAND'"},
-    {"--command", "the command stands behind dashes: holdfast run NAME -- sh -c 'COMMAND'"},
+    {"-c", "put the command after '--': holdfast run NAME -- sh -c 'COMMAND'"},
+    {"--command", "put the command after '--': holdfast run NAME -- sh -c 'COMMAND'"},
     {"-u", "to give back early what 'holdfast acquire' took: holdfast release LEASE"},
     {"--unlock", "to give back early what 'holdfast acquire' took: holdfast release LEASE"},
     {"-o", "the command never gets the lock as an open file, so there is nothing to close"},
     {"--close", "the command never gets the lock as an open file, so there is nothing to close"},
-    {"-F", "the command is always a process of its own: how else could a loss end it?"},
-    {"--no-fork", "the command is always a process of its own: how else could a loss end it?"},
-    {"--timeout", "use --wait D (it is of the wait; --max-hold D is of the command)"},
+    {"-F", "the command always is a process of its own, so that a loss can end it"},
+    {"--no-fork", "the command always is a process of its own, so that a loss can end it"},
+    {"--timeout", "use --wait D to limit the wait, --max-hold D to limit the command"},
     {"--nonblock", "use --no-wait"},
     {"--nb", "use --no-wait"},
     {"--conflict-exit-code", "use --exit-timeout N"},
@@ -106,11 +106,11 @@ Result<void> OptionTable::Impl::check_extras() const {
       return wrong("there is no option " + printable(name) + "; did you mean " + near + "?");
     }
     const bool a_name = std::any_of(places.begin(), places.end(), std::mem_fn(&Place::open));
-    return wrong(
-        "there is no option " + printable(name) +
-        (a_name ? " (what is not an option but begins with '-' stands behind dashes: " + command +
-                      " -- " + printable(*unknown) + (command == "run" ? " -- COMMAND)" : ")")
-                : ""));
+    return wrong("there is no option " + printable(name) +
+                 (a_name
+                      ? " (an argument that begins with '-' comes after '--': " + command + " -- " +
+                            printable(*unknown) + (command == "run" ? " -- COMMAND)" : ")")
+                      : ""));
   }
   if (extras.empty()) return {};
   if (words != nullptr) {

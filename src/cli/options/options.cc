@@ -148,7 +148,7 @@ Result<void> check_elect(const ElectOptions& options) {
   if (options.observe && runs) {
     return invalid("--observe only looks: it runs no command");
   }
-  if (options.count && !options.observe) return invalid("--count is of --observe");
+  if (options.count && !options.observe) return invalid("--count needs --observe");
   if (!options.observe && !runs) {
     return invalid(
         "there is no command to run: holdfast elect NAME -- COMMAND [ARG...], or holdfast elect"
@@ -273,7 +273,7 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
   auto parsed = table.parse(arguments);
   if (require) into.require = split(*require);
   if (parsed && require && into.require.empty()) {
-    return invalid("--require names no promise (see 'holdfast help doctor')");
+    return invalid("--require names no guarantee (see 'holdfast help doctor')");
   }
   return parsed;
 }

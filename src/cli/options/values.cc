@@ -43,7 +43,7 @@ Result<Duration> read_duration(const std::string& text) { return parse_duration(
 
 Result<Duration> read_period(const std::string& text) {
   auto duration = parse_duration(text);
-  if (duration && *duration <= Duration::zero()) return invalid("must be longer than zero");
+  if (duration && *duration <= Duration::zero()) return invalid("must be positive");
   return duration;
 }
 
@@ -74,7 +74,7 @@ Result<Contain> read_contain(const std::string& text) {
 
 Result<Mode> read_mode(const std::string& text) {
   if (text == "permits") {
-    return invalid("permits cannot be fenced: several of their holders are right at once");
+    return invalid("permits cannot be fenced: several of their holders are valid at once");
   }
   return read_word<Mode>(text, {{"exclusive", Mode::exclusive()}, {"shared", Mode::shared()}});
 }

@@ -100,7 +100,7 @@ Result<Cgroup> Cgroup::make() {
   if (::mkdir(made.path_.c_str(), 0755) != 0) return cannot("cannot make a cgroup in ", errno);
   made.maker_ = ::getpid();
   if (::access((made.path_ + "/cgroup.kill").c_str(), W_OK) != 0) {
-    return no_containment("cgroup", "the kernel has no cgroup.kill (Linux 5.14 has)");
+    return no_containment("cgroup", "the kernel has no cgroup.kill (Linux 5.14 has it)");
   }
   // To move a process takes a right on the folder above, too.
   if (const int error = try_to_enter(made.path_)) return cannot("cannot enter a cgroup in ", error);

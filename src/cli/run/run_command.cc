@@ -186,7 +186,7 @@ int Run::all_rounds() {
   if (!proc_is_ours()) {
     return own_failure({Errc::kUnsupported,
                         "/proc does not show the processes of this pid namespace, so 'run' could"
-                        " not find all that the command starts. Mount it anew: 'mount -t proc proc"
+                        " not find all that the command starts. Mount it again: 'mount -t proc proc"
                         " /proc', or 'unshare --mount-proc'"});
   }
   if (const auto contained = contain(); !contained) return own_failure(contained.error());

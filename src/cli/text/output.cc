@@ -27,7 +27,7 @@ std::string_view next_step(Errc code) {
     case Errc::kUnavailable:
       return "Is it up and reachable? 'holdfast doctor' looks closer; retrying is safe.";
     case Errc::kOutcomeUnknown: return "'holdfast inspect NAME' tells who holds it.";
-    case Errc::kPermissionDenied: return "Mend that, or name another store with --store.";
+    case Errc::kPermissionDenied: return "Fix that, or name another store with --store.";
     case Errc::kUnsupported: return "'holdfast doctor' lists what this store can do.";
     case Errc::kQueueFull: return "Try later.";
     case Errc::kStoreInUse: return "Stop those who use it first.";
