@@ -30,7 +30,7 @@ Result<void> take_token(port::StoreUrl& url, ConsulAddress& address) {
   // "token@host" is a user without a password to everybody else.
   if (const auto at = url.authority.rfind('@'); at != std::string::npos) {
     if (url.authority.substr(0, at).find(':') != std::string::npos) {
-      return bad("what stands before the '@' is one token, without a ':'");
+      return bad("the part before the '@' must be one token, without a ':'");
     }
     url.authority.insert(0, ":");
   }
@@ -50,7 +50,7 @@ Result<void> take_token(port::StoreUrl& url, ConsulAddress& address) {
   // It becomes a line of a request.
   if (std::any_of(address.token.begin(), address.token.end(),
                   [](unsigned char c) { return c <= ' ' || c >= 0x7f; })) {
-    return bad("the token has a character that no token has");
+    return bad("the token contains an invalid character");
   }
   return {};
 }
@@ -68,7 +68,7 @@ Result<void> take_prefix(port::StoreUrl& url, ConsulAddress& address) {
   if (odd || path.size() > kLongestPrefix || slashed.find("//") != std::string::npos ||
       slashed.find("/../") != std::string::npos || slashed.find("/./") != std::string::npos) {
     return bad(
-        "the path is what keys begin with: letters, digits, '/', '-', at most 128 bytes; none of "
+        "the path is the prefix of all keys: letters, digits, '/', '-', at most 128 bytes; none of "
         "its segments is empty, '.' or '..'");
   }
   address.prefix = std::move(path);

@@ -106,7 +106,7 @@ void EtcdBackend::give_up_late() {
                                      std::make_move_iterator(settling_.end()));
   settling_.erase(late, settling_.end());
   const Error why(Errc::kUnavailable,
-                  "etcd: it was not known in time what came of an earlier request" +
+                  "etcd: the outcome of an earlier request was not known in time" +
                       (unsettled_by_.empty() ? std::string() : ": " + unsettled_by_));
   for (const auto& [until, go_on] : given_up) go_on(why);
 }
@@ -198,7 +198,8 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
                  if (attempts > 1) {
                    return send_write(epoch, lock, place, details, deadline, attempts - 1, done);
                  }
-                 done(Error(Errc::kUnavailable, "etcd: the session changes all the time"));
+                 done(Error(Errc::kUnavailable,
+                            "etcd: the session changed during each attempt; try again"));
                }));
   });
 }
@@ -265,7 +266,8 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
                    case Passed::kWrittenSince: break;
                  }
                  if (attempts > 1) return send_apply(change, deadline, attempts - 1, done);
-                 done(Error(Errc::kUnavailable, "etcd: the session changes all the time"));
+                 done(Error(Errc::kUnavailable,
+                            "etcd: the session changed during each attempt; try again"));
                }));
   });
 }

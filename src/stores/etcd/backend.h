@@ -237,7 +237,7 @@ inline std::uint64_t number(std::int64_t revision) { return static_cast<std::uin
 
 inline Error unknown_to_the_recipe() {
   return {Errc::kUnsupported,
-          "etcd: with recipe=etcd there are exclusive locks only: other clients know no more"};
+          "etcd: with recipe=etcd there are exclusive locks only: other clients support no others"};
 }
 
 }  // namespace holdfast::stores::etcd

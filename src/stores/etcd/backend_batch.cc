@@ -236,7 +236,8 @@ void EtcdBackend::on_entered(const std::vector<EntryPtr>& entries, const Session
     } else if (several && guarded == Passed::kYes) {
       send(call_of(entry), /*joined=*/false);
     } else if (--entry->attempts == 0) {
-      entry->end(Error(Errc::kUnavailable, "etcd: the session changes all the time"));
+      entry->end(
+          Error(Errc::kUnavailable, "etcd: the session changed during each attempt; try again"));
     } else {
       ask(entry);
     }

@@ -60,7 +60,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
     versions_.insert(status->version());
     if (status->leader() == 0) {
       add(Severity::kProblem, "leader", rpc_.name_of(server) + " sees no leader",
-          "see to it that a majority of the members runs and reach each other");
+          "make sure that a majority of the members run and reach each other");
     }
   }
 
@@ -93,7 +93,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
                                       [](const wire::Member& each) { return !each.islearner(); });
     const std::string count = std::to_string(voting);
     if (voting == 1) {
-      add(Severity::kOk, "members", "one: locks are not to be had while it is down");
+      add(Severity::kOk, "members", "one: no lock can be taken while it is down");
     } else if (voting % 2 == 0) {
       add(Severity::kWarning, "members", count + ": no more of them may fail than with one less",
           "use three or five");

@@ -16,7 +16,7 @@ std::uint64_t WatchedRead::start(std::string key, std::string end) {
     rpc_.after(deadline_ - base::BootClock::now(), [weak = weak_from_this()] {
       const auto still = weak.lock();
       if (!still) return;
-      still->tell(Error(Errc::kUnavailable, "etcd: no watch could be put in place in time"));
+      still->tell(Error(Errc::kUnavailable, "etcd: no watch could be set up in time"));
     });
   }
   send_read();

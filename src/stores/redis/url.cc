@@ -34,14 +34,14 @@ Result<void> take_path(port::StoreUrl& url, bool db_is_option, RedisAddress& add
     }
     // It is shown in messages.
     if (path.find_first_of("&;") != std::string::npos && path.find('=') != std::string::npos) {
-      return bad("options stand behind a '?', not in the socket's path");
+      return bad("options come after a '?', not in the socket's path");
     }
     if (path.size() > kLongestSocketPath) return bad("a socket's path has at most 107 bytes");
     address.socket_path = std::move(path);
     return {};
   }
   if (path.size() <= 1) return {};
-  if (db_is_option) return bad("the database stands twice, as the path and as db=");
+  if (db_is_option) return bad("the database is given twice, as the path and as db=");
   const auto db = port::parse_number(std::string_view(path).substr(1), kLargestDb, "redis",
                                      "the database (/db)");
   if (!db) return db.error();

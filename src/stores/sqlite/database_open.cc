@@ -299,7 +299,7 @@ Result<void> Database::take_over(Adopted& adopted) {
       std::min<std::uint64_t>(file_->noted_ceiling(), std::numeric_limits<std::int64_t>::max()));
   const std::int64_t used = std::max(tokens_.ceiling, noted);
   if (used > std::numeric_limits<std::int64_t>::max() / 2)
-    return corrupt("the token ceiling is absurd");
+    return corrupt("the token ceiling is out of range");
   const std::int64_t least = adopted.renumbered ? used + 1 : tokens_.floor;
   tokens_.floor = std::max(least, wall_now());
   const auto block = static_cast<std::int64_t>(tuning_.token_block);

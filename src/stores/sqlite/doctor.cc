@@ -142,7 +142,8 @@ Result<std::vector<Finding>> examine(Database& database, const std::string& wake
   if (wake_trouble.empty()) {
     ok(findings, "waking", "a socket per client in " + database.path() + ".wake");
   } else {
-    warn(findings, "waking", wake_trouble, "waiters poll once a second; mend the folder's rights");
+    warn(findings, "waking", wake_trouble,
+         "waiters poll once a second; fix the folder's permissions");
   }
   return findings;
 }

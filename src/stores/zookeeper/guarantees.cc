@@ -37,7 +37,7 @@ Guarantees guarantees(std::chrono::milliseconds session, std::chrono::millisecon
       {contend::kServersRestart, Guarantee::kYes, Guarantee::kYes,
        "sessions and nodes are in the log"},
       {"servers restart with older data, or none", Guarantee::kNo, Guarantee::kNo,
-       "the ensemble's promise is broken then: zxids begin again"},
+       "the ensemble's guarantee is broken then: zxids begin again"},
       {"somebody deletes a contender's node with other tools", Guarantee::kDeclared,
        Guarantee::kYes,
        "its holder learns of it when the session is told to look, or at its release"},

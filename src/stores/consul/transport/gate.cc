@@ -99,7 +99,7 @@ void LockGate::on_attempt(const PassPtr& pass, const Result<TransactionReply>& a
     return pass->done(Gate{contend::Read{pass->details, pair.created, pair.modified}, {}});
   }
   if (answer->failed_at == 0) {
-    return pass->done(Error(Errc::kUnavailable, "its place in the queue is gone; try again"));
+    return pass->done(Error(Errc::kUnavailable, "its queue entry is gone; try again"));
   }
   if (answer->why.find("lock delay") != std::string::npos) return wait_for_delay(pass);
   look(pass);

@@ -54,7 +54,7 @@ constexpr Row kTable[] = {
     {"etcdserver: invalid auth token",
      {Errc::kPermissionDenied, Remedy::kLogInAgain, false, "the log-in is not valid any more"}},
     {"etcdserver: revision of auth store is old",
-     {Errc::kUnavailable, Remedy::kLogInAgain, false, "rights were just changed: retry"}},
+     {Errc::kUnavailable, Remedy::kLogInAgain, false, "permissions were just changed: retry"}},
     {"etcdserver: user name is empty",
      {Errc::kPermissionDenied, Remedy::kLogInAgain, false,
       "the server wants a user and a password: name user@ in the URL, and set "

@@ -41,7 +41,7 @@ const std::vector<Bug>& known_bugs() {
       {{{3, 4, 38}, {3, 5, 23}, {3, 6, 5}},
        Severity::kWarning,
        "a renewal may be confirmed although the lease has ended (etcd #20590); Holdfast reads its "
-       "session's key behind each renewal, which finds it out"},
+       "session's key after each renewal, which detects it"},
       {{{3, 4, 42}, {3, 5, 28}},
        Severity::kWarning,
        "a member that stood still may answer reads with old data (etcd #20418, mended with "

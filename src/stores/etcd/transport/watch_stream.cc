@@ -182,8 +182,8 @@ void WatchStream::on_answer(const wire::WatchResponse& answer) {
     sink = found->second.sink;
     if (answer.canceled()) {
       // Compaction cannot hit a watch from now on: it is a matter of rights.
-      news.refused = Error(Errc::kPermissionDenied, "etcd refuses to tell of changes: " +
-                                                        answer.cancel_reason().substr(0, 200));
+      news.refused = Error(Errc::kPermissionDenied,
+                           "etcd refuses the watch: " + answer.cancel_reason().substr(0, 200));
       watches_.erase(found);
     }
   }

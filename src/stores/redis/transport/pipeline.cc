@@ -212,7 +212,7 @@ void Pipeline::Impl::on_up() {
 
 void Pipeline::Impl::on_reply(Reply reply) {
   if (sent_.empty()) {
-    link_->fail({Errc::kUnavailable, where_ + ": the server answered what nobody had asked"});
+    link_->fail({Errc::kUnavailable, where_ + ": the server sent an answer without a request"});
     return;
   }
   const std::size_t number = sent_.front()->joined;

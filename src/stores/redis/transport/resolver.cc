@@ -204,7 +204,7 @@ Result<Endpoints> Resolver::resolve(base::BootInstant deadline) {
   Endpoints known = cached();
   if (!known.empty()) return known;
   return Error{Errc::kUnavailable,
-               "looking up host '" + state_->host + "' takes too long: mend the name service"};
+               "looking up host '" + state_->host + "' takes too long: fix the name service"};
 }
 
 }  // namespace holdfast::stores::redis
