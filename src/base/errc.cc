@@ -37,7 +37,7 @@ const char* sentence(Errc code) {
     case Errc::kPermissionDenied: return "no permission to use the lock store";
     case Errc::kWouldDeadlock: return "waiting for the lock would never end";
     case Errc::kBroken: return "an operator broke the lock";
-    case Errc::kQueueFull: return "too many wait for the lock already";
+    case Errc::kQueueFull: return "too many callers wait for the lock already";
     case Errc::kStoreInUse: return "the lock store is in use by others";
     case Errc::kCorruptState: return "the lock store's data is damaged or foreign";
     case Errc::kVersionMismatch: return "the lock store's data is of an unknown version";

@@ -14,7 +14,8 @@ WipedOnFork& make_wiped_on_fork() {
   const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED || ::madvise(page, size, MADV_WIPEONFORK) != 0) {
-    std::fprintf(stderr, "holdfast: no memory that is wiped on fork (Linux 4.14 has it)\n");
+    std::fprintf(stderr,
+                 "holdfast: cannot get memory that is wiped on fork: use Linux 4.14 or later\n");
     std::abort();
   }
   return *new (page) WipedOnFork(0);

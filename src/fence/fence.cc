@@ -16,7 +16,7 @@ Result<Token> admit(const Token& recorded, const Token& token, const Mode& mode)
   if (mode.kind() == Mode::Kind::kPermits) {
     return Error(
         Errc::kUnsupported,
-        "permits cannot be fenced: several of their holders are right at once. Protect what "
+        "permits cannot be fenced: several of their holders are valid at once. Protect what "
         "must not be written late by a mutex of its own");
   }
   if (token == Token{}) {

@@ -21,7 +21,7 @@ Result<void> check_multi(const std::vector<AcquireRequest>& requests) {
       return bad("lock '" + request.name + "' was named twice");
     }
     if (request.upgrade_of) {
-      return bad("lock '" + request.name + "': an upgrade is asked for alone");
+      return bad("lock '" + request.name + "': ask for an upgrade alone, without other locks");
     }
   }
   return {};

@@ -51,7 +51,8 @@ Error error_of(Outcome outcome, std::string_view name) {
     case Outcome::kTooLarge:
       return {Errc::kInvalidArgument, lock + "asks for more than the lock can ever give"};
     case Outcome::kQueueFull:
-      return {Errc::kQueueFull, lock + "as many wait already as were allowed to; try later"};
+      return {Errc::kQueueFull,
+              lock + "the queue is full: as many wait already as were allowed; try later"};
     case Outcome::kWouldDeadlock:
       return {Errc::kWouldDeadlock,
               lock +

@@ -25,7 +25,7 @@ Result<void> split_options(std::string_view query, StoreUrl& url) {
     if (part.empty()) continue;
     const auto equals = part.find('=');
     if (equals == std::string_view::npos || equals == 0) {
-      return bad("store URL: options are written key=value, and one is not");
+      return bad("store URL: write each option as key=value");
     }
     auto key = percent_decode(part.substr(0, equals));
     if (!key) return key.error();
@@ -100,7 +100,8 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   if (text.find('\0') != std::string_view::npos) return bad("store URL: a NUL is not allowed");
   const auto colon = text.find(':');
   if (colon == std::string_view::npos || !is_scheme(text.substr(0, colon))) {
-    return bad("store URL: it begins with a scheme, such as sqlite:///path/to/locks.db or memory:");
+    return bad(
+        "store URL: it must begin with a scheme, such as sqlite:///path/to/locks.db or memory:");
   }
   StoreUrl url;
   url.scheme = std::string(text.substr(0, colon));
@@ -119,7 +120,8 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
     rest.remove_prefix(slash);
   }
   if (rest.find('#') != std::string_view::npos || query.find('#') != std::string_view::npos) {
-    return bad("store URL: it has no part after a '#' (write %23 for a '#' that belongs to it)");
+    return bad(
+        "store URL: no part after a '#' is allowed (write %23 for a '#' that belongs to it)");
   }
   auto path = percent_decode(rest);
   if (!path) return path.error();

@@ -148,7 +148,7 @@ Result<Endpoint> parse_endpoint(std::string_view text, const Endpoint& fallback,
 
 Result<void> expect_slashes(const StoreUrl& url, std::string_view store) {
   if (url.has_authority || url.path.empty()) return {};
-  return bad_part(store, "two slashes stand before the server: " + url.scheme + "://host:port");
+  return bad_part(store, "write two slashes before the server: " + url.scheme + "://host:port");
 }
 
 Result<std::vector<Endpoint>> parse_endpoints(const StoreUrl& url, const Endpoint& fallback,
@@ -160,7 +160,7 @@ Result<std::vector<Endpoint>> parse_endpoints(const StoreUrl& url, const Endpoin
   while (true) {
     const auto comma = text.find(',');
     if (several && text.substr(0, comma).empty()) {
-      return bad_part(store, "a server has no name: there is a comma too many");
+      return bad_part(store, "a server's name is empty: remove a comma");
     }
     auto endpoint = parse_endpoint(text.substr(0, comma), fallback, store);
     if (!endpoint) return endpoint.error();
@@ -180,7 +180,7 @@ Result<Login> take_login(StoreUrl& url, std::string_view store, const char* vari
   const auto options = UrlOptions::take(url, store, kLoginOptions);
   if (!options) return options.error();
   if (options->has("user")) {
-    if (!login.user.empty()) return bad_part(store, "the user stands twice");
+    if (!login.user.empty()) return bad_part(store, "the user is given twice");
     login.user = options->text("user");
   }
   int named = login.password ? 1 : 0;

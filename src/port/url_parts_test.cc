@@ -42,7 +42,7 @@ TEST(UrlPartsTest, AServerWithoutItsSlashesIsNotTakenForAPath) {
     const auto servers = parse_endpoints(url_of(text), kHere, "etcd");
     ASSERT_FALSE(servers) << text;
     EXPECT_EQ(servers.error().message(),
-              "etcd URL: two slashes stand before the server: etcd://host:port");
+              "etcd URL: write two slashes before the server: etcd://host:port");
   }
 }
 

@@ -158,7 +158,7 @@ Flow<Record> make_look(ScopePtr scope, BarrierPtr barrier) {
 Result<session::InnerName> record_name(const BarrierState& barrier) {
   if (barrier.parties == 0 || barrier.parties > kMostParties) {
     return Error(Errc::kInvalidArgument, "a barrier for " + std::to_string(barrier.parties) +
-                                             " parties: there is one at least and " +
+                                             " parties: there must be at least one and at most " +
                                              std::to_string(kMostParties) + " at most");
   }
   return session::InnerName::make(barrier.name, "barrier");

@@ -36,7 +36,7 @@ constexpr std::size_t kMostOutcome = 3072;
 Result<void> check_retention(std::chrono::milliseconds retention) {
   if (retention >= std::chrono::milliseconds(100) && retention <= std::chrono::hours(24)) return {};
   return Error(Errc::kInvalidArgument, "a retention time of " + std::to_string(retention.count()) +
-                                           " ms: it is 100 ms at least and 24 h at most");
+                                           " ms: it must be 100 ms to 24 h");
 }
 
 // The value is read first: if it names the token of whoever holds afterwards, it is that one's.

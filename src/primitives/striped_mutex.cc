@@ -28,8 +28,7 @@ constexpr std::uint32_t kMostStripes = 64;
 
 Result<void> check_stripes(std::uint32_t stripes) {
   if (stripes > 0 && stripes <= kMostStripes) return {};
-  return Error(Errc::kInvalidArgument,
-               std::to_string(stripes) + " stripes: there is one at least and 64 at most");
+  return Error(Errc::kInvalidArgument, std::to_string(stripes) + " stripes: there must be 1 to 64");
 }
 
 template <typename State>

@@ -90,12 +90,12 @@ Result<void> check_transaction(PGconn* connection) {
                    "another statement of this connection is under way: read its result first");
     case PQTRANS_INERROR:
       return Error(Errc::kInvalidArgument,
-                   "the transaction has failed already: roll back and begin anew");
+                   "the transaction has failed already: roll back and start again");
     case PQTRANS_UNKNOWN: break;
   }
   return Error(Errc::kUnavailable,
                "the connection is down: " + one_line(::PQerrorMessage(connection)) +
-                   ". What it had begun is taken back");
+                   ". Its open transaction is rolled back");
 }
 
 // nullopt: no row.
