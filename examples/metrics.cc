@@ -1,4 +1,4 @@
-// What docs/guide/observability.md quotes of the exporter for Prometheus; run as a test.
+// docs/guide/observability.md quotes this use of the exporter for Prometheus; it runs as a test.
 #include <cstdio>
 #include <memory>
 #include <string>

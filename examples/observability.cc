@@ -1,4 +1,4 @@
-// What docs/guide/observability.md quotes; run as a test.
+// docs/guide/observability.md quotes this file; it runs as a test.
 #include <atomic>
 #include <chrono>
 #include <cstdio>

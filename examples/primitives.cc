@@ -1,5 +1,5 @@
-// What the headers of the primitives and docs/guide/primitives.md show, one function for each; run
-// as a test in memory and in a file. Ends with 0 only when all that is claimed was so.
+// The headers of the primitives and docs/guide/primitives.md quote this, one function for each.
+// It runs as a test in memory and in a file, and ends with 0 only when all claims were true.
 #include <stdlib.h>
 
 #include <chrono>

@@ -15,7 +15,7 @@ namespace {
 
 // Fixed width, so that a write replaces the whole content at once, also when nobody is excluded.
 constexpr std::size_t kLength = 6 + 1 + 31 + 1;
-// What a real deduction does between reading and writing: ask a price, print a label.
+// A real deduction works between reading and writing: it asks a price, or prints a label.
 constexpr auto kThinking = std::chrono::microseconds(200);
 
 }  // namespace

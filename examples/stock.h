@@ -15,7 +15,7 @@ namespace demo {
 
 class Stock {
  public:
-  // What the file holds: the items left and the highest token that took some.
+  // The file holds the items left and the highest token that took some.
   struct Content {
     int items = 0;
     holdfast::Token newest;

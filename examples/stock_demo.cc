@@ -212,11 +212,11 @@ nanoseconds kill_victim(const Pipe& report, pid_t victim) {
 
 struct Round {
   int left = 0;
-  int wanted = 0;  // What must be left when no deduction is lost.
+  int wanted = 0;  // The stock that must be left when no deduction is lost.
   double seconds = 0;
   std::vector<Entry> entries;
   bool workers_fine = true;
-  // Of the round with a victim.
+  // Results of the round with a victim.
   pid_t victim = 0;
   nanoseconds killed_at{};
   nanoseconds lease_end{};  // The victim's own lower bound.

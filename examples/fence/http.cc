@@ -10,7 +10,7 @@ namespace {
 using holdfast::Lease;
 using holdfast::Result;
 
-// What a client's library sends and a server's library reads.
+// A client's library sends these headers and a server's library reads them.
 struct Request {
   std::map<std::string, std::string> headers;
   int items = 0;

@@ -135,7 +135,7 @@ void use_values(const Client& client, const AcquireOptions& options) {
   EXPECT_EQ(got(async_leader(election, token))->value, "now here");
 }
 
-// What is kept for longer than its client may live.
+// Objects that are kept for longer than their client may live.
 void use_what_outlives_its_client(const Client& client, const AcquireOptions& options) {
   const auto& token = asio::use_future;
   Once once = client.once("order", 10s);
@@ -457,7 +457,7 @@ TEST_P(AsyncTest, ASignalToARequestThatIsNotUndoneTellsThatItsOutcomeIsUnknown) 
   EXPECT_TRUE(lease.held());
 }
 
-// What is granted to a handler that is never called is given back.
+// A grant to a handler that is never called is given back.
 TEST_P(AsyncTest, ALeaseNobodyTakesIsReleased) {
   Client client = connect();
   {
@@ -475,7 +475,7 @@ TEST_P(AsyncTest, ALeaseNobodyTakesIsReleased) {
   EXPECT_TRUE(client.mutex("a").acquire({.wait = kPatience}));
 }
 
-// What is under way needs none of the objects that it was started with.
+// A call under way needs none of the objects that it was started with.
 TEST_P(AsyncTest, ACallKeepsWhatItNeeds) {
   asio::io_context io;
   Client observer = connect();

@@ -19,7 +19,7 @@ namespace {
 class AsyncForkTest : public LibraryTest {};
 HOLDFAST_ON_EVERY_STORE(AsyncForkTest);
 
-// What is left of 8 calls when those that said kClosed are taken away.
+// Counts those of 8 calls that did not end with kClosed.
 int refused_in_child(const Client& client, Lease& lease) {
   asio::io_context io;
   int left = 8;

@@ -53,11 +53,11 @@ class Taker final : public detail::Receiver<T> {
 
 // One waiting call: who is in its way, how it begins, how the way becomes free.
 struct Swept {
-  std::string lock;  // What must be free in the end.
+  std::string lock;  // The lock that must be free in the end.
   std::function<void(Client& holder)> stand_in_the_way;
   std::function<Started(Client&)> begin;
   std::function<void()> make_way;
-  int events_before = 0;  // Of the call, before the way becomes free; unless it ends.
+  int events_before = 0;  // Events of the call before the lock becomes free; unless it ends.
   std::function<void(bool cancelled)> look = nullptr;  // At what the call has left.
 };
 
@@ -259,7 +259,7 @@ void sweep_primitives(const std::string& url) {
               return Async::acquire_any(c.striped_mutex("stock", 1), "k", std::move(options));
             }));
 
-  // Of the first it has the lease while it waits, of the last it has not asked.
+  // It has the first lock's lease while it waits, and has not asked for the last one.
   for (const char* lock : {"set/a", "set/b", "set/c"}) {
     sweep("several locks", url, holder,
           waits_for<LeaseSet>(

@@ -33,7 +33,7 @@ ClientOptions patient() {
   return options;
 }
 
-// What the coroutines of one name see of each other; all on one thread.
+// The coroutines of one name share this; all run on one thread.
 struct Contended {
   int holders = 0;
   int grants = 0;

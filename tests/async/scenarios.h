@@ -1,4 +1,4 @@
-// What the asynchronous calls must survive on every store. Each scenario takes the URL of a place
+// The asynchronous calls must survive these scenarios on every store. Each takes the URL of a place
 // that nobody else uses, so that a store joins with one line.
 #pragma once
 

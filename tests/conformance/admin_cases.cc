@@ -1,4 +1,4 @@
-// What people see and do: inspect, list, break, watch, values, the doctor's questions.
+// Operations for people: inspect, list, break, watch, values, the doctor's questions.
 #include <algorithm>
 
 #include "tests/conformance/harness.h"
@@ -41,7 +41,7 @@ TEST_P(AdminConformance, ARenewalThatNamesItsTokenIsToldWhoBrokeIt) {
   EXPECT_NE(told.error().message().find("root"), std::string::npos);
   EXPECT_NE(told.error().message().find("stuck since noon"), std::string::npos);
 
-  // Whose lease merely ended was not broken.
+  // An owner whose lease merely ended was not broken.
   const auto other = fresh();
   const auto next = client().acquire({"orders", other});
   ASSERT_TRUE(holds(next));
@@ -218,8 +218,8 @@ TEST_P(AdminConformance, AValueHasALimit) {
   EXPECT_EQ(*client().get_value("another"), "");
 }
 
-// What is told is a hint: one may come too many, and the first not before the store has begun to
-// listen, so the value is set until somebody is told.
+// A watch gives hints: one may come too many, and none comes before the store has begun to listen.
+// So the value is set until somebody is told.
 TEST_P(AdminConformance, WhoWatchesAValueIsToldThatItWasSet) {
   HOLDFAST_NEEDS(promised().values, "no values");
   struct Told {
@@ -351,7 +351,7 @@ TEST_P(AdminConformance, ThePromisesNameTheStoreItsScopeAndFaults) {
   EXPECT_GE(promised().faults.size(), 3U);
   for (const FaultRow& row : promised().faults) {
     EXPECT_FALSE(row.fault.empty());
-    // What may be violated is explained.
+    // A guarantee that may be violated has an explanation.
     EXPECT_FALSE(row.note.empty() &&
                  (row.exclusion != Guarantee::kYes || row.fencing != Guarantee::kYes))
         << row.fault;

@@ -110,7 +110,7 @@ std::uint64_t Client::issue_of(AcquisitionId id) {
   return issues_.try_emplace(id, issues_.size() + 1).first->second;
 }
 
-// What a caller leaves out.
+// Fills in what a caller leaves out.
 void Client::complete(Request& request) {
   if (request.issue == 0) request.issue = issue_of(request.id);
   if (!request.owner) {

@@ -1,4 +1,4 @@
-// What the conformance suite needs of a store, and short words to drive it with.
+// The conformance suite needs this of a store; short helpers drive it.
 //
 // A Site is one place where locks live (a hub in memory, a database file): it opens any number of
 // clients on the same locks. A Client is a store object with a loop of its own, driven one call at
@@ -66,7 +66,7 @@ class TestLoop final : public port::Loop {
   std::thread thread_;
 };
 
-// What a client was told without asking.
+// Collects what a client was told without asking.
 class Inbox final : public port::Listener {
  public:
   explicit Inbox(TestLoop& loop) : loop_(loop) {}
@@ -189,7 +189,7 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
   virtual std::unique_ptr<Site> make_site() { return GetParam().injected(); }
 
   Client& client(const std::string& owner = "alice");  // Opened when first named.
-  void restart();                                      // Of the store, when everybody has closed.
+  void restart();                                      // Once everybody has closed.
   AcquisitionId fresh() { return {0xC0'FFEE, ++last_id_}; }
   void pass(Duration time) { site_->pass(time); }
   const Guarantees& promised() const { return promised_; }

@@ -61,7 +61,7 @@ class Herd {
     note("us_to_enter_as_number_" + std::to_string(waiters), median_of_the_last(20).count());
   }
 
-  // What the server says for one release, until the next one holds: the most of some releases.
+  // The server's messages for one release, until the next one holds: the most of some releases.
   std::int64_t cost_of_a_release() {
     constexpr int kReleases = 5;
     std::int64_t most = 0;

@@ -13,7 +13,7 @@ TEST_P(IdempotenceConformance, AcquireOfAnIdThatHoldsGivesTheSameGrant) {
   ASSERT_TRUE(holds(again));
   EXPECT_EQ(again->token, first->token);
   EXPECT_EQ(again->seq, first->seq);
-  // What is left of a session was counted anew.
+  // The rest of a session was counted again.
   if (!promised().bound_to_client) {
     EXPECT_EQ(again->lease, first->lease);
   }

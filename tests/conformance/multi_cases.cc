@@ -138,7 +138,7 @@ TEST_P(MultiConformance, TokensGrowPerLock) {
     EXPECT_GT((**all)[1].token, last_b);
     last_a = (**all)[0].token;
     last_b = (**all)[1].token;
-    // What failed in between took no token that somebody saw.
+    // The failure in between took no token that somebody saw.
     EXPECT_TRUE(are_not_free(client("carol").acquire_all({{"a", fresh()}, {"c", fresh()}})));
     Client& holder = client(round % 2 == 0 ? "alice" : "bob");
     ASSERT_TRUE(ends(holder.release("a", a), EndStatus::kReleased));

@@ -59,7 +59,7 @@ std::vector<std::string> awkward_names() {
   return names;
 }
 
-// What a path of a file or of a URL would make something else of.
+// The path of a file or of a URL would read these names differently.
 const std::vector<std::string>& path_names() {
   static const std::vector<std::string> names{
       ".",   "..",   "...", ".a",   "..a",   "a.",     "a..",  "./",  "../",
@@ -147,7 +147,7 @@ TEST_P(NamesConformance, ABreakTakesOneNameAndLeavesThoseThatLookLikeIt) {
     ASSERT_TRUE(client("bob").break_lock(name, ticket.second, "a trial"));
     EXPECT_TRUE(client().inbox().next(ticket.first));
     EXPECT_TRUE(is_gone(client().renew(name, ticket.first, 100)));
-    // Who was told that something is broken looks at all that it holds.
+    // A client that was told of a break looks at all that it holds.
     const std::uint64_t seq = path_names().size() - held.size();
     for (const auto& [other, its] : held) {
       EXPECT_EQ(client().inbox().count(its.first), 0U) << other;

@@ -187,7 +187,7 @@ TEST_F(ZookeeperRecipe, CuratorsReadWriteLock) {
   break_takes_the_lock("?session=10s&recipe=curator-rw", curator(), {"read"});
 }
 
-// Who holds by kazoo would not exclude Curator's mutex, nor that kazoo's.
+// A holder by kazoo would not exclude Curator's mutex, nor the reverse.
 TEST_F(ZookeeperRecipe, AContenderOfAThirdKindIsRefused) {
   if (const std::string why = no_kazoo(); !why.empty()) GTEST_SKIP() << "SKIPPED: " << why;
   RecipeSite site("?session=10s&recipe=curator");

@@ -148,7 +148,7 @@ class Run {
   std::size_t client_number(AcquisitionId id) const { return id.low % clients_.size(); }
   Client& client_of(AcquisitionId id) { return *clients_[client_number(id)]; }
   AcquisitionId fresh() { return {0xD1FF'0000'0000U + seed_, ++last_id_}; }
-  // Who may ask about that ticket: where it is a session's, nobody else.
+  // The clients that may ask about a ticket: only its own where it belongs to a session.
   Client& any_client_for(AcquisitionId id) { return bound_ ? client_of(id) : any_client(); }
   AcquisitionId fresh_like(AcquisitionId other) {
     AcquisitionId id = fresh();
@@ -324,7 +324,7 @@ class Run {
       const auto same = [&](const port::RenewItem& item) { return item.id == one.request.id; };
       const bool again = std::any_of(items.begin(), items.end(), same);
       if (bound_ && (again || client_number(one.request.id) != client_number(first))) continue;
-      // Who adopts a lease goes on far above: past what a double can tell apart.
+      // An adopter of a lease continues far above: past what a double can tell apart.
       if (dice_.one_in(8)) one.seq += kAdoptersStep;
       // A new one waits for news of the session, for a holder.
       const bool old = bound_ ? !dice_.one_in(6) : dice_.one_in(6);
@@ -477,7 +477,7 @@ class Run {
     return step != together_.end() && others != together_.end() && step->second == others->second;
   }
 
-  // What follows from a command, and is done by the client that it is about, a little later.
+  // The client concerned carries out a command's consequences a little later.
   void see_to_news() {
     for (const machine::Effect& effect : model_.take_news()) {
       if (::testing::Test::HasFailure()) return;
@@ -548,7 +548,7 @@ class Run {
     }
   }
 
-  // What is over by the clock may be shown or not until somebody asks for the lock.
+  // A lease that has run out may be listed or not until somebody asks for the lock.
   std::string people(const LockInfo& lock) const {
     std::ostringstream out;
     const auto mode = [](const holdfast::Mode& m) {
@@ -650,7 +650,7 @@ void expect_all_kinds_of_answers(const Coverage& coverage, const DifferentialTra
   }
   for (const char* kind : kinds) {
     const auto seen = coverage.find(kind);
-    // Of real servers there is time for fewer runs.
+    // Real servers leave time for fewer runs.
     EXPECT_GE(seen == coverage.end() ? 0 : seen->second, traits.session_bound ? 2 : 10) << kind;
   }
 }

@@ -74,9 +74,9 @@ class Model {
 
   bool stands(const std::string& name, AcquisitionId id);
 
-  // What the commands since the last call did to tickets that they were not about.
+  // The commands since the last call did this to tickets that they did not name.
   machine::Effects take_news() { return std::exchange(news_, {}); }
-  // Of one of these requests the client has taken note, whatever came of it.
+  // The client has noted one of these requests, whatever its outcome.
   void note_issue(std::size_t client, std::uint64_t issue);
 
  private:

@@ -63,7 +63,7 @@ Result<AcquisitionState> Model::acquire(const port::AcquireRequest& request, std
   return port::to_acquire_result(reply, request, image ? &*image : nullptr, now_);
 }
 
-// What an acquire that does not wait would be answered, found out on a copy.
+// Predicts the answer to an acquire that does not wait, on a copy.
 machine::Reply Model::foresee(const port::AcquireRequest& request, std::size_t client) {
   using machine::Outcome;
   if (ended_.contains(request.id)) return {.outcome = Outcome::kGone};
@@ -101,7 +101,7 @@ Result<port::Store::Grants> Model::acquire_all(const std::vector<port::AcquireRe
 }
 
 Result<AcquisitionState> Model::renew(const port::RenewItem& item) {
-  // Of two leases of one length the later one is the longer.
+  // The later one of two leases of one length ends later.
   if (traits_.session_bound) pass(Duration(1));
   return port::to_ticket_state(apply(item.name, port::to_command(item), item.id), item.name, now_);
 }

@@ -44,7 +44,7 @@ struct Capability {
   bool Guarantees::*field;
   const char* name;
   const char* word;     // As `holdfast doctor --require` and the manifests name it.
-  const char* without;  // What a store without it means for its users.
+  const char* without;  // The consequence for users of a store without it.
 };
 
 constexpr Capability kCapabilities[] = {

@@ -62,7 +62,7 @@ void settle_child() {
   ::alarm(60);
 }
 
-// What a child of a holder sees with the parent's objects, and after it let go of them.
+// A child of a holder looks through the parent's objects, and again after it let go of them.
 std::string look_as_child(Actor& actor) {
   Lease& lease = *actor.lease;
   const std::string name = lease.name();

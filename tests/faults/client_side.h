@@ -1,4 +1,4 @@
-// What the fault tests of the consensus stores do through the public library.
+// The fault tests of the consensus stores do this through the public library.
 #pragma once
 
 #include <chrono>
@@ -64,8 +64,8 @@ inline bool fires(std::stop_token token, milliseconds within = kLong) {
   return future.wait_for(within) == std::future_status::ready;
 }
 
-// Who would not wait is answered by a server that is stopped within request_timeout and two seconds
-// (to take back what may have been granted), be it his first request or not; and nothing is left.
+// A try on a stopped server ends within request_timeout and two seconds (to take back a possible
+// grant), be it the first request or not; and nothing is left.
 constexpr milliseconds kBusyMachine = 2s;
 template <typename Stop, typename GoOn>
 void expect_tries_in_time(const std::string& url, Stop stop, GoOn go_on) {

@@ -38,7 +38,7 @@ constexpr char kPolicy[] =
 // It may have to be made up for.
 void release_at_best(Lease& lease) { static_cast<void>(lease.release()); }
 
-// Of the first contender in a lock's folder.
+// Returns the session of the first contender in a lock's folder.
 std::string session_of(const ConsulServer& server, const std::string& lock) {
   const std::string body = server.ask("GET", "/v1/kv/holdfast/l/" + lock + "/c/?recurse").body;
   const auto at = body.find("\"Session\":\"");
@@ -171,7 +171,7 @@ TEST_F(ConsulFaultsTest, AReleaseIsOneRequestAlsoOfWhatWasWrittenMeanwhile) {
   const std::size_t before = requests_about_keys(server);
   auto tried = client.mutex("a").try_acquire();
   ASSERT_TRUE(tried && *tried);
-  // Who would not have waited takes back its mark once it has held for a while.
+  // A contender that would not have waited takes back its mark once it has held for a while.
   ASSERT_TRUE(eventually([&] { return requests_about_keys(server) >= before + 2; }));
   ASSERT_TRUE(client.inspect("a"));  // Its answer comes behind the mark's.
   expect_one(**tried);

@@ -17,7 +17,7 @@ class PartedConsul : public PartedCluster {
   Client connect(const std::vector<std::size_t>& servers, const std::string& session) override {
     return faults::connect(servers_.url({{"session", session}}, servers));
   }
-  // Whom the gossip has given up it would try again within 30 s, and then another one.
+  // The gossip would try servers that it has given up again within 30 s, one after the other.
   void heal() override {
     servers_.network().heal();
     for (std::size_t i = 0; i < servers_.size(); ++i) {

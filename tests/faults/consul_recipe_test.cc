@@ -121,7 +121,7 @@ TEST_F(ConsulRecipeTest, WhileWeHoldConsulLockDoesNot) {
   EXPECT_GT(hold(client, "a").token(), lease.token());
 }
 
-// What its own program does then: it ends what it runs, and itself with 0 all the same.
+// Consul's own program then ends what it runs, and still exits with 0.
 TEST_F(ConsulRecipeTest, ABreakTakesTheLockOfConsulLockWhichEndsItsCommand) {
   Client client = connect(url());
   auto other =
@@ -203,7 +203,7 @@ TEST_F(ConsulRecipeTest, OursQueueInOrderAndWhatIsNotPlainIsRefused) {
   EXPECT_EQ(permits.error().code(), Errc::kUnsupported) << permits.error().message();
 }
 
-// What a URL cannot name is not the key of another lock.
+// A name that no URL can have is not the key of another lock.
 TEST_F(ConsulRecipeTest, ANameThatConsulLockCannotHaveIsRefused) {
   Client client = connect(url());
   const std::string made = server_->ask("PUT", "/v1/session/create", R"({"TTL":"15s"})").body;

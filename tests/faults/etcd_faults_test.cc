@@ -31,7 +31,7 @@ using support::EtcdOptions;
 using support::Fault;
 using support::FaultProxy;
 
-// What the folder of a lock holds, as the server's own client shows it.
+// Counts the entries in a lock's folder, as the server's own client shows them.
 std::size_t contenders(const EtcdCluster& etcd, const std::string& lock) {
   const std::string keys =
       etcd.etcdctl({"get", "hf1/l/" + lock + "/c/", "--prefix", "--keys-only"});

@@ -28,7 +28,7 @@ TEST_P(ForkTest, AChildHoldsNothingAndDisturbsNothing) {
   for (const char* call : {"renew", "release", "acquire", "inspect", "close"}) {
     EXPECT_EQ(child.get(call), "kClosed") << call;
   }
-  // What it made itself is its own.
+  // The child owns what it made itself.
   EXPECT_EQ(child.get("connect"), "ok") << child.get("text");
   EXPECT_EQ(child.get("same"), "kTimedOut");
   EXPECT_EQ(child.get("own"), "ok");

@@ -23,7 +23,7 @@ struct FullDiskServer {
   bool stops_itself = true;                                    // Rather than to go on unwritten.
   std::function<bool()> running;
   std::function<void()> start;       // Again, after it has stopped itself.
-  std::function<std::string()> log;  // What it said last.
+  std::function<std::string()> log;  // Its last output.
 };
 
 // Two seconds to take back what may have been granted, and as much for a busy machine.
@@ -92,7 +92,7 @@ inline void expect_that_holders_are_told(support::SmallDisk& disk, const FullDis
   EXPECT_TRUE(other.mutex("b").acquire({.wait = kLong}));
 }
 
-// Who has a long session keeps the lock over it.
+// A client with a long session keeps the lock through it.
 inline void expect_that_room_in_time_costs_no_lock(support::SmallDisk& disk,
                                                    const FullDiskServer& server) {
   auto [holder, waiter, other, lease, waiting] = held_on_a_full_disk(disk, server, "30s");

@@ -1,4 +1,4 @@
-// What happens to holders: killed, stopped, broken; and how fast the next one learns.
+// Holders are killed, stopped or broken; the tests measure how fast the next one learns.
 #include <gtest/gtest.h>
 
 #include "tests/faults/process_harness.h"

@@ -1,6 +1,6 @@
-// What this version cannot read, on each of the consensus stores. A lock's record: nobody is let in
-// beside it, in any mode, and whoever was refused leaves nothing behind. A contender: it keeps its
-// place, and what goes on beside it says so.
+// Text of a later version, which this one cannot read, on each of the consensus stores.
+// A lock's record: nobody is admitted beside it, in any mode, and a refused client leaves nothing.
+// A contender: it keeps its place, and calls that succeed beside it report it.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,7 @@ inline void expect_unreadable_records_refused(const RecordSite& site) {
   }
 }
 
-// Who stands there already holds until he releases; who comes to look is refused.
+// An earlier contender holds until it releases; a later one is refused.
 inline void expect_a_waiter_refused(const RecordSite& site) {
   const Client one = site.connect();
   const Client two = site.connect();

@@ -1,4 +1,4 @@
-// What is done to the file's log, and to its name, under processes that hold locks.
+// These tests damage the file's log, and its name, under processes that hold locks.
 #include <filesystem>
 #include <functional>
 

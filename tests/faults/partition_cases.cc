@@ -112,7 +112,7 @@ class Contest {
     next_ = *std::move(got);
   }
 
-  // What the holder's client does afterwards.
+  // The holder's client does this afterwards.
   void expect_holder_goes_on() {
     ASSERT_TRUE(next_) << name_;
     EXPECT_TRUE(next_->held()) << name_ << ": the second holder was never in danger";
@@ -207,8 +207,8 @@ void PartitionFaults::cut_off(std::size_t server, bool leads) {
   patient.expect_handed_on(back + election);
   hasty.expect_handed_on(std::max(back + election, cut + bound));
   stuck.expect_handed_on(cut + bound);
-  // Who has nothing to do with a follower notices nothing. (What a leader was about to do is found
-  // out about when its time is up.)
+  // A client without business at the cut-off follower notices nothing. (Requests that a leader was
+  // about to carry out are resolved when their time is up.)
   EXPECT_LT(bystander.longest(), leads ? kRequest + 2 * election : election);
 
   cluster_->heal();

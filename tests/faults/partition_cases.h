@@ -1,5 +1,5 @@
-// What holds on every store of several servers while one of these is cut off from the others, and
-// clients still reach all of them. One line per store instantiates the cases.
+// These cases hold on every store of several servers while one of them is cut off from the others,
+// and clients still reach all of them. One line per store instantiates the cases.
 #pragma once
 
 #include <chrono>

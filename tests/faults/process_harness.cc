@@ -79,7 +79,7 @@ ActorProcess::ActorProcess(const ActorOptions& options) {
     if (options.boottime_offset_s != 0 && !enter_time_namespace(options.boottime_offset_s)) {
       ::_exit(70);
     }
-    // What the test itself has inherited is no affair of the actor's.
+    // The actor must not get what the test itself has inherited.
     ::close_range(STDERR_FILENO + 1, ~0U, 0);
     ::execve(program, arguments, variables.data());
     ::_exit(71);

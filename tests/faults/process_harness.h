@@ -68,7 +68,7 @@ class ActorProcess {
 
 class TempFolder : public support::TempFolder {
  public:
-  // Of a lock file in it.
+  // The path of a lock file in it.
   std::string url(const std::string& name = "locks.db") const { return "sqlite://" + file(name); }
 };
 

@@ -1,4 +1,4 @@
-// What happens to those who wait: killed or stopped, anywhere in the queue.
+// Waiters are killed or stopped, anywhere in the queue.
 #include <memory>
 #include <ostream>
 #include <vector>

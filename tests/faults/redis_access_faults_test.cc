@@ -1,4 +1,4 @@
-// Who may come in: passwords, rights, certificates; and the other ways in.
+// Access control: passwords, permissions, certificates; and the other ways in.
 #include <cctype>
 #include <fstream>
 #include <set>
@@ -20,7 +20,7 @@ class RedisAccessFaultsTest : public RedisFaults {
     return client.error();
   }
 
-  // What locks are there for.
+  // The main use of a lock.
   static void do_the_main_job(const std::string& url) {
     Peer one(url);
     Peer other(url);
@@ -86,7 +86,7 @@ std::vector<std::string> documented_rights() {
   throw std::runtime_error("the page has no line with rights");
 }
 
-// Of redis.conf: as documented, without some, with others instead.
+// Lines of redis.conf: as documented, without some, with others instead.
 std::string user_line(const std::string& without = "", const std::string& instead = "") {
   std::string line;
   for (const std::string& word : documented_rights()) {
@@ -182,7 +182,7 @@ TEST_F(RedisAccessFaultsTest, AWaitThatIsRefusedEverythingSaysWhatIsLeftBehind) 
 
 // --- The doctor
 
-// What it finds amiss, or why it could not come in.
+// The problems that the doctor finds, or why it could not connect.
 struct Diagnosis {
   bool healthy = false;
   std::string complaints;

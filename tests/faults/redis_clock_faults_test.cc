@@ -84,7 +84,7 @@ TEST_F(RedisClockFaultsTest, BackTheWaitersKeepTheirPlacesAndGetTheLock) {
   EXPECT_TRUE(next.renew());
 }
 
-// What nobody renews: the lock is nobody's for as long as the clock went back; it can be broken.
+// A lock without renewals stays taken for as long as the clock went back; it can be broken.
 TEST_F(RedisClockFaultsTest, BackALockThatNobodyRenewsStaysAndCanBeBroken) {
   Lease lease = one_->hold("a", 1s);
   const Token token = lease.token();

@@ -1,4 +1,4 @@
-// What tests of faults around a Redis server use: clients that keep their log, threads that wait
+// Tests of faults around a Redis server use these: clients that keep their log, threads that wait
 // for a lock, and what the server says it has stored.
 //
 // Thread-safety: one thread at a time, unless said otherwise.
@@ -119,7 +119,7 @@ class LossWatch {
   std::stop_callback<std::function<void()>> callback_;
 };
 
-std::string key_of(const std::string& name);  // Of the lock's record.
+std::string key_of(const std::string& name);  // The key of the lock's record.
 
 // Until this many have subscribed to a channel of the store.
 bool await_subscribers(RedisServer& server, std::size_t count);

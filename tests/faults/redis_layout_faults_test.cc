@@ -18,7 +18,7 @@ class RedisLayoutFaultsTest : public RedisFaults {
     return all;
   }
 
-  // What a later version may have written beside ours, of the same names.
+  // A later version may have written these beside ours, under the same names.
   static void write_later_layout(RedisServer& server) {
     for (const std::string name : {"a", "b"}) {
       const std::string key = "hf2:{" + name + "}";

@@ -178,7 +178,7 @@ TEST_F(RedisProcessFaultsTest, WhileSixteenWaitTheServerHearsHeartbeatsOnly) {
   let_pass(kWatched);
   std::int64_t calls_of_clients = 0;
   for (const auto& [command, calls] : counts_but_the_harness(*server_)) {
-    // What the scripts call is counted, too.
+    // The server also counts the commands that scripts call.
     if (command == "evalsha" || command == "ping") calls_of_clients += calls;
     EXPECT_NE(command, "eval");
     EXPECT_NE(command, "publish");

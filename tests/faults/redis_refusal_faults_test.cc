@@ -44,7 +44,7 @@ TEST_F(RedisRefusalFaultsTest, AServerThatBecomesAReplicaRefusesUntilItIsNoneAny
   start();
   Lease lease = one_->hold("a", 5s);
   LossWatch loss(lease);
-  // Of a primary that is not there, so that it keeps what it has.
+  // A replica of an absent primary keeps what it has.
   server_->must({"REPLICAOF", "127.0.0.1", "1"});
   expect_refusal(*other_, "replica");
   EXPECT_FALSE(lease.renew());
@@ -133,7 +133,7 @@ TEST_F(RedisRefusalFaultsTest, AServerThatLoadsItsDataIsWaitedForAndForgetsNothi
   EXPECT_EQ(refused.code(), Errc::kUnavailable) << refused.message();
   EXPECT_NE(refused.message().find("load"), std::string::npos) << refused.message();
   EXPECT_TRUE(lease.held());
-  // Who connects now comes in when it is done.
+  // A client that connects now gets in when loading is done.
   Peer late(server_->url(), {.request_timeout = 5s});
   EXPECT_FALSE(late.try_hold("a", 5s));
   EXPECT_FALSE(debugger.read().is_error());

@@ -16,7 +16,7 @@ class RedisWireFaultsTest : public RedisFaults {
     other_.emplace(server_->url());
   }
 
-  // Of the lock's record: "1 held <token> ...".
+  // The token stands in the lock's record: "1 held <token> ...".
   std::string stored_token(const std::string& name) {
     return server_->must({"GET", key_of(name)}).text.substr(7, 16);
   }

@@ -23,8 +23,8 @@ using Suffixes = std::vector<const char*>;
 struct Restored {
   const char* name;
   bool killed;       // kill -9 of the last user; otherwise it leaves in order.
-  Suffixes copied;   // What is put back.
-  Suffixes removed;  // What is removed before.
+  Suffixes copied;   // These files are put back.
+  Suffixes removed;  // These files are removed before.
 };
 
 void PrintTo(const Restored& restored, std::ostream* out) { *out << restored.name; }
@@ -156,8 +156,8 @@ TEST_F(RestoreTest, ALogThatIsYoungerThanTheCopyDoesNotHideIt) {
   expect_found_out("lock1000", std::max(held.get("token"), last.get("token")));
 }
 
-// What they had reported when they were killed is there, wherever in a commit or in the folding of
-// the log that was; nothing is void.
+// Changes that they had reported before the kill are there, wherever in a commit or in the folding
+// of the log it struck; nothing is void.
 TEST_F(RestoreTest, UsersThatAreKilledLeaveNothingThatLooksLikeAnOlderCopy) {
   const std::uint32_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

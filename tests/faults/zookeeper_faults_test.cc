@@ -1,4 +1,4 @@
-// What happens to holders and waiters on ZooKeeper when servers, connections and clients fail.
+// Holders and waiters on ZooKeeper while servers, connections and clients fail.
 #include <algorithm>
 #include <future>
 #include <memory>
@@ -73,7 +73,7 @@ TEST_F(ZookeeperFaults, AHolderWhoseServerIsSilentIsToldBeforeAnybodyElseHolds) 
   ASSERT_TRUE(got) << got.error().message();
   EXPECT_GT(got->token(), lease->token());
   EXPECT_FALSE(lease->release());
-  EXPECT_TRUE(got->held());  // What was released late was nobody's.
+  EXPECT_TRUE(got->held());  // The late release freed nobody's lock.
   // A new session serves the old client.
   EXPECT_TRUE(holder.mutex("another").acquire({.wait = kLong, .ttl = 30s}));
 }

@@ -1,4 +1,4 @@
-// What the suite of the guards needs of a database: connections that do as they are told.
+// The suite of the guards needs this of a database: connections that do as they are told.
 //
 // A test program brings one Database; the suite is the same for all.
 // Thread-safety: none. Errors: std::runtime_error where a test cannot go on.

@@ -48,7 +48,7 @@ class FenceGuardTest : public ::testing::Test {
   static Errc refused(const Result<void>& answer) {
     return answer ? Errc{} : answer.error().code();
   }
-  // Of one call in a transaction of its own.
+  // The result of one call in a transaction of its own.
   Errc call(const Token& token, const Mode& mode = Mode::exclusive(),
             const std::string& resource = kStock) {
     begin(*one_);

@@ -157,7 +157,7 @@ TEST_F(PostgresFenceTest, ANameIsOneResourceUnderEveryClientEncoding) {
   EXPECT_EQ(session_.ask("SELECT count(*) FROM holdfast_fence"), "1");
 }
 
-// What was recorded before, by a client that speaks UTF-8 or by hand, counts.
+// Records made before, by a client that speaks UTF-8 or by hand, count.
 TEST_F(PostgresFenceTest, ARowWrittenAsTextIsTheSameResource) {
   for (const char* const name : {"stock",
                                  "st\xc3\xb6"

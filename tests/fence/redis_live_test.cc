@@ -90,7 +90,7 @@ TEST_F(FenceRedisLiveTest, RecordAndDataShareTheirSlot) {
   int named = 0;
   for (const char* key : {"stock", "{shop}:stock", "a{b", "x{a}{b}", "{a", "a{}b", "a}b"}) {
     const auto record = record_key(key);
-    if (!record) continue;  // Of whose slot no other key can be named.
+    if (!record) continue;  // No other key of this slot can be named.
     EXPECT_EQ(slot(*record), slot(key)) << key;
     ++named;
   }

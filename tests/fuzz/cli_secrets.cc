@@ -1,4 +1,4 @@
-// What the program shows of a store's URL before it understands it: never a password.
+// The program never shows a password of a store's URL, even before it understands the URL.
 
 #include "src/cli/options/config.h"
 #include "src/port/store_url.h"

@@ -1,4 +1,4 @@
-// What an agent of Consul answers, or whatever else listens there, to each kind of request.
+// Answers of a Consul agent, or of whatever listens there, to each kind of request.
 
 #include "src/stores/consul/handoff.h"
 #include "src/stores/consul/transport/errors.h"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace stores::consul;
 
-// Of errors, and of a parser at the beginning.
+// Room for errors, and for a parser at the beginning.
 constexpr std::size_t kOwn = 16 * 1024;
 constexpr int kStatuses[] = {200, 204, 404, 409, 403, 429, 500, 0, 302};
 

@@ -1,4 +1,4 @@
-// What a contender's key, its details and a lock's record say, in stores that anybody can write to.
+// Parses a contender's key, its details and a lock's record, which anybody can write to.
 
 #include "src/contend/record.h"
 #include "tests/fuzz/target.h"

@@ -24,7 +24,7 @@ std::map<std::string, Target>& targets() {
   return all;
 }
 
-// Of exactly its size, so that the address sanitizer sees who reads beyond it.
+// The copy has exactly its size, so that the address sanitizer sees a read beyond it.
 class Bytes {
  public:
   explicit Bytes(const fs::path& path) {
@@ -69,7 +69,7 @@ TEST(CorpusReplayTest, NoInputOfACorpusBreaksItsTarget) {
   }
 }
 
-// What a line that was cut off brings.
+// Any beginning of an input, as a line that was cut off leaves it.
 TEST(CorpusReplayTest, NorDoesAnyBeginningOfOne) {
   for (const auto& [name, target] : targets()) {
     for (const fs::path& path : inputs_of(name)) {

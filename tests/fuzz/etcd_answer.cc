@@ -1,4 +1,4 @@
-// What a server of etcd answers, or whatever else listens there: how much memory it takes to read.
+// Answers of an etcd server, or of whatever listens there, take bounded memory to read.
 
 #include "src/stores/etcd/transport/answer_size.h"
 #include "src/stores/etcd/wire.pb.h"

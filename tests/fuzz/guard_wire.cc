@@ -1,5 +1,5 @@
-// What comes over the socket between the program and its guard: a packet each, of which the first
-// byte says how long it is.
+// Packets on the socket between the program and its guard: the first byte of each says how long it
+// is.
 
 #include "src/cli/guard/guard_wire.h"
 
@@ -24,7 +24,7 @@ void run(std::string_view input) {
            "the packet was sent");
     const auto message = cli::receive_message(near.get());
     demand(message.has_value(), "what has come is received");
-    // Who speaks like that is no guard of ours: it counts as gone.
+    // A peer that speaks like that is no guard of ours: it counts as gone.
     if (message->word == cli::GuardWord::kGone) return;
     demand(message->text.size() < packet.size(), "a message is not longer than its packet");
     demand(cli::send_message(far.get(), *message), "a message can be sent");

@@ -1,5 +1,5 @@
-// What a primitive may find in the value beside a lock: its own document, another one's, or
-// anything that a program has put there.
+// The value beside a lock may be the primitive's own document, another one's, or anything that a
+// program has put there.
 
 #include <vector>
 

@@ -34,7 +34,7 @@ void check_push(std::string_view text) {
   if (push->kind == port::Push::Kind::kGranted) check_terms(push->state);
 }
 
-// Of two locks: one text in place of the answers, and then a line for each.
+// Answers for two locks: one text in place of the answers, and then a line for each.
 void check_batch(std::string_view input) {
   std::vector<port::AcquireRequest> asked(2);
   asked[0].name = "x";

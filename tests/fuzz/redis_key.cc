@@ -14,7 +14,7 @@ void run(std::string_view input) {
   if (!input.empty()) {
     demand(stores::redis::name_of_key(key) == input, "a name is read back equal");
   }
-  // What a cluster hashes is what stands between the first '{' and the next '}'.
+  // A cluster hashes only the part between the first '{' and the next '}'.
   const std::size_t open = key.find('{');
   demand(key.find('}') == key.size() - 1 && key.find('{', open + 1) == key.npos,
          "all of a name decides about its slot");

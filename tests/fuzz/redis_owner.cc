@@ -1,4 +1,4 @@
-// Who holds a lock and who broke it, as JSON that stands in Redis for anybody to write to.
+// Owners and breakers of a lock, as JSON in Redis that anybody can write to.
 
 #include "src/port/outcome.h"
 #include "src/stores/redis/protocol/owner_json.h"
@@ -18,7 +18,7 @@ void run(std::string_view input) {
   const machine::OwnerPtr owner = stores::redis::owner_from_json(input);
   demand(owner != nullptr, "there is always an owner, of whom perhaps nothing is known");
   (void)port::to_public(owner);
-  // What is too long is cut, perhaps within a character.
+  // Text that is too long is cut, perhaps within a character.
   if (!has_broken_text(*owner)) {
     const auto again = stores::redis::owner_from_json(stores::redis::to_json(owner));
     demand(*again == *owner, "an owner is read back equal");

@@ -15,7 +15,7 @@ using stores::redis::Reply;
 using stores::redis::ReplyReader;
 
 constexpr std::size_t kMaxMemory = 16 * 1024;
-constexpr std::size_t kOwn = 4096;  // Of errors, and of what malloc() rounds up.
+constexpr std::size_t kOwn = 4096;  // Room for errors, and for what malloc() rounds up.
 
 void check(const Reply& reply) {
   demand(reply.kind == Reply::Kind::kArray || reply.items.empty(), "only an array has items");

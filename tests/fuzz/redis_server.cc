@@ -1,5 +1,5 @@
-// What a server answers, whatever it is, to the log-in, the doctor and a listing: the input is its
-// side of the conversation.
+// Any server's answers to the log-in, the doctor and a listing: the input is its side of the
+// conversation.
 
 #include <utility>
 

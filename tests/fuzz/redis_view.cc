@@ -1,4 +1,4 @@
-// What stands in Redis of a lock, as inspect() shows it: the six parts of the answer, a line each;
+// A lock's state in Redis, as inspect() reads it: the six parts of the answer, a line each;
 // the parts that are lists have their items between tabs.
 
 #include "src/stores/redis/protocol/lock_view.h"

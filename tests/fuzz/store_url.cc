@@ -22,7 +22,7 @@ void run(std::string_view input) {
     auto copy = *url;
     demand(copy.take(key).has_value(), "an option can be taken");
   }
-  // What is shown of a URL is one again, of the same place.
+  // The shown form of a URL is again a URL of the same place.
   const std::string shown = url->redacted();
   if (shown.ends_with(":///***") || shown.ends_with("//***")) return;
   const auto again = port::StoreUrl::parse(shown);

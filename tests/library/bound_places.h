@@ -76,7 +76,7 @@ inline constexpr std::string_view kNeedLeasesWithoutClient[] = {
     "RacesTest.WhoLosesALeaseToAnAdopterIsToldAndDoesNotFreeIt",
 };
 
-// What is finished in the step that makes way for it: here its client does that, a little later.
+// These cases expect a grant in the step that makes way for it: here its client grants it later.
 inline constexpr std::string_view kNeedOneStep[] = {
     "SemaphoreTest.ShrinksWhenPermitsHaveComeBack",
 };

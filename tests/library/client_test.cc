@@ -1,4 +1,4 @@
-// What people see through a client, and namespaces.
+// Views of locks through a client, and namespaces.
 #include <condition_variable>
 #include <mutex>
 
@@ -57,7 +57,7 @@ TEST_P(ClientTest, NamespacesDoNotMeet) {
   EXPECT_TRUE(other.list()->empty());
 }
 
-// What a watch has told, to be waited for.
+// Collects what a watch has told, so that a test can wait for it.
 class Told {
  public:
   std::function<void(const LockEvent&)> sink() {

@@ -14,7 +14,7 @@ class DeadlockTest : public LibraryTest {
     std::string next;
   };
 
-  // Who wait for each other, on locks of their own.
+  // Two clients wait for each other, on locks of their own.
   static std::vector<Party> two_of(const Client& client) {
     return {{client, Owner("c"), "left", "right"}, {client, Owner("d"), "right", "left"}};
   }

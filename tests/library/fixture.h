@@ -1,4 +1,4 @@
-// What the tests of the public library share: one fresh place per test, on every store.
+// The tests of the public library share this: one fresh place per test, on every store.
 #pragma once
 
 #include <unistd.h>
@@ -83,12 +83,12 @@ class Place {
   virtual std::string url() const = 0;
 };
 
-// What a program tests: local_places.cc and redis_places.cc define them.
+// Each program tests its own places: local_places.cc and redis_places.cc define them.
 std::vector<std::string> stores_under_test();
 std::unique_ptr<Place> make_place(const std::string& store);
 // Why there can be none here; empty: there can.
 std::string no_place_because();
-// Of a case ("LeaseTest.ADetachedLeaseRunsOut") that these stores cannot support; empty: they can.
+// Why these stores cannot support a case ("LeaseTest.ADetachedLeaseRunsOut"); empty: they can.
 std::string not_supported_because(const std::string& test_case);
 
 // The parameter is the scheme of the store.

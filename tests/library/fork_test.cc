@@ -82,7 +82,7 @@ TEST_P(ForkTest, TheChildMayConnectAnew) {
   EXPECT_TRUE(lease.held());
 }
 
-// What pthread_atfork does not see: a bare clone. The child may only look: its heap may be locked.
+// A bare clone escapes pthread_atfork. The child may only look: its heap may be locked.
 TEST_P(ForkTest, AClonedChildHoldsNothing) {
   const Client client = connect();
   const Lease lease = take(client.mutex("orders"));

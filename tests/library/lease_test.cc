@@ -406,7 +406,7 @@ TEST_P(LeaseTest, ACancelledWaitLeavesTheQueue) {
   EXPECT_TRUE(is_free(bob.mutex("orders")));
 }
 
-// What the callback refers to may be gone with the wait. The first one keeps the thread that calls.
+// The callback's data may be gone with the wait. The first callback keeps the thread that calls.
 TEST_P(LeaseTest, OnQueuedIsNotCalledWhenTheWaitIsOver) {
   const Client alice = connect();
   Client bob = connect();

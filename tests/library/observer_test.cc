@@ -1,4 +1,4 @@
-// What an observer is told of waits, holds, renewals and losses.
+// Observers are told of waits, holds, renewals and losses.
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -228,7 +228,7 @@ TEST_P(ObserverTest, AllIsToldBeforeTheLastHandleIsGone) {
   EXPECT_EQ(notes_->holds_so_far(), 1U);
 }
 
-// What is logged as data says what the sentence does.
+// The data of a log event agree with its sentence.
 TEST_P(ObserverTest, ALossIsLoggedAsData) {
   std::promise<LogEvent> logged;
   std::string sentence;

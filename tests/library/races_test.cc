@@ -119,7 +119,7 @@ TEST_P(RacesTest, TheLastHandleMayGoOnAnyThread) {
   }
 }
 
-// Who is refused must not look like a holder to the others meanwhile.
+// A refused contender must not look like a holder to the others meanwhile.
 TEST_P(RacesTest, OfTriesAtOnceExactlyOneWins) {
   for (int round = 0; round < 10; ++round) {
     const std::string name = "n" + std::to_string(round);

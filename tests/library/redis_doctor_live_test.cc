@@ -1,4 +1,4 @@
-// What the doctor says of a running Redis, line by line.
+// The doctor's report on a running Redis is checked line by line.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -60,7 +60,7 @@ TEST_F(RedisDoctorTest, AWellConfiguredServerHasNoProblem) {
   EXPECT_TRUE(report->healthy());
   EXPECT_GE(report->findings.size(), 6U);
   for (const Finding& found : report->findings) {
-    if (found.topic == "clock rate") continue;  // Of this host's chrony, not of the server.
+    if (found.topic == "clock rate") continue;  // About the host's chrony, not the server.
     EXPECT_EQ(found.severity, Severity::kOk) << found.topic << ": " << found.what;
   }
 }

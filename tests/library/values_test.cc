@@ -125,7 +125,7 @@ TEST_P(LatchTest, ANameThatIsHeldForSomethingElseIsRefusedWhileItIsHeld) {
 
 HOLDFAST_ON_EVERY_STORE(LatchTest);
 
-// What an observer was told.
+// Collects the events that an observer was told.
 class Told {
  public:
   void operator()(const LeaderChange& change) {

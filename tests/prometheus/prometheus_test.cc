@@ -1,4 +1,4 @@
-// What a scrape says after a day in the life of locks, compared with what the observer was told.
+// A scrape after a day in the life of locks is compared with what the observer was told.
 #include "holdfast/prometheus.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Who uses the library in a simulated world: what programs, written as coroutines, are made of, and
-// what they all know.
+// Actors use the library in a simulated world. Here are the parts of their programs, which are
+// coroutines, and the facts that all of them know.
 #pragma once
 
 #include <coroutine>
@@ -63,7 +63,7 @@ class Program {
   Frame frame_;
 };
 
-// What the programs know of one another. Those of one kind share it.
+// Programs of one kind share this knowledge of one another.
 struct LatchFacts {
   static constexpr std::uint64_t kInitial = 3;
   std::uint64_t attempted = 0;
@@ -73,7 +73,7 @@ struct LatchFacts {
 };
 struct OnceFacts {
   std::set<std::string> attempted;
-  std::set<std::string> stale;  // Of those who ran before somebody else ran.
+  std::set<std::string> stale;  // Results of runs that another run has followed.
   std::string outcome;          // The one that was surely stored.
   Nanos from{};
   Nanos until{};
@@ -90,9 +90,9 @@ struct BarrierFacts {
 };
 struct LeaderFacts {
   std::map<std::string, std::string> authors;        // By value: the owner's name.
-  std::map<Token, std::vector<std::string>> values;  // Of a leader, in its order.
+  std::map<Token, std::vector<std::string>> values;  // Values of a leader, in its order.
   std::map<Token, std::pair<std::size_t, Nanos>> confirmed;
-  std::optional<Token> leads;  // Who thinks so now.
+  std::optional<Token> leads;  // The actor's present belief.
 };
 
 struct Scene {
@@ -102,7 +102,7 @@ struct Scene {
   Referee referee;
   Site site;
   std::vector<std::unique_ptr<Process>> processes;
-  std::vector<std::size_t> uses;  // What programs there are in this run.
+  std::vector<std::size_t> uses;  // The programs of this run.
   std::uint64_t serial = 0;
 
   std::map<std::string, std::uint64_t> versions;  // How often a name was written.
@@ -115,7 +115,7 @@ struct Scene {
   std::optional<Nanos> job_began;
 };
 
-// What the actors of one process share.
+// The actors of one process share this.
 struct House {
   House(Process& where, const std::shared_ptr<session::Core>& core);
 
@@ -184,7 +184,7 @@ struct Actor {
   // Does something with what it holds; perhaps it stands still, or dies of it.
   Program work();
 
-  // Of one request: it waits for long, not so long, or until it is cancelled.
+  // Options of one request: it waits for long, less long, or until it is cancelled.
   AcquireOptions options(const std::string& kind);
   AcquireOptions limited(const std::string& kind);
 

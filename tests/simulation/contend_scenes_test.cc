@@ -138,7 +138,7 @@ class Scene final : port::Listener, port::Loop {
   }
   void end_strangers() { server_.end_session(std::exchange(stranger_, 0)); }
 
-  // What the operator was told.
+  // Alarms that the operator was told.
   std::vector<std::string> alarms;
   FolderServer& server() { return server_; }
 
@@ -225,7 +225,7 @@ TEST(ContendScenes, LateHeartbeatsCostNobodyItsPlace) {
   }
 }
 
-// What each step costs the store in requests; a change that adds one is a change for the worse.
+// Each step costs the store so many requests; a change that adds one is a change for the worse.
 TEST(ContendScenes, GrantsAndHandoffsTakeNoMoreRequestsThanTheyNeed) {
   Scene scene(1);
   int before = 0;
@@ -291,7 +291,7 @@ TEST(ContendScenes, AWaitersPlaceGoesWithItsSession) {
 }
 
 // While it looks anew, since the one before it has given up, the holder releases, and is told so.
-// What it reads of the holder meanwhile may be of a moment before.
+// The holder's data that it reads meanwhile may be a moment old.
 TEST(ContendScenes, ARenewalIsNotToldWhatWasSoBeforeItWasSent) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -345,8 +345,8 @@ std::vector<std::string> names_of(const Result<std::vector<LockInfo>>& locks) {
   return names;
 }
 
-// Of a later version, for instance. Whoever looks every second is told once, and again when it
-// is another trouble.
+// A later version may have written it, for instance. A caller that looks every second is told once,
+// and again when the trouble is another one.
 TEST(ContendScenes, ALockThatCannotBeReadIsLeftOutOfAListAndToldOnce) {
   Scene scene(1);
   std::uint64_t number = 0;
@@ -444,7 +444,7 @@ TEST(ContendScenes, WhoIsKeptOutByAContenderThatCannotBeReadIsToldSoOnce) {
   }
 }
 
-// Who stands behind it hears of its mark by the folder, as it cannot be read.
+// A waiter behind it learns of its mark from the folder, because it cannot be read.
 TEST(ContendScenes, PermitsAreHadBehindAWaiterThatCannotBeRead) {
   Scene scene(1);
   ASSERT_TRUE(holds(scene.acquire(1, {.mode = Mode::of_permits(2, 3)})));
@@ -489,8 +489,7 @@ TEST(ContendScenes, LookingAndBreakingGoOnBesideAContenderThatCannotBeRead) {
   EXPECT_EQ((*left)->waiters.size(), 1U);
 }
 
-// Of a lock that is free the store keeps nothing but the trace of a break, and who came behind that
-// one is not known.
+// The store keeps nothing of a free lock but the trace of a break, and later holders are not known.
 TEST(ContendScenes, TheTokenOfABreakIsNotToldAsTheLastOne) {
   Scene scene(1);
   const auto first = scene.acquire(1);

@@ -88,7 +88,7 @@ class Referee {
     stay.from = world_.now;
   }
 
-  // Of a grant that is told; `first`: not a renewal.
+  // Handles a grant that is told; `first`: not a renewal.
   void believe(const Belief& belief, const machine::Token& token, const Folder& folder,
                bool first) {
     Stay& mine = stays_[belief.id];
@@ -405,7 +405,7 @@ void Actor::beat(const AskPtr& ask) {
 
 void Actor::leave(const AskPtr& ask) {
   if (std::exchange(ask->leaving, true)) return;
-  // Whose base goes, goes before.
+  // An upgrade leaves before the shared request on which it is based.
   for (const AskPtr& each : std::vector(mine_)) {
     if (each->upgrade_of == ask->id) leave(each);
   }
@@ -528,7 +528,7 @@ class Run {
         referee_.check(actor->done() || house->process.dead(), "never got done: " + actor->does());
       }
     }
-    // What was not confirmed is found out, and the sessions of the dead end.
+    // Unconfirmed requests are resolved, and the sessions of the dead end.
     const Nanos until = world_.now + 20s;
     while (world_.now < until && referee_.verdict().empty() && world_.step()) {
     }

@@ -256,7 +256,7 @@ class FolderBackend final : public contend::Backend {
       });
     };
     server_.watch(lock, order, seen, [this, tell](std::uint64_t revision) {
-      // What happened meanwhile is in the answer, too.
+      // The answer includes what happened meanwhile.
       world_.after(world_.percent(50) ? Nanos() : delay(), [tell, revision] { tell(revision); });
     });
   }

@@ -44,10 +44,10 @@ class FolderServer {
 
   explicit FolderServer(World& world) : world_(world) {}
 
-  // What the server has seen of a contender: told when it comes, and when it goes.
+  // The server's view of a contender: told when it comes, and when it goes.
   std::function<void(const std::string& lock, const Node& node, bool comes)> on_node;
 
-  // What whoever looks into that lock is told instead.
+  // Readers of that lock get this instead.
   std::map<std::string, Error> unreadable;
 
   // So many requests about locks were sent so far.
@@ -55,7 +55,7 @@ class FolderServer {
 
   // Listings bring the details of the head, as Consul's do.
   bool head_in_listings = false;
-  // What a contender leaves when it has held is told to who watches it, as Consul's do.
+  // Watchers are told what a contender leaves when it has held, as Consul tells them.
   bool tells_hand_on = false;
 
   const Folder& now(const std::string& lock) { return *folders_[lock].back().second; }
@@ -70,7 +70,7 @@ class FolderServer {
   void end_session(std::uint64_t session);
   bool is_open(std::uint64_t session) const { return sessions_.contains(session); }
 
-  // Of a moment not before `seen`; which it was is put there.
+  // Reads the state of a moment not before `seen`; the moment is put there.
   std::shared_ptr<const Folder> read(const std::string& lock, bool latest, std::uint64_t& seen);
   std::uint64_t enter(const std::string& lock, const contend::Key& key,
                       const contend::Details& details, std::uint64_t session);
@@ -79,7 +79,7 @@ class FolderServer {
   // `held_with`: what is told to who watches it.
   bool remove(const std::string& lock, std::uint64_t order,
               const std::optional<machine::Token>& held_with = {});
-  // What that contender has left, if it has gone.
+  // The mark that this contender has left, if it has gone.
   std::optional<machine::Token> left_by(std::uint64_t order) const;
   std::optional<std::uint64_t> apply(const contend::Change& change);
 
@@ -96,7 +96,7 @@ class FolderServer {
   };
   struct Step {
     std::uint64_t revision;
-    std::optional<std::uint64_t> order;  // Of the contender that changed.
+    std::optional<std::uint64_t> order;  // The order of the contender that changed.
     bool comes_or_goes;
   };
   static bool concerns(const Step& step, const std::optional<std::uint64_t>& order) {
@@ -118,7 +118,7 @@ class FolderServer {
   std::map<std::string, std::list<Watch>> watches_;
 };
 
-// Of the process that runs.
+// The backend of the process that runs.
 std::unique_ptr<contend::Backend> make_folder_backend(FolderServer& server);
 
 }  // namespace holdfast::simulation

@@ -1,4 +1,4 @@
-// What actors do with the primitives that are tickets, and with what is made of several.
+// Actors use the primitives that are tickets, and those made of several.
 #include "holdfast/job_lock.h"
 #include "holdfast/multi_lock.h"
 #include "holdfast/recursive_mutex.h"

@@ -186,7 +186,7 @@ void Referee::check_beliefs() {
                 " ms on, and token " + text_of(b->token) + " from " +
                 std::to_string(b->from / 1ms) + " ms until " + std::to_string(b_to / 1ms) + " ms");
     }
-    // Who waited while the number grew came in by the new one.
+    // A waiter that waited while the number grew was admitted under the new one.
     if (a->name == "flexible") capacity = 5;
     check(permits <= capacity, a->name + ": " + std::to_string(permits) + " permits were held");
   }

@@ -1,5 +1,5 @@
-// What must hold in every simulated run, whatever the primitives do. It sees what the store does,
-// step by step, and what the programs believe.
+// The referee checks what must hold in every simulated run, whatever the primitives do. It sees
+// what the store does, step by step, and what the programs believe.
 #pragma once
 
 #include <deque>
@@ -27,7 +27,7 @@ struct Belief {
   Mode mode;
   Token token;
   Nanos from{};
-  Nanos to = Nanos::max();  // Of its own accord; it may have ended before, as `end` says.
+  Nanos to = Nanos::max();  // It ends by itself then; it may have ended before, as `end` says.
   std::uint64_t group = 0;  // Those of one group do not exclude one another: an upgrade's two.
   const Process* process = nullptr;
   std::function<Nanos()> end{};  // The holder's deadline, by true time.

@@ -25,7 +25,7 @@ struct Site {
 
 std::shared_ptr<stores::InProcessHub> make_hub(World& world);
 
-// Of the process that runs.
+// The store of the process that runs.
 std::unique_ptr<port::Store> make_sim_store(const Site& site, const port::StoreContext& context);
 
 }  // namespace holdfast::simulation

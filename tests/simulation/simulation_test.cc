@@ -89,7 +89,7 @@ class Run {
     for (std::uint64_t i = 0; i < processes; ++i) settle(i);
   }
 
-  // What was wrong; empty: nothing.
+  // Describes the problem; empty: none.
   std::string play() {
     World& world = scene_.world;
     while (world.now < 10min && scene_.referee.verdict().empty() && !all_done() && world.step()) {
@@ -147,7 +147,7 @@ class Run {
     });
   }
 
-  // Who holds, and who waits.
+  // Lists holders and waiters.
   std::string described() {
     std::string text;
     scene_.site.hub->list("", 100, [&](const Result<std::vector<LockInfo>>& locks) {

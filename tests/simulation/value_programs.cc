@@ -1,4 +1,4 @@
-// What actors do with the primitives that keep a value beside a lock.
+// Actors use the primitives that keep a value beside a lock.
 #include <algorithm>
 
 #include "holdfast/barrier.h"
@@ -13,7 +13,7 @@ using detail::Async;
 
 namespace {
 
-// Who waits for a value learns within this that it has changed: it is told, and looks.
+// A waiter for a value learns within this time that it has changed: it is told, and looks.
 constexpr Nanos kLearns = 150ms;
 
 std::uint64_t left_of(std::uint64_t counted) {
@@ -249,7 +249,7 @@ std::string new_value(Actor& a) {
   return value;
 }
 
-// What somebody was told of a leader.
+// One report about a leader.
 void check_told(Actor& a, const LeaderInfo& told, const std::string& by) {
   const LeaderFacts& facts = a.scene.leaders;
   if (told.value.empty()) return;

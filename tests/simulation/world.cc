@@ -163,7 +163,7 @@ struct EventLoop::Impl {
   std::function<void()> on_timer;
   Process* process = World::get().running;
   bool stopped = false;
-  // Of the timer: what was armed before is of no effect.
+  // The timer's generation: an earlier arming has no effect.
   std::shared_ptr<std::uint64_t> armed = std::make_shared<std::uint64_t>(0);
 };
 

@@ -50,7 +50,7 @@ class World {
 
   machine::testing::Dice dice;
   Nanos now{};  // True time, which nobody in the simulation can read.
-  // What may happen in this run.
+  // The faults that may happen in this run.
   bool loses = false;   // Requests, replies and pushes are lost, repeated and late.
   bool pauses = false;  // Processes stand still.
   bool deaths = false;
@@ -79,7 +79,7 @@ class Process {
   void post(Thread thread, Task task);
   // At once.
   void run(const Task& task);
-  // What was posted to it and has not run, and what that posts.
+  // Runs the tasks that were posted to it, and the tasks that these post.
   void drain(Thread thread);
   void drain_all();
 

@@ -1,4 +1,4 @@
-// What the skeleton is called, and what is true of every one: see holdfast/stores.h.
+// The skeleton's name, and the facts about every such store: see holdfast/stores.h.
 #pragma once
 
 #include <string_view>

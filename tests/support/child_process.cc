@@ -201,7 +201,7 @@ bool ChildProcess::ended(int options) const {
 bool ChildProcess::reap(int options) {
   if (status_) return true;
   if (!ended(options)) return false;
-  // What it left behind goes with it, as long as the number of the group is its own.
+  // Its leftover processes are ended too, as long as the group's number is its own.
   ::kill(-pid_, SIGKILL);
   int status = 0;
   pid_t changed = 0;

@@ -67,7 +67,7 @@ class ChildProcess {
 // The path of a program: as it is when there is a slash in it, otherwise from PATH.
 std::optional<std::string> find_program(const std::string& name);
 
-// What the environment says for it, or else `usual`.
+// Returns the environment's value for it, or else `usual`.
 std::string chosen_or(const char* variable, const std::string& usual);
 
 // Runs it to its end; throws, with what it printed, unless it ends with 0.

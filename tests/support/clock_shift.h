@@ -33,7 +33,7 @@ class ClockShift {
   void* page_ = nullptr;
 };
 
-// What to put into the environment of a process so that it follows the file.
+// The environment of a process that is to follow the file.
 std::string clock_shim_library();
 std::string clock_shim_variable(const std::string& clock_shift_file);
 

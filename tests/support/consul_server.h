@@ -39,7 +39,7 @@ struct ConsulOptions {
   std::string log_level = "info";
   std::string data_folder{};  // Not: one of its own.
   bool dev = false;           // 'consul agent -dev': nothing is on a disk.
-  bool network = false;       // Of a cluster: between its servers one that can be cut.
+  bool network = false;       // A cluster only: its servers are on a network that can be cut.
 };
 
 struct ConsulAnswer {

@@ -53,9 +53,9 @@ class EtcdCluster {
   EtcdCluster(const EtcdCluster&) = delete;
   EtcdCluster& operator=(const EtcdCluster&) = delete;
 
-  // Of all members; `query` like "?ttl=2s", `login` like "user:password@".
+  // Names all members; `query` like "?ttl=2s", `login` like "user:password@".
   std::string url(const std::string& query = {}, const std::string& login = {}) const;
-  // Of some: like {1} or {2, 0}.
+  // Names some members: like {1} or {2, 0}.
   std::string url_of(const std::vector<std::size_t>& members, const std::string& query = {}) const;
 
   std::size_t size() const { return members_.size(); }
@@ -70,7 +70,7 @@ class EtcdCluster {
   void pause(std::size_t member = 0) { members_[member]->process->pause(); }
   void resume(std::size_t member = 0) { members_[member]->process->resume(); }
   void start(std::size_t member = 0);  // With the data it had.
-  void await_health();                 // Of all that run.
+  void await_health();                 // Waits for all members that run.
   bool healthy(std::size_t member = 0) const;
 
   // As root where there is a root; throws unless it ends with 0.

@@ -81,7 +81,7 @@ void FaultProxy::run() {
     lock.unlock();
     ::ppoll(polled.data(), polled.size(), due ? &time : nullptr, nullptr);
     lock.lock();
-    // What the faults were when the bytes came is told by add() having returned: it has not.
+    // Faults that were added during the poll apply to these bytes, too.
     links_->handle(polled, first);
     if (listener_ >= 0 && polled[1].revents != 0) {
       const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);

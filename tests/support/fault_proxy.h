@@ -71,7 +71,7 @@ struct ProxyStats {
 
   std::uint64_t accepted = 0;      // Connections, ever.
   std::uint64_t open = 0;          // Now, on either side.
-  std::uint64_t clients_gone = 0;  // Whose client has closed, ever.
+  std::uint64_t clients_gone = 0;  // Counts all connections that the client has closed.
   std::uint64_t resets = 0;
   Bytes received{};
   Bytes forwarded{};
@@ -80,7 +80,7 @@ struct ProxyStats {
   std::uint64_t replies_to_the_gone = 0;  // Bytes the server sent to clients that had closed.
   std::uint64_t copies_sent = 0;          // By kDuplicate and replay().
   std::uint64_t copies_answered = 0;      // The server has closed their connection.
-  std::string copies_replies;             // What it said there.
+  std::string copies_replies;             // The text that it said there.
   std::map<int, std::uint64_t> hits;      // Messages that met a fault, by its number.
 };
 
@@ -110,7 +110,7 @@ class FaultProxy {
 
   // The fault's number, never 0.
   int add(const Fault& fault);
-  // What it holds goes on. What was lost stays lost, delays that run run on.
+  // Held bytes go on. Lost bytes stay lost, and running delays continue.
   void remove(int fault);
   void remove_all();
 

@@ -23,7 +23,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 // Bytes of the first request of a stream; 0: it is not complete; npos: this is no RESP.
 std::size_t resp_request_size(std::string_view stream);
 
-// What goes one way over a connection.
+// One direction of a connection.
 struct ProxyLane {
   struct Piece {
     std::string bytes;
@@ -66,7 +66,7 @@ class ProxyLinks {
   ProxyLinks& operator=(const ProxyLinks&) = delete;
 
   void accept(int client);
-  // What to poll for, and until when at most.
+  // The events to poll for, and the longest time to poll.
   std::vector<pollfd> wanted() const;
   std::optional<SteadyTime> next_due() const;
   // Takes what poll() said about wanted(), starting at `first`.

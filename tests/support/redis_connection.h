@@ -26,7 +26,7 @@ struct Reply {
   const Reply& at(std::size_t index) const { return elements.at(index); }
 
   Kind kind = Kind::kNil;
-  std::string text;  // Of a status, a string or an error.
+  std::string text;  // The text of a status, a string or an error.
   std::int64_t integer = 0;
   std::vector<Reply> elements;
 };
@@ -38,7 +38,7 @@ class RedisConnection {
  public:
   static constexpr std::chrono::milliseconds kLimit{5000};
 
-  // Of 127.0.0.1; without TLS.
+  // A port of 127.0.0.1; without TLS.
   explicit RedisConnection(std::uint16_t port, std::chrono::milliseconds limit = kLimit);
   explicit RedisConnection(const std::string& socket_path,
                            std::chrono::milliseconds limit = kLimit);

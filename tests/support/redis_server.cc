@@ -234,7 +234,7 @@ void RedisServer::restart(Memory memory) {
     std::filesystem::remove_all(data_folder());
     std::filesystem::create_directory(data_folder());
   } else if (process_->running()) {
-    // What is appended is on the disk already, and would win over a snapshot.
+    // The append-only file is on the disk already, and would win over a snapshot.
     if (!options_.appendonly) must({"SAVE"});
     terminate();
   }

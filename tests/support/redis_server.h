@@ -54,7 +54,7 @@ struct RedisOptions {
   // ACL users, each like "alice on >secret ~* &* +@all". "default off" shuts the default user out.
   std::vector<std::string> users{};
   RedisTls tls = RedisTls::kOff;            // On a port of its own; the plain one stays.
-  KeyPair certificate{};                    // Of the server; none: tls_files().server.
+  KeyPair certificate{};                    // The server's; none: tls_files().server.
   const RedisServer* replica_of = nullptr;  // Which must not go before.
   std::vector<std::string> config{};        // More lines of redis.conf; the last word is theirs.
   std::vector<std::string> preload{};       // Libraries.
@@ -86,7 +86,7 @@ class RedisServer {
     bool unix_socket = false;
     std::string user{};
     std::string password{};  // None: options().requirepass, when there is no user either.
-    std::uint16_t port = 0;  // Of a proxy; 0: the server's own.
+    std::uint16_t port = 0;  // A proxy's port; 0: the server's own.
     std::string host = "127.0.0.1";
     KeyPair certificate{};  // The client's own.
     std::map<std::string, std::string> query{};

@@ -206,7 +206,7 @@ TEST_F(RedisServerTest, DiesWithATestThatIsKilled) {
 
 class RedisTlsTest : public RedisServerTest {
  protected:
-  // What the openssl program makes of the handshake with this server; it asks for a PING as well.
+  // The openssl program's output for a handshake with this server; it also sends a PING.
   static bool shakes_hands(const RedisServer& server, const std::string& ca,
                            const std::string& host, const KeyPair& own = {}) {
     std::string line =

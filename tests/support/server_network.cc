@@ -93,7 +93,7 @@ ServerNetwork::~ServerNetwork() {
 
 void ServerNetwork::link(Host& host) {
   static std::atomic<unsigned> links = 0;
-  constexpr unsigned kPerSubnet = 64;  // Of four addresses each.
+  constexpr unsigned kPerSubnet = 64;  // Each link has four addresses.
   const unsigned number = links++;
   const std::string subnet = "10.77." + std::to_string(number / kPerSubnet) + ".";
   const unsigned first = number % kPerSubnet * 4;

@@ -28,7 +28,7 @@ namespace {
 constexpr std::uint16_t kPort = 7000;
 constexpr milliseconds kSilence = 500ms;  // Far longer than a packet takes, or is sent again.
 
-// What `task` answers on that host.
+// Returns the answer of `task` on that host.
 int on_host(int handle, const std::function<int()>& task) {
   int result = -1;
   std::thread([&] {

@@ -17,7 +17,7 @@
 
 namespace holdfast::support {
 
-// What is mounted from now on is seen by this process and its children alone, and goes with them.
+// Later mounts are visible to this process and its children alone, and end with them.
 // To be called before there is any thread: one that is there keeps its own view. False: it is not
 // allowed; then mounting is not either.
 bool keep_mounts_private();

@@ -13,7 +13,7 @@
 namespace holdfast::support {
 namespace {
 
-constexpr std::size_t kRoomForASocket = 70;  // Of the 107 bytes of a Unix socket's path.
+constexpr std::size_t kRoomForASocket = 70;  // Part of the 107 bytes of a Unix socket's path.
 
 }  // namespace
 

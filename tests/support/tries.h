@@ -1,4 +1,4 @@
-// What a test program notes about its cases, so that CTest's next try runs those alone that failed,
+// A test program's notes about its cases, so that CTest's next try runs those alone that failed,
 // and scripts/test can count the cases and say which needed how many tries, and why.
 //
 // Two files per CTest entry in the folder HOLDFAST_TEST_TRIES, with tabs between the fields:

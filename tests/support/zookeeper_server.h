@@ -49,7 +49,7 @@ class ZookeeperServer {
   ZookeeperServer(const ZookeeperServer&) = delete;
   ZookeeperServer& operator=(const ZookeeperServer&) = delete;
 
-  // Of all members; `rest` like "/chroot?session=1s", `login` like "user:password@".
+  // Names all members; `rest` like "/chroot?session=1s", `login` like "user:password@".
   std::string url(const std::string& rest = {}, const std::string& login = {}) const;
   // "127.0.0.1:1234,..." of all members, or of some.
   std::string servers() const;
