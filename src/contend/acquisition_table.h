@@ -24,7 +24,7 @@ enum class EventKind : std::uint8_t {
   kAnswered,  // The request of the state was answered...
   kFailed,    // ...or was not.
   kBeside,    // An answer to one of the requests that a holder makes beside it.
-  kRenewal,
+  kRenewal,   // The last one.
 };
 
 inline EventKind kind_of(const Event& event) {
@@ -36,33 +36,35 @@ inline EventKind kind_of(const Event& event) {
   return answered ? EventKind::kAnswered : EventKind::kFailed;
 }
 
-class StateSet {
+template <typename E>
+class EnumSet {
  public:
-  constexpr StateSet(std::initializer_list<State> states) {
-    for (const State state : states) bits_ |= bit(state);
+  constexpr EnumSet(std::initializer_list<E> values) {
+    for (const E value : values) bits_ |= bit(value);
   }
-  // All from `first` to `last`, as they stand in State.
-  static constexpr StateSet range(State first, State last) {
-    StateSet set{};
+  // All from `first` to `last`, as they stand in the enumeration.
+  static constexpr EnumSet range(E first, E last) {
+    EnumSet set{};
     for (auto i = static_cast<unsigned>(first); i <= static_cast<unsigned>(last); ++i) {
       set.bits_ |= 1U << i;
     }
     return set;
   }
-  friend constexpr StateSet operator|(StateSet a, StateSet b) {
+  friend constexpr EnumSet operator|(EnumSet a, EnumSet b) {
     a.bits_ |= b.bits_;
     return a;
   }
-  constexpr bool has(State state) const { return (bits_ & bit(state)) != 0; }
+  constexpr bool has(E value) const { return (bits_ & bit(value)) != 0; }
 
  private:
-  static constexpr std::uint32_t bit(State state) { return 1U << static_cast<unsigned>(state); }
+  static constexpr std::uint32_t bit(E value) { return 1U << static_cast<unsigned>(value); }
   std::uint32_t bits_ = 0;
 };
+using StateSet = EnumSet<State>;
 
 struct Transition {
   StateSet from;
-  std::initializer_list<EventKind> by;
+  EnumSet<EventKind> by;
   StateSet to;
 };
 
@@ -130,10 +132,7 @@ inline constexpr Transition kAll[] = {
 constexpr bool allowed(State from, EventKind by, State to) {
   if (from == to) return true;
   for (const Transition& row : transitions::kAll) {
-    if (!row.from.has(from) || !row.to.has(to)) continue;
-    for (const EventKind kind : row.by) {
-      if (kind == by) return true;
-    }
+    if (row.from.has(from) && row.by.has(by) && row.to.has(to)) return true;
   }
   return false;
 }

@@ -348,7 +348,9 @@ TEST(AcquisitionTest, RandomWalksKeepToTheTableAndUseAllOfIt) {
       const auto state = static_cast<State>(i);
       bool left = false;
       bool entered = false;
-      for (const EventKind kind : each.by) {
+      for (int k = 0; k <= static_cast<int>(EventKind::kRenewal); ++k) {
+        const auto kind = static_cast<EventKind>(k);
+        if (!each.by.has(kind)) continue;
         for (int j = 0; j <= static_cast<int>(State::kEnded); ++j) {
           const auto other = static_cast<State>(j);
           left = left || (each.to.has(other) && seen.contains({state, kind, other}));
