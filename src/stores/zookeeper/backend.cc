@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
 #include <utility>
 
 #include <zookeeper/zookeeper.h>
@@ -415,12 +416,20 @@ class ZookeeperBackend final : public contend::Backend {
     std::string text;  // The details'.
     int attempts = kAttempts;
     Entered entered{};
-    bool alone = false;  // As it seems: to be seen by the number.
+    bool alone = false;      // As it seems: to be seen by the number.
+    std::uint64_t turn = 0;  // In the order of the callers.
   };
   using EnteringPtr = std::shared_ptr<Entering>;
+  // By their turns.
+  using Queued = std::map<std::uint64_t, std::pair<Op<Entered>, EnteringPtr>>;
 
   void enter_folder(const Op<Entered>& op, const EnteringPtr& entering) {
     const std::string path = folder(entering->lock);
+    if (entering->turn == 0) entering->turn = ++last_turn_;
+    if (const auto making = making_.find(path); making != making_.end()) {
+      making->second.try_emplace(entering->turn, op, entering);
+      return;
+    }
     if (recipe_ == Recipe::kOwn) {
       know_connection(*entering);
       watch_folder(entering->lock, path);
@@ -462,7 +471,14 @@ class ZookeeperBackend final : public contend::Backend {
     if (reply.rc == ZNONODE && entering->attempts > 0) {
       op->sent_to_write = false;
       --entering->attempts;
-      return in_session(op, entering->epoch, [this, op, entering] { make_folder(op, entering); });
+      if (!is_session_of(*entering)) {
+        return post_error(op, Error(Errc::kLost, "zookeeper: the session has ended"));
+      }
+      // Requests that are sent from now on would find the folder, and overtake this one: they queue.
+      const auto [making, first] = making_.try_emplace(folder(entering->lock));
+      making->second.try_emplace(entering->turn, op, entering);
+      if (first) make_folder(op, entering);
+      return;
     }
     if (reply.rc != ZOK) {
       return op->complete(error_of(reply.rc, true, "entering " + folder(entering->lock)));
@@ -505,19 +521,35 @@ class ZookeeperBackend final : public contend::Backend {
       session_->link().create(path.substr(0, at), "", NodeKind::kContainer, [](const Reply&) {});
     }
     session_->link().create(
-        path, "", NodeKind::kContainer, [this, op, entering](const Reply& reply) {
-          if (op->over()) return;
-          if (reply.rc == ZNONODE && recipe_ == Recipe::kOwn && entering->attempts > 0) {
+        path, "", NodeKind::kContainer, [this, op, entering, path](const Reply& reply) {
+          const bool retry = reply.rc == ZNONODE && recipe_ == Recipe::kOwn &&
+                             entering->attempts > 0 && is_session_of(*entering);
+          if (retry) {
             --entering->attempts;
-            return in_session(op, entering->epoch,
-                              [this, op, entering] { make_folder_of_all(op, entering); });
+            return make_folder_of_all(op, entering);
           }
-          if (reply.rc != ZOK && reply.rc != ZNODEEXISTS) {
-            return op->complete(
+          if (reply.rc != ZOK && reply.rc != ZNODEEXISTS && !op->over()) {
+            op->complete(
                 error_of(reply.rc, false, "making the folder of '" + entering->lock + "'"));
           }
-          in_session(op, entering->epoch, [this, op, entering] { enter_folder(op, entering); });
+          enter_queued(path);
         });
+  }
+
+  bool is_session_of(const Entering& entering) const {
+    return session_->view().epoch == entering.epoch;
+  }
+
+  // The folder is there, or could not be made; then each finds out by itself.
+  void enter_queued(const std::string& path) {
+    const auto queued = making_.extract(path);
+    if (!queued) return;
+    for (const auto& [turn, each] : queued.mapped()) {
+      const auto [op, entering] = each;
+      if (op->over()) continue;
+      in_session(op, entering->epoch,
+                 [this, op = op, entering = entering] { enter_folder(op, entering); });
+    }
   }
 
   // Somebody has removed it: what is made with the first session is there otherwise.
@@ -525,11 +557,12 @@ class ZookeeperBackend final : public contend::Backend {
     session_->link().create(
         session_->address().base + "/locks", "", NodeKind::kPersistent,
         [this, op, entering](const Reply& reply) {
-          if (op->over()) return;
-          if (reply.rc != ZOK && reply.rc != ZNODEEXISTS) {
-            return op->complete(error_of(reply.rc, false, "making the folder of all locks"));
+          const bool made = reply.rc == ZOK || reply.rc == ZNODEEXISTS;
+          if (made && is_session_of(*entering)) return make_folder(op, entering);
+          if (!made && !op->over()) {
+            op->complete(error_of(reply.rc, false, "making the folder of all locks"));
           }
-          in_session(op, entering->epoch, [this, op, entering] { make_folder(op, entering); });
+          enter_queued(folder(entering->lock));
         });
   }
 
@@ -668,6 +701,8 @@ class ZookeeperBackend final : public contend::Backend {
   std::shared_ptr<Session> session_;
   const std::shared_ptr<EntryBatch> entry_batch_;
   const std::shared_ptr<SoleUserCache> sole_users_ = std::make_shared<SoleUserCache>();
+  std::uint64_t last_turn_ = 0;
+  std::map<std::string, Queued> making_;  // Folders that are being made.
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 // The listing that is asked for when the news of a watch comes, on a real server.
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -93,6 +95,22 @@ TEST_F(ZookeeperWakingLiveTest, WhoListsLaterAsksAnew) {
   ASSERT_TRUE(listing()) << listing().error().message();
   ASSERT_EQ(listing()->queue.size(), 1U);
   EXPECT_EQ(listing()->queue[0].key, next.key);
+}
+
+// The first request finds no folder and makes one. Requests that are sent meanwhile would find it.
+TEST_F(ZookeeperWakingLiveTest, CallersOfANewLockEnterInTheirOrder) {
+  std::vector<Rig::Answer<Entered>> answers;
+  for (int i = 0; i < 200; ++i) {
+    answers.push_back(rig_->enter("new", Rig::new_key()));
+    if (rig_->loop.wait_for_post(1ms)) rig_->loop.run_one();
+  }
+  rig_->await<Entered>(answers);
+  std::uint64_t last = 0;
+  for (const auto& answer : answers) {
+    ASSERT_TRUE(answer.get()) << answer.get().error().message();
+    EXPECT_GT(answer.get()->created, last);
+    last = answer.get()->created;
+  }
 }
 
 }  // namespace
