@@ -110,34 +110,51 @@ void Engine::perform(const RunningPtr& running, Ask& ask) {
 // --- Requests.
 
 template <typename T>
-Engine::Done<T> Engine::reply_to(const RunningPtr& running, const Ask& ask) {
-  return
-      [self = shared_from_this(), running, slot = ask.slot, number = ask.number](Result<T> result) {
-        if (self->closed_) return;
-        if (result) {
-          self->availability_.note_answer();
-        } else {
-          self->availability_.note_failure(result.error());
-        }
-        if (!running->acquisition.wants(slot, number)) return;
-        const bool known = result && self->note_record(running->request().name, *result);
-        self->step(running, Replied{slot, Reply(std::move(result)), known});
-      };
+class Engine::ReplyTo {
+ public:
+  ReplyTo(Engine& engine, RunningPtr running, const Ask& ask)
+      : engine_(engine.shared_from_this()),
+        running_(std::move(running)),
+        slot_(ask.slot),
+        number_(ask.number) {}
+
+  void operator()(Result<T> result) const {
+    if (engine_->closed_) return;
+    if (result) {
+      engine_->availability_.note_answer();
+    } else {
+      engine_->availability_.note_failure(result.error());
+    }
+    if (!running_->acquisition.wants(slot_, number_)) return;
+    const bool known = result && is_record_known(*result);
+    engine_->step(running_, Replied{slot_, Reply(std::move(result)), known});
+  }
+
+ private:
+  bool is_record_known(const T& answer) const {
+    const std::string& lock = running_->request().name;
+    if constexpr (std::is_same_v<T, Entered>) return engine_->is_record_known(lock, answer.listing);
+    if constexpr (std::is_same_v<T, Listing>) return engine_->is_record_known(lock, answer);
+    if constexpr (std::is_same_v<T, std::pair<Record, std::uint64_t>>) {
+      engine_->note_record(lock, answer.second);
+    }
+    return false;
+  }
+
+  std::shared_ptr<Engine> engine_;
+  RunningPtr running_;
+  Slot slot_;
+  std::uint32_t number_;
+};
+
+bool Engine::is_record_known(const std::string& lock, const Listing& listing) const {
+  const auto read = readable_.find(lock);
+  return read != readable_.end() && read->second == listing.record_rev;
 }
 
-// Whether the record of that listing is known; remembers a record that was read.
-template <typename T>
-bool Engine::note_record(const std::string& lock, const T& answer) {
-  if constexpr (std::is_same_v<T, Entered>) return note_record(lock, answer.listing);
-  if constexpr (std::is_same_v<T, Listing>) {
-    const auto read = readable_.find(lock);
-    return read != readable_.end() && read->second == answer.record_rev;
-  }
-  if constexpr (std::is_same_v<T, std::pair<Record, std::uint64_t>>) {
-    if (readable_.size() >= kMostReadable) readable_.clear();
-    readable_[lock] = answer.second;
-  }
-  return false;
+void Engine::note_record(const std::string& lock, std::uint64_t revision) {
+  if (readable_.size() >= kMostReadable) readable_.clear();
+  readable_[lock] = revision;
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, AwaitSession&) {
@@ -154,22 +171,23 @@ void Engine::send(const RunningPtr& running, const Ask& ask, AwaitSession&) {
 void Engine::send(const RunningPtr& running, const Ask& ask, Create&) {
   const Acquisition& acquisition = running->acquisition;
   backend_.enter(acquisition.epoch(), running->request().name, acquisition.entry().key,
-                 acquisition.details(), ask.deadline, reply_to<Entered>(running, ask));
+                 acquisition.details(), ask.deadline, ReplyTo<Entered>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ListQueue& request) {
   running->waker = waker_for(running, request.watch, nullptr);
   backend_.list(running->request().name, request.latest, running->waker, ask.deadline,
-                reply_to<Listing>(running, ask));
+                ReplyTo<Listing>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ListInFull&) {
-  backend_.list_in_full(running->request().name, ask.deadline, reply_to<Listing>(running, ask));
+  backend_.list_in_full(running->request().name, ask.deadline,
+                        ReplyTo<Listing>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ReadRecord&) {
   backend_.read_record(running->request().name, ask.deadline,
-                       reply_to<std::pair<Record, std::uint64_t>>(running, ask));
+                       ReplyTo<std::pair<Record, std::uint64_t>>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, ReadEntry& request) {
@@ -178,19 +196,19 @@ void Engine::send(const RunningPtr& running, const Ask& ask, ReadEntry& request)
     waker = running->waker = waker_for(running, request.watch, request.entry.get());
   }
   backend_.read(running->request().name, std::move(*request.entry), std::move(waker), ask.deadline,
-                reply_to<std::optional<Read>>(running, ask));
+                ReplyTo<std::optional<Read>>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, WriteDetails& request) {
   const Acquisition& acquisition = running->acquisition;
   backend_.write(acquisition.epoch(), running->request().name, acquisition.entry(),
                  std::move(*request.details), ask.deadline,
-                 reply_to<std::optional<Read>>(running, ask));
+                 ReplyTo<std::optional<Read>>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, Apply& request) {
   backend_.apply(std::move(*request.change), ask.deadline,
-                 reply_to<std::optional<std::uint64_t>>(running, ask));
+                 ReplyTo<std::optional<std::uint64_t>>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, PassGate& request) {
@@ -198,13 +216,13 @@ void Engine::send(const RunningPtr& running, const Ask& ask, PassGate& request) 
   running->waker = waker_for(running, Watch::kWake, nullptr);
   backend_.pass_gate(acquisition.epoch(), running->request().name, acquisition.entry(),
                      std::move(*request.details), running->waker, ask.deadline,
-                     reply_to<Gate>(running, ask));
+                     ReplyTo<Gate>(*this, running, ask));
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, Remove& request) {
   const Acquisition& acquisition = running->acquisition;
   const std::string& lock = running->request().name;
-  auto done = reply_to<bool>(running, ask);
+  auto done = ReplyTo<bool>(*this, running, ask);
   if (!request.handoff) {
     return backend_.remove(acquisition.epoch(), lock, acquisition.entry(), ask.deadline,
                            std::move(done));

@@ -117,11 +117,11 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void send(const RunningPtr& running, const Ask& ask, Apply& request);
   void send(const RunningPtr& running, const Ask& ask, PassGate& request);
   void send(const RunningPtr& running, const Ask& ask, Remove& request);
-  // What brings the answer to that request.
+  // Brings the answer to a request.
   template <typename T>
-  Done<T> reply_to(const RunningPtr& running, const Ask& ask);
-  template <typename T>
-  bool note_record(const std::string& lock, const T& answer);
+  class ReplyTo;
+  bool is_record_known(const std::string& lock, const Listing& listing) const;
+  void note_record(const std::string& lock, std::uint64_t revision);
   WakerPtr waker_for(const RunningPtr& running, Watch watch, const QueueEntry* entry);
 
   // --- Sessions.
