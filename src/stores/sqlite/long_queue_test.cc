@@ -1,5 +1,6 @@
 // A lock that many wait for: what a change of it costs, and that leaving most of the queue in the
 // file changes no answer.
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -55,7 +56,7 @@ class LongQueueTest : public ::testing::Test {
   }
 
   const TempFolder folder_;
-  std::int64_t now_ = 1'000'000;
+  std::atomic<std::int64_t> now_ = 1'000'000;
   SqliteTuning tuning_ = [this] {
     SqliteTuning tuning;
     tuning.now = [this] { return Instant(machine::Duration(now_)); };

@@ -103,7 +103,7 @@ TEST(SqliteStoreTest, AHeartbeatNamesTheRequestThatTheGrantCountsFrom) {
 
 TEST(SqliteStoreTest, ARenewalExtendsNeverCreates) {
   const TempFolder folder;
-  std::int64_t now = 1'000'000;
+  std::atomic<std::int64_t> now = 1'000'000;  // The store cleans up on a thread of its own.
   SqliteTuning tuning;
   tuning.now = [&now] { return Instant(machine::Duration(now)); };
   auto client = open_client(folder / "locks.db", tuning);
@@ -122,7 +122,7 @@ TEST(SqliteStoreTest, ARenewalExtendsNeverCreates) {
 
 TEST(SqliteStoreTest, ADeadWaiterCostsNoMoreThanItsOwnLease) {
   const TempFolder folder;
-  std::int64_t now = 1'000'000;
+  std::atomic<std::int64_t> now = 1'000'000;  // The store cleans up on a thread of its own.
   SqliteTuning tuning;
   tuning.now = [&now] { return Instant(machine::Duration(now)); };
   auto client = open_client(folder / "locks.db", tuning);
