@@ -115,7 +115,7 @@ enum class State : std::uint8_t {
   kEnded,
 };
 
-// What a step may know of the world around it.
+// The world around an acquisition, as far as a step may know it.
 struct Context {
   base::BootInstant now{};
   SessionView session{};
@@ -126,7 +126,7 @@ struct Context {
 struct Begin {};
 // The session is open (`ids`: see Engine::choose_id), or could not be opened.
 struct SessionOpened {
-  Result<std::string> tag;                   // Of the session: Backend::session_tag().
+  Result<std::string> tag;                   // Backend::session_tag() of the session.
   std::optional<machine::AcquisitionId> id;  // To go by in this session.
 };
 // The caller asks again for the outcome.
@@ -141,7 +141,7 @@ struct Leave {};  // The acquisition that it upgrades has left.
 struct Weaken {   // Downgrade of an exclusive holder.
   base::BootInstant deadline{};
 };
-// What was watched may have changed.
+// The watched entry or folder may have changed.
 struct Woken {};
 // The entry `by` was given back by a holder with this token, and watched.
 struct HandedOff {
@@ -243,7 +243,7 @@ using Action = std::variant<Ask, Answer, AnswerEnds, AnswerDowngrades, Tell, Not
                             NoteUnheard, NoteKeptOut, NotifySessions, Forget>;
 using Actions = std::vector<Action>;
 
-// What never changes while a store is open.
+// Properties of a store that never change while it is open.
 struct StoreTraits {
   std::string store;  // Its name, for errors.
   bool rewrites = true;
@@ -293,13 +293,13 @@ class Acquisition {
   enum Alarm : std::uint8_t { kStateAlarm, kLeaseAlarm, kShowAlarm, kCheckAlarm, kConfirmAlarm };
   static constexpr std::size_t kAlarms = 5;
 
-  // What is known of the queue until it holds.
+  // The queue, as far as it is known, until the acquisition holds.
   struct View {
-    // Of the decision under way.
+    // The decision under way.
     Listing listing;
     Record record;
     Decision decision;
-    std::size_t at = 0;               // Whose details are being read.
+    std::size_t at = 0;               // The entry whose details are being read.
     bool watching = false;            // The folder is watched already.
     bool in_doubt = false;            // The entry at `at` said that it is a try.
     std::uint64_t record_rev = 0;     // That admitted it.
@@ -406,7 +406,7 @@ class Acquisition {
   QueueEntry entry_;  // `order` once it is known.
   Details details_;   // As they were written last.
   State state_ = State::kAwaitingSession;
-  std::array<std::uint32_t, kSlots> numbers_{};  // Of the newest request in each slot.
+  std::array<std::uint32_t, kSlots> numbers_{};  // The newest request in each slot.
   std::array<BootInstant, kAlarms> due_{};
   std::uint64_t epoch_ = 0;
   machine::Token token_{};
@@ -438,9 +438,9 @@ class Acquisition {
   std::unique_ptr<View> view_;      // From its creation until it holds or leaves.
   Details writing_{};               // kMarking, kPassingGate, kRewrite: what is written.
   std::optional<Error> unheard_{};  // kCreatePause: why it is surely not there.
-  std::optional<Result<port::AcquisitionState>> verdict_{};  // What askers are told at its end.
+  std::optional<Result<port::AcquisitionState>> verdict_{};  // The answer to callers at its end.
 
-  // Of the step that runs.
+  // Set while a step runs.
   const Context* context_ = nullptr;
   Actions* actions_ = nullptr;
 };

@@ -86,7 +86,7 @@ void Acquisition::on_decision_reply(Replied& event) {
   }
 }
 
-// What blocked it may have gone.
+// Its blocker may have gone.
 void Acquisition::look() {
   if (state_ < State::kListing || state_ > State::kSessionLost) return;
   const bool parked = state_ == State::kStandingBy || state_ == State::kWaiting ||

@@ -34,7 +34,7 @@ Change Acquisition::change_by(const Listing& listing, const Record& record) cons
   return change;
 }
 
-// Of several that would newly hold beside an upgrade, one may: the one that writes the record as it
+// When several would newly hold beside an upgrade, one may: the one that writes the record as it
 // was.
 void Acquisition::settle() {
   Change change = change_by(view_->listing, view_->record);
@@ -276,8 +276,9 @@ std::optional<Result<AcquisitionState>> Acquisition::renew(const port::RenewItem
   return Result<AcquisitionState>(status(context));
 }
 
-// What was told already is told again a little later, so that a caller that asks until more is left
-// asks a few times in a second. A session in doubt may be confirmed until the deadline.
+// An answer that was given already is repeated a little later, so that a caller that asks until
+// more is left asks a few times in a second. A session in doubt may be confirmed until the
+// deadline.
 void Acquisition::await_session(const port::RenewItem& item, BootInstant came,
                                 BootInstant deadline) {
   if (item.seq > seq_) {

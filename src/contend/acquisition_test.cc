@@ -143,7 +143,7 @@ class Walk {
       case 5: return step(Notified{});
       case 6:
         if (percent(40) || acquisition_.epoch() == 0) return;
-        perhaps_there_ = false;  // What came under that session goes with it.
+        perhaps_there_ = false;  // Its contender goes with the session.
         step(SessionEnded{});
         ++epoch_;
         return;

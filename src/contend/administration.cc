@@ -1,4 +1,5 @@
-// What people do to a lock, and the value beside it. (What they ask: administration_look.cc.)
+// Changes a lock on behalf of people, and reads the value beside it. (Looking at locks:
+// administration_look.cc.)
 #include "src/contend/administration.h"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ void Administration::break_in(const std::shared_ptr<port::BreakRequest>& request
   }
   if (found == nullptr && unreadable) return done(untold(request->name, *unreadable));
   if (found == nullptr) return done(done_or_error(Outcome::kNotHeld, request->name));
-  tell_of(request->name, listing);  // What is left.
+  tell_of(request->name, listing);  // The entries that remain.
   Change change;
   change.lock = request->name;
   change.epoch = 0;
@@ -76,7 +77,7 @@ void Administration::break_in(const std::shared_ptr<port::BreakRequest>& request
   }
   change.removed.push_back(*found);
   for (const QueueEntry& place : listing.queue) {
-    // Of another program's holder there is none.
+    // A holder of another program has none.
     const bool upgrade = place.key.shape == Shape::kUpgrade;
     if (upgrade && place.key.upgrade_of == found->key.id) change.removed.push_back(place);
   }
@@ -89,7 +90,7 @@ void Administration::break_in(const std::shared_ptr<port::BreakRequest>& request
           if (attempts <= 1) return done(crowded(request->name));
           return self->break_as_listed(request, done, attempts - 1);
         }
-        // Who asked may leave for good as soon as it is told, and would take the knock along.
+        // A caller may end its client as soon as it is told, and would take the notification along.
         self->backend_.notify(session, [done] { done(true); });
       });
 }

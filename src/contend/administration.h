@@ -1,4 +1,5 @@
-// What people ask of locks and do to them, whoever holds them: look, list, break, resize, values.
+// Lets people look at locks and change them, whoever holds them: inspect, list, break, resize,
+// values.
 // Nothing here belongs to an acquisition of this client.
 //
 // Thread-safety: the loop only. Errors name the lock (naming.h).
@@ -69,7 +70,7 @@ class Administration : public std::enable_shared_from_this<Administration> {
   const std::function<void(const std::string& line)> alarm_;
   const Shrink shrink_;
   std::string told_of_keys_;                                    // That belong to no lock.
-  std::unordered_map<std::string, std::string> told_of_locks_;  // What cannot be read of them.
+  std::unordered_map<std::string, std::string> told_of_locks_;  // The parts that cannot be read.
   bool closed_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What people ask: who holds and who waits, in one lock or in all; and what cannot be told.
+// Questions of people: who holds and who waits, in one lock or in all; and what cannot be told.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kAskedAtOnce = 32;
 constexpr std::size_t kMostProbed = 1000;
-// What was told of so many locks is remembered.
+// The operator is told of each lock once; so many of them are remembered.
 constexpr std::size_t kMostTold = 4096;
 
 // As of the instant zero: what is left is what the sessions say of themselves.
@@ -66,12 +66,12 @@ LockInfo info_of(const std::string& name, const Listing& listing) {
     broken = BreakInfo{port::to_public(machine::Token{0, trace.token}), port::to_public(trace.by)};
   }
   LockInfo info = port::to_lock_info(image_of(name, listing), machine::Instant{}, broken);
-  // Of a free lock nobody knows who came behind the one that was broken.
+  // For a free lock nobody knows who came after the one that was broken.
   if (broken && !info.holders.empty()) info.last_token = std::max(info.last_token, broken->token);
   return info;
 }
 
-// What is said of contenders that cannot be read. Empty: all can.
+// The text about contenders that cannot be read. Empty: all can be read.
 std::string trouble_of(const std::string& name, const Listing& listing) {
   const Error* first = nullptr;
   std::size_t count = 0;
@@ -86,7 +86,7 @@ std::string trouble_of(const std::string& name, const Listing& listing) {
   return of_lock(name) + first->message() + places;
 }
 
-// Of that lock, and no sign that the store itself cannot be asked.
+// The error is about that lock alone; the store itself can be asked.
 bool is_damaged(const Error& error) {
   return error.code() == Errc::kCorruptState || error.code() == Errc::kVersionMismatch;
 }
@@ -112,7 +112,7 @@ struct ListingOfAll {
   struct Found {
     std::string name;
     std::optional<LockInfo> info;  // Somebody stands there.
-    std::string trouble;           // What cannot be read of it; empty: all can.
+    std::string trouble;           // The part that cannot be read; empty: none.
   };
   std::vector<Found> locks;
   Unknown unknown;

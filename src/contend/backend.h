@@ -1,4 +1,5 @@
-// What the engine of contenders (engine.h) asks of a consensus store: ZooKeeper, etcd, Consul.
+// The interface that the engine of contenders (engine.h) needs of a consensus store: ZooKeeper,
+// etcd, Consul.
 //
 // A lock is a folder of contenders. A contender belongs to the session of one client and goes with
 // it; the store numbers its creation. Who holds is a pure function of the folder (queue.h). Beside
@@ -56,7 +57,7 @@ struct SessionView {
   std::optional<base::BootInstant> more_at{};
 };
 
-// What happens without being asked. Called on the loop.
+// Events that nobody asked for. Called on the loop.
 class Events {
  public:
   virtual ~Events() = default;
@@ -65,7 +66,7 @@ class Events {
   virtual void on_session_ended(std::uint64_t epoch, const Error& why) = 0;
   // Somebody knocked (Backend::knock): a contender of ours may have been taken away.
   virtual void on_notify() = 0;
-  // What the operator should know: a line for the log.
+  // A line for the log, for the operator.
   virtual void on_alarm(const std::string& line) = 0;
 };
 
@@ -83,7 +84,7 @@ using WakerPtr = std::shared_ptr<Waker>;  // nullptr: nothing is to be watched.
 // Keys where locks are kept that no lock of this version has: of a later one, or of a mistake.
 struct Unknown {
   std::size_t count = 0;
-  std::string one;  // Of them; in full, as the store has it.
+  std::string one;  // One of them, in full, as the store has it.
 
   void add(std::string_view key) {
     if (count++ == 0) one = key;
@@ -97,7 +98,7 @@ struct Unknown {
 // A folder, as of one instant of the store.
 struct Listing {
   std::vector<QueueEntry> queue;  // By order. What is not a contender is left out.
-  std::uint64_t record_rev = 0;  // Of the last write to the record; 0: never written.
+  std::uint64_t record_rev = 0;  // The last write to the record; 0: never written.
   std::optional<Record> record;  // Where the same answer brings it; else read_record() does.
   bool in_full = false;          // Every QueueEntry has its `details`.
   Unknown unknown{};             // In full only: what was left out.
@@ -107,8 +108,8 @@ struct Listing {
 
 // Folders of locks.
 struct Locks {
-  std::vector<std::string> names;  // Of those that may be in use, sorted; some have no contender.
-  Unknown unknown{};               // What is no folder of a lock.
+  std::vector<std::string> names;  // Locks that may be in use, sorted; some have no contender.
+  Unknown unknown{};               // Keys that are no folder of a lock.
 };
 
 struct Entered {
@@ -133,7 +134,7 @@ struct Value {
 // One step of the store: all of it, if what it expects is so; or nothing.
 struct Change {
   std::string lock;
-  std::uint64_t epoch = 0;                  // Of the session that asks.
+  std::uint64_t epoch = 0;                  // The session that asks.
   std::optional<std::uint64_t> record_rev;  // Expected; as Listing::record_rev.
   std::optional<Record> record;             // To be written.
   std::optional<QueueEntry> present;        // A contender that must be there.
@@ -144,7 +145,7 @@ struct Change {
   std::vector<QueueEntry> removed;
 };
 
-// What came of a try to pass a lock's gate (Backend::gated).
+// The outcome of a try to pass a lock's gate (Backend::gated).
 struct Gate {
   std::optional<Read> passed;                 // The contender, marked.
   std::optional<machine::Duration> opens_in;  // Not passed: not before, where that is known.
@@ -239,14 +240,14 @@ class Backend {
   // Tells the client with that session to look whether all its contenders are there. At best.
   // `then`: once the store has it, or it has failed; some seconds later at most.
   virtual void notify(std::string session_tag, std::function<void()> then) = 0;
-  // What others knock at, kept in the details of every contender.
+  // The address for notify(), kept in the details of every contender.
   virtual std::string session_tag() const = 0;
 
   // Those whose names begin so; at most `limit`.
   virtual void list_locks(std::string prefix, std::size_t limit, base::BootInstant deadline,
                           Done<Locks> done) = 0;
 
-  // What is the store's own; the engine adds what it gives by itself (fair, modes, tokens).
+  // The store's own part; the engine adds what it gives by itself (fair, modes, tokens).
   // From any thread.
   virtual Guarantees guarantees() const = 0;
   // Asks the servers what they are, once. kUnavailable: none of them answers.

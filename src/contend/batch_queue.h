@@ -15,7 +15,7 @@
 // stand in one queue. A call ends by the earliest deadline of its parts.
 // Not guaranteed: the order of different locks; that a call answered in time leaves time for what
 // has gathered meanwhile.
-// What cannot be joined does not come here, nor what is asked for again by itself after its call
+// Requests that cannot be joined do not come here, nor those that are repeated alone after a call
 // was refused as a whole: that the sender asks for at once, in an order of its own.
 //
 // Thread-safety: one thread at a time.
@@ -35,8 +35,8 @@
 namespace holdfast::contend {
 
 struct BatchLimits {
-  std::size_t parts = 32;         // Of a call: 1 at least.
-  std::size_t bytes = 64 * 1024;  // Of a call of several.
+  std::size_t parts = 32;         // In a call: at least 1.
+  std::size_t bytes = 64 * 1024;  // In a call of several parts.
   std::size_t calls = 2;          // Unanswered ones, from which on others gather.
 };
 
@@ -56,7 +56,7 @@ class BatchQueue {
     waiting_.push_back({std::move(lock), deadline, bytes, std::move(part)});
   }
 
-  // What is to be sent next; it counts as sent. What it meets whose deadline has passed goes to
+  // The next call to send; it counts as sent. Parts that it meets after their deadline go to
   // `late`, unsent.
   Call take(BootInstant now, std::vector<Part>& late) {
     drop_late(now, late);
@@ -151,7 +151,7 @@ class BatchQueue {
 
   BatchLimits limits_;
   std::deque<Waiting> waiting_;
-  std::multiset<BootInstant> ends_;  // Of the calls under way.
+  std::multiset<BootInstant> ends_;  // Deadlines of the calls under way.
 };
 
 }  // namespace holdfast::contend

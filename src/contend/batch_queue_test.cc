@@ -34,7 +34,7 @@ class BatchQueueTest : public testing::Test {
 
   BatchQueue<std::string> queue_{{.parts = 3, .bytes = 100, .calls = 2}};
   Parts late_;
-  BootInstant last_;  // Of the last call.
+  BootInstant last_;  // The deadline of the last call.
 };
 
 TEST_F(BatchQueueTest, ALoneRequestGoesAtOnce) {

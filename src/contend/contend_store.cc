@@ -160,7 +160,7 @@ class Store final : public port::Store {
 
   void close(BootInstant deadline) override {
     if (std::exchange(gone_, true)) return;
-    // What is answered by the backend's own end of work finds the engine closed.
+    // The engine is closed before the backend ends its work and answers requests.
     std::promise<void> drained;
     auto waiting = drained.get_future();
     loop_->post([engine = engine_, &drained] {

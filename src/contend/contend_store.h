@@ -19,7 +19,7 @@
 
 namespace holdfast::contend {
 
-// What the engine gives by itself on every backend; the backend fills in the rest, and takes back
+// The engine gives these by itself on every backend; the backend fills in the rest, and takes back
 // what it cannot give (a foreign recipe has no shared locks, say).
 Guarantees guarantees();
 

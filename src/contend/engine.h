@@ -46,7 +46,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void set_value(const port::AcquisitionRequest& request, std::string value, Done<bool> done);
   void resize(const port::AcquisitionRequest& request, std::uint32_t capacity,
               const Done<bool>& done);
-  // What people ask and do; also used while nothing is acquired.
+  // Requests of people; also used while nothing is acquired.
   Administration& administration() { return *administration_; }
 
   // Answers everything that is under way with kClosed; nothing is told or asked afterwards.
@@ -143,7 +143,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   const std::shared_ptr<Administration> administration_;
   LoopTimer timer_;
   std::map<Name, RunningPtr> running_;
-  std::map<Name, Error> broken_;  // What their holders are told, until they give up.
+  std::map<Name, Error> broken_;  // The answer to their holders, until these give up.
   std::vector<Pending> pending_;  // From `next_` on still to be carried out.
   std::size_t next_ = 0;
   bool performing_ = false;

@@ -1,4 +1,4 @@
-// What callers ask of their acquisitions.
+// The calls of an acquisition by its owner.
 #include <algorithm>
 
 #include "src/contend/engine.h"

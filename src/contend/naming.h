@@ -1,4 +1,4 @@
-// Who says which lock an error is about: one place, so that none is named twice or not at all.
+// Decides in one place who names the lock in an error, so that no error has it twice or not at all.
 //
 // Backends never do, nor what reads their texts (record.h). What ends an acquisition, a renewal, a
 // release or a downgrade is named by the session layer; all else that is asked of one lock by the

@@ -101,7 +101,7 @@ Decision decide_permits(std::span<const QueueEntry> queue, std::size_t me, const
   const std::size_t head = head_of(queue);
   if (record.capacity && head != me && queue[head].created == 0) return {Verdict::kLook, head};
   const std::uint32_t capacity = capacity_of(queue, record, record_rev);
-  // Who came before N changed keeps his place; a newcomer has to know it.
+  // An entry from before N changed keeps its place; a newcomer has to know the new N.
   const bool newcomer = !record.capacity || queue[me].created > record_rev;
   if (newcomer && queue[me].key.capacity != capacity) return {Verdict::kMismatch, head};
   if (queue[me].key.permits > capacity) return {Verdict::kTooLarge, head};

@@ -1,4 +1,4 @@
-// Who holds, as a pure function of the contenders of a lock in their order.
+// Decides who holds: a pure function of the contenders of a lock in their order.
 //
 // The rule is the machine's (admission.h): a ticket is admitted when it is compatible with every
 // ticket before it, within the capacity. Here nothing is marked as held for that: tickets before
@@ -60,7 +60,7 @@ struct Decision {
 Decision decide(std::span<const QueueEntry> queue, const machine::AcquisitionId& me,
                 const Record& record, std::uint64_t record_rev);
 
-// Of a ticket that would not wait, and has to (`decision`): whose details must be known, or must
+// For a ticket that would not wait, and has to (`decision`): whose details must be known, or must
 // change, before it may be told that the lock is busy. Details::attempt: that one holds, or is
 // about to leave and has not held. nullopt: somebody holds, or waits in earnest, before it.
 std::optional<std::size_t> in_doubt(std::span<const QueueEntry> queue,
@@ -73,7 +73,7 @@ std::optional<std::size_t> in_doubt(std::span<const QueueEntry> queue,
 std::optional<std::size_t> unread_head(std::span<const QueueEntry> queue,
                                        const machine::AcquisitionId& me);
 
-// Of every place, whether it holds; orphaned upgrades do not. Unread details count as not weakened.
+// For each entry, whether it holds. Orphaned upgrades do not; unread details count as not weakened.
 std::vector<bool> holders(std::span<const QueueEntry> queue, const Record& record,
                           std::uint64_t record_rev);
 

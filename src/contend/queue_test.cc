@@ -128,7 +128,7 @@ TEST(QueueTest, AChangedNumberGoesWhileSomebodyOfBeforeIsTheHead) {
   EXPECT_EQ(ask({permits(1, 1, 5), permits(7, 1, 2)}, 7, record, 6).verdict, Verdict::kHolds);
   EXPECT_EQ(ask({permits(1, 1, 5), permits(7, 1, 5)}, 7, record, 6).verdict, Verdict::kMismatch);
   EXPECT_EQ(ask({permits(7, 1, 5), permits(8, 1, 5)}, 8, record, 6).verdict, Verdict::kHolds);
-  // Who stood there when it changed asks for the old number, and stays.
+  // An entry from before the change asks for the old number, and stays.
   EXPECT_EQ(ask({permits(1, 2, 5), permits(2, 1, 5)}, 2, record, 6).verdict, Verdict::kWaitsForAny);
   Queue unread{permits(1, 1, 5), permits(7, 1, 2)};
   unread[0].created = 0;

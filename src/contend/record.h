@@ -1,4 +1,4 @@
-// What a contender's key and details say, and the record beside a lock.
+// Reads and writes a contender's key and details, and the record beside a lock.
 //
 // The key never changes and is enough to decide with, but for a ticket that was weakened in place:
 //
@@ -50,10 +50,10 @@ struct Details {
   bool marked = false;                 // The number of this write is the token.
   bool attempt = false;                // Its owner would not wait: it holds, or is about to leave.
   std::optional<std::uint64_t> token;  // Told: what was written after the grant.
-  machine::Duration lease{};           // Of the session, as its client knows it.
+  machine::Duration lease{};           // The length of the session, as its client knows it.
   std::string session{};               // Backend::session_tag() of its client.
   machine::OwnerPtr owner{};
-  // What it says of itself cannot be read, and why. Its key tells where it stands and in which
+  // Set: why its text cannot be read. Its key tells where it stands and in which
   // mode; nothing else is known: not that it was weakened, is marked or a try, nor its token.
   std::optional<Error> unreadable{};
 };

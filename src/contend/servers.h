@@ -1,4 +1,4 @@
-// What the servers behind a store turned out to be, which bounds what the store can promise.
+// The servers behind a store, as they turned out to be. They bound what the store can promise.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace holdfast::contend {
 
 // A promise is kept only where the servers have shown that they can keep it.
 struct Servers {
-  bool survive_restart = false;   // What was confirmed is on a disk, or at a majority of several.
+  bool survive_restart = false;   // Confirmed writes are on a disk, or at a majority.
   bool survive_failover = false;  // One may fail, and the others have all that was confirmed.
   // For people; of what they do not survive.
   std::string restart_note = "the servers have not told how they keep what they confirm";

@@ -116,8 +116,8 @@ def check_store_names(path, text, stores):
             if re.search(rf'"{store}"|\b{store}[:_/\d]|\b{store.capitalize()}[A-Z]', code)]
 
 
-# Folders whose comments were rewritten in plain words; src/contend is still to come.
-PLAIN = re.compile(r"(include|lab|bench|tests|examples|src/(?!contend/)\w+)/")
+# Folders whose comments are in plain words.
+PLAIN = re.compile(r"(include|lab|bench|tests|examples|src)/")
 BARE = re.compile(r"(?:^|\s)//\s?(?:What|Who|Whose|Whom|Of)\b")
 
 

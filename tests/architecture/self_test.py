@@ -140,7 +140,7 @@ class TidyTest(unittest.TestCase):
         lines = ["int a;  // Of the grant.", "// What is left.", "// The client.", "// Of it: more."]
         found = check_tidy.check_openings("src/session/a.h", lines)
         self.assertEqual([problem.split(":")[1] for problem in found], ["1", "2"])
-        self.assertEqual(check_tidy.check_openings("src/contend/a.h", lines), [])
+        self.assertEqual(check_tidy.check_openings("scripts/a.h", lines), [])
 
     def test_an_unregistered_test_is_caught(self):
         self.assertTrue(check_tidy.check_registered("src/a/b_test.cc", "TESTS ab_test.cc"))
