@@ -103,9 +103,10 @@ void Acquisition::on(const Notified&) {
   if (waits()) look();
 }
 
-// Before its contender was seen, the store's answer to the request tells.
+// Before its contender was seen, the store's answer to the request tells; unless no caller wants it
+// any more.
 void Acquisition::on(const SessionEnded&) {
-  if (state_ >= State::kListing) end(EndStatus::kGone);
+  if (unwanted_ || state_ >= State::kListing) end(EndStatus::kGone);
 }
 
 void Acquisition::on(const TimeIsUp&) {
@@ -122,7 +123,7 @@ void Acquisition::on_state_alarm() {
       if (!unwanted_ && context_->now < request_.deadline) {
         return set(kStateAlarm, request_.deadline);
       }
-      act(NoteUnheard{unheard()});
+      if (!unwanted_) act(NoteUnheard{unheard()});
       return fail_entering(unheard());
     case State::kCreatePause:
       if (unwanted_) return leave_unheard(unheard());

@@ -55,7 +55,8 @@
 //   any but entering    release, cancel, lease over                         kRemoving
 //   entering            release, cancel    unchanged, but unwanted: kRemoving once the contender
 //                                          is seen, kEnded once it surely is not there
-//   contender seen      the session has ended, or the contender was taken   kEnded
+//   contender seen,     the session has ended, or the contender was taken   kEnded
+//   or unwanted
 //
 // While it holds, three requests run independently of the state: it shows others that a try holds
 // (kShow), checks that its contender is still there (kCheck), and weakens it in place (kRewrite).

@@ -123,7 +123,8 @@ inline constexpr Transition kAll[] = {
     {{kRemoving}, {kAnswered}, {kEnded}},
     {{kRemoving}, {kFailed}, {kRemovePause, kEnded}},
     {{kRemovePause}, {kTimeIsUp, kEnd}, {kRemoving}},
-    {StateSet::range(kListing, kRemovePause), {kSessionEnded}, {kEnded}},
+    // Before kListing: if it is unwanted.
+    {StateSet::range(kAwaitingSession, kRemovePause), {kSessionEnded}, {kEnded}},
 };
 
 }  // namespace transitions

@@ -125,7 +125,16 @@ class Walk {
     step(End{at(1s)});
   }
 
+  void end_session() {
+    perhaps_there_ = false;  // What came under that session goes with it.
+    step(SessionEnded{});
+    ++epoch_;
+  }
+
   void happen() {
+    const bool entering = acquisition_.state() < State::kListing && acquisition_.epoch() != 0;
+    if (entering && percent(3)) end();
+    if (entering && acquisition_.leaving() && percent(10)) return end_session();
     now_ += std::chrono::milliseconds(below(60));
     if (acquisition_.next_due() < now_ || (asks_.empty() && percent(50))) {
       if (acquisition_.next_due() < base::BootInstant::max()) {
@@ -143,10 +152,7 @@ class Walk {
       case 5: return step(Notified{});
       case 6:
         if (percent(40) || acquisition_.epoch() == 0) return;
-        perhaps_there_ = false;  // Its contender goes with the session.
-        step(SessionEnded{});
-        ++epoch_;
-        return;
+        return end_session();
       case 7:
         if (acquisition_.held()) step(Weaken{at(1s)});
         return;
@@ -561,6 +567,18 @@ TEST(AcquisitionTest, ARenewalThatHasNothingNewToTellWaitsALittle) {
   const auto* answer = holder.acted<Answer>();
   ASSERT_NE(answer, nullptr);
   EXPECT_GT(answer->result->lease, 3s);
+}
+
+// attack 7: it went with its session, whatever became of the request.
+TEST(AcquisitionTest, AContenderGivenUpBeforeItWasSeenEndsWithItsSession) {
+  ByHand one;
+  one.step(End{one.now + 1s});
+  one.step(Replied{Slot::kMain, Result<Entered>(Error(Errc::kOutcomeUnknown, "lost")), false});
+  ASSERT_EQ(one.state(), State::kSearching);
+  one.epoch = 0;
+  one.step(SessionEnded{});
+  EXPECT_NE(one.acted<AnswerEnds>(), nullptr);
+  EXPECT_EQ(one.state(), State::kEnded);
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ Result<bool> done_or_error(Outcome outcome, const std::string& name) {
   return port::to_done({.outcome = outcome}, name);
 }
 
+Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
+
 Error crowded(const std::string& name) {
   return {Errc::kUnavailable,
           of_lock(name) + "it changes all the time, so nothing was changed; try again"};
@@ -43,7 +45,7 @@ void Administration::break_as_listed(const std::shared_ptr<port::BreakRequest>& 
   backend_.list_in_full(
       request->name, request->deadline,
       [self = shared_from_this(), request, done, attempts](const Result<Listing>& listing) {
-        if (self->closed_) return;
+        if (self->closed_) return done(closed_error());
         if (!listing) return done(of_lock(request->name, listing.error()));
         self->break_in(request, done, attempts, *listing);
       });
@@ -119,6 +121,7 @@ void Administration::resize_as_listed(const std::shared_ptr<port::AcquisitionReq
   backend_.list_in_full(request->name, request->deadline,
                         [self = shared_from_this(), request, capacity, done,
                          attempts](const Result<Listing>& listing) {
+                          if (self->closed_) return done(closed_error());
                           if (!listing) return done(of_lock(request->name, listing.error()));
                           self->resize_in(request, capacity, done, attempts, *listing);
                         });

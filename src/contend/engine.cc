@@ -122,7 +122,7 @@ class Engine::ReplyTo {
     if (engine_->closed_) return;
     if (result) {
       engine_->availability_.note_answer();
-    } else {
+    } else if (slot_ == Slot::kMain && running_->acquisition.state() != State::kRemoving) {
       engine_->availability_.note_failure(result.error());
     }
     if (!running_->acquisition.wants(slot_, number_)) return;
@@ -330,10 +330,11 @@ void Engine::on_alarm(const std::string& line) {
 // --- Time.
 
 void Engine::schedule(const RunningPtr& running) {
+  if (closed_) return;  // `due_` is empty, and iterators into it are void.
   const BootInstant next = running->acquisition.next_due();
   if (running->due && (*running->due)->first == next) return;
   if (running->due) due_.erase(*std::exchange(running->due, std::nullopt));
-  if (next == BootInstant::max() || closed_) return;
+  if (next == BootInstant::max()) return;
   running->due = due_.emplace(next, running);
   timer_.arm(next);
 }
@@ -358,7 +359,14 @@ void Engine::close() {
   timer_.stop();
   due_.clear();
   awaiting_session_.clear();
-  pending_.clear();
+  // An answer that was decided is given, also of an acquisition that is not among those below.
+  std::vector<Pending> pending = std::exchange(pending_, {});
+  for (std::size_t i = next_; i < pending.size(); ++i) {
+    auto& [running, action] = pending[i];
+    if (auto* answer = std::get_if<Answer>(&action)) perform(running, *answer);
+    if (auto* answer = std::get_if<AnswerEnds>(&action)) perform(running, *answer);
+    if (auto* answer = std::get_if<AnswerDowngrades>(&action)) perform(running, *answer);
+  }
   const Error closed(Errc::kClosed, "the client was closed");
   for (const auto& [name, running] : std::exchange(running_, {})) {
     running->waker = nullptr;

@@ -89,6 +89,7 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<Acquisi
     if (known->acquisition.held() || known->acquisition.waits()) {
       return done(known->acquisition.status(context()));
     }
+    if (known->acquisition.ended()) return done(gone());  // It is about to be forgotten.
     known->asks.push_back(std::move(done));
     return step(known, Asked{request.deadline});
   }

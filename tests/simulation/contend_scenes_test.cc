@@ -142,6 +142,32 @@ class Scene final : port::Listener, port::Loop {
   std::vector<std::string> alarms;
   FolderServer& server() { return server_; }
 
+  // On the loop, as callers are.
+  void run(const std::function<void(contend::Engine&)>& what) {
+    bool over = false;
+    process_.post(Process::kLoop, [&] {
+      what(*engine_);
+      over = true;
+    });
+    while (!over) world_.step();
+  }
+  port::AcquireRequest request(std::uint64_t number, std::string lock = kLock) {
+    port::AcquireRequest request;
+    request.name = std::move(lock);
+    request.id = id(number);
+    request.ttl = request.waiter_ttl = kLease;
+    request.deadline = BootClock::now() + 2s;
+    request.issue = ++issues_;
+    issue_of_[number] = issues_;
+    return request;
+  }
+  port::AcquisitionRequest end_of(std::uint64_t number, std::string lock = kLock) {
+    return {std::move(lock), id(number), BootClock::now() + 1s, issue_of_.at(number)};
+  }
+  port::RenewItem beat(std::uint64_t number) {
+    return {kLock, id(number), ++beats_, kLease, kLease, {}};
+  }
+
   void pass(Nanos time) {
     bool over = false;
     world_.after(time, [&over] { over = true; });
@@ -505,6 +531,126 @@ TEST(ContendScenes, TheTokenOfABreakIsNotToldAsTheLastOne) {
   EXPECT_EQ((*seen)->last_token, Token{});
   ASSERT_TRUE((*seen)->last_break);
   EXPECT_EQ((*seen)->last_break->token.counter, first->token.counter);
+}
+
+using States = std::vector<Result<AcquisitionState>>;
+
+// attack 1: the caller of a renewal is not forgotten when the one that is told first closes.
+TEST(ContendAttack, WhoClosesInACallbackTakesNobodysAnswer) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  ASSERT_TRUE(waits(scene.acquire(2)));
+  int renewed = 0;
+  int ended = 0;
+  scene.run([&](contend::Engine& engine) {
+    engine.renew({scene.beat(2)}, BootClock::now(), BootClock::now() + 1s,
+                 [&](const Result<States>&) { ++renewed; });
+    engine.end(scene.end_of(2), [&](const Result<EndStatus>&) {
+      ++ended;
+      engine.close();
+    });
+  });
+  scene.pass(5s);
+  EXPECT_EQ(ended, 1);
+  EXPECT_EQ(renewed, 1);
+}
+
+// attack 2: due_ is cleared while the acquisition that has ended has a time in it.
+TEST(ContendAttack, WhoClosesInACallbackLeavesNoTimeBehind) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  int renewed = 0;
+  scene.run([&](contend::Engine& engine) {
+    for (int i = 0; i < 2; ++i) {
+      engine.renew({scene.beat(1)}, BootClock::now(), BootClock::now() + 1s,
+                   [&](const Result<States>&) {
+                     if (++renewed == 1) engine.close();
+                   });
+    }
+    engine.on_session_ended(1, Error(Errc::kLost, "test"));
+  });
+  EXPECT_EQ(renewed, 2);
+}
+
+// attack 3: asked again between its end and its Forget.
+TEST(ContendAttack, WhoAsksForWhatHasJustEndedIsAnswered) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  ASSERT_TRUE(holds(scene.renew(1)));
+  int first = 0;
+  int again = 0;
+  scene.run([&](contend::Engine& engine) {
+    engine.acquire(
+        scene.request(5, "other"), BootClock::now(), [&](const Result<AcquisitionState>&) {
+          // A new one, given up at once; what is answered next asks for it once more.
+          auto request = scene.request(2, "third");
+          engine.acquire(request, BootClock::now(),
+                         [&](const Result<AcquisitionState>&) { ++first; });
+          engine.end(scene.end_of(2, "third"), [](const Result<EndStatus>&) {});
+          engine.renew({scene.beat(1)}, BootClock::now(), BootClock::now(),
+                       [&, request](const Result<States>&) {
+                         engine.acquire(request, BootClock::now(),
+                                        [&](const Result<AcquisitionState>&) { ++again; });
+                       });
+        });
+  });
+  scene.pass(5s);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(again, 1);
+}
+
+// attack 4 and 5: under way when the client closes.
+TEST(ContendAttack, AShrinkUnderWayIsAnsweredWhenTheClientCloses) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1, {.mode = Mode::of_permits(1, 3)})));
+  int told = 0;
+  scene.run([&](contend::Engine& engine) {
+    auto request = scene.request(9);
+    engine.resize(scene.end_of(9), 2, [&](const Result<bool>&) { ++told; });
+    engine.close();
+  });
+  scene.pass(5s);
+  EXPECT_EQ(told, 1);
+}
+TEST(ContendAttack, ABreakUnderWayIsAnsweredWhenTheClientCloses) {
+  Scene scene(1);
+  const auto held = scene.acquire(1);
+  ASSERT_TRUE(holds(held));
+  int told = 0;
+  scene.run([&](contend::Engine& engine) {
+    engine.administration().break_lock({kLock, held->token, {}, BootClock::now() + 1s},
+                                       [&](const Result<bool>&) { ++told; });
+    engine.close();
+  });
+  scene.pass(5s);
+  EXPECT_EQ(told, 1);
+}
+
+// attack 6: a release whose caller has no time left says nothing of the store.
+TEST(ContendAttack, AReleaseWithoutTimeIsNoOutage) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  scene.pass(3s);
+  scene.run([&](contend::Engine& engine) {
+    auto request = scene.end_of(1);
+    request.deadline = BootClock::now();
+    engine.end(request, [](const Result<EndStatus>&) {});
+  });
+  scene.pass(1s);
+  EXPECT_TRUE(scene.alarms.empty()) << scene.alarms.front();
+}
+
+// attack 7b: the same by the engine.
+TEST(ContendAttack, WhoGaveUpBeforeItCameIsToldWhenTheSessionEnds) {
+  Scene scene(1);
+  ASSERT_TRUE(holds(scene.acquire(1)));
+  int told = 0;
+  scene.run([&](contend::Engine& engine) {
+    engine.acquire(scene.request(2), BootClock::now(), [](const Result<AcquisitionState>&) {});
+    engine.end(scene.end_of(2), [&](const Result<EndStatus>&) { ++told; });
+    engine.on_session_ended(1, Error(Errc::kLost, "test"));
+    EXPECT_EQ(told, 1);
+  });
 }
 
 }  // namespace
