@@ -126,7 +126,7 @@ class Walk {
   }
 
   void end_session() {
-    perhaps_there_ = false;  // What came under that session goes with it.
+    perhaps_there_ = false;  // Its contender goes with the session.
     step(SessionEnded{});
     ++epoch_;
   }
