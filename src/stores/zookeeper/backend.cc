@@ -471,7 +471,9 @@ class ZookeeperBackend final : public contend::Backend {
       session_->link().create(path.substr(0, at), "", NodeKind::kContainer, [](const Reply&) {});
     }
     session_->link().create(
-        path, "", NodeKind::kContainer, [this, op, entering, path](const Reply& reply) {
+        path, "", NodeKind::kContainer,
+        [this, session = session_, op, entering, path](const Reply& reply) {
+          if (session->stopped()) return;  // The backend may be gone, and no caller waits.
           const bool retry = reply.rc == ZNONODE && recipe_ == Recipe::kOwn &&
                              entering->attempts > 0 && is_session_of(*entering);
           if (retry) {
@@ -506,7 +508,8 @@ class ZookeeperBackend final : public contend::Backend {
   void make_folder_of_all(const Op<Entered>& op, const EnteringPtr& entering) {
     session_->link().create(
         session_->address().base + "/locks", "", NodeKind::kPersistent,
-        [this, op, entering](const Reply& reply) {
+        [this, session = session_, op, entering](const Reply& reply) {
+          if (session->stopped()) return;
           const bool made = reply.rc == ZOK || reply.rc == ZNODEEXISTS;
           if (made && is_session_of(*entering)) return make_folder(op, entering);
           if (!made && !op->over()) {
@@ -549,11 +552,13 @@ class ZookeeperBackend final : public contend::Backend {
     for (std::size_t i = 0; i < reading->listing.queue.size(); ++i) {
       session_->link().get(reading->path + "/" + node_of(reading->listing.queue[i], recipe_),
                            nullptr, [this, op, reading, i](const Reply& read) {
+                             if (op->over()) return;
                              note(*reading, i, read, recipe_);
                              if (--reading->left == 0) finish(op, reading);
                            });
     }
     session_->link().get(reading->path, nullptr, [this, op, reading](const Reply& read) {
+      if (op->over()) return;
       note_record(*reading, read, recipe_);
       if (--reading->left == 0) finish(op, reading);
     });
@@ -592,7 +597,6 @@ class ZookeeperBackend final : public contend::Backend {
   }
 
   void finish(const Op<Listing>& op, const ReadingPtr& reading) {
-    if (op->over()) return;
     if (reading->error) return op->complete(*reading->error);
     if (reading->moved && --reading->attempts > 0) {
       return session_->when_ready(op, [this, op, reading] { read_all(op, reading); });

@@ -58,6 +58,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // On the loop: no answer is given from here on but kClosed.
   void stop();
+  bool stopped() const { return stopped_; }
   // From another thread, behind stop(): ends the session at the store.
   void close();
   void abandon() noexcept;

@@ -116,6 +116,45 @@ TEST(ZookeeperBaseLiveTest, AFolderOfAllLocksThatIsMissingIsMade) {
   link->close();
 }
 
+// Answers that come when the backend is gone find nothing to touch: the address sanitizer would see
+// it.
+class ZookeeperClosedLiveTest : public ZookeeperSessionEndLiveTest {
+ protected:
+  // The server answers the first request of `ask` and nothing behind it.
+  template <typename T>
+  void expect_closed_behind_the_first_answer(const std::function<void(port::Done<T>)>& ask) {
+    while (rig_->loop.run_one()) {
+    }
+    const Rig::Answer<T> answer;
+    ask(answer.done());
+    ASSERT_TRUE(rig_->loop.wait_for_post());
+    server_->pause();
+    rig_->loop.run_one();
+    rig_->close([&] { return answer.given(); });
+    rig_.reset();
+    server_->resume();
+    ASSERT_TRUE(answer.given());
+    ASSERT_FALSE(answer.get());
+    EXPECT_EQ(answer.get().error().code(), Errc::kClosed);
+  }
+};
+
+TEST_F(ZookeeperClosedLiveTest, AFolderThatIsBeingMade) {
+  expect_closed_behind_the_first_answer<contend::Entered>([&](auto done) {
+    rig_->backend().enter(rig_->epoch, "orders", Rig::new_key(), {}, Rig::soon(), std::move(done));
+  });
+}
+
+TEST_F(ZookeeperClosedLiveTest, AFolderThatIsBeingRead) {
+  enter();
+  expect_closed_behind_the_first_answer<contend::Listing>([&](auto done) {
+    rig_->backend().list_in_full("orders", Rig::soon(), std::move(done));
+    // The first answer is sync()'s.
+    ASSERT_TRUE(rig_->loop.wait_for_post());
+    rig_->loop.run_one();
+  });
+}
+
 // A server that has come back gives each session its whole time again.
 TEST(ZookeeperSessionAwayLiveTest, ASessionThatEndedWhileTheServerWasAwayIsClosedAfterwards) {
   HOLDFAST_NEEDS_ZOOKEEPER();

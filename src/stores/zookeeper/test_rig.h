@@ -78,14 +78,18 @@ class Rig final : public contend::Events {
     if (!session) throw std::runtime_error(session.error().message());
     epoch = session->epoch;
   }
-  // Closing waits for the loop.
   ~Rig() override {
+    if (backend_) close(nullptr);
+  }
+  // Closing waits for the loop until the backend has stopped: that is when `stopped` comes true.
+  // What else comes is run when the backend is gone; without `stopped`, before.
+  void close(const std::function<bool()>& stopped) {
     std::atomic<bool> closed = false;
     std::thread closing([&] {
       backend_->close(BootClock::now());
       closed = true;
     });
-    run_until([&] { return closed.load(); });
+    run_until([&] { return stopped ? stopped() : closed.load(); });
     closing.join();
     backend_.reset();
     while (loop.run_one()) {
