@@ -12,7 +12,8 @@ struct Random128 {
 };
 
 // Never all zero. Aborts if the kernel gives none: an id that might collide is worse. Each thread
-// draws some ahead; a forked child never uses those of its parent.
+// draws some ahead; a forked child never uses those of its parent. Not guaranteed: that a virtual
+// machine which is resumed twice from one snapshot draws different ids at first.
 Random128 random_128();
 // The same, with nothing drawn ahead: for the guard against fork() itself.
 Random128 fresh_random_128();

@@ -6,6 +6,7 @@
 
 #include "holdfast/detail/transient.h"
 #include "src/contend/acquisition_table.h"
+#include "src/contend/answers.h"
 #include "src/contend/timing.h"
 #include "src/port/outcome.h"
 
@@ -23,8 +24,6 @@ constexpr auto kGrace = std::chrono::milliseconds(1500);
 constexpr int kAnswersPerSession = 100;
 // As the session layer's (src/session/deadline.h): one part in so many.
 constexpr int kRateError = 100;
-
-AcquisitionState gone() { return {.status = AcquisitionStatus::kGone}; }
 
 }  // namespace
 

@@ -63,6 +63,8 @@
 //
 // Guarantee: kHeld only after the store has confirmed what admits it. A contender that may be in
 // the store is not forgotten before its removal is confirmed or its session has ended.
+// Not guaranteed: that an action is carried out in time, or at all; that the owner has not lost its
+// lease meanwhile, which the session layer counts by itself.
 // Thread-safety: one thread at a time. Time: boot time.
 #pragma once
 
@@ -125,10 +127,10 @@ struct Context {
 // --- Events.
 
 struct Begin {};
-// The session is open (`ids`: see Engine::choose_id), or could not be opened.
+// The session is open, or could not be opened.
 struct SessionOpened {
   Result<std::string> tag;                   // Backend::session_tag() of the session.
-  std::optional<machine::AcquisitionId> id;  // To go by in this session.
+  std::optional<machine::AcquisitionId> id;  // Its new id, where names come again.
 };
 // The caller asks again for the outcome.
 struct Asked {
@@ -422,7 +424,7 @@ class Acquisition {
   BootInstant answer_by_{};    // from the first time on as things are, and by the second at all.
 
   std::size_t asks_ = 0;       // Not answered yet.
-  std::size_t asks_seen_ = 0;  // So many of them came before the store was asked last.
+  std::size_t asks_seen_ = 0;  // Of these, the number that came before the store was asked last.
   bool ends_asked_ = false;
 
   // Its history, as far as it matters later.

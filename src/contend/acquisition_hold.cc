@@ -5,6 +5,7 @@
 #include "holdfast/detail/transient.h"
 #include "src/contend/acquisition.h"
 #include "src/contend/acquisition_table.h"
+#include "src/contend/answers.h"
 #include "src/contend/timing.h"
 #include "src/port/outcome.h"
 
@@ -18,8 +19,6 @@ using port::AcquisitionStatus;
 // no more than this.
 constexpr auto kShown = std::chrono::milliseconds(20);
 constexpr auto kTick = std::chrono::milliseconds(20);
-
-AcquisitionState gone() { return {.status = AcquisitionStatus::kGone}; }
 
 }  // namespace
 
@@ -298,9 +297,8 @@ void Acquisition::answer_when_confirmed() {
       !session.in_doubt && (session.deadline > told_until_ || next >= answer_from_);
   if (!confirmed && next < answer_by_) return set(kConfirmAlarm, next);
   if (session.in_doubt) {
-    const Error why(Errc::kUnavailable, "the session's keepalives are not answered");
-    act(NoteUnheard{why});
-    return answer(why);
+    act(NoteUnheard{keepalives_unanswered()});
+    return answer(keepalives_unanswered());
   }
   told_until_ = told_until();
   answer(status(*context_));

@@ -33,7 +33,7 @@ class Walk {
  public:
   Walk(unsigned seed, std::set<Step>& seen) : dice_(seed), seen_(seen), acquisition_(make()) {}
 
-  // Ends when the acquisition has. What went wrong; empty: nothing.
+  // Plays until the acquisition has ended. Returns a description of a violation, or nothing.
   std::string play() {
     step(Begin{});
     for (int i = 0; i < 300 && !acquisition_.ended() && wrong_.empty(); ++i) {
@@ -569,7 +569,7 @@ TEST(AcquisitionTest, ARenewalThatHasNothingNewToTellWaitsALittle) {
   EXPECT_GT(answer->result->lease, 3s);
 }
 
-// attack 7: it went with its session, whatever became of the request.
+// It went with its session, whatever became of the request.
 TEST(AcquisitionTest, AContenderGivenUpBeforeItWasSeenEndsWithItsSession) {
   ByHand one;
   one.step(End{one.now + 1s});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/contend/answers.h"
 #include "src/contend/naming.h"
 #include "src/port/outcome.h"
 
@@ -18,8 +19,6 @@ constexpr int kAttempts = 8;
 Result<bool> done_or_error(Outcome outcome, const std::string& name) {
   return port::to_done({.outcome = outcome}, name);
 }
-
-Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
 
 Error crowded(const std::string& name) {
   return {Errc::kUnavailable,
@@ -161,7 +160,7 @@ void Administration::resize_in(const std::shared_ptr<port::AcquisitionRequest>& 
                      if (attempts <= 1) return done(crowded(request->name));
                      return self->resize_as_listed(request, capacity, done, attempts - 1);
                    }
-                   // Those who wait look at the folder only.
+                   // Waiters look at the folder only.
                    for (const auto& session : sessions) self->backend_.notify(session, [] {});
                    done(true);
                  });

@@ -8,6 +8,7 @@
 
 #include "holdfast/detail/transient.h"
 #include "holdfast/result.h"
+#include "src/contend/answers.h"
 #include "src/contend/backend.h"
 
 namespace holdfast::contend {
@@ -40,10 +41,6 @@ class Availability {
     const bool newer =
         session.epoch != away_since_.epoch || session.deadline > away_since_.deadline;
     if (away_ && newer) note_answer();
-  }
-
-  static Error keepalives_unanswered() {
-    return {Errc::kUnavailable, "the session's keepalives are not answered"};
   }
 
  private:

@@ -97,11 +97,11 @@ struct Unknown {
 
 // A folder, as of one instant of the store.
 struct Listing {
-  std::vector<QueueEntry> queue;  // By order. What is not a contender is left out.
-  std::uint64_t record_rev = 0;  // The last write to the record; 0: never written.
-  std::optional<Record> record;  // Where the same answer brings it; else read_record() does.
-  bool in_full = false;          // Every QueueEntry has its `details`.
-  Unknown unknown{};             // In full only: what was left out.
+  std::vector<QueueEntry> queue;  // By order. Keys that are not contenders are left out.
+  std::uint64_t record_rev = 0;   // The last write to the record; 0: never written.
+  std::optional<Record> record;   // Where the same answer brings it; else read_record() does.
+  bool in_full = false;           // Every QueueEntry has its `details`.
+  Unknown unknown{};              // In full only: what was left out.
   // Others contend for the lock and would not exclude those here: no ticket may stay in the queue.
   std::optional<Error> refusal{};
 };
@@ -114,8 +114,8 @@ struct Locks {
 
 struct Entered {
   std::uint64_t created =
-      0;  // The number of the creation: QueueEntry::order may be another number.
-  Listing listing;            // Taken at or after the creation; has the new contender.
+      0;            // The number of the creation: QueueEntry::order may be another number.
+  Listing listing;  // Taken at or after the creation; has the new contender.
 };
 
 // A contender's details with their numbers.

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "src/contend/answers.h"
 #include "src/contend/engine.h"
 
 namespace holdfast::contend {
@@ -16,8 +17,6 @@ using base::BootInstant;
 using port::AcquisitionState;
 using port::Done;
 using port::EndStatus;
-
-Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
 
 // Answers once. Whoever is dropped without having been told (the store was closed) is told so.
 class Store final : public port::Store {

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "src/base/random.h"
+#include "src/contend/answers.h"
 
 namespace holdfast::contend {
 namespace {
@@ -367,7 +368,7 @@ void Engine::close() {
     if (auto* answer = std::get_if<AnswerEnds>(&action)) perform(running, *answer);
     if (auto* answer = std::get_if<AnswerDowngrades>(&action)) perform(running, *answer);
   }
-  const Error closed(Errc::kClosed, "the client was closed");
+  const Error closed = closed_error();
   for (const auto& [name, running] : std::exchange(running_, {})) {
     running->waker = nullptr;
     running->due.reset();

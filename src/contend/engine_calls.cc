@@ -1,6 +1,7 @@
 // The calls of an acquisition by its owner.
 #include <algorithm>
 
+#include "src/contend/answers.h"
 #include "src/contend/engine.h"
 #include "src/contend/naming.h"
 #include "src/port/outcome.h"
@@ -14,8 +15,6 @@ using port::AcquisitionStatus;
 using port::EndStatus;
 
 constexpr std::size_t kMostValue = 4096;
-
-AcquisitionState gone() { return {.status = AcquisitionStatus::kGone}; }
 
 bool well_formed(const port::AcquireRequest& request) {
   if (request.name.empty() || !request.id || request.ttl <= machine::Duration::zero()) return false;

@@ -535,7 +535,7 @@ TEST(ContendScenes, TheTokenOfABreakIsNotToldAsTheLastOne) {
 
 using States = std::vector<Result<AcquisitionState>>;
 
-// attack 1: the caller of a renewal is not forgotten when the one that is told first closes.
+// The caller of a renewal is not forgotten when the one that is told first closes.
 TEST(ContendAttack, WhoClosesInACallbackTakesNobodysAnswer) {
   Scene scene(1);
   ASSERT_TRUE(holds(scene.acquire(1)));
@@ -555,7 +555,7 @@ TEST(ContendAttack, WhoClosesInACallbackTakesNobodysAnswer) {
   EXPECT_EQ(renewed, 1);
 }
 
-// attack 2: due_ is cleared while the acquisition that has ended has a time in it.
+// The times in due_ are cleared while the acquisition that has ended has a time in it.
 TEST(ContendAttack, WhoClosesInACallbackLeavesNoTimeBehind) {
   Scene scene(1);
   ASSERT_TRUE(holds(scene.acquire(1)));
@@ -572,7 +572,7 @@ TEST(ContendAttack, WhoClosesInACallbackLeavesNoTimeBehind) {
   EXPECT_EQ(renewed, 2);
 }
 
-// attack 3: asked again between its end and its Forget.
+// Asked again between its end and its Forget.
 TEST(ContendAttack, WhoAsksForWhatHasJustEndedIsAnswered) {
   Scene scene(1);
   ASSERT_TRUE(holds(scene.acquire(1)));
@@ -626,7 +626,7 @@ TEST(ContendAttack, ABreakUnderWayIsAnsweredWhenTheClientCloses) {
   EXPECT_EQ(told, 1);
 }
 
-// attack 6: a release whose caller has no time left says nothing of the store.
+// A release whose caller has no time left says nothing of the store.
 TEST(ContendAttack, AReleaseWithoutTimeIsNoOutage) {
   Scene scene(1);
   ASSERT_TRUE(holds(scene.acquire(1)));

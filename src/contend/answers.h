@@ -1,0 +1,18 @@
+// Answers that several parts of this folder give.
+#pragma once
+
+#include "holdfast/result.h"
+#include "src/port/store.h"
+
+namespace holdfast::contend {
+
+// The acquisition has ended, or never was.
+inline port::AcquisitionState gone() { return {.status = port::AcquisitionStatus::kGone}; }
+
+inline Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
+
+inline Error keepalives_unanswered() {
+  return {Errc::kUnavailable, "the session's keepalives are not answered"};
+}
+
+}  // namespace holdfast::contend
