@@ -424,7 +424,7 @@ class Acquisition {
   BootInstant answer_by_{};    // from the first time on as things are, and by the second at all.
 
   std::size_t asks_ = 0;       // Not answered yet.
-  std::size_t asks_seen_ = 0;  // Of these, the number that came before the store was asked last.
+  std::size_t asks_seen_ = 0;  // The part of them that came before the store was asked last.
   bool ends_asked_ = false;
 
   // Its history, as far as it matters later.

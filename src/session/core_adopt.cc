@@ -124,13 +124,7 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
   {
     const Turn turn(*this);
     start_lease(acquisition, state, adoption->log);
-    if (!closed_) {
-      acquisition->core = shared_from_this();
-    } else {
-      // close() has passed over the leases already.
-      lose(acquisition, closed_error());
-      send_release(acquisition);
-    }
+    if (outlives_close(acquisition)) acquisition->core = self();
   }
   if (acquisition->core == nullptr) return adoption->done(closed_error());
   adoption->done(acquisition);

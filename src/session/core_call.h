@@ -6,13 +6,13 @@
 #include <optional>
 #include <utility>
 
-#include "src/session/core.h"
+#include "src/session/core_base.h"
 
 namespace holdfast::session {
 
-class Core::Call {
+class CoreBase::Call {
  public:
-  explicit Call(Core& core);
+  explicit Call(CoreBase& core);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -21,14 +21,14 @@ class Core::Call {
   const Result<void>& alive() const { return alive_; }
 
  private:
-  Core& core_;
+  CoreBase& core_;
   Result<void> alive_;
 };
 
-class HOLDFAST_SCOPED_CAPABILITY Core::Turn {
+class HOLDFAST_SCOPED_CAPABILITY CoreBase::Turn {
  public:
   // `on_loop`: the answers may gather with those of other turns.
-  explicit Turn(Core& core, bool on_loop = false) HOLDFAST_ACQUIRE(core.mutex_)
+  explicit Turn(CoreBase& core, bool on_loop = false) HOLDFAST_ACQUIRE(core.mutex_)
       : core_(core), on_loop_(on_loop) {
     core.mutex_.lock();
   }
@@ -37,19 +37,19 @@ class HOLDFAST_SCOPED_CAPABILITY Core::Turn {
   Turn& operator=(const Turn&) = delete;
 
  private:
-  Core& core_;
+  CoreBase& core_;
   const bool on_loop_;
 };
 
 // A question to the store that is not answered yet.
-struct Core::Asking {
-  explicit Asking(Core& asked) : core(asked.shared_from_this()), call(std::in_place, asked) {}
-  std::shared_ptr<Core> core;
+struct CoreBase::Asking {
+  explicit Asking(CoreBase& asked) : core(asked.self()), call(std::in_place, asked) {}
+  std::shared_ptr<const void> core;
   std::optional<Call> call;
 };
 
 template <typename T, typename Send>
-void Core::ask(const Send& send, Done<T> done) {
+void CoreBase::ask(const Send& send, Done<T> done) {
   if (auto alive = check_alive(); !alive) return done(alive.error());
   auto asking = std::make_shared<Asking>(*this);
   if (!asking->call->alive()) return done(asking->call->alive().error());
@@ -62,7 +62,7 @@ void Core::ask(const Send& send, Done<T> done) {
 }
 
 template <typename T>
-Result<T> Core::await(const std::function<void(Done<T>)>& start, int requests) const {
+Result<T> CoreBase::await(const std::function<void(Done<T>)>& start, int requests) const {
   // The port promises an answer by the deadline; this bounds the damage should a store break that.
   constexpr auto kGrace = std::chrono::seconds(10);
   auto promise = std::make_shared<std::promise<Result<T>>>();

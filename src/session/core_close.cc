@@ -86,12 +86,8 @@ void Core::end_all() {
     execute(acquisition, acquisition->acquire->on_cancel(now, Errc::kClosed));
   }
   while (!sleepers_.empty()) rouse(sleepers_.begin()->second, closed_error());
-  std::vector<AcquisitionPtr> held;
-  for (const auto& [at, acquisition] : schedule_) {
-    if (!acquisition->renewal || acquisition->releasing || acquisition->keeping) continue;
-    held.push_back(acquisition);
-  }
-  for (const auto& acquisition : held) {
+  for (const auto& acquisition : held()) {
+    if (acquisition->keeping) continue;
     lose(acquisition, Error(Errc::kClosed, "the client was closed"));
     if (!acquisition->perhaps_kept) send_release(acquisition);
   }

@@ -97,7 +97,7 @@ void Core::end_keeping(const AcquisitionPtr& acquisition, const Result<bool>& ke
   acquisition->keeping = false;
   if (acquisition->released) return;
   if (kept) {
-    if (feed_) see_ended(*acquisition, HoldEnd::kDetached);
+    reports_.ended(*acquisition, HoldEnd::kDetached);
     return end_locally(acquisition);
   }
   if (kept.error().code() == Errc::kOutcomeUnknown) acquisition->perhaps_kept = true;

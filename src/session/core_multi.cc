@@ -1,4 +1,4 @@
-// How the core takes several locks in one step, and gives them back.
+// How several locks are taken in one step.
 #include <algorithm>
 #include <utility>
 
@@ -16,7 +16,7 @@ constexpr int kMostRequests = 3;
 
 // One request, sent again with the same ids while nobody knows what became of it.
 struct Core::Taking {
-  explicit Taking(Core& asked) : core(asked.shared_from_this()), call(std::in_place, asked) {}
+  explicit Taking(Core& asked) : core(asked.self()), call(std::in_place, asked) {}
   std::shared_ptr<Core> core;
   std::optional<Call> call;
   std::vector<AcquisitionPtr> acquisitions;
@@ -25,14 +25,6 @@ struct Core::Taking {
   bool maybe_applied = false;
   bool anew = false;
   Done<Multi> done;
-};
-
-// The outcomes of several leases that are given back at once.
-struct Core::Giving {
-  std::vector<AcquisitionPtr> held;
-  std::vector<std::optional<Error>> losses;
-  std::vector<std::optional<Result<void>>> answers;  // Known without asking the store.
-  std::vector<port::AcquisitionRequest> requests;    // For the others, in their order.
 };
 
 std::string Core::names_of(const std::vector<AcquisitionPtr>& acquisitions) const {
@@ -77,14 +69,10 @@ std::vector<port::AcquireRequest> Core::requests_of(Taking& taking) const {
 }
 
 // Nobody counts on them: taken back as soon as the store can be reached, should they be held.
-void Core::give_back(Taking& taking) {
+void Core::give_back_all(Taking& taking) {
   const Turn turn(*this);
   if (closed_) return;
-  for (const AcquisitionPtr& acquisition : taking.acquisitions) {
-    acquisition->deadline_ns =
-        (base::BootClock::now() + acquisition->ttl).time_since_epoch().count();
-    send_release(acquisition);
-  }
+  for (const AcquisitionPtr& acquisition : taking.acquisitions) give_back(acquisition);
 }
 
 std::optional<Result<Core::Multi>> Core::on_no_answer(Taking& taking, const Error& error) {
@@ -93,7 +81,7 @@ std::optional<Result<Core::Multi>> Core::on_no_answer(Taking& taking, const Erro
   if (!taking.maybe_applied) return Result<Multi>(error);
   const bool passing = detail::is_transient(error.code());
   if (passing && taking.attempts < kMostRequests) return std::nullopt;
-  give_back(taking);
+  give_back_all(taking);
   return Result<Multi>(
       Error(Errc::kOutcomeUnknown, "they may be held for one ttl: " + error.message()));
 }
@@ -104,7 +92,7 @@ std::optional<Result<Core::Multi>> Core::on_taken(Taking& taking,
   if (!reply) return on_no_answer(taking, reply.error());
   if (!*reply) {
     if (taking.maybe_applied) {
-      give_back(taking);
+      give_back_all(taking);
     } else if (last_issue_ > taking.acquisitions.back()->issue && !taking.anew) {
       // A later request of this client may have overtaken this one, which is refused as old then.
       taking.anew = true;
@@ -119,7 +107,7 @@ std::optional<Result<Core::Multi>> Core::on_taken(Taking& taking,
     const auto least = terms_for(*taking.acquisitions[i], /*may_wait=*/false).min_left;
     const auto sent = taking.log.sent_at(states[i].seq);
     if (sent && bound_.safe_deadline(*sent, states[i].lease) - least > now) continue;
-    give_back(taking);
+    give_back_all(taking);
     return Result<Multi>(Error(
         Errc::kUnavailable, "the answer came when too little was left of the leases; given back"));
   }
@@ -127,13 +115,9 @@ std::optional<Result<Core::Multi>> Core::on_taken(Taking& taking,
   for (std::size_t i = 0; i < states.size(); ++i) {
     start_lease(taking.acquisitions[i], states[i], taking.log);
   }
-  if (!closed_) return Result<Multi>(Multi(taking.acquisitions));
-  // close() has passed over the leases already.
-  for (const AcquisitionPtr& acquisition : taking.acquisitions) {
-    lose(acquisition, closed_error());
-    send_release(acquisition);
-  }
-  return Result<Multi>(closed_error());
+  bool stay = true;
+  for (const AcquisitionPtr& acquisition : taking.acquisitions) stay = outlives_close(acquisition);
+  return stay ? Result<Multi>(Multi(taking.acquisitions)) : Result<Multi>(closed_error());
 }
 
 Result<Core::Multi> Core::conclude(Taking& taking, Result<Multi> answer) {
@@ -202,80 +186,6 @@ void Core::try_acquire_all(const std::vector<Wanted>& locks, const AcquireOption
   }
   taking->done = std::move(done);
   send_all(taking);
-}
-
-Core::Giving Core::begin_release_all(const std::vector<AcquisitionPtr>& held) {
-  Giving giving{held, {}, {}, {}};
-  const Turn turn(*this);
-  for (const AcquisitionPtr& acquisition : held) {
-    std::optional<Error> loss;
-    std::optional<Result<void>> answer;
-    if (closed_) {
-      const base::LocalLock lock(acquisition->loss_mutex);
-      answer = acquisition->loss ? *acquisition->loss : closed_error();
-    } else {
-      answer = begin_release(acquisition, loss);
-    }
-    if (!answer) giving.requests.push_back(release_of(*acquisition));
-    giving.losses.push_back(std::move(loss));
-    giving.answers.push_back(std::move(answer));
-  }
-  if (!giving.requests.empty()) ++calls_under_way_;
-  return giving;
-}
-
-std::vector<Result<void>> Core::end_release_all(
-    const Giving& giving, const Result<std::vector<Result<port::EndStatus>>>& ended) {
-  std::vector<Result<void>> results;
-  std::size_t asked = 0;
-  for (std::size_t i = 0; i < giving.held.size(); ++i) {
-    if (giving.answers[i]) {
-      results.push_back(*giving.answers[i]);
-      continue;
-    }
-    const Result<port::EndStatus> one =
-        ended ? (*ended)[asked++] : Result<port::EndStatus>(ended.error());
-    results.push_back(end_release(giving.held[i], giving.losses[i], one));
-  }
-  return results;
-}
-
-std::vector<Result<void>> Core::release_all(const std::vector<AcquisitionPtr>& held) {
-  using Ends = std::vector<Result<port::EndStatus>>;
-  if (forked()) return {held.size(), forked_error()};
-  const Giving giving = begin_release_all(held);
-  if (giving.requests.empty()) return end_release_all(giving, Ends());
-  auto ended = store_->release_all_inline(giving.requests);
-  if (!ended) {
-    ended = await<Ends>(
-        [&](Done<Ends> done) { store_->release_all(giving.requests, std::move(done)); });
-  }
-  auto results = end_release_all(giving, *ended);
-  end_call();
-  return results;
-}
-
-void Core::release_all(const std::vector<AcquisitionPtr>& held,
-                       Done<std::vector<Result<void>>> done) {
-  using Ends = std::vector<Result<port::EndStatus>>;
-  if (forked()) return done(std::vector<Result<void>>(held.size(), forked_error()));
-  const auto giving = std::make_shared<Giving>(begin_release_all(held));
-  if (giving->requests.empty()) return done(end_release_all(*giving, Ends()));
-  if (store_->answers_at_once()) {
-    if (const auto ended = store_->release_all_inline(giving->requests)) {
-      done(end_release_all(*giving, *ended));
-      return end_call();
-    }
-  }
-  store_->release_all(giving->requests, [self = shared_from_this(), giving, done = std::move(done)](
-                                            const Result<Ends>& ended) mutable {
-    const auto core = std::move(self);
-    core->answer_later(
-        [core, done = std::move(done), results = core->end_release_all(*giving, ended)] {
-          done(results);
-          core->end_call();
-        });
-  });
 }
 
 }  // namespace holdfast::session

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/session/core.h"
+#include "src/session/acquiring.h"
 #include "src/session/core_call.h"
 #include "src/session/deadlock.h"
 
@@ -81,7 +81,7 @@ void DeadlockWatch::on_list(BootInstant asked_at, Result<std::vector<LockInfo>> 
 
 void DeadlockWatch::answer(const Question& question, std::vector<std::string> edges,
                            const std::string& cycle) {
-  const Core::Turn turn(core_, /*on_loop=*/true);
+  const Acquiring::Turn turn(core_, /*on_loop=*/true);
   const auto wait = std::find_if(waits_.begin(), waits_.end(), [&](const Wait& one) {
     return one.acquisition.lock() == question.acquisition;
   });

@@ -19,14 +19,14 @@
 
 namespace holdfast::session {
 
-class Core;
+class Acquiring;
 
 class DeadlockWatch : public std::enable_shared_from_this<DeadlockWatch> {
  public:
   // A longer list proves nothing: a lock that is left out might untie the circle.
   static constexpr std::size_t kMostLocks = 10'000;
 
-  explicit DeadlockWatch(Core& core) : core_(core) {}
+  explicit DeadlockWatch(Acquiring& core) : core_(core) {}
 
   // A wait begins. Says when it wants to be called.
   BootInstant begin(const std::shared_ptr<Acquisition>& acquisition, BootInstant now);
@@ -47,7 +47,7 @@ class DeadlockWatch : public std::enable_shared_from_this<DeadlockWatch> {
   std::vector<Question> questions();
   void answer(const Question& question, std::vector<std::string> edges, const std::string& cycle);
 
-  Core& core_;
+  Acquiring& core_;
   std::vector<Wait> waits_;  // Guarded by the core's mutex, like the rest.
   bool asking_ = false;
   BootInstant next_ = BootInstant::max();

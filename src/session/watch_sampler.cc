@@ -129,18 +129,19 @@ BootInstant WatchSampler::on_tick(BootInstant now) {
 // Once, until it can be asked again.
 void WatchSampler::tell_failure(const Error& why) {
   if (why.code() == Errc::kClosed || std::exchange(failing_, true)) return;
-  LogEvent event =
-      core_.log_event(LogSeverity::kWarning, "watch_blind",
-                      "a watch" + core_.at_store() + " sees nothing at present: " + why.message());
+  LogEvent event = core_.reports_.event(
+      LogSeverity::kWarning, "watch_blind",
+      "a watch" + core_.at_store() + " sees nothing at present: " + why.message());
   event.error = why.code();
-  core_.log(std::move(event));
+  core_.reports_.log(std::move(event));
 }
 
 void WatchSampler::tell_recovery() {
   if (!std::exchange(failing_, false)) return;
-  core_.log(core_.log_event(LogSeverity::kInfo, "watch_sees",
-                            "a watch" + core_.at_store() +
-                                " sees again; of what came and went meanwhile it tells nothing"));
+  core_.reports_.log(
+      core_.reports_.event(LogSeverity::kInfo, "watch_sees",
+                           "a watch" + core_.at_store() +
+                               " sees again; of what came and went meanwhile it tells nothing"));
 }
 
 void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {

@@ -1,5 +1,5 @@
-// How leases are given back, or let go.
-#include "src/session/core.h"
+#include "src/session/releasing.h"
+
 #include "src/session/core_call.h"
 #include "src/session/names.h"
 
@@ -10,7 +10,17 @@ constexpr Nanos kReleaseRetry = std::chrono::milliseconds(200);
 
 }  // namespace
 
-void Core::detach(const AcquisitionPtr& acquisition) {
+// Once the lease has ended by itself nothing is left to give back: then it waits for a moment only.
+port::AcquisitionRequest Releasing::release_of(const Acquisition& acquisition) const {
+  constexpr Nanos kMoment = std::chrono::milliseconds(200);
+  port::AcquisitionRequest request = end_of(acquisition);
+  const BootInstant lease_end{Nanos(acquisition.deadline_ns.load())};
+  request.deadline =
+      std::min(request.deadline, std::max(lease_end, base::BootClock::now() + kMoment));
+  return request;
+}
+
+void Releasing::detach(const AcquisitionPtr& acquisition) {
   if (forked()) return;
   const Turn turn(*this);
   if (acquisition->released) return;
@@ -18,7 +28,7 @@ void Core::detach(const AcquisitionPtr& acquisition) {
   if (acquisition->renewal && acquisition->renewal->inherited()) {
     apply(acquisition, acquisition->renewal->on_renew_asked(base::BootClock::now()));
   }
-  if (feed_) see_ended(*acquisition, HoldEnd::kDetached);
+  reports_.ended(*acquisition, HoldEnd::kDetached);
   end_locally(acquisition);
   acquisition->released =
       Result<void>(Error(Errc::kInvalidArgument, "lock '" + printable(acquisition->name) +
@@ -27,7 +37,7 @@ void Core::detach(const AcquisitionPtr& acquisition) {
 }
 
 // The lease is not kept any more and answers "released".
-void Core::end_locally(const AcquisitionPtr& acquisition) {
+void Releasing::end_locally(const AcquisitionPtr& acquisition) {
   unschedule(*acquisition);
   acquisition->released.emplace();
   LeaseState before = acquisition->state.load();
@@ -43,16 +53,8 @@ void Core::end_locally(const AcquisitionPtr& acquisition) {
 }
 
 // An answer, when the store need not be asked. `loss`: how the lease ended before.
-// The thread that watches over deadlines may be late: a hold that ran out was lost, not released.
-void Core::look_at_deadline(const AcquisitionPtr& acquisition) {
-  const BootInstant now = base::BootClock::now();
-  if (acquisition->renewal && now >= acquisition->renewal->deadline()) {
-    apply(acquisition, acquisition->renewal->on_tick(now));
-  }
-}
-
-std::optional<Result<void>> Core::begin_release(const AcquisitionPtr& acquisition,
-                                                std::optional<Error>& loss) {
+std::optional<Result<void>> Releasing::begin_release(const AcquisitionPtr& acquisition,
+                                                     std::optional<Error>& loss) {
   if (acquisition->released) return *acquisition->released;
   look_at_deadline(acquisition);
   {
@@ -65,8 +67,9 @@ std::optional<Result<void>> Core::begin_release(const AcquisitionPtr& acquisitio
   return *loss;
 }
 
-Result<void> Core::end_release(const AcquisitionPtr& acquisition, const std::optional<Error>& loss,
-                               const Result<port::EndStatus>& ended) {
+Result<void> Releasing::end_release(const AcquisitionPtr& acquisition,
+                                    const std::optional<Error>& loss,
+                                    const Result<port::EndStatus>& ended) {
   Result<void> answer;
   if (loss) {
     answer = *loss;
@@ -81,16 +84,14 @@ Result<void> Core::end_release(const AcquisitionPtr& acquisition, const std::opt
                                     ": the store had taken it back before it was released");
   }
   const base::LocalLock lock(mutex_);
-  if (feed_) {
-    const bool gone = ended && *ended == port::EndStatus::kGone;
-    see_ended(*acquisition, gone ? HoldEnd::kGone : HoldEnd::kReleased);
-  }
+  const bool gone = ended && *ended == port::EndStatus::kGone;
+  reports_.ended(*acquisition, gone ? HoldEnd::kGone : HoldEnd::kReleased);
   acquisition->released = answer;
   if (!ended && !closed_) send_release(acquisition);  // Goes on trying while the lease lasts.
   return answer;
 }
 
-Result<void> Core::release(const AcquisitionPtr& acquisition) {
+Result<void> Releasing::release(const AcquisitionPtr& acquisition) {
   // In a forked child a mutex may be held by a thread that does not exist there.
   if (forked()) return forked_error();
   const Call call(*this);
@@ -112,7 +113,7 @@ Result<void> Core::release(const AcquisitionPtr& acquisition) {
   return end_release(acquisition, loss, ended);
 }
 
-void Core::release(const AcquisitionPtr& acquisition, Done<void> done) {
+void Releasing::release(const AcquisitionPtr& acquisition, Done<void> done) {
   if (forked()) return done(forked_error());
   std::optional<Error> loss;
   std::optional<Result<void>> answer;
@@ -134,19 +135,99 @@ void Core::release(const AcquisitionPtr& acquisition, Done<void> done) {
     }
   }
   store_->release(release_of(*acquisition),
-                  [self = shared_from_this(), acquisition, loss,
+                  [this, alive = self(), acquisition, loss,
                    done = std::move(done)](const Result<port::EndStatus>& ended) mutable {
                     // The store may keep copies of this for longer, on threads of its own.
-                    const auto core = std::move(self);
-                    core->answer_later([core, done = std::move(done),
-                                        answer = core->end_release(acquisition, loss, ended)] {
+                    answer_later([this, alive = std::move(alive), done = std::move(done),
+                                  answer = end_release(acquisition, loss, ended)] {
                       done(answer);
-                      core->end_call();
+                      end_call();
                     });
                   });
 }
 
-void Core::release_later(const AcquisitionPtr& acquisition, std::optional<BootInstant> at) {
+// The outcomes of several leases that are given back at once.
+struct Releasing::Giving {
+  std::vector<AcquisitionPtr> held;
+  std::vector<std::optional<Error>> losses;
+  std::vector<std::optional<Result<void>>> answers;  // Known without asking the store.
+  std::vector<port::AcquisitionRequest> requests;    // For the others, in their order.
+};
+
+Releasing::Giving Releasing::begin_release_all(const std::vector<AcquisitionPtr>& held) {
+  Giving giving{held, {}, {}, {}};
+  const Turn turn(*this);
+  for (const AcquisitionPtr& acquisition : held) {
+    std::optional<Error> loss;
+    std::optional<Result<void>> answer;
+    if (closed_) {
+      const base::LocalLock lock(acquisition->loss_mutex);
+      answer = acquisition->loss ? *acquisition->loss : closed_error();
+    } else {
+      answer = begin_release(acquisition, loss);
+    }
+    if (!answer) giving.requests.push_back(release_of(*acquisition));
+    giving.losses.push_back(std::move(loss));
+    giving.answers.push_back(std::move(answer));
+  }
+  if (!giving.requests.empty()) ++calls_under_way_;
+  return giving;
+}
+
+std::vector<Result<void>> Releasing::end_release_all(
+    const Giving& giving, const Result<std::vector<Result<port::EndStatus>>>& ended) {
+  std::vector<Result<void>> results;
+  std::size_t asked = 0;
+  for (std::size_t i = 0; i < giving.held.size(); ++i) {
+    if (giving.answers[i]) {
+      results.push_back(*giving.answers[i]);
+      continue;
+    }
+    const Result<port::EndStatus> one =
+        ended ? (*ended)[asked++] : Result<port::EndStatus>(ended.error());
+    results.push_back(end_release(giving.held[i], giving.losses[i], one));
+  }
+  return results;
+}
+
+std::vector<Result<void>> Releasing::release_all(const std::vector<AcquisitionPtr>& held) {
+  using Ends = std::vector<Result<port::EndStatus>>;
+  if (forked()) return {held.size(), forked_error()};
+  const Giving giving = begin_release_all(held);
+  if (giving.requests.empty()) return end_release_all(giving, Ends());
+  auto ended = store_->release_all_inline(giving.requests);
+  if (!ended) {
+    ended = await<Ends>(
+        [&](Done<Ends> done) { store_->release_all(giving.requests, std::move(done)); });
+  }
+  auto results = end_release_all(giving, *ended);
+  end_call();
+  return results;
+}
+
+void Releasing::release_all(const std::vector<AcquisitionPtr>& held,
+                            Done<std::vector<Result<void>>> done) {
+  using Ends = std::vector<Result<port::EndStatus>>;
+  if (forked()) return done(std::vector<Result<void>>(held.size(), forked_error()));
+  const auto giving = std::make_shared<Giving>(begin_release_all(held));
+  if (giving->requests.empty()) return done(end_release_all(*giving, Ends()));
+  if (store_->answers_at_once()) {
+    if (const auto ended = store_->release_all_inline(giving->requests)) {
+      done(end_release_all(*giving, *ended));
+      return end_call();
+    }
+  }
+  store_->release_all(giving->requests, [this, alive = self(), giving, done = std::move(done)](
+                                            const Result<Ends>& ended) mutable {
+    answer_later([this, alive = std::move(alive), done = std::move(done),
+                  results = end_release_all(*giving, ended)] {
+      done(results);
+      end_call();
+    });
+  });
+}
+
+void Releasing::release_later(const AcquisitionPtr& acquisition, std::optional<BootInstant> at) {
   if (!check_alive()) return;
   const Turn turn(*this);
   if (closed_ || acquisition->released || acquisition->releasing) return;
@@ -154,13 +235,13 @@ void Core::release_later(const AcquisitionPtr& acquisition, std::optional<BootIn
   acquisition->let_go_at = at;
   const bool left = acquisition->keeping || (acquisition->perhaps_kept && !at);
   const bool stays = left || (at && *at > base::BootClock::now());
-  if (feed_) see_ended(*acquisition, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
+  reports_.ended(*acquisition, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
   end_locally(acquisition);
   if (!left && !acquisition->renewal->taken_over()) send_release(acquisition);
 }
 
 // Tried until the lease is over by itself.
-void Core::send_release(const AcquisitionPtr& acquisition) {
+void Releasing::send_release(const AcquisitionPtr& acquisition) {
   if (!acquisition->releasing) ++releases_under_way_;
   acquisition->releasing = true;
   const BootInstant now = base::BootClock::now();
@@ -180,7 +261,12 @@ void Core::send_release(const AcquisitionPtr& acquisition) {
       });
 }
 
-void Core::on_release_sent(const AcquisitionPtr& acquisition, std::optional<Errc> failure) {
+void Releasing::give_back(const AcquisitionPtr& acquisition) {
+  acquisition->deadline_ns = (base::BootClock::now() + acquisition->ttl).time_since_epoch().count();
+  send_release(acquisition);
+}
+
+void Releasing::on_release_sent(const AcquisitionPtr& acquisition, std::optional<Errc> failure) {
   const base::LocalLock lock(mutex_);
   const BootInstant now = base::BootClock::now();
   if (failure && *failure != Errc::kClosed && *failure != Errc::kLost &&

@@ -1,14 +1,12 @@
-// The core's reports to its log and its observer. see_... is not called without an observer.
-#include <algorithm>
-#include <memory>
-#include <utility>
+#include "src/session/reports.h"
 
-#include "src/session/core.h"
+#include <algorithm>
+#include <utility>
 
 namespace holdfast::session {
 namespace {
 
-AcquireOutcome outcome_of(const Result<Core::AcquisitionPtr>& answer) {
+AcquireOutcome outcome_of(const Result<std::shared_ptr<Acquisition>>& answer) {
   if (answer) return *answer ? AcquireOutcome::kGranted : AcquireOutcome::kBusy;
   switch (answer.error().code()) {
     case Errc::kTimedOut: return AcquireOutcome::kTimedOut;
@@ -32,19 +30,25 @@ HoldEnd end_of_lost(const Acquisition& acquisition, const Error& why) {
 
 }  // namespace
 
-LogEvent Core::log_event(LogSeverity severity, const char* event, std::string text) const {
+Reports::Reports(const ClientOptions& options, const std::string& store_url, Worker& notifier)
+    : options_(options),
+      store_url_(store_url),
+      notifier_(notifier),
+      feed_(options.observer ? std::make_shared<ObserverFeed>(options.observer) : nullptr) {}
+
+LogEvent Reports::event(LogSeverity severity, const char* event, std::string text) const {
   LogEvent out;
   out.time = base::wall_now();
   out.severity = severity;
   out.event = event;
   out.text = std::move(text);
-  out.store = options_.store_url;
+  out.store = store_url_;
   return out;
 }
 
-LogEvent Core::log_event(LogSeverity severity, const char* event, std::string text,
-                         const Acquisition& acquisition, Errc error) const {
-  LogEvent out = log_event(severity, event, std::move(text));
+LogEvent Reports::event(LogSeverity severity, const char* event, std::string text,
+                        const Acquisition& acquisition, Errc error) const {
+  LogEvent out = this->event(severity, event, std::move(text));
   out.lock = acquisition.name;
   out.token = {acquisition.token.epoch, acquisition.token.counter};
   out.trace_id = acquisition.options.trace_id;
@@ -52,47 +56,48 @@ LogEvent Core::log_event(LogSeverity severity, const char* event, std::string te
   return out;
 }
 
-void Core::log(LogEvent event) {
-  if (!options_.client.log && !options_.client.log_event) return;
+void Reports::log(LogEvent event) {
+  if (!options_.log && !options_.log_event) return;
   notifier_.post([this, event = std::move(event)] {
-    if (options_.client.log) options_.client.log(event.text);
-    if (options_.client.log_event) options_.client.log_event(event);
+    if (options_.log) options_.log(event.text);
+    if (options_.log_event) options_.log_event(event);
   });
 }
 
-void Core::on_alarm(const std::string& line) {
-  log(log_event(LogSeverity::kWarning, "store", line));
-}
-
-SeenLock Core::seen(const Acquisition& acquisition) const {
+SeenLock Reports::seen(const Acquisition& acquisition) const {
   return {acquisition.name, acquisition.downgraded ? holdfast::Mode::shared() : acquisition.mode,
-          options_.store_url.substr(0, options_.store_url.find(':'))};
+          store_url_.substr(0, store_url_.find(':'))};
 }
 
-void Core::tell_observer(ObserverFeed::News news) {
+void Reports::tell(ObserverFeed::News news) {
   if (feed_->add(std::move(news))) notifier_.post([feed = feed_] { feed->tell(); });
 }
 
-void Core::see_asked(Acquisition& acquisition) {
+void Reports::asked(Acquisition& acquisition) {
+  if (!feed_) return;
   acquisition.span = std::make_unique<ObservedSpan>();
   acquisition.span->asked_at = base::BootClock::now();
 }
 
-void Core::see_queue(Acquisition& acquisition) {
+void Reports::queued(Acquisition& acquisition) {
+  if (!feed_) return;
   const std::uint32_t ahead = acquisition.acquire->ahead();
   ObservedSpan& span = *acquisition.span;
   if (!acquisition.acquire->queued() || span.told_ahead == ahead) return;
   if (!span.told_ahead) span.ahead = ahead;
   span.told_ahead = ahead;
-  tell_observer(QueueSeen{seen(acquisition), ahead});
+  tell(QueueSeen{seen(acquisition), ahead});
 }
 
-void Core::see_granted(Acquisition& acquisition, BootInstant now) {
+void Reports::granted(Acquisition& acquisition, BootInstant now) {
+  if (!feed_) return;
   if (!acquisition.span) acquisition.span = std::make_unique<ObservedSpan>();  // Adopted.
   acquisition.span->held_since = now;
 }
 
-void Core::see_answer(const Acquisition& acquisition, const Result<AcquisitionPtr>& answer) {
+void Reports::answered(const Acquisition& acquisition,
+                       const Result<std::shared_ptr<Acquisition>>& answer) {
+  if (!feed_) return;
   AcquireSeen news{seen(acquisition), outcome_of(answer), {}, {}, {}, {}, {}};
   if (!answer) news.error = answer.error().code();
   news.wait = base::BootClock::now() - acquisition.span->asked_at;
@@ -101,32 +106,33 @@ void Core::see_answer(const Acquisition& acquisition, const Result<AcquisitionPt
   if (news.outcome == AcquireOutcome::kGranted) {
     news.token = Token{acquisition.token.epoch, acquisition.token.counter};
   }
-  tell_observer(std::move(news));
+  tell(std::move(news));
 }
 
-void Core::see_lost(Acquisition& acquisition, const Error& why) {
-  see_ended(acquisition, end_of_lost(acquisition, why));
+void Reports::lost(Acquisition& acquisition, const Error& why) {
+  ended(acquisition, end_of_lost(acquisition, why));
 }
 
-void Core::see_ended(Acquisition& acquisition, HoldEnd how) {
+void Reports::ended(Acquisition& acquisition, HoldEnd how) {
   if (!acquisition.span || !acquisition.span->held_since) return;
   const auto held = base::BootClock::now() - *std::exchange(acquisition.span->held_since, {});
-  tell_observer(HoldSeen{seen(acquisition), how, held,
-                         Token{acquisition.token.epoch, acquisition.token.counter}});
+  tell(HoldSeen{seen(acquisition), how, held,
+                Token{acquisition.token.epoch, acquisition.token.counter}});
 }
 
-void Core::see_renewed(const Outgoing& sent, BootInstant now,
-                       const Result<port::AcquisitionState>& reply) {
-  RenewalSeen news{seen(*sent.acquisition),
-                   std::max(sent.sent_at - sent.planned, Nanos::zero()),
-                   now - sent.sent_at,
+void Reports::renewed(const Acquisition& acquisition, const Renewal& times,
+                      const Result<port::AcquisitionState>& reply) {
+  if (!feed_) return;
+  RenewalSeen news{seen(acquisition),
+                   std::max(times.sent_at - times.planned, Nanos::zero()),
+                   times.answered_at - times.sent_at,
                    {}};
   if (!reply) {
     news.error = reply.error().code();
   } else if (reply->status != port::AcquisitionStatus::kHeld) {
     news.error = Errc::kLost;
   }
-  tell_observer(std::move(news));
+  tell(std::move(news));
 }
 
 }  // namespace holdfast::session

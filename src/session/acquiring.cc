@@ -1,0 +1,342 @@
+#include "src/session/acquiring.h"
+
+#include "src/session/core_call.h"
+#include "src/session/deadlock_watch.h"
+#include "src/session/names.h"
+
+namespace holdfast::session {
+
+using std::chrono::milliseconds;
+
+Result<Acquiring::AcquisitionPtr> Acquiring::acquire(std::string name, const holdfast::Mode& mode,
+                                                     AcquireOptions options, bool may_wait) {
+  const Call call(*this);
+  if (!call.alive()) return call.alive().error();
+  return take(prepare(std::move(name), mode, std::move(options)), may_wait);
+}
+
+Acquiring::AcquisitionPtr Acquiring::acquire(std::string name, const holdfast::Mode& mode,
+                                             AcquireOptions options, bool may_wait,
+                                             Done<AcquisitionPtr> done) {
+  const Call call(*this);
+  if (!call.alive()) return done(call.alive().error()), nullptr;
+  return take(prepare(std::move(name), mode, std::move(options)), may_wait, std::move(done));
+}
+
+Acquiring::AcquisitionPtr Acquiring::acquire(const InnerName& name, AcquireOptions options,
+                                             Done<AcquisitionPtr> done) {
+  const Call call(*this);
+  if (!call.alive()) return done(call.alive().error()), nullptr;
+  return take(prepare_checked(name.text(), holdfast::Mode::exclusive(), std::move(options)),
+              /*may_wait=*/true, std::move(done));
+}
+
+Result<Acquiring::AcquisitionPtr> Acquiring::prepare_upgrade(const AcquisitionPtr& reader,
+                                                             AcquireOptions options) {
+  if (reader->mode_now() != holdfast::Mode::shared()) {
+    return Error(Errc::kInvalidArgument,
+                 "lock '" + printable(reader->name) + "': only a shared lease can be upgraded");
+  }
+  if (options.ttl == milliseconds::zero()) {
+    options.ttl = std::chrono::ceil<milliseconds>(reader->ttl);
+  }
+  auto made = prepare(reader->name, holdfast::Mode::exclusive(), std::move(options));
+  if (made) (*made)->base = reader;
+  return made;
+}
+
+Result<Acquiring::AcquisitionPtr> Acquiring::upgrade(const AcquisitionPtr& reader,
+                                                     AcquireOptions options, bool may_wait) {
+  const Call call(*this);
+  if (!call.alive()) return call.alive().error();
+  return take(prepare_upgrade(reader, std::move(options)), may_wait);
+}
+
+Acquiring::AcquisitionPtr Acquiring::upgrade(const AcquisitionPtr& reader, AcquireOptions options,
+                                             bool may_wait, Done<AcquisitionPtr> done) {
+  const Call call(*this);
+  if (!call.alive()) return done(call.alive().error()), nullptr;
+  return take(prepare_upgrade(reader, std::move(options)), may_wait, std::move(done));
+}
+
+Result<Acquiring::AcquisitionPtr> Acquiring::take(Result<AcquisitionPtr> made, bool may_wait) {
+  if (!made) return made;
+  if ((*made)->options.wait == milliseconds::zero()) may_wait = false;
+  if (may_wait && !store_->answers_at_once()) {
+    start_here(*made);
+    return settle(*made, await_answer(*made));
+  }
+  auto answer = acquire_inline(*made, may_wait);
+  if (!answer) answer = acquire_waiting(*made, may_wait);
+  return settle(*made, *std::move(answer));
+}
+
+Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_wait,
+                                          Done<AcquisitionPtr> done) {
+  if (!made) return done(std::move(made)), nullptr;
+  AcquisitionPtr acquisition = *std::move(made);
+  if (acquisition->options.wait == milliseconds::zero()) may_wait = false;
+  if (store_->answers_at_once()) {
+    if (auto answer = acquire_inline(acquisition, may_wait)) {
+      return done(settle(acquisition, *std::move(answer))), nullptr;
+    }
+  }
+  const Turn turn(*this);
+  leave_push_reader();
+  acquisition->done = std::move(done);
+  start_waiting(acquisition, may_wait);
+  return acquisition;
+}
+
+// The common end of every answer, on whichever thread it is given.
+Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquisition,
+                                                    Result<AcquisitionPtr> answer) {
+  reports_.answered(*acquisition, answer);
+  // Their captures may hold this very client, so they must not outlive the wait.
+  acquisition->options.on_queued = nullptr;
+  acquisition->queued_news = nullptr;
+  acquisition->options.cancel = {};
+  if (!answer) {
+    answer = Error(answer.error().code(), "lock '" + printable(acquisition->name) + "'" +
+                                              at_store() + ": " + answer.error().message());
+  }
+  // Last: it may be what keeps the core.
+  if (!answer || *answer == nullptr) acquisition->core = nullptr;
+  return answer;
+}
+
+// nullopt: it needs the loop. Nothing is left in the store then, or is being taken back.
+std::optional<Result<Acquiring::AcquisitionPtr>> Acquiring::acquire_inline(
+    const AcquisitionPtr& acquisition, bool may_wait) {
+  AcquireFsm fsm(terms_for(*acquisition, /*may_wait=*/false));
+  begin_anew(*acquisition);
+  fsm.start(base::BootClock::now());
+  const auto reply = store_->acquire_inline(request_for(*acquisition, /*may_wait=*/false));
+  if (!reply) return std::nullopt;
+  const auto action = fsm.on_reply(base::BootClock::now(), *reply);
+  switch (action.step) {
+    case AcquireFsm::Step::kGranted: {
+      const Turn turn(*this);
+      start_lease(acquisition, fsm.held(), fsm.log());
+      if (outlives_close(acquisition)) return acquisition;
+      return closed_error();
+    }
+    case AcquireFsm::Step::kBusy:
+      if (may_wait) return std::nullopt;
+      return AcquisitionPtr();
+    case AcquireFsm::Step::kFailed: return *fsm.error();
+    case AcquireFsm::Step::kWait:
+    case AcquireFsm::Step::kSendAcquire:
+    case AcquireFsm::Step::kSendHeartbeat:
+    case AcquireFsm::Step::kSendCancel: break;
+  }
+  if (!*reply) {
+    // Perhaps applied: the loop asks again with the same id, and takes it back if need be.
+    acquisition->asked_at = fsm.log().sent_at(0);
+    return std::nullopt;
+  }
+  // Granted with too little left, or known as too old: take it back, and ask anew by the loop,
+  // behind that.
+  store_->cancel(end_of(*acquisition), [](const Result<port::EndStatus>&) {});
+  return std::nullopt;
+}
+
+Result<Acquiring::AcquisitionPtr> Acquiring::acquire_waiting(const AcquisitionPtr& acquisition,
+                                                             bool may_wait) {
+  {
+    const Turn turn(*this);
+    start_waiting(acquisition, may_wait);
+  }
+  return await_answer(acquisition);
+}
+
+// A wait whose first request goes from this thread. That request queues where the lock is not free:
+// for a remote store a try that answers "busy" would be a round trip for nothing.
+void Acquiring::start_here(const AcquisitionPtr& acquisition) {
+  port::AcquireRequest request;
+  {
+    const Turn turn(*this);
+    ++calls_under_way_;
+    acquisition->acquire.emplace(terms_for(*acquisition, /*may_wait=*/true));
+    if (fail_if_closed(acquisition)) return;
+    acquisition->acquire->start(base::BootClock::now());
+    begin_anew(*acquisition);
+    waiting_[acquisition->id] =
+        acquisition;  // The grant may be pushed before the request is answered.
+    request = request_for(*acquisition, /*may_wait=*/true);
+    heed_stop(acquisition);
+  }
+  const auto reply = store_->acquire_inline(request);
+  const Turn turn(*this);
+  // It may have been cancelled meanwhile, or closed.
+  if (!acquisition->acquire || acquisition->id != request.id) return;
+  if (reply) {
+    execute(acquisition, acquisition->acquire->on_reply(base::BootClock::now(), *reply));
+  } else {
+    send_acquire(acquisition, /*fresh_id=*/false);
+    schedule(acquisition, acquisition->acquire->wake_at());
+  }
+}
+
+void Acquiring::start_waiting(const AcquisitionPtr& acquisition, bool may_wait) {
+  ++calls_under_way_;
+  acquisition->acquire.emplace(terms_for(*acquisition, may_wait));
+  if (fail_if_closed(acquisition)) return;
+  const BootInstant now = base::BootClock::now();
+  execute(acquisition, acquisition->asked_at
+                           ? acquisition->acquire->start_again(now, *acquisition->asked_at)
+                           : acquisition->acquire->start(now));
+  heed_stop(acquisition);
+}
+
+bool Acquiring::fail_if_closed(const AcquisitionPtr& acquisition) {
+  if (!closed_) return false;
+  acquisition->failure = closed_error();
+  finish(acquisition);
+  conclude(acquisition);
+  return true;
+}
+
+// Not before there is something to cancel: a stop that came earlier calls back at once.
+void Acquiring::heed_stop(const AcquisitionPtr& acquisition) {
+  if (!acquisition->options.cancel.stop_possible()) return;
+  acquisition->on_stop.emplace(acquisition->options.cancel,
+                               [this, acquisition] { cancel(acquisition); });
+}
+
+void Acquiring::heed_deadlocks(const AcquisitionPtr& acquisition) {
+  if (!acquisition->options.owner) return;
+  if (!deadlocks_) {
+    if (!store_->guarantees().list) return;
+    deadlocks_ = std::make_shared<DeadlockWatch>(*this);
+  }
+  arm(deadlocks_->begin(acquisition, base::BootClock::now()));
+}
+
+void Acquiring::cancel(const AcquisitionPtr& acquisition) {
+  if (forked()) return;
+  loop_.post([this, acquisition] {
+    const Turn turn(*this);
+    if (!acquisition->acquire) return;
+    execute(acquisition, acquisition->acquire->on_cancel(base::BootClock::now(), Errc::kCancelled));
+  });
+}
+
+void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Action& action) {
+  switch (action.step) {
+    case AcquireFsm::Step::kWait: break;
+    case AcquireFsm::Step::kSendAcquire: send_acquire(acquisition, action.fresh_id); break;
+    case AcquireFsm::Step::kSendHeartbeat:
+      send_out(acquisition, action.seq, /*waiting=*/true);
+      break;
+    case AcquireFsm::Step::kSendCancel: send_cancel(acquisition); break;
+    case AcquireFsm::Step::kGranted: {
+      const AcquireFsm fsm = *acquisition->acquire;
+      finish(acquisition);
+      start_lease(acquisition, fsm.held(), fsm.log());
+      conclude(acquisition);
+      return;
+    }
+    case AcquireFsm::Step::kFailed:
+      acquisition->failure = acquisition->acquire->error();
+      finish(acquisition);
+      if (acquisition->failure->code() == Errc::kOutcomeUnknown && !closed_) {
+        // It may come to be held, for nobody: taken back as soon as the store can be reached.
+        give_back(acquisition);
+      }
+      conclude(acquisition);
+      return;
+    case AcquireFsm::Step::kBusy:
+      finish(acquisition);
+      conclude(acquisition);
+      return;
+  }
+  if (!acquisition->acquire) return;
+  if (!acquisition->queued && acquisition->acquire->queued()) {
+    acquisition->queued = true;
+    heed_deadlocks(acquisition);
+  }
+  reports_.queued(*acquisition);
+  tell_queued(acquisition);
+  schedule(acquisition, acquisition->acquire->wake_at());
+}
+
+void Acquiring::on_heartbeat_reply(const AcquisitionPtr& acquisition, BootInstant now,
+                                   const Result<port::AcquisitionState>& reply) {
+  execute(acquisition, acquisition->acquire->on_reply(now, reply));
+}
+
+bool Acquiring::outlives_close(const AcquisitionPtr& acquisition) {
+  if (!closed_) return true;
+  lose(acquisition, closed_error());
+  send_release(acquisition);
+  return false;
+}
+
+void Acquiring::send_acquire(const AcquisitionPtr& acquisition, bool fresh) {
+  if (fresh) {
+    waiting_.erase(acquisition->id);
+    begin_anew(*acquisition);
+    waiting_[acquisition->id] = acquisition;
+  }
+  const port::AcquisitionId id = acquisition->id;
+  store_->acquire(request_for(*acquisition, acquisition->acquire->may_wait()),
+                  [this, acquisition, id](const Result<port::AcquisitionState>& reply) {
+                    const Turn turn(*this, /*on_loop=*/true);
+                    if (!acquisition->acquire || acquisition->id != id) return;
+                    execute(acquisition,
+                            acquisition->acquire->on_reply(base::BootClock::now(), reply));
+                  });
+}
+
+void Acquiring::send_cancel(const AcquisitionPtr& acquisition) {
+  store_->cancel(end_of(*acquisition), [this, acquisition](const Result<port::EndStatus>& reply) {
+    const Turn turn(*this);
+    if (!acquisition->acquire) return;
+    execute(acquisition, acquisition->acquire->on_cancel_reply(base::BootClock::now(), reply));
+  });
+}
+
+void Acquiring::tell_queued(const AcquisitionPtr& acquisition) {
+  if (!acquisition->options.on_queued || acquisition->queued_news) return;
+  if (!acquisition->acquire->queued()) return;
+  acquisition->queued_news = std::make_shared<QueuedNews>(acquisition->options.on_queued);
+  notifier_.post([news = acquisition->queued_news, ahead = acquisition->acquire->ahead()] {
+    news->tell(ahead);
+  });
+}
+
+// Nothing is under way any more. (A stop that is calling back now is waited for: it only posts.)
+void Acquiring::finish(const AcquisitionPtr& acquisition) {
+  unschedule(*acquisition);
+  waiting_.erase(acquisition->id);
+  --calls_under_way_;
+  acquisition->on_stop.reset();
+  acquisition->acquire.reset();
+  acquisition->finished = true;
+  if (!acquisition->done) woken_.push_back(acquisition);
+  if (closed_) drained_.notify_all();
+}
+
+// To whom did not wait asleep, the answer goes when this turn is over.
+void Acquiring::conclude(const AcquisitionPtr& acquisition) {
+  if (!acquisition->done) return;
+  auto answer_now = [this, acquisition, held = acquisition->renewal.has_value()] {
+    Result<AcquisitionPtr> answer = AcquisitionPtr();
+    if (acquisition->failure) {
+      answer = *acquisition->failure;
+    } else if (held) {
+      answer = acquisition;
+    }
+    const auto done = std::move(acquisition->done);
+    done(settle(acquisition, std::move(answer)));
+  };
+  if (!acquisition->queued_news) {
+    answers_.emplace_back(std::move(answer_now));
+  } else {
+    answers_.emplace_back(
+        [news = acquisition->queued_news, answer = std::move(answer_now)] { news->end(answer); });
+  }
+}
+
+}  // namespace holdfast::session

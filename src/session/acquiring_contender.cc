@@ -1,0 +1,154 @@
+// A contender, before anything is sent: its checked options, its request and its terms.
+#include <algorithm>
+
+#include "src/base/random.h"
+#include "src/session/acquiring.h"
+#include "src/session/names.h"
+
+namespace holdfast::session {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortestTtl(100);
+constexpr milliseconds kLongestTtl = std::chrono::hours(24);
+machine::Mode to_machine(const holdfast::Mode& mode) {
+  switch (mode.kind()) {
+    case holdfast::Mode::Kind::kExclusive: return machine::Mode::exclusive();
+    case holdfast::Mode::Kind::kShared: return machine::Mode::shared();
+    case holdfast::Mode::Kind::kPermits:
+      return machine::Mode::of_permits(mode.count(), mode.capacity());
+  }
+  return {};
+}
+
+Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& options) {
+  const auto bad = [](std::string what) { return Error(Errc::kInvalidArgument, std::move(what)); };
+  if (options.ttl < kShortestTtl || options.ttl > kLongestTtl) {
+    return bad("a ttl of " + std::to_string(options.ttl.count()) +
+               " ms: it is 100 ms at least and 24 h at most");
+  }
+  if (options.wait && *options.wait < milliseconds::zero()) {
+    return bad("a wait cannot be negative");
+  }
+  if (options.max_hold < milliseconds::zero()) return bad("max_hold cannot be negative");
+  if (options.min_remaining < milliseconds::zero() ||
+      options.min_remaining > RenewalSchedule(options.ttl).safe_part()) {
+    return bad("min_remaining is at most half of the ttl");
+  }
+  if (options.reason.size() > 1024) return bad("a reason has at most 1024 bytes");
+  const std::string& trace = options.trace_id;
+  if (trace.size() > 128 ||
+      std::any_of(trace.begin(), trace.end(), [](char c) { return c <= ' ' || c > '~'; })) {
+    return bad("a trace id has at most 128 characters, of printable ASCII without spaces");
+  }
+  if (options.owner && options.owner->label().size() > 128) {
+    return bad("an owner's label has at most 128 bytes");
+  }
+  if (mode.kind() == holdfast::Mode::Kind::kPermits &&
+      (mode.count() == 0 || mode.count() > mode.capacity())) {
+    return bad(std::to_string(mode.count()) + " of " + std::to_string(mode.capacity()) +
+               " permits: ask for at least one and at most all");
+  }
+  return {};
+}
+
+}  // namespace
+
+milliseconds Acquiring::ttl_of(const AcquireOptions& options) const {
+  if (options.ttl > milliseconds::zero()) return options.ttl;
+  const milliseconds ours = options_.client.default_ttl;
+  // A session that is longer was asked for; less than that was not.
+  if (options_.url_has_ttl || longest_lease_ == Duration::max()) return ours;
+  return std::max(ours, std::chrono::ceil<milliseconds>(longest_lease_));
+}
+
+Result<Acquiring::AcquisitionPtr> Acquiring::make_contender(std::string name,
+                                                            const holdfast::Mode& mode,
+                                                            AcquireOptions options) {
+  if (options.ttl == milliseconds::zero()) options.ttl = ttl_of(options);
+  if (options.wait && *options.wait >= kForever) options.wait.reset();
+  if (options.max_hold >= kForever) options.max_hold = milliseconds::zero();
+  if (auto good = check_options(mode, options); !good) return good.error();
+  if (options.min_remaining + bound_.slack(options.ttl) >= options.ttl) {
+    return Error(Errc::kInvalidArgument,
+                 "min_remaining leaves nothing of the lease, by which "
+                 "clocks may differ by clock_rate_error_ppm");
+  }
+  std::string stored_name = stored(name);
+  auto acquisition =
+      std::make_shared<Acquisition>(std::move(name), std::move(stored_name), mode, generation_);
+  // No lease lasts longer than the session that it is part of: it is renewed in good time for that.
+  acquisition->ttl = std::min<Duration>(options.ttl, longest_lease_);
+  acquisition->options = std::move(options);
+  return acquisition;
+}
+
+// An id that no store has seen yet.
+void Acquiring::begin_anew(Acquisition& acquisition) {
+  const base::Random128 random = base::random_128();
+  acquisition.id = {random.high, random.low};
+  acquisition.issue = ++last_issue_;
+  acquisition.wall_minus_boot_at_send = base::wall_minus_boot().count();
+  acquisition.pushes_missed_at_send = pushes_missed_;
+}
+
+port::AcquireRequest Acquiring::request_for(const Acquisition& acquisition, bool may_wait) const {
+  port::AcquireRequest request;
+  request.name = acquisition.stored_name;
+  request.id = acquisition.id;
+  request.issue = acquisition.issue;
+  request.mode = to_machine(acquisition.mode);
+  request.may_wait = may_wait;
+  request.ttl = acquisition.ttl;
+  request.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
+  request.max_waiters = acquisition.options.max_waiters;
+  if (acquisition.base) request.upgrade_of = acquisition.base->id;
+  request.owner = owner_info(acquisition.options.reason, acquisition.options.trace_id,
+                             acquisition.options.owner);
+  request.deadline = request_deadline();
+  return request;
+}
+
+AcquireFsm::Terms Acquiring::terms_for(const Acquisition& acquisition, bool may_wait) const {
+  AcquireFsm::Terms terms;
+  terms.ttl = acquisition.ttl;
+  terms.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
+  terms.may_wait = may_wait;
+  if (acquisition.options.wait) terms.wait = *acquisition.options.wait;
+  terms.heartbeat = RenewalSchedule(terms.waiter_ttl).heartbeat();
+  terms.min_left = acquisition.options.min_remaining > milliseconds::zero()
+                       ? Nanos(acquisition.options.min_remaining)
+                       : terms.heartbeat;
+  // At most half of a session is guaranteed to be left.
+  if (longest_lease_ != Duration::max()) {
+    terms.min_left = std::min(terms.min_left, RenewalSchedule(longest_lease_).safe_part());
+  }
+  terms.whole = !acquisition.options.auto_renew;
+  terms.request = options_.client.request_timeout;
+  terms.bound = bound_;
+  return terms;
+}
+
+Result<Acquiring::AcquisitionPtr> Acquiring::prepare(std::string name, const holdfast::Mode& mode,
+                                                     AcquireOptions options) {
+  if (auto good = check_name(name); !good) return good.error();
+  return prepare_checked(std::move(name), mode, std::move(options));
+}
+
+Result<Acquiring::AcquisitionPtr> Acquiring::prepare_checked(std::string name,
+                                                             const holdfast::Mode& mode,
+                                                             AcquireOptions options) {
+  auto made = make_contender(std::move(name), mode, std::move(options));
+  if (!made) return made;
+  Acquisition& acquisition = **made;
+  if (acquisition.options.cancel.stop_requested()) {
+    return Error(Errc::kCancelled, "the wait for lock '" + acquisition.name + "' was cancelled");
+  }
+  // The core stays until the lease, or this call, is over.
+  acquisition.core = self();
+  reports_.asked(acquisition);
+  return made;
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,68 @@
+// How a thread waits for its lock: asleep, or listening at the store's push reader.
+#include "src/session/acquiring.h"
+
+namespace holdfast::session {
+namespace {
+
+// A thread that waited for a lock often waits again. If nobody else waits, no thread is woken to
+// read pushes in between. This ends after a short time, because a push may tell that a held lock
+// was broken.
+constexpr std::chrono::milliseconds kPushReaderStays(50);
+
+}  // namespace
+
+Result<Acquiring::AcquisitionPtr> Acquiring::await_answer(const AcquisitionPtr& acquisition) {
+  Result<AcquisitionPtr> answer = acquisition;
+  std::shared_ptr<QueuedNews> news;
+  {
+    const base::LocalLock lock(mutex_);
+    if (store_->push_reader() != nullptr) await_at_push_reader(*acquisition);
+    while (!acquisition->finished) acquisition->changed.wait(mutex_);
+    news = acquisition->queued_news;
+    if (acquisition->failure) {
+      answer = *acquisition->failure;
+    } else if (!acquisition->renewal) {
+      answer = AcquisitionPtr();
+    }
+  }
+  if (news) news->end();
+  return answer;
+}
+
+// The thread that has waited longest reads the pushes for all: in a queue it is the next to get
+// one.
+void Acquiring::await_at_push_reader(Acquisition& acquisition) {
+  if (acquisition.finished) return;
+  const auto place = at_push_reader_.insert(at_push_reader_.end(), &acquisition);
+  push_reader_is_left_ = false;
+  while (!acquisition.finished) {
+    if (place != at_push_reader_.begin()) {
+      acquisition.changed.wait(mutex_);
+      continue;
+    }
+    acquisition.push_reader = std::this_thread::get_id();
+    mutex_.unlock();
+    store_->push_reader()->listen();
+    mutex_.lock();
+    acquisition.push_reader.reset();
+  }
+  const bool listened = place == at_push_reader_.begin();
+  at_push_reader_.erase(place);
+  if (!listened) return;
+  if (!at_push_reader_.empty()) {
+    at_push_reader_.front()->changed.notify_all();
+  } else if (waiting_.empty()) {
+    push_reader_is_left_ = true;
+    arm(base::BootClock::now() + kPushReaderStays);
+  } else {
+    store_->push_reader()->rest();
+  }
+}
+
+// The thread that gave the reader up did not come back.
+void Acquiring::leave_push_reader() {
+  if (std::exchange(push_reader_is_left_, false) && at_push_reader_.empty())
+    store_->push_reader()->rest();
+}
+
+}  // namespace holdfast::session

@@ -1,0 +1,170 @@
+#include "src/session/core_base.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "src/base/fork_guard.h"
+#include "src/base/random.h"
+#include "src/session/core_call.h"
+
+namespace holdfast::session {
+namespace {
+
+machine::OwnerInfo describe_owner(const ClientOptions& options) {
+  machine::OwnerInfo owner;
+  char host[256] = {};
+  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+  owner.host = host;
+  owner.pid = ::getpid();
+  owner.program = options.program.empty() ? program_invocation_short_name : options.program;
+  const base::Random128 random = base::random_128();
+  owner.owner = !options.owner.empty() ? options.owner
+                                       : owner.host + "/" + std::to_string(owner.pid) + "/" +
+                                             base::to_hex(random.high, random.low).substr(0, 12);
+  return owner;
+}
+
+// Sums of instants and durations must not overflow.
+CoreOptions bounded(CoreOptions options) {
+  options.client.request_timeout = std::min<std::chrono::milliseconds>(
+      options.client.request_timeout, CoreBase::kLongestRequest);
+  return options;
+}
+
+}  // namespace
+
+CoreBase::CoreBase(CoreOptions options)
+    : options_(bounded(std::move(options))),
+      generation_(base::process_generation()),
+      owner_(describe_owner(options_.client)),
+      loop_([this] { on_timer(); }) {
+  bound_.rate_error_ppm = options_.client.clock_rate_error_ppm;
+}
+
+bool CoreBase::forked() const noexcept { return base::process_generation() != generation_; }
+
+Error CoreBase::forked_error() const {
+  return {Errc::kClosed, "this process is a forked child of the one that connected to " +
+                             options_.store_url + ": locks are not inherited; connect anew"};
+}
+
+Result<void> CoreBase::check_alive() const {
+  if (forked()) return forked_error();
+  if (closed_.load(std::memory_order_acquire)) return closed_error();
+  return {};
+}
+
+Error CoreBase::closed_error() const {
+  return {Errc::kClosed, "the client of " + options_.store_url + " was closed"};
+}
+
+CoreBase::Call::Call(CoreBase& core) : core_(core), alive_(core.check_alive()) {
+  if (!alive_) return;
+  const base::LocalLock lock(core_.mutex_);
+  if (core_.closed_) {
+    alive_ = core_.closed_error();
+  } else {
+    ++core_.calls_under_way_;
+  }
+}
+
+CoreBase::Call::~Call() {
+  if (alive_ && !core_.forked()) core_.end_call();
+}
+
+void CoreBase::end_call() {
+  const base::LocalLock lock(mutex_);
+  --calls_under_way_;
+  if (closed_) drained_.notify_all();
+}
+
+CoreBase::Turn::~Turn() HOLDFAST_NO_TSA {
+  std::vector<std::function<void()>> answers;
+  answers.swap(core_.answers_);
+  std::vector<AcquisitionPtr> woken;
+  woken.swap(core_.woken_);
+  const bool to_send = !core_.outbox_.empty();
+  const bool nudge = std::any_of(woken.begin(), woken.end(), [](const AcquisitionPtr& acquisition) {
+    return acquisition->push_reader && *acquisition->push_reader != std::this_thread::get_id();
+  });
+  core_.mutex_.unlock();
+  // First, and not before they could have the mutex: this is on the way of every handoff.
+  for (const AcquisitionPtr& acquisition : woken) acquisition->changed.notify_all();
+  if (nudge) core_.store_->push_reader()->nudge();
+  for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
+  if (to_send) core_.send_outbox();
+}
+
+void CoreBase::answer_later(std::function<void()> answer) {
+  late_answers_.push_back(std::move(answer));
+  if (late_answers_.size() > 1) return;
+  loop_.post([this] {
+    std::vector<std::function<void()>> answers;
+    answers.swap(late_answers_);
+    for (const auto& each : answers) each();
+  });
+}
+
+BootInstant CoreBase::request_deadline() const {
+  return base::BootClock::now() + options_.client.request_timeout;
+}
+
+std::string CoreBase::stored(const std::string& name) const {
+  return options_.name_space.empty() ? name : options_.name_space + "/" + name;
+}
+
+std::string CoreBase::shown(const std::string& stored_name) const {
+  const std::size_t skip = options_.name_space.empty() ? 0 : options_.name_space.size() + 1;
+  return stored_name.substr(std::min(skip, stored_name.size()));
+}
+
+port::OwnerPtr CoreBase::owner_info(const std::string& reason, const std::string& trace_id,
+                                    const std::optional<Owner>& owner) const {
+  auto info = std::make_shared<machine::OwnerInfo>(owner_);
+  if (owner) info->owner = owner->id();
+  info->reason = reason;
+  info->trace_id = trace_id;
+  info->since_unix_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(base::wall_now().time_since_epoch())
+          .count();
+  return info;
+}
+
+std::string CoreBase::owner_of(const Acquisition& acquisition) const {
+  return acquisition.options.owner ? acquisition.options.owner->id() : owner_.owner;
+}
+
+std::string CoreBase::at_store() const { return " (" + options_.store_url + ")"; }
+
+port::AcquisitionRequest CoreBase::end_of(const Acquisition& acquisition) const {
+  return {acquisition.stored_name, acquisition.id, request_deadline(), acquisition.issue,
+          acquisition.queued};
+}
+
+void CoreBase::schedule(const AcquisitionPtr& acquisition, BootInstant at) {
+  if (acquisition->slot && (*acquisition->slot)->first == at) return;
+  unschedule(*acquisition);
+  if (at == BootInstant::max()) return;
+  // New deadlines are mostly the latest.
+  acquisition->slot = schedule_.emplace_hint(schedule_.end(), at, acquisition);
+  arm(at);
+}
+
+void CoreBase::unschedule(Acquisition& acquisition) {
+  if (!acquisition.slot) return;
+  const auto slot = *acquisition.slot;
+  acquisition.slot.reset();
+  schedule_.erase(slot);
+}
+
+// The timer may stand too early (what it was armed for is gone): the next turn arms it anew.
+void CoreBase::arm(BootInstant at) {
+  if (at >= armed_at_) return;
+  armed_at_ = at;
+  loop_.arm(at);
+}
+
+}  // namespace holdfast::session

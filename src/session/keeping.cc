@@ -1,0 +1,233 @@
+#include "src/session/keeping.h"
+
+#include <algorithm>
+
+#include "src/base/fork_guard.h"
+#include "src/session/core_call.h"
+#include "src/session/names.h"
+
+namespace holdfast::session {
+
+void Keeping::start_lease(const AcquisitionPtr& acquisition, const port::AcquisitionState& state,
+                          const SendLog& log) {
+  const BootInstant now = base::BootClock::now();
+  RenewalFsm::Terms terms;
+  terms.ttl = acquisition->ttl;
+  terms.bound = bound_;
+  terms.renew = acquisition->options.auto_renew;
+  if (acquisition->options.max_hold > std::chrono::milliseconds::zero()) {
+    terms.hold_until = now + acquisition->options.max_hold;
+  }
+  acquisition->token = state.token;
+  acquisition->slack_ns = bound_.slack(acquisition->ttl).count();
+  acquisition->renewal.emplace(now, terms, state, log);
+  acquisition->wall_minus_boot_ns = acquisition->wall_minus_boot_at_send;
+  acquisition->state = LeaseState::kHeld;
+  reports_.granted(*acquisition, now);
+  if (acquisition->base) acquisition->base->upgrade = acquisition;
+  if (acquisition->base &&
+      (acquisition->base->released || acquisition->base->state == LeaseState::kLost)) {
+    return lose(acquisition, Error(Errc::kLost, "the shared lease under it has ended"));
+  }
+  apply(acquisition, acquisition->pushes_missed_at_send == pushes_missed_
+                         ? acquisition->renewal->on_tick(now)
+                         : acquisition->renewal->on_push_missed(now));
+}
+
+void Keeping::apply(const AcquisitionPtr& acquisition, const RenewalFsm::Action& action) {
+  switch (action.step) {
+    case RenewalFsm::Step::kWait: break;
+    case RenewalFsm::Step::kSend: send_out(acquisition, action.seq, /*waiting=*/false); break;
+    case RenewalFsm::Step::kLost: lose(acquisition, *acquisition->renewal->loss()); return;
+  }
+  if (acquisition->renewal->state() == RenewalFsm::State::kLost) return;
+  publish(*acquisition);
+  schedule(acquisition, acquisition->renewal->wake_at());
+}
+
+// The thread that watches over deadlines may be late: a hold that ran out was lost, not released.
+void Keeping::look_at_deadline(const AcquisitionPtr& acquisition) {
+  const BootInstant now = base::BootClock::now();
+  if (acquisition->renewal && now >= acquisition->renewal->deadline()) {
+    apply(acquisition, acquisition->renewal->on_tick(now));
+  }
+}
+
+// One of them may have been broken, and the push of that was missed. All leave in one batch.
+void Keeping::look_at_what_is_held() {
+  ++pushes_missed_;
+  const BootInstant now = base::BootClock::now();
+  for (const AcquisitionPtr& acquisition : held()) {
+    apply(acquisition, acquisition->renewal->on_push_missed(now));
+  }
+}
+
+std::vector<Keeping::AcquisitionPtr> Keeping::held() const {
+  std::vector<AcquisitionPtr> held;
+  for (const auto& [at, acquisition] : schedule_) {
+    if (acquisition->renewal && !acquisition->releasing) held.push_back(acquisition);
+  }
+  return held;
+}
+
+void Keeping::publish(Acquisition& acquisition) {
+  acquisition.deadline_ns.store(acquisition.renewal->deadline().time_since_epoch().count(),
+                                std::memory_order_release);
+  const bool doubt = acquisition.renewal->state() == RenewalFsm::State::kInDoubt;
+  acquisition.state.store(doubt ? LeaseState::kInDoubt : LeaseState::kHeld,
+                          std::memory_order_release);
+}
+
+void Keeping::lose(const AcquisitionPtr& acquisition, const Error& why) {
+  unschedule(*acquisition);
+  acquisition->state.store(LeaseState::kLost, std::memory_order_release);
+  std::string text =
+      "lock '" + printable(acquisition->name) + "'" + at_store() + " was lost: " + why.message();
+  {
+    const base::LocalLock lock(acquisition->loss_mutex);
+    if (acquisition->loss) return;
+    acquisition->loss = Error(why.code(), text);
+  }
+  reports_.lost(*acquisition, why);
+  acquisition->changed.notify_all();
+  answer_renewals(*acquisition);
+  reports_.log(
+      reports_.event(LogSeverity::kError, "lock_lost", std::move(text), *acquisition, why.code()));
+  if (const auto upgrade = acquisition->upgrade.lock(); upgrade && !upgrade->released) {
+    lose(upgrade, Error(why.code(), "the shared lease under it was lost: " + why.message()));
+  }
+  notifier_.post([acquisition] {
+    std::optional<std::stop_source> source;
+    {
+      const base::LocalLock lock(acquisition->loss_mutex);
+      source = acquisition->lost_source;
+    }
+    if (source) source->request_stop();
+  });
+}
+
+std::stop_token Keeping::lost_token(Acquisition& acquisition) {
+  if (acquisition.generation != base::process_generation()) {
+    std::stop_source stopped;  // A forked child holds nothing, and must not touch the mutex.
+    stopped.request_stop();
+    return stopped.get_token();
+  }
+  const base::LocalLock lock(acquisition.loss_mutex);
+  if (!acquisition.lost_source) {
+    acquisition.lost_source.emplace();
+    if (acquisition.loss) acquisition.lost_source->request_stop();
+  }
+  return acquisition.lost_source->get_token();
+}
+
+void Keeping::on_renewed(const Outgoing& sent, BootInstant now,
+                         const Result<port::AcquisitionState>& reply) {
+  const AcquisitionPtr& acquisition = sent.acquisition;
+  if (sent.waiting && acquisition->acquire) {
+    on_heartbeat_reply(acquisition, now, reply);
+  } else if (sent.waiting && (!reply || reply->status != port::AcquisitionStatus::kHeld)) {
+    // A heartbeat's answer that the push of the grant has overtaken: it is about the time before.
+  } else if (acquisition->renewal && !acquisition->releasing && !acquisition->released) {
+    reports_.renewed(*acquisition, {sent.planned, sent.sent_at, now}, reply);
+    const RenewalFsm::Action action = acquisition->renewal->on_reply(now, reply);
+    if (reply.has_value()) {
+      acquisition->wall_minus_boot_ns = acquisition->wall_minus_boot_at_send;
+    } else {
+      const bool again = acquisition->renewal->tries_again();
+      reports_.log(reports_.event(LogSeverity::kWarning, "renewal_failed",
+                                  "lock '" + printable(acquisition->name) + "'" + at_store() +
+                                      ": renewal failed" + (again ? ", will try again: " : ": ") +
+                                      reply.error().message(),
+                                  *acquisition, reply.error().code()));
+    }
+    apply(acquisition, action);
+    answer_renewals(*acquisition);
+    acquisition->changed.notify_all();
+  }
+}
+
+void Keeping::doubt(const AcquisitionPtr& acquisition) {
+  loop_.post([this, acquisition] {
+    const Turn turn(*this);
+    if (!acquisition->renewal || acquisition->releasing || acquisition->released) return;
+    if (acquisition->renewal->in_flight()) return;
+    apply(acquisition, acquisition->renewal->on_renew_asked(base::BootClock::now()));
+  });
+}
+
+// How many replies there will be when this one has come.
+Result<std::uint64_t> Keeping::ask_to_renew(const AcquisitionPtr& acquisition) {
+  if (acquisition->released || !acquisition->renewal) {
+    return Error(Errc::kLost, "lock '" + printable(acquisition->name) + "' was released already");
+  }
+  // The reply to a renewal that is under way may be about an older state.
+  const std::uint64_t wanted =
+      acquisition->renewal->replies() + (acquisition->renewal->in_flight() ? 2 : 1);
+  if (acquisition->renewal->state() != RenewalFsm::State::kLost) {
+    apply(acquisition, acquisition->renewal->on_renew_asked(base::BootClock::now()));
+  }
+  return wanted;
+}
+
+// nullopt: not yet.
+std::optional<Result<void>> Keeping::renewed(Acquisition& acquisition, std::uint64_t wanted) {
+  const LeaseState state = acquisition.state;
+  if (state == LeaseState::kReleased) {
+    return Error(Errc::kLost, "lock '" + printable(acquisition.name) + "' was released meanwhile");
+  }
+  if (state != LeaseState::kLost && acquisition.renewal->replies() < wanted) return std::nullopt;
+  if (state == LeaseState::kHeld) return Result<void>();
+  const base::LocalLock loss_lock(acquisition.loss_mutex);
+  if (acquisition.loss) return *acquisition.loss;
+  return Error(Errc::kUnavailable, "lock '" + printable(acquisition.name) + "'" + at_store() +
+                                       ": the renewal failed; it is held until its deadline");
+}
+
+Result<void> Keeping::renew(const AcquisitionPtr& acquisition) {
+  const Call call(*this);
+  if (!call.alive()) return call.alive();
+  const BootInstant until = request_deadline();
+  std::uint64_t wanted = 0;
+  {
+    const Turn turn(*this);
+    const auto asked = ask_to_renew(acquisition);
+    if (!asked) return asked.error();
+    wanted = *asked;
+  }
+  const base::LocalLock lock(mutex_);
+  while (true) {
+    if (auto answer = renewed(*acquisition, wanted)) return *answer;
+    const BootInstant now = base::BootClock::now();
+    if (now >= until) {
+      return Error(Errc::kOutcomeUnknown, "lock '" + printable(acquisition->name) + "'" +
+                                              at_store() +
+                                              ": the renewal was not answered in time");
+    }
+    acquisition->changed.wait_for(mutex_, until - now);
+  }
+}
+
+// Ends with the reply, which the store owes by its deadline, or else with the lease.
+void Keeping::renew(const AcquisitionPtr& acquisition, Done<void> done) {
+  const Call call(*this);
+  if (!call.alive()) return done(call.alive());
+  const Turn turn(*this);
+  const auto asked = ask_to_renew(acquisition);
+  if (asked) {
+    acquisition->renew_waits.push_back({*asked, std::move(done)});
+    answer_renewals(*acquisition);
+  } else {
+    answers_.emplace_back([done = std::move(done), error = asked.error()] { done(error); });
+  }
+}
+
+void Keeping::answer_renewals(Acquisition& acquisition) {
+  std::erase_if(acquisition.renew_waits, [&](Acquisition::RenewWait& wait) HOLDFAST_NO_TSA {
+    auto answer = renewed(acquisition, wait.replies);
+    if (!answer) return false;
+    answers_.emplace_back([done = std::move(wait.done), answer = *answer] { done(answer); });
+    return true;
+  });
+}
+
+}  // namespace holdfast::session

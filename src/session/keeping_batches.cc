@@ -1,0 +1,124 @@
+// How renewals, heartbeats and adoptions leave: in batches, on the renewal thread.
+#include <algorithm>
+
+#include "src/session/core_call.h"
+#include "src/session/keeping.h"
+
+namespace holdfast::session {
+namespace {
+
+// A batch that is given up in the instant before it is sent is not ended by that.
+constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
+
+}  // namespace
+
+void Keeping::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting) {
+  const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition->ttl);
+  Outgoing outgoing{
+      acquisition,
+      {acquisition->stored_name, acquisition->id, seq, acquisition->ttl, waiter_ttl, {}},
+      waiter_ttl,
+      waiting};
+  if (!waiting) {
+    acquisition->wall_minus_boot_at_send = base::wall_minus_boot().count();
+    const RenewalFsm& renewal = *acquisition->renewal;
+    outgoing.item.token = acquisition->token;
+    outgoing.lease = renewal.lease();
+    outgoing.planned = renewal.planned_at();
+    outgoing.end = renewal.deadline();
+  }
+  put_out(std::move(outgoing));
+}
+
+void Keeping::put_out(Outgoing outgoing) {
+  const BootInstant now = base::BootClock::now();
+  const Nanos left = std::max<Nanos>(outgoing.end - now, Nanos::zero());
+  outgoing.waits_until = now + std::min(RenewalSchedule(outgoing.lease).batch_wait(), left / 2);
+  outbox_waits_until_ = std::min(outbox_waits_until_, outgoing.waits_until);
+  outbox_.push_back(std::move(outgoing));
+  if (under_way_ != nullptr) arm(outbox_waits_until_);
+}
+
+// Hands what is due to the renewal thread, which takes all that has gathered when it gets to it.
+void Keeping::send_outbox() {
+  renewal_.post([this] {
+    while (send_batch()) {
+    }
+  });
+}
+
+bool Keeping::send_batch() {
+  const auto batch = std::make_shared<Batch>();
+  std::vector<port::RenewItem> items = take_outbox(*batch);
+  if (items.empty()) return false;
+  store_->renew(std::move(items), batch->deadline,
+                [this, batch](const Result<std::vector<Result<port::AcquisitionState>>>& replies) {
+                  on_answered(*batch, replies);
+                });
+  const base::LocalLock lock(mutex_);
+  under_way_ = nullptr;
+  return true;
+}
+
+// An adoption goes behind what is renewed, and not with it: it may take longer, and is tried again
+// at once.
+std::vector<port::RenewItem> Keeping::take_outbox(Batch& batch) {
+  std::vector<port::RenewItem> items;
+  const base::LocalLock lock(mutex_);
+  const auto behind = std::stable_partition(outbox_.begin(), outbox_.end(),
+                                            [](const Outgoing& each) { return !each.adopted; });
+  const auto end = behind == outbox_.begin() ? outbox_.end() : behind;
+  batch.sent.assign(std::move_iterator(outbox_.begin()), std::move_iterator(end));
+  outbox_.erase(outbox_.begin(), end);
+  outbox_waits_until_ = BootInstant::max();
+  for (const Outgoing& left : outbox_) {
+    outbox_waits_until_ = std::min(outbox_waits_until_, left.waits_until);
+  }
+  if (batch.sent.empty()) return items;
+  under_way_ = &batch;
+  if (!outbox_.empty()) arm(outbox_waits_until_);
+  const BootInstant now = base::BootClock::now();
+  batch.deadline = request_deadline();
+  items.reserve(batch.sent.size());
+  for (Outgoing& outgoing : batch.sent) {
+    outgoing.sent_at = now;
+    items.push_back(outgoing.item);
+    batch.deadline = std::min(batch.deadline, request_end(outgoing, now));
+  }
+  return items;
+}
+
+BootInstant Keeping::request_end(const Outgoing& outgoing, BootInstant now) {
+  if (outgoing.adopted) return outgoing.end;
+  // A lease that is left to the store for a moment is not tried again.
+  if (outgoing.acquisition->keeping) return BootInstant::max();
+  return now + RenewalSchedule(outgoing.lease).request_time();
+}
+
+void Keeping::give_up_renewal(BootInstant now) {
+  if (under_way_ == nullptr) return;
+  if (now < outbox_waits_until_) return arm(outbox_waits_until_);
+  under_way_->given_up = true;
+  store_->give_up_renewal();
+  arm(now + kGiveUpAgain);
+}
+
+void Keeping::on_answered(const Batch& batch,
+                          const Result<std::vector<Result<port::AcquisitionState>>>& replies) {
+  const Turn turn(*this);
+  const BootInstant now = base::BootClock::now();
+  const bool given_up = batch.given_up || now >= batch.deadline;
+  for (std::size_t i = 0; i < batch.sent.size(); ++i) {
+    const Outgoing& sent = batch.sent[i];
+    Result<port::AcquisitionState> reply =
+        replies ? (*replies)[i] : Result<port::AcquisitionState>(replies.error());
+    if (sent.adopted) {
+      answers_.emplace_back(
+          [done = sent.adopted, reply = AdoptReply{std::move(reply), given_up}] { done(reply); });
+    } else if (sent.acquisition->id == sent.item.id) {
+      on_renewed(sent, now, reply);
+    }
+  }
+}
+
+}  // namespace holdfast::session
