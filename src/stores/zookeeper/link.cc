@@ -213,6 +213,9 @@ struct Link::State {
   const Call* call(Done done) { return calls.add(std::move(done)); }
 };
 
+// A server whose address changes is found again within that time.
+constexpr int kLooksUpAgainMs = 1000;
+
 std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
                                  std::function<void(LinkEvent)> on_event) {
   auto state = std::make_shared<State>(loop, std::move(on_event));
@@ -227,6 +230,8 @@ std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
     delete state->self;
     return nullptr;
   }
+  // Else it looks the servers' names up in nearly every turn of its thread.
+  zoo_set_servers_resolution_delay(state->handle, kLooksUpAgainMs);
   if (!options.auth.empty()) state->acl = &ZOO_CREATOR_ALL_ACL;
   auto link = std::shared_ptr<Link>(new Link(std::move(state)));
   static_cast<void>(link->log_in());

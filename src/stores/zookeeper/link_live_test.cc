@@ -1,4 +1,9 @@
-// The link's own promise, on a real server: whatever was asked is answered, once.
+// The link's promises on a real server: whatever was asked is answered, once, and names of servers
+// are not looked up for every request.
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -9,6 +14,20 @@
 #include "src/stores/zookeeper/link.h"
 #include "src/stores/zookeeper/test_rig.h"
 #include "tests/support/zookeeper_server.h"
+
+namespace {
+std::atomic<int> g_lookups = 0;
+}
+
+// In the place of the C library's, also for the client library.
+extern "C" __attribute__((visibility("default"))) int getaddrinfo(
+    const char* node, const char* service, const addrinfo* hints,
+    addrinfo** found) noexcept(false) {
+  ++g_lookups;
+  static const auto next =
+      reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+  return next(node, service, hints, found);
+}
 
 namespace holdfast::stores::zookeeper::testing {
 namespace {
@@ -53,6 +72,34 @@ TEST(ZookeeperLinkLiveTest, WhatIsUnderWayWhenItIsClosedIsAnswered) {
   }
   EXPECT_EQ(answered, kLinks * kRequests);
   server.resume();
+}
+
+TEST(ZookeeperLinkLiveTest, NamesOfServersAreNotLookedUpForEachRequest) {
+  HOLDFAST_NEEDS_ZOOKEEPER();
+  constexpr int kRequests = 500;
+  support::ZookeeperServer server;
+  HandLoop loop;
+  bool connected = false;
+  const auto link = Link::open({server.servers(), "", 30s}, loop, [&connected](LinkEvent event) {
+    connected = connected || event == LinkEvent::kConnected;
+  });
+  const auto run_until = [&loop](const auto& condition) {
+    while (!condition()) {
+      ASSERT_TRUE(loop.wait_for_post());
+      loop.run_one();
+    }
+  };
+  run_until([&] { return connected; });
+  const BootInstant begin = BootClock::now();
+  const int before = g_lookups;
+  for (int i = 0; i < kRequests; ++i) {
+    bool answered = false;
+    link->get("/", nullptr, [&answered](const Reply&) { answered = true; });
+    run_until([&] { return answered; });
+  }
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(BootClock::now() - begin).count();
+  EXPECT_GT(before, 0);
+  EXPECT_LE(g_lookups - before, seconds + 1);
 }
 
 }  // namespace
