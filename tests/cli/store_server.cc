@@ -5,15 +5,13 @@
 //   store_server zookeeper|etcd|consul
 //
 // 77: there is no such server here; the line says why.
-#include <cstdio>
-#include <functional>
 #include <iostream>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "tests/support/consul_server.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/serve_one.h"
 #include "tests/support/zookeeper_server.h"
 
 namespace {
@@ -82,30 +80,11 @@ int serve_consul() {
                         .powerless = none + "@"});
 }
 
-struct Kind {
-  std::function<std::optional<std::string>()> unavailable;
-  std::function<int()> serve;
-};
-
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const std::map<std::string, Kind> kinds = {
-      {"zookeeper", {ZookeeperServer::unavailable, serve_zookeeper}},
-      {"etcd", {EtcdCluster::unavailable, serve_etcd}},
-      {"consul", {ConsulServer::unavailable, serve_consul}}};
-  const auto kind = kinds.find(argc == 2 ? argv[1] : "");
-  if (kind == kinds.end()) {
-    std::fputs("usage: store_server zookeeper|etcd|consul\n", stderr);
-    return 2;
-  }
-  if (const auto why = kind->second.unavailable()) {
-    std::cout << *why << std::endl;
-    constexpr int kSkipped = 77;
-    return kSkipped;
-  }
-  return kind->second.serve();
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "store_server: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return serve_one(argc, argv,
+                   {{"zookeeper", {ZookeeperServer::unavailable, serve_zookeeper}},
+                    {"etcd", {EtcdCluster::unavailable, serve_etcd}},
+                    {"consul", {ConsulServer::unavailable, serve_consul}}});
 }
