@@ -49,11 +49,11 @@ The lock
   -s, --shared      hold it together with other --shared holders (-x, --exclusive: alone; default)
   --permits n/N     take n of N permits of a semaphore; all users of NAME must give the same N
   --reason TEXT     a text that ls, inspect and top show
-  --trace-id ID     an id of your tracing that they show (default: HOLDFAST_TRACE_ID); COMMAND
-                    inherits it
-  --min-hold D      keep the lock for at least D, even if COMMAND is faster: the store keeps it, and
-                    this program returns at once (not on a store whose locks end with this program:
-                    see 'holdfast doctor')
+  --trace-id ID     an id of your tracing that they show, at most 128 characters without spaces
+                    (default: HOLDFAST_TRACE_ID); COMMAND inherits it
+  --min-hold D      keep the lock for at least D (24h at most), even if COMMAND is faster: the store
+                    keeps it, and this program returns at once (not on a store whose locks end with
+                    this program: see 'holdfast doctor')
   --max-hold D      end COMMAND after D (exit status 122)
   --reenter         inside a run that holds NAME: run COMMAND under its lease, with its token; that
                     run ends it at a loss. Elsewhere: take the lock as usual
@@ -71,7 +71,7 @@ When the lock is lost
                     (a loss while COMMAND runs ends them in any case)
 
 Output and exit status
-  -q, --quiet       print failures only          -v, --verbose  also print store and token
+  -q, --quiet       print failures only; -v, --verbose: also print store and token
   --json            print events as JSON lines on stderr, instead of sentences
   --json-fd N       print them on descriptor N
   --metrics-textfile FILE   replace FILE by metrics of this run, for Prometheus' node_exporter
@@ -107,8 +107,9 @@ So are the options, except --shared, --permits, --reenter and --metrics-textfile
 
   --value TEXT      a text that everybody can read while this candidate leads, an address for
                     example; at most 1024 bytes. COMMAND gets it as HOLDFAST_VALUE
-  --again           after a loss, campaign again instead of ending with 123, also while the store is
-                    unavailable. The end of COMMAND ends the candidacy, and so does a signal
+  --again           after a loss, campaign again instead of ending with 122 or 123, also while the
+                    store is unavailable. The end of COMMAND ends the candidacy, and so does a
+                    signal
   --observe         print who leads now, and each change, until a signal arrives
   --count N         with --observe: end after N changes
   --json            with --observe: one object per line: event (leads, nobody), time, name, token,
@@ -305,7 +306,8 @@ running keep others out, too.
   --file PATH       the record of this resource; PATH.lock beside it is made, too
   --state DIR       a folder with a record for each resource; it must exist. Default: the folder
                     fence beside the default store
-  --wait D          wait at most D for the commands of others, then exit with 124
+  --wait D          wait at most D (default: without limit) for the commands of others, then exit
+                    with 124
   --json            print an object: resource, token, mode, accepted, newest, file
   -q, --quiet       print nothing when the token is accepted
 
