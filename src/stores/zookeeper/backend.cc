@@ -87,12 +87,13 @@ class ZookeeperBackend final : public contend::Backend {
     auto op = make<Listing>(deadline, std::move(done));
     session_->when_ready(op, [this, op, waker, latest, path = folder(lock)] {
       Link& link = link_for(path);
-      if (latest) link.sync(path, [](const Reply&) {});
-      link.children(path, waker, [op, path, recipe = recipe_](const Reply& reply) {
+      if (latest) link.sync(path, Link::Done::nothing());
+      auto answered = [op, path, recipe = recipe_](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(Listing());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
         op->complete(listing_from(reply, path, recipe));
-      });
+      };
+      link.children(path, waker, {op, std::move(answered)});
     });
   }
 
@@ -103,7 +104,7 @@ class ZookeeperBackend final : public contend::Backend {
     reading->lock = std::move(lock);
     reading->path = folder(reading->lock);
     session_->when_ready(op, [this, op, reading] {
-      link_for(reading->path).sync(reading->path, [](const Reply&) {});
+      link_for(reading->path).sync(reading->path, Link::Done::nothing());
       read_all(op, reading);
     });
   }
@@ -118,7 +119,7 @@ class ZookeeperBackend final : public contend::Backend {
         op->complete(std::optional(
             Read{details_from(reply.text, path, recipe), reply.stat.created, reply.stat.modified}));
       };
-      link_for(above).get(path, waker, std::move(answered), above);
+      link_for(above).get(path, waker, {op, std::move(answered)}, above);
     });
   }
 
@@ -130,13 +131,12 @@ class ZookeeperBackend final : public contend::Backend {
     if (recipe_ != Recipe::kOwn) return refuse(op);
     in_session(op, epoch, [this, op, details, above = folder(lock), path = node(lock, place)] {
       op->sent_to_write = true;
-      link_for(above).set(path, contend::to_text(details), -1, [op, details](const Reply& reply) {
+      auto answered = [op, details](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
-        if (reply.rc != ZOK) {
-          return op->complete(error_of(reply.rc, true, "writing"));
-        }
+        if (reply.rc != ZOK) return op->complete(error_of(reply.rc, true, "writing"));
         op->complete(std::optional(Read{details, reply.stat.created, reply.stat.modified}));
-      });
+      };
+      link_for(above).set(path, contend::to_text(details), -1, {op, std::move(answered)});
     });
   }
 
@@ -145,14 +145,13 @@ class ZookeeperBackend final : public contend::Backend {
     auto op = make<bool>(deadline, std::move(done));
     in_session(op, epoch, [this, op, epoch, lock = std::move(lock), place = std::move(place)] {
       const std::string path = node(lock, place);
-      auto answered = [this, op, lock, order = place.order](const Reply& reply) {
-        if (op->over()) return;
+      Link::Done answered(op, [this, op, lock, order = place.order](const Reply& reply) {
         if (reply.rc != ZOK && reply.rc != ZNONODE) {
           return op->complete(error_of(reply.rc, true, "removing"));
         }
         if (reply.rc == ZOK) sole_users_->removed(lock, static_cast<std::uint32_t>(order));
         op->complete(reply.rc == ZOK);
-      };
+      });
       if (joins(place.key)) {
         return entry_batch_->add(
             {folder(lock), {Step::Kind::kRemove, path}, epoch, op, std::move(answered)});
@@ -165,14 +164,15 @@ class ZookeeperBackend final : public contend::Backend {
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<Record, std::uint64_t>> done) override {
     auto op = make<std::pair<Record, std::uint64_t>>(deadline, std::move(done));
-    session_->when_ready(op, [this, op, lock, path = folder(lock)] {
-      link_for(path).get(path, nullptr, [op, lock, path](const Reply& reply) {
+    session_->when_ready(op, [this, op, path = folder(lock)] {
+      auto answered = [op, path](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::pair<Record, std::uint64_t>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
         auto record = contend::read_record(reply.text, path);
         if (!record) return op->complete(record.error());
         op->complete(std::pair(*std::move(record), record_rev(reply.stat)));
-      });
+      };
+      link_for(path).get(path, nullptr, {op, std::move(answered)});
     });
   }
 
@@ -180,8 +180,8 @@ class ZookeeperBackend final : public contend::Backend {
     auto op = make<Value>(deadline, std::move(done));
     if (recipe_ != Recipe::kOwn) return refuse(op);
     session_->when_ready(op, [this, op, path = folder(lock) + "/" + kValueNode] {
-      session_->link().sync(path, [](const Reply&) {});
-      session_->link().get(path, nullptr, [op, path](const Reply& reply) {
+      session_->link().sync(path, Link::Done::nothing());
+      auto answered = [op, path](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(Value());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
         if (!reply.text.starts_with(kValueFormat)) {
@@ -190,7 +190,8 @@ class ZookeeperBackend final : public contend::Backend {
                     "zookeeper: " + path + " is not of a form that is known"));
         }
         op->complete(Value{reply.text.substr(kValueFormat.size()), reply.stat.modified});
-      });
+      };
+      session_->link().get(path, nullptr, {op, std::move(answered)});
     });
   }
 
@@ -204,8 +205,7 @@ class ZookeeperBackend final : public contend::Backend {
       if (!change.record && !change.record_rev) return apply_at(op, change, -1, kAttempts);
       // The library's condition is a version, ours a zxid.
       const std::string path = folder(change.lock);
-      link_for(path).get(path, nullptr, [this, op, change, path](const Reply& reply) {
-        if (op->over()) return;
+      auto answered = [this, op, change, path](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::optional<std::uint64_t>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
         if (change.record_rev && *change.record_rev != record_rev(reply.stat)) {
@@ -214,7 +214,8 @@ class ZookeeperBackend final : public contend::Backend {
         still_in(op, change.epoch, [this, op, change, version = reply.stat.version] {
           apply_at(op, change, version, kAttempts);
         });
-      });
+      };
+      link_for(path).get(path, nullptr, {op, std::move(answered)});
     };
     if (epoch != 0) return in_session(op, epoch, std::move(then));
     session_->when_ready(op, std::move(then));
@@ -228,7 +229,7 @@ class ZookeeperBackend final : public contend::Backend {
                          [then = std::move(then)](const Result<bool>&) { then(); });
     session_->when_ready(op, [this, op, session_tag] {
       session_->link().set(base_ + "/sessions/" + session_tag, "", -1,
-                           [op](const Reply&) { op->complete(true); });
+                           {op, [op](const Reply&) { op->complete(true); }});
     });
   }
 
@@ -242,8 +243,8 @@ class ZookeeperBackend final : public contend::Backend {
                               "stand among any others: 'holdfast inspect NAME' shows one"));
     }
     session_->when_ready(op, [this, op, prefix, limit, path = base_ + "/locks"] {
-      session_->link().sync(path, [](const Reply&) {});
-      session_->link().children(path, nullptr, [op, prefix, limit, path](const Reply& reply) {
+      session_->link().sync(path, Link::Done::nothing());
+      auto answered = [op, prefix, limit, path](const Reply& reply) {
         if (reply.rc != ZOK && reply.rc != ZNONODE) {
           return op->complete(error_of(reply.rc, false, "listing " + path));
         }
@@ -257,7 +258,8 @@ class ZookeeperBackend final : public contend::Backend {
         std::sort(locks.names.begin(), locks.names.end());
         if (locks.names.size() > limit) locks.names.resize(limit);
         op->complete(std::move(locks));
-      });
+      };
+      session_->link().children(path, nullptr, {op, std::move(answered)});
     });
   }
 
@@ -265,10 +267,11 @@ class ZookeeperBackend final : public contend::Backend {
   void look_at_servers(BootInstant deadline, Done<contend::Servers> done) override {
     auto op = make<contend::Servers>(deadline, std::move(done));
     session_->when_ready(op, [session = session_, op] {
-      session->link().get(kConfig, nullptr, [op](const Reply& reply) {
+      auto answered = [op](const Reply& reply) {
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading the config"));
         op->complete(contend::Servers::on_disk(std::max<std::size_t>(1, voters_in(reply.text))));
-      });
+      };
+      session->link().get(kConfig, nullptr, {op, std::move(answered)});
     });
   }
 
@@ -288,7 +291,7 @@ class ZookeeperBackend final : public contend::Backend {
           op->complete(std::move(findings));
         });
       };
-      session_->link().get(kConfig, nullptr, std::move(read));
+      session_->link().get(kConfig, nullptr, {op, std::move(read)});
     });
   }
 
@@ -386,9 +389,8 @@ class ZookeeperBackend final : public contend::Backend {
       entering->alone = joins(entering->key) && sole_users_->is_free(entering->lock);
     }
     const std::string node = path + "/" + prefix_of(entering->key, recipe_);
-    auto created = [this, op, entering](const Reply& reply) {
-      if (!op->over()) on_created(op, entering, reply);
-    };
+    Link::Done created(
+        op, [this, op, entering](const Reply& reply) { on_created(op, entering, reply); });
     if (entering->alone) {
       return entry_batch_->add({path,
                                 {Step::Kind::kEnter, node, entering->text},
@@ -409,12 +411,13 @@ class ZookeeperBackend final : public contend::Backend {
   void watch_folder(const std::string& lock, const std::string& path) {
     const WakerPtr waker = sole_users_->wants_watch(lock);
     if (!waker) return;
-    session_->link().get(path, waker, [lonely = sole_users_, lock, waker](const Reply& reply) {
+    auto answered = [lonely = sole_users_, lock, waker](const Reply& reply) {
       // A record that nobody else has changed since is read here, once: a listing finds an
       // unreadable record.
       const bool readable = reply.rc == ZOK && contend::parse_record(reply.text);
       if (!readable) lonely->no_watch(lock, waker);
-    });
+    };
+    session_->link().get(path, waker, Link::Done::always(std::move(answered)));
   }
 
   void on_created(const Op<Entered>& op, const EnteringPtr& entering, const Reply& reply) {
@@ -427,7 +430,7 @@ class ZookeeperBackend final : public contend::Backend {
       // Requests sent from now on would find the folder, and overtake this one: they queue.
       const auto [making, first] = making_.try_emplace(folder(entering->lock));
       making->second.try_emplace(entering->turn, op, entering);
-      if (first) make_folder(op, entering);
+      if (first) make_folder_for(op, entering);
       return;
     }
     if (reply.rc != ZOK) {
@@ -449,8 +452,8 @@ class ZookeeperBackend final : public contend::Backend {
 
   void list_entered(const Op<Entered>& op, const EnteringPtr& entering) {
     const std::string path = folder(entering->lock);
-    session_->link().children(path, nullptr, [this, op, entering, path](const Reply& reply) {
-      if (op->over() || entering->entered.created == 0) return;
+    auto answered = [this, op, entering, path](const Reply& reply) {
+      if (entering->entered.created == 0) return;
       if (reply.rc != ZOK) {
         return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
       }
@@ -459,33 +462,37 @@ class ZookeeperBackend final : public contend::Backend {
         sole_users_->seen_alone(entering->lock, static_cast<std::uint32_t>(listing.queue[0].order));
       }
       op->complete(std::move(entering->entered));
-    });
+    };
+    session_->link().children(path, nullptr, {op, std::move(answered)});
   }
 
-  void make_folder(const Op<Entered>& op, const EnteringPtr& entering) {
+  // An operation of its own, as the caller may leave before those who queue behind it.
+  void make_folder_for(const Op<Entered>& op, const EnteringPtr& entering) {
+    auto made = [this, op, path = folder(entering->lock)](const Result<bool>& result) {
+      if (!result) op->complete(result.error());
+      enter_queued(path);
+    };
+    make_folder(make<bool>(op->deadline, std::move(made)), entering);
+  }
+
+  void make_folder(const Op<bool>& op, const EnteringPtr& entering) {
     const std::string path = folder(entering->lock);
     // As the other library does it, from above.
     for (std::size_t at = chroot_.size(); recipe_ != Recipe::kOwn;) {
       at = path.find('/', at + 1);
       if (at == std::string::npos) break;
-      session_->link().create(path.substr(0, at), "", NodeKind::kContainer, [](const Reply&) {});
+      session_->link().create(path.substr(0, at), "", NodeKind::kContainer, Link::Done::nothing());
     }
-    session_->link().create(
-        path, "", NodeKind::kContainer,
-        [this, session = session_, op, entering, path](const Reply& reply) {
-          if (session->stopped()) return;  // The backend may be gone, and no caller waits.
-          const bool retry = reply.rc == ZNONODE && recipe_ == Recipe::kOwn &&
-                             entering->attempts > 0 && is_session_of(*entering);
-          if (retry) {
-            --entering->attempts;
-            return make_folder_of_all(op, entering);
-          }
-          if (reply.rc != ZOK && reply.rc != ZNODEEXISTS && !op->over()) {
-            op->complete(
-                error_of(reply.rc, false, "making the folder of '" + entering->lock + "'"));
-          }
-          enter_queued(path);
-        });
+    auto answered = [this, op, entering](const Reply& reply) {
+      if (reply.rc == ZOK || reply.rc == ZNODEEXISTS) return op->complete(true);
+      const bool retry = reply.rc == ZNONODE && recipe_ == Recipe::kOwn && entering->attempts > 0;
+      if (retry && is_session_of(*entering)) {
+        --entering->attempts;
+        return make_folder_of_all(op, entering);
+      }
+      op->complete(error_of(reply.rc, false, "making the folder of '" + entering->lock + "'"));
+    };
+    session_->link().create(path, "", NodeKind::kContainer, {op, std::move(answered)});
   }
 
   bool is_session_of(const Entering& entering) const {
@@ -505,18 +512,13 @@ class ZookeeperBackend final : public contend::Backend {
   }
 
   // Somebody has removed it: what is made with the first session is there otherwise.
-  void make_folder_of_all(const Op<Entered>& op, const EnteringPtr& entering) {
-    session_->link().create(
-        session_->address().base + "/locks", "", NodeKind::kPersistent,
-        [this, session = session_, op, entering](const Reply& reply) {
-          if (session->stopped()) return;
-          const bool made = reply.rc == ZOK || reply.rc == ZNODEEXISTS;
-          if (made && is_session_of(*entering)) return make_folder(op, entering);
-          if (!made && !op->over()) {
-            op->complete(error_of(reply.rc, false, "making the folder of all locks"));
-          }
-          enter_queued(folder(entering->lock));
-        });
+  void make_folder_of_all(const Op<bool>& op, const EnteringPtr& entering) {
+    auto answered = [this, op, entering](const Reply& reply) {
+      const bool made = reply.rc == ZOK || reply.rc == ZNODEEXISTS;
+      if (!made) return op->complete(error_of(reply.rc, false, "making the folder of all locks"));
+      is_session_of(*entering) ? make_folder(op, entering) : op->complete(true);
+    };
+    session_->link().create(base_ + "/locks", "", NodeKind::kPersistent, {op, std::move(answered)});
   }
 
   // Read until nothing changed in between.
@@ -533,8 +535,7 @@ class ZookeeperBackend final : public contend::Backend {
   using ReadingPtr = std::shared_ptr<Reading>;
 
   void read_all(const Op<Listing>& op, const ReadingPtr& reading) {
-    session_->link().children(reading->path, nullptr, [this, op, reading](const Reply& reply) {
-      if (op->over()) return;
+    auto answered = [this, op, reading](const Reply& reply) {
       if (reply.rc == ZNONODE) return op->complete(Listing());
       if (reply.rc != ZOK) {
         return op->complete(error_of(reply.rc, false, "listing " + reading->path));
@@ -545,23 +546,24 @@ class ZookeeperBackend final : public contend::Backend {
       reading->moved = false;
       reading->left = reading->listing.queue.size() + 1;
       session_->when_ready(op, [this, op, reading] { read_each(op, reading); });
-    });
+    };
+    session_->link().children(reading->path, nullptr, {op, std::move(answered)});
   }
 
   void read_each(const Op<Listing>& op, const ReadingPtr& reading) {
     for (std::size_t i = 0; i < reading->listing.queue.size(); ++i) {
-      session_->link().get(reading->path + "/" + node_of(reading->listing.queue[i], recipe_),
-                           nullptr, [this, op, reading, i](const Reply& read) {
-                             if (op->over()) return;
-                             note(*reading, i, read, recipe_);
-                             if (--reading->left == 0) finish(op, reading);
-                           });
+      const std::string path = reading->path + "/" + node_of(reading->listing.queue[i], recipe_);
+      auto answered = [this, op, reading, i](const Reply& read) {
+        note(*reading, i, read, recipe_);
+        if (--reading->left == 0) finish(op, reading);
+      };
+      session_->link().get(path, nullptr, {op, std::move(answered)});
     }
-    session_->link().get(reading->path, nullptr, [this, op, reading](const Reply& read) {
-      if (op->over()) return;
+    auto answered = [this, op, reading](const Reply& read) {
       note_record(*reading, read, recipe_);
       if (--reading->left == 0) finish(op, reading);
-    });
+    };
+    session_->link().get(reading->path, nullptr, {op, std::move(answered)});
   }
 
   static void note(Reading& reading, std::size_t i, const Reply& reply, Recipe recipe) {
@@ -626,25 +628,23 @@ class ZookeeperBackend final : public contend::Backend {
       steps.push_back({Step::Kind::kRemove, node(change.lock, place)});
     }
     op->sent_to_write = true;
-    link_for(path).multi(
-        std::move(steps), [this, op, change, version, attempts, make_value](const Reply& reply) {
-          if (op->over()) return;
-          if (reply.rc == ZOK) return op->complete(std::optional(reply.stat.modified));
-          const bool retry = (reply.rc == ZNONODE && !make_value) || reply.rc == ZNODEEXISTS;
-          if (change.value && retry && attempts > 0) {
-            return still_in(op, change.epoch, [=, this] {
-              apply_at(op, change, version, attempts - 1, !make_value);
-            });
-          }
-          const bool unexpected =
-              reply.rc == ZNONODE || reply.rc == ZBADVERSION || reply.rc == ZNODEEXISTS;
-          if (unexpected) return op->complete(std::optional<std::uint64_t>());
-          Error error = error_of(reply.rc, true, "changing '" + change.lock + "'");
-          if (error.code() == Errc::kLost && change.epoch == 0) {
-            error = Error(Errc::kOutcomeUnknown, error.message());
-          }
-          op->complete(std::move(error));
-        });
+    auto answered = [this, op, change, version, attempts, make_value](const Reply& reply) {
+      if (reply.rc == ZOK) return op->complete(std::optional(reply.stat.modified));
+      const bool retry = (reply.rc == ZNONODE && !make_value) || reply.rc == ZNODEEXISTS;
+      if (change.value && retry && attempts > 0) {
+        return still_in(op, change.epoch,
+                        [=, this] { apply_at(op, change, version, attempts - 1, !make_value); });
+      }
+      const bool unexpected =
+          reply.rc == ZNONODE || reply.rc == ZBADVERSION || reply.rc == ZNODEEXISTS;
+      if (unexpected) return op->complete(std::optional<std::uint64_t>());
+      Error error = error_of(reply.rc, true, "changing '" + change.lock + "'");
+      if (error.code() == Errc::kLost && change.epoch == 0) {
+        error = Error(Errc::kOutcomeUnknown, error.message());
+      }
+      op->complete(std::move(error));
+    };
+    link_for(path).multi(std::move(steps), {op, std::move(answered)});
   }
 
   port::Loop* loop_;

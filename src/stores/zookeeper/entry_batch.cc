@@ -87,9 +87,7 @@ bool EntryBatch::can_go(Part& part) {
     return false;
   }
   if (session_->view().epoch == part.epoch) return true;
-  loop_->post([part = std::move(part)] {
-    if (!part.op->over()) part.done(Reply{ZSESSIONEXPIRED});
-  });
+  loop_->post([done = std::move(part.done)] { done(Reply{ZSESSIONEXPIRED}); });
   return false;
 }
 
@@ -100,11 +98,12 @@ void EntryBatch::ask(const Part& part, Link::Done done) {
 }
 
 void EntryBatch::send_alone(const Part& part, BootInstant deadline) {
-  ask(part, [self = shared_from_this(), part, deadline](const Reply& reply) {
+  auto answered = [self = shared_from_this(), done = part.done, deadline](const Reply& reply) {
     self->batches_.answered(deadline);
-    if (!part.op->over()) part.done(reply);
+    done(reply);
     self->send_later();
-  });
+  };
+  ask(part, Link::Done::always(std::move(answered)));
 }
 
 void EntryBatch::send_together(const std::shared_ptr<std::vector<Part>>& parts,
@@ -117,12 +116,12 @@ void EntryBatch::send_together(const std::shared_ptr<std::vector<Part>>& parts,
     steps.push_back(part.step);
   }
   if (enters) steps.push_back({Step::Kind::kSet, session_->own_node()});
-  session_->link().multi(std::move(steps),
-                         [self = shared_from_this(), parts, deadline](const Reply& reply) {
-                           self->batches_.answered(deadline);
-                           self->on_answer(*parts, reply);
-                           self->send_later();
-                         });
+  auto answered = [self = shared_from_this(), parts, deadline](const Reply& reply) {
+    self->batches_.answered(deadline);
+    self->on_answer(*parts, reply);
+    self->send_later();
+  };
+  session_->link().multi(std::move(steps), Link::Done::always(std::move(answered)));
 }
 
 void EntryBatch::on_answer(std::vector<Part>& parts, const Reply& whole) {
@@ -134,7 +133,6 @@ void EntryBatch::on_answer(std::vector<Part>& parts, const Reply& whole) {
       reply.text = whole.names[entered++];
       reply.stat.created = reply.stat.modified = whole.stat.modified;
     }
-    if (part.op->over()) continue;
     if (refused) {
       ask_again(std::move(part));
     } else {
@@ -148,9 +146,7 @@ void EntryBatch::ask_again(Part part) {
   part.op->sent_to_write = false;
   if (!can_go(part)) return;
   part.op->sent_to_write = true;
-  ask(part, [part](const Reply& reply) {
-    if (!part.op->over()) part.done(reply);
-  });
+  ask(part, part.done);
 }
 
 }  // namespace holdfast::stores::zookeeper

@@ -183,7 +183,7 @@ struct Link::State {
     const auto self = watch->state.lock();
     if (!self || self->closed) return;
     const bool lists = !watch->then_list.empty() && !watch->waker.expired();
-    auto listing = lists ? std::make_shared<Ahead>(Ahead{watch->then_list, nullptr}) : nullptr;
+    auto listing = lists ? std::make_shared<Ahead>(Ahead{watch->then_list, {}}) : nullptr;
     // Before that listing can be answered.
     self->loop->post([self, watch, listing] {
       if (self->closed) return;
@@ -198,11 +198,20 @@ struct Link::State {
   }
 
   void ask_for(const std::shared_ptr<Ahead>& listing) {
-    const Call* const asked = call([listing](const Reply& reply) {
-      if (listing->done) std::exchange(listing->done, nullptr)(reply);
-    });
+    const Call* const asked = call(Done::always([listing](const Reply& reply) {
+      if (listing->done) std::exchange(listing->done, {})(reply);
+    }));
     sent(zoo_awget_children2(handle, listing->path.c_str(), nullptr, nullptr, &on_names, asked),
          asked);
+  }
+
+  // The library sets no watch on a node that is not there.
+  const Call* call_for(const std::shared_ptr<State>& owner, Watch* watch, Done done) {
+    if (watch == nullptr) return call(std::move(done));
+    return call(Done::always([owner, watch, done = std::move(done)](const Reply& reply) {
+      if (reply.rc != ZOK) owner->drop(watch);
+      done(reply);
+    }));
   }
 
   // A request that the library refuses at once is answered, too.
@@ -276,12 +285,7 @@ void Link::create(const std::string& path, const std::string& data, NodeKind kin
 void Link::get(const std::string& path, const contend::WakerPtr& waker, Done done,
                const std::string& then_list) {
   auto* const watch = state_->add(state_, waker, then_list);
-  // Without a node the library sets no watch.
-  const Call* const call =
-      state_->call([state = state_, watch, done = std::move(done)](const Reply& reply) {
-        if (watch != nullptr && reply.rc != ZOK) state->drop(watch);
-        done(reply);
-      });
+  const Call* const call = state_->call_for(state_, watch, std::move(done));
   state_->sent(zoo_awget(state_->handle, path.c_str(), watch ? &State::on_watch : nullptr, watch,
                          &on_data, call),
                call);
@@ -294,11 +298,7 @@ void Link::children(const std::string& path, const contend::WakerPtr& waker, Don
     return;
   }
   auto* const watch = state_->add(state_, waker, {});
-  const Call* const call =
-      state_->call([state = state_, watch, done = std::move(done)](const Reply& reply) {
-        if (watch != nullptr && reply.rc != ZOK) state->drop(watch);
-        done(reply);
-      });
+  const Call* const call = state_->call_for(state_, watch, std::move(done));
   state_->sent(zoo_awget_children2(state_->handle, path.c_str(), watch ? &State::on_watch : nullptr,
                                    watch, &on_names, call),
                call);
@@ -386,9 +386,10 @@ void Link::multi(std::vector<Step> steps, Done done) {
   auto batch = std::make_shared<Batch>();
   batch->steps = std::move(steps);
   prepare(*batch, state_->acl);
-  const Call* const call = state_->call([batch, done = std::move(done)](const Reply& reply) {
-    done(reply.rc == ZOK ? reply_of(*batch) : reply);
-  });
+  const Call* const call =
+      state_->call(Done::always([batch, done = std::move(done)](const Reply& reply) {
+        done(reply.rc == ZOK ? reply_of(*batch) : reply);
+      }));
   state_->sent(zoo_amulti(state_->handle, static_cast<int>(batch->ops.size()), batch->ops.data(),
                           batch->results.data(), &on_void, call),
                call);

@@ -14,10 +14,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/contend/backend.h"
 #include "src/port/store.h"
+#include "src/stores/zookeeper/pending.h"
 
 namespace holdfast::stores::zookeeper {
 
@@ -56,7 +58,29 @@ class Link {
     std::string auth;  // "user:password"; empty: none, and what is made is open to all.
     std::chrono::milliseconds session{};
   };
-  using Done = std::function<void(const Reply&)>;
+  // What to do with an answer. It is dropped once the operation that asked is over: the operation's
+  // caller has been told, and the objects of its backend may have been freed. So only always() can
+  // make one without an operation; what that does must be sure by itself of all it touches.
+  class Done {
+   public:
+    Done() = default;
+    Done(std::shared_ptr<const PendingBase> op, std::function<void(const Reply&)> then)
+        : op_(std::move(op)), then_(std::move(then)) {}
+    static Done always(std::function<void(const Reply&)> then) {
+      return Done(nullptr, std::move(then));
+    }
+    static Done nothing() {
+      return always([](const Reply&) {});
+    }
+    void operator()(const Reply& reply) const {
+      if (!op_ || !op_->over()) then_(reply);
+    }
+    explicit operator bool() const { return then_ != nullptr; }
+
+   private:
+    std::shared_ptr<const PendingBase> op_;
+    std::function<void(const Reply&)> then_;
+  };
 
   // nullptr: the library refused (errno says why).
   static std::shared_ptr<Link> open(const Options& options, port::Loop& loop,

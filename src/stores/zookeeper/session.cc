@@ -168,9 +168,9 @@ void Session::make_nodes() {
   tag_ = tag;
   const std::string path = address_.base + "/sessions/" + tag_;
   auto link = link_;
-  link->create(own_node(), "", NodeKind::kEphemeral, [](const Reply&) {});
+  link->create(own_node(), "", NodeKind::kEphemeral, Link::Done::nothing());
   link->create(path, "", NodeKind::kEphemeral,
-               [self = shared_from_this(), link](const Reply& reply) {
+               Link::Done::always([self = shared_from_this(), link](const Reply& reply) {
                  if (self->stopped_ || self->link_ != link) return;
                  self->making_ = false;
                  if (reply.rc == ZOK || reply.rc == ZNODEEXISTS) return self->ready();
@@ -178,7 +178,7 @@ void Session::make_nodes() {
                  if (reply.rc == ZCONNECTIONLOSS || reply.rc == ZOPERATIONTIMEOUT) return;
                  self->fail_waiting(error_of(reply.rc, false, "making the session's node"));
                  self->retire(std::exchange(self->link_, nullptr));
-               });
+               }));
 }
 
 void Session::make_base(std::size_t from) {
@@ -189,14 +189,14 @@ void Session::make_base(std::size_t from) {
   making_ = true;
   auto link = link_;
   link->create(steps[from], "", NodeKind::kPersistent,
-               [self = shared_from_this(), link, from](const Reply& reply) {
+               Link::Done::always([self = shared_from_this(), link, from](const Reply& reply) {
                  if (self->stopped_ || self->link_ != link) return;
                  self->making_ = false;
                  if (reply.rc == ZOK || reply.rc == ZNODEEXISTS) return self->make_base(from + 1);
                  if (reply.rc == ZCONNECTIONLOSS || reply.rc == ZOPERATIONTIMEOUT) return;
                  self->fail_waiting(error_of(reply.rc, false, "making " + self->address_.base));
                  self->retire(std::exchange(self->link_, nullptr));
-               });
+               }));
 }
 
 void Session::ready() {
@@ -234,7 +234,7 @@ void Session::watch_notifications() {
     self->watch_notifications();
     self->events_->on_notify();
   };
-  link_->get(address_.base + "/sessions/" + tag_, notified_, [](const Reply&) {});
+  link_->get(address_.base + "/sessions/" + tag_, notified_, Link::Done::nothing());
 }
 
 // --- Keeping.
@@ -245,9 +245,10 @@ void Session::beat() {
   beat_sent_ = now;
   beat_at_ = now + session_deadline_->spacing();
   auto link = link_;
-  link->set(own_node(), "", -1, [self = shared_from_this(), link, now](const Reply& reply) {
-    self->on_beat(link, now, reply);
-  });
+  link->set(own_node(), "", -1,
+            Link::Done::always([self = shared_from_this(), link, now](const Reply& reply) {
+              self->on_beat(link, now, reply);
+            }));
   arm();
 }
 
@@ -257,7 +258,7 @@ void Session::on_beat(const std::shared_ptr<Link>& link, BootInstant sent, const
   if (reply.rc == ZOK) return session_deadline_->acknowledged(sent);
   if (reply.rc == ZNONODE) {
     // Somebody has removed it: the session lives, and so do its contenders.
-    link_->create(own_node(), "", NodeKind::kEphemeral, [](const Reply&) {});
+    link_->create(own_node(), "", NodeKind::kEphemeral, Link::Done::nothing());
   }
 }
 

@@ -107,7 +107,7 @@ TEST(ZookeeperBaseLiveTest, AFolderOfAllLocksThatIsMissingIsMade) {
   });
   ASSERT_TRUE(rig.run_until([&] { return connected; }));
   std::optional<Reply> removed;
-  link->remove("/hf1/locks", [&](const Reply& reply) { removed = reply; });
+  link->remove("/hf1/locks", Link::Done::always([&](const Reply& reply) { removed = reply; }));
   ASSERT_TRUE(rig.run_until([&] { return removed.has_value(); }));
   ASSERT_EQ(removed->rc, 0);
   const auto entered = rig.enter("orders", Rig::new_key());
