@@ -400,10 +400,6 @@ constexpr Command kCommands[] = {
     {"version", "the version of the program", kVersion, with_words<version_command>},
 };
 
-}  // namespace
-
-namespace {
-
 // Two columns, the first of them `width` wide.
 std::string row(std::string_view left, std::string_view right, std::size_t width) {
   std::string line = "  " + std::string(left);

@@ -37,7 +37,6 @@ class Asking {
 
   const Signals& signals() const { return signals_; }
   Narrator& narrator() { return narrator_; }
-  std::optional<Client>& client() { return attempt_->client(); }
   void close() {
     if (attempt_) attempt_->close();
   }
@@ -175,6 +174,22 @@ Json lease_json(const Lease& lease, const Narrator::Setup& setup) {
   return out;
 }
 
+// Takes the lock. Returns what `use` makes of the lease, or the exit status of a failure.
+template <typename Use>
+int take_and(const std::string& program, bool auto_renew, const HoldOptions& options, Use use) {
+  Settings settings;
+  if (auto resolved = resolve(options.common, settings); !resolved) {
+    return fail(resolved.error(), "");
+  }
+  Asking asking(options, settings);
+  int status = kExitError;
+  if (auto lease = asking.take(program, auto_renew, status)) {
+    status = use(asking, *std::move(lease));
+  }
+  asking.close();
+  return status;
+}
+
 // `-` stands for the first line of the standard input: everybody may read the arguments of a
 // process, and the id is enough to release the lock.
 Result<std::string> read_lease(std::string lease) {
@@ -227,42 +242,25 @@ int release_adopted(Lease& lease, const LeaseOptions& options, const Settings& s
 }  // namespace
 
 int hold_command(const HoldOptions& options) {
-  Settings settings;
-  if (auto resolved = resolve(options.common, settings); !resolved) {
-    return fail(resolved.error(), "");
-  }
-  Asking asking(options, settings);
-  int status = kExitError;
-  if (auto lease = asking.take("hold", true, status)) {
-    status = hold_lease(asking, options, *std::move(lease));
-  }
-  asking.close();
-  return status;
+  return take_and("hold", true, options, [&](Asking& asking, Lease lease) {
+    return hold_lease(asking, options, std::move(lease));
+  });
 }
 
 int acquire_command(const HoldOptions& options) {
-  Settings settings;
-  if (auto resolved = resolve(options.common, settings); !resolved) {
-    return fail(resolved.error(), "");
-  }
   // Events would mix with the one object that a script reads.
   HoldOptions silent = options;
   silent.common.json = false;
-  Asking asking(silent, settings);
-  int status = kExitError;
-  if (auto lease = asking.take("acquire", false, status)) {
-    print(options.common.json ? to_line(lease_json(*lease, asking.narrator().setup()))
-                              : lease->id() + "\n");
-    status = flush_output() ? 0 : kExitError;
-    // Nobody has read the id: then nobody could ever release it.
-    if (status == 0) {
-      lease->detach();
-    } else {
-      (void)lease->release();
+  return take_and("acquire", false, silent, [&](Asking& asking, Lease lease) {
+    print(options.common.json ? to_line(lease_json(lease, asking.narrator().setup()))
+                              : lease.id() + "\n");
+    if (flush_output()) {
+      lease.detach();
+      return 0;
     }
-  }
-  asking.close();
-  return status;
+    (void)lease.release();  // Nobody has read the id, so nobody else could release the lock.
+    return kExitError;
+  });
 }
 
 int renew_command(const LeaseOptions& options) {

@@ -1,6 +1,7 @@
 #include "src/cli/text/json.h"
 
 #include <chrono>
+#include <vector>
 
 #include "src/cli/exit_codes.h"
 #include "src/cli/look/outcomes.h"
@@ -44,20 +45,21 @@ Json token_or_null(const Token& token) {
   return token == Token{} ? Json(nullptr) : Json(token.to_string());
 }
 
-Json holder_json(const std::string& name, const HolderInfo& holder) {
+// A holder or a waiter. A waiter has no token.
+template <typename Entry>
+Json entry_json(const std::string& name, const Entry& entry) {
   Json out = nobody(name);
-  out["token"] = token_or_null(holder.token);
-  out["mode"] = mode_text(holder.mode);
-  add_who(out, holder.who);
-  out["time_left_ms"] = left_json(holder.who, holder.time_left);
+  if constexpr (requires { entry.token; }) out["token"] = token_or_null(entry.token);
+  out["mode"] = mode_text(entry.mode);
+  add_who(out, entry.who);
+  out["time_left_ms"] = left_json(entry.who, entry.time_left);
   return out;
 }
 
-Json waiter_json(const std::string& name, const WaiterInfo& waiter) {
-  Json out = nobody(name);
-  out["mode"] = mode_text(waiter.mode);
-  add_who(out, waiter.who);
-  out["time_left_ms"] = left_json(waiter.who, waiter.time_left);
+template <typename Entry>
+Json entries_json(const std::string& name, const std::vector<Entry>& entries) {
+  Json out = Json::array();
+  for (const Entry& entry : entries) out.push_back(entry_json(name, entry));
   return out;
 }
 
@@ -65,14 +67,6 @@ Json break_json(const std::string& name, const BreakInfo& trace) {
   Json out = nobody(name);
   out["token"] = trace.token.to_string();
   add_who(out, trace.by);
-  return out;
-}
-
-Json lock_json(const std::string& name) {
-  Json out;
-  out["name"] = name;
-  out["held"] = false;
-  out.update(nobody(name));
   return out;
 }
 
@@ -144,25 +138,20 @@ std::string guarantee_word(Guarantee given) {
 }
 
 Json free_lock_json(const std::string& name) {
-  Json out = lock_json(name);
-  out["last_token"] = nullptr;
-  out["holders"] = Json::array();
-  out["waiters"] = Json::array();
-  out["last_break"] = nullptr;
-  return out;
+  LockInfo info;
+  info.name = name;
+  return to_json(info);
 }
 
 Json to_json(const LockInfo& info) {
-  Json out = lock_json(info.name);
+  Json out;
+  out["name"] = info.name;
   out["held"] = !info.holders.empty();
-  if (!info.holders.empty()) out.update(holder_json(info.name, info.holders.front()));
+  out.update(info.holders.empty() ? nobody(info.name)
+                                  : entry_json(info.name, info.holders.front()));
   out["last_token"] = token_or_null(info.last_token);
-  out["holders"] = Json::array();
-  for (const HolderInfo& holder : info.holders)
-    out["holders"].push_back(holder_json(info.name, holder));
-  out["waiters"] = Json::array();
-  for (const WaiterInfo& waiter : info.waiters)
-    out["waiters"].push_back(waiter_json(info.name, waiter));
+  out["holders"] = entries_json(info.name, info.holders);
+  out["waiters"] = entries_json(info.name, info.waiters);
   out["last_break"] = info.last_break ? break_json(info.name, *info.last_break) : Json(nullptr);
   return out;
 }
