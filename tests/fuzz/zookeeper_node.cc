@@ -1,5 +1,6 @@
 // Names of nodes in ZooKeeper, of whoever: of locks, and of contenders in each recipe.
 
+#include "src/stores/zookeeper/layout.h"
 #include "src/stores/zookeeper/nodes.h"
 #include "tests/fuzz/target.h"
 
@@ -17,11 +18,14 @@ void run(std::string_view input) {
 
   for (const Recipe recipe :
        {Recipe::kOwn, Recipe::kCurator, Recipe::kCuratorReadWrite, Recipe::kKazoo}) {
-    const auto place = parse_node(input, recipe);
+    ZookeeperAddress address;
+    address.recipe = recipe;
+    const auto layout = make_layout(address);
+    const auto place = layout->parse(input);
     if (!place) continue;
-    demand(speaks(recipe, place->key), "a recipe knows what it reads");
+    demand(!layout->refuse_key(place->key), "a recipe knows what it reads");
     if (recipe != Recipe::kOwn) continue;
-    const auto again = parse_node(node_of(*place, recipe), recipe);
+    const auto again = layout->parse(layout->node(*place));
     demand(again && again->key == place->key && again->order == place->order,
            "a contender is read back equal");
   }

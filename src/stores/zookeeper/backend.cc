@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include <zookeeper/zookeeper.h>
@@ -12,8 +13,8 @@
 #include "src/stores/zookeeper/entry_batch.h"
 #include "src/stores/zookeeper/errors.h"
 #include "src/stores/zookeeper/guarantees.h"
+#include "src/stores/zookeeper/layout.h"
 #include "src/stores/zookeeper/nodes.h"
-#include "src/stores/zookeeper/replies.h"
 #include "src/stores/zookeeper/session.h"
 #include "src/stores/zookeeper/sole_user_cache.h"
 
@@ -37,12 +38,6 @@ constexpr int kAttempts = 5;
 constexpr std::string_view kValueFormat = "hf1 ";
 constexpr char kConfig[] = "/zookeeper/config";
 
-Error no_path() {
-  return {Errc::kInvalidArgument,
-          "zookeeper: with recipe= a name is a path below the chroot, like locks/orders; none of "
-          "its parts is empty, '.' or '..'"};
-}
-
 class ZookeeperBackend final : public contend::Backend {
  public:
   template <typename T>
@@ -51,8 +46,7 @@ class ZookeeperBackend final : public contend::Backend {
   ZookeeperBackend(ZookeeperAddress address, const port::StoreContext& context)
       : loop_(context.loop),
         base_(address.base),
-        chroot_(address.chroot),
-        recipe_(address.recipe),
+        layout_(make_layout(address)),
         length_(address.session),
         session_(std::make_shared<Session>(std::move(address), context)),
         entry_batch_(std::make_shared<EntryBatch>(*context.loop, session_)) {}
@@ -61,7 +55,9 @@ class ZookeeperBackend final : public contend::Backend {
   SessionView session() const override { return session_->view(); }
   std::string session_tag() const override { return session_->tag(); }
   Guarantees guarantees() const override {
-    return zookeeper::guarantees(length_, session_->agreed_length(), recipe_);
+    Guarantees result = zookeeper::guarantees(length_, session_->agreed_length());
+    layout_->limit(result);
+    return result;
   }
 
   void ensure_session(BootInstant deadline, Done<SessionView> done) override {
@@ -72,8 +68,7 @@ class ZookeeperBackend final : public contend::Backend {
   void enter(std::uint64_t epoch, std::string lock, Key key, Details details, BootInstant deadline,
              Done<Entered> done) override {
     auto op = make<Entered>(deadline, std::move(done));
-    if (!speaks(recipe_, key)) return refuse(op);
-    if (recipe_ != Recipe::kOwn && !is_path(lock)) return post_error(op, no_path());
+    if (refused(op, layout_->refuse_key(key)) || refused(op, layout_->refuse_name(lock))) return;
     auto entering = std::make_shared<Entering>();
     entering->epoch = epoch;
     entering->lock = std::move(lock);
@@ -88,10 +83,10 @@ class ZookeeperBackend final : public contend::Backend {
     session_->when_ready(op, [this, op, waker, latest, path = folder(lock)] {
       Link& link = link_for(path);
       if (latest) link.sync(path, Link::Done::nothing());
-      auto answered = [op, path, recipe = recipe_](const Reply& reply) {
+      auto answered = [op, path, layout = layout_](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(Listing());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "listing " + path));
-        op->complete(listing_from(reply, path, recipe));
+        op->complete(layout->listing(reply, path));
       };
       link.children(path, waker, {op, std::move(answered)});
     });
@@ -99,7 +94,7 @@ class ZookeeperBackend final : public contend::Backend {
 
   void list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) override {
     auto op = make<Listing>(deadline, std::move(done));
-    if (recipe_ != Recipe::kOwn && !is_path(lock)) return post_error(op, no_path());
+    if (refused(op, layout_->refuse_name(lock))) return;
     auto reading = std::make_shared<Reading>();
     reading->lock = std::move(lock);
     reading->path = folder(reading->lock);
@@ -113,22 +108,22 @@ class ZookeeperBackend final : public contend::Backend {
             Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
     session_->when_ready(op, [this, op, waker, above = folder(lock), path = node(lock, place)] {
-      auto answered = [op, path, recipe = recipe_](const Reply& reply) {
+      auto answered = [op, path, layout = layout_](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::optional<Read>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
         op->complete(std::optional(
-            Read{details_from(reply.text, path, recipe), reply.stat.created, reply.stat.modified}));
+            Read{layout->details(reply.text, path), reply.stat.created, reply.stat.modified}));
       };
       link_for(above).get(path, waker, {op, std::move(answered)}, above);
     });
   }
 
-  bool rewrites() const override { return recipe_ == Recipe::kOwn; }
-  bool keeps_record() const override { return recipe_ == Recipe::kOwn; }
+  bool rewrites() const override { return layout_->keeps_record(); }
+  bool keeps_record() const override { return layout_->keeps_record(); }
   void write(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
              BootInstant deadline, Done<std::optional<Read>> done) override {
     auto op = make<std::optional<Read>>(deadline, std::move(done));
-    if (recipe_ != Recipe::kOwn) return refuse(op);
+    if (refused(op, layout_->refuse_record())) return;
     in_session(op, epoch, [this, op, details, above = folder(lock), path = node(lock, place)] {
       op->sent_to_write = true;
       auto answered = [op, details](const Reply& reply) {
@@ -165,12 +160,10 @@ class ZookeeperBackend final : public contend::Backend {
                    Done<std::pair<Record, std::uint64_t>> done) override {
     auto op = make<std::pair<Record, std::uint64_t>>(deadline, std::move(done));
     session_->when_ready(op, [this, op, path = folder(lock)] {
-      auto answered = [op, path](const Reply& reply) {
+      auto answered = [op, path, layout = layout_](const Reply& reply) {
         if (reply.rc == ZNONODE) return op->complete(std::pair<Record, std::uint64_t>());
         if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
-        auto record = contend::read_record(reply.text, path);
-        if (!record) return op->complete(record.error());
-        op->complete(std::pair(*std::move(record), record_rev(reply.stat)));
+        op->complete(layout->record(reply, path));
       };
       link_for(path).get(path, nullptr, {op, std::move(answered)});
     });
@@ -178,7 +171,7 @@ class ZookeeperBackend final : public contend::Backend {
 
   void read_value(std::string lock, BootInstant deadline, Done<Value> done) override {
     auto op = make<Value>(deadline, std::move(done));
-    if (recipe_ != Recipe::kOwn) return refuse(op);
+    if (refused(op, layout_->refuse_record())) return;
     session_->when_ready(op, [this, op, path = folder(lock) + "/" + kValueNode] {
       session_->link().sync(path, Link::Done::nothing());
       auto answered = [op, path](const Reply& reply) {
@@ -199,7 +192,7 @@ class ZookeeperBackend final : public contend::Backend {
              Done<std::optional<std::uint64_t>> done) override {
     auto op = make<std::optional<std::uint64_t>>(deadline, std::move(done));
     const bool more = change.record || change.record_rev || change.value || change.value_rev;
-    if (recipe_ != Recipe::kOwn && more) return refuse(op);
+    if (more && refused(op, layout_->refuse_record())) return;
     const std::uint64_t epoch = change.epoch;
     auto then = [this, op, change = std::move(change)] {
       if (!change.record && !change.record_rev) return apply_at(op, change, -1, kAttempts);
@@ -236,12 +229,7 @@ class ZookeeperBackend final : public contend::Backend {
   void list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                   Done<contend::Locks> done) override {
     auto op = make<contend::Locks>(deadline, std::move(done));
-    if (recipe_ != Recipe::kOwn) {
-      return post_error(op,
-                        Error(Errc::kUnsupported,
-                              "zookeeper: with recipe= locks cannot be listed, as their folders "
-                              "stand among any others: 'holdfast inspect NAME' shows one"));
-    }
+    if (refused(op, layout_->refuse_list())) return;
     session_->when_ready(op, [this, op, prefix, limit, path = base_ + "/locks"] {
       session_->link().sync(path, Link::Done::nothing());
       auto answered = [op, prefix, limit, path](const Reply& reply) {
@@ -309,12 +297,9 @@ class ZookeeperBackend final : public contend::Backend {
   void abandon_after_fork() noexcept override { session_->abandon(); }
 
  private:
-  std::string folder(const std::string& lock) const {
-    if (recipe_ != Recipe::kOwn) return chroot_ + "/" + lock;
-    return base_ + "/locks/" + encode_name(lock);
-  }
+  std::string folder(const std::string& lock) const { return layout_->folder(lock); }
   std::string node(const std::string& lock, const QueueEntry& place) const {
-    return folder(lock) + "/" + node_of(place, recipe_);
+    return folder(lock) + "/" + layout_->node(place);
   }
 
   // A request on its own goes after the earlier ones about that folder.
@@ -324,7 +309,7 @@ class ZookeeperBackend final : public contend::Backend {
   }
   // Plain tickets only: an upgrade goes before the one under it.
   bool joins(const Key& key) const {
-    return recipe_ == Recipe::kOwn && key.shape == contend::Shape::kExclusive;
+    return layout_->keeps_record() && key.shape == contend::Shape::kExclusive;
   }
 
   template <typename T>
@@ -339,10 +324,9 @@ class ZookeeperBackend final : public contend::Backend {
     loop_->post([op, error = std::move(error)] { op->complete(error); });
   }
   template <typename T>
-  void refuse(const Op<T>& op) {
-    post_error(op, Error(Errc::kUnsupported,
-                         "zookeeper: the other library's locks, which recipe= asks for, have no "
-                         "such thing"));
+  bool refused(const Op<T>& op, std::optional<Error> why) {
+    if (why) post_error(op, *std::move(why));
+    return why.has_value();
   }
 
   template <typename T, typename Then>
@@ -371,6 +355,7 @@ class ZookeeperBackend final : public contend::Backend {
     Entered entered{};
     bool alone = false;      // As it seems: to be seen by the number.
     std::uint64_t turn = 0;  // In the order of the callers.
+    int above = ZOK;         // Why the folder's parents could not be made.
   };
   using EnteringPtr = std::shared_ptr<Entering>;
   // By their turns.
@@ -383,12 +368,12 @@ class ZookeeperBackend final : public contend::Backend {
       making->second.try_emplace(entering->turn, op, entering);
       return;
     }
-    if (recipe_ == Recipe::kOwn) {
+    if (layout_->keeps_record()) {
       know_connection(*entering);
       watch_folder(entering->lock, path);
       entering->alone = joins(entering->key) && sole_users_->is_free(entering->lock);
     }
-    const std::string node = path + "/" + prefix_of(entering->key, recipe_);
+    const std::string node = path + "/" + layout_->prefix(entering->key);
     Link::Done created(
         op, [this, op, entering](const Reply& reply) { on_created(op, entering, reply); });
     if (entering->alone) {
@@ -437,7 +422,8 @@ class ZookeeperBackend final : public contend::Backend {
       return op->complete(error_of(reply.rc, true, "entering " + folder(entering->lock)));
     }
     entering->entered.created = reply.stat.created;
-    const auto place = parse_node(reply.text.substr(reply.text.rfind('/') + 1), recipe_);
+    const auto place =
+        layout_->parse(std::string_view(reply.text).substr(reply.text.rfind('/') + 1));
     know_connection(*entering);
     const bool alone =
         place && sole_users_->created(entering->lock, static_cast<std::uint32_t>(place->order));
@@ -457,7 +443,7 @@ class ZookeeperBackend final : public contend::Backend {
       if (reply.rc != ZOK) {
         return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
       }
-      Listing& listing = entering->entered.listing = listing_from(reply, path, recipe_);
+      Listing& listing = entering->entered.listing = layout_->listing(reply, path);
       if (listing.queue.size() == 1 && listing.queue[0].key == entering->key) {
         sole_users_->seen_alone(entering->lock, static_cast<std::uint32_t>(listing.queue[0].order));
       }
@@ -476,23 +462,29 @@ class ZookeeperBackend final : public contend::Backend {
   }
 
   void make_folder(const Op<bool>& op, const EnteringPtr& entering) {
-    const std::string path = folder(entering->lock);
-    // As the other library does it, from above.
-    for (std::size_t at = chroot_.size(); recipe_ != Recipe::kOwn;) {
-      at = path.find('/', at + 1);
-      if (at == std::string::npos) break;
-      session_->link().create(path.substr(0, at), "", NodeKind::kContainer, Link::Done::nothing());
-    }
     auto answered = [this, op, entering](const Reply& reply) {
       if (reply.rc == ZOK || reply.rc == ZNODEEXISTS) return op->complete(true);
-      const bool retry = reply.rc == ZNONODE && recipe_ == Recipe::kOwn && entering->attempts > 0;
-      if (retry && is_session_of(*entering)) {
+      if (reply.rc == ZNONODE && entering->attempts > 0 && is_session_of(*entering)) {
         --entering->attempts;
-        return make_folder_of_all(op, entering);
+        return make_folder_with_parents(op, entering);
       }
-      op->complete(error_of(reply.rc, false, "making the folder of '" + entering->lock + "'"));
+      const bool above = reply.rc == ZNONODE && entering->above != ZOK;
+      op->complete(error_of(above ? entering->above : reply.rc, false,
+                            "making the folder of '" + entering->lock + "'"));
     };
-    session_->link().create(path, "", NodeKind::kContainer, {op, std::move(answered)});
+    session_->link().create(folder(entering->lock), "", NodeKind::kContainer,
+                            {op, std::move(answered)});
+  }
+
+  // The requests go out at once: one connection keeps their order.
+  void make_folder_with_parents(const Op<bool>& op, const EnteringPtr& entering) {
+    for (const auto& [path, kind] : layout_->parents(folder(entering->lock))) {
+      auto answered = [entering](const Reply& reply) {
+        if (reply.rc != ZOK && reply.rc != ZNODEEXISTS) entering->above = reply.rc;
+      };
+      session_->link().create(path, "", kind, {op, std::move(answered)});
+    }
+    make_folder(op, entering);
   }
 
   bool is_session_of(const Entering& entering) const {
@@ -509,16 +501,6 @@ class ZookeeperBackend final : public contend::Backend {
       in_session(op, entering->epoch,
                  [this, op = op, entering = entering] { enter_folder(op, entering); });
     }
-  }
-
-  // Somebody has removed it: what is made with the first session is there otherwise.
-  void make_folder_of_all(const Op<bool>& op, const EnteringPtr& entering) {
-    auto answered = [this, op, entering](const Reply& reply) {
-      const bool made = reply.rc == ZOK || reply.rc == ZNODEEXISTS;
-      if (!made) return op->complete(error_of(reply.rc, false, "making the folder of all locks"));
-      is_session_of(*entering) ? make_folder(op, entering) : op->complete(true);
-    };
-    session_->link().create(base_ + "/locks", "", NodeKind::kPersistent, {op, std::move(answered)});
   }
 
   // Read until nothing changed in between.
@@ -540,8 +522,8 @@ class ZookeeperBackend final : public contend::Backend {
       if (reply.rc != ZOK) {
         return op->complete(error_of(reply.rc, false, "listing " + reading->path));
       }
-      reading->listing = listing_from(reply, reading->path, recipe_);
-      reading->listing.unknown = unknown_in(reply, reading->path, recipe_);
+      reading->listing = layout_->listing(reply, reading->path);
+      reading->listing.unknown = layout_->unknown(reply, reading->path);
       reading->version = reply.stat.children_version;
       reading->moved = false;
       reading->left = reading->listing.queue.size() + 1;
@@ -552,34 +534,34 @@ class ZookeeperBackend final : public contend::Backend {
 
   void read_each(const Op<Listing>& op, const ReadingPtr& reading) {
     for (std::size_t i = 0; i < reading->listing.queue.size(); ++i) {
-      const std::string path = reading->path + "/" + node_of(reading->listing.queue[i], recipe_);
+      const std::string path = reading->path + "/" + layout_->node(reading->listing.queue[i]);
       auto answered = [this, op, reading, i](const Reply& read) {
-        note(*reading, i, read, recipe_);
+        note(*reading, i, read);
         if (--reading->left == 0) finish(op, reading);
       };
       session_->link().get(path, nullptr, {op, std::move(answered)});
     }
     auto answered = [this, op, reading](const Reply& read) {
-      note_record(*reading, read, recipe_);
+      note_record(*reading, read);
       if (--reading->left == 0) finish(op, reading);
     };
     session_->link().get(reading->path, nullptr, {op, std::move(answered)});
   }
 
-  static void note(Reading& reading, std::size_t i, const Reply& reply, Recipe recipe) {
+  void note(Reading& reading, std::size_t i, const Reply& reply) const {
     if (reply.rc == ZNONODE) {
       reading.moved = true;
     } else if (reply.rc != ZOK) {
       reading.error = error_of(reply.rc, false, "reading a contender");
     } else {
       QueueEntry& place = reading.listing.queue[i];
-      place.details = details_from(reply.text, reading.path + "/" + node_of(place, recipe), recipe);
+      place.details = layout_->details(reply.text, reading.path + "/" + layout_->node(place));
       place.created = reply.stat.created;
       place.modified = reply.stat.modified;
     }
   }
 
-  static void note_record(Reading& reading, const Reply& reply, Recipe recipe) {
+  void note_record(Reading& reading, const Reply& reply) const {
     if (reply.rc == ZNONODE) {
       reading.moved = true;
       return;
@@ -588,10 +570,10 @@ class ZookeeperBackend final : public contend::Backend {
       reading.error = error_of(reply.rc, false, "reading a lock's record");
       return;
     }
-    auto record = contend::read_record(recipe == Recipe::kOwn ? reply.text : "", reading.path);
+    auto record = layout_->record(reply, reading.path);
     if (record) {
-      reading.listing.record = *std::move(record);
-      if (recipe == Recipe::kOwn) reading.listing.record_rev = record_rev(reply.stat);
+      reading.listing.record = std::move(record->first);
+      reading.listing.record_rev = record->second;
       reading.moved = reading.moved || reply.stat.children_version != reading.version;
     } else {
       reading.error = record.error();
@@ -649,8 +631,7 @@ class ZookeeperBackend final : public contend::Backend {
 
   port::Loop* loop_;
   const std::string base_;
-  const std::string chroot_;
-  const Recipe recipe_;
+  const std::shared_ptr<const Layout> layout_;
   const std::chrono::milliseconds length_;
   std::shared_ptr<Session> session_;
   const std::shared_ptr<EntryBatch> entry_batch_;

@@ -7,16 +7,11 @@
 
 namespace holdfast::stores::zookeeper {
 
-Guarantees guarantees(std::chrono::milliseconds session, std::chrono::milliseconds agreed,
-                      Recipe recipe) {
+Guarantees guarantees(std::chrono::milliseconds session, std::chrono::milliseconds agreed) {
   Guarantees result = contend::guarantees();
   result.store = "zookeeper";
   result.scope = "all clients of one ensemble";
   result.survives_restart = result.survives_failover = true;
-  if (recipe != Recipe::kOwn) {
-    result.shared = recipe == Recipe::kCuratorReadWrite;
-    result.permits = result.upgrade = result.values = result.list = false;
-  }
   result.min_ttl = session;
   result.max_ttl = std::chrono::hours(24);
   result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(

@@ -4,12 +4,10 @@
 #include <chrono>
 
 #include "holdfast/guarantees.h"
-#include "src/stores/zookeeper/nodes.h"
 
 namespace holdfast::stores::zookeeper {
 
 // `agreed`: the session's length as the servers have it, which may be less than was asked for.
-Guarantees guarantees(std::chrono::milliseconds session, std::chrono::milliseconds agreed,
-                      Recipe recipe = Recipe::kOwn);
+Guarantees guarantees(std::chrono::milliseconds session, std::chrono::milliseconds agreed);
 
 }  // namespace holdfast::stores::zookeeper

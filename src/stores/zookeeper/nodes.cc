@@ -14,42 +14,6 @@ bool stays(char c) {
          std::string_view("-_.:,=+@~").find(c) != std::string_view::npos;
 }
 
-constexpr std::size_t kHexDigits = 32;
-constexpr char kKazooWord[] = "__lock__";
-constexpr char kCuratorLock[] = "lock-";
-constexpr char kCuratorRead[] = "__READ__";
-constexpr char kCuratorWrite[] = "__WRIT__";
-
-// "_c_", a UUID in its usual form, "-" and a word; as the key of an exclusive or shared ticket.
-std::optional<contend::Key> parse_curator(std::string_view text, std::string_view exclusive,
-                                          std::string_view shared) {
-  constexpr std::size_t kUuid = 36;
-  if (!text.starts_with("_c_") || text.size() < 3 + kUuid + 1 || text[3 + kUuid] != '-') {
-    return std::nullopt;
-  }
-  const std::string_view word = text.substr(3 + kUuid + 1);
-  const bool reads = !shared.empty() && word == shared;
-  if (!reads && word != exclusive) return std::nullopt;
-  std::string id(text.substr(3, kUuid));
-  std::erase(id, '-');
-  return contend::parse_key(id + (reads ? "-s" : "-x"));
-}
-
-std::optional<contend::Key> parse_prefix(std::string_view text, Recipe recipe) {
-  switch (recipe) {
-    case Recipe::kOwn:
-      if (text.empty() || text.back() != '-') return std::nullopt;
-      return contend::parse_key(text.substr(0, text.size() - 1));
-    case Recipe::kCurator: return parse_curator(text, kCuratorLock, {});
-    case Recipe::kCuratorReadWrite: return parse_curator(text, kCuratorWrite, kCuratorRead);
-    case Recipe::kKazoo:
-      if (!text.ends_with(kKazooWord) || text.size() < kHexDigits) return std::nullopt;
-      return contend::parse_key(std::string(text.substr(0, text.size() - sizeof kKazooWord + 1)) +
-                                "-x");
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::string encode_name(std::string_view name) {
@@ -64,62 +28,40 @@ std::optional<std::string> decode_name(std::string_view node) {
   return name;
 }
 
-bool speaks(Recipe recipe, const contend::Key& key) {
-  if (recipe == Recipe::kOwn || key.shape == contend::Shape::kExclusive) return true;
-  return recipe == Recipe::kCuratorReadWrite && key.shape == contend::Shape::kShared;
-}
+std::string prefix_of(const contend::Key& key) { return contend::to_text(key) + "-"; }
 
-std::string prefix_of(const contend::Key& key, Recipe recipe) {
-  if (recipe == Recipe::kOwn) return contend::to_text(key) + "-";
-  std::string id = contend::to_text(key).substr(0, kHexDigits);
-  if (recipe == Recipe::kKazoo) return id + kKazooWord;
-  for (const std::size_t at : {8U, 13U, 18U, 23U}) id.insert(at, 1, '-');
-  const bool shared = key.shape == contend::Shape::kShared;
-  return "_c_" + id + "-" +
-         (recipe == Recipe::kCurator ? kCuratorLock
-          : shared                   ? kCuratorRead
-                                     : kCuratorWrite);
-}
-
-std::string node_of(const contend::QueueEntry& place, Recipe recipe) {
+std::string number_text(std::uint64_t order) {
   char number[16];
   std::snprintf(number, sizeof number, "%010d",
-                static_cast<std::int32_t>(static_cast<std::uint32_t>(place.order)));
-  return prefix_of(place.key, recipe) + number;
+                static_cast<std::int32_t>(static_cast<std::uint32_t>(order)));
+  return number;
 }
 
-std::optional<contend::QueueEntry> parse_node(std::string_view node, Recipe recipe) {
+std::string node_of(const contend::QueueEntry& place) {
+  return prefix_of(place.key) + number_text(place.order);
+}
+
+std::optional<std::pair<std::string_view, std::uint32_t>> split_number(std::string_view node,
+                                                                       bool dash) {
   std::size_t from = node.find_last_not_of("0123456789");
   if (from == std::string_view::npos || from + 1 == node.size()) return std::nullopt;
   // The number has a sign where a '-' stands that the prefix does not end with.
-  const bool dash = recipe == Recipe::kOwn || recipe == Recipe::kCurator;
   const bool negative = node[from] == '-' && (!dash || (from > 0 && node[from - 1] == '-'));
   if (!negative) ++from;
   const auto number = detail::parse_number<std::int32_t>(node.substr(from));
   if (!number) return std::nullopt;
-  const auto key = parse_prefix(node.substr(0, from), recipe);
+  return std::pair(node.substr(0, from), static_cast<std::uint32_t>(*number));
+}
+
+std::optional<contend::QueueEntry> parse_node(std::string_view node) {
+  const auto numbered = split_number(node, /*dash=*/true);
+  if (!numbered || !numbered->first.ends_with('-')) return std::nullopt;
+  const auto key = contend::parse_key(numbered->first.substr(0, numbered->first.size() - 1));
   if (!key) return std::nullopt;
   contend::QueueEntry place;
   place.key = *key;
-  place.order = static_cast<std::uint32_t>(*number);
+  place.order = numbered->second;
   return place;
-}
-
-bool is_contender(std::string_view node) {
-  constexpr std::size_t kDigits = 10;
-  return node.size() >= kDigits &&
-         node.find_first_not_of("0123456789", node.size() - kDigits) == std::string_view::npos;
-}
-
-bool is_path(std::string_view name) {
-  for (std::size_t at = 0; at <= name.size();) {
-    const std::size_t end = std::min(name.find('/', at), name.size());
-    const std::string_view part = name.substr(at, end - at);
-    if (part.empty() || part == "." || part == "..") return false;
-    if (at == 0 && (part == "hf1" || part == "zookeeper")) return false;
-    at = end + 1;
-  }
-  return true;
 }
 
 std::size_t voters_in(std::string_view config) {

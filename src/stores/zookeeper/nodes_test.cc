@@ -36,35 +36,6 @@ TEST(ZookeeperNodesTest, NodesAreReadBackAlsoBehindTheWrap) {
   }
 }
 
-TEST(ZookeeperNodesTest, NodesOfOtherLibrariesAreReadAndMade) {
-  const auto curator =
-      parse_node("_c_00000000-0000-0001-0000-00000000000a-lock-0000000012", Recipe::kCurator);
-  ASSERT_TRUE(curator);
-  EXPECT_EQ(curator->key, contend::key_for({1, 10}, machine::Mode::exclusive(), {}));
-  EXPECT_EQ(curator->order, 12U);
-  EXPECT_FALSE(parse_node("lock-0000000012", Recipe::kCurator));
-  EXPECT_FALSE(
-      parse_node("_c_00000000-0000-0001-0000-00000000000a-lease-0000000012", Recipe::kCurator));
-  const auto reader = parse_node("_c_00000000-0000-0001-0000-00000000000a-__READ__0000000012",
-                                 Recipe::kCuratorReadWrite);
-  ASSERT_TRUE(reader);
-  EXPECT_EQ(reader->key.shape, contend::Shape::kShared);
-  for (const Recipe recipe : {Recipe::kCurator, Recipe::kCuratorReadWrite, Recipe::kKazoo}) {
-    for (const std::int32_t number : {0, 12, 2147483647, -2147483647 - 1}) {
-      contend::QueueEntry place = numbered(number);
-      place.key.shape = contend::Shape::kExclusive;
-      const auto read = parse_node(node_of(place, recipe), recipe);
-      ASSERT_TRUE(read) << node_of(place, recipe);
-      EXPECT_EQ(read->key, place.key);
-      EXPECT_EQ(read->order, place.order);
-    }
-  }
-  EXPECT_TRUE(is_path("locks/orders"));
-  for (const char* const name : {"/a", "a//b", "a/", "a/../b", "hf1/x", "zookeeper"}) {
-    EXPECT_FALSE(is_path(name)) << name;
-  }
-}
-
 TEST(ZookeeperNodesTest, TheQueueIsInOrderAcrossTheWrap) {
   std::vector<contend::QueueEntry> queue{numbered(-2147483647 - 1), numbered(2147483647),
                                          numbered(2147483646)};

@@ -12,7 +12,7 @@
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
 #include "src/port/url_parts.h"
-#include "src/stores/zookeeper/nodes.h"
+#include "src/stores/zookeeper/recipes.h"
 
 namespace holdfast::stores::zookeeper {
 
