@@ -31,7 +31,7 @@ class Layout {
   virtual ~Layout() = default;
 
   virtual std::string folder(const std::string& lock) const;
-  // What to make, in this order, when a folder's parent is missing.
+  // The nodes to make, in this order, when a folder's parent is missing.
   virtual std::vector<std::pair<std::string, NodeKind>> parents(const std::string& folder) const;
 
   // Everything in a contender's node name before the number that ZooKeeper appends.
@@ -60,8 +60,8 @@ class Layout {
   const std::string base_;
 };
 
-// The number of the last write to a record. We make folders empty; a later version may make one with
-// its record in it.
+// The number of the last write to a record. We make folders empty; a later version may make one
+// with its record in it.
 std::uint64_t record_rev(const NodeStat& stat);
 
 // The layout that the address asks for.

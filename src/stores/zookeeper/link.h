@@ -58,9 +58,9 @@ class Link {
     std::string auth;  // "user:password"; empty: none, and what is made is open to all.
     std::chrono::milliseconds session{};
   };
-  // What to do with an answer. It is dropped once the operation that asked is over: the operation's
-  // caller has been told, and the objects of its backend may have been freed. So only always() can
-  // make one without an operation; what that does must be sure by itself of all it touches.
+  // A continuation of a request. It drops the answer once the operation that asked is over: the
+  // caller has been told by then, and the backend may have been freed. Only always() makes one
+  // without an operation; such a continuation must own all that it touches.
   class Done {
    public:
     Done() = default;

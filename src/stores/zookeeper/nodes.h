@@ -26,7 +26,7 @@ std::optional<contend::QueueEntry> parse_node(std::string_view node);
 // Everything before the number.
 std::string prefix_of(const contend::Key& key);
 std::string number_text(std::uint64_t order);
-// What stands before the number, and the number; `dash`: the former ends with a '-'.
+// The text before the number, and the number; `dash`: the text ends with a '-'.
 std::optional<std::pair<std::string_view, std::uint32_t>> split_number(std::string_view node,
                                                                        bool dash);
 
