@@ -34,10 +34,10 @@ void run(std::string_view input) {
     }
   }
   demand(!config.ttl || config.ttl->count() > 0, "a lease has a length");
-  demand(!config.max_hold || config.max_hold->count() > 0, "so has a hold");
-  check(config.exit_lost);
-  check(config.exit_timeout, 0);
-  check(config.exit_error);
+  demand(!config.run.lock.max_hold || config.run.lock.max_hold->count() > 0, "so has a hold");
+  check(config.run.exit_lost);
+  check(config.run.exit_timeout, 0);
+  check(config.run.exit_error);
 }
 
 }  // namespace holdfast::fuzz::cli_config

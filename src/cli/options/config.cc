@@ -107,15 +107,15 @@ Result<void> read_table(const toml::table& root, const std::string& file, Config
   auto finished = top.finish();
   if (run_table == nullptr) return finished;
   TableReader run(*run_table, file);
-  run.value("wait", into.wait, read_duration);
-  run.value("min_hold", into.min_hold, read_duration);
-  run.value("max_hold", into.max_hold, read_period);
-  run.value("kill_after", into.kill_after, read_duration);
-  run.value("on_lost", into.on_lost, read_on_lost);
-  run.value("exit_max_hold", into.exit_max_hold, read_exit_code);
-  run.value("exit_lost", into.exit_lost, read_exit_code);
-  run.value("exit_timeout", into.exit_timeout, read_exit_timeout);
-  run.value("exit_error", into.exit_error, read_exit_code);
+  run.value("wait", into.run.lock.wait, read_duration);
+  run.value("min_hold", into.run.min_hold, read_duration);
+  run.value("max_hold", into.run.lock.max_hold, read_period);
+  run.value("kill_after", into.run.kill_after, read_duration);
+  run.value("on_lost", into.run.on_lost, read_on_lost);
+  run.value("exit_max_hold", into.run.exit_max_hold, read_exit_code);
+  run.value("exit_lost", into.run.exit_lost, read_exit_code);
+  run.value("exit_timeout", into.run.exit_timeout, read_exit_timeout);
+  run.value("exit_error", into.run.exit_error, read_exit_code);
   auto run_finished = run.finish();
   return finished ? run_finished : finished;
 }

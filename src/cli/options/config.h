@@ -18,16 +18,7 @@ namespace holdfast::cli {
 struct Config {
   std::optional<std::string> store;
   std::optional<Duration> ttl;
-  // [run]
-  std::optional<Duration> wait;
-  std::optional<Duration> min_hold;
-  std::optional<Duration> max_hold;
-  std::optional<Duration> kill_after;
-  std::optional<OnLost> on_lost;
-  std::optional<int> exit_max_hold;
-  std::optional<int> exit_lost;
-  std::optional<int> exit_timeout;
-  std::optional<int> exit_error;
+  RunOptions run;  // Only members with a key in [run] are set.
 };
 
 // Errors: kInvalidArgument "FILE:LINE: ..." for what is not TOML, an unknown key or a wrong value;

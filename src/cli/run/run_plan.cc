@@ -78,16 +78,16 @@ Result<Timing> timing_for(const RunPlan& plan, const Guarantees& promised) {
 namespace {
 
 Result<void> fill_from_config(RunOptions& options, const Config& config) {
-  fill(options.lock.wait, config.wait);
+  fill(options.lock.wait, config.run.lock.wait);
   fill(options.lock.ttl, config.ttl);
-  fill(options.lock.max_hold, config.max_hold);
-  fill(options.min_hold, config.min_hold);
-  fill(options.kill_after, config.kill_after);
-  fill(options.on_lost, config.on_lost);
-  fill(options.exit_max_hold, config.exit_max_hold);
-  fill(options.exit_lost, config.exit_lost);
-  fill(options.exit_timeout, config.exit_timeout);
-  fill(options.exit_error, config.exit_error);
+  fill(options.lock.max_hold, config.run.lock.max_hold);
+  fill(options.min_hold, config.run.min_hold);
+  fill(options.kill_after, config.run.kill_after);
+  fill(options.on_lost, config.run.on_lost);
+  fill(options.exit_max_hold, config.run.exit_max_hold);
+  fill(options.exit_lost, config.run.exit_lost);
+  fill(options.exit_timeout, config.run.exit_timeout);
+  fill(options.exit_error, config.run.exit_error);
   if (options.min_hold && *options.min_hold > kLongestMinHold) {
     return invalid("--min-hold is longer than a lease can be: use at most 24h");
   }
