@@ -6,7 +6,7 @@
 
 #include "src/port/outcome.h"
 #include "src/stores/sqlite/operations.h"
-#include "src/stores/sqlite/owner_codec.h"
+#include "src/rows/owner_codec.h"
 #include "src/stores/sqlite/schema.h"
 
 namespace holdfast::stores::sqlite {
@@ -65,7 +65,7 @@ std::optional<Result<AcquisitionState>> Operations::fast_acquire(
   if (!fast_path_ || !usual(request)) return std::nullopt;
   const bool permits = request.mode.kind == ModeKind::kPermits;
   const std::int64_t now = database_.now();
-  encode_owner(request.owner, wake_, owner_bytes_);
+  rows::encode_owner(request.owner, wake_, owner_bytes_);
   Statement& acquire = database_.get(Sql::kFastAcquire);
   acquire.bind(1, std::string_view(request.name))
       .bind(2, now)

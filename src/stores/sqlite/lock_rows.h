@@ -1,9 +1,7 @@
-// One lock as rows, and the rows as the machine's image.
+// The rows of src/rows, read from a database and written to it.
 //
-// A lock with a single holder and nobody waiting stands inline in its `locks` row (solo); anything
-// else has one `tickets` row per ticket. Saving writes only the tickets that effects name, so that
-// no operation rewrites a queue; and a lock can be loaded without the far end of its queue, so that
-// none reads it either.
+// No operation rewrites a queue, since only the tickets that effects name are written. None reads a
+// whole one either: a lock can be loaded without the far end of its queue.
 //
 // What may be left out, and why the machine's step is the same without it: waiters of a fair queue
 // behind the first few. None of them is over yet (`due`), so none expires; nobody in a fair queue
@@ -21,8 +19,8 @@
 #include <string_view>
 
 #include "holdfast/lock_info.h"
-#include "src/machine/effect.h"
 #include "src/machine/image.h"
+#include "src/rows/lock_rows.h"
 #include "src/stores/sqlite/database.h"
 
 namespace holdfast::stores::sqlite {
@@ -32,14 +30,8 @@ constexpr machine::Instant instant_of(std::int64_t microseconds) {
   return machine::Instant(machine::Duration(microseconds));
 }
 
-struct StoredLock {
-  machine::LockImage image;
-  std::int64_t at = 0;            // The last instant at which a command changed it.
-  std::int64_t due = 0;           // No ticket is over before it.
-  machine::AcquisitionId solo{};  // The holder that stands inline.
-  bool exists = false;            // There is a row.
-  std::int64_t left_out = 0;  // Waiters that are not in the image; all of them beyond `reached`,
-  std::uint64_t reached = 0;  // the order of the last of the first waiters.
+struct StoredLock : rows::StoredLock {
+  std::uint64_t reached = 0;  // The order of the last of the first waiters: none left out is ahead.
 };
 
 inline constexpr std::size_t kWhole = SIZE_MAX;
@@ -60,14 +52,7 @@ bool reached_enough(const StoredLock& before, const machine::LockImage* after);
 // The row that a `SELECT` with the columns of Sql::kLoadLock stands on, and its tickets.
 Result<StoredLock> read_lock_row(Database& database, Statement& row, const Reach& reach = {});
 
-// The machine's result. `after`: nullptr when the lock has nothing left but its token.
-struct SavedLock {
-  std::int64_t at = 0;
-  std::int64_t due = 0;  // No ticket that was loaded is over before it.
-  const machine::LockImage* after = nullptr;
-  const machine::Effects* effects = nullptr;
-};
-Result<void> save_lock(Database& database, const StoredLock& before, const SavedLock& saved);
+Result<void> save_lock(Database& database, const rows::Changes& changes);
 
 struct Extras {
   std::string value;

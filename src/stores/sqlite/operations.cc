@@ -12,8 +12,6 @@ namespace holdfast::stores::sqlite {
 namespace {
 
 using machine::AcquisitionId;
-using machine::Effect;
-using machine::EffectKind;
 using machine::Instant;
 using machine::LockImage;
 using machine::TicketImage;
@@ -54,34 +52,6 @@ void count_those_left_out(std::int64_t left_out, machine::Action& action) {
       std::max<std::int64_t>(std::int64_t{acquire->max_waiters} - left_out, 1));
 }
 
-const std::string& wake_before(const StoredLock& before, const Effect& effect) {
-  static const std::string none;
-  for (const TicketImage& ticket : before.image.tickets) {
-    if (ticket.id == effect.id) return ticket.owner ? ticket.owner->wake : none;
-  }
-  return effect.owner ? effect.owner->wake : none;
-}
-
-bool concerns_its_owner(EffectKind kind) {
-  switch (kind) {
-    case EffectKind::kGranted:
-    case EffectKind::kReleased:
-    case EffectKind::kCancelled:
-    case EffectKind::kExpired:
-    case EffectKind::kBroken:
-    case EffectKind::kDropped:
-    case EffectKind::kDowngraded: return true;
-    case EffectKind::kQueued:
-    case EffectKind::kExtended:
-    case EffectKind::kResized:
-    case EffectKind::kValueSet:
-    case EffectKind::kTombstone:
-    case EffectKind::kTombstoneDropped:
-    case EffectKind::kForgotten: return false;
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<Operations::Step> Operations::run(std::string_view name, machine::Action action,
@@ -116,16 +86,12 @@ Result<Operations::Step> Operations::run(std::string_view name, machine::Action 
 }
 
 Result<void> Operations::save(const Step& step) {
-  const bool changed =
-      std::any_of(step.effects.begin(), step.effects.end(),
-                  [](const Effect& effect) { return effect.kind != EffectKind::kForgotten; });
-  if (!changed) return {};
-  SavedLock saved;
-  saved.at = step.applied.at.time_since_epoch().count();
-  saved.due = step.due;
-  saved.after = step.applied.after ? &*step.applied.after : nullptr;
-  saved.effects = &step.effects;
-  return save_lock(database_, step.before, saved);
+  if (!rows::changes_anything(step.effects)) return {};
+  const auto& after = step.applied.after;
+  return save_lock(
+      database_,
+      rows::changes_of(step.before, {step.applied.at.time_since_epoch().count(), step.due,
+                                     after ? &*after : nullptr, &step.effects}));
 }
 
 Result<Operations::Applied> Operations::apply(std::string_view name, const machine::Action& action,
@@ -141,7 +107,7 @@ Result<Operations::Applied> Operations::apply(std::string_view name, const machi
   if (!step) return step.error();
   if (auto done = save(*step); !done) return done.error();
   if (auto done = count_ahead(name, own, *step); !done) return done.error();
-  collect(step->before, step->effects, own, notices);
+  rows::collect_notices(step->before, step->effects, own, wake_, notices);
   return std::move(step->applied);
 }
 
@@ -161,19 +127,6 @@ Result<void> Operations::count_ahead(std::string_view name, AcquisitionId id, St
   if (!ahead) return ahead.error();
   reply.position = *ahead;
   return {};
-}
-
-void Operations::collect(const StoredLock& before, const machine::Effects& effects,
-                         AcquisitionId own, Notices& notices) const {
-  for (const Effect& effect : effects) {
-    if (!concerns_its_owner(effect.kind)) continue;
-    const std::string& wake = wake_before(before, effect);
-    // The caller knows from its reply, but an acquisition may have passed to another process.
-    if (effect.id == own && (wake == wake_ || effect.kind == EffectKind::kGranted)) continue;
-    Notice notice{effect.id, wake, std::nullopt};
-    if (effect.kind == EffectKind::kGranted) notice.granted = port::held_state(effect);
-    notices.push_back(std::move(notice));
-  }
 }
 
 Result<Operations::Applied> Operations::apply_alone(std::string_view name,
@@ -238,7 +191,8 @@ Result<AcquisitionState> Operations::acquire_inside(const port::AcquireRequest& 
 }
 
 Result<port::Store::Grants> Operations::acquire_all(
-    const std::vector<port::AcquireRequest>& requests, const EndedIds& ended, Notices& notices) {
+    const std::vector<port::AcquireRequest>& requests, const rows::EndedIds& ended,
+    Notices& notices) {
   const std::size_t told_before = notices.size();
   std::vector<AcquisitionState> held;
   bool all_free = true;

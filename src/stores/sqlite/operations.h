@@ -18,18 +18,13 @@
 #include "src/machine/command.h"
 #include "src/machine/image.h"
 #include "src/port/store.h"
+#include "src/rows/ended_ids.h"
 #include "src/stores/sqlite/database.h"
-#include "src/stores/sqlite/ended_ids.h"
 #include "src/stores/sqlite/lock_rows.h"
 
 namespace holdfast::stores::sqlite {
 
-// Somebody else's ticket that a committed change concerns.
-struct Notice {
-  machine::AcquisitionId id;
-  std::string wake;                               // Where its process listens; empty: it polls.
-  std::optional<port::AcquisitionState> granted;  // Set: that is what happened.
-};
+using rows::Notice;
 using Notices = std::vector<Notice>;
 
 // The error of a renewal whose file has gone.
@@ -50,7 +45,7 @@ class Operations {
   Result<port::AcquisitionState> acquire(const port::AcquireRequest& request, Notices& notices);
   // In one transaction, which is rolled back unless all of them hold. `ended`: what cannot be had.
   Result<port::Store::Grants> acquire_all(const std::vector<port::AcquireRequest>& requests,
-                                          const EndedIds& ended, Notices& notices);
+                                          const rows::EndedIds& ended, Notices& notices);
   Result<std::vector<Result<port::EndStatus>>> release_all(
       const std::vector<port::AcquisitionRequest>& requests, Notices& notices);
   Result<port::EndStatus> release(const port::AcquisitionRequest& request, Notices& notices);
@@ -99,8 +94,6 @@ class Operations {
   Result<Applied> apply(std::string_view name, const machine::Action& action, Notices& notices);
   Result<Applied> apply_alone(std::string_view name, const machine::Action& action,
                               Notices& notices);
-  void collect(const StoredLock& before, const machine::Effects& effects,
-               machine::AcquisitionId own, Notices& notices) const;
 
   Result<port::AcquisitionState> acquire_inside(const port::AcquireRequest& request,
                                                 Notices& notices);

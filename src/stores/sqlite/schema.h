@@ -13,9 +13,6 @@ namespace holdfast::stores::sqlite {
 inline constexpr int kApplicationId = 0x486c6466;  // "Hldf"
 inline constexpr int kFormat = 1;
 
-// Flags of a ticket.
-inline constexpr int kHeldFlag = 1;
-inline constexpr int kSystemFlag = 2;
 // The `policy` of a lock: first come, first served. Early versions knew a 1; it is read as 0.
 inline constexpr std::int64_t kFair = 0;
 

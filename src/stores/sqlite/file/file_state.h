@@ -20,7 +20,7 @@
 #include "src/base/local_mutex.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
-#include "src/stores/sqlite/ended_ids.h"
+#include "src/rows/ended_ids.h"
 #include "src/stores/sqlite/file/fork_gate.h"
 #include "src/stores/sqlite/file/wake.h"
 #include "src/stores/sqlite/job_queue.h"
@@ -154,7 +154,7 @@ class FileState {
 
   std::unique_ptr<Database> main_ HOLDFAST_GUARDED_BY(main_mutex_);
   std::unique_ptr<Operations> main_operations_ HOLDFAST_GUARDED_BY(main_mutex_);
-  EndedIds ended_ HOLDFAST_GUARDED_BY(main_mutex_);
+  rows::EndedIds ended_ HOLDFAST_GUARDED_BY(main_mutex_);
 
   base::LocalMutex renew_mutex_;
   std::shared_ptr<LockFile> file_ HOLDFAST_GUARDED_BY(renew_mutex_);

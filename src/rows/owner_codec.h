@@ -1,4 +1,4 @@
-// OwnerInfo as bytes: what the `owner` and `broken` columns hold (docs/stores/sqlite.md).
+// OwnerInfo as bytes, for the `owner` and `broken_by` columns of a store with tables.
 //
 // Guarantee: decode(encode(x)) == x for strings within the limits; longer ones are cut.
 // Errors: decode answers nullopt for anything else; it bounds every length before it reads.
@@ -10,7 +10,7 @@
 
 #include "src/machine/types.h"
 
-namespace holdfast::stores::sqlite {
+namespace holdfast::rows {
 
 // `wake` replaces owner.wake. Appends to nothing: `out` is overwritten, and keeps its memory.
 void encode_owner(const machine::OwnerPtr& owner, std::string_view wake, std::string& out);
@@ -21,4 +21,4 @@ std::optional<machine::OwnerPtr> decode_owner(std::string_view bytes);
 // Only the wake address, without building the rest; empty if there is none.
 std::string_view wake_of(std::string_view bytes);
 
-}  // namespace holdfast::stores::sqlite
+}  // namespace holdfast::rows

@@ -1,11 +1,11 @@
-#include "src/stores/sqlite/owner_codec.h"
+#include "src/rows/owner_codec.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 
-namespace holdfast::stores::sqlite {
+namespace holdfast::rows {
 namespace {
 
 constexpr char kVersion = 1;
@@ -99,4 +99,4 @@ std::optional<machine::OwnerPtr> decode_owner(std::string_view bytes) {
   return std::make_shared<const machine::OwnerInfo>(std::move(info));
 }
 
-}  // namespace holdfast::stores::sqlite
+}  // namespace holdfast::rows

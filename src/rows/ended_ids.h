@@ -12,7 +12,7 @@
 #include "src/machine/hash_index.h"
 #include "src/machine/types.h"
 
-namespace holdfast::stores::sqlite {
+namespace holdfast::rows {
 
 class EndedIds {
  public:
@@ -29,4 +29,4 @@ class EndedIds {
   machine::HashIndex index_;
 };
 
-}  // namespace holdfast::stores::sqlite
+}  // namespace holdfast::rows

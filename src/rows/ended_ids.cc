@@ -1,6 +1,6 @@
-#include "src/stores/sqlite/ended_ids.h"
+#include "src/rows/ended_ids.h"
 
-namespace holdfast::stores::sqlite {
+namespace holdfast::rows {
 namespace {
 
 std::uint64_t hash_of(machine::AcquisitionId id) { return machine::mix(id.high, id.low); }
@@ -25,4 +25,4 @@ bool EndedIds::contains(machine::AcquisitionId id) const {
          machine::kNone;
 }
 
-}  // namespace holdfast::stores::sqlite
+}  // namespace holdfast::rows

@@ -1,8 +1,8 @@
-#include "src/stores/sqlite/ended_ids.h"
+#include "src/rows/ended_ids.h"
 
 #include <gtest/gtest.h>
 
-namespace holdfast::stores::sqlite {
+namespace holdfast::rows {
 namespace {
 
 machine::AcquisitionId number(std::uint64_t n) { return {n % 3, n}; }
@@ -28,4 +28,4 @@ TEST(EndedIdsTest, AnIdThatIsAddedAgainTakesNoRoom) {
 }
 
 }  // namespace
-}  // namespace holdfast::stores::sqlite
+}  // namespace holdfast::rows
