@@ -4,28 +4,28 @@
 //   async_acquire(mutex, options, [](Result<Lease> lease) { ... });
 //   std::future<Result<Lease>> lease = async_acquire(mutex, options, asio::use_future);
 //
-// With gcc 12 name the options, as above: in one statement with a co_await that compiler frees the
+// With gcc 12 name the options, as above: in a statement with a co_await that compiler frees the
 // members of a temporary `{.ttl = ...}` twice (found by the address sanitizer; not with clang, nor
-// in calls with other tokens). What needs no options is called without.
+// in calls with other tokens). Without options, use the overload that takes none.
 //
 // This is the only header of Holdfast that includes Asio (standalone, 1.22 or later, without
 // Boost), which the program brings along; the library's binary does not depend on it.
 //
-// The signature is void(Result<T>) throughout, T as the blocking call of the same name gives it:
-// errors are values, also for coroutines and futures; nothing is thrown but what Asio itself
-// throws.
+// The signature is always void(Result<T>), with the T of the blocking call of the same name.
+// Errors are values, also for coroutines and futures. The only exceptions are those that Asio
+// itself throws.
 //
 // Guarantee: an operation completes exactly once, also when the client is closed or this is a
-// forked child (kClosed), and never inside the function that starts it; what was under way at the
-// fork completes in the parent. A lease whose handler is never called, because its executor's
-// context ended first, is given back.
-// Not guaranteed: that operations complete in the order in which they were started. That a lease is
-// still held when the handler runs, should the executor be late: ask held(), and fence.
+// forked child (kClosed), and never inside the function that starts it. An operation that was in
+// progress at a fork completes in the parent. A lease whose handler never runs, because its
+// executor's context ended first, is given back.
+// Not guaranteed: that operations complete in the order of their starts. That a lease is still held
+// when the handler runs, because the executor may be late: ask held(), and fence.
 //
 // Executor: the handler runs on its associated executor (asio::bind_executor, a coroutine's own);
-// a handler that has none, like a plain lambda, on asio::system_executor, Asio's pool of threads.
-// It is posted there from a thread of the client: code of the program never runs on those threads.
-// An executor that runs what is posted to it on the spot breaks that, and holds up leases.
+// a handler without one, like a plain lambda, runs on asio::system_executor, Asio's pool of
+// threads. A thread of the client posts it there: code of the program never runs on the client's
+// threads. An executor that runs posted work on the spot breaks this rule, and delays leases.
 // The operation counts as outstanding work of the executor: io_context::run() waits for it.
 // Allocator: the operation's state comes from the handler's associated allocator, which must be
 // safe to use from the client's threads.

@@ -17,24 +17,24 @@
 //   std::printf("all parts are ready, generation %d\n", static_cast<int>(*passed));
 //   return loader->arrive_and_leave();
 //
-// Guarantee: nobody passes a generation before all who are awaited have arrived. A participant has
-// a seat, which is a lease: there are at most `parties` of them, and one whose process died ends.
-// Whoever waits then is told kBroken, or does not wait for it any more, as the policy says: within
-// a second after the end of the lease, within two where it died over the record (below). Not
-// guaranteed: that a participant which was paused for longer than its lease has stopped: it learns
-// kLost.
+// Guarantee: nobody passes a generation before all awaited participants have arrived. A seat is a
+// participant's lease. There are at most `parties` seats, and the seat of a dead process ends. The
+// policy then says whether waiters are told kBroken or stop waiting for it. They learn this within
+// a second after the lease's end, or two if the process died while it held the record (below).
+// Not guaranteed: that a participant that was paused for longer than its lease has stopped. It
+// learns kLost.
 //
-// Participants that have not joined yet are awaited, too. When nobody has a seat (and nobody has
-// arrived and left in the generation under way) the barrier begins anew: all parties are awaited,
-// and whoever joins first says how many, at most 100, and by which policy. Numbers of generations
-// grow; they begin anew where a latch's count would (latch.h).
+// Participants that have not joined yet are awaited, too. The barrier starts again when nobody has
+// a seat and nobody has arrived and left in the current generation. The first to join then sets the
+// number of parties (at most 100) and the policy. Generation numbers grow; they start again where a
+// latch's count does (latch.h).
 //
-// Thread-safety: Barrier as Mutex; of a BarrierSeat one call at a time. Ownership: shares the
-// client's core. Time: who waits learns of the opening as of a latch's. Whoever joins, arrives or
-// leaves holds the record as a mutex for that moment, by a lease of a second (longer where the
-// store's shortest lease is longer). A call waits for it until its own time is over, but for half a
-// second in any case, and 15 s at most (kUnavailable). Taking an arrival back may last as long as
-// the lease of one who died over the record: kOutcomeUnknown where it lasts half a second longer.
+// Thread-safety: Barrier as Mutex; a BarrierSeat takes one call at a time. Ownership: shares the
+// client's core. Time: a waiter learns of the opening as a latch's waiter does. Joining, arriving
+// and leaving hold the record as a mutex for a moment, by a lease of a second (or the store's
+// shortest lease, if that is longer). A call waits for the record until its own time is over, but
+// at least half a second and at most 15 s (kUnavailable). Taking an arrival back may last half a
+// second longer than the lease of a process that died holding the record (then kOutcomeUnknown).
 // The seats are permits of the lock `name`: `holdfast inspect` shows them. A name has at most 245
 // bytes: its record is kept beside a lock of the library's own, `name/../barrier`.
 // Errors: kTimedOut, kCancelled (of arrive_and_wait(): the arrival was taken back; a call that
@@ -72,7 +72,7 @@ enum class BarrierPolicy : std::uint8_t {
   kLeave,  // They go on without it. Whoever joins later takes its place, and is awaited again.
 };
 
-// Not guaranteed: that it is still so when you read it.
+// A snapshot. Not guaranteed: that it still holds when you read it.
 struct BarrierCount {
   std::uint32_t parties = 0;     // How many are awaited in this generation.
   std::uint32_t joined = 0;      // How many have a seat.
@@ -81,8 +81,8 @@ struct BarrierCount {
   bool broken = false;
 };
 
-// To take part, as a value. Its destructor gives the seat back without waiting: to the others that
-// is the end of a participant, as a crash would be.
+// One participant's place in the barrier. Its destructor gives the seat back without waiting. For
+// the other participants that is the same as a crash.
 class HOLDFAST_EXPORT BarrierSeat {
  public:
   BarrierSeat(BarrierSeat&&) noexcept = default;
@@ -95,13 +95,13 @@ class HOLDFAST_EXPORT BarrierSeat {
   Lease& lease() { return lease_; }
   const Lease& lease() const { return lease_; }
 
-  // Arrives, and returns the number of the generation when all have; options: `wait` and `cancel`
-  // mean something here. Errors: kOutcomeUnknown: the arrival may or may not count; while count()
-  // tells the same generation, calling again does not count twice.
+  // Arrives, waits for all others and returns the generation's number. Of the options only `wait`
+  // and `cancel` count. Errors: kOutcomeUnknown: the arrival may or may not count. Calling again
+  // does not count twice while count() reports the same generation.
   Result<std::uint64_t> arrive_and_wait(AcquireOptions options = {});
 
-  // Arrives for the last time, without waiting, and gives the seat back: later generations do not
-  // wait for it. Errors: where it fails the seat is kept.
+  // Arrives for the last time without waiting, and gives the seat back. Later generations do not
+  // wait for it. Errors: the seat is kept when the call fails.
   Result<void> arrive_and_leave();
 
  private:
@@ -125,8 +125,8 @@ class HOLDFAST_EXPORT Barrier {
   // Waits while all seats are taken. A broken barrier can be joined.
   Result<BarrierSeat> join(AcquireOptions options = {});
 
-  // Opens a broken barrier for the next generation, with those who have seats. Where it is not
-  // broken: whoever waits is told kBroken.
+  // Opens a broken barrier for the next generation, for the participants that have seats. If the
+  // barrier is not broken, its waiters are told kBroken.
   Result<void> reset();
 
   Result<BarrierCount> count();

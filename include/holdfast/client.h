@@ -13,17 +13,17 @@
 // Lock names: UTF-8, 1 to 256 bytes, no control characters, no `..` segment. Marks that change the
 // direction of writing are allowed; the program and messages show them escaped.
 //
-// Thread-safety: all calls from any thread; copies are the same client. A move copies, too: what
-// was moved from can still be used.
-// Ownership: locks, leases and watches share the client's core and keep it alive. The destructor of
-// the last of them waits for releases that are still queued, for a second at most, and for
-// callbacks of the user that run just then; no other destructor waits.
-// Blocking: calls that ask the store end within ClientOptions::request_timeout, besides the wait
-// that was asked for, and two seconds in which a grant that nobody was told of is taken back. (A
-// machine that is busy may add to that.)
-// After fork(): the child must connect anew; every call on the parent's client answers kClosed
-// there and nothing is sent. A child of a process that used etcd cannot connect to etcd: it gets
-// kUnsupported, since gRPC does not work there; let it exec() a program that connects.
+// Thread-safety: call anything from any thread; copies are the same client. A move copies, too: the
+// moved-from object can still be used.
+// Ownership: locks, leases and watches share the client's core and keep it alive. Destroying the
+// last of them waits for running user callbacks and for queued releases (for those at most a
+// second); no other destructor waits.
+// Blocking: a call that asks the store ends within ClientOptions::request_timeout plus the wait
+// that was asked for. Taking back a grant that nobody was told of may add two seconds. (A busy
+// machine may add to that.)
+// After fork(): the child must connect again. Every call on the parent's client returns kClosed in
+// the child and sends nothing. The child of a process that used etcd cannot connect to etcd: gRPC
+// does not work there, so it gets kUnsupported. Let it exec() a program that connects.
 #pragma once
 
 #include <chrono>
@@ -77,7 +77,7 @@ class HOLDFAST_EXPORT Client {
   // kVersionMismatch.
   static Result<Client> connect(std::string_view url, ClientOptions options = {});
 
-  // A handle, no I/O. `defaults` serve lock() and its kin; acquire() brings its own.
+  // A handle; makes no request. lock() and its kin use `defaults`; acquire() takes its own options.
   // (Not `= {}`: gcc 12 frees such an argument twice in a statement with a co_await.)
   Mutex mutex(std::string name, AcquireOptions defaults = AcquireOptions()) const;
 
@@ -111,39 +111,39 @@ class HOLDFAST_EXPORT Client {
   Result<std::optional<LeaseSet>> try_acquire_all(std::vector<LockRequest> locks,
                                                   AcquireOptions options = {}) const;
 
-  // Takes over a lease by its id() (from another process, or after detach()): renews it once to
-  // learn that it is still held. Without a ttl in the options it keeps the one it had. Whoever held
-  // it until then is told kLost at the next renewal of its own: one lease has one keeper.
+  // Takes over a lease by its id() (from another process, or after detach()), and renews it once
+  // to learn whether it is still held. Without a ttl in the options it keeps its length. A lease
+  // has one keeper: the previous one is told kLost at its own next renewal.
   // Errors: kLost, kInvalidArgument (not an id), kUnavailable.
   Result<Lease> adopt(std::string_view lease_id, AcquireOptions options = {}) const;
 
-  // nullopt: nobody holds it or waits for it, and nothing is known of it; where leases are bound to
-  // their client (Guarantees::bound_to_client) it may have been held before. Here and in
-  // break_lock() `name` may also be that of a lock of the library's own, as a list shows it
+  // nullopt: nobody holds it or waits for it, and the store knows nothing of it. Where leases are
+  // bound to their client (Guarantees::bound_to_client) it may have been held before. Here and in
+  // break_lock(), `name` may also be that of a lock of the library's own, as a list shows it
   // (barrier.h).
   Result<std::optional<LockInfo>> inspect(std::string name) const;
   // Locks with holders or waiters whose names begin with `prefix`, sorted, at most `limit`.
   Result<std::vector<LockInfo>> list(std::string prefix = {}, std::size_t limit = 10'000) const;
-  // Calls back on the notifier thread with what happens from now on.
+  // Reports each event from now on to `callback`, on the notifier thread.
   Result<Watch> watch(std::string prefix, std::function<void(const LockEvent&)> callback) const;
 
-  // Frees the lock by force from the holder that has `token`; `reason` is left as a trace. The
-  // holder learns kBroken at its next renewal: it may go on until then, so fence.
+  // Frees the lock by force from the holder with `token`; `reason` is left as a trace. The holder
+  // learns kBroken at its next renewal and may go on until then, so fence the resource.
   // Errors: kLost: no holder has that token (any more); nothing was changed.
   Result<void> break_lock(std::string name, Token token, std::string reason = {}) const;
 
   Guarantees guarantees() const;
-  // Looks at the running store: what it guarantees as it is configured, and what to change.
+  // Examines the running store: the guarantees it gives as configured, and what to change.
   Result<DoctorReport> doctor() const;
 
   // The URL, without credentials.
   std::string store_url() const;
 
-  // Flushes queued releases and stops. Leases that are still held are lost to their holders (and
-  // released). Errors: kTimedOut: the message tells what was left; the store frees it by lease.
-  // Waits that are under way end with kClosed. A second call waits for the first, until its own
-  // deadline, and tells the same. The deadline is kept but where the system does not come back from
-  // reading or writing a file of the store.
+  // Flushes queued releases and stops. Leases that are still held are lost to their holders and
+  // released. Waits in progress end with kClosed. A second call waits for the first, until its own
+  // deadline, and returns the same answer. Errors: kTimedOut: the message names what was left; the
+  // store frees that at the end of its lease. Not guaranteed: the deadline, while the system does
+  // not come back from reading or writing a file of the store.
   Result<void> close(std::chrono::milliseconds deadline = std::chrono::seconds(5));
 
  private:

@@ -15,14 +15,14 @@
 //   while (leading->held() && work_is_left()) do_a_portion(leading->token());
 //   return leading->resign();
 //
-// Guarantee: a leadership is a lease with a fencing token: at most one is held at a time (Lease),
-// and each has a larger token than the one before. What a leader proclaims is believed only while
-// its lease lasts. Candidates come to lead in the order in which they asked. Not guaranteed: that a
-// leader which was paused has stopped: have the resource check the token. That an observer learns
-// of a change at once (it is told in order, and how many it missed: see observe()).
+// Guarantee: a leadership is a lease with a fencing token. At most one is held at a time (Lease),
+// and each has a larger token than the one before. A leader's value counts only while its lease
+// lasts. Candidates come to lead in the order in which they asked. Not guaranteed: that a paused
+// leader has stopped (have the resource check the token); that an observer learns of a change at
+// once (it learns the changes in order, and how many it missed: see observe()).
 //
-// Name: a lock of its own, so that break_lock() and inspect() work on it; whoever takes it as a
-// mutex leads without a value.
+// Name: an election is a lock of that name, so break_lock() and inspect() work on it. A process
+// that takes it as a mutex leads without a value.
 // Thread-safety: as Mutex's; Leadership as Lease. Ownership: shares the client's core.
 // Errors: as Mutex's; kInvalidArgument: a value of more than 1024 bytes, or a name in use for
 // something else; kUnsupported (Guarantees::values).
@@ -51,19 +51,19 @@ struct ElectionMaker;
 
 struct LeaderInfo {
   Token token;
-  std::string leader;  // OwnerInfo::owner of whoever leads.
-  std::string value;   // As proclaimed last; empty before that.
+  std::string leader;  // OwnerInfo::owner of the leader.
+  std::string value;   // The value proclaimed last; empty before that.
 
   friend bool operator==(const LeaderInfo&, const LeaderInfo&) = default;
 };
 
-// Told to an observer.
+// One report to an observer.
 struct LeaderChange {
   std::optional<LeaderInfo> now;  // nullopt: nobody leads.
-  std::uint64_t missed = 0;       // How many changes came before it that were not told.
+  std::uint64_t missed = 0;       // The number of changes before this one that were not reported.
 };
 
-// To lead, as a value. Its destructor resigns without waiting.
+// The leadership of an election. Its destructor resigns without waiting.
 class HOLDFAST_EXPORT Leadership {
  public:
   Leadership(Leadership&&) noexcept = default;
@@ -76,7 +76,7 @@ class HOLDFAST_EXPORT Leadership {
   Lease& lease() { return lease_; }
   const Lease& lease() const { return lease_; }
 
-  // Tells everybody a new value. Errors: kLost: it does not lead any more.
+  // Publishes a new value. Errors: kLost: this is not the leader any more.
   Result<void> proclaim(std::string value);
   // Lease::release().
   Result<void> resign() { return lease_.release(); }
@@ -96,7 +96,7 @@ class HOLDFAST_EXPORT Election {
 
   const std::string& name() const;
 
-  // Waits until it leads, and proclaims `value`.
+  // Waits until this candidate leads, and proclaims `value`.
   Result<Leadership> campaign(std::string value = {}, AcquireOptions options = {});
   // nullopt: somebody leads.
   Result<std::optional<Leadership>> try_campaign(std::string value = {},
@@ -105,11 +105,11 @@ class HOLDFAST_EXPORT Election {
   // nullopt: nobody leads at this moment.
   Result<std::optional<LeaderInfo>> leader();
 
-  // Calls back on the notifier thread: first with who leads now, then with each change, in order.
-  // It looks when the store tells that something was proclaimed (memory, SQLite, Redis do), and
-  // every quarter of a second. Of the changes between two looks the last sixteen are told, and
-  // fewer where values are long; LeaderChange::missed counts the others. That nobody leads is told
-  // when it is so at a look. While the store cannot be reached nothing is told.
+  // Calls back on the notifier thread: first with the present leader, then with each change, in
+  // order. It looks at the store every quarter of a second, and whenever the store reports a
+  // proclaimed value (memory, SQLite, Redis). Of the changes between two looks it reports the last
+  // sixteen, or fewer where values are long; LeaderChange::missed counts the others. It reports
+  // that nobody leads only if that is so at a look. It reports nothing while the store is away.
   Result<Watch> observe(std::function<void(const LeaderChange&)> callback);
 
  private:

@@ -32,22 +32,22 @@ enum class Errc : int {
   kInvalidArgument = 6,
   // This store cannot do that (see Client::guarantees()). Choose another store or primitive.
   kUnsupported = 7,
-  // The user may not use the store or file. Mend the permissions or credentials.
+  // The user may not use the store or file. Fix the permissions or credentials.
   kPermissionDenied = 8,
-  // Waiting could never end: the caller itself stands in the way. Release first.
+  // The wait could never end: the caller itself is part of the deadlock. Release first.
   kWouldDeadlock = 9,
   // An operator freed the lock by force while it was held: stop touching what it protects. Or a
-  // participant of a barrier is gone: reset it when all are ready.
+  // participant of a barrier is gone: reset the barrier when all are ready.
   kBroken = 10,
-  // As many wait already as were allowed to. Try later.
+  // As many requests wait already as are allowed. Try later.
   kQueueFull = 11,
-  // Others keep the store as it is (SQLite: a file of another boot is in use). Stop them first.
+  // Others still use the store in an old state (SQLite: a file of another boot). Stop them first.
   kStoreInUse = 12,
-  // The store's data is not Holdfast's or is damaged. Look at it before you use it further.
+  // The store's data is damaged or not Holdfast's. Examine it before you use it further.
   kCorruptState = 13,
-  // The store's data was written by a version this one does not know. Upgrade.
+  // A version that this one does not know wrote the store's data. Upgrade.
   kVersionMismatch = 14,
-  // The client was closed, or this is a forked child of the process that owns it. Connect anew.
+  // The client was closed, or this is a forked child of the process that owns it. Connect again.
   kClosed = 15,
 };
 

@@ -18,19 +18,19 @@ enum class Guarantee {
   kNo,
 };
 
-// One fault and what is left of the promises under it. The texts are for people, not for parsing.
+// One fault, and the guarantees that survive it. The texts are for people, not for parsing.
 struct FaultRow {
   std::string fault;      // "holder killed", "wall clock of the host jumps" ...
-  Guarantee exclusion{};  // At most one belief to hold the lock.
+  Guarantee exclusion{};  // At most one owner believes to hold the lock.
   Guarantee fencing{};    // Tokens keep growing.
   std::string note;
 };
 
-// The guarantees of a kind of store that is set up as its page says. Guarantee: a capability that
-// is `false` here is refused with kUnsupported. ZooKeeper, etcd and Consul are asked at connect
-// what they are (one server, dev mode ...). A guarantee that depends on what they do not tell is
-// not given until doctor() has found it out. Not guaranteed: that the store is otherwise set up so;
-// see DoctorReport.
+// The guarantees of a kind of store that is set up as its page says. Guarantee: a request for a
+// capability that is `false` here is refused with kUnsupported. connect() asks ZooKeeper, etcd and
+// Consul how they run (one server, dev mode ...). A guarantee that depends on a fact they do not
+// tell is `false` until doctor() has found it out. Not guaranteed: that the rest of the store is
+// set up as its page says; see DoctorReport.
 struct Guarantees {
   std::string store;  // "sqlite"
   std::string scope;  // "processes of one host", "one process"
@@ -42,25 +42,25 @@ struct Guarantees {
   bool list = false;
   bool watch_every_change = false;  // false: a watch samples, and may miss short holds.
   bool values = false;
-  bool multi = false;  // Several locks in one step: all that are free, or none.
-  // true: leases live by their client's session, and end with it; one shorter than min_ttl, which
-  // is the session's, is refused. Refused with kUnsupported: Client::adopt(), a Once, a JobLock
-  // with at_least_for.
+  bool multi = false;  // Several locks in one step: all of them if all are free, else none.
+  // true: leases live by their client's session and end with it. A lease shorter than min_ttl, the
+  // session's length, is refused. Client::adopt(), a Once, and a JobLock with at_least_for are
+  // refused with kUnsupported.
   bool bound_to_client = false;
   bool survives_restart = false;
   bool survives_failover = false;  // A fail-over of the store's servers forgets no grant.
   std::chrono::milliseconds min_ttl{};
   std::chrono::milliseconds max_ttl{};
   // The least time that a renewal leaves of a lease, where that is less than its ttl: a session
-  // that was confirmed a while ago has only the rest of its time. Zero: the ttl. By the time of the
-  // next renewal it is less by the time between the two. Not guaranteed while the store does not
-  // answer. Before a session was opened, it is not guaranteed where the servers grant less than the
-  // URL asks for.
+  // that was confirmed a while ago has only the rest of its time. Zero: the ttl. By the next
+  // renewal it has shrunk by the time between the two. Not guaranteed: while the store does not
+  // answer; before a session was opened, where the servers grant less than the URL
+  // asks for.
   std::chrono::milliseconds least_renewal{};
   std::vector<FaultRow> faults;
 };
 
-// kProblem: something that the store promises does not hold as it is. kWarning: it holds, but
+// kProblem: a guarantee of the store does not hold as it is configured. kWarning: it holds, but
 // something is lost or at risk.
 enum class Severity { kOk, kWarning, kProblem };
 
@@ -72,8 +72,8 @@ struct Finding {
   std::string advice;  // The change to make; empty: none.
 };
 
-// The findings of one moment. `guarantees` are those of the kind of store; where one of them does
-// not hold here, a finding is a kProblem. Not guaranteed: that it is still so afterwards, or that
+// The findings of one moment. `guarantees` are those of the kind of store; a kProblem names each
+// one that does not hold here. Not guaranteed: that a finding still holds afterwards, or that
 // everything could be examined (a finding names the exceptions).
 struct DoctorReport {
   std::string store;  // The URL without credentials.

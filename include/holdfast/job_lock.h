@@ -11,10 +11,10 @@
 //   return (*job)->release();  // and nobody else begins it for ten minutes
 //
 // Guarantee: as Mutex's. A job that ends early keeps the others out until `at_least_for` has passed
-// since it began, also when its machine dies: so a machine whose clock is late does not run it
-// again. A job loses its lock after `at_most_for` (Lease::lost()). Not guaranteed: that a run which
-// was skipped is made up for. That a job which lost its lock has stopped: it must look at lost(),
-// or be fenced.
+// since it began, also when its machine dies, so a machine with a late clock does not run it again.
+// A job loses its lock after `at_most_for` (Lease::lost()). Not guaranteed: that a skipped run is
+// made up for; that a job which lost its lock has stopped: it must look at lost(), or its resource
+// must be fenced.
 //
 // Thread-safety: as Mutex's; JobLease as Lease. Ownership: shares the client's core.
 // Errors: as Mutex's; kInvalidArgument: at_least_for is at most 24 h, and at most at_most_for;
@@ -44,12 +44,12 @@ struct JobTimes {
   std::chrono::milliseconds at_most_for{0};   // Zero: no bound.
 };
 
-// The right to run. The destructor gives it back as release() does, without waiting.
+// The permission to run. The destructor gives it back as release() does, without waiting.
 class HOLDFAST_EXPORT JobLease {
  public:
-  // Makes a job's lease of one that was asked for in another way, by Client::acquire() with a wait
-  // say: it is kept as one of JobLock::try_acquire(), until this instant of CLOCK_BOOTTIME, at most
-  // 24 h from its release. Where leases end with their client release() answers kUnsupported.
+  // Makes a job's lease of one that was acquired in another way, for example by Client::acquire()
+  // with a wait. It is kept like that of JobLock::try_acquire(), until this instant of
+  // CLOCK_BOOTTIME, at most 24 h from its release. Where leases end with their client release()
   JobLease(Lease lease, std::chrono::nanoseconds keep_until_boottime)
       : lease_(std::move(lease)), keep_until_(keep_until_boottime) {}
   JobLease(JobLease&&) noexcept = default;
@@ -61,9 +61,9 @@ class HOLDFAST_EXPORT JobLease {
   std::stop_token lost() const { return lease_.lost(); }
   const Lease& lease() const { return lease_; }
 
-  // The job is done. The store keeps the lock for what is left of `at_least_for`, and no longer.
-  // Errors: as Lease::release(); kUnavailable, kOutcomeUnknown: it is held on, and the destructor
-  // tries again.
+  // The job is done. The store keeps the lock for the rest of `at_least_for` and no longer.
+  // Errors: as Lease::release(); kUnavailable, kOutcomeUnknown: it is still held, and the
+  // destructor tries again.
   Result<void> release();
 
  private:
@@ -81,9 +81,9 @@ class HOLDFAST_EXPORT JobLock {
 
   const std::string& name() const;
 
-  // nullopt: the job runs elsewhere, or ran a moment ago: skip it. Of the options `wait` and
-  // `max_hold` mean nothing here, and a ttl shorter than `at_least_for` is made as long: a machine
-  // that dies keeps the others out for one ttl.
+  // nullopt: the job runs elsewhere or ran a moment ago: skip it. The options `wait` and `max_hold`
+  // are ignored. A ttl shorter than `at_least_for` is raised to it: the lease of a machine that
+  // dies keeps the others out for one ttl.
   Result<std::optional<JobLease>> try_acquire(AcquireOptions options = {});
 
  private:

@@ -13,24 +13,24 @@
 //   }
 //   return loaded.wait({.wait = 60s});  // returns when all have counted; kTimedOut: one did not
 //
-// Guarantee: once open it stays open, for callers that come later, too, until somebody resets it.
-// Counting survives the death of whoever counted.
-// Not guaranteed: that a participant which died before it counted is missed: wait with a limit, or
-// use a Barrier, whose participants have leases. That a count_down() which ended with
-// kOutcomeUnknown counted, or did not: look at count(). That the count outlives the loss of the
-// store's data (the store's page says when; it begins anew then), or a week without use on SQLite
-// and Redis.
+// Guarantee: an open latch stays open, also for callers that come later, until somebody resets it.
+// A count survives the death of the process that counted.
+// Not guaranteed: that a participant that died before it counted is noticed (wait with a limit, or
+// use a Barrier, whose participants have leases); whether a count_down() that ended with
+// kOutcomeUnknown counted (look at count()); that the count outlives the loss of the store's data
+// or a week without use on SQLite and Redis. It starts again then; the store's page says when data
+// is lost.
 //
 // Thread-safety: as Mutex's. Ownership: shares the client's core.
-// Time: a caller that waits learns of the opening at once, where the store tells (memory, SQLite,
-// Redis do), and within half a second at the latest.
-// Blocking: who counts holds the name as a mutex for that moment. Should it die in it, the others
-// wait for the end of that lease, 5 s (longer where the store's shortest lease is longer).
-// Each call waits 30 s at most for the others to count: kTimedOut, and nothing was changed.
-// Errors: kTimedOut, kCancelled; kInvalidArgument: count_down() with another count than the one in
-// use, or a name in use for something else (at once where that can be seen: another kind of record,
-// a shared lease, one longer than twice that of who counts; what looks the same is waited for);
-// kUnsupported (Guarantees::values); otherwise as Mutex's.
+// Time: a waiter learns of the opening at once where the store reports it (memory, SQLite, Redis),
+// and within half a second at the latest.
+// Blocking: count_down() holds the name as a mutex for a moment. If its process dies in that
+// moment, the others wait for the end of that lease: 5 s, or the store's shortest lease if that is
+// longer. A call waits for that for at most 30 s, then fails: kTimedOut, and nothing was changed.
+// Errors: kTimedOut, kCancelled; kUnsupported (Guarantees::values); kInvalidArgument: count_down()
+// with another count than the one in use, or a name in use for something else. The latter is told
+// at once where it shows: another kind of record, a shared lease, a lease over twice as long as the
+// counting one. A lease that looks like a counting one is waited for. Otherwise as Mutex's.
 #pragma once
 
 #include <cstdint>
@@ -55,20 +55,20 @@ class HOLDFAST_EXPORT Latch {
 
   const std::string& name() const;
 
-  // Takes `n` off the count and gives what is left. More than is left: zero.
+  // Takes `n` off the count and returns the rest; zero when `n` is larger than the count.
   Result<std::uint64_t> count_down(std::uint64_t n = 1);
 
-  // Returns when it is open; options: `wait` and `cancel` mean something here.
+  // Returns when the latch is open. Of the options only `wait` and `cancel` count.
   Result<void> wait(AcquireOptions options = {});
   Result<bool> try_wait();  // Whether it is open.
-  // kTimedOut, kCancelled: it may have counted.
+  // Counts, then waits. kTimedOut, kCancelled: it may have counted.
   Result<std::uint64_t> arrive_and_wait(std::uint64_t n = 1, AcquireOptions options = {});
 
   Result<std::uint64_t> count();
 
-  // Shuts it again, with a new count, for everybody. Who waits goes on waiting, for that count.
-  // Another count than that of a handle: who counts takes a new one, Client::latch(name, count).
-  // This handle and its copies go by the new count then; other handles are made anew.
+  // Shuts it again with a new count, for everybody. Waiters keep waiting, now for that count.
+  // This handle and its copies use the new count from then on. With a different count, other
+  // handles must be made again: Client::latch(name, count).
   Result<void> reset(std::uint64_t count);
 
  private:

@@ -1,6 +1,6 @@
 // The holders, the waiters and the events of a lock, for people and monitoring.
 //
-// Not guaranteed: that it is still so when you read it. Never decide by it whether you hold a lock.
+// Not guaranteed: that it still holds when you read it. Never use it to decide who holds a lock.
 // Thread-safety: plain data. Texts come from other processes: escape them before a terminal.
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace holdfast {
 
-// An owner's description of itself, unchecked. A part that it leaves out is empty, 0, the clock's
-// epoch.
+// An owner's description of itself, unchecked. A missing part is empty, 0, or the epoch of the
+// clock.
 struct OwnerInfo {
   std::string owner;
   std::string host;
@@ -31,8 +31,8 @@ struct OwnerInfo {
   std::string trace_id;                           // AcquireOptions::trace_id; empty: none.
 };
 
-// A holder whose lease ran when the store looked. Not guaranteed: that the holder still believes to
-// hold; its own deadline is earlier.
+// A holder whose lease ran when the store looked. Not guaranteed: that the holder still counts on
+// it; its own deadline is earlier.
 struct HolderInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
@@ -40,8 +40,8 @@ struct HolderInfo {
   std::chrono::milliseconds time_left{};  // The lease's rest by the store's clock; 0: not known.
 };
 
-// A waiter in the queue. Not guaranteed: that it is alive; a dead one leaves when its queue entry
-// ends.
+// A waiter in the queue. Not guaranteed: that it is alive; the queue entry of a dead waiter ends by
+// itself.
 struct WaiterInfo {
   OwnerInfo who;
   Mode mode = Mode::exclusive();
@@ -57,9 +57,9 @@ struct BreakInfo {
 // One lock. Guarantee: holders and waiters are of one instant of the store.
 struct LockInfo {
   std::string name;
-  // The largest that the store knows to have been granted. Where leases are bound to their client
-  // (Guarantees::bound_to_client) it keeps none: of those who hold now, and zero (not known) of a
-  // lock that is free.
+  // The largest token that the store knows to have been granted. A store that binds leases to their
+  // client (Guarantees::bound_to_client) keeps none: then it is the largest one of the holders, and
+  // zero (not known) for a free lock.
   Token last_token;
   std::uint32_t capacity = 1;  // Permits locks: N.
   bool permits = false;
@@ -68,9 +68,9 @@ struct LockInfo {
   std::optional<BreakInfo> last_break;
 };
 
-// kExpired: where a watch samples, also of a lease that was given back in the time between two
-// looks in which it would have run out. kForgotten: the store lost what it knew of the lock (a
-// restart without memory); its holder may still believe.
+// kExpired: where a watch samples, also a lease that was released between two looks in which it
+// would have run out. kForgotten: the store lost its record of the lock (a restart without
+// persistence), and its holder may still count on it.
 enum class LockEventKind {
   kGranted,
   kQueued,
@@ -81,7 +81,7 @@ enum class LockEventKind {
   kForgotten
 };
 
-// Something that happened. Guarantee: it did. Not guaranteed: that all is told, where
+// An event of a lock. Guarantee: it happened. Not guaranteed: that every event is reported, where
 // Guarantees::watch_every_change is false.
 struct LockEvent {
   LockEventKind kind{};
@@ -91,8 +91,8 @@ struct LockEvent {
   std::chrono::milliseconds time_left{};  // The lease's rest, for kGranted.
 };
 
-// Keeps a watch alive; its destructor ends it. After the destructor returns the callback is not
-// called any more (from within the callback: after that call).
+// Keeps a watch alive; its destructor ends it. After the destructor has returned the callback is
+// not called any more (if called within the callback: not after that call).
 class HOLDFAST_EXPORT Watch {
  public:
   Watch() = default;

@@ -12,24 +12,24 @@
 //   if (auto loss = both->loss()) return *loss;  // one of them was lost: stop
 //   return both->release();                      // in one request where the store can
 //
-// Guarantee: who is given a LeaseSet holds every lock in it, each as its own mode says; who gets an
-// error holds none of them and waits for none. Locks are asked for in the order of their names,
-// whatever order they were given in, so that two who both use acquire_all() never wait for each
-// other. One deadline (AcquireOptions::wait) covers all. While it waits for a later lock, it renews
-// those that it has.
+// Guarantee: a LeaseSet holds every lock in it, each in its own mode; after an error none of them
+// is held or waited for. Locks are requested in the order of their names, whatever order they were
+// given in, so two callers of acquire_all() never wait for each other. One deadline
+// (AcquireOptions::wait) covers all. While it waits for a later lock, it renews the earlier ones.
 // In one step: where Guarantees::multi says so (memory, SQLite, one Redis server), one request
-// looks at all of them and takes them only if all are free; that costs one round trip for any
-// number. Not guaranteed: that what a set of locks protects changes at once; each lock is a lease
-// of its own and can be lost alone. Against who takes locks one by one in another order: name an
-// Owner.
+// looks at all of them and takes them only if all are free. That costs one round trip for any
+// number. Not guaranteed: that the things which the locks protect change at once; each lock is a
+// lease of its own and can be lost alone. That no deadlock arises with a caller that takes the
+// locks one by one in another order: name an Owner, which
+// ends such a deadlock (owner.h).
 //
 // Thread-safety: a LeaseSet like a Lease: const calls from any thread.
 // Ownership: shares the client's core. The destructor queues the releases and does not wait.
-// Time: as Lease's. Fairness: in one step only past nobody who waits; then like any other waiter.
+// Time: as Lease's. Fairness: the one step passes no waiter; otherwise it queues like any waiter.
 // Errors: as Mutex's, of the first lock that cannot be had. kInvalidArgument: no lock, more than
 // 64, one name in two modes, or permits of one name twice (a name twice in the same mode is asked
-// for once). kLost, as soon as it is known: while it waited for the others, one that it had
-// was lost; the message names it, and all are given back.
+// for once). kLost, as soon as it is known: a lock was lost while the call waited for the others;
+// the message names it, and all are given back.
 #pragma once
 
 #include <chrono>
@@ -58,7 +58,7 @@ struct LockRequest {
   Mode mode = Mode::exclusive();
 };
 
-// The leases of several locks. Moved from, it is empty: not held, without names.
+// The leases of several locks. A moved-from set is empty: not held, without names.
 class HOLDFAST_EXPORT LeaseSet {
  public:
   LeaseSet(LeaseSet&& other) noexcept;
@@ -77,16 +77,16 @@ class HOLDFAST_EXPORT LeaseSet {
 
   // Reads the clock: true while every one of them is held.
   bool held() const;
-  // How long all of them are sure without another renewal; zero when one is not held.
+  // The time for which all are certain without another renewal; zero when one is not held.
   std::chrono::milliseconds remaining() const;
   // Fires (from the client's notifier thread) when the first of them is lost.
   std::stop_token lost() const;
-  // Why the first that is lost was; nullopt while none is.
+  // The cause of the first loss; nullopt while none is lost.
   std::optional<Error> loss() const;
 
   // Gives all of them back, in one request where the store can, and waits for the answer.
-  // Errors: of the first lock whose release failed (Lease::release()); the message names every one
-  // that was not given back while it was held. In every case the set holds nothing any more.
+  // Errors: of the first lock whose release failed (Lease::release()); the message names every lock
+  // that was still held and could not be given back. In every case the set holds nothing any more.
   // Repeating gives the same answer.
   Result<void> release();
 

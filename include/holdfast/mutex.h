@@ -14,16 +14,16 @@
 // Guarantee: at most one unexpired exclusive lease per name, as far as the store keeps its
 // guarantees (Client::guarantees()) and nobody breaks the lock; tokens grow with every grant.
 // Not guaranteed: that a paused holder has stopped. Only the resource can refuse it: pass
-// `lease.token()` along (docs/guide/fencing.md). Reentrancy: asking again for a mutex that the
-// same thread has locked through lock() is refused; through acquire() it waits for itself.
+// `lease.token()` along (docs/guide/fencing.md). Reentrancy: a thread that holds it through lock()
+// is refused when it locks again; through acquire() it waits for itself.
 //
 // Thread-safety: a Mutex may be shared and copied; copies are the same mutex. A move copies, too:
-// what was moved from can still be used.
-// Ownership: shares the client's core; the client object may go first. No I/O in the constructor.
-// Time: boot-time clock; durations are rounded up to milliseconds.
+// the moved-from object can still be used.
+// Ownership: shares the client's core; the client object may be destroyed first. The constructor
+// does no I/O. Time: boot-time clock; durations are rounded up to milliseconds.
 // Fairness: first come, first served.
 // Errors: kTimedOut, kCancelled (nothing held, nothing queued); kUnavailable (surely not applied);
-// kOutcomeUnknown (may be held for one ttl); kInvalidArgument (a bad name or option: told by the
+// kOutcomeUnknown (may be held for one ttl); kInvalidArgument (a bad name or option; the first call
 // first operation); kPermissionDenied, kQueueFull, kCorruptState, kVersionMismatch, kClosed.
 #pragma once
 
@@ -63,12 +63,12 @@ class HOLDFAST_EXPORT Mutex {
   Result<std::optional<Lease>> try_acquire(AcquireOptions options = {});
 
   // --- The standard's vocabulary: Lockable and TimedLockable, for std::unique_lock and
-  // std::scoped_lock. The options are those given to Client::mutex(). lock(), try_lock() and their
-  // kin throw std::system_error with an Errc where they cannot answer; contention and running out
-  // of time are `false`. unlock() must be called by the thread that locked (from others
-  // it does nothing), never throws, and waits for the store; it does not tell a loss (use acquire()
-  // where that matters, or look at lease()). A loss does not unlock: until it has called unlock(),
-  // the thread that lost the lock is refused with kWouldDeadlock when it locks again.
+  // std::scoped_lock. The options are those given to Client::mutex(). `false` means contention or
+  // that the time is over; otherwise a failure throws std::system_error with an Errc. unlock() must
+  // be called by the thread that locked (another thread's call does nothing). It waits for the
+  // store, never throws, and reports no loss: use acquire() or look at lease() where that matters.
+  // A loss does not unlock: until it has called unlock(), the thread that lost the lock is refused
+  // with kWouldDeadlock when it locks again.
   void lock();
   bool try_lock();
   template <typename Rep, typename Period>

@@ -11,19 +11,19 @@
 //
 // holdfast/prometheus.h has one that feeds a Prometheus registry (docs/guide/observability.md).
 //
-// Guarantee: all that is said below is told once, in the order in which it happened to a lock, by
+// Guarantee: each event below is reported once, in the order in which it happened to a lock, by
 // one thread at a time (the client's notifier thread, on which no deadline and no renewal runs).
-// What happened before the last handle of the client went is told before its destructor returns.
-// Not guaranteed: that it is told at once. Behind a slow callback the news wait; beyond kMostKept
-// of them the further ones are dropped, and missed() says how many. Never decide by it whether a
-// lock is held: that is Lease::held().
+// Destroying the last handle of the client waits until earlier events have been reported.
+// Not guaranteed: that an event is reported at once. Events wait behind a slow callback; beyond
+// kMostKept of them further ones are dropped, and missed() reports how many. Never use an observer
+// to decide whether a lock is held: ask Lease::held().
 //
 // Cardinality: names of locks may be many and never come back (`orders/42`). An exporter should
 // label by the mode and the store, and by a name only after it was mapped to one of few labels.
 //
-// Thread-safety: the client calls one at a time; an observer that several clients share is called
-// by several threads.
-// Ownership: the client keeps the observer. One that keeps the client keeps it for ever.
+// Thread-safety: a client makes one call at a time; several clients that share an observer call it
+// on several threads.
+// Ownership: the client keeps the observer. An observer that keeps the client keeps it for ever.
 // Time: lengths on boot time, which counts suspend.
 // Errors: a call must not throw (std::terminate).
 // Cost: without an observer one branch per event; with one, an allocation for the name.
@@ -49,31 +49,31 @@ struct SeenLock {
   std::string store;
 };
 
-// kBusy: it was not to wait, and somebody else held it. kFailed: `error` says how.
+// kBusy: the call was not to wait, and another owner held the lock. kFailed: see `error`.
 enum class AcquireOutcome { kGranted, kBusy, kTimedOut, kCancelled, kFailed };
 
-// A request for a lock has its answer. Not told: what is refused before the store is asked
-// (kInvalidArgument, kClosed), and adoptions.
+// A request for a lock has its answer. Not reported: adoptions, and requests that are refused
+// before the store is asked (kInvalidArgument, kClosed).
 struct AcquireSeen {
   SeenLock lock;
   AcquireOutcome outcome{};
   std::optional<Errc> error;        // Not set for kGranted and kBusy.
   std::chrono::nanoseconds wait{};  // From the call to the answer.
-  // It stood in the queue. With kGranted: the lock was handed on to it.
+  // It stood in the queue. With kGranted: the lock was handed to it.
   bool queued = false;
-  std::uint32_t ahead = 0;  // How many stood before it when it came; 0 when it did not queue.
+  std::uint32_t ahead = 0;  // The number of queue entries before it when it came; else 0.
   Token token;              // The grant's.
 };
 
-// How a hold ended. All but the first two are losses: lost() of the lease has fired, but for kGone
-// when it is the answer to release().
+// How a hold ended. All but the first two are losses: lost() of the lease has fired, except for a
+// kGone that is the answer to release().
 enum class HoldEnd {
   kReleased,
-  kDetached,   // Lease::detach(): somebody else renews or releases it; or kept on purpose for a
-               // while yet (job lock, once-guard): the store ends it.
-  kExpired,    // It could not be renewed before its deadline, or was not to be.
+  kDetached,   // Lease::detach(): somebody else renews or releases it. Or it is kept on purpose
+               // (job lock, once-guard): the store ends it.
+  kExpired,    // Its deadline passed without a renewal.
   kMaxHold,    // AcquireOptions::max_hold was over.
-  kGone,       // The store knew no such lease any more.
+  kGone,       // The store does not know the lease any more.
   kBroken,     // An operator freed it.
   kTakenOver,  // Another process adopted it.
   kClosed      // The client was closed while it was held.
@@ -90,8 +90,8 @@ struct HoldSeen {
 // A renewal was answered.
 struct RenewalSeen {
   SeenLock lock;
-  // How long after the planned instant it was sent. A third of the lease lies between two of them:
-  // late ones say that this process or machine is short of time.
+  // The delay of its send after the planned instant. A third of the lease lies between two
+  // renewals; long delays show that this process or machine is overloaded.
   std::chrono::nanoseconds lateness{};
   std::chrono::nanoseconds round_trip{};
   std::optional<Errc> error;  // Not set: the lease was extended.
@@ -121,7 +121,7 @@ class Observer {
   virtual void hold_ended(const HoldSeen&) {}
   virtual void renewal_done(const RenewalSeen&) {}
   virtual void queue_seen(const QueueSeen&) {}
-  // So many of the calls above were dropped, because the earlier ones took too long.
+  // This many of the calls above were dropped because earlier ones took too long.
   virtual void missed(std::size_t) {}
 };
 

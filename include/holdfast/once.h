@@ -15,17 +15,17 @@
 //   std::printf("%s\n", receipt->c_str());  // the same text for all callers
 //
 // Guarantee: at most one caller is first at a time (Lease), and none within the retention time of
-// an outcome that was stored. Callers that come while the first one runs get its outcome. The
-// outcome and its retention time are stored in one step: what anybody was given is given to all for
-// that time, whenever the first caller dies; until that step its turn ends with its lease. Not
-// guaranteed: that the work is done once only: a caller that dies between its work and complete()
-// is followed by another one, which cannot know how far it got. Do the work and a mark of it in one
-// transaction where that matters, with the token as its fence. That an outcome outlives the loss of
-// the store's data.
+// a stored outcome. Callers that come while the first one runs get its outcome. One step stores the
+// outcome and its retention time: an outcome given to one caller is given to all for that time,
+// even if the first caller dies. Until that step its turn ends with its lease. Not guaranteed: that
+// the work is done only once. If a caller dies between its work and complete(), another one
+// follows, which cannot know how far the work got. Where that matters do the work and mark it as
+// done in one transaction, with the token as its fence. Also not guaranteed: that an outcome
+// outlives the loss of the store's data.
 //
 // Thread-safety: as Mutex's; OnceTurn as Lease. Ownership: shares the client's core.
-// Time: the retention is at most 24 h, the longest lease. It counts from complete(). Who waits
-// learns of the outcome at once, as of a latch's opening, and within a second at the latest.
+// Time: the retention is at most 24 h, the longest lease. It counts from complete(). A waiter
+// learns of the outcome at once where the store reports it, and within a second at the latest.
 // Fairness: none among those who wait for the first caller to give up.
 // Errors: as Mutex's; kInvalidArgument: an outcome of more than 3072 bytes, a retention time that
 // is no lease, or a name in use for something else; kUnsupported (Guarantees::values).
@@ -60,15 +60,15 @@ class HOLDFAST_EXPORT OnceTurn {
   ~OnceTurn() = default;
 
   bool first() const { return lease_.has_value(); }
-  // The first caller's outcome; only where this is not the first.
+  // The first caller's outcome; only where this is not the first caller's turn.
   const std::string& outcome() const { return outcome_; }
   // The first caller's lease: its token fences the work, lost() tells when another one may run.
   Lease& lease() { return *lease_; }
 
   // Stores the outcome for all others. Errors: kLost: it was completed before, or another caller
-  // may have run meanwhile; nothing was changed. kUnavailable: nothing was stored; kOutcomeUnknown:
-  // it may or may not be. The turn goes on after both: complete() again, with the same
-  // outcome.
+  // may have run meanwhile; nothing was changed. kUnavailable: nothing was stored. kOutcomeUnknown:
+  // it may or may not be stored. After the last two the turn continues: call complete() again with
+  // the same outcome.
   Result<void> complete(std::string outcome);
 
  private:
@@ -94,15 +94,15 @@ class HOLDFAST_EXPORT Once {
   // Waits while the first caller runs.
   Result<OnceTurn> begin(AcquireOptions options = {});
 
-  // The outcome that the first caller has stored. nullopt: nobody has within the retention time,
-  // though one may be running. It takes no turn and waits for nobody. The answer may be outdated
-  // when it is read. Errors: as Client::inspect(); kInvalidArgument: the name is in use for
-  // something else.
+  // The outcome that the first caller stored. nullopt: none is stored within the retention time;
+  // one may be running. Takes no turn and never waits for another caller. The answer may be
+  // outdated when it is read. Errors: as Client::inspect(); kInvalidArgument: the name is in use
+  // for something else.
   Result<std::optional<std::string>> outcome() const;
 
-  // The outcome: of `work(lease)`, a Result<std::string>, where this is the first caller. An error
-  // of `work` is stored for nobody: the next caller is first. An error of complete() comes after
-  // `work` has run.
+  // The first caller runs `work(lease)`, a Result<std::string>, and stores its outcome; all others
+  // get that outcome. An error of `work` is stored for nobody: the next caller is first. An error
+  // of complete() comes after `work` has run.
   template <typename Work>
   Result<std::string> run(Work&& work, AcquireOptions options = {}) {
     Result<OnceTurn> turn = begin(std::move(options));

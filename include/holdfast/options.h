@@ -24,28 +24,28 @@ struct AcquireOptions {
   // How long to wait for other holders; not set: without limit; zero: not at all.
   std::optional<std::chrono::milliseconds> wait{};
   // Length of the lease: how long the lock outlives a holder that dies. At least 100 ms, at most
-  // 24 h. Zero: the client's default. It is renewed every third of it while the lease lives.
+  // 24 h. Zero: the client's default. The client renews it every third of that time.
   std::chrono::milliseconds ttl{0};
   // Ends the wait with kCancelled, and leaves the queue.
   std::stop_token cancel{};
-  // Shown to people who look who holds the lock.
+  // Shown to people who ask who holds the lock.
   std::string reason{};
   // Names the work that asks, in your tracing (a W3C traceparent, say). It is shown with the lock,
   // so that people find the work that holds it. 1 to 128 printable ASCII characters, no spaces;
   // empty: none.
   std::string trace_id{};
-  // A bound on how long the lock is held at all: then lost() fires, renewal stops and the lease
-  // runs out. Zero: none.
+  // The longest time that the lock may be held. After it lost() fires, renewal stops and the lease
+  // runs out. Zero: no limit.
   std::chrono::milliseconds max_hold{0};
   // false: the lease is not renewed in the background.
   bool auto_renew = true;
-  // A grant is only reported while at least this much of the lease is left (it is renewed first
-  // otherwise). Zero: one heartbeat.
+  // A grant is reported only while at least this much of the lease is left; otherwise the lease is
+  // renewed first. Zero: one heartbeat.
   std::chrono::milliseconds min_remaining{0};
-  // kQueueFull when as many wait already. Zero: no limit.
+  // kQueueFull when this many waiters are queued already. Zero: no limit.
   std::uint32_t max_waiters = 0;
-  // Called once, on the notifier thread, when the request must wait; with how many wait before it.
-  // Not after the wait is over: its answer waits for a call that has begun.
+  // Called once on the notifier thread when the request must wait, with the number of waiters
+  // before it. Never called after the request's answer: the answer waits for a call that has begun.
   std::function<void(std::uint32_t ahead)> on_queued{};
   // The asking owner, shown to people in place of ClientOptions::owner. Once a second the client
   // looks whether owners wait for each other in a circle. After two to four seconds, the youngest
@@ -56,22 +56,22 @@ struct AcquireOptions {
 };
 
 struct ClientOptions {
-  // Length of a lease where the request names none (the URL's ttl= comes first). Where leases are
-  // their session's, and the URL has none, the session's if that is longer.
+  // Length of a lease where the request names none (the URL's ttl= comes first). If the URL has
+  // none and leases end with their session, a longer session length takes its place.
   std::chrono::milliseconds default_ttl{30'000};
   // Longest time that one request to the store may take; at most 24 hours.
   std::chrono::milliseconds request_timeout{5'000};
-  // This client's name, for people who look. Empty: made from host, pid and random digits.
+  // This client's name, shown to people. Empty: made from host, pid and random digits.
   std::string owner{};
   // Shown as the program's name. Empty: read from the process.
   std::string program{};
   // Bound on the relative rate error of two clocks, in parts per million; at most 500,000.
   std::uint32_t clock_rate_error_ppm = 10'000;
-  // Told of renewals that come late, losses and store failures; called on the notifier thread.
+  // Receives late renewals, losses and store failures as text; called on the notifier thread.
   std::function<void(const std::string& line)> log{};
   // The same as data (holdfast/log_event.h), for a log that machines read.
   std::function<void(const LogEvent& event)> log_event{};
-  // Told how long waits and holds took, of renewals and losses (holdfast/observer.h).
+  // Receives how long waits and holds took, renewals and losses (holdfast/observer.h).
   std::shared_ptr<Observer> observer{};
 };
 

@@ -10,19 +10,19 @@
 //     return stock->release();                                 // the others go on; begin anew
 //   }
 //
-// An owner is what re-enters a recursive mutex, and what closes a cycle of waits: two owners who
-// each wait for what the other one holds would wait for ever. A wait that names its owner is looked
-// after for that, and one of the cycle is told kWouldDeadlock (AcquireOptions::owner).
+// A recursive mutex knows its holder by the owner, and so does deadlock detection: two owners that
+// each wait for a lock of the other would wait for ever. The client watches waits that name their
+// owner, and one wait of such a cycle ends with kWouldDeadlock (AcquireOptions::owner).
 //
-// Which of them: the one whose wait is the youngest, by the clocks of those who wait. When: after
-// two to four seconds of waiting, where the store lists its queues. Never without a circle that was
-// there in two readings, with the same grants and the same waits. An owner that has several waits
-// at once is in a circle only when all of them are. Permits count when all who hold them are in it.
+// That is the youngest wait, by the clocks of the waiters. It ends after two to four seconds, where
+// the store lists its queues, and only if two readings show the same cycle with the same grants and
+// waits. An owner that has several waits at once is in a cycle only
+// when all of them are. Permits count only when all their holders are in the cycle.
 //
 // Guarantee: two owners that were made are never equal, on whatever hosts: 128 random bits from the
 // kernel. Copies are the same owner.
-// Not guaranteed: that it is who it says it is; nothing is checked. After fork() both processes
-// have the same owners: make new ones in the child.
+// Not guaranteed: that an owner is the one it claims to be; nothing is checked. After fork() both
+// processes have the same owners: make new ones in the child.
 // Thread-safety: a value; share it or copy it, also across threads and coroutines. A move copies.
 // Errors: none. A label of more than 128 bytes is refused with kInvalidArgument by the request that
 // names the owner.
@@ -44,7 +44,7 @@ class HOLDFAST_EXPORT Owner {
 
   const std::string& label() const { return label_; }
 
-  // "order 42#6f1c...": the label, and 32 hexadecimal digits. This is what people see who look
+  // "order 42#6f1c...": the label, and 32 hexadecimal digits. People see this text when they ask
   // who holds a lock or waits for it (OwnerInfo::owner).
   const std::string& id() const { return id_; }
 

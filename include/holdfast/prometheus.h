@@ -10,14 +10,14 @@
 // holdfast::prometheus, or pkg-config holdfast-prometheus. Names, labels and units of the metrics,
 // and what to alert on: docs/guide/observability.md.
 //
-// Guarantee: labels are the mode, the store and, only where it is asked for, what `label_of_name`
-// makes of a lock's name; of that at most `most_names` different ones, whatever it answers.
-// Not guaranteed: that a scrape has what happened just now: it is told by the notifier thread.
+// Guarantee: the labels are the mode, the store and, only if you ask for it, the answer of
+// `label_of_name` for a lock's name. Of that there are at most `most_names` different values.
+// Not guaranteed: that a scrape shows the latest events: the notifier thread reports them.
 //
-// Thread-safety: one observer may serve several clients; the registry is prometheus-cpp's, safe.
+// Thread-safety: several clients may share one observer; the registry of prometheus-cpp is safe.
 // Ownership: the observer keeps the registry.
-// Errors: kInvalidArgument: a constant label that Prometheus does not allow, or metrics of these
-// names with other labels are in the registry already. Mend the options.
+// Errors: kInvalidArgument: Prometheus does not allow a constant label, or the registry already has
+// metrics of these names with other labels. Fix the options.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +40,9 @@ namespace holdfast {
 struct PrometheusOptions {
   // On every metric: {"service", "billing"}.
   std::map<std::string, std::string> labels{};
-  // The label `lock` for a name; must not throw. Not set: there is no such label. Every label is
-  // some sixty time series: answer one of few ("orders" for "orders/42"), never the name as it is
-  // where names come and go.
+  // Maps a lock's name to the label `lock`; must not throw. Not set: there is no such label. Every
+  // label costs some sixty time series: answer one of few ("orders" for "orders/42"), never the
+  // name itself where names come and go.
   std::function<std::string(std::string_view name)> label_of_name{};
   // More different labels than that become "other".
   std::size_t most_names = 100;

@@ -19,16 +19,16 @@
 //
 // Reentrancy belongs to an Owner that is passed along, never to a thread: it works across threads,
 // pools and coroutines, and two tasks on one thread stay apart.
-// Guarantee: as Mutex's between owners. Re-entry costs no request, is refused from the deadline on,
-// and has the same token. The lock is free when as much was released as was acquired. Not
-// guaranteed: that re-entry works over two handles: an owner re-enters by copies of one
-// RecursiveMutex, in one process. By another handle it waits for itself, and is told
+// Guarantee: as Mutex's between owners. Re-entry costs no request, has the same token, and is
+// refused from the deadline on. The lock is free after as many releases as acquisitions. Not
+// guaranteed: that re-entry works over two handles. An owner re-enters by copies of one
+// RecursiveMutex in one process; by another handle it waits for itself and is told
 // kWouldDeadlock.
 //
 // Thread-safety: as Mutex's; two calls of one owner at the same time are one acquisition and one
 // re-entry. Ownership: shares the client's core. Time, fairness: as Mutex's.
-// Errors: as Mutex's. kLost: the lease under it has ended. kQueueFull: it is as deep as was
-// allowed.
+// Errors: as Mutex's. kLost: the lease under it has ended. kQueueFull: max_depth is reached;
+// release one first.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct RecursiveMaker;
 
 class RecursiveMutex;
 
-// One of the times that an owner holds the lock. The destructor releases without waiting.
+// One acquisition by an owner, of possibly several. The destructor releases without waiting.
 class HOLDFAST_EXPORT RecursiveLease {
  public:
   RecursiveLease(RecursiveLease&&) noexcept = default;
@@ -62,9 +62,9 @@ class HOLDFAST_EXPORT RecursiveLease {
   Token token() const;
   bool held() const;
   std::stop_token lost() const;
-  std::uint32_t depth() const;  // How often its owner holds the lock now.
+  std::uint32_t depth() const;  // How many times its owner holds the lock now.
 
-  // The last one gives the lock back, and answers as Lease::release(). Repeating does nothing.
+  // The last release gives the lock back and answers as Lease::release(). Repeating does nothing.
   Result<void> release();
 
  private:

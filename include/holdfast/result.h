@@ -104,16 +104,16 @@ std::remove_cvref_t<Self> transform_error(Self&& result, F&& change) {
 }
 }  // namespace detail
 
-// Guarantee: exactly one of value and error is there, also after a move (then it is moved from).
-// Not guaranteed: that it is cheap to copy; it copies its value. A move of T that throws ends the
-// program.
+// Guarantee: it holds exactly one of value and error, also after a move (then it is moved from).
+// Not guaranteed: that a copy is cheap: it copies the value. If the move of T throws, the program
+// ends.
 // Errors: value() throws BadResultAccess, with the error in it.
 //
-// Chaining, as std::expected has it: and_then(f) calls f with the value, which returns a Result;
-// transform(f) keeps what f makes of the value; or_else(f) calls f with the error, which returns a
-// Result of the same type; transform_error(f) keeps the Error that f makes of the error.
+// Chaining, as in std::expected: and_then(f) calls f with the value and gives the Result of f;
+// transform(f) keeps the result of f as the value; or_else(f) calls f with the error, which gives a
+// Result of the same type; transform_error(f) keeps the result of f as the Error.
 //
-// Not by a std::variant: what that makes of each T took a tenth of the time to compile the library.
+// Not a std::variant: its code for each T took a tenth of the time to compile the library.
 template <typename T>
 class [[nodiscard]] Result {
  public:

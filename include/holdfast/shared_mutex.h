@@ -2,9 +2,9 @@
 //
 //   State     acquire            acquire_shared      upgrade                    downgrade
 //   free      held by a writer   held by a reader    -                          -
-//   readers   waits              held by one more    by the only one: writer;   -
-//                                (behind a writer     others: waits until it
-//                                that waits: waits)   is the only one
+//   readers   waits              held by one more;   the only reader becomes    -
+//                                waits if a writer   a writer; otherwise it
+//                                waits already       waits until it is alone
 //   a writer  waits              waits               -                          held by a reader
 //
 // Example (examples/primitives.cc#shared_mutex):
@@ -24,14 +24,14 @@
 // reader's token must be above the last one that it has recorded (docs/guide/fencing.md).
 //
 // Upgrade: a second, exclusive lease with a token of its own, linked to the reader's. It waits
-// until all other readers have left and passes the writers that wait (they wait for this reader,
-// too). Between reading and writing nobody else writes. It is held while both are; giving it back
-// goes back to reading, and so does downgrade(); giving the reader's lease back ends both. Of two
-// readers that upgrade the second is told kWouldDeadlock at once: each would wait for the other's
-// shared lease; it should release() its own and start again.
+// until all other readers have left. It passes waiting writers, because they wait for this reader,
+// too, so nobody else writes between the reading and the writing. It is held while both leases are.
+// Releasing it, or downgrade(), goes back to reading; releasing the reader's lease ends both. When
+// two readers upgrade, the second is told kWouldDeadlock at once: each would wait for the other's
+// shared lease. It should release() its own and start again.
 //
-// Downgrade: a writer becomes a reader in place, with its token, without a moment in between in
-// which another writer could come; readers that wait in front are let in by the same step.
+// Downgrade: a writer becomes a reader in place and keeps its token. No other writer can come
+// between. Readers that wait at the front of the queue are admitted in the same step.
 //
 // Thread-safety, ownership, time: as Mutex's. Fairness: first come, first served.
 // Errors: as Mutex's, and kWouldDeadlock (above), kUnsupported (Guarantees::shared, ::upgrade).
@@ -72,24 +72,24 @@ class HOLDFAST_EXPORT SharedMutex {
 
   // For reading.
   Result<Lease> acquire_shared(AcquireOptions options = {});
-  // nullopt: a writer holds it, or waits for it.
+  // nullopt: a writer holds the lock or waits for it.
   Result<std::optional<Lease>> try_acquire_shared(AcquireOptions options = {});
 
-  // A writer's lease beside `reader`, a shared lease of this lock. Without a ttl in the options it
-  // has that of the reader. Errors besides those of acquire(): kWouldDeadlock (an upgrade, of this
-  // reader or of another one, is under way already), kLost (the reader's lease has ended),
+  // Returns a writer's lease beside `reader`, a shared lease of this lock. Without a ttl in the
+  // options it has the reader's. Errors besides those of acquire(): kWouldDeadlock (an upgrade of
+  // this or another reader is in progress), kLost (the reader's lease has ended),
   // kInvalidArgument (`reader` is not a shared lease of this lock).
   Result<Lease> upgrade(const Lease& reader, AcquireOptions options = {});
-  // nullopt: `reader` is not the only one. It is held as before.
+  // nullopt: there are other readers; `reader` is held as before.
   Result<std::optional<Lease>> try_upgrade(const Lease& reader, AcquireOptions options = {});
 
-  // `writer` becomes a shared lease; an upgraded one is given back. Calling it again does nothing.
-  // Errors: kLost; kUnavailable (it is exclusive as before), kOutcomeUnknown (either: ask again).
+  // `writer` becomes a shared lease; an upgraded lease is released. Calling it again does nothing.
+  // Errors: kLost; kUnavailable (still exclusive); kOutcomeUnknown (one or the other: call again).
   Result<void> downgrade(Lease& writer);
 
   // --- The standard's vocabulary: SharedLockable and SharedTimedLockable, for std::unique_lock and
-  // std::shared_lock. All that is said of Mutex::lock() and its kin holds; one thread holds the
-  // lock once, for reading or for writing.
+  // std::shared_lock. The rules of Mutex::lock() and its kin apply. One thread holds the lock once,
+  // for reading or for writing.
   void lock();
   bool try_lock();
   template <typename Rep, typename Period>

@@ -1,8 +1,8 @@
 // The stores that this library knows, as data: for programs that let people choose one, complete
 // its URL, or keep its secrets off a screen. Each is declared in src/stores/NAME/manifest.h.
 //
-// Guarantee: the facts hold for every server of that kind, before anybody connects to one. What a
-// certain server gives is in Client::guarantees(). Not guaranteed: that the store is part of this
+// Guarantee: the facts hold for every server of that kind and need no connection. The guarantees of
+// one running server are in Client::guarantees(). Not guaranteed: that the store is part of this
 // build, or that its module is installed; Client::connect() tells.
 // Thread-safety: constants. Errors: none.
 #pragma once
@@ -17,7 +17,7 @@ namespace holdfast {
 // The part before the `@` of a store's URL.
 enum class StoreLogin {
   kNone,      // The store has no log-in: an `@` is part of a path.
-  kPassword,  // "user:password", of which the password is secret.
+  kPassword,  // "user:password"; the password is secret.
   kToken,     // One token, all of it secret.
 };
 

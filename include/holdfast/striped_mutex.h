@@ -1,4 +1,4 @@
-// One hot name spread over N mutexes, so that who works on different parts does not wait for one
+// One hot name spread over N mutexes, so that users of different parts do not wait for one
 // another.
 //
 // Example (examples/primitives.cc#striped_mutex):
@@ -12,9 +12,9 @@
 // version. The stripes of `name` are the mutexes `name/0` to `name/N-1`.
 // Not guaranteed: that two keys have different stripes. Nested locking of two keys can deadlock:
 // use Client::acquire_all() with stripe_name() of both, or name an Owner. All users of a name must
-// agree on N: nothing checks it. acquire_all() holds every stripe, for the rare work on the whole.
+// agree on N: nothing checks it. For the rare work on all parts, acquire_all() holds every stripe.
 //
-// Thread-safety, ownership, time, fairness, errors: as Mutex's. kInvalidArgument: no stripe, or
+// Thread-safety, ownership, time, fairness, errors: as Mutex's. kInvalidArgument: no stripes, or
 // more than 64.
 #pragma once
 
@@ -52,9 +52,9 @@ class HOLDFAST_EXPORT StripedMutex {
   Result<Lease> acquire(std::string_view key, AcquireOptions options = {});
   Result<std::optional<Lease>> try_acquire(std::string_view key, AcquireOptions options = {});
 
-  // Any stripe that is free, beginning with that of the key; waits for that one if none is. Asks
-  // the store once per stripe until one is free. For work that may be done on any part, like taking
-  // one item of many. Lease::name() tells which.
+  // Takes any free stripe, and tries that of the key first. If none is free it waits for that one.
+  // Asks the store once per stripe until one is free. For work that may be done on any part, like
+  // taking one item of many. Lease::name() is the name of the stripe.
   Result<Lease> acquire_any(std::string_view key, AcquireOptions options = {});
 
   // All stripes, or none: as Client::acquire_all().

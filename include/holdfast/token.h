@@ -32,7 +32,7 @@ struct Token {
 
   friend auto operator<=>(const Token&, const Token&) = default;
 
-  // As to_string() has it.
+  // Writes to_string().
   HOLDFAST_EXPORT friend std::ostream& operator<<(std::ostream& out, const Token& token);
 };
 

@@ -39,7 +39,7 @@ class RenewalSchedule {
 
   constexpr explicit RenewalSchedule(Nanos lease) : lease_(lease) {}
 
-  // The lease of a ticket while it waits: a dead waiter stands in the way for as long.
+  // The lease of a ticket while it waits. A dead waiter blocks the queue for that time.
   template <typename Time>
   static constexpr Time waiter_lease(Time ttl) {
     return std::min<Time>(ttl, std::chrono::seconds(5));

@@ -3,13 +3,13 @@
 //   token shown is      below the recorded   equal to it   above it
 //   exclusive           refused              accepted      accepted and recorded
 //   shared              refused              refused       accepted, not recorded
-//   permits             kUnsupported: several holders are right at once
+//   permits             kUnsupported: several holders are valid at once
 //
 // Only exclusive tokens are recorded. An equal exclusive token is accepted, because a holder writes
 // more than once and every exclusive grant has a token of its own: equal is the same grant. A
-// shared grant comes after the exclusive ones before it, so its token is above theirs; equal can
-// only be an exclusive grant that was downgraded, which goes on showing its token as exclusive (so
-// does a reader that has given back an upgrade, with the upgrade's token).
+// shared grant comes after the exclusive grants before it, so its token is above theirs. An equal
+// token can only be a downgraded exclusive grant, which still shows its token as exclusive. So does
+// a reader that has released an upgrade, with the upgrade's token.
 //
 // Guarantee: in any order of calls the recorded token never falls, and no exclusive token below the
 // highest one accepted is accepted.
@@ -26,7 +26,7 @@
 //
 // Thread-safety: MemoryRecord is safe; the functions are pure.
 // Errors: kLost (refused: stop, as after a lost lock), kUnsupported (permits), kInvalidArgument (no
-// token, or no name of a resource: mend the call). An error accepts nothing and records nothing.
+// token, or no name of a resource: fix the call). An error accepts nothing and records nothing.
 #pragma once
 
 #include <functional>
@@ -43,27 +43,27 @@
 
 namespace holdfast::fence {
 
-// Applies the rule: what is to be recorded from now on, which is `recorded` or `token`. Token{}
-// as `recorded`: nothing yet. Token{} as `token` is never a grant's, and refused.
+// Applies the rule. Returns the token to record from now on: `recorded` or `token`. Token{} as
+// `recorded` means that none is recorded yet. Token{} as `token` is no grant's, and is refused.
 HOLDFAST_EXPORT Result<Token> admit(const Token& recorded, const Token& token,
                                     const Mode& mode = Mode::exclusive());
 
-// The fixed width in which tokens are kept and sent (see Token::to_string), and nothing else: its
-// order as text is the order of the tokens. nullopt: not such a text.
+// Reads the fixed width in which tokens are kept and sent (see Token::to_string), and nothing else.
+// The order of such texts is the order of their tokens. nullopt: not such a text.
 HOLDFAST_EXPORT std::optional<Token> read_token(std::string_view text);
 
 // A resource's name: 1 to 256 bytes without control characters. Errors: kInvalidArgument.
 HOLDFAST_EXPORT Result<void> check_resource(std::string_view resource);
 
-// Whatever decides about a resource and keeps the record: a MemoryRecord, a guard in a database.
+// Decides about a resource and keeps the record: a MemoryRecord, or a guard in a database.
 using Admit =
     std::function<Result<void>(const std::string& resource, const Token& token, const Mode& mode)>;
 
-// A record for resources that live in this process, and are gone with it.
+// A record for resources that live in this process. It ends with the process.
 class HOLDFAST_EXPORT MemoryRecord {
  public:
-  // Checks, records and then runs `body`, before anybody else is let in. `body` must not use this
-  // record. An error: `body` was not run. What it throws passes through; the token stays recorded.
+  // Checks, records and then runs `body`; other calls wait until it has returned. `body` must not
+  // use this record. An error: `body` was not run. If `body` throws, the token stays recorded.
   Result<void> write(const std::string& resource, const Token& token, const Mode& mode,
                      const std::function<void()>& body);
 

@@ -1,5 +1,5 @@
-// A fencing token in the headers of an HTTP request, and what a server does with it. No HTTP
-// library is needed: it takes the headers' values and gives a status.
+// A fencing token in the headers of an HTTP request, and the server's check of it. It needs no HTTP
+// library: it takes the headers' values and gives a status.
 //
 //   Holdfast-Token: 0000000000.00000000000000000042    the token, at its fixed width
 //   Holdfast-Lock: orders/42                            the lock's name; bytes other than printable
@@ -8,12 +8,12 @@
 //
 //   status   when                                            the client's next step
 //   200      accepted                                        -
-//   400      a header cannot be read                         mend the request
-//   409      the token is one of another lock                take the right lock
+//   400      a header cannot be read                         fix the request
+//   409      the token belongs to another lock               take the right lock
 //   412      the token is old                                stop: the lock was lost
 //   428      there is no token                               send one
-//   500      the record is damaged                           (the server's operator:) look at it
-//   501      the lock is one of permits                      fencing cannot help: use a mutex
+//   500      the record is damaged                           the server's operator examines it
+//   501      the lock is a permits lock                      fencing cannot help: use a mutex
 //   503      the record cannot be reached                    retry
 //
 // Example (examples/fence/http.cc#http-server):
@@ -31,10 +31,10 @@
 //   }
 //
 // Guarantee: 200 only when `admit` has accepted this very token. `message` is ASCII without line
-// ends. Not guaranteed: who sent it. A token is not a secret; authenticate the caller as ever.
+// ends. Not guaranteed: who sent it. A token is not a secret, so authenticate the caller as usual.
 // Check and write must be one step: let `admit` run in the transaction that then writes.
 //
-// Thread-safety: pure functions, but for what `admit` does. Errors: in the answer.
+// Thread-safety: pure functions, except for the effects of `admit`. Errors: in the answer.
 #pragma once
 
 #include <optional>
@@ -62,12 +62,12 @@ struct HttpAnswer {
   bool accepted() const { return status == 200; }
 };
 
-// `lock`: the name that the token must be of; empty: whichever the client says, or none.
+// `lock`: the lock that the token must belong to; empty: any lock that the client names, or none.
 HOLDFAST_EXPORT HttpAnswer admit_http(const HttpHeaders& headers, const std::string& resource,
                                       std::string_view lock, const Admit& admit);
 
-// The headers that a client sends, by name and value. Permits are sent unchanged, and answered with
-// 501.
+// The headers that a client sends, by name and value. A permits mode is sent unchanged; the server
+// answers it with 501.
 HOLDFAST_EXPORT std::vector<std::pair<std::string, std::string>> http_headers(
     std::string_view lock, const Token& token, const Mode& mode = Mode::exclusive());
 

@@ -10,19 +10,19 @@
 //   }
 //
 // Guarantee: after a success no other holder of the lock, older or newer, gets past a guard of the
-// same resource before this transaction ends; what it commits was written by the newest holder so
-// far. At every isolation level: the guard reads what is committed, not a snapshot.
-// Not guaranteed: a write that is made in another transaction or on another connection; a guard
-// that was undone by ROLLBACK TO a savepoint before it; tables without transactions (MyISAM). A
-// plain SELECT in REPEATABLE READ shows what was there at the first one: make the guard the first
+// same resource before this transaction ends. Its writes are those of the newest holder so far. At
+// every isolation level: the guard reads committed data, not a snapshot.
+// Not guaranteed: a write in another transaction or on another connection; a guard undone by
+// ROLLBACK TO an earlier savepoint; tables without transactions (MyISAM). In REPEATABLE READ a
+// plain SELECT shows the data of the first one: make the guard the first
 // statement.
 //
 // Thread-safety: as the connection's: one thread at a time.
 // Ownership: keeps nothing; the table is yours. Guard several resources in one order everywhere.
-// Blocking: two or three statements; waits for the transaction of another holder, as long as
-// innodb_lock_wait_timeout lets it.
-// Errors: after any of them roll back: a deadlock has ended the transaction already, and what you
-// write next would commit by itself. kLost (refused: stop), kUnavailable (connection, deadlock,
+// Blocking: two or three statements. They wait for the transaction of another holder, for at most
+// innodb_lock_wait_timeout.
+// Errors: roll back after any of them. A deadlock has ended the transaction already, so your next
+// write would commit by itself. kLost (refused: stop), kUnavailable (connection, deadlock,
 // timeout: retry the transaction while you hold the lock), kInvalidArgument (no open transaction,
 // no table, no such token or resource), kUnsupported (permits), kPermissionDenied, kCorruptState
 // (the record is not a token; create_table: a table of that name that is not such a one).
@@ -41,11 +41,11 @@ struct st_mysql;  // MYSQL of mysql.h.
 
 namespace holdfast::fence::mysql {
 
-// Makes the table holdfast_fence in the current database unless it is there, and looks that its
-// engine has transactions. Not in an open transaction, which this would commit: kInvalidArgument.
+// Makes the table holdfast_fence in the current database unless it exists, and checks that its
+// engine has transactions. Errors: kInvalidArgument in an open transaction, which it would commit.
 Result<void> create_table(st_mysql* connection);
 
-// To be called inside an open transaction (or with autocommit off), before the writes.
+// Call it inside an open transaction (or with autocommit off), before the writes.
 Result<void> guard(st_mysql* connection, const std::string& resource, const Token& token,
                    const Mode& mode = Mode::exclusive());
 

@@ -10,17 +10,17 @@
 //   }
 //
 // Guarantee: after a success no other holder of the lock, older or newer, gets past a guard of the
-// same resource before this transaction ends; what it commits was written by the newest holder so
-// far. At every isolation level.
-// Not guaranteed: a write that is made in another transaction or on another connection; a guard
-// that was undone by ROLLBACK TO a savepoint before it. Read what you decide by after the guard: in
-// REPEATABLE READ make it the first statement.
+// same resource before this transaction ends. Its writes are those of the newest holder so far. At
+// every isolation level.
+// Not guaranteed: a write in another transaction or on another connection; a guard undone by
+// ROLLBACK TO an earlier savepoint. Read the data that you decide by after the guard: in
+// REPEATABLE READ make the guard the first statement.
 //
 // Thread-safety: as the connection's: one thread at a time.
 // Ownership: keeps nothing; the table is yours. Guard several resources in one order everywhere.
-// Blocking: one or two statements; waits for the transaction of another holder, as long as
-// lock_timeout and statement_timeout let it.
-// Errors: after any of them roll back. kLost (refused: stop), kUnavailable (connection, deadlock,
+// Blocking: one or two statements. They wait for the transaction of another holder, for at most
+// lock_timeout and statement_timeout.
+// Errors: roll back after any of them. kLost (refused: stop), kUnavailable (connection, deadlock,
 // serialization failure, timeout: retry the transaction while you hold the lock), kInvalidArgument
 // (no open transaction, no table, no such token or resource), kUnsupported (permits),
 // kPermissionDenied, kCorruptState (the record is not a token).
@@ -39,11 +39,11 @@ struct pg_conn;  // PGconn of libpq-fe.h.
 
 namespace holdfast::fence::postgres {
 
-// Makes the table holdfast_fence in the first schema of the search path unless it is there. In a
-// transaction or outside of one.
+// Makes the table holdfast_fence in the first schema of the search path unless it exists. Works
+// inside and outside of a transaction.
 Result<void> create_table(pg_conn* connection);
 
-// To be called inside an open transaction, before the writes.
+// Call it inside an open transaction, before the writes.
 Result<void> guard(pg_conn* connection, const std::string& resource, const Token& token,
                    const Mode& mode = Mode::exclusive());
 

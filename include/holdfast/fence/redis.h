@@ -1,5 +1,5 @@
-// Refuses an old token inside a Redis script, together with the write. Sends nothing: it makes the
-// words of a command, for whichever client library you use.
+// Refuses an old token inside a Redis script, together with the write. It sends nothing: it makes
+// the words of a command, for any client library.
 //
 // Example (examples/fence/redis.cc#redis):
 //   Result<void> write_stock(redisContext* redis, int items, const Lease& lease) {
@@ -12,14 +12,14 @@
 //   }
 //
 // The record of the data key `stock` is the key `holdfast-fence:{stock}`: the same slot of a
-// cluster, by its hash tag. Refused is an error reply that begins with FENCED, which no client
-// takes for a success. Tokens are compared as text of a fixed width: a Lua number merges
-// neighbours.
+// cluster, by its hash tag. A refusal is an error reply that begins with FENCED, which no client
+// takes for a success. Tokens are compared as text of a fixed width, because a Lua number cannot
+// tell neighbours apart.
 //
 // Guarantee: check and write are one step of the server; the recorded token never falls.
-// Not guaranteed: that record and data survive what the server loses (a fail-over, a restart
-// without persistence, an eviction: use noeviction). Writes that do not go through the script are
-// not seen. The record has no expiry: it must live as long as the data. Delete both, or neither.
+// Not guaranteed: that record and data survive a loss at the server (a fail-over, a restart without
+// persistence, an eviction: use noeviction). The guard does not see writes outside of the script.
+// The record has no expiry: it must live as long as the data. Delete both, or neither.
 //
 // Thread-safety: pure functions. Redis 3.2 or later, Valkey; also behind EVALSHA or as part of
 // your own MULTI. An ACL needs +eval and the commands in use, on both keys.
@@ -41,9 +41,9 @@ namespace holdfast::fence::redis {
 // The key of the record that guards a data key, in the same slot.
 HOLDFAST_EXPORT Result<std::string> record_key(std::string_view key);
 
-// Lua that refuses or records, to be put in front of a script of your own. It uses KEYS[1] (the
-// record), ARGV[1] (the token) and ARGV[2] (its mode: "exclusive" or "shared"), and returns from
-// the script when it refuses: what stands below it runs for the newest holder only.
+// Lua that refuses or records, to be put in front of your own script. It uses KEYS[1] (the record),
+// ARGV[1] (the token) and ARGV[2] (its mode: "exclusive" or "shared"). A refusal returns from the
+// script: the code below it runs for the newest holder only.
 HOLDFAST_EXPORT std::string_view check_script();
 
 // EVAL of check_script() and then `body`, which sees `keys` as KEYS[2] and so on, `arguments` as
@@ -53,7 +53,7 @@ HOLDFAST_EXPORT Result<std::vector<std::string>> guarded_eval(
     const std::vector<std::string>& arguments, const Token& token,
     const Mode& mode = Mode::exclusive());
 
-// SET key value, if the token is not an old one. Its reply is that of SET.
+// SET key value, unless the token is old. Its reply is that of SET.
 HOLDFAST_EXPORT Result<std::vector<std::string>> guarded_set(const std::string& key,
                                                              const std::string& value,
                                                              const Token& token,

@@ -8,9 +8,9 @@
 //   another one (it is higher)                 you have lost the lock: roll back, stop
 //
 // The statement locks the resource's row until the transaction ends, so nobody gets between the
-// check and the commit. postgres.h, mysql.h and sqlite.h do all this, and tell what went wrong.
+// check and the commit. postgres.h, mysql.h and sqlite.h do all this, and report the failures.
 //
-// Where the protected thing is one row, its own column will do instead of the table:
+// If the protected data is one row, a column of its own can replace the table:
 //
 //   ALTER TABLE orders ADD COLUMN <column(dialect, "fence_token")>
 //   UPDATE orders SET state = ?, fence_token = :token WHERE id = ? AND fence_token <= :token
@@ -22,9 +22,9 @@
 //
 // Guarantee: the rule of fence.h for exclusive tokens at every isolation level; the recorded token
 // never falls. Not guaranteed: anything outside of a transaction (autocommit), on a table engine
-// without transactions, or when the statement's answer is not looked at.
-// Tokens are text of a fixed width (Token::to_string) in a column that compares bytes: never
-// numbers, which a 96-bit token does not fit.
+// without transactions, or if you ignore the statement's answer.
+// Tokens are text of a fixed width (Token::to_string) in a column that compares bytes. Never use
+// numbers: a token has 96 bits.
 //
 // Example (examples/fence/sqlite.cc#sql):
 //   Result<void> write_by_hand(sqlite3* db, int items, const Lease& lease) {
@@ -53,7 +53,7 @@ enum class Dialect { kPostgres, kMySql, kSqlite };  // kMySql: MariaDB, too. SQL
 // A row holds this before the first exclusive token; it is below every token.
 inline constexpr std::string_view kNoToken = "0000000000.00000000000000000000";
 
-// CREATE TABLE IF NOT EXISTS holdfast_fence ...: once, by whoever makes your schema.
+// CREATE TABLE IF NOT EXISTS holdfast_fence ...: run it once, when you make your schema.
 HOLDFAST_EXPORT std::string create_table(Dialect dialect);
 
 // Records the token if it is not below the recorded one, and locks the row; parameters: resource,

@@ -10,17 +10,17 @@
 //   }
 //
 // Guarantee: after a success no other holder of the lock, older or newer, gets past a guard in the
-// same database before this transaction ends; what it commits was written by the newest holder so
-// far. A shared holder's transaction reads what was there when its check was made.
-// Not guaranteed: a write that is made in another transaction or on another connection; a guard
-// that was undone by ROLLBACK TO a savepoint before it; a database that is copied back from a
+// same database before this transaction ends. Its writes are those of the newest holder so far. A
+// shared holder's transaction reads the data as it was at the check.
+// Not guaranteed: a write in another transaction or on another connection; a guard undone by
+// ROLLBACK TO an earlier savepoint; a database that is restored from a
 // backup.
 //
 // Thread-safety: as the connection's.
 // Ownership: keeps nothing; the table, in the database "main", is yours.
-// Blocking: one statement; waits for another writer as long as the busy timeout lets it. BEGIN
-// IMMEDIATE waits there, too; a plain BEGIN that has read may have to be retried (kUnavailable).
-// Errors: after any of them roll back. kLost (refused: stop), kUnavailable (busy, a full disk:
+// Blocking: one statement. It waits for another writer for at most the busy timeout. So does BEGIN
+// IMMEDIATE; a plain BEGIN that has read may have to be retried (kUnavailable).
+// Errors: roll back after any of them. kLost (refused: stop), kUnavailable (busy, a full disk:
 // retry the transaction while you hold the lock), kInvalidArgument (no open transaction, no table,
 // no such token or resource), kUnsupported (permits), kPermissionDenied (read-only), kCorruptState
 // (the record is not a token, or the database is damaged).
@@ -38,10 +38,10 @@ struct sqlite3;
 
 namespace holdfast::fence::sqlite {
 
-// Makes the table holdfast_fence unless it is there. In a transaction or outside of one.
+// Makes the table holdfast_fence unless it exists. Works inside and outside of a transaction.
 Result<void> create_table(sqlite3* connection);
 
-// To be called inside an open transaction, before the writes.
+// Call it inside an open transaction, before the writes.
 Result<void> guard(sqlite3* connection, const std::string& resource, const Token& token,
                    const Mode& mode = Mode::exclusive());
 
