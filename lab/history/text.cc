@@ -204,8 +204,8 @@ Result<void> TextReader::take_end(std::string_view line) {
   std::size_t events = 0;
   if (!parse(line.substr(4), events)) return malformed("'end' without a number of events");
   if (events != history_.events.size()) {
-    return malformed("there were " + std::to_string(events) + " events, and " +
-                     std::to_string(history_.events.size()) + " are here");
+    return malformed("'end' counts " + std::to_string(events) + " events, but the file has " +
+                     std::to_string(history_.events.size()));
   }
   ended_ = true;
   return {};

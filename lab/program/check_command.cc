@@ -22,7 +22,7 @@ int check_command(const Arguments& arguments) {
   table.value("--lingers", lingers, cli::read_duration);
   table.words(paths);
   if (const auto status = parse_options(table, "check", arguments)) return *status;
-  if (paths.empty()) return bad_input("check", "name the file of a history");
+  if (paths.empty()) return bad_input("check", "name the file of at least one history");
   bool clean = true;
   for (const std::string& path : paths) {
     std::error_code unknown;

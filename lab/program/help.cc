@@ -16,10 +16,10 @@ struct Page {
 constexpr std::string_view kFront = R"(holdfast-lab - find the hole in a lock
 
   holdfast-lab run SCENARIO...      real processes on a real store, faults, and a verdict
-  holdfast-lab matrix --store S     every fault that can be done to a store, in turns
-  holdfast-lab check HISTORY...     judge what a run has recorded, once more
+  holdfast-lab matrix --store S     every fault that the lab can inject, one after another
+  holdfast-lab check HISTORY...     judge a recorded run again
   holdfast-lab exhibits             the classic mistakes with locks, each caught in the act
-  holdfast-lab help COMMAND         more about one of them
+  holdfast-lab help COMMAND         explain one command
 
 Example
   holdfast-lab run lab/scenarios/*-basics.toml
@@ -30,19 +30,19 @@ ended by signal n, with nothing left behind.
 
 constexpr std::string_view kRun = R"(holdfast-lab run [options] SCENARIO...
 
-Starts the store and the clients that each scenario file names, does to them what it says, and
-judges what was recorded. Prints how each class of violation fits what the scenario expects. A
-name without a folder, such as sqlite-basics, is a file here, or else a scenario that was
-installed with the lab.
+Starts the store and the clients that each scenario file names, injects its faults, and judges
+the recorded history. Prints whether each class of violation was seen as the scenario expects. A
+name without a folder, such as sqlite-basics, is a file in the current folder, or else a scenario
+that was installed with the lab.
 
-  --seed N          other choices than the file's seed makes
-  --duration D      longer or shorter than the file says
-  --out DIR         keep scenario, history and report there, in a folder per run (otherwise
-                    only of runs that were not as expected, in ./lab-found)
-  -q, --quiet       no progress
+  --seed N          the seed of the random choices, in place of the file's
+  --duration D      the length of the run, in place of the file's
+  --out DIR         keep scenario, history and report there, in a folder per run (by default only
+                    runs that were not as expected are kept, in ./lab-found)
+  -q, --quiet       print no progress
 
-Exit status: 0 all as expected; 1 not (a violation that must not be, or one that had to be seen
-and was not); 2 a scenario that cannot be read; 125 a run that failed.
+Exit status: 0 all as expected; 1 not as expected (a forbidden violation was seen, or a required
+one was not); 2 a scenario that cannot be read; 125 a run that failed.
 
 Example
   holdfast-lab run --seed 7 --duration 1m --out found my.toml
@@ -51,26 +51,26 @@ Example
 constexpr std::string_view kMatrix =
     R"(holdfast-lab matrix [options] --store STORE | --topology FILE
 
-Runs every fault that can be done to the store, one cell after the other, round after round with
-other seeds, until the time is over; then prints one table. A cell that the store's topology
-declares unsafe must be seen to violate there, at least once.
+Injects every fault that the store's topology allows, one cell after the other. Repeats that in
+rounds with new seeds until the time is over, then prints one table. A cell that the topology
+declares unsafe must show its violation at least once.
 
-  --store STORE     {stores}: servers and files of the lab's own; or the URL
-                    of a store of yours, whose clients are killed, stopped and starved, and nothing
-                    else
-  --topology FILE   another kind of store, with servers of the lab's own: how they are started and
-                    reached (docs/guide/lab-reference.md explains it)
-  --minutes N       how long (otherwise one round: 2 minutes for memory and sqlite, 7 for redis;
-                    --list tells); the round that has begun is not finished, and what was not run
-                    is not as expected. Cells that are declared unsafe come first
-  --rounds N        that many rounds of all cells instead
-  --seed N          of the first round (default 1)
-  --out DIR         as of 'run'; a folder takes some megabytes
-  --cell NAME       only that one
-  --list            name the cells and end
-  -q, --quiet       no progress
+  --store STORE     {stores}: the lab starts servers and files of its own; or
+                    the URL of your own store: the lab kills, stops and starves its clients and
+                    does nothing to the store
+  --topology FILE   another kind of store: the file tells how the lab starts and reaches its servers
+                    (docs/guide/lab-reference.md explains it)
+  --minutes N       how long to run (default: one round, 2 minutes for memory and sqlite, 7 for
+                    redis; --list shows it). The last round may end early; then a cell that never
+                    ran counts as not as expected. Cells that are declared unsafe come first
+  --rounds N        run N rounds of all cells instead
+  --seed N          the seed of the first round (default 1)
+  --out DIR         as for 'run'; a folder takes some megabytes
+  --cell NAME       run only this cell
+  --list            print the names of the cells and exit
+  -q, --quiet       print no progress
 
-Exit status: as of 'run'; 1 also when a cell was not run, 125 when one failed.
+Exit status: as for 'run'; also 1 when a cell was not run, and 125 when a cell failed.
 
 Example
   holdfast-lab matrix --topology my.toml --minutes 10
@@ -78,31 +78,31 @@ Example
 
 constexpr std::string_view kCheck = R"(holdfast-lab check [options] HISTORY...
 
-Judges histories, as 'run --out' keeps them. V0: the store's grants are no legal history; V1: two
-owners believed to hold at once; V2: the resource accepted a stale token; V3: a call said "held"
-after the deadline; stuck, orphaned, lost wake-up: nothing moved.
+Judges histories that 'run --out' has kept. V0: no correct store can have made these grants; V1:
+two owners believed to hold at once; V2: the resource accepted a stale token; V3: a call said
+"held" after the deadline; stuck, orphaned, lost wake-up: a waiter did not get the lock in time.
 
-  --wake D          how long a lock may be free while somebody waits (otherwise as the history
-                    says that the run was judged, or 2s)
-  --grace D         the same after faults and ended leases (as the history says, or 10s)
-  --lingers D       how long the store may go on refusing others after a lease that nobody gave back
-                    has ended for its client (as the history says, or 0s)
+  --wake D          how long a lock may be free while a client waits (default: the value in the
+                    history, else 2s)
+  --grace D         the same after faults and ended leases (default: as the history, else 10s)
+  --lingers D       how long the store may refuse others after an unreleased lease has ended for its
+                    client (default: as the history, else 0s)
 
-Exit status: 0 nothing found; 1 violations; 2 not a history; 125 own failure.
+Exit status: 0 nothing found; 1 violations; 2 not a history; 125 the lab's own failure.
 )";
 
 constexpr std::string_view kExhibits = R"(holdfast-lab exhibits [options] [NAME...]
 
-Plays the classic mistakes with locks, each a small lock of its own on a real Redis or SQLite, and
-shows what the checker says of each; beside it the same script with Holdfast's own lock. With one
-NAME it tells the story too. docs/guide/seven-ways-to-get-it-wrong.md is the tour.
+Plays the classic mistakes with locks. Each is a small lock on a real Redis or SQLite; the output
+shows what the checker finds, and the same script with Holdfast's lock beside it. With one NAME it
+also tells the story. docs/guide/seven-ways-to-get-it-wrong.md explains them all.
 
-  --list            their names, and what goes wrong
-  --steps           what happened in each mistake, step by step, and nothing else
-  --out DIR         keep history and report of each there
+  --list            print the names, and what goes wrong
+  --steps           print only what happened in each mistake, step by step
+  --out DIR         keep the history and report of each exhibit there
 
-Exit status: 0 each caught, and Holdfast as promised; 1 not so; 2 no such exhibit; 125 it could
-not be played: no redis-server, for example.
+Exit status: 0 each mistake was caught, and Holdfast kept its guarantees; 1 not so; 2 no such
+exhibit; 125 an exhibit could not be played, for example without a redis-server.
 
 Example
   holdfast-lab exhibits get-then-del

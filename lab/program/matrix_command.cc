@@ -44,7 +44,7 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-// Over all rounds: what had to be seen, was seen in some of them.
+// Over all rounds: every required violation was seen in at least one of them.
 bool fits(const Scenario& cell, const Row& row) {
   if (!row.failed.empty()) return false;
   if (row.runs == 0) return true;  // Reported below the table.
@@ -141,7 +141,7 @@ Result<Scenario> store_of(const MatrixOrders& orders) {
   if (store.has_value() == file.has_value()) {
     return Error(Errc::kInvalidArgument,
                  "name the store: --store " + listed(shipped_topologies()) +
-                     ", or a URL; or the file of one of your own: --topology FILE");
+                     ", or a URL; or describe your own store: --topology FILE");
   }
   if (store) return scenario_on(*store);
   Result<TopologyPointer> topology = read_topology_file(*file);

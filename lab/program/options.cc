@@ -24,7 +24,8 @@ Result<std::uint64_t> read_whole(const std::string& text) {
   const auto [stop, problem] = std::from_chars(text.data(), end, number);
   constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (problem == std::errc{} && stop == end && number <= kMost) return number;
-  return Error(Errc::kInvalidArgument, cli::in_quotes(text) + " is no whole number from 0 on");
+  return Error(Errc::kInvalidArgument,
+               cli::in_quotes(text) + " is not a whole number of at least 0");
 }
 
 std::function<Result<std::uint64_t>(const std::string&)> from_one_to(std::uint64_t most) {

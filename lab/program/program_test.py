@@ -118,7 +118,7 @@ class ProgramTest(unittest.TestCase):
         path = self.file(CALM + "[expect]\nV1 = \"must\"\n")
         status, said, _ = call("run", "-q", path, cwd=self.folder.name)
         self.assertEqual(status, 1)
-        self.assertIn("V1: had to be seen, and was not: the cell is wrong", said)
+        self.assertIn("V1: required but never seen: the cell is wrong", said)
         self.assertIn("history: lab-found/calm-1\n", said)
         self.assertIn("timeline.svg", os.listdir(os.path.join(self.folder.name, "lab-found/calm-1")))
 
@@ -138,7 +138,7 @@ class ProgramTest(unittest.TestCase):
         self.file("", "lab-found")
         status, said, told = call("run", "-q", path, cwd=self.folder.name)
         self.assertEqual(status, 1)
-        self.assertIn("V1: had to be seen, and was not", said)
+        self.assertIn("V1: required but never seen", said)
         self.assertIn("calm could not be kept: ", told)
 
     def test_what_cannot_be_told_is_no_success(self):
@@ -201,7 +201,7 @@ class ProgramTest(unittest.TestCase):
                 with self.subTest(command=command[0], folder=folder):
                     status, said, told = call(*command, "--out", folder)
                     self.assertEqual((status, said), (2, ""))
-                    self.assertIn("nothing can be kept there", told)
+                    self.assertIn("cannot write there", told)
 
     def test_what_is_no_file_of_a_scenario_is_refused(self):
         for path, why in ((self.folder.name, "is a folder"), ("/dev/zero", "longer than such a file"),
@@ -218,9 +218,9 @@ class ProgramTest(unittest.TestCase):
         for arguments, words in (
                 (["run", path], path + ":12: kind in [[nemesis]] is 'kil' (did you mean kill?)"),
                 (["run", "/no/such.toml"], "cannot read the scenario '/no/such.toml'"),
-                (["run"], "name the file of a scenario"),
+                (["run"], "name the file of at least one scenario"),
                 (["run", "--sed", "1", path], "did you mean --seed?"),
-                (["run", "--seed", "x", calm], "--seed: 'x' is no whole number"),
+                (["run", "--seed", "x", calm], "--seed: 'x' is not a whole number"),
                 (["run", "--duration", "100ms", calm], "--duration must be longer"),
                 (["run", stranger],
                  "there are: holdfast"),
@@ -230,9 +230,9 @@ class ProgramTest(unittest.TestCase):
                 (["matrix", "--store", "memory", "--cell", "x"], "there is no cell 'x'; --list"),
                 (["matrix", "--store", "memory", "--rounds", "0"], "--rounds: must be from 1"),
                 (["matrix", "--store", "memory", "x"], "'x' is one argument too many"),
-                (["exhibits", "--out", "/dev/null/x"], "nothing can be kept there"),
+                (["exhibits", "--out", "/dev/null/x"], "cannot write there"),
                 (["exhibits", "--lst"], "did you mean --list?"),
-                (["check"], "name the file of a history"),
+                (["check"], "name the file of at least one history"),
                 (["check", "/dev/zero"], "a line of more than 64 KiB"),
                 (["check", self.folder.name], "is a folder, not a history"),
                 (["rnu"], "did you mean 'run'?"),
@@ -250,7 +250,7 @@ class ProgramTest(unittest.TestCase):
         misspelt = self.file(CALM + '[[nemesis]]\nkind = "kill"\nat = "betwen"\n')
         status, said, _ = call("run", "-q", misspelt, cwd=self.folder.name)
         self.assertEqual(status, 1)
-        self.assertIn("the nemesis kill did nothing: nobody passed 'betwen'", said)
+        self.assertIn("the nemesis kill never struck: no process passed 'betwen'", said)
 
     @unittest.skipUnless(shutil.which("redis-server"), "SKIPPED: no redis-server")
     def test_what_happens_at_a_point_counts_as_a_fault(self):

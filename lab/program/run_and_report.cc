@@ -44,7 +44,7 @@ void tell_violations(const RunResult& result, Class kind) {
   if (as_expected(expected, seen)) return;
   if (expected == Expected::kMust) {
     std::cout << "  " << name_of(kind)
-              << ": had to be seen, and was not: the cell is wrong, or too little was tried\n";
+              << ": required but never seen: the cell is wrong, or the run was too short\n";
     return;
   }
   std::cout << "  " << name_of(kind) << ": expected never, seen " << seen << " times\n";
@@ -102,8 +102,8 @@ Result<void> try_folder(const std::optional<std::string>& out) {
     problem = std::make_error_code(std::errc::not_a_directory);
   }
   if (!problem) return {};
-  return Error(Errc::kInvalidArgument, "--out " + cli::in_quotes(*out) +
-                                           ": nothing can be kept there: " + problem.message());
+  return Error(Errc::kInvalidArgument,
+               "--out " + cli::in_quotes(*out) + ": cannot write there: " + problem.message());
 }
 
 namespace {
@@ -144,21 +144,21 @@ void tell(const RunResult& result) {
             << cli::format_duration(result.scenario.duration) << "): " << verdict.acquisitions
             << " acquisitions, " << result.processes << " processes, " << result.faults
             << " faults, " << verdict.refused_writes << " stale writes refused";
-  if (result.stalls > 0) std::cout << ", the host stood still " << result.stalls << " times";
+  if (result.stalls > 0) std::cout << ", the host stalled " << result.stalls << " times";
   for (std::size_t i = 0; i < kClasses; ++i) {
     if (verdict.counts[i] == 0) continue;
     std::cout << ", " << name_of(static_cast<Class>(i)) << " " << verdict.counts[i];
   }
   std::cout << "\n";
   if (result.stuck_processes > 0) {
-    std::cout << "  " << result.stuck_processes << " clients did not end by themselves\n";
+    std::cout << "  " << result.stuck_processes << " clients hung and had to be killed\n";
   }
   for (const std::size_t index : result.idle) {
     const NemesisSpec& spec = result.scenario.nemeses[index];
-    std::cout << "  the nemesis " << spec.kind << " did nothing: "
-              << (spec.at.empty() ? "others hit its target all the time"
-                                  : "nobody passed " + cli::in_quotes(spec.at) +
-                                        "; the point is misspelt, or too little was tried")
+    std::cout << "  the nemesis " << spec.kind << " never struck: "
+              << (spec.at.empty() ? "other faults hit its target all the time"
+                                  : "no process passed " + cli::in_quotes(spec.at) +
+                                        "; correct the point's name, or run longer")
               << "\n";
   }
   if (!result.failed_server.empty()) {

@@ -76,7 +76,7 @@ int run_command(const Arguments& arguments) {
   table.flag("-q,--quiet", orders.quiet);
   table.words(orders.paths);
   if (const auto status = parse_options(table, "run", arguments)) return *status;
-  if (orders.paths.empty()) return bad_input("run", "name the file of a scenario");
+  if (orders.paths.empty()) return bad_input("run", "name the file of at least one scenario");
   std::vector<Scenario> scenarios;  // All are read before the first runs.
   for (const std::string& path : orders.paths) {
     Result<Scenario> scenario = prepared(path, orders);

@@ -129,7 +129,7 @@ TEST(ScenarioTest, AKeyOfAThousandPartsIsRefusedBeforeItIsParsed) {
 TEST(ScenarioTest, ADayOfStrikesEveryMomentIsRefused) {
   const std::string day = "duration = \"24h\"\n" + kOnMemory + kWork;
   const std::string often = "[[nemesis]]\nkind = \"kill\"\nevery = \"10ms\"\n";
-  EXPECT_NE(complaint_of(day + often).find("the nemeses would strike 8639301 times"),
+  EXPECT_NE(complaint_of(day + often).find("the nemeses in [[nemesis]] would strike 8639301 times"),
             std::string::npos)
       << complaint_of(day + often);
   EXPECT_EQ(complaint_of(day + often + "times = 1000\n"), "it was taken");
@@ -175,13 +175,13 @@ TEST(ScenarioTest, WhatATopologyCannotDoIsRefusedWithWhatIsMissing) {
   const std::string redis = "kind = \"redis\"\n";
   EXPECT_EQ(with(sqlite, "restart"),
             "x.toml:1: the nemesis restart needs a server of the lab's own, which the topology "
-            "'sqlite' has not");
+            "'sqlite' lacks");
   EXPECT_EQ(with(redis, "partition"),
             "x.toml:1: the nemesis partition needs proxy = true in [store]");
   EXPECT_EQ(with(sqlite + "replica = true\n", ""),
-            "x.toml:1: replica in [store] needs a [replica], which the topology 'sqlite' has not");
+            "x.toml:1: replica in [store] needs a [replica], which the topology 'sqlite' lacks");
   EXPECT_EQ(with(redis + "disk_mb = 4\n", ""),
-            "x.toml:1: disk_mb in [store] needs disk = true, which the topology 'redis' has not");
+            "x.toml:1: disk_mb in [store] needs disk = true, which the topology 'redis' lacks");
   EXPECT_EQ(with(redis + "nodes = 3\n", ""),
             "x.toml:1: nodes in [store] is 3, which is not among nodes in [server] of the topology "
             "'redis'");
@@ -190,10 +190,10 @@ TEST(ScenarioTest, WhatATopologyCannotDoIsRefusedWithWhatIsMissing) {
   EXPECT_EQ(with("kind = \"etcd\"\nnodes = 3\nnetwork = true\n", "isolate"), "it was taken");
   EXPECT_EQ(with("kind = \"etcd\"\nnetwork = true\n", ""),
             "x.toml:1: network in [store] needs several nodes, and {host} in peer, which the "
-            "topology 'etcd' has not");
+            "topology 'etcd' lacks");
   EXPECT_EQ(with("kind = \"url\"\nurl = \"redis://h\"\n", "server-pause"),
-            "x.toml:1: the nemesis server-pause needs a server of the lab's own, which a store of "
-            "yours has not");
+            "x.toml:1: the nemesis server-pause needs a server of the lab's own, which your own "
+            "store lacks");
 }
 
 TEST(ScheduleTest, IsTheSameForTheSameSeedAndAnotherForAnother) {

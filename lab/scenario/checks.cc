@@ -34,8 +34,7 @@ bool is_among(const std::string& word, std::string_view words) {
 }
 
 std::string called(const Topology* topology) {
-  return topology == nullptr ? "a store of yours"
-                             : "the topology " + cli::in_quotes(topology->name);
+  return topology == nullptr ? "your own store" : "the topology " + cli::in_quotes(topology->name);
 }
 
 bool is_number(const std::string& text, std::int64_t most) {
@@ -55,7 +54,7 @@ void check_store(const Scenario& scenario, const Topology* topology, const Compl
   const ServerSpec* server = topology != nullptr && topology->server ? &*topology->server : nullptr;
   const auto needs = [&](bool asked, bool has, const std::string& key, const std::string& what) {
     if (!asked || has) return;
-    complain(key + " in [store] needs " + what + ", which " + called(topology) + " has not");
+    complain(key + " in [store] needs " + what + ", which " + called(topology) + " lacks");
   };
   needs(store.proxy, server != nullptr, "proxy", "servers of the lab's own");
   needs(store.replica, topology != nullptr && topology->replica, "replica", "a [replica]");
@@ -97,14 +96,14 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
                    const Complain& complain) {
   const std::string who = "the nemesis " + nemesis.kind + " needs ";
   const bool has_server = topology != nullptr && topology->server;
-  const std::string none = ", which " + called(topology) + " has not";
+  const std::string none = ", which " + called(topology) + " lacks";
   if (nemesis.kind.empty()) {
     complain("kind in [[nemesis]] is missing; it may be: " +
              listed(split_words(kNemesisKinds.words)));
   }
   if (is_among(nemesis.kind, kOfLinks) && !store.proxy) {
     complain(who + "proxy = true in [store]" +
-             (has_server ? "" : ", and that servers of the lab's own" + none));
+             (has_server ? "" : ", which needs servers of the lab's own" + none));
   }
   if (is_among(nemesis.kind, kOfServers) && !has_server) {
     complain(who + "a server of the lab's own" + none);
@@ -116,7 +115,7 @@ void check_nemesis(const NemesisSpec& nemesis, const StoreSpec& store, const Top
   }
   if (nemesis.kind == "failover" && !(store.replica && store.proxy)) {
     complain(who + "replica = true and proxy = true in [store]" +
-             (topology != nullptr && topology->replica ? "" : ", and that a [replica]" + none));
+             (topology != nullptr && topology->replica ? "" : ", which needs a [replica]" + none));
   }
   if (nemesis.kind == "clock-jump" && !store.clock && !store.server_clock) {
     complain(who + "clock = true in [store]");
@@ -164,9 +163,9 @@ void check_strikes(const Scenario& scenario, const Complain& complain) {
     strikes += times * (nemesis.target == "all" ? scenario.clients.processes : 1);
   }
   if (strikes <= kMost) return;
-  complain("the nemeses would strike " + std::to_string(strikes) +
+  complain("the nemeses in [[nemesis]] would strike " + std::to_string(strikes) +
            " times, and a run has at most " + std::to_string(kMost) +
-           " of that: say a longer every, times, or a shorter duration");
+           " strikes: set a longer every, a smaller times or a shorter duration");
 }
 
 void check_on(const Scenario& scenario, const Topology* topology, const Complain& complain) {
@@ -202,21 +201,22 @@ bool port_is_told(const ServerSpec& server) {
 void check_server(const Topology& topology, const ServerSpec& server, const Complain& complain) {
   if (server.command.empty()) complain("command in [server] is missing: [\"program\", \"{port}\"]");
   if (!port_is_told(server)) {
-    complain("nobody tells the server where to listen: {port} in command, or in [server.files]");
+    complain(
+        "the server is not told where to listen: write {port} in command or in [server.files]");
   }
   for (const auto& [name, text] : server.files) {
     if (!is_file_name(name)) {
-      complain(cli::in_quotes(cli::shortened(name)) + " in [server.files] is no name of a file");
+      complain(cli::in_quotes(cli::shortened(name)) + " in [server.files] is not a file name");
     }
   }
   const std::vector<std::string> told = placeholders(topology.url);
   if (std::none_of(told.begin(), told.end(),
                    [](const std::string& name) { return name == "port" || name == "hosts"; })) {
-    complain("url does not say where the server is: {port}, or {hosts} for all nodes");
+    complain("url does not say where the server is: write {port}, or {hosts} for all nodes");
   }
   const bool one = server.nodes.empty() || server.nodes == std::vector<std::int64_t>{1};
   if (!one && server.peer.empty()) {
-    complain("peer in [server] is missing: what each of the nodes is told of the others");
+    complain("peer in [server] is missing: say how each node is told of the others");
   }
   const std::set<std::string> names(server.ports.begin(), server.ports.end());
   if (names.size() != server.ports.size()) complain("ports in [server] has a name twice");
@@ -260,7 +260,7 @@ void check_scenario(const Scenario& scenario, const Complain& complain) {
 
 void check_topology(const Topology& topology, const Complain& complain) {
   check_short_name(topology.name, complain);
-  if (topology.url.empty()) complain("url is missing: what clients are given to find the store");
+  if (topology.url.empty()) complain("url is missing: say how clients reach the store");
   if (topology.server) check_server(topology, *topology.server, complain);
   if (topology.replica && !topology.server) complain("[replica] needs a [server]");
   if (topology.replica && (topology.replica->follow.empty() || topology.replica->promote.empty())) {
@@ -270,7 +270,7 @@ void check_topology(const Topology& topology, const Complain& complain) {
     complain("one_process is for a store without a [server]");
   }
   if (topology.wall_clock == "server" && !topology.server) {
-    complain("wall_clock is \"server\", and there is no [server]");
+    complain("wall_clock is \"server\", but there is no [server]");
   }
   if (!topology.version.empty() && !topology.version_function.empty()) {
     complain("version and version_function do not go together: say one of them");

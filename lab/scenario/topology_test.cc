@@ -94,12 +94,12 @@ TEST(TopologyTest, WhatDoesNotFitTogetherIsRefused) {
   says("name = \"x\"\n", "url is missing");
   says("name = \"x\"\nurl = \"x://{port}\"\n", "{port} in url is not known");
   says("name = \"x\"\nurl = \"x:\"\n" + kServer, "url does not say where the server is");
-  says(kHead + "[server]\ncommand = [\"serve\"]\n", "nobody tells the server where to listen");
+  says(kHead + "[server]\ncommand = [\"serve\"]\n", "the server is not told where to listen");
   says(whole + "nodes = [3]\n", "peer in [server] is missing");
   says(whole + "nodes = [3]\npeer = \"{peers}\"\n", "cannot hold {peers}");
   says(whole + "ports = [\"node\"]\n", "has the name of something else: node");
   says(whole + "[server.files]\n\"../x\" = \"\"\n",
-       "'../x' in [server.files] is no name of a file");
+       "'../x' in [server.files] is not a file name");
   says(whole + "[replica]\nfollow = [\"f\"]\n", "[replica] needs follow and promote");
   says("name = \"x\"\nurl = \"x:\"\nwall_clock = \"server\"\n", "there is no [server]");
   says("one_process = true\n" + whole, "one_process is for a store without a [server]");
