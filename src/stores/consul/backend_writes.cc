@@ -17,7 +17,7 @@ using contend::QueueEntry;
 using contend::Read;
 using contend::WakerPtr;
 
-constexpr const char* kPlainOnly = "with recipe=consul there are plain exclusive locks only";
+constexpr const char* kPlainOnly = "with recipe=consul only plain exclusive locks are supported";
 
 // The bytes of a write's steps, without a contender's text.
 std::size_t bytes_about(const std::string& path) { return 3 * path.size() + 300; }
@@ -73,11 +73,11 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
                                     [&](const Pair& pair) { return pair.key == path; });
       if (own != pairs.end() && own->session != id) {
         return done(Error(Errc::kUnsupported,
-                          "this acquisition is another client's, whose session keeps it"));
+                          "another client's session keeps this acquisition; renew it there"));
       }
       if (own == pairs.end()) {
         return refuse({Errc::kPermissionDenied,
-                       "the token may not read what it has written; docs/stores/consul.md has the "
+                       "the token may not read its own writes; docs/stores/consul.md has the "
                        "policy that "
                        "allows it"});
       }

@@ -69,9 +69,10 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
       if (reply && reply->status == 200) {
         judge_agent(reply->body, self->findings_);
       } else {
-        self->add(Severity::kWarning, "agent",
-                  "this token may not look at the agent: version and limits are not known",
-                  "give it agent_prefix \"\" { policy = \"read\" } for the doctor's sake");
+        self->add(
+            Severity::kWarning, "agent",
+            "this token may not look at the agent: version and limits are not known",
+            "give it agent_prefix \"\" { policy = \"read\" } so that the doctor can read them");
       }
       self->try_rights();
     });
@@ -108,7 +109,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
   void conclude() {
     const ConsulAddress& address = access_.address;
     if (address.hosts.size() == 1) {
-      add(Severity::kOk, "agents", "one agent: while it is down no lock can be had");
+      add(Severity::kOk, "agents", "one agent: while it is down nothing can be locked");
     } else {
       add(Severity::kOk, "agents",
           std::to_string(address.hosts.size()) + " agents: another is asked when one fails");
@@ -168,7 +169,7 @@ void judge_peers(const std::string& peers, Findings& findings) {
         "run three or five servers");
   } else if (servers % 2 == 0) {
     add(findings, Severity::kWarning, "servers",
-        count + " servers: no more of them may fail than of " + std::to_string(servers - 1),
+        count + " servers survive no more failures than " + std::to_string(servers - 1) + " do",
         "run an odd number of servers");
   } else {
     add(findings, Severity::kOk, "servers",

@@ -22,11 +22,11 @@ constexpr milliseconds kFencePause = 50ms;
 // A transaction has 64 steps at most; the first looks at the fence.
 constexpr contend::BatchLimits kLimits{.parts = 63 / Writes::kMostSteps};
 
-Error lost() { return {Errc::kLost, "the session at Consul has ended, and what it held"}; }
+Error lost() { return {Errc::kLost, "the session at Consul has ended, and its locks with it"}; }
 
 Error too_late() {
   return {Errc::kUnavailable,
-          "Consul did not answer what came before in time, so this was not sent; try again"};
+          "Consul did not answer an earlier request in time, so this one was not sent; try again"};
 }
 
 bool is_no_session(const std::string& why) {

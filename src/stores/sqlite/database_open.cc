@@ -75,8 +75,9 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
     // Somebody came between, or what is here is of another boot or file.
     want_exclusive = !*ready && !(*file)->exclusive();
   }
-  return Error(Errc::kUnavailable,
-               "sqlite store " + path + ": the file is replaced again and again");
+  return Error(
+      Errc::kUnavailable,
+      "sqlite store " + path + ": the file is replaced whenever it is opened; find out by what");
 }
 
 Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFile> file,

@@ -137,7 +137,7 @@ Result<std::vector<Finding>> examine(Database& database, const std::string& wake
   examine_clock(findings);
   if (database.moved()) {
     problem(findings, "file", "another file, or another log of it, is at the path now",
-            "connect anew");
+            "connect again");
   }
   if (wake_trouble.empty()) {
     ok(findings, "waking", "a socket per client in " + database.path() + ".wake");

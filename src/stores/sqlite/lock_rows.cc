@@ -17,7 +17,7 @@ using machine::LockImage;
 using machine::TicketImage;
 
 Error bad_row(const Database& database, std::string_view name) {
-  return database.corrupt("the rows of lock '" + std::string(name) + "' make no sense");
+  return database.corrupt("the rows of lock '" + std::string(name) + "' are invalid");
 }
 
 rows::TicketRow solo_of(Statement& row) {

@@ -32,9 +32,11 @@ constexpr Row kTable[] = {
      "the agent is connected to no server; see that the servers run and that it has joined them"},
     {"No path to datacenter", Errc::kInvalidArgument, "there is no such datacenter; see dc="},
     {"Invalid Session TTL", Errc::kInvalidArgument,
-     "the ttl is outside what the servers take (10s at least, but for their session_ttl_min)"},
-    {"exceeds the maximum", Errc::kInvalidArgument, "that is more than Consul takes"},
-    {"too large", Errc::kInvalidArgument, "that is more than Consul takes"},
+     "the servers do not allow this ttl: use at least 10s, or their session_ttl_min"},
+    {"exceeds the maximum", Errc::kInvalidArgument,
+     "the request is larger than Consul allows; send less, or raise the limits of its servers"},
+    {"too large", Errc::kInvalidArgument,
+     "the request is larger than Consul allows; send less, or raise the limits of its servers"},
 };
 
 std::string fit_for_people(std::string_view text) {
@@ -72,14 +74,15 @@ Error to_error(const HttpReply& reply, std::string_view what, bool reads) {
     case 401:
     case 403: return error(Errc::kPermissionDenied, "the token is refused; see its policies");
     case 429:
-      return error(Errc::kUnavailable,
-                   "the agent takes no more requests or connections from here; try again later, or "
-                   "raise the limits in its configuration");
+      return error(
+          Errc::kUnavailable,
+          "the agent accepts no more requests or connections from here; try again later, or "
+          "raise the limits in its configuration");
     case 400:
     case 404:
     case 405:
       return error(Errc::kUnsupported,
-                   "this is not what Consul's HTTP interface answers; see that the URL names the "
+                   "this is not an answer of Consul's HTTP interface; see that the URL names the "
                    "HTTP port of an agent");
     default: break;
   }

@@ -123,9 +123,9 @@ void LockGate::look(const PassPtr& pass) {
 void LockGate::on_look(const PassPtr& pass, const std::optional<Pair>& pair) {
   if (!pair) return attempt(pass, std::nullopt);
   if (pair->flags != kLockFlag) {
-    return pass->done(
-        Error(Errc::kInvalidArgument,
-              "'" + pair->key + "' is in use for something else than 'consul lock' (n = 1)"));
+    return pass->done(Error(
+        Errc::kInvalidArgument,
+        "'" + pair->key + "' is in use, but not by 'consul lock' (n = 1); choose another name"));
   }
   // With our session: an attempt whose answer was lost, or one of ours that was not given back.
   if (pair->session.empty() || pair->session == session_.id()) return attempt(pass, pair->modified);

@@ -28,7 +28,7 @@ constexpr std::size_t kPerValue = 96;
 Error senseless(std::string_view what) {
   return {Errc::kCorruptState,
           std::string(what) +
-              ": Consul's answer makes no sense; see that the URL names the HTTP port of an agent"};
+              ": Consul's answer is invalid; see that the URL names the HTTP port of an agent"};
 }
 
 std::optional<Json> parsed(const std::string& text) {

@@ -115,7 +115,8 @@ Result<void> LockFile::check_alone(const std::string& path, FileIdentity& identi
       return unavailable(name, "cannot be looked at");
     }
     if (!identify(folder_of(path), folder)) return unavailable(path, "its folder is gone");
-    if (!S_ISREG(found.mode)) return unsupported(name, "is no regular file");
+    if (!S_ISREG(found.mode))
+      return unsupported(name, "is not a regular file: choose another path");
     if (found.links > 1) {
       return unsupported(name, "has " + std::to_string(found.links) +
                                    " hard links; users of different names would not see each "
