@@ -16,8 +16,7 @@ std::optional<std::size_t> next_admitted(std::span<const Standing> tickets,
     if (!tickets[i].held && first_waiter == tickets.size()) first_waiter = i;
   }
   if (upgrade < tickets.size() && held.admits_upgrade()) return upgrade;
-  // Whoever cannot be admitted blocks all behind him: none of them is compatible with both him
-  // and what he is incompatible with.
+  // A waiter that cannot be admitted blocks everyone behind it: passing it would starve it.
   if (first_waiter < tickets.size() && !tickets[first_waiter].upgrade &&
       held.admits(tickets[first_waiter].mode, capacity)) {
     return first_waiter;

@@ -34,7 +34,9 @@ Reply LockMachine::Impl::on(const Acquire& acquire) {
   const LockIndex index = own(acquire.name);
   if (index != kNone) {
     const TicketIndex known = table.find_ticket(index, acquire.id);
+    // A repeated request must get the first one's grant, not a second one.
     if (known != kNone) return acquire_again(known);
+    // This acquisition is over already: a grant would go to nobody for a whole ttl.
     if (table.find_tombstone(index, acquire.id) != kNone) return {.outcome = Outcome::kGone};
   }
   // Tickets that expiry has let in come before the newcomer; so does a Resize that waited.
@@ -133,6 +135,7 @@ Reply LockMachine::Impl::on(const Renew& renew) {
   const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, renew.id);
   if (found == kNone || table.ticket(found).system) return {.outcome = Outcome::kGone};
   const Ticket& ticket = table.ticket(found);
+  // A late or repeated renewal changes nothing, but its sender still learns the state.
   if (renew.seq <= ticket.seq) return reply_for(found);
   const Duration length = ticket.held ? renew.ttl : renew.waiter_ttl;
   if (length <= Duration::zero()) return {.outcome = Outcome::kInvalid};
@@ -155,6 +158,7 @@ Reply LockMachine::Impl::give_back(std::string_view name, AcquisitionId id, Dura
   const LockIndex index = own(name);
   const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, id);
   if (found == kNone) {
+    // The acquire may still be on its way; without a tombstone it would be granted to nobody.
     if (buries(tombstone)) bury(own_or_add(name), id, tombstone);
     return {.outcome = Outcome::kGone};
   }
@@ -173,6 +177,7 @@ Reply LockMachine::Impl::on(const Downgrade& downgrade) {
     case ModeKind::kExclusive: break;
   }
   if (table.ticket(found).base != kNone) {
+    // The upgrade's shared ticket is there still, so ending the upgrade is the downgrade.
     end_ticket(found, EffectKind::kReleased, downgrade.tombstone);
   } else {
     table.weaken(found);
@@ -185,6 +190,7 @@ Reply LockMachine::Impl::on(const Break& command) {
   const LockIndex index = own(command.name);
   if (index == kNone) return {.outcome = Outcome::kNotHeld};
   TicketIndex at = table.lock(index).holders.head;
+  // By token: an operator who looked a moment ago must not end the next holder's grant.
   while (at != kNone && table.ticket(at).token != command.token) at = table.ticket(at).links.next;
   if (at == kNone) return {.outcome = Outcome::kNotHeld};
   end_ticket(at, EffectKind::kBroken, command.tombstone, command.by);

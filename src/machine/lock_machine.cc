@@ -9,7 +9,8 @@
 namespace holdfast::machine {
 namespace {
 
-// A heartbeat behind ten thousand others walks no further than this.
+// Bounds the cost of a heartbeat behind ten thousand others. The position and the next expiry are
+// hints, so they may be approximate beyond it.
 constexpr std::uint32_t kWalk = 64;
 
 }  // namespace
@@ -61,6 +62,7 @@ Reply LockMachine::Impl::apply(const Command& command, Effects& out) {
   subject = kNone;
   touched.clear();
 
+  // First, so that no command sees a lease that is over: a late renewal cannot revive it.
   expire_due();
   Reply reply = std::visit([this](const auto& action) { return on(action); }, command.action);
   finish();
@@ -86,9 +88,11 @@ void LockMachine::Impl::drop_tombstone(TombstoneIndex index) {
 }
 
 void LockMachine::Impl::finish() {
+  // The command's own lock first: its reply must not depend on a backlog at other locks.
   if (own_lock != kNone) settle(own_lock);
   for (const LockIndex index : touched) note_leftover(index);
   while (budget > 0 && !table.pending().empty()) {
+    // By name: a restored machine has other slots, but must go on in the same order.
     const LockIndex index = table.pending().begin()->lock;
     touch(index);
     settle(index);
@@ -122,7 +126,9 @@ TicketIndex LockMachine::Impl::next_admissible(const Lock& lock) const {
   const auto admits = [&](TicketIndex index) {
     return lock.held.admits(table.mode_of(table.ticket(index)), lock.capacity);
   };
+  // An upgrade passes the queue, because the waiters wait for its own shared ticket.
   if (upgrade_is_next(lock)) return lock.upgrade;
+  // Only the head: admitting a compatible waiter behind it would starve the head.
   const TicketIndex head = lock.waiters.head;
   return head != kNone && head != lock.upgrade && admits(head) ? head : kNone;
 }
@@ -154,6 +160,7 @@ void LockMachine::Impl::drop_larger_than(LockIndex index, std::uint32_t capacity
   for (TicketIndex at = table.lock(index).waiters.head; at != kNone;) {
     const Ticket& ticket = table.ticket(at);
     const TicketIndex next = ticket.links.next;
+    // The new capacity can never admit such a waiter, and it would block everyone behind it.
     if (!ticket.system && ticket.permits > capacity) {
       emit_ticket(EffectKind::kDropped, at);
       if (subject == at) subject = kNone;
@@ -177,6 +184,7 @@ void LockMachine::Impl::note_leftover(LockIndex index) {
 void LockMachine::Impl::forget_if_idle(LockIndex index) {
   const Lock& lock = table.lock(index);
   if (!lock.idle()) return;
+  // The floor keeps tokens of this name growing although the lock's own counter goes.
   floor = std::max(floor, lock.last_token);
   emit(EffectKind::kForgotten, index).token = lock.last_token;
   table.remove_lock(index);
@@ -245,6 +253,8 @@ void LockMachine::Impl::bury(LockIndex index, AcquisitionId id, Duration tombsto
 void LockMachine::Impl::extend(TicketIndex index, Duration length, std::uint64_t seq) {
   Ticket& ticket = table.ticket(index);
   const Instant end = saturating_add(now, length);
+  // A shorter end would break what the sender of the earlier renewal counts on. The number stays,
+  // too: (seq, lease) names the request that set the end.
   if (end <= ticket.lease_end) return;
   ticket.seq = seq;
   ticket.lease = length;

@@ -70,6 +70,7 @@ TicketIndex TicketTable::add_ticket(LockIndex lock, AcquisitionId id, const Mode
 void TicketTable::hold(TicketIndex index) {
   Ticket& ticket = tickets_[index];
   Lock& lock = locks_[ticket.lock];
+  // Holders stand before all waiters, so that admission needs to look at the queue's head only.
   unlink(lock.waiters, tickets_, index);
   append(lock.holders, tickets_, index);
   ticket.held = true;

@@ -90,7 +90,7 @@ LeaseSet as_set(std::vector<Core::AcquisitionPtr> held) {
   return LeaseSetAccess::make(std::move(leases));
 }
 
-// The first failure, with what became of each that was not given back as it was held.
+// The first failure; its message names every lock that was held and not given back.
 Result<void> as_one(const std::vector<Result<void>>& results) {
   std::optional<Errc> first;
   std::string messages;
@@ -143,13 +143,13 @@ std::optional<Error> first_loss(const std::vector<Lease>& leases) {
   return std::nullopt;
 }
 
-// Ends the wait for the next one when one that is held is lost.
+// Ends the wait for the next lock when a lock that is held is lost.
 class LossWatch {
  public:
   explicit LossWatch(const ScopePtr& scope) : scope_(scope) {}
   void add(const Lease& lease) {
     links_.push_back(std::make_unique<Link>(lease.lost(), [weak = scope_] {
-      // The flow may end inside of this, and take this callback along.
+      // cancel() may end the flow and destroy this callback, so the scope is kept until it returns.
       if (const ScopePtr scope = weak.lock()) scope->cancel();
     }));
   }
@@ -161,7 +161,7 @@ class LossWatch {
   std::vector<std::unique_ptr<Link>> links_;
 };
 
-// However many of them must be waited for, it is told once.
+// Calls on_queued once, however many locks must be waited for.
 AcquireOptions told_once(AcquireOptions options) {
   if (!options.on_queued) return options;
   options.on_queued = [told = std::make_shared<std::atomic<bool>>(false),
@@ -203,6 +203,7 @@ Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest>
     if (!failed && scope->cancelled()) failed = scope->cancelled_error();
   }
   watch.stop();
+  // A loss cancels the wait (LossWatch). The caller must learn of the loss, not the cancellation.
   const bool ended =
       failed && (failed->code() == Errc::kCancelled || failed->code() == Errc::kTimedOut);
   if ((!failed || ended) && !busy) {
@@ -210,7 +211,7 @@ Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest>
   }
   if (!failed && !busy) co_return std::optional<LeaseSet>(LeaseSetAccess::make(std::move(held)));
   if (!held.empty()) {
-    // Where this fails, the core goes on trying.
+    // If this fails, the core retries.
     std::vector<Core::AcquisitionPtr> tickets = tickets_of(held);
     const Result<std::vector<Result<void>>> ends = co_await give_back(scope, std::move(tickets));
     static_cast<void>(ends);
@@ -232,6 +233,7 @@ Flow<std::optional<LeaseSet>> take(ScopePtr scope, std::vector<LockRequest> lock
   }
   if (!together && together.error().code() != Errc::kUnsupported) co_return together.error();
   if (together && !may_wait) co_return std::optional<LeaseSet>();
+  // One by one in the order of names, so two such callers never wait for each other.
   Flow<std::optional<LeaseSet>> rest =
       take_each(scope, std::move(*sorted), std::move(options), may_wait);
   Result<std::optional<LeaseSet>> answer = co_await std::move(rest);
@@ -245,7 +247,7 @@ Flow<LeaseSet> acquire(ScopePtr scope, std::vector<LockRequest> locks, AcquireOp
   co_return std::move(**answer);
 }
 
-// On the caller's thread, which is the shorter way; nullopt: not all are free, or the store cannot.
+// Runs on the caller's thread, which is faster; nullopt: not all are free, or the store cannot.
 Result<std::optional<LeaseSet>> take_here(Core& core, const std::vector<LockRequest>& locks,
                                           const AcquireOptions& options) {
   Result<Core::Multi> together = core.try_acquire_all(wanted(locks), options);

@@ -39,7 +39,8 @@ Result<void> check_retention(std::chrono::milliseconds retention) {
                                            " ms: it must be 100 ms to 24 h");
 }
 
-// The value is read first: if it names the token of whoever holds afterwards, it is that one's.
+// Reads the value first and the holder second: if the value names that holder's token, the holder
+// wrote it.
 Flow<std::optional<std::string>> look(ScopePtr scope, std::string name) {
   const Result<std::string> text = co_await scope->get_value(name);
   if (!text) co_return text.error();
@@ -64,7 +65,7 @@ Flow<Found> find(ScopePtr scope, std::string name, AcquireOptions options) {
     if (!outcome) co_return outcome.error();
     if (*outcome) co_return Found{std::nullopt, std::move(**outcome)};
     if (!news) {
-      news.emplace(scope, name);  // And what was not told before it is seen now.
+      news.emplace(scope, name);  // Then look again: earlier changes were not reported.
       continue;
     }
     Flow<void> sleeping = news->wait(pauses.next());
@@ -73,8 +74,8 @@ Flow<Found> find(ScopePtr scope, std::string name, AcquireOptions options) {
   }
 }
 
-// The lock is not released: it is the mark that the key was done. In one step with the outcome, so
-// that whoever is given the outcome can count on the mark.
+// The lock is not released: its lease marks the key as done. One step stores the outcome and sets
+// the lease, so a caller that is given the outcome can count on the mark.
 Flow<void> store(ScopePtr scope, Core::AcquisitionPtr held, std::string outcome,
                  std::chrono::milliseconds retention) {
   const std::string document =
@@ -123,7 +124,7 @@ struct OnceMaker {
 };
 
 Start<OnceTurn> Async::begin(const Once& once, AcquireOptions options) {
-  // A lease that is not given back remembers the outcome.
+  // The outcome is remembered by a lease that outlives its client.
   if (once.state_->core->guarantees().bound_to_client) {
     Error error(Errc::kUnsupported, "once '" + once.state_->key +
                                         "': leases of this store end with their client, so it "

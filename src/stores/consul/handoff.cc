@@ -12,9 +12,9 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view kBegins = "hf1 order=";
 constexpr std::string_view kThen = " token=";
-// Watchers have been told long since; later contenders have seen that nobody is there.
+// By then every watcher has its answer, and later contenders have seen that the key is gone.
 constexpr auto kStays = 5s;
-// Out of Consul's 64 steps.
+// A transaction of Consul has at most 64 steps.
 constexpr std::size_t kAtOnce = 60;
 
 // Takes a number off the front.
@@ -59,7 +59,7 @@ Watches::Seen judge(const HttpReply& reply, const std::string& contender, std::u
     const auto left = parse_hand_on(pair.value());
     if (left && left->order == order) seen.handed_off = machine::Token{0, left->token};
   }
-  // Its name may have come again since it went.
+  // A contender may have been created again under the same name.
   if (seen.same) seen.handed_off.reset();
   return seen;
 }
@@ -70,7 +70,7 @@ void Handoffs::made(const std::string& out) {
   if (!std::exchange(ticking_, true)) timer_.arm(kStays, [this] { tick(); });
 }
 
-// A removal that comes late, behind another /out of that name, costs somebody a look at the queue.
+// A late removal may hit a newer /out of the same name. That costs a waiter one read of the queue.
 void Handoffs::tick() {
   const auto over = steady_clock::now() - kStays;
   std::vector<std::string> outs;

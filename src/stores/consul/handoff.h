@@ -1,13 +1,13 @@
-// The note that a contender that has held leaves for the one that watches it: so that this one need
-// not look whether anybody else is left before it.
+// The note that a former holder leaves for the contender that watches it, so that this contender
+// need not read whether others are left before it.
 //
-// A waiter's blocking query is one for all keys that begin with the key of the contender before
-// it. That one's last transaction removes its key and makes KEY/out, with the number of its
-// creation and its token: both are in the one answer. KEY/out is the session's and goes with it; it
-// is removed before that when nobody can want it any more.
+// A waiter's blocking query covers all keys that begin with the key of the contender before it. The
+// last transaction of that contender removes its key and makes KEY/out, with the number of its
+// creation and its token, so one answer shows both. KEY/out belongs to the session and ends with
+// it. It is removed earlier, when nobody can need it any more.
 //
-// Not guaranteed: that anything is left, or is found: then the next one looks at the queue, and no
-// lock is the later for more than that. KEY/out by itself says nothing of who holds.
+// Not guaranteed: that a note is left or found. Then the next contender reads the queue, and only
+// that read delays the handoff. KEY/out by itself does not say who holds.
 // Thread-safety: the loop only. Errors: none.
 #pragma once
 
@@ -34,13 +34,13 @@ std::string to_text(const Handoff& what);
 std::optional<Handoff> parse_hand_on(std::string_view text);  // nullopt: it is none.
 
 inline std::string out_of(const std::string& contender) { return contender + "/out"; }
-// The owner of that note; empty: nobody.
+// The contender that left this note; empty: the key is no note.
 inline std::string_view left_by(std::string_view out) {
   return out.ends_with("/out") ? out.substr(0, out.size() - 4) : std::string_view();
 }
 
-// Reads the answer to a query for all that begins with that contender's key: whether it stands
-// there as it did, and otherwise what it has left.
+// Reads the answer to a query for all keys that begin with that contender's key: whether the
+// contender is unchanged, and otherwise the note that it has left.
 Watches::Seen judge(const HttpReply& reply, const std::string& contender, std::uint64_t order,
                     std::uint64_t modified);
 

@@ -24,7 +24,7 @@ constexpr char kRenews[] = "renewing the session";
 HttpRequest destroying(const std::string& id, milliseconds limit) {
   return {.method = HttpRequest::Method::kPut,
           .target = "/v1/session/destroy/" + id,
-          .reads = true,  // Once more does no harm.
+          .reads = true,  // Repeating it does no harm.
           .urgent = true,
           .limit = limit};
 }
@@ -72,7 +72,7 @@ void Session::start_opening() {
   HttpRequest request{.method = HttpRequest::Method::kPut,
                       .target = "/v1/session/create",
                       .body = session_body(terms_),
-                      .reads = true,  // A second one without keys is nobody's, and ends by itself.
+                      .reads = true,  // A second session has no keys: it just expires.
                       .urgent = true,
                       .limit = std::min(left_until(until), kLongestTry)};
   http_.send(std::move(request), [weak = weak_from_this(), sent, until](Result<HttpReply> reply) {
@@ -80,7 +80,7 @@ void Session::start_opening() {
     if (self == nullptr || self->state_ != State::kOpening) return;
     auto id = reply ? read_session_id(*reply, kOpens) : Result<std::string>(reply.error());
     if (id) return self->make_keys(*std::move(id), sent, until);
-    // Another agent may do.
+    // Another agent may succeed.
     if (id.error().code() == Errc::kUnavailable && ++self->attempts_ < 3 &&
         left_until(until) > 0ms) {
       return self->start_opening();
@@ -107,7 +107,7 @@ void Session::make_keys(const std::string& id, base::BootInstant sent, base::Boo
       return self->opened(id, answer->pairs[0].modified, sent);
     }
     self->state_ = State::kNone;
-    // Whatever came of it, nothing hangs on that session.
+    // No contender depends on that session yet, so an unknown outcome is as good as a refusal.
     Error why =
         answer ? Error(Errc::kUnavailable, std::string(kMakesKeys) + ": Consul refused them (" +
                                                answer->why + "); try again")
@@ -163,7 +163,7 @@ void Session::renew() {
   const auto sent = BootClock::now();
   HttpRequest request{.method = HttpRequest::Method::kPut,
                       .target = "/v1/session/renew/" + id_,
-                      .reads = true,  // Once more does no harm.
+                      .reads = true,  // Repeating it does no harm.
                       .urgent = true,
                       .limit = renewal_limit(terms_.ttl)};
   http_.send(std::move(request),
@@ -177,6 +177,7 @@ void Session::renew() {
 void Session::on_renewed(base::BootInstant sent, const Result<HttpReply>& reply) {
   if (reply && reply->status == 404 && BootClock::now() < deadline_) return make_sure_of_the_end();
   renewing_ = false;
+  // A late answer does not count: it may come from a paused leader that was replaced since.
   if (BootClock::now() >= deadline_) return on_timer();
   if (reply && reply->status == 200) {
     failures_ = 0;
@@ -193,8 +194,8 @@ void Session::not_renewed(const Error& why) {
   wait_for_next();
 }
 
-// A server that has just come to lead renews without having read all of its log: it may know of no
-// session that lives all the same. To read a key consistently it waits for that.
+// A new leader answers renewals before it has applied all of its log, so it may not know a session
+// that lives. A consistent read waits until the log is applied.
 void Session::make_sure_of_the_end() {
   http_.send({.target = key_target(keys_.fence(id_)) + "?consistent",
               .reads = true,
@@ -227,8 +228,8 @@ void Session::end(const Error& why) {
   if (state_ == State::kNone && !waiting_.empty()) start_opening();
 }
 
-// Its keys last for another ttl otherwise, and that counts anew when a leader is elected. So until
-// Consul answers, however long that takes: one session after the other.
+// Destroys ended sessions one after the other, and retries until Consul answers. Otherwise their
+// keys would last for up to another ttl, which begins again when a leader is elected.
 void Session::see_off() {
   http_.send(destroying(ended_.front(), kLongestTry),
              [weak = weak_from_this()](const Result<HttpReply>& reply) {
@@ -269,9 +270,9 @@ void Session::on_heard(std::uint64_t index, const Result<HttpReply>& reply) {
     if (state_ == State::kOpen) listen(reply->index);
     return;
   }
-  // The key goes with the session.
+  // The key ends with the session, so a missing key may mean that the session has ended.
   if (reply && reply->status == 404) suspect();
-  // A knock meanwhile changes the index.
+  // No notification is missed in between: it changes the index.
   listen_timer_.arm(kLongestPause, [this, index, mine = listening_] {
     if (state_ == State::kOpen && listening_ == mine) listen(index);
   });
