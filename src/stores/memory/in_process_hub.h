@@ -22,8 +22,7 @@
 
 namespace holdfast::stores {
 
-// Where one client is reached. Outlives the store in tasks that are under way; those find it
-// closed.
+// The way to one client. Tasks in progress keep it beyond the store's life, and find it closed.
 struct Mailbox {
   port::Loop* loop = nullptr;
   port::Listener* listener = nullptr;

@@ -6,8 +6,8 @@
 // Guarantee: what the lock machine guarantees (src/machine/lock_machine.h), among the clients of
 // one process. Tokens start at the wall clock in microseconds, and above those of every hub that
 // this process had before.
-// Not guaranteed: that an expiry is told to those who watch when it takes place: the hub acts only
-// when it is called. Waiters call at the holder's end, so the lock itself is never late.
+// Not guaranteed: that a watch learns of an expiry at once: the hub acts only when it is called.
+// Waiters call at the end of the holder's lease, so the lock itself is never late.
 //
 // Thread-safety: any thread, renew() too. Each operation runs at once on the caller's thread, under
 // the hub's mutex; completions and pushes are posted to the loop in the order of the steps.

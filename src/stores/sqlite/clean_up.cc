@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kStep = 64;  // As in kIdleLocks.
 
-// The idle ones of the next rows behind `last`, which becomes the last of these; empty at the end.
+// Returns the idle locks among the next rows after `last`, and moves `last` to the end of these
+// rows. `last` is empty when there are no more.
 Result<std::vector<std::string>> idle_locks(Database& database, std::string& last,
                                             std::int64_t boot, std::int64_t wall) {
   std::vector<std::string> idle;

@@ -164,7 +164,7 @@ class Database {
   Result<void> execute(const char* text);
   Result<bool> is_new();
   Result<bool> matches();
-  // To the one row of meta, whose range of tokens it keeps.
+  // Steps to the one row of meta and keeps its range of tokens.
   Result<void> step_to_meta(Statement& load);
   struct Adopted {
     std::uint64_t ceiling = 0;

@@ -72,7 +72,8 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
     const auto ready = (*file)->exclusive() ? made->set_up() : made->matches();
     if (!ready) return ready.error();
     if (*ready && !made->moved()) return made;
-    // Somebody came between, or what is here is of another boot or file.
+    // Another process came between, or the contents belong to another boot or file. Setting them up
+    // again needs the file exclusively.
     want_exclusive = !*ready && !(*file)->exclusive();
   }
   return Error(
@@ -84,7 +85,7 @@ Result<std::unique_ptr<Database>> Database::open_another(std::shared_ptr<LockFil
                                                          const SqliteTuning& tuning) {
   const InsideSqlite inside;
   std::unique_ptr<Database> made(new Database(std::move(file), tuning));
-  // Before SQLite makes a new log at the place of one that was removed.
+  // Checked before connect(), because SQLite would make a new log in place of one that was removed.
   Result<bool> fits = !made->moved();
   if (*fits) {
     const Result<void> connected = made->connect();
@@ -119,9 +120,9 @@ std::optional<std::int64_t> Database::ceiling_in_file() const {
   return found;
 }
 
-// SQLite keeps a lock on the file itself for as long as a connection lives, by whatever name it was
-// opened: who has FILE.use exclusively still shares the file with those who came to know it by
-// another name, with a log and a FILE.use beside that one.
+// Holding FILE.use exclusively is not enough: a process that opened the file by another name has a
+// log and a FILE.use beside that name. But SQLite locks the file itself while a connection lives,
+// under any name.
 bool Database::is_alone() {
   if (file_->identity().inode == 0) return true;
   sqlite3* db = nullptr;
@@ -133,17 +134,17 @@ bool Database::is_alone() {
        {"PRAGMA locking_mode = EXCLUSIVE", "SELECT count(*) FROM sqlite_schema"}) {
     if (code == SQLITE_OK) code = sqlite3_exec(db, text, nullptr, nullptr, nullptr);
   }
-  // Now: closing `db` folds the log into the file.
+  // Read before sqlite3_close_v2(), which folds the log into the file.
   if (code == SQLITE_OK) ceiling_in_file_ = ceiling_in_file();
   sqlite3_close_v2(db);
-  return (code & 0xff) != SQLITE_BUSY;  // Anything else is for connect() to tell.
+  return (code & 0xff) != SQLITE_BUSY;  // connect() reports all other failures.
 }
 
 Error Database::used_elsewhere() const {
   return {Errc::kStoreInUse,
           "sqlite store " + path() +
-              ": somebody has this file open who cannot be seen here: under another name that it "
-              "had, or with another program; stop them first (fuser -v " +
+              ": another process has this file open under another name, or another program "
+              "uses it; stop them first (fuser -v " +
               path() + ")"};
 }
 

@@ -17,7 +17,7 @@ using port::AcquisitionState;
 using port::AcquisitionStatus;
 using port::EndStatus;
 
-// Beyond it, ends saturate: the machine's affair.
+// Longer leases may overflow: the machine handles them, because it saturates their ends.
 constexpr std::int64_t kLongest = std::int64_t{1} << 50;
 
 bool usual(machine::Duration length) { return length.count() > 0 && length.count() < kLongest; }

@@ -3,12 +3,12 @@
 // No operation rewrites a queue, since only the tickets that effects name are written. None reads a
 // whole one either: a lock can be loaded without the far end of its queue.
 //
-// What may be left out, and why the machine's step is the same without it: waiters of a fair queue
-// behind the first few. None of them is over yet (`due`), so none expires; nobody in a fair queue
-// is admitted before those ahead of it, so that while one of the first few still waits after the
-// step, nobody behind it was looked at. An upgrade, which passes the queue, and the ticket that the
-// command names are always loaded; a queue with a shrink in it always whole. The count of those
-// left out is added where the machine's answer counts waiters.
+// The waiters after the first few may be left out, and the machine's step is still the same. None
+// of them has ended (`due`), so none expires. None is admitted before the waiters ahead of it, so
+// no step looks at them while one of the first few still waits afterwards. Always loaded: an
+// upgrade, because it passes the queue; the ticket that the command names; the whole queue if it
+// has a shrink. The number of waiters that were left out is added where the machine's answer counts
+// waiters.
 //
 // Thread-safety: as the Database given.
 #pragma once

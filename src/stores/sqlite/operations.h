@@ -69,7 +69,7 @@ class Operations {
   // with what stands beside them. Their tokens go on: the floor is raised to them. False: these
   // were the last of the locks, and the next step begins with the first.
   Result<bool> clean_up();
-  // Where a ticket stands, without a change: for a hint that arrived.
+  // Reads a ticket's state and changes nothing. It serves a hint that has arrived.
   std::optional<port::AcquisitionState> look(std::string_view name, machine::AcquisitionId id);
 
  private:

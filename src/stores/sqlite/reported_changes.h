@@ -3,11 +3,11 @@
 //
 // A connection notes each change after its commit and before its caller is told of it. A database
 // without a change that is noted here is therefore an older state, however it came to its place.
-// What is noted is the lock's name and the instant that its row bears since; their
-// instants never go back, and who deletes rows keeps those that are noted, or clear()s the notes.
+// A note has the lock's name and the instant in its row since then. These instants never go back.
+// Code that deletes rows keeps the noted ones, or calls clear().
 //
-// Each connection has one of a few slots, by chance. So when two that share a slot note something
-// at the same moment, the later change may be the one that is not noted; the next one is again.
+// Each connection has one of a few slots, by chance. When two connections that share a slot write a
+// note at the same moment, the later change may stay without a note until the next one.
 //
 // Cost: one write of the note to the page cache, 0.3 us; kill -9 does not undo it.
 // Thread-safety: as pwrite(2); a note that two wrote at once, or half, is not read.

@@ -88,7 +88,7 @@ SELECT min(lease_end) FROM
   (SELECT flags, lease_end FROM tickets WHERE lock = ?1 ORDER BY ord LIMIT 64)
 WHERE flags = 1)sql";
 
-// Where a ticket holds. ?1 name ?2 id
+// The grant of a ticket that holds. ?1 name ?2 id
 inline constexpr const char* kLookHeld = R"sql(
 SELECT token, seq, lease FROM tickets WHERE lock = ?1 AND id = ?2 AND flags = 1
 UNION ALL SELECT token, solo_seq, solo_lease FROM locks WHERE name = ?1 AND solo_id = ?2)sql";
@@ -156,7 +156,7 @@ inline constexpr const char* kRaiseTokens = "UPDATE meta SET ceiling = ?1, floor
 
 // --- Forgetting. `used` is wall clock in microseconds, as it counts across boots.
 
-// The next rows behind a name, and whether nobody has used each for long. ?1 name
+// The next rows after a name, and whether each has been idle for long. ?1 name
 // ?2 boot time ?3 wall clock: used before them
 inline constexpr const char* kIdleLocks = R"sql(
 SELECT name, tickets = 0 AND at <= ?2 AND (solo_id IS NULL OR solo_end <= ?2)

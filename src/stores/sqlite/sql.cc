@@ -120,7 +120,7 @@ Error permission_error(const std::string& path, const std::string& what,
 
 namespace {
 
-// Which of the files this process may not read and write; SQLite does not tell. Empty: none.
+// Finds the file that this process may not read and write, as SQLite does not name it. Empty: none.
 std::string refused_file(const std::string& path) {
   for (const char* suffix : {"", "-wal", "-shm"}) {
     std::string name = path + suffix;

@@ -21,7 +21,7 @@
 namespace holdfast::stores::sqlite {
 namespace {
 
-// In FILE.use, behind the line that names boot and file.
+// Offsets in FILE.use, after the line that names boot and file.
 constexpr off_t kCeilingAt = 256;
 constexpr off_t kLogAt = 320;
 constexpr int kLogSize = 51;
@@ -58,7 +58,7 @@ std::string read_boot_id() {
 
 namespace {
 
-// To try again does not help against a file in the place of a folder.
+// A file in the place of a folder is an error of the caller: a retry would not help.
 Error unreachable(const std::string& path, const std::string& what) {
   if (errno != ENOTDIR) return unavailable(path, what);
   return {Errc::kInvalidArgument, "sqlite store " + path + ": " + what + ": " +
@@ -176,8 +176,8 @@ Result<void> LockFile::open_use() {
   return {};
 }
 
-// Whoever may write the database may write this, and nobody else may even read it: that is enough
-// to lock it. Best effort: only its owner may.
+// Users who may write the database may write FILE.use. No other user may even read it, because a
+// reader could lock it. Best effort: only the file's owner may change that.
 void LockFile::give_use_to_writers() const {
   FileIdentity database;
   struct stat use {};
@@ -242,8 +242,8 @@ Result<bool> LockFile::try_attach(bool want_exclusive) {
   if (use_ < 0) {
     if (auto opened = open_use(); !opened) return opened.error();
   }
-  // Whoever comes first has it exclusively and looks whether the file is still what it was; also
-  // when the last users were killed and left everything in its place.
+  // The first user gets it exclusively and checks whether the file is still the same. This also
+  // covers users that were killed and left everything in place.
   const bool first = ::flock(use_, LOCK_EX | LOCK_NB) == 0;
   if (!first && want_exclusive) return false;
   if (!first) {
@@ -284,7 +284,7 @@ Result<void> LockFile::settle(std::uint64_t ceiling, bool voided) {
   }
   std::string line = expected();
   line.resize(200, '\n');
-  // The line last: it makes the others count.
+  // The line comes last, because it makes the other notes valid.
   const bool written =
       (!voided || (reported().clear() && note_number(kFoldedAt, 0))) &&
       note_number(kCeilingAt, ceiling) && note_log(log_) &&
@@ -297,7 +297,7 @@ Result<void> LockFile::settle(std::uint64_t ceiling, bool voided) {
 }
 
 bool LockFile::share() {
-  // Not in one step: whoever wants it exclusively may get it between.
+  // flock() does not downgrade in one step: another process may get it exclusively in between.
   if (::flock(use_, LOCK_SH | LOCK_NB) != 0) return false;
   exclusive_ = false;
   return true;
@@ -356,7 +356,7 @@ void LockFile::abandon() noexcept {
 LockFile::~LockFile() {
   if (use_ < 0) return;
   const bool in_order = settled_ && connected_ && !log_lost_ && log_at_path().wal == 0;
-  // Whoever still has an old one open is in the way.
+  // Another user still shares FILE.use: then the flock() fails and the note of the log stays.
   if (in_order && ::flock(use_, LOCK_EX | LOCK_NB) == 0) note_log({});
   if (made_use_ && !settled_) remove_unused_note();
   ::close(use_);
