@@ -69,7 +69,7 @@ Flow<Lease> join(ScopePtr scope, BarrierPtr barrier, AcquireOptions options) {
   Result<Lease> seat = co_await std::move(sitting);
   if (!seat) co_return seat.error();
   Change how = [barrier, held = ticket(*seat)](Record& record) -> Result<void> {
-    // As a member it would be one that is gone.
+    // A seat that has ended must not enter: the others would take it for a dead member.
     if (const auto ended = end_error(*held, barrier->name)) return *ended;
     return enter(record, token_of(*held), barrier->parties, barrier->policy, barrier->name);
   };
@@ -178,7 +178,7 @@ Flow<void> arrive_and_leave(ScopePtr scope, BarrierPtr barrier, Core::Acquisitio
   Flow<Record> changing = change(scope, barrier, how);
   const Result<Record> left = co_await std::move(changing);
   if (!left) co_return left.error();
-  // Whatever it answers, the others do not wait for this seat any more.
+  // The answer does not matter: the record says already that nobody waits for this seat.
   static_cast<void>(co_await scope->release(seat));
   co_return Result<void>();
 }

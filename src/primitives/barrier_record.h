@@ -63,7 +63,7 @@ bool drop_gone(Record& record, const std::vector<Token>& seats);
 // kInvalidArgument: in use with other parties or another policy.
 Result<void> check_use(const Record& record, std::uint32_t parties, BarrierPolicy policy,
                        const std::string& name);
-// As check_use(); and where there would be more members than parties.
+// Fails like check_use(), and if there would be more members than parties.
 Result<void> enter(Record& record, const Token& seat, std::uint32_t parties, BarrierPolicy policy,
                    const std::string& name);
 // kLost: no member; kBroken.

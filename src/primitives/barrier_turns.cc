@@ -15,9 +15,9 @@ using session::Core;
 // The record is held for a few requests only, and by a lease that is soon over when its holder dies
 // over it.
 constexpr std::chrono::milliseconds kTurnLease(1'000);
-// Outlasts many turns, and the lease of one who died, too.
+// Longer than many turns, and than the lease of a client that died in its turn.
 constexpr std::chrono::milliseconds kLongestTurn(15'000);
-// A call whose time is short or over gets so long all the same: the others need moments only.
+// A call with less time gets this much, because the others' turns take moments only.
 constexpr std::chrono::milliseconds kShortestTurn(500);
 constexpr int kTurns = 5;
 
@@ -101,7 +101,7 @@ Flow<Turn> take_turn(ScopePtr scope, BarrierPtr barrier, session::InnerName at, 
     const Result<void> set = co_await scope->set_value(ticket(*lease), written);
     if (!set) co_return set.error();
   }
-  // Whatever it answers, the record is stored.
+  // The answer does not matter: the record is stored.
   static_cast<void>(co_await scope->release(ticket(*lease)));
   co_return std::move(turn);
 }

@@ -135,7 +135,7 @@ class Teller {
       }
     }
     told_ = record.last;
-    // Nobody, or somebody who has not proclaimed anything yet.
+    // There is no leader, or the leader has not proclaimed a value yet.
     if (first_ || seen.leader != now_) out.push_back({seen.leader, std::exchange(missed_, 0)});
     now_ = seen.leader;
     if (now_) newest_ = std::max(newest_, now_->token);

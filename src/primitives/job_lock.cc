@@ -45,7 +45,7 @@ Flow<std::optional<Lease>> take(ScopePtr scope, std::string name, JobTimes times
   const Result<void> good = check_times(times);
   if (!good) co_return good.error();
   options.max_hold = times.at_most_for;
-  // Whoever dies keeps the others out for as long as whoever ends.
+  // A job that dies must keep the others out for at least as long as a job that ends early.
   const milliseconds ttl = scope->core().ttl_of(options);
   options.ttl = std::max(ttl, times.at_least_for);
   co_return co_await scope->try_acquire(name, Mode::exclusive(), options);

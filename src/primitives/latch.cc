@@ -84,7 +84,7 @@ Flow<std::uint64_t> change(ScopePtr scope, std::string name, Change how) {
   const std::string written = write_count(*changed);
   const Result<void> set = co_await scope->set_value(ticket(*lease), written);
   if (!set) co_return set.error();
-  // Whatever it answers, the count is stored.
+  // The answer does not matter: the count is stored.
   static_cast<void>(co_await scope->release(ticket(*lease)));
   co_return changed->left;
 }

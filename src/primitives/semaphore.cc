@@ -44,8 +44,8 @@ Flow<bool> resize(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t ca
   co_return done;
 }
 
-// Which of both numbers is in force only the store knows: each is tried. nullopt: it was not to
-// wait.
+// Tries both numbers, because only the store knows which of them is in force. nullopt: the call was
+// not to wait.
 template <typename State>
 Flow<std::optional<Lease>> take(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t permits,
                                 AcquireOptions options, bool may_wait) {

@@ -16,8 +16,8 @@
 
 namespace holdfast::detail {
 
-// To the program, unless that has begun to end: then what the receiver refers to may be gone, so it
-// is not even let go of.
+// Completes the receiver, unless the program has begun to end. The receiver's objects may be gone
+// then, so it is leaked on purpose and not destroyed.
 template <typename T>
 void deliver(ReceiverPtr<T> to, Result<T> result) {
   const base::ExitPassage passage;

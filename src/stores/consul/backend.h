@@ -1,11 +1,11 @@
 // Consul as the engine of contenders wants it (src/contend/backend.h).
 //
 // A contender is a key that the client's session has acquired; its creation's index is its number.
-// To enter is one transaction: the key is acquired, and the lock's folder is read behind that, at
-// the same index. See docs/design/0015-consul-store.md.
+// Entering is one transaction: it acquires the key and then reads the lock's folder at the same
+// index. See docs/design/0015-consul-store.md.
 //
-// What changes something (backend_writes.cc) goes through Writes, what does not (backend_reads.cc)
-// is asked again until its deadline; with ?recipe=consul a grant needs LockGate, too.
+// Changes (backend_writes.cc) go through Writes. Reads (backend_reads.cc) are retried until their
+// deadline. With ?recipe=consul a grant needs LockGate, too.
 //
 // No I/O before start(). Thread-safety: as contend/backend.h says. Ownership: the loop outlives it.
 #pragma once

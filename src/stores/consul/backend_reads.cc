@@ -183,7 +183,7 @@ void ConsulBackend::read(std::string lock, QueueEntry place, WakerPtr waker, Boo
                          Done<std::optional<Read>> done) {
   const std::string path = keys_.contender(lock, place.key);
   const std::string target = key_target(path);
-  // With what it may leave behind (handoff.h).
+  // The query includes the note that the contender may leave (handoff.h).
   const std::string all = target + "?recurse";
   get_pairs(waker != nullptr ? all + "&consistent" : target + "?consistent", deadline,
             [this, lock, path, all, order = place.order, weak = std::weak_ptr(waker),

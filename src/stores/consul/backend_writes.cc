@@ -61,7 +61,8 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
   write.done = [this, epoch, lock, key, path, id = session_->id(), deadline,
                 done = std::move(done)](Result<TransactionReply> answer) {
     if (!answer) return done(answer.error());
-    // It has come, but what it came to cannot be read: who is refused leaves nothing behind.
+    // The contender was created, but its queue cannot be read. A refused caller must not leave it
+    // there, because it would block the lock.
     const auto refuse = [this, epoch, lock, key, deadline, done](const Error& why) {
       remove_as(epoch, lock, QueueEntry{key, 0}, std::nullopt, deadline,
                 [done, why](const Result<bool>&) { done(why); });
@@ -309,7 +310,7 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
 
 // Not fenced: the session of another, and harmless whenever it comes.
 void ConsulBackend::notify(std::string session_tag, std::function<void()> then) {
-  // As somebody wrote it into his contender.
+  // The tag comes from another client's contender, so it is checked.
   if (!is_session_id(session_tag)) return loop_.post(std::move(then));
   const std::string key = keys_.notify(session_tag);
   Transaction both;

@@ -29,7 +29,7 @@ std::string Keys::value(std::string_view lock) const {
 
 std::string Keys::locks(std::string_view prefix) const {
   const std::string path = path_of(prefix);
-  // The lock of that name has another key than those whose names go on behind it.
+  // The key of the lock with just this name differs from the keys of longer names.
   return locks_ + "l/" + (is_lost(path) ? std::string() : encoded(path));
 }
 

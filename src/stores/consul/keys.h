@@ -27,7 +27,7 @@ namespace holdfast::stores::consul {
 class Keys {
  public:
   explicit Keys(const std::string& prefix) : prefix_(prefix + "/"), locks_(prefix_) {}
-  // With recipe=consul: what names stand behind in the paths of `consul lock`.
+  // With recipe=consul: `shared_path` comes before the names in the paths of `consul lock`.
   Keys(const std::string& prefix, std::string shared_path)
       : prefix_(prefix + "/"), locks_(prefix_ + "r/"), shared_(std::move(shared_path)) {}
 

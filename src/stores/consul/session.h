@@ -7,7 +7,7 @@
 //
 // The session lives by its TTL alone: no check of Consul's gossip can end it (lesson 39), and with
 // it go its keys (Behavior "delete"). Two of them are its own: the fence, whose index is part of
-// every write (writes.h), and the one that others knock at.
+// every write (writes.h), and the key by which others notify it.
 //
 // Gone: a renewal does not find it, and a consistent read does not find its fence.
 //

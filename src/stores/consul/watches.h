@@ -1,9 +1,9 @@
-// Blocking queries for those who want to be woken.
+// Blocking queries that wake waiters.
 //
-// A query lasts for as long as somebody wants it: a waker that is gone is noticed within a second.
-// All who wait for the same change share one.
-// More of them than Consul's limit on connections leaves room for take turns (http.h); who waits
-// for a turn is not woken, and has its heartbeat.
+// A query lasts while a waker needs it; a waker that is gone is noticed within a second. All
+// waiters for the same change share one query.
+// If there are more queries than Consul's limit on connections allows, they take turns (http.h). A
+// waiter without a turn is not woken and relies on its heartbeat.
 //
 // Guarantee: a waker is woken once at most, on the loop, not inline: soon after the index has
 // changed, or when a query failed, then after a pause that grows up to five seconds.

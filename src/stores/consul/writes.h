@@ -1,14 +1,14 @@
-// The session's writes: in order for each lock, several locks' in one, and none of them late.
+// The session's writes: in order for each lock, several locks in one batch, and none of them late.
 //
-// Contenders that come and go are joined, those of different locks in one transaction
-// (src/contend/batch_queue.h says when). It is carried out as a whole or not at all; where it was
-// refused for the sake of one, each is asked for again by itself.
+// Creations and removals of contenders of different locks form a batch, one transaction
+// (src/contend/batch_queue.h says when). Consul applies all of it or nothing. After a refusal each
+// part is sent again alone, because only one of them may have been refused.
 //
-// Every write is a transaction that expects the index of the session's fence key. One whose outcome
-// is not known is followed by a write to the fence, before anything else is sent: behind that it
-// can no more be carried out, wherever it still is. What was under way beside it and was refused
-// for that reason is sent once more. So late duplicates, also those of libcurl and of Consul's
-// forwarding, cannot make a ticket that nobody knows of.
+// Every write is a transaction that expects the index of the session's fence key. After a write of
+// unknown outcome the client first writes the fence. From then on the old write cannot be applied,
+// wherever it still is. Other writes that were under way and refused for that reason are sent once
+// more. So late duplicates, also those of libcurl and of Consul's forwarding, cannot make a
+// contender that nobody knows of.
 //
 // Guarantee: writes about one lock are sent one after the other, in the order in which they were
 // asked for. Every one is answered once, not inline: kLost (not the session of `epoch`),

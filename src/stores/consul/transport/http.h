@@ -58,7 +58,7 @@ struct HttpReply {
 };
 using HttpDone = std::function<void(Result<HttpReply>)>;
 
-// Which of the agents is asked, by all requests of this client.
+// Chooses the agent that all requests of this client go to.
 class Agents {
  public:
   explicit Agents(const ConsulAddress& address);

@@ -66,7 +66,8 @@ std::string field(const char* name, std::uint64_t number) {
 
 }  // namespace
 
-// Every value but the first of all begins behind one of these. In texts they are counted, too.
+// Every value except the first follows one of these characters. Those inside of texts count, too,
+// so this is an upper bound.
 std::size_t memory_to_read(std::string_view json) {
   const auto values = std::count_if(json.begin(), json.end(), [](char each) {
     return each == ',' || each == '[' || each == '{' || each == ':';

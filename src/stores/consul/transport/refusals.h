@@ -1,8 +1,8 @@
-// Which refusals of the token may be passing.
+// Decides which refusals of the token may be temporary.
 //
-// A server that has just come to lead answers while it is still reading its own log: until it has,
-// it knows no token that stands there, and refuses it in the words for one that was deleted
-// ("ACL not found", 403). Whoever has stood in the queue must not leave it for that.
+// A new leader answers while it still applies its log. Until then it does not know the tokens in
+// that log, and refuses them in the words for a deleted token ("ACL not found", 403). A queued
+// waiter must not leave the queue for that.
 //
 //   what this client has seen so far                            a refusal is
 //   nothing that it changed, or no sign of an outage            the last word
@@ -11,8 +11,9 @@
 //
 // A sign of an outage: no answer, or one that says that the servers cannot serve.
 //
-// Guarantee: who is refused without an outage is told so at once; after an outage, by its end and
-// kSettles. Thread-safety: one thread at a time. Time: boot time, as told. Errors: cannot fail.
+// Guarantee: a refusal without an outage is reported at once; after an outage, at the latest
+// kSettles after its end. Thread-safety: one thread at a time. Time: boot time, as told.
+// Errors: cannot fail.
 #pragma once
 
 #include <chrono>
