@@ -244,7 +244,7 @@ std::optional<Stores> all_stores() {
                 sqlite.guarantees(),
                 stores::redis::guarantees(),
                 stores::zookeeper::guarantees(kSession, kSession),
-                stores::etcd::guarantees(kSession, /*foreign_recipe=*/false),
+                stores::etcd::guarantees(kSession),
                 stores::consul::guarantees({})};
 #else
   return std::nullopt;

@@ -32,8 +32,8 @@ constexpr auto kBetweenFences = std::chrono::milliseconds(100);
 
 EtcdBackend::EtcdBackend(EtcdAddress address, std::unique_ptr<Rpc> rpc,
                          const port::StoreContext& context)
-    : address_(std::move(address)),
-      keys_(address_.prefix, address_.foreign_recipe),
+    : keys_(address.prefix, address.foreign_recipe),
+      address_(std::move(address)),
       loop_(context.loop),
       rpc_(std::move(rpc)),
       session_(std::make_unique<Session>(*rpc_, *context.io, keys_, address_.session_ttl,
@@ -132,24 +132,14 @@ EtcdBackend::Passed EtcdBackend::passed(std::uint64_t epoch, const Session::Guar
 // --- Folders.
 
 std::string EtcdBackend::key_of(const std::string& lock, const QueueEntry& place) const {
-  if (place.key.id) return keys_.contenders(lock) + contend::to_text(place.key);
-  const auto folder = foreign_.find(lock);
-  if (folder == foreign_.end()) return {};
-  const auto key = folder->second.find(place.order);
-  return key == folder->second.end() ? std::string() : key->second;
+  return keys_.contenders(lock) + contend::to_text(place.key);
 }
 
 wire::RangeRequest EtcdBackend::folder_request(const std::string& lock, bool full) const {
-  const std::string contenders = keys_.contenders(lock);
   wire::RangeRequest request;
-  if (full && !keys_.foreign_recipe()) {
-    request.set_key(keys_.folder(lock));
-    request.set_range_end(behind(keys_.folder(lock)));
-    return request;
-  }
   // From the record on, which stands right before its contenders.
-  request.set_key(keys_.foreign_recipe() ? contenders : keys_.record(lock));
-  request.set_range_end(behind(contenders));
+  request.set_key(full ? keys_.folder(lock) : keys_.record(lock));
+  request.set_range_end(behind(full ? keys_.folder(lock) : keys_.contenders(lock)));
   request.set_keys_only(!full);
   return request;
 }
@@ -208,8 +198,6 @@ void EtcdBackend::send_write(std::uint64_t epoch, const std::string& lock, const
 
 void EtcdBackend::apply(Change change, BootInstant deadline,
                         Done<std::optional<std::uint64_t>> done) {
-  const bool more = change.record || change.record_rev || change.value || change.value_rev;
-  if (keys_.foreign_recipe() && more) return fail(done, unknown_to_the_recipe());
   auto kept = std::make_shared<Change>(std::move(change));
   order_.run(kept->lock, Kind::kStep, {},
              [this, kept, deadline, done = std::move(done)](std::function<void()> finished) {
@@ -287,9 +275,7 @@ void EtcdBackend::notify(std::string session_tag, std::function<void()> then) {
 
 // --- The rest.
 
-Guarantees EtcdBackend::guarantees() const {
-  return etcd::guarantees(address_.session_ttl, keys_.foreign_recipe());
-}
+Guarantees EtcdBackend::guarantees() const { return etcd::guarantees(address_.session_ttl); }
 
 void EtcdBackend::look_at_servers(BootInstant deadline, Done<contend::Servers> done) {
   rpc_->call(wire::MemberListRequest(), How{deadline, /*reads_only=*/true, std::nullopt},

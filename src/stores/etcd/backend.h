@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -30,7 +29,9 @@
 
 namespace holdfast::stores::etcd {
 
-class EtcdBackend final : public contend::Backend {
+// Locks as etcd's own package keeps them (?recipe=) are a class of their own, on this one:
+// recipe_backend.h.
+class EtcdBackend : public contend::Backend {
  public:
   using BootInstant = base::BootInstant;
   using QueueEntry = contend::QueueEntry;
@@ -52,8 +53,7 @@ class EtcdBackend final : public contend::Backend {
              BootInstant deadline, Done<std::optional<contend::Read>> done) override;
   void remove(std::uint64_t epoch, std::string lock, QueueEntry place, BootInstant deadline,
               Done<bool> done) override;
-  bool remembers_names() const override { return !keys_.foreign_recipe(); }
-  bool keeps_record() const override { return !keys_.foreign_recipe(); }
+  bool remembers_names() const override { return true; }
   void read_record(std::string lock, BootInstant deadline,
                    Done<std::pair<contend::Record, std::uint64_t>> done) override;
   void read_value(std::string lock, BootInstant deadline, Done<contend::Value> done) override;
@@ -69,6 +69,27 @@ class EtcdBackend final : public contend::Backend {
   void close(BootInstant deadline) override;
   void abandon_after_fork() noexcept override;
 
+ protected:
+  // --- The keys of a lock, as this backend keeps them.
+
+  // Empty: another program's, which a newer listing had no more.
+  virtual std::string key_of(const std::string& lock, const QueueEntry& place) const;
+  virtual wire::RangeRequest folder_request(const std::string& lock, bool full) const;
+  // Errors (in full only): a record that cannot be read, or is of a later version.
+  virtual Result<contend::Listing> listing_of(const std::string& lock,
+                                              const wire::RangeResponse& range, bool full);
+  virtual contend::Details details_of(const wire::KeyValue& kv, const QueueEntry& place) const;
+  QueueEntry entry_of(const wire::KeyValue& kv, const contend::Key& key, bool full) const;
+  static void sort_queue(contend::Listing& listing);
+  // Whether entries and removals of several locks may be one transaction.
+  virtual bool joins() const { return true; }
+
+  void post(std::function<void()> task);
+  template <typename T>
+  void fail(const Done<T>& done, Error why);
+
+  const Keys keys_;
+
  private:
   struct Folders;
   // The watch beside a read; no waker: nothing is watched.
@@ -82,15 +103,7 @@ class EtcdBackend final : public contend::Backend {
   // Makes a completion out of one for the loop: runs there, unless the backend has gone.
   template <typename T>
   std::function<void(Result<T>)> on_loop(Done<T> done);
-  void post(std::function<void()> task);
-  template <typename T>
-  void fail(const Done<T>& done, Error why);
 
-  std::string key_of(const std::string& lock, const QueueEntry& place) const;
-  // Errors (in full only): a record that cannot be read, or is of a later version.
-  Result<contend::Listing> listing_of(const std::string& lock, const wire::RangeResponse& range,
-                                      bool full);
-  wire::RangeRequest folder_request(const std::string& lock, bool full) const;
   void add_guard(wire::TxnRequest& txn, const Session::Guard& guard) const;
   // After a transaction whose guard did not pass: whether the session's key was written
   // since; to be asked anew then.
@@ -150,7 +163,6 @@ class EtcdBackend final : public contend::Backend {
   void list_more(const std::shared_ptr<Folders>& all);
 
   const EtcdAddress address_;
-  const Keys keys_;
   port::Loop* const loop_;
   std::unique_ptr<Rpc> rpc_;
   std::unique_ptr<Session> session_;
@@ -169,8 +181,6 @@ class EtcdBackend final : public contend::Backend {
   std::vector<std::pair<BootInstant, std::function<void(const Result<void>&)>>> settling_;
   Delays delays_;
   std::int64_t seen_ = 0;  // The newest revision that this client was told of.
-  std::map<std::string, std::map<std::uint64_t, std::string>>
-      foreign_;  // Keys, by lock and number.
   std::vector<std::pair<std::weak_ptr<contend::Waker>, std::uint64_t>> watches_;
   std::size_t swept_ = 0;
   std::shared_ptr<Ahead> ahead_;  // While a waiter is being woken.
@@ -234,10 +244,5 @@ inline wire::RangeRequest one_key(const std::string& key) {
 }
 
 inline std::uint64_t number(std::int64_t revision) { return static_cast<std::uint64_t>(revision); }
-
-inline Error unknown_to_the_recipe() {
-  return {Errc::kUnsupported,
-          "etcd: with recipe=etcd there are exclusive locks only: other clients support no others"};
-}
 
 }  // namespace holdfast::stores::etcd

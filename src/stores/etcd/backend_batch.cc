@@ -69,10 +69,6 @@ struct EtcdBackend::Removal {
 
 void EtcdBackend::enter(std::uint64_t epoch, std::string lock, Key key, Details details,
                         BootInstant deadline, Done<Entered> done) {
-  if (keys_.foreign_recipe() && key.shape != contend::Shape::kExclusive) {
-    return fail(done, unknown_to_the_recipe());
-  }
-  if (auto good = keys_.check_name(lock); !good) return fail(done, good.error());
   std::string place = keys_.contenders(lock) + contend::to_text(key);
   auto entry = std::make_shared<Entry>(Entry{epoch, std::move(lock), key, std::move(place),
                                              contend::to_text(details), deadline, std::move(done)});
@@ -95,9 +91,8 @@ void EtcdBackend::remove(std::uint64_t epoch, std::string lock, QueueEntry place
 
 // --- What waits.
 
-// Folders of the recipe lie within each other, so one entry might see another.
 void EtcdBackend::ask(const EntryPtr& entry) {
-  if (keys_.foreign_recipe()) return send(call_of(entry), /*joined=*/false);
+  if (!joins()) return send(call_of(entry), /*joined=*/false);
   const std::size_t bytes = 3 * entry->place.size() + entry->details.size();
   entries_.add(entry->lock, entry->deadline, bytes, entry);
   send_soon();
@@ -105,7 +100,7 @@ void EtcdBackend::ask(const EntryPtr& entry) {
 
 // Removals have no number: those of one lock may go together.
 void EtcdBackend::ask(const RemovalPtr& removal) {
-  if (keys_.foreign_recipe()) return send(call_of(removal), /*joined=*/false);
+  if (!joins()) return send(call_of(removal), /*joined=*/false);
   removals_.add(removal->place, removal->deadline, 2 * removal->place.size(), removal);
   send_soon();
 }

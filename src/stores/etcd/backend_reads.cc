@@ -18,17 +18,6 @@ using contend::WakerPtr;
 
 constexpr auto kAheadAtMost = std::chrono::seconds(2);
 
-std::optional<Read> read_of(const wire::RangeResponse& range, std::uint64_t order, bool foreign) {
-  if (range.kvs().empty()) return std::nullopt;
-  const wire::KeyValue& kv = range.kvs(0);
-  if (number(kv.create_revision()) != order) return std::nullopt;  // Another one by now.
-  Read read;
-  read.created = number(kv.create_revision());
-  read.modified = number(kv.mod_revision());
-  if (!foreign) read.details = contend::read_details(kv.value(), kv.key());
-  return read;
-}
-
 }  // namespace
 
 struct EtcdBackend::Ahead {
@@ -41,11 +30,10 @@ struct EtcdBackend::Ahead {
 Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
                                                  const wire::RangeResponse& range, bool full) {
   const std::string contenders = keys_.contenders(lock);
-  const std::string record = keys_.foreign_recipe() ? std::string() : keys_.record(lock);
+  const std::string record = keys_.record(lock);
   const std::string value = keys_.value(lock);
   Listing listing;
   listing.in_full = full;
-  if (keys_.foreign_recipe()) foreign_.erase(lock);
   for (const wire::KeyValue& kv : range.kvs()) {
     if (kv.key() == record) {
       listing.record_rev = number(kv.mod_revision());
@@ -60,27 +48,34 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
     const bool inside = kv.key().starts_with(contenders);
     auto key = inside ? contend::parse_key(std::string_view(kv.key()).substr(contenders.size()))
                       : std::nullopt;
-    if (!inside || (!key && !keys_.foreign_recipe())) {
+    if (!key) {
       if (full && kv.key() != value) listing.unknown.add(kv.key());
       continue;
     }
-    QueueEntry place;
-    place.order = place.created = number(kv.create_revision());
-    place.modified = number(kv.mod_revision());
-    if (key) {
-      place.key = *key;
-    } else {
-      foreign_[lock][place.order] = kv.key();
-    }
-    if (full) {
-      place.details = key ? contend::read_details(kv.value(), kv.key()) : Details{};
-    }
-    listing.queue.push_back(std::move(place));
+    listing.queue.push_back(entry_of(kv, *key, full));
   }
   if (!listing.record && listing.record_rev == 0) listing.record = Record{};
+  sort_queue(listing);
+  return listing;
+}
+
+QueueEntry EtcdBackend::entry_of(const wire::KeyValue& kv, const contend::Key& key,
+                                 bool full) const {
+  QueueEntry place;
+  place.key = key;
+  place.order = place.created = number(kv.create_revision());
+  place.modified = number(kv.mod_revision());
+  if (full) place.details = details_of(kv, place);
+  return place;
+}
+
+void EtcdBackend::sort_queue(Listing& listing) {
   std::sort(listing.queue.begin(), listing.queue.end(),
             [](const QueueEntry& a, const QueueEntry& b) { return a.order < b.order; });
-  return listing;
+}
+
+Details EtcdBackend::details_of(const wire::KeyValue& kv, const QueueEntry&) const {
+  return contend::read_details(kv.value(), kv.key());
 }
 
 void EtcdBackend::list(std::string lock, bool latest, WakerPtr waker, BootInstant deadline,
@@ -97,7 +92,6 @@ void EtcdBackend::list(std::string lock, bool latest, WakerPtr waker, BootInstan
 }
 
 void EtcdBackend::list_in_full(std::string lock, BootInstant deadline, Done<Listing> done) {
-  if (auto good = keys_.check_name(lock); !good) return fail(done, good.error());
   ask_range(folder_request(lock, /*full=*/true), /*latest=*/true, {}, deadline,
             [this, lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
@@ -114,19 +108,19 @@ void EtcdBackend::read(std::string lock, QueueEntry place, WakerPtr waker, BootI
   }
   ask_range(one_key(key), /*latest=*/false, {key, {}, waker, waking_with_list(lock, waker)},
             deadline,
-            [order = place.order, foreign = !place.key.id,
-             done = std::move(done)](const Result<wire::RangeResponse>& range) {
+            [this, place, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
-              done(read_of(*range, order, foreign));
+              const wire::KeyValue* kv = range->kvs().empty() ? nullptr : &range->kvs(0);
+              // Another one has its name by now.
+              if (kv != nullptr && number(kv->create_revision()) != place.order) kv = nullptr;
+              if (kv == nullptr) return done(std::optional<Read>());
+              done(std::optional(Read{details_of(*kv, place), number(kv->create_revision()),
+                                      number(kv->mod_revision())}));
             });
 }
 
 void EtcdBackend::read_record(std::string lock, BootInstant deadline,
                               Done<std::pair<Record, std::uint64_t>> done) {
-  if (keys_.foreign_recipe()) {
-    post([done] { done(std::pair(Record{}, std::uint64_t{0})); });
-    return;
-  }
   ask_range(one_key(keys_.record(lock)), /*latest=*/false, {}, deadline,
             [lock, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
@@ -138,7 +132,6 @@ void EtcdBackend::read_record(std::string lock, BootInstant deadline,
 }
 
 void EtcdBackend::read_value(std::string lock, BootInstant deadline, Done<Value> done) {
-  if (keys_.foreign_recipe()) return fail(done, unknown_to_the_recipe());
   ask_range(one_key(keys_.value(lock)), /*latest=*/true, {}, deadline,
             [done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
@@ -164,11 +157,6 @@ struct EtcdBackend::Folders {
 
 void EtcdBackend::list_locks(std::string prefix, std::size_t limit, BootInstant deadline,
                              Done<contend::Locks> done) {
-  if (keys_.foreign_recipe()) {
-    return fail(done, Error(Errc::kUnsupported,
-                            "etcd: with recipe=etcd locks cannot be listed, as their keys stand "
-                            "among any others: 'holdfast inspect NAME' shows one"));
-  }
   auto all = std::make_shared<Folders>();
   all->begins = all->next = keys_.folders(prefix);
   all->end = behind(keys_.folders(""));

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "src/contend/contend_store.h"
-#include "src/stores/etcd/backend.h"
+#include "src/stores/etcd/recipe_backend.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
@@ -46,7 +46,12 @@ Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
     return readable.error();
   }
   const auto session = address->session_ttl;
-  auto backend = std::make_unique<etcd::EtcdBackend>(*std::move(address), *std::move(rpc), context);
+  std::unique_ptr<contend::Backend> backend;
+  if (address->foreign_recipe) {
+    backend = std::make_unique<etcd::RecipeBackend>(*address, *std::move(rpc), context);
+  } else {
+    backend = std::make_unique<etcd::EtcdBackend>(*address, *std::move(rpc), context);
+  }
   // It has answered just now: whoever may not list the members learns less.
   const auto until =
       std::min(context.open_by, base::BootClock::now() + std::chrono::milliseconds(3000));

@@ -5,7 +5,7 @@
 
 namespace holdfast::stores::etcd {
 
-Guarantees guarantees(std::chrono::seconds session, bool foreign_recipe) {
+Guarantees guarantees(std::chrono::seconds session) {
   Guarantees result = contend::guarantees();
   result.store = "etcd";
   result.scope = "all clients of one cluster";
@@ -14,10 +14,6 @@ Guarantees guarantees(std::chrono::seconds session, bool foreign_recipe) {
   result.max_ttl = std::chrono::hours(24);
   result.least_renewal = std::chrono::floor<std::chrono::milliseconds>(
       detail::RenewalSchedule(result.min_ttl).left_between_renewals());
-  // Operations that other clients of the recipe do not know must not be done beside them.
-  if (foreign_recipe) {
-    result.shared = result.permits = result.upgrade = result.values = result.list = false;
-  }
   result.faults = {
       {"holder is killed or stalls", Guarantee::kYes, Guarantee::kYes,
        "its session ends by the leader's clock; what it sends later is refused by its token"},

@@ -8,6 +8,6 @@
 namespace holdfast::stores::etcd {
 
 // `session`: the length of a client's session, and so the shortest lease.
-Guarantees guarantees(std::chrono::seconds session, bool foreign_recipe);
+Guarantees guarantees(std::chrono::seconds session);
 
 }  // namespace holdfast::stores::etcd

@@ -4,11 +4,11 @@
 //   <prefix>hf1/l/<name>/c/<key>    its contenders, each on its client's lease
 //   <prefix>hf1/l/<name>/v          the value beside it
 //   <prefix>hf1/s/<lease>           a client's session
-//   <prefix>hf1/k/<lease>           what others knock at
+//   <prefix>hf1/k/<lease>           written by others to notify its client
 //
 // In a name '%' and '/' are %25 and %2F: a folder begins no other's keys. With recipe=etcd the
 // contenders are <prefix><name>/<key>, as etcd's own locks have them; beside them there are only
-// the sessions and what is knocked at. A lock whose folder these would be in is refused there.
+// the sessions and the keys of notifications. A lock whose folder these would be in is refused there.
 //
 // Thread-safety: values and pure functions.
 #pragma once
@@ -25,8 +25,6 @@ namespace holdfast::stores::etcd {
 class Keys {
  public:
   Keys(const std::string& prefix, bool foreign_recipe);
-
-  bool foreign_recipe() const { return foreign_; }
 
   // With the recipe: kInvalidArgument where its folder is among keys of ours.
   Result<void> check_name(std::string_view lock) const;

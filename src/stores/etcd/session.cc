@@ -269,12 +269,12 @@ void Session::fence(BootInstant deadline, std::function<void(const Result<void>&
       });
 }
 
-// Others knock; and a session that the servers end is told of at once, not with the next renewal.
+// Others notify; and a session that the servers end is told of at once, not with the next renewal.
 void Session::watch_keys(std::uint64_t epoch) {
   const std::int64_t own = lease();
-  const std::uint64_t knocks =
+  const std::uint64_t notifications =
       rpc_.watch(keys_.notify(lease_text(own)), {}, [this](const WatchNews& news) {
-        // Before the watch stood, and while its stream was broken, nobody heard a knock.
+        // Before the watch stood, and while its stream was broken, nobody heard a notification.
         if (!news.events.empty() || (news.created && !news.refused)) told_.notified();
       });
   const std::uint64_t ends =
@@ -284,7 +284,7 @@ void Session::watch_keys(std::uint64_t epoch) {
         }
       });
   const base::LocalLock lock(mutex_);
-  watches_ = {knocks, ends};
+  watches_ = {notifications, ends};
 }
 
 // --- Leaving.
