@@ -68,6 +68,15 @@ Result<void> mutex(const Client& client) {
   // [end]
 }
 
+Result<std::string> with_lock(const Client& client) {
+  // [region: with_lock]
+  holdfast::Mutex order = client.mutex("orders/42");
+  auto charged = [](holdfast::Lease& lease) { return charge("order 42", lease.token()); };
+  auto later = [](const holdfast::Error& why) { return "not charged: " + why.message(); };
+  return holdfast::with_lock(order, {.wait = 5s, .ttl = 30s}, charged, later);
+  // [end]
+}
+
 Result<void> shared_mutex(const Client& client) {
   // [region: shared_mutex]
   holdfast::SharedMutex prices = client.shared_mutex("prices");
@@ -217,6 +226,7 @@ void locks(const Client& client) {
   must(mutex(client), "mutex");
   check(client.mutex("orders/42").try_acquire().value().has_value(), "the mutex was given back");
 
+  check(with_lock(client).value_or("") == "receipt of order 42", "with_lock");
   must(shared_mutex(client), "shared mutex");
   check(client.shared_mutex("prices").try_acquire().value().has_value(), "so was the reader's");
 

@@ -25,3 +25,4 @@
 #include "holdfast/shared_mutex.h"
 #include "holdfast/striped_mutex.h"
 #include "holdfast/token.h"
+#include "holdfast/with_lock.h"
