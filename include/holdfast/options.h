@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "holdfast/owner.h"
 
@@ -55,10 +56,20 @@ struct AcquireOptions {
   std::optional<Owner> owner{};
 };
 
+// The lease and the wait of the locks whose names begin so, where a request does not say: with the
+// zero ttl, and with no wait. Also of the locks that a primitive of such a name makes for itself.
+struct NameDefaults {
+  std::string prefix;                                 // Without the URL's ns=. Empty: every name.
+  std::chrono::milliseconds ttl{0};                   // Zero: the client's default.
+  std::optional<std::chrono::milliseconds> wait{};    // Not set: without limit.
+};
+
 struct ClientOptions {
   // Length of a lease where the request names none (the URL's ttl= comes first). If the URL has
   // none and leases end with their session, a longer session length takes its place.
   std::chrono::milliseconds default_ttl{30'000};
+  // Where several have a prefix of the name, the longest counts. A ttl here comes before the URL's.
+  std::vector<NameDefaults> names{};
   // Longest time that one request to the store may take; at most 24 hours.
   std::chrono::milliseconds request_timeout{5'000};
   // This client's name, shown to people. Empty: made from host, pid and random digits.

@@ -46,7 +46,7 @@ Flow<std::optional<Lease>> take(ScopePtr scope, std::string name, JobTimes times
   if (!good) co_return good.error();
   options.max_hold = times.at_most_for;
   // A job that dies must keep the others out for at least as long as a job that ends early.
-  const milliseconds ttl = scope->core().ttl_of(options);
+  const milliseconds ttl = scope->core().ttl_of(name, options);
   options.ttl = std::max(ttl, times.at_least_for);
   co_return co_await scope->try_acquire(name, Mode::exclusive(), options);
 }

@@ -16,7 +16,7 @@
 // goes for one that ends because the store refused a heartbeat (a permission revoked, damaged
 // state), too; when it also refuses to take the wait back, the error is that of the heartbeat, says
 // so, and the ticket stands until its lease ends.
-// Who has stood in the queue once waits for a store that is away as he does for the lock.
+// An acquisition that has queued waits out a store outage as it waits for the lock.
 // Time: on_timer() wants to be called at wake_at(); while waiting nothing is sent but the
 // heartbeat.
 #pragma once

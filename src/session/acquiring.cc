@@ -66,7 +66,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::take(Result<AcquisitionPtr> made, b
     start_here(*made);
     return settle(*made, await_answer(*made));
   }
-  auto answer = acquire_inline(*made, may_wait);
+  auto answer = try_without_queueing(*made, may_wait);
   if (!answer) answer = acquire_waiting(*made, may_wait);
   return settle(*made, *std::move(answer));
 }
@@ -77,7 +77,7 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
   AcquisitionPtr acquisition = *std::move(made);
   if (acquisition->options.wait == milliseconds::zero()) may_wait = false;
   if (store_->answers_at_once()) {
-    if (auto answer = acquire_inline(acquisition, may_wait)) {
+    if (auto answer = try_without_queueing(acquisition, may_wait)) {
       return done(settle(acquisition, *std::move(answer))), nullptr;
     }
   }
@@ -106,7 +106,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquis
 }
 
 // nullopt: it needs the loop. Nothing is left in the store then, or is being taken back.
-std::optional<Result<Acquiring::AcquisitionPtr>> Acquiring::acquire_inline(
+std::optional<Result<Acquiring::AcquisitionPtr>> Acquiring::try_without_queueing(
     const AcquisitionPtr& acquisition, bool may_wait) {
   AcquireFsm fsm(terms_for(*acquisition, /*may_wait=*/false));
   begin_anew(*acquisition);

@@ -36,13 +36,15 @@ class Acquiring : public Releasing {
   // The wait ends with kCancelled, unless it has ended already.
   void cancel(const AcquisitionPtr& acquisition);
   // For a request with these options.
-  std::chrono::milliseconds ttl_of(const AcquireOptions& options) const;
+  std::chrono::milliseconds ttl_of(const std::string& name, const AcquireOptions& options) const;
 
  protected:
   using Releasing::Releasing;
 
   // --- A contender, before anything is sent.
-  Result<AcquisitionPtr> make_contender(std::string name, const holdfast::Mode& mode,
+  const NameDefaults* defaults_of(const std::string& name) const;
+  Result<void> check_names() const;  // ClientOptions::names
+  Result<AcquisitionPtr> make_acquisition(std::string name, const holdfast::Mode& mode,
                                         AcquireOptions options);
   Result<AcquisitionPtr> prepare(std::string name, const holdfast::Mode& mode,
                                  AcquireOptions options);
@@ -77,7 +79,7 @@ class Acquiring : public Releasing {
   Result<AcquisitionPtr> take(Result<AcquisitionPtr> made, bool may_wait);
   AcquisitionPtr take(Result<AcquisitionPtr> made, bool may_wait, Done<AcquisitionPtr> done);
 
-  std::optional<Result<AcquisitionPtr>> acquire_inline(const AcquisitionPtr& acquisition,
+  std::optional<Result<AcquisitionPtr>> try_without_queueing(const AcquisitionPtr& acquisition,
                                                        bool may_wait);
   Result<AcquisitionPtr> acquire_waiting(const AcquisitionPtr& acquisition, bool may_wait);
   void start_here(const AcquisitionPtr& acquisition);

@@ -55,18 +55,45 @@ Result<void> check_options(const holdfast::Mode& mode, const AcquireOptions& opt
 
 }  // namespace
 
-milliseconds Acquiring::ttl_of(const AcquireOptions& options) const {
+const NameDefaults* Acquiring::defaults_of(const std::string& name) const {
+  const NameDefaults* found = nullptr;
+  for (const NameDefaults& each : options_.client.names) {
+    const bool longer = found == nullptr || each.prefix.size() > found->prefix.size();
+    if (longer && name.starts_with(each.prefix)) found = &each;
+  }
+  return found;
+}
+
+Result<void> Acquiring::check_names() const {
+  for (const NameDefaults& each : options_.client.names) {
+    AcquireOptions options;
+    options.ttl = each.ttl == milliseconds::zero() ? kShortestTtl : each.ttl;
+    options.wait = each.wait;
+    const auto good = check_options(holdfast::Mode::exclusive(), options);
+    if (good) continue;
+    return Error(good.error().code(),
+                 "names: '" + printable(each.prefix) + "': " + good.error().message());
+  }
+  return {};
+}
+
+milliseconds Acquiring::ttl_of(const std::string& name, const AcquireOptions& options) const {
   if (options.ttl > milliseconds::zero()) return options.ttl;
+  const NameDefaults* const named = defaults_of(name);
+  if (named != nullptr && named->ttl > milliseconds::zero()) return named->ttl;
   const milliseconds ours = options_.client.default_ttl;
   // A session that is longer was asked for; less than that was not.
   if (options_.url_has_ttl || longest_lease_ == Duration::max()) return ours;
   return std::max(ours, std::chrono::ceil<milliseconds>(longest_lease_));
 }
 
-Result<Acquiring::AcquisitionPtr> Acquiring::make_contender(std::string name,
+Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
                                                             const holdfast::Mode& mode,
                                                             AcquireOptions options) {
-  if (options.ttl == milliseconds::zero()) options.ttl = ttl_of(options);
+  if (options.ttl == milliseconds::zero()) options.ttl = ttl_of(name, options);
+  if (const auto* const named = defaults_of(name); named != nullptr && !options.wait) {
+    options.wait = named->wait;
+  }
   if (options.wait && *options.wait >= kForever) options.wait.reset();
   if (options.max_hold >= kForever) options.max_hold = milliseconds::zero();
   if (auto good = check_options(mode, options); !good) return good.error();
@@ -139,7 +166,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::prepare(std::string name, const hol
 Result<Acquiring::AcquisitionPtr> Acquiring::prepare_checked(std::string name,
                                                              const holdfast::Mode& mode,
                                                              AcquireOptions options) {
-  auto made = make_contender(std::move(name), mode, std::move(options));
+  auto made = make_acquisition(std::move(name), mode, std::move(options));
   if (!made) return made;
   Acquisition& acquisition = **made;
   if (acquisition.options.cancel.stop_requested()) {

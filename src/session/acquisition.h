@@ -87,8 +87,8 @@ class Acquisition {
   };
   std::vector<RenewWait> renew_waits;
   std::unique_ptr<ObservedSpan> span;    // Where there is an observer.
-  bool keeping = false;                  // It is being left to the store: close() lets it be.
-  bool perhaps_kept = false;             // It may have been: only its owner's release() ends it.
+  bool being_left = false;                  // To the store: close() passes over it.
+  bool perhaps_left = false;             // It may have been: only its owner's release() ends it.
   bool releasing = false;                // A release without a handle is under way.
   std::optional<BootInstant> let_go_at;  // And may not take effect before that.
   std::optional<Result<void>> released;  // The answer that release() repeats.

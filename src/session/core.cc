@@ -24,6 +24,7 @@ Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::Store
                                          CoreOptions options) {
   base::arm_exit_gate();
   std::shared_ptr<Core> core(new Core(std::move(options)), &Core::dispose);
+  if (auto good = core->check_names(); !good) return good.error();
   port::StoreContext context{&core->loop_, core.get(), core->owner_.owner, &core->loop_.io(),
                              core->options_.name_space};
   const auto open_timeout = core->options_.open_timeout;

@@ -52,7 +52,7 @@ class Core final : public Acquiring,
   // in the same step sets the value. Where that fails it is held and renewed as before, if its time
   // is not over; with kOutcomeUnknown release_later() leaves it to the store. kLost, kBroken as
   // set_value().
-  void keep(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
+  void leave_to_store(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
             std::optional<std::string> value, Done<void> done);
   // The value beside a lock: at most 4 KiB, written by a holder. kLost, kBroken: nothing was sent
   // when this side knew.
@@ -110,9 +110,9 @@ class Core final : public Acquiring,
 
   // core_lease.cc
   Result<void> check_held(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
-  Result<std::uint64_t> begin_to_keep(const AcquisitionPtr& acquisition, Duration time)
+  Result<std::uint64_t> begin_to_leave(const AcquisitionPtr& acquisition, Duration time)
       HOLDFAST_EXCLUDES(mutex_);
-  void end_keeping(const AcquisitionPtr& acquisition, const Result<bool>& kept)
+  void end_leaving(const AcquisitionPtr& acquisition, const Result<bool>& kept)
       HOLDFAST_EXCLUDES(mutex_);
   Result<void> on_downgraded(const AcquisitionPtr& acquisition,
                              const Result<port::AcquisitionState>& reply);

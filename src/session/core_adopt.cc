@@ -55,7 +55,7 @@ void Core::adopt(std::string name, const holdfast::Mode& mode, port::Acquisition
                                               ": leases end with their client there, and cannot "
                                               "be taken over"));
   }
-  auto made = make_contender(std::move(name), mode, std::move(options));
+  auto made = make_acquisition(std::move(name), mode, std::move(options));
   if (!made) return done(std::move(made));
   (*made)->id = id;
   (*made)->issue = 0;

@@ -6,7 +6,7 @@
 //   Core         the client's: leases by id, several at once, values, sleepers, close()
 //   Acquiring    from a request to a lease
 //   Releasing    from a lease to its end
-//   Keeping      a lease while it lasts: deadlines, renewals, the news of a loss
+//   Renewing      a lease while it lasts: deadlines, renewals, the news of a loss
 //   CoreBase     this
 //
 // They are bases of one object because they share one mutex, which clang's analysis then follows
@@ -110,8 +110,8 @@ class CoreBase {
   Result<void> check_alive() const;
   Error closed_error() const;
   void end_call() HOLDFAST_EXCLUDES(mutex_);
-  // On the loop: when the replies that came together with this one are through as well. Who is told
-  // is woken once for all of them, and asks for all of them before the loop is woken.
+  // Runs it on the loop, after all replies that came with this one. So a thread is woken once for
+  // all of them, not once for each.
   void answer_later(std::function<void()> answer);
   // Asks the store; `done` is called on the loop. The core lives until then.
   template <typename T, typename Send>

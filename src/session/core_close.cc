@@ -87,9 +87,9 @@ void Core::end_all() {
   }
   while (!sleepers_.empty()) rouse(sleepers_.begin()->second, closed_error());
   for (const auto& acquisition : held()) {
-    if (acquisition->keeping) continue;
+    if (acquisition->being_left) continue;
     lose(acquisition, Error(Errc::kClosed, "the client was closed"));
-    if (!acquisition->perhaps_kept) send_release(acquisition);
+    if (!acquisition->perhaps_left) send_release(acquisition);
   }
 }
 

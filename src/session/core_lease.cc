@@ -51,9 +51,9 @@ Result<void> Core::on_downgraded(const AcquisitionPtr& acquisition,
   return {};
 }
 
-// --- Keeping.
+// --- Leaving to the store.
 
-void Core::keep(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
+void Core::leave_to_store(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
                 std::optional<std::string> value, Done<void> done) {
   if (auto alive = check_alive(); !alive) return done(alive);
   if (store_->guarantees().bound_to_client) {
@@ -62,7 +62,7 @@ void Core::keep(const AcquisitionPtr& acquisition, std::chrono::milliseconds tim
                                               ": leases end with their client there, and cannot be "
                                               "kept for a time"));
   }
-  const auto begun = begin_to_keep(acquisition, time);
+  const auto begun = begin_to_leave(acquisition, time);
   if (!begun) return done(begun.error());
   ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {
@@ -71,36 +71,36 @@ void Core::keep(const AcquisitionPtr& acquisition, std::chrono::milliseconds tim
             std::move(answered));
       },
       [this, acquisition, done = std::move(done)](const Result<bool>& kept) {
-        if (!forked()) end_keeping(acquisition, kept);
+        if (!forked()) end_leaving(acquisition, kept);
         done(without_answer(kept));
       });
 }
 
 // From here on this side counts on no more than what it asks for: whether or not an answer comes,
 // the lease may end by then.
-Result<std::uint64_t> Core::begin_to_keep(const AcquisitionPtr& acquisition, Duration time) {
+Result<std::uint64_t> Core::begin_to_leave(const AcquisitionPtr& acquisition, Duration time) {
   const Turn turn(*this);
   if (auto held = check_held(acquisition); !held) return held.error();
-  if (acquisition->keeping) {
+  if (acquisition->being_left) {
     return Error(Errc::kInvalidArgument,
                  "lock '" + printable(acquisition->name) + "' is being let go by another call");
   }
-  acquisition->keeping = true;
+  acquisition->being_left = true;
   const std::uint64_t seq = acquisition->renewal->begin_to_keep(base::BootClock::now(), time);
   publish(*acquisition);
   unschedule(*acquisition);
   return seq;
 }
 
-void Core::end_keeping(const AcquisitionPtr& acquisition, const Result<bool>& kept) {
+void Core::end_leaving(const AcquisitionPtr& acquisition, const Result<bool>& kept) {
   const Turn turn(*this);
-  acquisition->keeping = false;
+  acquisition->being_left = false;
   if (acquisition->released) return;
   if (kept) {
     reports_.ended(*acquisition, HoldEnd::kDetached);
     return end_locally(acquisition);
   }
-  if (kept.error().code() == Errc::kOutcomeUnknown) acquisition->perhaps_kept = true;
+  if (kept.error().code() == Errc::kOutcomeUnknown) acquisition->perhaps_left = true;
   if (closed_) return lose(acquisition, Error(Errc::kClosed, "the client was closed"));
   const bool surely_not = kept.error().code() == Errc::kUnavailable;
   apply(acquisition, acquisition->renewal->on_not_kept(base::BootClock::now(), surely_not));

@@ -304,7 +304,7 @@ class CoreTest : public ::testing::Test {
   }
   Result<void> keep(std::chrono::milliseconds time, std::optional<std::string> value) {
     std::promise<Result<void>> kept;
-    core_->keep(acquisition_, time, std::move(value),
+    core_->leave_to_store(acquisition_, time, std::move(value),
                 [&](const Result<void>& result) { kept.set_value(result); });
     return kept.get_future().get();
   }

@@ -233,7 +233,7 @@ void Releasing::release_later(const AcquisitionPtr& acquisition, std::optional<B
   if (closed_ || acquisition->released || acquisition->releasing) return;
   look_at_deadline(acquisition);
   acquisition->let_go_at = at;
-  const bool left = acquisition->keeping || (acquisition->perhaps_kept && !at);
+  const bool left = acquisition->being_left || (acquisition->perhaps_left && !at);
   const bool stays = left || (at && *at > base::BootClock::now());
   reports_.ended(*acquisition, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
   end_locally(acquisition);

@@ -5,11 +5,11 @@
 // Thread-safety: all public calls from any thread.
 #pragma once
 
-#include "src/session/keeping.h"
+#include "src/session/renewing.h"
 
 namespace holdfast::session {
 
-class Releasing : public Keeping {
+class Releasing : public Renewing {
  public:
   Result<void> release(const AcquisitionPtr& acquisition);
   void release(const AcquisitionPtr& acquisition, Done<void> done);
@@ -21,7 +21,7 @@ class Releasing : public Keeping {
   void detach(const AcquisitionPtr& acquisition);
 
  protected:
-  using Keeping::Keeping;
+  using Renewing::Renewing;
 
   void end_locally(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);
   void send_release(const AcquisitionPtr& acquisition) HOLDFAST_REQUIRES(mutex_);

@@ -1,4 +1,4 @@
-#include "src/session/keeping.h"
+#include "src/session/renewing.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 
 namespace holdfast::session {
 
-void Keeping::start_lease(const AcquisitionPtr& acquisition, const port::AcquisitionState& state,
+void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::AcquisitionState& state,
                           const SendLog& log) {
   const BootInstant now = base::BootClock::now();
   RenewalFsm::Terms terms;
@@ -34,7 +34,7 @@ void Keeping::start_lease(const AcquisitionPtr& acquisition, const port::Acquisi
                          : acquisition->renewal->on_push_missed(now));
 }
 
-void Keeping::apply(const AcquisitionPtr& acquisition, const RenewalFsm::Action& action) {
+void Renewing::apply(const AcquisitionPtr& acquisition, const RenewalFsm::Action& action) {
   switch (action.step) {
     case RenewalFsm::Step::kWait: break;
     case RenewalFsm::Step::kSend: send_out(acquisition, action.seq, /*waiting=*/false); break;
@@ -46,7 +46,7 @@ void Keeping::apply(const AcquisitionPtr& acquisition, const RenewalFsm::Action&
 }
 
 // The thread that watches over deadlines may be late: a hold that ran out was lost, not released.
-void Keeping::look_at_deadline(const AcquisitionPtr& acquisition) {
+void Renewing::look_at_deadline(const AcquisitionPtr& acquisition) {
   const BootInstant now = base::BootClock::now();
   if (acquisition->renewal && now >= acquisition->renewal->deadline()) {
     apply(acquisition, acquisition->renewal->on_tick(now));
@@ -54,7 +54,7 @@ void Keeping::look_at_deadline(const AcquisitionPtr& acquisition) {
 }
 
 // One of them may have been broken, and the push of that was missed. All leave in one batch.
-void Keeping::look_at_what_is_held() {
+void Renewing::look_at_what_is_held() {
   ++pushes_missed_;
   const BootInstant now = base::BootClock::now();
   for (const AcquisitionPtr& acquisition : held()) {
@@ -62,7 +62,7 @@ void Keeping::look_at_what_is_held() {
   }
 }
 
-std::vector<Keeping::AcquisitionPtr> Keeping::held() const {
+std::vector<Renewing::AcquisitionPtr> Renewing::held() const {
   std::vector<AcquisitionPtr> held;
   for (const auto& [at, acquisition] : schedule_) {
     if (acquisition->renewal && !acquisition->releasing) held.push_back(acquisition);
@@ -70,7 +70,7 @@ std::vector<Keeping::AcquisitionPtr> Keeping::held() const {
   return held;
 }
 
-void Keeping::publish(Acquisition& acquisition) {
+void Renewing::publish(Acquisition& acquisition) {
   acquisition.deadline_ns.store(acquisition.renewal->deadline().time_since_epoch().count(),
                                 std::memory_order_release);
   const bool doubt = acquisition.renewal->state() == RenewalFsm::State::kInDoubt;
@@ -78,7 +78,7 @@ void Keeping::publish(Acquisition& acquisition) {
                           std::memory_order_release);
 }
 
-void Keeping::lose(const AcquisitionPtr& acquisition, const Error& why) {
+void Renewing::lose(const AcquisitionPtr& acquisition, const Error& why) {
   unschedule(*acquisition);
   acquisition->state.store(LeaseState::kLost, std::memory_order_release);
   std::string text =
@@ -106,7 +106,7 @@ void Keeping::lose(const AcquisitionPtr& acquisition, const Error& why) {
   });
 }
 
-std::stop_token Keeping::lost_token(Acquisition& acquisition) {
+std::stop_token Renewing::lost_token(Acquisition& acquisition) {
   if (acquisition.generation != base::process_generation()) {
     std::stop_source stopped;  // A forked child holds nothing, and must not touch the mutex.
     stopped.request_stop();
@@ -120,7 +120,7 @@ std::stop_token Keeping::lost_token(Acquisition& acquisition) {
   return acquisition.lost_source->get_token();
 }
 
-void Keeping::on_renewed(const Outgoing& sent, BootInstant now,
+void Renewing::on_renewed(const Outgoing& sent, BootInstant now,
                          const Result<port::AcquisitionState>& reply) {
   const AcquisitionPtr& acquisition = sent.acquisition;
   if (sent.waiting && acquisition->acquire) {
@@ -146,7 +146,7 @@ void Keeping::on_renewed(const Outgoing& sent, BootInstant now,
   }
 }
 
-void Keeping::doubt(const AcquisitionPtr& acquisition) {
+void Renewing::doubt(const AcquisitionPtr& acquisition) {
   loop_.post([this, acquisition] {
     const Turn turn(*this);
     if (!acquisition->renewal || acquisition->releasing || acquisition->released) return;
@@ -156,7 +156,7 @@ void Keeping::doubt(const AcquisitionPtr& acquisition) {
 }
 
 // How many replies there will be when this one has come.
-Result<std::uint64_t> Keeping::ask_to_renew(const AcquisitionPtr& acquisition) {
+Result<std::uint64_t> Renewing::ask_to_renew(const AcquisitionPtr& acquisition) {
   if (acquisition->released || !acquisition->renewal) {
     return Error(Errc::kLost, "lock '" + printable(acquisition->name) + "' was released already");
   }
@@ -170,7 +170,7 @@ Result<std::uint64_t> Keeping::ask_to_renew(const AcquisitionPtr& acquisition) {
 }
 
 // nullopt: not yet.
-std::optional<Result<void>> Keeping::renewed(Acquisition& acquisition, std::uint64_t wanted) {
+std::optional<Result<void>> Renewing::renewed(Acquisition& acquisition, std::uint64_t wanted) {
   const LeaseState state = acquisition.state;
   if (state == LeaseState::kReleased) {
     return Error(Errc::kLost, "lock '" + printable(acquisition.name) + "' was released meanwhile");
@@ -183,7 +183,7 @@ std::optional<Result<void>> Keeping::renewed(Acquisition& acquisition, std::uint
                                        ": the renewal failed; it is held until its deadline");
 }
 
-Result<void> Keeping::renew(const AcquisitionPtr& acquisition) {
+Result<void> Renewing::renew(const AcquisitionPtr& acquisition) {
   const Call call(*this);
   if (!call.alive()) return call.alive();
   const BootInstant until = request_deadline();
@@ -208,7 +208,7 @@ Result<void> Keeping::renew(const AcquisitionPtr& acquisition) {
 }
 
 // Ends with the reply, which the store owes by its deadline, or else with the lease.
-void Keeping::renew(const AcquisitionPtr& acquisition, Done<void> done) {
+void Renewing::renew(const AcquisitionPtr& acquisition, Done<void> done) {
   const Call call(*this);
   if (!call.alive()) return done(call.alive());
   const Turn turn(*this);
@@ -221,7 +221,7 @@ void Keeping::renew(const AcquisitionPtr& acquisition, Done<void> done) {
   }
 }
 
-void Keeping::answer_renewals(Acquisition& acquisition) {
+void Renewing::answer_renewals(Acquisition& acquisition) {
   std::erase_if(acquisition.renew_waits, [&](Acquisition::RenewWait& wait) HOLDFAST_NO_TSA {
     auto answer = renewed(acquisition, wait.replies);
     if (!answer) return false;

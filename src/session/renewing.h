@@ -10,7 +10,7 @@
 
 namespace holdfast::session {
 
-class Keeping : public CoreBase {
+class Renewing : public CoreBase {
  public:
   Result<void> renew(const AcquisitionPtr& acquisition);
   void renew(const AcquisitionPtr& acquisition, Done<void> done);
@@ -38,7 +38,7 @@ class Keeping : public CoreBase {
   std::vector<AcquisitionPtr> held() const HOLDFAST_REQUIRES(mutex_);
   void answer_renewals(Acquisition& acquisition) HOLDFAST_REQUIRES(mutex_);
 
-  // keeping_batches.cc
+  // renewing_batches.cc
   void send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting)
       HOLDFAST_REQUIRES(mutex_);
   void put_out(Outgoing outgoing) HOLDFAST_REQUIRES(mutex_);
@@ -60,7 +60,7 @@ class Keeping : public CoreBase {
   void on_renewed(const Outgoing& sent, BootInstant now,
                   const Result<port::AcquisitionState>& reply) HOLDFAST_REQUIRES(mutex_);
 
-  // keeping_batches.cc
+  // renewing_batches.cc
   bool send_batch() HOLDFAST_EXCLUDES(mutex_);
   static BootInstant request_end(const Outgoing& outgoing, BootInstant now);
   std::vector<port::RenewItem> take_outbox(Batch& batch) HOLDFAST_EXCLUDES(mutex_);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "src/session/core_call.h"
-#include "src/session/keeping.h"
+#include "src/session/renewing.h"
 
 namespace holdfast::session {
 namespace {
@@ -12,7 +12,7 @@ constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
 
 }  // namespace
 
-void Keeping::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting) {
+void Renewing::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bool waiting) {
   const Duration waiter_ttl = RenewalSchedule::waiter_lease(acquisition->ttl);
   Outgoing outgoing{
       acquisition,
@@ -30,7 +30,7 @@ void Keeping::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, boo
   put_out(std::move(outgoing));
 }
 
-void Keeping::put_out(Outgoing outgoing) {
+void Renewing::put_out(Outgoing outgoing) {
   const BootInstant now = base::BootClock::now();
   const Nanos left = std::max<Nanos>(outgoing.end - now, Nanos::zero());
   outgoing.waits_until = now + std::min(RenewalSchedule(outgoing.lease).batch_wait(), left / 2);
@@ -40,14 +40,14 @@ void Keeping::put_out(Outgoing outgoing) {
 }
 
 // Hands what is due to the renewal thread, which takes all that has gathered when it gets to it.
-void Keeping::send_outbox() {
+void Renewing::send_outbox() {
   renewal_.post([this] {
     while (send_batch()) {
     }
   });
 }
 
-bool Keeping::send_batch() {
+bool Renewing::send_batch() {
   const auto batch = std::make_shared<Batch>();
   std::vector<port::RenewItem> items = take_outbox(*batch);
   if (items.empty()) return false;
@@ -62,7 +62,7 @@ bool Keeping::send_batch() {
 
 // An adoption goes behind what is renewed, and not with it: it may take longer, and is tried again
 // at once.
-std::vector<port::RenewItem> Keeping::take_outbox(Batch& batch) {
+std::vector<port::RenewItem> Renewing::take_outbox(Batch& batch) {
   std::vector<port::RenewItem> items;
   const base::LocalLock lock(mutex_);
   const auto behind = std::stable_partition(outbox_.begin(), outbox_.end(),
@@ -88,14 +88,14 @@ std::vector<port::RenewItem> Keeping::take_outbox(Batch& batch) {
   return items;
 }
 
-BootInstant Keeping::request_end(const Outgoing& outgoing, BootInstant now) {
+BootInstant Renewing::request_end(const Outgoing& outgoing, BootInstant now) {
   if (outgoing.adopted) return outgoing.end;
   // A lease that is left to the store for a moment is not tried again.
-  if (outgoing.acquisition->keeping) return BootInstant::max();
+  if (outgoing.acquisition->being_left) return BootInstant::max();
   return now + RenewalSchedule(outgoing.lease).request_time();
 }
 
-void Keeping::give_up_renewal(BootInstant now) {
+void Renewing::give_up_renewal(BootInstant now) {
   if (under_way_ == nullptr) return;
   if (now < outbox_waits_until_) return arm(outbox_waits_until_);
   under_way_->given_up = true;
@@ -103,7 +103,7 @@ void Keeping::give_up_renewal(BootInstant now) {
   arm(now + kGiveUpAgain);
 }
 
-void Keeping::on_answered(const Batch& batch,
+void Renewing::on_answered(const Batch& batch,
                           const Result<std::vector<Result<port::AcquisitionState>>>& replies) {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();

@@ -296,7 +296,9 @@ class StoreChoiceTest(CliCase):
                                  ("[run]\n\nwait = 'x'\n", 3, "duration"),
                                  ("[run]\non_lost = 'no'\n", 2, "ignore"),
                                  ("[run]\nexit_lost = 300\n", 2, "255"),
-                                 ("a = \n", 1, ""), ("run = 3\n", 1, "run")]:
+                                 ("a = \n", 1, ""), ("run = 3\n", 1, "run"),
+                                 ("names = 3\n", 1, "[names]"), ("[names]\njob = 3\n", 2, "PREFIX"),
+                                 ("[names.job]\nttk = '3s'\n", 2, "did you mean ttl?")]:
             with self.subTest(text=text):
                 done = self.config(text)
                 self.assertEqual(done.returncode, 125)
@@ -308,6 +310,19 @@ class StoreChoiceTest(CliCase):
         self.assertEqual(self.config(text).returncode, 125, "more than a third")
         done = self.config(text, "--kill-after", "1s")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_rule_for_names_counts_before_the_rest_of_the_file(self):
+        text = ("ttl = '9s'\n[names.jo]\nttl = '3s'\n[names.'payment/']\nttl = '6s'\n"
+                "[run]\nkill_after = '2s'\n")
+        done = self.config(text)
+        self.assertEqual(done.returncode, 125, "more than a third of the rule's ttl")
+        self.assertIn("3s", done.stderr)
+        self.assertEqual(self.config(text, "--ttl", "9s").returncode, 0)
+        longer = text.replace("[run]", "[names.job]\nttl = '9s'\n[run]")
+        self.assertEqual(self.config(longer).returncode, 0, "the longest beginning counts")
+        self.holder("job")
+        done = self.config("[names.job]\nwait = '1ms'\n[run]\nwait = '1h'\n")
+        self.assertEqual(done.returncode, 124, done.stderr)
 
     def test_a_missing_file_is_an_error_only_when_it_was_named(self):
         done = self.holdfast("ls", "--config", self.path("missing.toml"))

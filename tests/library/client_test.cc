@@ -147,4 +147,28 @@ TEST_P(ClientTest, TheUrlsTtlIsTheDefault) {
   EXPECT_LE(lease.remaining(), 7s);
 }
 
+TEST_P(ClientTest, NamesHaveTheirLeasesByTheLongestPrefix) {
+  ClientOptions options;
+  options.names = {{"batch/", 300s, {}}, {"pay", 60s, 0ms}, {"payment/", 40s, 0ms}};
+  const Client client = connect_or_die(url("ttl=10s"), options);
+  const auto left = [&](const char* name, AcquireOptions wanted = {}) {
+    return take(client.mutex(name), std::move(wanted)).remaining();
+  };
+  // A lease that is part of a session lasts no longer than that.
+  if (!client.guarantees().bound_to_client) {
+    EXPECT_GT(left("batch/1"), 200s);
+    EXPECT_GT(left("pay-roll"), 50s);
+    EXPECT_GT(left("payment/1"), 30s);
+  }
+  EXPECT_LE(left("payment/1"), 40s);
+  EXPECT_LE(left("payment/1", {.ttl = 5s}), 5s);
+  EXPECT_LE(left("other"), 10s);
+  const Lease held = take(client.mutex("payment/1"));
+  EXPECT_TRUE(fails_with(client.mutex("payment/1").acquire(), Errc::kTimedOut));
+  options.names = {{"payment/", 50ms, {}}};
+  const auto bad = Client::connect(url(""), options);
+  ASSERT_TRUE(fails_with(bad, Errc::kInvalidArgument));
+  EXPECT_NE(bad.error().message().find("payment/"), std::string::npos);
+}
+
 }  // namespace holdfast::testing

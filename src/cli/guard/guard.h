@@ -2,10 +2,11 @@
 // be another's, also when this process is killed or stopped.
 //
 //   we                     guard                               command
+//   start()                forked by the keeper                -
 //   wait for the lock      -                                   -
-//   launch(deadline)       forks it, moves to its own session  waits for go()
+//   launch(deadline)       forks the command, in a session     waits for go()
 //   extend(deadline)       puts the end off                    runs
-//   (silence)              deadline - kill_after: TERM, KILL   ends
+//   (silence)              TERM and KILL, as below             ends
 //   (killed)               the same, at once                   ends
 //   waits                  -                                   ended: next() says kExited
 //   releases the lock      no descendant left: kTreeEmpty      -
@@ -13,11 +14,11 @@
 // Guarantee: without an extension, SIGTERM reaches every descendant at deadline - kill_after -
 // reserve and SIGKILL at deadline - reserve at the latest, repeated until no descendant is left;
 // also those that called setsid, forked twice, or ignore SIGTERM (the guard is their subreaper).
-// Between us and the guard stands its keeper: it sets a stopped guard going again, and when the
-// guard dies, however, it inherits what is left of the command and ends that. When the keeper dies
-// the guard kills the command at once. Timers and pipes of the kernel set both going again, should
-// they be stopped and so is everybody who would do that. So it takes the death of both, the second
-// before it has done its work, to let a descendant live on; then left_nothing() is false.
+// Between us and the guard stands its keeper. It sets a stopped guard going again. When the guard
+// dies in any way, the keeper inherits the rest of the command and ends that. When the keeper dies,
+// the guard kills the command at once. If all of us are stopped, timers and pipes of the kernel set
+// guard and keeper going again. So a descendant lives on only if both die, the second before it has
+// done its work; then left_nothing() is false.
 // Guarantee: only what descends from the command is ever signalled.
 // Not guaranteed: that we get the processor in time on a starved machine (the reserve grows with
 // what a look at the tree has cost, up to a tenth of the ttl); descendants that run as another

@@ -56,8 +56,22 @@ class TableReader {
   const toml::table* table(const char* key) {
     const toml::node* node = take(key);
     if (node == nullptr) return nullptr;
-    if (!node->is_table()) fail(*node, key, "must be a table: [run]");
+    if (!node->is_table()) fail(*node, key, "must be a table: [" + std::string(key) + "]");
     return node->as_table();
+  }
+
+  // Calls `read` with each of its tables and their names.
+  template <typename Read>
+  void tables(Read read) {
+    for (auto&& [key, node] : table_) {
+      known_.emplace_back(key.str());
+      if (const toml::table* const table = node.as_table()) {
+        const Result<void> good = read(std::string(key.str()), *table);
+        if (!good && !error_) error_ = good.error();
+      } else {
+        fail(node, known_.back(), "must be a table: [names.\"PREFIX\"]");
+      }
+    }
   }
 
   Result<void> finish() {
@@ -99,12 +113,36 @@ class TableReader {
   std::optional<Error> error_;
 };
 
+NameRule& rule_for(const std::string& prefix, std::vector<NameRule>& rules) {
+  const auto found = std::find_if(rules.begin(), rules.end(),
+                                  [&](const NameRule& rule) { return rule.prefix == prefix; });
+  if (found != rules.end()) return *found;
+  return rules.emplace_back(NameRule{prefix, {}, {}});
+}
+
+Result<void> read_names(const toml::table& names, const std::string& file, Config& into) {
+  TableReader all(names, file);
+  all.tables([&](const std::string& prefix, const toml::table& table) {
+    NameRule& rule = rule_for(prefix, into.names);
+    TableReader one(table, file);
+    one.value("ttl", rule.ttl, read_period);
+    one.value("wait", rule.wait, read_duration);
+    return one.finish();
+  });
+  return all.finish();
+}
+
 Result<void> read_table(const toml::table& root, const std::string& file, Config& into) {
   TableReader top(root, file);
   top.text("store", into.store);
   top.value("ttl", into.ttl, read_period);
+  const toml::table* names = top.table("names");
   const toml::table* run_table = top.table("run");
   auto finished = top.finish();
+  if (names != nullptr) {
+    auto names_finished = read_names(*names, file, into);
+    if (finished) finished = std::move(names_finished);
+  }
   if (run_table == nullptr) return finished;
   TableReader run(*run_table, file);
   run.value("wait", into.run.lock.wait, read_duration);
@@ -345,6 +383,17 @@ Result<void> load_config(const std::optional<std::string>& file, Config& into) {
     if (auto read = read_file(*base + "/holdfast/config.toml", false, into); !read) return read;
   }
   return read_file("/etc/holdfast/config.toml", false, into);
+}
+
+void fill_by_name(LockOptions& lock, const Config& config) {
+  const NameRule* rule = nullptr;
+  for (const NameRule& each : config.names) {
+    const bool longer = rule == nullptr || each.prefix.size() > rule->prefix.size();
+    if (longer && lock.name.starts_with(each.prefix)) rule = &each;
+  }
+  if (rule == nullptr) return;
+  if (!lock.ttl) lock.ttl = rule->ttl;
+  if (!lock.wait) lock.wait = rule->wait;
 }
 
 Result<StoreChoice> choose_store(const CommonOptions& common, const Config& config) {

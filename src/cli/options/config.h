@@ -15,9 +15,17 @@
 
 namespace holdfast::cli {
 
+// Of the locks whose names begin so, where an option does not say otherwise.
+struct NameRule {
+  std::string prefix;
+  std::optional<Duration> ttl;
+  std::optional<Duration> wait;
+};
+
 struct Config {
   std::optional<std::string> store;
   std::optional<Duration> ttl;
+  std::vector<NameRule> names;  // [names."PREFIX"]
   RunOptions run;  // Only members with a key in [run] are set.
 };
 
@@ -25,6 +33,9 @@ struct Config {
 // also for a file that cannot be read (a missing one is an error with --config only). `into` holds
 // what could be read all the same (for exit_error).
 Result<void> load_config(const std::optional<std::string>& file, Config& into);
+
+// Fills what the options leave open by the rule with the longest prefix of the lock's name.
+void fill_by_name(LockOptions& lock, const Config& config);
 
 // Where the store's URL came from, for -v.
 struct StoreChoice {

@@ -65,6 +65,7 @@ class Asking {
 std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, int& status) {
   LockRequest request;
   request.lock = options_.lock;
+  fill_by_name(request.lock, settings_.config);
   if (!request.lock.ttl) request.lock.ttl = settings_.config.ttl;
   request.store = settings_.store;
   request.auto_renew = auto_renew;

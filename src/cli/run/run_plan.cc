@@ -78,6 +78,7 @@ Result<Timing> timing_for(const RunPlan& plan, const Guarantees& promised) {
 namespace {
 
 Result<void> fill_from_config(RunOptions& options, const Config& config) {
+  fill_by_name(options.lock, config);
   fill(options.lock.wait, config.run.lock.wait);
   fill(options.lock.ttl, config.ttl);
   fill(options.lock.max_hold, config.run.lock.max_hold);
