@@ -2,7 +2,7 @@
 //
 //   State     acquire                     release     lease ends
 //   free      held                        -           -
-//   held      waits; held or an error     free        free, lost() fires first
+//   held      waits; held or an error     free        free; held() is false before that
 //
 // Example (examples/primitives.cc#mutex):
 //   holdfast::Mutex order = client.mutex("orders/42");

@@ -27,8 +27,8 @@ constexpr int kRateError = 100;
 
 }  // namespace
 
-Acquisition::Acquisition(const StoreTraits& traits, port::AcquireRequest request,
-                         const Acquisition* upgrades, BootInstant now)
+AcquisitionFsm::AcquisitionFsm(const StoreTraits& traits, port::AcquireRequest request,
+                         const AcquisitionFsm* upgrades, BootInstant now)
     : traits_(&traits), request_(std::move(request)), seq_at_(now), asks_(1) {
   due_.fill(BootInstant::max());
   const auto base = upgrades != nullptr ? upgrades->entry_.key.id : machine::AcquisitionId{};
@@ -37,7 +37,7 @@ Acquisition::Acquisition(const StoreTraits& traits, port::AcquireRequest request
   details_.attempt = !request_.may_wait && traits.rewrites;
 }
 
-Acquisition Acquisition::shrink(const StoreTraits& traits, const port::AcquisitionRequest& request,
+AcquisitionFsm AcquisitionFsm::shrink(const StoreTraits& traits, const port::AcquisitionRequest& request,
                                 std::uint32_t by, std::uint32_t from, BootInstant now) {
   port::AcquireRequest acquire;
   acquire.name = request.name;
@@ -45,14 +45,14 @@ Acquisition Acquisition::shrink(const StoreTraits& traits, const port::Acquisiti
   acquire.mode = machine::Mode::of_permits(by, from);
   acquire.deadline = request.deadline;
   acquire.ttl = acquire.waiter_ttl = std::chrono::hours(24);
-  Acquisition shrink(traits, std::move(acquire), nullptr, now);
+  AcquisitionFsm shrink(traits, std::move(acquire), nullptr, now);
   shrink.entry_.key.shape = Shape::kShrink;
   return shrink;
 }
 
 // --- Steps.
 
-void Acquisition::step(Event&& event, const Context& context, Actions& actions) {
+void AcquisitionFsm::step(Event&& event, const Context& context, Actions& actions) {
   if (ended()) return;
   context_ = &context;
   actions_ = &actions;
@@ -62,12 +62,12 @@ void Acquisition::step(Event&& event, const Context& context, Actions& actions) 
   assert(allowed(before, kind, state_));
 }
 
-void Acquisition::on(const Begin&) {
+void AcquisitionFsm::on(const Begin&) {
   ask(State::kAwaitingSession, request_.deadline, AwaitSession{});
   set(kStateAlarm, request_.deadline);
 }
 
-void Acquisition::on(SessionOpened& event) {
+void AcquisitionFsm::on(SessionOpened& event) {
   if (state_ != State::kAwaitingSession) return;
   if (!event.tag) return fail_entering(event.tag.error());
   if (unwanted_) return end(EndStatus::kCancelled);
@@ -78,37 +78,37 @@ void Acquisition::on(SessionOpened& event) {
   ask(State::kCreating, request_.deadline, Create{});
 }
 
-void Acquisition::on(const Asked& event) {
+void AcquisitionFsm::on(const Asked& event) {
   request_.deadline = std::max(request_.deadline, event.deadline);
   ++asks_;
 }
 
-void Acquisition::on(const End& event) {
+void AcquisitionFsm::on(const End& event) {
   ends_asked_ = true;
   request_.deadline = std::max(request_.deadline, event.deadline);
   if (state_ == State::kRemovePause) return remove();
   leave(gone());
 }
 
-void Acquisition::on(const Leave&) { leave(gone()); }
+void AcquisitionFsm::on(const Leave&) { leave(gone()); }
 
-void Acquisition::on(const Woken&) {
+void AcquisitionFsm::on(const Woken&) {
   if (view_) view_->head.reset();
   look();
 }
 
-void Acquisition::on(const Notified&) {
+void AcquisitionFsm::on(const Notified&) {
   if (held()) return check();
   if (waits()) look();
 }
 
 // Before its contender was seen, the store's answer to the request tells; unless no caller wants it
 // any more.
-void Acquisition::on(const SessionEnded&) {
+void AcquisitionFsm::on(const SessionEnded&) {
   if (unwanted_ || state_ >= State::kListing) end(EndStatus::kGone);
 }
 
-void Acquisition::on(const TimeIsUp&) {
+void AcquisitionFsm::on(const TimeIsUp&) {
   if (take_due(kLeaseAlarm)) on_lease_alarm();
   if (take_due(kStateAlarm)) on_state_alarm();
   if (take_due(kShowAlarm)) show();
@@ -116,7 +116,7 @@ void Acquisition::on(const TimeIsUp&) {
   if (take_due(kConfirmAlarm)) answer_when_confirmed();
 }
 
-void Acquisition::on_state_alarm() {
+void AcquisitionFsm::on_state_alarm() {
   switch (state_) {
     case State::kAwaitingSession:
       if (!unwanted_ && context_->now < request_.deadline) {
@@ -135,7 +135,7 @@ void Acquisition::on_state_alarm() {
   }
 }
 
-void Acquisition::on(Replied& event) {
+void AcquisitionFsm::on(Replied& event) {
   switch (event.slot) {
     case Slot::kMain: break;
     case Slot::kShow: return on_shown(std::get<Result<std::optional<Read>>>(event.reply));
@@ -157,7 +157,7 @@ void Acquisition::on(Replied& event) {
 
 // --- To come in.
 
-void Acquisition::on_created(Result<Entered>& entered, bool record_known) {
+void AcquisitionFsm::on_created(Result<Entered>& entered, bool record_known) {
   if (!entered) {
     if (entered.error().code() == Errc::kOutcomeUnknown) return search();
     return fail_entering(entered.error());
@@ -177,7 +177,7 @@ void Acquisition::on_created(Result<Entered>& entered, bool record_known) {
 
 // The reply to the creation was lost: the contender is there, or it never will be. The caller is
 // answered in time; the search goes on.
-void Acquisition::search() {
+void AcquisitionFsm::search() {
   const bool in_time = request_.deadline > context_->now;
   if (!in_time) {
     answer(
@@ -188,7 +188,7 @@ void Acquisition::search() {
   ask(State::kSearching, awaited ? request_.deadline : soon(), ListQueue{.latest = true});
 }
 
-void Acquisition::on_searched(const Result<Listing>& listing) {
+void AcquisitionFsm::on_searched(const Result<Listing>& listing) {
   if (!listing) {
     if (listing.error().code() == Errc::kLost) return fail_entering(listing.error());
     // The caller may ask again with the same id; meanwhile the search goes on.
@@ -212,7 +212,7 @@ void Acquisition::on_searched(const Result<Listing>& listing) {
 }
 
 // The contender is surely not in the store. It is created again while the caller waits for that.
-void Acquisition::fail_entering(const Error& error) {
+void AcquisitionFsm::fail_entering(const Error& error) {
   if (unwanted_) return leave_unheard(error);
   if (error.code() == Errc::kLost) {
     // Perhaps it came, and goes with its session: its key must not be taken up by the next one.
@@ -229,25 +229,25 @@ void Acquisition::fail_entering(const Error& error) {
   end(EndStatus::kGone);
 }
 
-Error Acquisition::unheard() const {
+Error AcquisitionFsm::unheard() const {
   return unheard_.value_or(
       Error(Errc::kUnavailable, traits_->store + ": no server has answered so far"));
 }
 
 // Nothing of it is in the store, nor will be. The caller is told that the store has said nothing,
 // so that nobody takes it for a lock that others hold.
-void Acquisition::leave_unheard(const Error& error) {
+void AcquisitionFsm::leave_unheard(const Error& error) {
   if (error.code() == Errc::kLost) return end(EndStatus::kGone);
   end(error);
 }
 
 // --- To leave.
 
-bool Acquisition::leaving() const {
+bool AcquisitionFsm::leaving() const {
   return unwanted_ || state_ == State::kRemoving || state_ == State::kRemovePause;
 }
 
-void Acquisition::leave(Result<AcquisitionState> verdict) {
+void AcquisitionFsm::leave(Result<AcquisitionState> verdict) {
   if (leaving() || ended()) return;
   was_held_ = held();
   verdict_ = std::move(verdict);
@@ -259,13 +259,13 @@ void Acquisition::leave(Result<AcquisitionState> verdict) {
   if (state_ == State::kCreatePause) set(kStateAlarm, std::min(due_.at(kStateAlarm), grace));
 }
 
-void Acquisition::remove() {
+void AcquisitionFsm::remove() {
   const BootInstant deadline = ends_asked_ ? std::max(request_.deadline, context_->now) : soon();
   // Others stand behind a holder that waited itself, and watch it.
   ask(State::kRemoving, deadline, Remove{.handoff = was_held_ && queued_ && held_alone()});
 }
 
-void Acquisition::on_removed(const Result<bool>& removed) {
+void AcquisitionFsm::on_removed(const Result<bool>& removed) {
   if (removed) {
     const bool by_us = *removed || removal_unanswered_;
     const auto how = was_held_ ? EndStatus::kReleased : EndStatus::kCancelled;
@@ -284,7 +284,7 @@ void Acquisition::on_removed(const Result<bool>& removed) {
   answer(Error(Errc::kOutcomeUnknown, error.message()));
 }
 
-void Acquisition::end(const Result<EndStatus>& how) {
+void AcquisitionFsm::end(const Result<EndStatus>& how) {
   enter(State::kEnded);
   act(Forget{});
   act(AnswerEnds{how});
@@ -293,7 +293,7 @@ void Acquisition::end(const Result<EndStatus>& how) {
 }
 
 // Its contender is not there any more, and this client has not removed it.
-void Acquisition::taken_away() {
+void AcquisitionFsm::taken_away() {
   const bool told = told_ || held();
   end(EndStatus::kGone);
   if (told) tell(port::Push::Kind::kHint);
@@ -301,13 +301,13 @@ void Acquisition::taken_away() {
 
 // --- What is said of it.
 
-bool Acquisition::waits() const { return told_ && !held() && !leaving() && !ended(); }
+bool AcquisitionFsm::waits() const { return told_ && !held() && !leaving() && !ended(); }
 
-bool Acquisition::may_be_watching() const {
+bool AcquisitionFsm::may_be_watching() const {
   return state_ >= State::kListing && state_ <= State::kSessionLost;
 }
 
-AcquisitionState Acquisition::status(const Context& context) const {
+AcquisitionState AcquisitionFsm::status(const Context& context) const {
   AcquisitionState state;
   state.seq = seq_;
   if (!held()) {
@@ -341,20 +341,20 @@ AcquisitionState Acquisition::status(const Context& context) const {
 
 // --- Actions, and time.
 
-Acquisition::BootInstant Acquisition::soon() const { return context_->now + kBackground; }
+AcquisitionFsm::BootInstant AcquisitionFsm::soon() const { return context_->now + kBackground; }
 
-bool Acquisition::take_due(Alarm alarm) {
+bool AcquisitionFsm::take_due(Alarm alarm) {
   if (ended() || due_.at(alarm) > context_->now) return false;
   clear(alarm);
   return true;
 }
 
-Acquisition::BootInstant Acquisition::next_due() const {
+AcquisitionFsm::BootInstant AcquisitionFsm::next_due() const {
   return *std::min_element(due_.begin(), due_.end());
 }
 
 // Replies to what was asked before are outdated from now on.
-void Acquisition::enter(State state) {
+void AcquisitionFsm::enter(State state) {
   state_ = state;
   ++numbers_.front();
   clear(kStateAlarm);
@@ -364,26 +364,26 @@ void Acquisition::enter(State state) {
   if (state >= State::kHeld) view_.reset();
 }
 
-void Acquisition::ask(State state, BootInstant deadline, Request request) {
+void AcquisitionFsm::ask(State state, BootInstant deadline, Request request) {
   enter(state);
   act(Ask{Slot::kMain, numbers_.front(), deadline, std::move(request)});
 }
 
-void Acquisition::ask_beside(Slot slot, BootInstant deadline, Request request) {
+void AcquisitionFsm::ask_beside(Slot slot, BootInstant deadline, Request request) {
   std::uint32_t& number = numbers_.at(static_cast<std::size_t>(slot));
   act(Ask{slot, ++number, deadline, std::move(request)});
 }
 
-bool Acquisition::wants(Slot slot, std::uint32_t number) const {
+bool AcquisitionFsm::wants(Slot slot, std::uint32_t number) const {
   return !ended() && numbers_.at(static_cast<std::size_t>(slot)) == number;
 }
 
-void Acquisition::answer(const Result<AcquisitionState>& result) {
+void AcquisitionFsm::answer(const Result<AcquisitionState>& result) {
   if (asks_ > 0) act(Answer{asks_, result});
   asks_ = asks_seen_ = 0;
 }
 
-void Acquisition::tell(port::Push::Kind kind) {
+void AcquisitionFsm::tell(port::Push::Kind kind) {
   port::Push push{kind, request_.id, {}};
   if (kind == port::Push::Kind::kGranted) push.state = status(*context_);
   act(Tell{push});
@@ -391,7 +391,7 @@ void Acquisition::tell(port::Push::Kind kind) {
 
 // The session keeps a contender for as long as the client lives; its owner may have given it up
 // earlier.
-Acquisition::BootInstant Acquisition::lease_end() const {
+AcquisitionFsm::BootInstant AcquisitionFsm::lease_end() const {
   if (!held() && !request_.may_wait) return request_.deadline;
   machine::Duration length = held() ? request_.ttl : request_.waiter_ttl;
   // A waiter among a thousand may be late: to queue anew would make all of them later.
@@ -400,11 +400,11 @@ Acquisition::BootInstant Acquisition::lease_end() const {
   return length > left ? BootInstant::max() : seq_at_ + length;
 }
 
-void Acquisition::watch_lease() {
+void AcquisitionFsm::watch_lease() {
   if (!system()) set(kLeaseAlarm, lease_end());
 }
 
-void Acquisition::on_lease_alarm() {
+void AcquisitionFsm::on_lease_alarm() {
   if (leaving()) return;
   if (lease_end() > context_->now) return watch_lease();
   if (!held() && !request_.may_wait) {
@@ -413,7 +413,7 @@ void Acquisition::on_lease_alarm() {
   leave(gone());
 }
 
-bool Acquisition::held_alone() const {
+bool AcquisitionFsm::held_alone() const {
   return entry_.key.shape == Shape::kExclusive && !perhaps_weakened_;
 }
 

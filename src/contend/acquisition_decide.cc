@@ -51,7 +51,7 @@ void fill(QueueEntry& entry, const Read& read) {
 }  // namespace
 
 // The answer to the question that the decision had.
-void Acquisition::on_decision_reply(Replied& event) {
+void AcquisitionFsm::on_decision_reply(Replied& event) {
   const Error* failed =
       std::visit([](const auto& reply) { return reply ? nullptr : &reply.error(); }, event.reply);
   const auto* read = std::get_if<Result<std::optional<Read>>>(&event.reply);
@@ -87,7 +87,7 @@ void Acquisition::on_decision_reply(Replied& event) {
 }
 
 // Its blocker may have gone.
-void Acquisition::look() {
+void AcquisitionFsm::look() {
   if (state_ < State::kListing || state_ > State::kSessionLost) return;
   const bool parked = state_ == State::kStandingBy || state_ == State::kWaiting ||
                       state_ == State::kLookPause || state_ == State::kSessionLost;
@@ -95,7 +95,7 @@ void Acquisition::look() {
   look_again_ = true;
 }
 
-void Acquisition::list(bool watching) {
+void AcquisitionFsm::list(bool watching) {
   if (!view_) view_ = std::make_unique<View>();
   view_->watching = watching;
   view_->blocker.reset();
@@ -104,7 +104,7 @@ void Acquisition::list(bool watching) {
   ask(State::kListing, soon(), ListQueue{.watch = watching ? Watch::kWake : Watch::kNone});
 }
 
-void Acquisition::decide(Listing listing, bool watching, bool record_known) {
+void AcquisitionFsm::decide(Listing listing, bool watching, bool record_known) {
   if (!view_) view_ = std::make_unique<View>();
   view_->watching = watching;
   view_->listing = std::move(listing);
@@ -129,7 +129,7 @@ void Acquisition::decide(Listing listing, bool watching, bool record_known) {
   ask(State::kReadingRecord, soon(), ReadRecord{});
 }
 
-void Acquisition::decide_by() {
+void AcquisitionFsm::decide_by() {
   const Listing& listing = view_->listing;
   const Decision decision =
       contend::decide(listing.queue, entry_.key.id, view_->record, listing.record_rev);
@@ -165,12 +165,12 @@ void Acquisition::decide_by() {
   wait_for(listing.queue[decision.blocker]);
 }
 
-void Acquisition::refuse(Outcome outcome) {
+void AcquisitionFsm::refuse(Outcome outcome) {
   const machine::LockImage image = image_of(view_->listing, view_->record);
   leave(port::to_acquire_result({.outcome = outcome}, request_, &image, {}));
 }
 
-void Acquisition::read_head(std::size_t head) {
+void AcquisitionFsm::read_head(std::size_t head) {
   view_->at = head;
   ask(State::kReadingHead, soon(), read_of(view_->listing.queue[head], Watch::kKeep));
 }
@@ -178,7 +178,7 @@ void Acquisition::read_head(std::size_t head) {
 // --- To wait.
 
 // The operator is told of entries that cannot be read and keep this client out.
-void Acquisition::note_kept_out(const Listing& listing) {
+void AcquisitionFsm::note_kept_out(const Listing& listing) {
   const bool unreadable =
       std::any_of(listing.queue.begin(), listing.queue.end(),
                   [](const QueueEntry& each) { return each.details && each.details->unreadable; });
@@ -186,13 +186,13 @@ void Acquisition::note_kept_out(const Listing& listing) {
 }
 
 // Sets the watch; the same answer shows whether it was set too late.
-void Acquisition::wait_for(const QueueEntry& blocker) {
+void AcquisitionFsm::wait_for(const QueueEntry& blocker) {
   view_->blocker = blocker;
   asks_seen_ = asks_;
   ask(State::kReadingBlocker, soon(), read_of(blocker, Watch::kHandoff));
 }
 
-void Acquisition::on_blocker(const Result<std::optional<Read>>& read) {
+void AcquisitionFsm::on_blocker(const Result<std::optional<Read>>& read) {
   const bool shared = entry_.key.shape == Shape::kShared;
   if (!*read || (shared && (*read)->details.weakened)) {
     view_->head.reset();
@@ -213,7 +213,7 @@ void Acquisition::on_blocker(const Result<std::optional<Read>>& read) {
 
 // The entry before this one held alone, and is gone: nobody is left before it. No token granted so
 // far is larger than that holder's.
-void Acquisition::on(const HandedOff& event) {
+void AcquisitionFsm::on(const HandedOff& event) {
   const std::optional<QueueEntry> none;
   const std::optional<QueueEntry>& blocker = view_ ? view_->blocker : none;
   const bool next = state_ == State::kWaiting && blocker && blocker->key == event.by.key &&
@@ -227,7 +227,7 @@ void Acquisition::on(const HandedOff& event) {
 }
 
 // A heartbeat's safety poll: one small answer, however long the queue is.
-void Acquisition::poll(BootInstant deadline) {
+void AcquisitionFsm::poll(BootInstant deadline) {
   if (state_ != State::kWaiting) {
     // A decision under way answers at its end.
     const bool parked = state_ == State::kLookPause || state_ == State::kSessionLost;
@@ -238,7 +238,7 @@ void Acquisition::poll(BootInstant deadline) {
   ask(State::kPolling, deadline, read_of(*view_->blocker, Watch::kKeep));
 }
 
-void Acquisition::on_polled(const Result<std::optional<Read>>& read) {
+void AcquisitionFsm::on_polled(const Result<std::optional<Read>>& read) {
   enter(State::kWaiting);
   if (!read) {
     answer(read.error());
@@ -248,14 +248,14 @@ void Acquisition::on_polled(const Result<std::optional<Read>>& read) {
   return same ? tell_waiting() : look();
 }
 
-void Acquisition::stand_waiting() {
+void AcquisitionFsm::stand_waiting() {
   told_ = true;
   enter(State::kWaiting);
   tell_waiting();
 }
 
 // Callers that asked after the store was asked may know better: another look answers them.
-void Acquisition::tell_waiting() {
+void AcquisitionFsm::tell_waiting() {
   const std::size_t seen = std::min(asks_seen_, asks_);
   if (seen > 0) act(Answer{seen, status(*context_)});
   asks_ -= seen;
@@ -265,7 +265,7 @@ void Acquisition::tell_waiting() {
 }
 
 // A waiter keeps its place in the queue when an answer fails, and looks again.
-void Acquisition::look_failed(const Error& error) {
+void AcquisitionFsm::look_failed(const Error& error) {
   if (error.code() == Errc::kLost) return enter(State::kSessionLost);
   if (!detail::is_transient(error.code()) || !request_.may_wait) return leave(error);
   told_ = true;
@@ -276,7 +276,7 @@ void Acquisition::look_failed(const Error& error) {
 
 // --- For those who would not wait.
 
-void Acquisition::refuse_to_wait() {
+void AcquisitionFsm::refuse_to_wait() {
   const Listing& listing = view_->listing;
   const auto doubt = contend::in_doubt(listing.queue, entry_.key.id, view_->record,
                                        listing.record_rev, view_->decision);
@@ -295,7 +295,7 @@ void Acquisition::refuse_to_wait() {
   ask(State::kReadingFate, soon(), read_of(entry, watch));
 }
 
-void Acquisition::on_fate(const Result<std::optional<Read>>& read) {
+void AcquisitionFsm::on_fate(const Result<std::optional<Read>>& read) {
   if (!*read) {
     view_->head.reset();
     return list(/*watching=*/false);
@@ -306,7 +306,7 @@ void Acquisition::on_fate(const Result<std::optional<Read>>& read) {
 }
 
 // Until the fate of the try before it is known, or its own time is over (on_lease_alarm()).
-void Acquisition::stand_by() {
+void AcquisitionFsm::stand_by() {
   enter(State::kStandingBy);
   if (look_again_) return look();
   set(kStateAlarm, context_->now + kPoll);

@@ -23,7 +23,7 @@ constexpr auto kTick = std::chrono::milliseconds(20);
 }  // namespace
 
 // A step of the store that writes the record as it still is, if this contender is still there.
-Change Acquisition::change_by(const Listing& listing, const Record& record) const {
+Change AcquisitionFsm::change_by(const Listing& listing, const Record& record) const {
   Change change;
   change.lock = request_.name;
   change.epoch = epoch_;
@@ -35,19 +35,19 @@ Change Acquisition::change_by(const Listing& listing, const Record& record) cons
 
 // When several would newly hold beside an upgrade, one may: the one that writes the record as it
 // was.
-void Acquisition::settle() {
+void AcquisitionFsm::settle() {
   Change change = change_by(view_->listing, view_->record);
   if (entry_.key.shape == Shape::kUpgrade) change.record->upgrade = entry_.key.id;
   ask(State::kSettling, soon(), Apply{std::make_unique<Change>(std::move(change))});
 }
 
-void Acquisition::on_settled(const Result<std::optional<std::uint64_t>>& applied) {
+void AcquisitionFsm::on_settled(const Result<std::optional<std::uint64_t>>& applied) {
   if (!*applied) return list(/*watching=*/false);
   admit(**applied);
 }
 
 // The queue admits it; it holds once its token is known to be larger than those before.
-void Acquisition::admit(std::uint64_t record_rev) {
+void AcquisitionFsm::admit(std::uint64_t record_rev) {
   view_->record_rev = record_rev;
   if (system()) return ask(State::kListingShrink, soon(), ListInFull{});
   if (traits_->gated && !details_.marked) return pass_gate();
@@ -67,7 +67,7 @@ void Acquisition::admit(std::uint64_t record_rev) {
   grant();
 }
 
-void Acquisition::on_number(const Result<std::optional<Read>>& read) {
+void AcquisitionFsm::on_number(const Result<std::optional<Read>>& read) {
   if (!*read) return taken_away();
   entry_.created = (*read)->created;
   entry_.modified = (*read)->modified;
@@ -76,7 +76,7 @@ void Acquisition::on_number(const Result<std::optional<Read>>& read) {
 
 // Without a token of its own, the number of this write becomes the token: it is larger than those
 // of contenders that come later.
-void Acquisition::mark(std::optional<machine::Token> token) {
+void AcquisitionFsm::mark(std::optional<machine::Token> token) {
   writing_ = details_;
   writing_.marked = true;
   writing_.attempt = false;
@@ -84,7 +84,7 @@ void Acquisition::mark(std::optional<machine::Token> token) {
   ask(State::kMarking, soon(), WriteDetails{std::make_unique<Details>(writing_)});
 }
 
-void Acquisition::on_marked(const Result<std::optional<Read>>& written) {
+void AcquisitionFsm::on_marked(const Result<std::optional<Read>>& written) {
   if (!*written) return taken_away();
   adopt_written(**written);
   if (writing_.token) return grant();
@@ -94,20 +94,20 @@ void Acquisition::on_marked(const Result<std::optional<Read>>& written) {
   ask(State::kListingOthers, soon(), ListInFull{});
 }
 
-void Acquisition::adopt_written(const Read& read) {
+void AcquisitionFsm::adopt_written(const Read& read) {
   details_ = writing_;
   entry_.created = read.created;
   entry_.modified = read.modified;
   token_ = token_of(details_, entry_.created, entry_.modified);
 }
 
-void Acquisition::on_others_listed(const Result<Listing>& listing) {
+void AcquisitionFsm::on_others_listed(const Result<Listing>& listing) {
   if (listing->record_rev > entry_.modified) return grant();
   ask(State::kOutdatingOthers, soon(),
       Apply{std::make_unique<Change>(change_by(*listing, listing->record.value_or(Record{})))});
 }
 
-void Acquisition::pass_gate() {
+void AcquisitionFsm::pass_gate() {
   writing_ = details_;
   writing_.marked = true;
   writing_.attempt = false;
@@ -115,7 +115,7 @@ void Acquisition::pass_gate() {
   ask(State::kPassingGate, soon(), PassGate{std::make_unique<Details>(writing_)});
 }
 
-void Acquisition::on_gate(const Result<Gate>& gate) {
+void AcquisitionFsm::on_gate(const Result<Gate>& gate) {
   gate_opens_at_.reset();
   if (gate->passed) {
     adopt_written(*gate->passed);
@@ -132,7 +132,7 @@ void Acquisition::on_gate(const Result<Gate>& gate) {
 }
 
 // First N, then the entry: in between, too few are let in rather than too many.
-void Acquisition::on_shrink_listed(const Result<Listing>& listing) {
+void AcquisitionFsm::on_shrink_listed(const Result<Listing>& listing) {
   const Record record = listing->record.value_or(Record{});
   const std::uint32_t now = capacity_of(listing->queue, record, listing->record_rev);
   Change change = change_by(*listing, record);
@@ -146,7 +146,7 @@ void Acquisition::on_shrink_listed(const Result<Listing>& listing) {
   ask(State::kShrinking, soon(), Apply{std::make_unique<Change>(std::move(change))});
 }
 
-void Acquisition::on_shrunk(const Result<std::optional<std::uint64_t>>& applied) {
+void AcquisitionFsm::on_shrunk(const Result<std::optional<std::uint64_t>>& applied) {
   if (!*applied) return list(/*watching=*/false);
   NotifySessions others{std::move(view_->others)};
   verdict_ = AcquisitionState{.status = AcquisitionStatus::kHeld};
@@ -154,7 +154,7 @@ void Acquisition::on_shrunk(const Result<std::optional<std::uint64_t>>& applied)
   act(std::move(others));
 }
 
-void Acquisition::grant() {
+void AcquisitionFsm::grant() {
   enter(State::kHeld);
   marked_late_ = false;
   ahead_ = 0;
@@ -168,7 +168,7 @@ void Acquisition::grant() {
 // --- While it holds.
 
 // It holds what it would not have waited for, and others have to know.
-void Acquisition::show() {
+void AcquisitionFsm::show() {
   if (!held() || !details_.attempt) return;
   if (rewriting_) return set(kShowAlarm, context_->now + kPause);  // That takes the mark back, too.
   Details details = details_;
@@ -177,7 +177,7 @@ void Acquisition::show() {
   ask_beside(Slot::kShow, soon(), WriteDetails{std::make_unique<Details>(std::move(details))});
 }
 
-void Acquisition::on_shown(const Result<std::optional<Read>>& written) {
+void AcquisitionFsm::on_shown(const Result<std::optional<Read>>& written) {
   if (!held()) return;
   if (!written) {
     const auto pause = detail::is_transient(written.error().code()) ? kPause : kLongPause;
@@ -191,18 +191,18 @@ void Acquisition::on_shown(const Result<std::optional<Read>>& written) {
 }
 
 // A notification comes once: what could not be looked at is looked at again.
-void Acquisition::check() {
+void AcquisitionFsm::check() {
   if (held()) ask_beside(Slot::kCheck, soon(), ReadEntry{std::make_unique<QueueEntry>(entry_)});
 }
 
-void Acquisition::on_checked(const Result<std::optional<Read>>& read) {
+void AcquisitionFsm::on_checked(const Result<std::optional<Read>>& read) {
   if (!held()) return;
   if (read && !*read) return ask_beside(Slot::kCheck, soon(), ReadRecord{});
   if (!read && detail::is_transient(read.error().code())) set(kCheckAlarm, context_->now + kPause);
 }
 
 // Its contender is gone: the record tells whether somebody broke it.
-void Acquisition::on_reason(const Result<std::pair<Record, std::uint64_t>>& record) {
+void AcquisitionFsm::on_reason(const Result<std::pair<Record, std::uint64_t>>& record) {
   if (!held()) return;
   const bool broken =
       record && record->first.broken && record->first.broken->token == token_.counter;
@@ -217,7 +217,7 @@ void Acquisition::on_reason(const Result<std::pair<Record, std::uint64_t>>& reco
 }
 
 // Two at the same time share one write.
-void Acquisition::on(const Weaken& event) {
+void AcquisitionFsm::on(const Weaken& event) {
   if (!held()) return act(AnswerDowngrades{gone()});
   if (rewriting_) return;
   writing_ = details_;
@@ -228,7 +228,7 @@ void Acquisition::on(const Weaken& event) {
   ask_beside(Slot::kRewrite, event.deadline, WriteDetails{std::make_unique<Details>(writing_)});
 }
 
-void Acquisition::on_weakened(const Result<std::optional<Read>>& written) {
+void AcquisitionFsm::on_weakened(const Result<std::optional<Read>>& written) {
   rewriting_ = false;
   if (!written) return act(AnswerDowngrades{written.error()});
   if (!*written || !held()) return act(AnswerDowngrades{gone()});
@@ -239,7 +239,7 @@ void Acquisition::on_weakened(const Result<std::optional<Read>>& written) {
 
 // --- Renewals.
 
-std::optional<Result<AcquisitionState>> Acquisition::renew(const port::RenewItem& item,
+std::optional<Result<AcquisitionState>> AcquisitionFsm::renew(const port::RenewItem& item,
                                                            BootInstant came, BootInstant deadline,
                                                            const Context& context,
                                                            Actions& actions) {
@@ -278,7 +278,7 @@ std::optional<Result<AcquisitionState>> Acquisition::renew(const port::RenewItem
 // An answer that was given already is repeated a little later, so that a caller that asks until
 // more is left asks a few times in a second. A session in doubt may be confirmed until the
 // deadline.
-void Acquisition::await_session(const port::RenewItem& item, BootInstant came,
+void AcquisitionFsm::await_session(const port::RenewItem& item, BootInstant came,
                                 BootInstant deadline) {
   if (item.seq > seq_) {
     seq_ = item.seq;
@@ -289,7 +289,7 @@ void Acquisition::await_session(const port::RenewItem& item, BootInstant came,
   answer_when_confirmed();
 }
 
-void Acquisition::answer_when_confirmed() {
+void AcquisitionFsm::answer_when_confirmed() {
   if (!held() || asks_ == 0) return;
   const SessionView& session = context_->session;
   const BootInstant next = context_->now + kTick;
@@ -305,7 +305,7 @@ void Acquisition::answer_when_confirmed() {
 }
 
 // Up to when what is told now holds: the servers may have made the session longer than the ttl.
-Acquisition::BootInstant Acquisition::told_until() const {
+AcquisitionFsm::BootInstant AcquisitionFsm::told_until() const {
   return std::min(context_->session.deadline, seq_at_ + request_.ttl);
 }
 

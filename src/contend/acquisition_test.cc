@@ -60,10 +60,10 @@ class Walk {
     if (!good && wrong_.empty()) wrong_ = what;
   }
 
-  Acquisition make() {
+  AcquisitionFsm make() {
     traits_ = {"store", percent(80), percent(15)};
     if (percent(10)) {
-      return Acquisition::shrink(traits_, {"lock", {1, 1}, at(2s), 1}, 1, 3, now_);
+      return AcquisitionFsm::shrink(traits_, {"lock", {1, 1}, at(2s), 1}, 1, 3, now_);
     }
     port::AcquireRequest request;
     request.name = "lock";
@@ -80,7 +80,7 @@ class Walk {
     port::AcquireRequest shared = request;
     shared.id = {1, 2};
     shared.mode = Mode::shared();
-    const Acquisition base(traits_, std::move(shared), nullptr, now_);
+    const AcquisitionFsm base(traits_, std::move(shared), nullptr, now_);
     request.upgrade_of = {1, 2};
     return {traits_, std::move(request), &base, now_};
   }
@@ -323,7 +323,7 @@ class Walk {
   base::BootInstant now_{1h};
   StoreTraits traits_;
   std::uint64_t epoch_ = 0;
-  Acquisition acquisition_;
+  AcquisitionFsm acquisition_;
   std::map<Slot, Ask> asks_;
   QueueEntry blocker_;
   std::size_t asked_ = 1;
@@ -445,7 +445,7 @@ class ByHand {
 
   StoreTraits traits_{"store", true, false};
   Actions actions_;
-  Acquisition acquisition_;
+  AcquisitionFsm acquisition_;
 };
 
 QueueEntry other(Shape shape = Shape::kExclusive) {

@@ -44,7 +44,7 @@
 
 namespace holdfast::contend {
 
-// The one session of this client: all its contenders, in all locks, live by it.
+// The one store session of this client: all its contenders, in all locks, live by it.
 struct SessionView {
   std::uint64_t epoch = 0;     // 0: there is none yet. Grows with every new session.
   bool in_doubt = false;       // Keepalives fail, or are late: it is asked for all the same.
@@ -64,7 +64,7 @@ class Events {
   // The session has ended, at the store or by its deadline: all its contenders are void. Told once
   // per epoch. The backend opens another by itself, under a new epoch.
   virtual void on_session_ended(std::uint64_t epoch, const Error& why) = 0;
-  // Somebody knocked (Backend::knock): a contender of ours may have been taken away.
+  // Somebody called Backend::notify(): a contender of ours may have been taken away.
   virtual void on_notify() = 0;
   // A line for the log, for the operator.
   virtual void on_alarm(const std::string& line) = 0;

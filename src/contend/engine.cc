@@ -37,7 +37,7 @@ void Engine::step(const RunningPtr& running, Event&& event, const Context& conte
 }
 
 void Engine::follow_up(const RunningPtr& running, bool held_before, Actions& actions) {
-  const Acquisition& acquisition = running->acquisition;
+  const AcquisitionFsm& acquisition = running->acquisition;
   // An upgrade goes before what it upgrades: both requests are applied in their order.
   if (held_before && !acquisition.held()) {
     if (const RunningPtr upgrade = upgrade_of(acquisition)) step(upgrade, Leave{});
@@ -170,7 +170,7 @@ void Engine::send(const RunningPtr& running, const Ask& ask, AwaitSession&) {
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, Create&) {
-  const Acquisition& acquisition = running->acquisition;
+  const AcquisitionFsm& acquisition = running->acquisition;
   backend_.enter(acquisition.epoch(), running->request().name, acquisition.entry().key,
                  acquisition.details(), ask.deadline, ReplyTo<Entered>(*this, running, ask));
 }
@@ -201,7 +201,7 @@ void Engine::send(const RunningPtr& running, const Ask& ask, ReadEntry& request)
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, WriteDetails& request) {
-  const Acquisition& acquisition = running->acquisition;
+  const AcquisitionFsm& acquisition = running->acquisition;
   backend_.write(acquisition.epoch(), running->request().name, acquisition.entry(),
                  std::move(*request.details), ask.deadline,
                  ReplyTo<std::optional<Read>>(*this, running, ask));
@@ -213,7 +213,7 @@ void Engine::send(const RunningPtr& running, const Ask& ask, Apply& request) {
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, PassGate& request) {
-  const Acquisition& acquisition = running->acquisition;
+  const AcquisitionFsm& acquisition = running->acquisition;
   running->waker = waker_for(running, Watch::kWake, nullptr);
   backend_.pass_gate(acquisition.epoch(), running->request().name, acquisition.entry(),
                      std::move(*request.details), running->waker, ask.deadline,
@@ -221,7 +221,7 @@ void Engine::send(const RunningPtr& running, const Ask& ask, PassGate& request) 
 }
 
 void Engine::send(const RunningPtr& running, const Ask& ask, Remove& request) {
-  const Acquisition& acquisition = running->acquisition;
+  const AcquisitionFsm& acquisition = running->acquisition;
   const std::string& lock = running->request().name;
   auto done = ReplyTo<bool>(*this, running, ask);
   if (!request.handoff) {
@@ -270,7 +270,7 @@ void Engine::open(const RunningPtr& running, const SessionView& session) {
 
 // The first of this client's names in that lock that none of its acquisitions goes by, where names
 // come again (Backend::remembers_names).
-std::optional<machine::AcquisitionId> Engine::choose_id(const Acquisition& acquisition,
+std::optional<machine::AcquisitionId> Engine::choose_id(const AcquisitionFsm& acquisition,
                                                         std::uint64_t epoch) {
   const Shape shape = acquisition.entry().key.shape;
   // These are named elsewhere, also when they have gone.
@@ -303,7 +303,7 @@ void Engine::on_session_ended(std::uint64_t epoch, const Error&) {
   }
   std::vector<RunningPtr> told;
   for (const RunningPtr& running : mine) {
-    const Acquisition& acquisition = running->acquisition;
+    const AcquisitionFsm& acquisition = running->acquisition;
     if (acquisition.held() || acquisition.waits()) told.push_back(running);
   }
   for (const RunningPtr& running : mine) step(running, SessionEnded{});

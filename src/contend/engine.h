@@ -66,7 +66,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
 
   // An acquisition, and the callers that are to be told of it.
   struct Running {
-    Acquisition acquisition;
+    AcquisitionFsm acquisition;
     std::vector<Done<port::AcquisitionState>> asks{};
     std::vector<Done<port::EndStatus>> ends{};
     std::vector<Done<port::AcquisitionState>> downgrades{};
@@ -84,8 +84,8 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   std::optional<Error> refuse_upgrade(const port::AcquireRequest& request,
                                       const RunningPtr& base) const;
   RunningPtr find(const std::string& name, const machine::AcquisitionId& id) const;
-  RunningPtr upgrade_of(const Acquisition& base) const;
-  void begin(Acquisition acquisition, Done<port::AcquisitionState> done);
+  RunningPtr upgrade_of(const AcquisitionFsm& base) const;
+  void begin(AcquisitionFsm acquisition, Done<port::AcquisitionState> done);
   void queue_shrink(const port::AcquisitionRequest& request, std::uint32_t by, std::uint32_t from,
                     const Done<bool>& done);
 
@@ -127,7 +127,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   // --- Sessions.
   void on_session_opened(const RunningPtr& running, const Result<SessionView>& opened);
   void open(const RunningPtr& running, const SessionView& session);
-  std::optional<machine::AcquisitionId> choose_id(const Acquisition& acquisition,
+  std::optional<machine::AcquisitionId> choose_id(const AcquisitionFsm& acquisition,
                                                   std::uint64_t epoch);
   void hint(const std::vector<RunningPtr>& running);
 

@@ -24,7 +24,7 @@ bool well_formed(const port::AcquireRequest& request) {
          (request.mode.permits > 0 && request.mode.capacity > 0);
 }
 
-bool counts_permits(const Acquisition& acquisition) {
+bool counts_permits(const AcquisitionFsm& acquisition) {
   return mode_of(acquisition.entry().key).kind == machine::ModeKind::kPermits;
 }
 
@@ -50,7 +50,7 @@ Engine::RunningPtr Engine::find(const std::string& name, const machine::Acquisit
   return found == running_.end() ? nullptr : found->second;
 }
 
-Engine::RunningPtr Engine::upgrade_of(const Acquisition& base) const {
+Engine::RunningPtr Engine::upgrade_of(const AcquisitionFsm& base) const {
   if (counts_permits(base)) return nullptr;
   const std::string& lock = base.request().name;
   auto at = running_.lower_bound({lock, {}});
@@ -78,7 +78,7 @@ std::optional<Error> Engine::refuse_upgrade(const port::AcquireRequest& request,
   if (base == nullptr || (!base->acquisition.held() && !counts_permits(base->acquisition))) {
     return invalid(request);
   }
-  const Acquisition& held = base->acquisition;
+  const AcquisitionFsm& held = base->acquisition;
   if (held.entry().key.shape == Shape::kShared || held.details().weakened) return std::nullopt;
   return port::to_ticket_state({.outcome = Outcome::kInvalid}, request.name, {}).error();
 }
@@ -98,11 +98,11 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<Acquisi
   last_issue_ = std::max(last_issue_, request.issue);
   const RunningPtr base = request.upgrade_of ? find(request.name, request.upgrade_of) : nullptr;
   if (auto error = refuse_upgrade(request, base)) return done(*std::move(error));
-  begin(Acquisition(traits_, std::move(request), base ? &base->acquisition : nullptr, now),
+  begin(AcquisitionFsm(traits_, std::move(request), base ? &base->acquisition : nullptr, now),
         std::move(done));
 }
 
-void Engine::begin(Acquisition acquisition, Done<AcquisitionState> done) {
+void Engine::begin(AcquisitionFsm acquisition, Done<AcquisitionState> done) {
   auto running = std::make_shared<Running>(Running{std::move(acquisition)});
   running->asks.push_back(std::move(done));
   running_[{running->request().name, running->request().id}] = running;
@@ -216,7 +216,7 @@ void Engine::resize(const port::AcquisitionRequest& request, std::uint32_t capac
 
 void Engine::queue_shrink(const port::AcquisitionRequest& request, std::uint32_t by,
                           std::uint32_t from, const Done<bool>& done) {
-  begin(Acquisition::shrink(traits_, request, by, from, base::BootClock::now()),
+  begin(AcquisitionFsm::shrink(traits_, request, by, from, base::BootClock::now()),
         [done, name = request.name](const Result<AcquisitionState>& state) {
           if (!state) return done(of_lock(name, state.error()));
           done(state->status == AcquisitionStatus::kHeld);

@@ -294,7 +294,7 @@ Result<Record> read_record(std::string_view text, std::string_view key) {
   const Error& why = record.error();
   const bool later = why.code() == Errc::kVersionMismatch;
   return Error(why.code(), why.message() +
-                               (later ? "" : ": mend or empty it with the store's own tools") +
+                               (later ? "" : ": fix or empty it with the store's own tools") +
                                " (key '" + base::printable(key) + "')");
 }
 

@@ -1,7 +1,8 @@
 // The store port: all that the layers above ask of a store.
 //
 // Every operation takes a request with its deadline and completes exactly once with a Result, by a
-// task posted to the loop that the store was made with; never inline, never after close().
+// task posted to the loop that the store was made with; never inline, never after close(). (The
+// kUnsupported of keep() and try_acquire_all() is answered inline.)
 // Guarantee a store must give: kUnavailable only when the request was surely not applied and cannot
 // be any more; otherwise kOutcomeUnknown. Requests of one client about one acquisition take effect
 // in the order in which they were made, or a late one is refused.

@@ -235,7 +235,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
             std::optional<std::string> value) {
     return asked<void>(
         [this, held = std::move(held), time, value = std::move(value)](Core::Done<void> done) {
-          core_->keep(held, time, value, std::move(done));
+          core_->leave_to_store(held, time, value, std::move(done));
         });
   }
 

@@ -133,7 +133,7 @@ def check_openings(path, lines):
 
 SCHEDULE = "holdfast/detail/renewal_schedule.h"
 SCHEDULED = (*(f"src/session/{file}.cc"
-               for file in ("renewal_fsm", "acquire_fsm", "acquiring_contender", "keeping_batches")),
+               for file in ("renewal_fsm", "acquire_fsm", "acquiring_prepare", "renewing_batches")),
              "src/stores/zookeeper/session_deadline.h",
              *(f"src/stores/{store}/guarantees.cc" for store in ("zookeeper", "etcd", "consul")),
              "src/stores/etcd/session.cc", "src/stores/consul/session.cc",

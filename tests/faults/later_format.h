@@ -104,7 +104,7 @@ inline void expect_others_listed(const RecordSite& site, const std::string& url)
   EXPECT_EQ(told("lock 'list-later': a lock's record is of format hf2, which this version does "
                  "not know: upgrade (key '"),
             1);
-  EXPECT_EQ(told("lock 'list-rubbish': a lock's record is not Holdfast's: mend or empty it"), 1);
+  EXPECT_EQ(told("lock 'list-rubbish': a lock's record is not Holdfast's: fix or empty it"), 1);
   EXPECT_EQ(told("list-"), 2);
   site.write("list-later", "");
   site.write("list-rubbish", "");

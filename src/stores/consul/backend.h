@@ -98,7 +98,7 @@ class ConsulBackend final : public contend::Backend {
   void send_change(contend::Change change, std::optional<std::uint64_t> gate, BootInstant deadline,
                    Done<std::optional<std::uint64_t>> done);
   void remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
-                 std::optional<Handoff> left, BootInstant deadline, Done<bool> done);
+                 std::optional<HandoffNote> left, BootInstant deadline, Done<bool> done);
 
   // --- backend_reads.cc
   // A request that changes nothing, tried again until its deadline.

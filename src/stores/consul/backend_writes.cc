@@ -153,14 +153,14 @@ void ConsulBackend::remove(std::uint64_t epoch, std::string lock, QueueEntry pla
 void ConsulBackend::handoff(std::uint64_t epoch, std::string lock, QueueEntry place,
                             const machine::Token& held_with, BootInstant deadline,
                             Done<bool> done) {
-  std::optional<Handoff> left;
+  std::optional<HandoffNote> left;
   if (!gate_.on() && place.order != 0) left = {place.order, held_with.counter};
   remove_as(epoch, lock, place, left, deadline, std::move(done));
 }
 
 // `left`: what it leaves to the next one.
 void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
-                              std::optional<Handoff> left, BootInstant deadline, Done<bool> done) {
+                              std::optional<HandoffNote> left, BootInstant deadline, Done<bool> done) {
   const std::string path = keys_.contender(lock, place.key);
   Write write{.lock = lock,
               .epoch = epoch,

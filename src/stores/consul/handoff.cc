@@ -34,18 +34,18 @@ bool take(std::string_view& text, std::string_view begins) {
 
 }  // namespace
 
-std::string to_text(const Handoff& what) {
+std::string to_text(const HandoffNote& what) {
   return std::string(kBegins) + std::to_string(what.order) + std::string(kThen) +
          std::to_string(what.token);
 }
 
-std::optional<Handoff> parse_hand_on(std::string_view text) {
+std::optional<HandoffNote> parse_handoff(std::string_view text) {
   if (!take(text, kBegins)) return std::nullopt;
   const auto order = take_number(text);
   if (!order || !take(text, kThen)) return std::nullopt;
   const auto token = take_number(text);
   if (!token || !text.empty()) return std::nullopt;
-  return Handoff{*order, *token};
+  return HandoffNote{*order, *token};
 }
 
 Watches::Seen judge(const HttpReply& reply, const std::string& contender, std::uint64_t order,
@@ -56,7 +56,7 @@ Watches::Seen judge(const HttpReply& reply, const std::string& contender, std::u
   for (const Pair& pair : *pairs) {
     if (pair.key == contender) seen.same = pair.created == order && pair.modified == modified;
     if (pair.key != out_of(contender)) continue;
-    const auto left = parse_hand_on(pair.value());
+    const auto left = parse_handoff(pair.value());
     if (left && left->order == order) seen.handed_off = machine::Token{0, left->token};
   }
   // A contender may have been created again under the same name.

@@ -26,12 +26,12 @@
 
 namespace holdfast::stores::consul {
 
-struct Handoff {
+struct HandoffNote {
   std::uint64_t order = 0;  // Order of the contender's creation.
   std::uint64_t token = 0;
 };
-std::string to_text(const Handoff& what);
-std::optional<Handoff> parse_hand_on(std::string_view text);  // nullopt: it is none.
+std::string to_text(const HandoffNote& what);
+std::optional<HandoffNote> parse_handoff(std::string_view text);  // nullopt: it is none.
 
 inline std::string out_of(const std::string& contender) { return contender + "/out"; }
 // The contender that left this note; empty: the key is no note.

@@ -14,14 +14,14 @@ std::string pair(const std::string& key, const std::string& value, int created, 
 }
 std::string stands(int created, int modified) { return pair(kKey, "hf1", created, modified); }
 std::string left(std::uint64_t order, std::uint64_t token) {
-  return pair(out_of(kKey), to_text(Handoff{order, token}), 50, 50);
+  return pair(out_of(kKey), to_text(HandoffNote{order, token}), 50, 50);
 }
 Watches::Seen seen(const std::string& pairs) {
   return judge({200, 60, "[" + pairs + "]"}, kKey, 40, 41);
 }
 
 TEST(ConsulHandoff, ReadsWhatItWrites) {
-  const auto read = parse_hand_on(to_text(Handoff{18446744073709551615ULL, 7}));
+  const auto read = parse_handoff(to_text(HandoffNote{18446744073709551615ULL, 7}));
   ASSERT_TRUE(read);
   EXPECT_EQ(read->order, 18446744073709551615ULL);
   EXPECT_EQ(read->token, 7U);
@@ -31,7 +31,7 @@ TEST(ConsulHandoff, AnythingElseIsNone) {
   for (const char* text : {"", "hf1", "hf1 order= token=1", "hf1 order=1",
                            "hf1 order=1 token=", "hf1 order=1 token=2 ", "hf1 order=-1 token=2",
                            "hf2 order=1 token=2", "hf1 order=18446744073709551616 token=2"}) {
-    EXPECT_FALSE(parse_hand_on(text)) << text;
+    EXPECT_FALSE(parse_handoff(text)) << text;
   }
 }
 

@@ -5,7 +5,7 @@
 //   PREFIX/l/NAME/record      what the engine keeps beside the contenders
 //   PREFIX/v/NAME             the value beside a lock
 //   PREFIX/s/SESSION/fence    ends with the session; its index is the number of a client's writes'
-//   PREFIX/s/SESSION/knock    era (backend.h); others knock here
+//   PREFIX/s/SESSION/knock    era (backend.h); others notify by it
 //
 // With recipe=consul a lock is a key of `consul lock`'s, whatever part of its path stands in the
 // URL: so NAME is that whole path there, and all of it but the sessions is below PREFIX/r.
