@@ -45,9 +45,9 @@ void run(std::string_view bytes) {
   demand(!to_error(reply, "asking", true).message().empty(), "a refusal is told");
   (void)judge(reply, "contender", 1, 2);
 
-  const auto left = parse_hand_on(reply.body);
+  const auto left = parse_handoff(reply.body);
   if (left) {
-    const auto again = parse_hand_on(to_text(*left));
+    const auto again = parse_handoff(to_text(*left));
     demand(again && again->order == left->order && again->token == left->token,
            "what was left is read back equal");
   }
