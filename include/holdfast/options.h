@@ -59,9 +59,9 @@ struct AcquireOptions {
 // The lease and the wait of the locks whose names begin so, where a request does not say: with the
 // zero ttl, and with no wait. Also of the locks that a primitive of such a name makes for itself.
 struct NameDefaults {
-  std::string prefix;                                 // Without the URL's ns=. Empty: every name.
-  std::chrono::milliseconds ttl{0};                   // Zero: the client's default.
-  std::optional<std::chrono::milliseconds> wait{};    // Not set: without limit.
+  std::string prefix;                               // Without the URL's ns=. Empty: every name.
+  std::chrono::milliseconds ttl{0};                 // Zero: the client's default.
+  std::optional<std::chrono::milliseconds> wait{};  // Not set: without limit.
 };
 
 struct ClientOptions {

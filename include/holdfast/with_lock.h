@@ -81,7 +81,7 @@ auto act_and_release(Held& held, Action&& action) {
   return answer;
 }
 
-// What acquire() and try_acquire() answer.
+// The lease in an answer of acquire() or try_acquire().
 template <typename T>
 Result<T> taken(Result<T> answer) {
   return answer;
@@ -95,7 +95,7 @@ Result<T> taken(Result<std::optional<T>> answer) {
 
 }  // namespace detail
 
-// What gives a lock: called without arguments, it answers as acquire() or try_acquire() does.
+// Gives a lock: called without arguments, it answers as acquire() or try_acquire() does.
 template <typename T>
 concept Acquires = std::invocable<T&>;
 // A primitive that needs no more than options.

@@ -28,7 +28,7 @@ constexpr int kRateError = 100;
 }  // namespace
 
 AcquisitionFsm::AcquisitionFsm(const StoreTraits& traits, port::AcquireRequest request,
-                         const AcquisitionFsm* upgrades, BootInstant now)
+                               const AcquisitionFsm* upgrades, BootInstant now)
     : traits_(&traits), request_(std::move(request)), seq_at_(now), asks_(1) {
   due_.fill(BootInstant::max());
   const auto base = upgrades != nullptr ? upgrades->entry_.key.id : machine::AcquisitionId{};
@@ -37,8 +37,9 @@ AcquisitionFsm::AcquisitionFsm(const StoreTraits& traits, port::AcquireRequest r
   details_.attempt = !request_.may_wait && traits.rewrites;
 }
 
-AcquisitionFsm AcquisitionFsm::shrink(const StoreTraits& traits, const port::AcquisitionRequest& request,
-                                std::uint32_t by, std::uint32_t from, BootInstant now) {
+AcquisitionFsm AcquisitionFsm::shrink(const StoreTraits& traits,
+                                      const port::AcquisitionRequest& request, std::uint32_t by,
+                                      std::uint32_t from, BootInstant now) {
   port::AcquireRequest acquire;
   acquire.name = request.name;
   acquire.id = request.id;

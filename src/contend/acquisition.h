@@ -259,11 +259,11 @@ class AcquisitionFsm {
 
   // `now`: when the request reached the store, no earlier than its owner sent it. `upgrades`: the
   // acquisition that it is to upgrade, or nullptr.
-  AcquisitionFsm(const StoreTraits& traits, port::AcquireRequest request, const AcquisitionFsm* upgrades,
-              BootInstant now);
+  AcquisitionFsm(const StoreTraits& traits, port::AcquireRequest request,
+                 const AcquisitionFsm* upgrades, BootInstant now);
   // Shrinks N of a permits lock by `by` in queue order; nobody's.
   static AcquisitionFsm shrink(const StoreTraits& traits, const port::AcquisitionRequest& request,
-                            std::uint32_t by, std::uint32_t from, BootInstant now);
+                               std::uint32_t by, std::uint32_t from, BootInstant now);
 
   // Appends what is to be done, in order. A step may be asked for while actions of an earlier one
   // are still to be carried out: these go first.

@@ -240,9 +240,10 @@ void AcquisitionFsm::on_weakened(const Result<std::optional<Read>>& written) {
 // --- Renewals.
 
 std::optional<Result<AcquisitionState>> AcquisitionFsm::renew(const port::RenewItem& item,
-                                                           BootInstant came, BootInstant deadline,
-                                                           const Context& context,
-                                                           Actions& actions) {
+                                                              BootInstant came,
+                                                              BootInstant deadline,
+                                                              const Context& context,
+                                                              Actions& actions) {
   if (leaving() || ended() || system()) return Result<AcquisitionState>(gone());
   context_ = &context;
   actions_ = &actions;
@@ -279,7 +280,7 @@ std::optional<Result<AcquisitionState>> AcquisitionFsm::renew(const port::RenewI
 // more is left asks a few times in a second. A session in doubt may be confirmed until the
 // deadline.
 void AcquisitionFsm::await_session(const port::RenewItem& item, BootInstant came,
-                                BootInstant deadline) {
+                                   BootInstant deadline) {
   if (item.seq > seq_) {
     seq_ = item.seq;
     seq_at_ = came;

@@ -89,7 +89,7 @@ TEST(ContenderRecordTest, WhatCannotBeReadNamesItsKeyAndWhatToDo) {
   ASSERT_FALSE(record);
   EXPECT_EQ(record.error().code(), Errc::kCorruptState);
   EXPECT_EQ(record.error().message(),
-            "a lock's record is not Holdfast's: mend or empty it with the store's own "
+            "a lock's record is not Holdfast's: fix or empty it with the store's own "
             "tools (key 'l/a')");
 }
 

@@ -45,7 +45,7 @@ class Acquiring : public Releasing {
   const NameDefaults* defaults_of(const std::string& name) const;
   Result<void> check_names() const;  // ClientOptions::names
   Result<AcquisitionPtr> make_acquisition(std::string name, const holdfast::Mode& mode,
-                                        AcquireOptions options);
+                                          AcquireOptions options);
   Result<AcquisitionPtr> prepare(std::string name, const holdfast::Mode& mode,
                                  AcquireOptions options);
   void begin_anew(Acquisition& acquisition);
@@ -80,7 +80,7 @@ class Acquiring : public Releasing {
   AcquisitionPtr take(Result<AcquisitionPtr> made, bool may_wait, Done<AcquisitionPtr> done);
 
   std::optional<Result<AcquisitionPtr>> try_without_queueing(const AcquisitionPtr& acquisition,
-                                                       bool may_wait);
+                                                             bool may_wait);
   Result<AcquisitionPtr> acquire_waiting(const AcquisitionPtr& acquisition, bool may_wait);
   void start_here(const AcquisitionPtr& acquisition);
   void start_waiting(const AcquisitionPtr& acquisition, bool may_wait) HOLDFAST_REQUIRES(mutex_);

@@ -88,8 +88,8 @@ milliseconds Acquiring::ttl_of(const std::string& name, const AcquireOptions& op
 }
 
 Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
-                                                            const holdfast::Mode& mode,
-                                                            AcquireOptions options) {
+                                                              const holdfast::Mode& mode,
+                                                              AcquireOptions options) {
   if (options.ttl == milliseconds::zero()) options.ttl = ttl_of(name, options);
   if (const auto* const named = defaults_of(name); named != nullptr && !options.wait) {
     options.wait = named->wait;

@@ -87,7 +87,7 @@ class Acquisition {
   };
   std::vector<RenewWait> renew_waits;
   std::unique_ptr<ObservedSpan> span;    // Where there is an observer.
-  bool being_left = false;                  // To the store: close() passes over it.
+  bool being_left = false;               // To the store: close() passes over it.
   bool perhaps_left = false;             // It may have been: only its owner's release() ends it.
   bool releasing = false;                // A release without a handle is under way.
   std::optional<BootInstant> let_go_at;  // And may not take effect before that.

@@ -53,7 +53,7 @@ class Core final : public Acquiring,
   // is not over; with kOutcomeUnknown release_later() leaves it to the store. kLost, kBroken as
   // set_value().
   void leave_to_store(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
-            std::optional<std::string> value, Done<void> done);
+                      std::optional<std::string> value, Done<void> done);
   // The value beside a lock: at most 4 KiB, written by a holder. kLost, kBroken: nothing was sent
   // when this side knew.
   void set_value(const AcquisitionPtr& holder, std::string value, Done<void> done);

@@ -54,7 +54,7 @@ Result<void> Core::on_downgraded(const AcquisitionPtr& acquisition,
 // --- Leaving to the store.
 
 void Core::leave_to_store(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
-                std::optional<std::string> value, Done<void> done) {
+                          std::optional<std::string> value, Done<void> done) {
   if (auto alive = check_alive(); !alive) return done(alive);
   if (store_->guarantees().bound_to_client) {
     return done(Error(Errc::kUnsupported, "lock '" + printable(acquisition->name) + "'" +

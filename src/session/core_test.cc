@@ -305,7 +305,7 @@ class CoreTest : public ::testing::Test {
   Result<void> keep(std::chrono::milliseconds time, std::optional<std::string> value) {
     std::promise<Result<void>> kept;
     core_->leave_to_store(acquisition_, time, std::move(value),
-                [&](const Result<void>& result) { kept.set_value(result); });
+                          [&](const Result<void>& result) { kept.set_value(result); });
     return kept.get_future().get();
   }
   void let_go() { std::exchange(acquisition_->core, nullptr)->release_later(acquisition_); }

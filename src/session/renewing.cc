@@ -9,7 +9,7 @@
 namespace holdfast::session {
 
 void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::AcquisitionState& state,
-                          const SendLog& log) {
+                           const SendLog& log) {
   const BootInstant now = base::BootClock::now();
   RenewalFsm::Terms terms;
   terms.ttl = acquisition->ttl;
@@ -121,7 +121,7 @@ std::stop_token Renewing::lost_token(Acquisition& acquisition) {
 }
 
 void Renewing::on_renewed(const Outgoing& sent, BootInstant now,
-                         const Result<port::AcquisitionState>& reply) {
+                          const Result<port::AcquisitionState>& reply) {
   const AcquisitionPtr& acquisition = sent.acquisition;
   if (sent.waiting && acquisition->acquire) {
     on_heartbeat_reply(acquisition, now, reply);

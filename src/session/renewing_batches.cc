@@ -104,7 +104,7 @@ void Renewing::give_up_renewal(BootInstant now) {
 }
 
 void Renewing::on_answered(const Batch& batch,
-                          const Result<std::vector<Result<port::AcquisitionState>>>& replies) {
+                           const Result<std::vector<Result<port::AcquisitionState>>>& replies) {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
   const bool given_up = batch.given_up || now >= batch.deadline;

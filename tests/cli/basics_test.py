@@ -320,7 +320,7 @@ class StoreChoiceTest(CliCase):
         self.assertEqual(self.config(text, "--ttl", "9s").returncode, 0)
         longer = text.replace("[run]", "[names.job]\nttl = '9s'\n[run]")
         self.assertEqual(self.config(longer).returncode, 0, "the longest beginning counts")
-        self.holder("job")
+        self.holder("job", "--store", self.store)
         done = self.config("[names.job]\nwait = '1ms'\n[run]\nwait = '1h'\n")
         self.assertEqual(done.returncode, 124, done.stderr)
 

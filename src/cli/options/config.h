@@ -15,7 +15,7 @@
 
 namespace holdfast::cli {
 
-// Of the locks whose names begin so, where an option does not say otherwise.
+// For locks whose names begin so, where an option does not say otherwise.
 struct NameRule {
   std::string prefix;
   std::optional<Duration> ttl;

@@ -160,7 +160,8 @@ void ConsulBackend::handoff(std::uint64_t epoch, std::string lock, QueueEntry pl
 
 // `left`: what it leaves to the next one.
 void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
-                              std::optional<HandoffNote> left, BootInstant deadline, Done<bool> done) {
+                              std::optional<HandoffNote> left, BootInstant deadline,
+                              Done<bool> done) {
   const std::string path = keys_.contender(lock, place.key);
   Write write{.lock = lock,
               .epoch = epoch,

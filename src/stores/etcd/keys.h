@@ -8,7 +8,7 @@
 //
 // In a name '%' and '/' are %25 and %2F: a folder begins no other's keys. With recipe=etcd the
 // contenders are <prefix><name>/<key>, as etcd's own locks have them; beside them there are only
-// the sessions and the keys of notifications. A lock whose folder these would be in is refused there.
+// the sessions and the keys of notifications. A lock in whose folder these would be is refused.
 //
 // Thread-safety: values and pure functions.
 #pragma once
