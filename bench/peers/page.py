@@ -46,7 +46,7 @@ def table(head, rows):
 
 def tables_of(facts, store):
     peers = of_store(facts, store)
-    yield table(["pairs per second, own names"] + [f"{callers} callers" for callers in OWN] +
+    yield table(["pairs per second, own names"] + [f"{callers} caller{'s' * (callers > 1)}" for callers in OWN] +
                 ["new names, 16"],
                 [[peer["name"]] + [rate(peer, f"own {callers}") for callers in OWN] +
                  [rate(peer, "new 16")] for peer in peers])
@@ -77,7 +77,7 @@ def best(peers, figure):
     return max(known, key=lambda peer: median(peer, figure), default=None)
 
 
-FIGURES = [(f"own {callers}", f"{callers} callers on names of their own") for callers in OWN] + [
+FIGURES = [(f"own {callers}", f"{callers} callers on names of their own" if callers > 1 else "1 caller") for callers in OWN] + [
     ("new 16", "16 callers, a new name each time"), ("hot 16", "16 callers on one name"),
     ("hot 16 processes", "16 processes on one name")]
 
