@@ -1,6 +1,7 @@
 #include "src/stores/etcd/backend.h"
 
 #include <algorithm>
+#include <future>
 #include <iterator>
 #include <utility>
 
@@ -298,6 +299,15 @@ void EtcdBackend::close(BootInstant deadline) {
   delays_.close();
   session_->close(deadline);
   rpc_->close();
+  // Answers that came by now may still be in the loop's queue, and the backend goes next: they run
+  // before this task, or not at all.
+  std::promise<void> drained;
+  auto waiting = drained.get_future();
+  loop_->post([this, &drained] {
+    alive_.reset();
+    drained.set_value();
+  });
+  waiting.wait();
 }
 
 void EtcdBackend::abandon_after_fork() noexcept {
