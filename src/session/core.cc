@@ -44,20 +44,24 @@ void Core::dispose(Core* core) {
     return;
   }
   if (base::on_library_thread()) {
-    base::start_thread("holdfast-close", [core] { delete core; }).detach();
+    base::start_thread("holdfast-close", [core] { end(core); }).detach();
   } else {
-    delete core;
+    end(core);
   }
 }
 
+// Its threads call virtual functions, so they have to end before its destructor begins.
+void Core::end(Core* core) {
+  static_cast<void>(core->close(kParting));
+  core->notifier_.stop();
+  delete core;
+}
+
 Core::~Core() {
-  static_cast<void>(close(kParting));
-  notifier_.stop();
   store_.reset();  // Its callbacks refer to the layers.
 }
 
 void Core::on_timer() {
-  const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
   armed_at_ = BootInstant::max();
   leave_push_reader();

@@ -84,8 +84,9 @@ class Core final : public Acquiring,
 
   using Acquiring::Acquiring;
   static void dispose(Core* core);
+  static void end(Core* core);
   std::shared_ptr<Core> self() override { return shared_from_this(); }
-  void on_timer() override HOLDFAST_EXCLUDES(mutex_);
+  void on_timer() override HOLDFAST_REQUIRES(mutex_);
   void on_due(const AcquisitionPtr& acquisition, BootInstant now) HOLDFAST_REQUIRES(mutex_);
 
   // core_multi.cc

@@ -40,7 +40,11 @@ CoreBase::CoreBase(CoreOptions options)
     : options_(bounded(std::move(options))),
       generation_(base::process_generation()),
       owner_(describe_owner(options_.client)),
-      loop_([this] { on_timer(); }) {
+      // The mutex first: it was held to arm the timer, when all layers had been made.
+      loop_([this] {
+        const Turn turn(*this);
+        on_timer();
+      }) {
   bound_.rate_error_ppm = options_.client.clock_rate_error_ppm;
 }
 

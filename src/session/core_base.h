@@ -100,7 +100,7 @@ class CoreBase {
   // --- Done by the layers above.
 
   // On the loop, at the time that was armed.
-  virtual void on_timer() HOLDFAST_EXCLUDES(mutex_) = 0;
+  virtual void on_timer() HOLDFAST_REQUIRES(mutex_) = 0;
   virtual void send_outbox() HOLDFAST_EXCLUDES(mutex_) = 0;
   // The whole core, for who must outlive this call.
   virtual std::shared_ptr<Core> self() = 0;

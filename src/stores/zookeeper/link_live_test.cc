@@ -15,6 +15,14 @@
 #include "src/stores/zookeeper/test_rig.h"
 #include "tests/support/zookeeper_server.h"
 
+// The thread sanitizer's own getaddrinfo is what keeps it from false reports about the C library.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HOLDFAST_KEEPS_GETADDRINFO
+#endif
+#endif
+
+#ifndef HOLDFAST_KEEPS_GETADDRINFO
 namespace {
 std::atomic<int> g_lookups = 0;
 }
@@ -28,6 +36,7 @@ extern "C" __attribute__((visibility("default"))) int getaddrinfo(
       reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
   return next(node, service, hints, found);
 }
+#endif
 
 namespace holdfast::stores::zookeeper::testing {
 namespace {
@@ -74,6 +83,7 @@ TEST(ZookeeperLinkLiveTest, WhatIsUnderWayWhenItIsClosedIsAnswered) {
   server.resume();
 }
 
+#ifndef HOLDFAST_KEEPS_GETADDRINFO
 TEST(ZookeeperLinkLiveTest, NamesOfServersAreNotLookedUpForEachRequest) {
   HOLDFAST_NEEDS_ZOOKEEPER();
   constexpr int kRequests = 500;
@@ -101,6 +111,7 @@ TEST(ZookeeperLinkLiveTest, NamesOfServersAreNotLookedUpForEachRequest) {
   EXPECT_GT(before, 0);
   EXPECT_LE(g_lookups - before, seconds + 1);
 }
+#endif
 
 }  // namespace
 }  // namespace holdfast::stores::zookeeper::testing
