@@ -10,6 +10,7 @@
 #include "src/base/local_mutex.h"
 #include "src/base/random.h"
 #include "src/port/multi_request.h"
+#include "src/port/value_watches.h"
 #include "src/stores/redis/doctor.h"
 #include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/listing.h"
@@ -25,7 +26,6 @@
 #include "src/stores/redis/transport/handshake.h"
 #include "src/stores/redis/transport/pipeline.h"
 #include "src/stores/redis/transport/subscriber.h"
-#include "src/stores/redis/value_watches.h"
 
 namespace holdfast::stores {
 namespace {
@@ -63,11 +63,11 @@ class RedisStore final : public port::Store {
                      [this](bool again) { on_subscribed(again); },
                      [this](const Error& why) { on_lost(why); },
                      [this](std::string_view channel) { values_->tell(std::string(channel)); }}),
-        values_(std::make_shared<redis::ValueWatches>(
-            *loop_,
-            [this](const std::string& channel, bool join) {
-              join ? subscriber_.join(channel) : subscriber_.leave(channel);
-            })),
+        values_(std::make_shared<port::ValueWatches>(*loop_,
+                                                     [this](const std::string& channel, bool join) {
+                                                       join ? subscriber_.join(channel)
+                                                            : subscriber_.leave(channel);
+                                                     })),
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kPermissionDenied.
@@ -620,7 +620,7 @@ class RedisStore final : public port::Store {
   redis::DirectLink direct_;
   redis::Renewer renewer_;  // From connect() on the renewal thread's.
   redis::Subscriber subscriber_;
-  const std::shared_ptr<redis::ValueWatches> values_;
+  const std::shared_ptr<port::ValueWatches> values_;
   const redis::RemotePtr remote_;
 };
 

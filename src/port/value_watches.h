@@ -13,15 +13,15 @@
 #include "src/base/local_mutex.h"
 #include "src/port/store.h"
 
-namespace holdfast::stores::redis {
+namespace holdfast::port {
 
 class ValueWatches : public std::enable_shared_from_this<ValueWatches> {
  public:
   // `join`: begins, or else ends, to hear a channel. Called with a mutex held.
-  ValueWatches(port::Loop& loop, std::function<void(const std::string& channel, bool join)> join)
+  ValueWatches(Loop& loop, std::function<void(const std::string& channel, bool join)> join)
       : loop_(loop), join_(std::move(join)) {}
 
-  port::WatchHandle add(const std::string& channel, port::Task changed) {
+  WatchHandle add(const std::string& channel, Task changed) {
     auto watch = std::make_shared<Watch>(Watch{std::move(changed)});
     {
       const base::LocalLock lock(mutex_);
@@ -46,7 +46,7 @@ class ValueWatches : public std::enable_shared_from_this<ValueWatches> {
 
  private:
   struct Watch {
-    port::Task changed;
+    Task changed;
   };
   using WatchPtr = std::shared_ptr<Watch>;
 
@@ -61,10 +61,10 @@ class ValueWatches : public std::enable_shared_from_this<ValueWatches> {
     if (!by_channel_.contains(channel)) join_(channel, false);
   }
 
-  port::Loop& loop_;
+  Loop& loop_;
   const std::function<void(const std::string&, bool)> join_;
   base::LocalMutex mutex_;
   std::multimap<std::string, WatchPtr> by_channel_ HOLDFAST_GUARDED_BY(mutex_);
 };
 
-}  // namespace holdfast::stores::redis
+}  // namespace holdfast::port
