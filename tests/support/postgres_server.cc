@@ -10,6 +10,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace holdfast::support {
@@ -50,6 +51,14 @@ std::vector<std::string> as_server_user(std::vector<std::string> command) {
   return all;
 }
 
+// Not a zombie: somebody else reaps it.
+bool runs(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string line{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = line.rfind(") ");
+  return name_end != line.npos && line[name_end + 2] != 'Z';
+}
+
 }  // namespace
 
 std::optional<std::string> PostgresServer::unavailable() {
@@ -65,7 +74,7 @@ std::optional<std::string> PostgresServer::unavailable() {
   return std::nullopt;
 }
 
-PostgresServer::PostgresServer() {
+PostgresServer::PostgresServer(PostgresOptions options) : options_(std::move(options)) {
   if (const auto why = unavailable()) throw std::runtime_error(*why);
   if (::geteuid() == 0) {
     const passwd* user = server_user();
@@ -83,12 +92,31 @@ PostgresServer::PostgresServer() {
   if (initdb.wait(kStart) != 0) {
     throw std::runtime_error("initdb failed: " + tail_of(folder_.file("initdb.log")));
   }
-  std::vector<std::string> command = {programs + "postgres", "-D", data, "-k", folder_.path()};
-  for (const char* setting : {"listen_addresses=", "fsync=off", "synchronous_commit=off",
-                              "full_page_writes=off", "autovacuum=off", "shared_buffers=8MB",
-                              "max_connections=40", "dynamic_shared_memory_type=mmap"}) {
+  start();
+}
+
+void PostgresServer::start() {
+  std::vector<std::string> command = {
+      folder_of_programs() + "postgres", "-D", folder_.file("data"), "-k", folder_.path(), "-p",
+      std::to_string(port_.number())};
+  for (const char* setting :
+       {"fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off",
+        "shared_buffers=8MB", "max_connections=100", "dynamic_shared_memory_type=mmap"}) {
     command.insert(command.end(), {"-c", setting});
   }
+  command.insert(command.end(),
+                 {"-c", options_.tcp ? "listen_addresses=127.0.0.1" : "listen_addresses="});
+  if (options_.passwords) {
+    const std::string rules = folder_.file("pg_hba.conf");
+    std::ofstream(rules) << "host all all 127.0.0.1/32 scram-sha-256\nlocal all all trust\n";
+    command.insert(command.end(), {"-c", "hba_file=" + rules});
+  }
+  for (const std::string& setting : options_.settings) {
+    command.insert(command.end(), {"-c", setting});
+  }
+  // The file of a killed server says that it is ready.
+  std::error_code none;
+  fs::remove(folder_.file("data/postmaster.pid"), none);
   process_ = std::make_unique<ChildProcess>(Command{
       .arguments = as_server_user(command), .environment = {}, .output = folder_.file("log")});
   const auto until = std::chrono::steady_clock::now() + kStart;
@@ -98,6 +126,28 @@ PostgresServer::PostgresServer() {
     }
     std::this_thread::sleep_for(5ms);
   }
+}
+
+// Its children lead groups of their own, and the memory that they share must be free before another
+// server begins.
+void PostgresServer::kill9() {
+  const std::string pid = std::to_string(process_->pid());
+  std::ifstream file("/proc/" + pid + "/task/" + pid + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; file >> child;) children.push_back(child);
+  process_->kill9();
+  for (const pid_t child : children) ::kill(child, SIGKILL);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  for (const pid_t child : children) {
+    while (runs(child) && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+}
+
+void PostgresServer::terminate() {
+  process_->signal(SIGINT);
+  process_->wait();
 }
 
 // SIGINT ends its sessions and frees what the kernel keeps for it, which SIGKILL would leave.
@@ -118,7 +168,18 @@ bool PostgresServer::ready() const {
 }
 
 std::string PostgresServer::connection_string(const std::string& user) const {
-  return "host=" + folder_.path() + " user=" + user + " dbname=postgres connect_timeout=60";
+  return "host=" + folder_.path() + " port=" + std::to_string(port_.number()) + " user=" + user +
+         " dbname=postgres connect_timeout=60";
+}
+
+std::string PostgresServer::url(const std::string& query) const {
+  return "postgres+unix://" + folder_.path() + "?port=" + std::to_string(port_.number()) +
+         "&user=postgres" + (query.empty() ? "" : "&" + query);
+}
+
+std::string PostgresServer::sql(const std::string& statement) const {
+  return run({folder_of_programs() + "psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c",
+              statement, connection_string()});
 }
 
 }  // namespace holdfast::support
