@@ -1,0 +1,66 @@
+#include "src/stores/postgres/doctor.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace holdfast::stores::postgres {
+namespace {
+
+constexpr char kQuestion[] = R"sql(
+SELECT current_setting('server_version'), current_setting('fsync'),
+  current_setting('full_page_writes'), current_setting('autovacuum'),
+  current_setting('synchronous_standby_names') <> '',
+  has_table_privilege('@locks', 'SELECT') AND has_table_privilege('@locks', 'INSERT')
+    AND has_table_privilege('@locks', 'UPDATE') AND has_table_privilege('@tickets', 'DELETE'))sql";
+
+void judge(const Rows& rows, bool listening, port::Findings& findings) {
+  using port::add;
+  const auto on = [&](int column) { return rows.text(0, column) == "on"; };
+  add(findings, Severity::kOk, "version", "PostgreSQL " + std::string(rows.text(0, 0)));
+  if (!on(1) || !on(2)) {
+    add(findings, Severity::kProblem, "durability",
+        std::string(on(1) ? "full_page_writes" : "fsync") +
+            " is off: after a crash of the server's machine the locks may be damaged or older",
+        "set it to on");
+  } else {
+    add(findings, Severity::kOk, "durability", "answered changes are on the server's disk");
+  }
+  if (!on(3)) {
+    add(findings, Severity::kWarning, "autovacuum", "off: the tables of the locks grow",
+        "set autovacuum to on");
+  }
+  if (rows.text(0, 4) != "t") {
+    add(findings, Severity::kWarning, "replication",
+        "no synchronous standby: a promoted replica forgets the newest grants",
+        "set synchronous_standby_names, or rely on fencing tokens");
+  }
+  if (rows.text(0, 5) != "t") {
+    add(findings, Severity::kProblem, "permissions", "the user may not change the tables",
+        "grant SELECT, INSERT, UPDATE and DELETE on all tables of the schema");
+  }
+  if (listening) {
+    add(findings, Severity::kOk, "wake-ups", "notifications arrive");
+  } else {
+    add(findings, Severity::kWarning, "wake-ups",
+        "notifications do not arrive (a transaction pooler?): waiters poll",
+        "name the server itself, or let the pooler keep sessions");
+  }
+}
+
+}  // namespace
+
+void examine(Engine& engine, base::BootInstant deadline, port::Done<port::Findings> done) {
+  auto question = std::make_shared<Question>();
+  question->deadline = deadline;
+  question->answer = [&engine, done](const Rows& rows) {
+    port::Findings findings;
+    judge(rows, engine.listening(), findings);
+    port::check_clock_rate(findings);
+    done(std::move(findings));
+  };
+  question->fail = [done](const Error& why) { done(why); };
+  engine.ask(engine.link(), engine.statements().of(kQuestion), {}, std::move(question));
+}
+
+}  // namespace holdfast::stores::postgres

@@ -1,0 +1,205 @@
+// The steps of a client: which commands run when, on which lock, and what becomes of them when a
+// race, a connection or an answer is lost.
+//
+// Commands about one lock run in the order in which they were submitted, one step at a time; those
+// that wait meanwhile go into the next step together. A command with a fast form is tried as that
+// first, where it is alone. A step reads the lock with one statement, runs the machine here, and
+// writes with another one, which does nothing when somebody was faster: then it reads again.
+//
+// Guarantee: each operation ends exactly once: with an answer, by `fail`, or with kClosed.
+// kUnavailable only when nothing of it was applied or can be. A command that makes a ticket and
+// whose request may still arrive is followed by a tombstone for its id, at the latest with the
+// release.
+//
+// Thread-safety: submit(), ask() and ended() from any thread; the callbacks run on the link's.
+// Ownership: the listener and the loop outlive it. Time: deadlines on boot time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "src/base/local_mutex.h"
+#include "src/machine/command.h"
+#include "src/machine/lock_machine.h"
+#include "src/port/registry.h"
+#include "src/port/store.h"
+#include "src/rows/ended_ids.h"
+#include "src/rows/lock_rows.h"
+#include "src/stores/postgres/link.h"
+#include "src/stores/postgres/read_lock.h"
+#include "src/stores/postgres/statements.h"
+#include "src/stores/postgres/writes.h"
+
+namespace holdfast::stores::postgres {
+
+// The machine's answer to one command.
+struct Applied {
+  machine::Reply reply;
+  std::optional<machine::LockImage> after;
+  machine::Instant at;
+  const ReadLock* before = nullptr;
+};
+
+struct Operation {
+  virtual ~Operation() = default;
+  base::BootInstant deadline{};
+  std::function<void(const Error&)> fail;
+};
+
+// A statement that only reads, or whose repetition does no harm.
+struct Question : Operation {
+  std::function<void(const Rows&)> answer;
+};
+
+struct Command : Operation {
+  // Each is about one lock; several only where `all_or_nothing` is set.
+  struct Part {
+    std::string name;
+    machine::AcquisitionId id{};
+    // `tombstone`: how long the id is to be refused, for the actions that end one.
+    std::function<machine::Action(machine::Duration tombstone)> action;
+  };
+  struct Fast {
+    bool grants = false;  // A release otherwise.
+    Params params;        // They are those of the statement for one lock.
+    std::function<void(std::int64_t token)> answer;
+  };
+
+  std::vector<Part> parts;
+  std::function<void(const std::vector<Applied>&)> answer;
+  std::optional<Fast> fast;
+  bool acquires = false;        // Makes a ticket: one of an ended id is refused.
+  bool ends = false;            // A release or cancel.
+  bool all_or_nothing = false;  // Each part must be held; the command is never joined with others.
+  bool written = false;         // A request was sent whose fate is not known.
+};
+using CommandPtr = std::shared_ptr<Command>;
+
+class Engine {
+ public:
+  struct Tuning {
+    std::function<machine::Instant()> now{};  // Instead of the server's clock.
+    bool fast_path = true;
+  };
+
+  Engine(const PostgresAddress& address, const port::StoreContext& context, Tuning tuning);
+  ~Engine();
+
+  const Statements& statements() const { return statements_; }
+  const std::string& channel() const { return channel_; }
+  const std::string& address() const { return display_; }
+  // Where changes of the value beside a lock are told; another lock's may be told there, too.
+  std::string value_channel(std::string_view name) const;
+  Link& link() { return link_; }
+  // The parameter of the clock.
+  Param now() const;
+
+  void start() { link_.start(); }
+  void submit(CommandPtr command);
+  void ask(Link& link, std::string text, Params params, std::shared_ptr<Question> question);
+  // No ticket will be made for this id by a request that is submitted from now on.
+  void ended(machine::AcquisitionId id);
+
+  // Tells the client's own listener, on the loop.
+  void push(machine::AcquisitionId id, std::optional<port::AcquisitionState> granted);
+  // Notifications arrive; or do not, and then those who wait are asked about.
+  void set_listening(bool on);
+  bool listening() const { return listening_; }
+
+  void waits(machine::AcquisitionId id, const std::string& name);
+  void waits_no_more(machine::AcquisitionId id);
+
+  // Ends what is under way, kClosed; releases have until the deadline.
+  void close(base::BootInstant deadline);
+
+  Error error_of(const Answer& answer) const;
+
+ private:
+  struct Queue {
+    std::deque<CommandPtr> waiting;
+    bool busy = false;
+  };
+  struct Step {
+    std::vector<CommandPtr> commands;  // About one lock; or one command about several.
+    std::vector<std::string> names;    // Sorted.
+    int tries = 0;
+  };
+  using StepPtr = std::shared_ptr<Step>;
+  struct Ran;
+
+  void enqueue(const CommandPtr& command);
+  void start_next(const std::string& name);
+  bool ready(const Command& command);
+  static void join_waiting(Queue& queue, std::vector<CommandPtr>& commands);
+  void begin(std::vector<CommandPtr> commands);
+  void send_fast();
+  void send_one(const CommandPtr& command);
+  void send_many(std::map<std::string, CommandPtr> commands);
+  void leave_to_machine(const CommandPtr& command, const Answer& answer);
+  void read(const StepPtr& step);
+  void on_read(const StepPtr& step, Answer answer);
+  bool run(const StepPtr& step, const std::vector<ReadLock>& locks, Ran& ran);
+  bool run_part(const Command& command, std::size_t part, Ran& ran);
+  bool finish_if_unchanged(const StepPtr& step, const Ran& ran);
+  void write(const StepPtr& step, const std::shared_ptr<Ran>& ran);
+  Writes writes_of(const Ran& ran) const;
+  void answer_all(const StepPtr& step, const Ran& ran);
+  void again(const StepPtr& step, const Answer* lost);
+  void finish(const std::vector<std::string>& names);
+  void fail(const CommandPtr& command, const Answer& why);
+  void settle(const Command& command, const std::vector<Applied>& applied);
+  void refuse_later(const std::string& name, machine::AcquisitionId id);
+  void expire_waiting();
+  void poll_waiting();
+  base::BootInstant deadline_of(const Step& step) const;
+  std::chrono::microseconds random_pause(int tries);
+
+  void connected();
+  void lost(const std::string& why);
+  void tell(std::string line);
+  bool take(const std::shared_ptr<Operation>& operation);  // False: it has ended.
+
+  port::Loop* const loop_;
+  port::Listener* const listener_;
+  const Statements statements_;
+  const std::string display_;
+  const std::string channel_;
+  const std::chrono::milliseconds try_limit_;
+  const Tuning tuning_;
+
+  base::LocalMutex mutex_;
+  base::LocalCondition ended_one_;
+  std::unordered_set<std::shared_ptr<Operation>> live_ HOLDFAST_GUARDED_BY(mutex_);
+  std::size_t ends_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  bool closed_ HOLDFAST_GUARDED_BY(mutex_) = false;
+
+  // The link's thread's.
+  std::unordered_map<std::string, Queue> queues_;
+  rows::EndedIds ended_{8192};
+  rows::EndedIds late_{8192};  // Their requests may still arrive.
+  std::unordered_map<machine::AcquisitionId, std::string,
+                     std::size_t (*)(const machine::AcquisitionId&)>
+      waiting_;
+  std::unordered_map<unsigned, std::string> write_texts_;  // By the shape of the write.
+  std::vector<CommandPtr> fast_;  // They go together, once the statement before is answered.
+  bool fast_sent_ = false;
+  bool listening_ = false;
+  bool was_connected_ = false;
+  std::chrono::milliseconds poll_{20};
+  std::minstd_rand random_;
+  Link link_;  // Last: its thread ends first.
+};
+
+}  // namespace holdfast::stores::postgres

@@ -1,0 +1,39 @@
+// Renewals and heartbeats: many in one statement, on a connection of their own. What the statement
+// leaves to the machine becomes a step.
+//
+// Thread-safety: any thread. Ownership: the engine outlives it, but is closed after it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/port/store.h"
+#include "src/stores/postgres/engine.h"
+#include "src/stores/postgres/link.h"
+
+namespace holdfast::stores::postgres {
+
+class Renewals {
+ public:
+  using States = std::vector<Result<port::AcquisitionState>>;
+
+  Renewals(const PostgresAddress& address, Engine& engine);
+
+  void start() { link_.start(); }
+  void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
+             port::Done<States> done);
+  void close() { link_.close(); }
+
+ private:
+  struct Batch;
+
+  void send(const std::shared_ptr<Batch>& batch, std::size_t from, std::size_t to);
+  void take(const std::shared_ptr<Batch>& batch, std::size_t from, std::size_t to,
+            const Rows& rows);
+  void step(const std::shared_ptr<Batch>& batch, std::size_t at);
+
+  Engine& engine_;
+  Link link_;
+};
+
+}  // namespace holdfast::stores::postgres

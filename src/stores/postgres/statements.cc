@@ -1,0 +1,207 @@
+#include "src/stores/postgres/statements.h"
+
+namespace holdfast::stores::postgres {
+namespace {
+
+// One statement, since a pooler may give each statement another server process. Clients that start
+// together take turns.
+constexpr char kCreate[] = R"sql(
+DO $do$ BEGIN
+  PERFORM pg_advisory_xact_lock(5217498023871004532);
+  IF to_regnamespace('@@') IS NULL THEN CREATE SCHEMA @@; END IF;  -- It asks for rights first.
+  CREATE TABLE IF NOT EXISTS @meta(id int PRIMARY KEY CHECK (id = 1), format int NOT NULL);
+  CREATE TABLE IF NOT EXISTS @locks(
+    name bytea PRIMARY KEY, version bigint NOT NULL, refuse_until bigint NOT NULL,
+    token bigint NOT NULL, at bigint NOT NULL, due bigint NOT NULL, tickets bigint NOT NULL,
+    next_ord bigint NOT NULL, kind smallint NOT NULL, capacity bigint NOT NULL,
+    solo_id bytea, solo_mode smallint, solo_permits bigint, solo_seq bigint, solo_end bigint,
+    solo_lease bigint, solo_ttl bigint, solo_waiter_ttl bigint, owner bytea)
+    WITH (fillfactor = 50);
+  CREATE TABLE IF NOT EXISTS @tickets(
+    lock bytea NOT NULL, ord bigint NOT NULL, id bytea NOT NULL, flags smallint NOT NULL,
+    mode smallint NOT NULL, permits bigint NOT NULL, upgrade_of bytea, token bigint NOT NULL,
+    seq bigint NOT NULL, lease_end bigint NOT NULL, lease bigint NOT NULL, ttl bigint NOT NULL,
+    waiter_ttl bigint NOT NULL, owner bytea, PRIMARY KEY (lock, ord), UNIQUE (lock, id))
+    WITH (fillfactor = 50);
+  CREATE TABLE IF NOT EXISTS @tombstones(
+    lock bytea NOT NULL, id bytea NOT NULL, until bigint NOT NULL, PRIMARY KEY (lock, id));
+  CREATE TABLE IF NOT EXISTS @extras(
+    name bytea PRIMARY KEY, value bytea, broken_token bigint, broken_by bytea);
+  INSERT INTO @meta VALUES (1, 1) ON CONFLICT DO NOTHING;
+END $do$)sql";
+
+// `@taken(N)`: the row of a lock that is free, with the new holder.
+constexpr std::string_view kTaken = R"sql(
+  version = l.version + 1, token = greatest(l.token + 1, @now(#)),
+  at = greatest(l.at, @now(#)), kind = excluded.kind, capacity = excluded.capacity,
+  solo_id = excluded.solo_id, solo_mode = excluded.solo_mode,
+  solo_permits = excluded.solo_permits, solo_seq = 0,
+  solo_end = @now(#) + excluded.solo_lease, solo_lease = excluded.solo_lease,
+  solo_ttl = excluded.solo_ttl, solo_waiter_ttl = excluded.solo_waiter_ttl, owner = excluded.owner
+WHERE l.tickets = 0 AND l.at <= @now(#) AND l.refuse_until <= @now(#)
+  AND (l.solo_id IS NULL OR (l.solo_end <= @now(#) AND l.solo_id <> excluded.solo_id)))sql";
+
+constexpr char kGrant[] = R"sql(
+INSERT INTO @locks AS l (name, version, refuse_until, token, at, due, tickets, next_ord, kind,
+  capacity, solo_id, solo_mode, solo_permits, solo_seq, solo_end, solo_lease, solo_ttl,
+  solo_waiter_ttl, owner)
+SELECT $1::bytea, n, 0, n, n, 9223372036854775807, 0, 2, $6::smallint, $7::bigint, $3::bytea,
+  $4::smallint, $5::bigint, 0, n + $8::bigint, $8::bigint, $8::bigint, $9::bigint, $10::bytea
+FROM (SELECT @now(2) AS n) c WHERE set_config('synchronous_commit', 'on', true) IS NOT NULL
+ON CONFLICT (name) DO UPDATE SET @taken(2)
+RETURNING token)sql";
+
+constexpr char kRelease[] = R"sql(
+UPDATE @locks SET solo_id = NULL, at = greatest(at, @now(2)), version = version + 1
+WHERE name = $1::bytea AND solo_id = $3::bytea AND solo_end > @now(2) AND tickets = 0
+  AND at <= @now(2) AND set_config('synchronous_commit', 'on', true) IS NOT NULL
+RETURNING 1)sql";
+
+constexpr char kMany[] = R"sql(
+WITH c AS MATERIALIZED (SELECT @now(1) AS n, set_config('synchronous_commit', 'on', true) AS s),
+i AS MATERIALIZED (SELECT * FROM unnest($2::bytea[], $3::bytea[], $4::smallint[], $5::bigint[],
+  $6::smallint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[])
+  AS i(name, id, mode, permits, kind, capacity, ttl, waiter_ttl, owner)),
+k AS MATERIALIZED (SELECT l.name FROM @locks l WHERE l.name IN (SELECT name FROM i)
+  ORDER BY l.name FOR UPDATE OF l),
+ready AS MATERIALIZED (SELECT count(*) AS n FROM k, c WHERE c.s IS NOT NULL),
+freed AS (UPDATE @locks l SET solo_id = NULL, at = greatest(l.at, @now(1)),
+  version = l.version + 1 FROM i, ready WHERE i.mode IS NULL AND l.name = i.name
+    AND l.solo_id = i.id AND l.solo_end > @now(1) AND l.tickets = 0 AND l.at <= @now(1)
+  RETURNING l.name, l.token),
+granted AS (INSERT INTO @locks AS l (name, version, refuse_until, token, at, due, tickets,
+  next_ord, kind, capacity, solo_id, solo_mode, solo_permits, solo_seq, solo_end, solo_lease,
+  solo_ttl, solo_waiter_ttl, owner)
+SELECT i.name, c.n, 0, c.n, c.n, 9223372036854775807, 0, 2, i.kind, i.capacity, i.id, i.mode,
+  i.permits, 0, c.n + i.ttl, i.ttl, i.ttl, i.waiter_ttl, i.owner
+FROM i, c, ready WHERE i.mode IS NOT NULL ORDER BY i.name
+ON CONFLICT (name) DO UPDATE SET @taken(1)
+RETURNING l.name, l.token)
+SELECT name, token FROM freed UNION ALL SELECT name, token FROM granted)sql";
+
+// The rows of `locks` are locked first and by name, so that batches do not wait for each other in a
+// circle. A ticket that waits for an upgrade stands ahead of all others.
+constexpr char kRenew[] = R"sql(
+WITH c AS MATERIALIZED (SELECT @now(1) AS n, set_config('synchronous_commit', 'on', true)),
+i AS MATERIALIZED (SELECT * FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[],
+  $6::bigint[]) WITH ORDINALITY AS i(name, id, seq, ttl, waiter_ttl, nr)),
+k AS MATERIALIZED (SELECT l.name, l.due, l.at, l.tickets FROM @locks l
+  WHERE l.name IN (SELECT name FROM i) ORDER BY l.name FOR UPDATE OF l),
+solo AS (
+  UPDATE @locks l SET solo_end = c.n + i.ttl, solo_lease = i.ttl, solo_seq = i.seq,
+    at = greatest(l.at, c.n), version = l.version + 1
+  FROM k, i, c WHERE l.name = k.name AND i.name = k.name AND l.solo_id = i.id AND l.tickets = 0
+    AND l.solo_end > c.n AND l.at <= c.n AND l.solo_seq < i.seq AND l.solo_end < c.n + i.ttl
+  RETURNING i.nr, l.token),
+beat AS (
+  UPDATE @tickets t SET seq = i.seq,
+    lease_end = c.n + CASE t.flags WHEN 1 THEN i.ttl ELSE i.waiter_ttl END,
+    lease = CASE t.flags WHEN 1 THEN i.ttl ELSE i.waiter_ttl END
+  FROM k, i, c WHERE i.name = k.name AND k.due > c.n AND k.at <= c.n AND t.lock = k.name
+    AND t.id = i.id AND t.flags < 2 AND t.seq < i.seq
+    AND t.lease_end > c.n
+    AND t.lease_end < c.n + CASE t.flags WHEN 1 THEN i.ttl ELSE i.waiter_ttl END
+  RETURNING i.nr, t.flags, t.token, t.lock, t.ord,
+    t.flags = 1 OR t.upgrade_of IS NOT NULL AS first),
+bump AS (
+  UPDATE @locks l SET version = l.version + 1 WHERE l.name IN (SELECT lock FROM beat))
+SELECT nr, 1, token, 0, NULL::bigint FROM solo
+UNION ALL SELECT b.nr, b.flags, b.token,
+  CASE WHEN b.first THEN 0 ELSE (SELECT count(*) FROM (SELECT 1 FROM @tickets w
+    WHERE w.lock = b.lock AND w.ord < b.ord AND w.flags & 1 = 0 LIMIT 65) a) END,
+  CASE b.flags WHEN 1 THEN NULL ELSE (SELECT min(h.lease_end) FROM (SELECT flags, lease_end
+    FROM @tickets x WHERE x.lock = b.lock ORDER BY x.ord LIMIT 64) h WHERE h.flags = 1) - c.n END
+FROM beat b, c)sql";
+
+constexpr char kLook[] = R"sql(
+SELECT i.id, l.token, l.solo_seq, l.solo_lease
+FROM unnest($1::bytea[], $2::bytea[]) AS i(name, id) JOIN @locks l ON l.name = i.name
+WHERE l.solo_id = i.id
+UNION ALL SELECT i.id, t.token, t.seq, t.lease
+FROM unnest($1::bytea[], $2::bytea[]) AS i(name, id)
+  JOIN @tickets t ON t.lock = i.name AND t.id = i.id WHERE t.flags = 1)sql";
+
+constexpr char kColumns[] = R"sql(
+SELECT c.n, q.name, l.version, l.token, l.at, l.due, l.tickets, l.next_ord, l.kind, l.capacity,
+  l.solo_id, l.solo_mode, l.solo_permits, l.solo_seq, l.solo_end, l.solo_lease, l.solo_ttl,
+  l.solo_waiter_ttl, l.owner, e.value, e.broken_token, e.broken_by,
+  CASE WHEN l.refuse_until > 0 THEN (SELECT string_agg(encode(d.id, 'hex') || d.until, ' ')
+    FROM @tombstones d WHERE d.lock = q.name) END,
+  t.ord, t.id, t.flags, t.mode, t.permits, t.upgrade_of, t.token, t.seq, t.lease_end, t.lease,
+  t.ttl, t.waiter_ttl, t.owner
+FROM (SELECT @now(1) AS n) c CROSS JOIN )sql";
+
+constexpr char kNames[] = "unnest($2::bytea[]) AS q(name)";
+constexpr char kUsedNames[] = R"sql((SELECT name FROM @locks
+  WHERE name >= $2::bytea AND ($3::bytea IS NULL OR name < $3::bytea)
+    AND (tickets > 0 OR (solo_id IS NOT NULL AND solo_end > @now(1)))
+  ORDER BY name LIMIT $4::bigint) q)sql";
+
+constexpr char kJoins[] = R"sql(
+LEFT JOIN @locks l ON l.name = q.name LEFT JOIN @extras e ON e.name = q.name
+LEFT JOIN @tickets t ON t.lock = q.name AND l.tickets > 0
+ORDER BY q.name, t.ord)sql";
+
+constexpr char kCheck[] = R"sql(
+SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on',
+  to_regclass('@meta') IS NOT NULL, current_setting('server_version_num'))sql";
+
+std::string clock_of(std::string_view parameter) {
+  return "coalesce($" + std::string(parameter) +
+         "::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)";
+}
+
+std::string quoted(std::string_view name) {
+  std::string text = "\"";
+  for (const char c : name) {
+    text += c;
+    if (c == '"') text += c;
+  }
+  return text + '"';
+}
+
+}  // namespace
+
+Statements::Statements(std::string_view schema)
+    : schema_(quoted(schema)),
+      grant(of(kGrant)),
+      release(of(kRelease)),
+      many(of(kMany)),
+      renew(of(kRenew)),
+      look(of(kLook)),
+      read(of(std::string(kColumns) + kNames + kJoins)),
+      list(of(std::string(kColumns) + kUsedNames + kJoins)),
+      value(of("SELECT value FROM @extras WHERE name = $1::bytea")),
+      notify("SELECT pg_notify($1, $2)"),
+      create(of(kCreate)),
+      check(of(kCheck)) {}
+
+std::string Statements::of(std::string_view pattern) const {
+  std::string text;
+  while (!pattern.empty()) {
+    const std::size_t at = pattern.find('@');
+    text += pattern.substr(0, at);
+    if (at == pattern.npos) break;
+    pattern.remove_prefix(at + 1);
+    if (pattern.starts_with("now(")) {
+      const std::size_t end = pattern.find(')');
+      text += clock_of(pattern.substr(4, end - 4));
+      pattern.remove_prefix(end + 1);
+    } else if (pattern.starts_with("taken(")) {
+      std::string taken(kTaken);
+      for (std::size_t mark = 0; (mark = taken.find('#', mark)) != taken.npos;) {
+        taken[mark] = pattern[6];
+      }
+      text += of(taken);
+      pattern.remove_prefix(8);
+    } else if (pattern.starts_with('@')) {  // The schema alone.
+      text += schema_;
+      pattern.remove_prefix(1);
+    } else {
+      text += schema_ + '.';
+    }
+  }
+  return text;
+}
+
+}  // namespace holdfast::stores::postgres

@@ -1,0 +1,52 @@
+// Hears the grants of this client's waiters: LISTEN on a connection of its own.
+//
+// Behind a transaction pooler a LISTEN is another's. So this client notifies itself, over another
+// connection, before it relies on that: until the word arrives the engine polls.
+//
+// Thread-safety: start() and close() as of Link. Ownership: the engine outlives it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/port/registry.h"
+#include "src/port/store.h"
+#include "src/port/value_watches.h"
+#include "src/stores/postgres/engine.h"
+#include "src/stores/postgres/link.h"
+
+namespace holdfast::stores::postgres {
+
+class Wakeups {
+ public:
+  Wakeups(const PostgresAddress& address, const port::StoreContext& context, Engine& engine);
+
+  void start();
+  void close() { link_.close(); }
+  port::WatchHandle watch_value(const std::string& name, port::Task changed) {
+    return values_->add(engine_.value_channel(name), std::move(changed));
+  }
+
+ private:
+  void listen();
+  void try_out();
+  void on_notify(std::string_view channel, std::string_view payload);
+  void join(const std::string& channel, bool on);
+  void send(std::string text, std::function<void(const Answer&)> done);
+  void heard(bool yes);
+
+  port::Loop* const loop_;
+  port::Listener* const listener_;
+  Engine& engine_;
+  bool heard_ = false;
+  bool before_ = false;
+  std::set<std::string> joined_;
+  std::shared_ptr<port::ValueWatches> values_;
+  Link link_;
+};
+
+}  // namespace holdfast::stores::postgres
