@@ -2,7 +2,7 @@
 // input is open. Prints one line of JSON: where it is, and who may use it. Each line of the input,
 // "kill" or "start", is done and answered with a line: the process, 0 when there is none.
 //
-//   store_server zookeeper|etcd|consul
+//   store_server zookeeper|etcd|consul|postgres
 //
 // 77: there is no such server here; the line says why.
 #include <iostream>
@@ -11,6 +11,7 @@
 
 #include "tests/support/consul_server.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/postgres_server.h"
 #include "tests/support/serve_one.h"
 #include "tests/support/zookeeper_server.h"
 
@@ -80,11 +81,26 @@ int serve_consul() {
                         .powerless = none + "@"});
 }
 
+// With a password over TCP; the one without rights may connect, and no more.
+int serve_postgres() {
+  PostgresServer server({.tcp = true,
+                         .passwords = true,
+                         .settings = {"fsync=on", "full_page_writes=on", "autovacuum=on"}});
+  server.sql("CREATE ROLE alice LOGIN PASSWORD 's3cret-Pw'");
+  server.sql("CREATE SCHEMA holdfast AUTHORIZATION alice");
+  server.sql("CREATE ROLE bob LOGIN PASSWORD 'other-Pw'");
+  return serve(server, {.place = "127.0.0.1:" + std::to_string(server.port()) + "/postgres",
+                        .user = "alice@",
+                        .secret = "s3cret-Pw",
+                        .powerless = "bob:other-Pw@"});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   return serve_one(argc, argv,
                    {{"zookeeper", {ZookeeperServer::unavailable, serve_zookeeper}},
                     {"etcd", {EtcdCluster::unavailable, serve_etcd}},
-                    {"consul", {ConsulServer::unavailable, serve_consul}}});
+                    {"consul", {ConsulServer::unavailable, serve_consul}},
+                    {"postgres", {PostgresServer::unavailable, serve_postgres}}});
 }

@@ -25,6 +25,7 @@ from redis_server import free_port
 
 STORE = os.environ.get("HOLDFAST_TEST_STORE", "sqlite")
 BOUND = STORE in ("zookeeper", "etcd", "consul")  # Locks end with the process that took them.
+SERVED = BOUND or STORE == "postgres"  # One server for all cases, with log-in.
 # A holder that is killed, and whoever cannot reach the store, lose the lock after so long. Consul
 # ends a session one to two of its lengths after its last renewal. The shortest that there is, which
 # a machine that is busy with other cases may miss.
@@ -38,7 +39,7 @@ LOOK = {"name", "held", "token", "mode", "owner", "host", "pid", "program", "sin
 
 
 class Server:
-    """A ZooKeeper, etcd or Consul that only who logs in may use: one for all cases."""
+    """A ZooKeeper, etcd, Consul or PostgreSQL that only who logs in may use: one for all cases."""
 
     def __init__(self):
         self.process = subprocess.Popen(
@@ -54,11 +55,16 @@ class Server:
     def url(self, options="", who=None, place=None, session=SHORTEST):
         """Without a session: the one that is set by default."""
         who = self.facts["user"] if who is None else who
-        words = f"session={session}{options}" if session else options.removeprefix("&")
+        words = f"session={session}{options}" if BOUND and session else options.removeprefix("&")
         return f"{STORE}://{who}{place or self.facts['place']}?{words}"
 
     def signal(self, number):
-        os.kill(self.facts["pid"], number)
+        pid = self.facts["pid"]
+        if STORE == "postgres":  # Each connection has a process.
+            with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+                for child in children.read().split():
+                    os.kill(int(child), number)
+        os.kill(pid, number)
 
     def kill(self):
         self.process.stdin.write("kill\n")
@@ -88,7 +94,7 @@ class StoreCase(CliCase):
         if STORE == "redis":
             self.redis = redis_server.RedisServer(self)
             self.store = self.redis.url()
-        elif BOUND:
+        elif SERVED:
             self.store = SERVER.url(f"&ns=case{self.cases}", session=self.session)
             self.env[f"HOLDFAST_{STORE.upper()}_{'TOKEN' if STORE == 'consul' else 'PASSWORD'}"] = (
                 SERVER.facts["secret"])
@@ -614,7 +620,7 @@ if STORE != "sqlite":
                  ["elect", "--wait", "3s", "job", "--", "true"])
 
         def all_are_refused(self, place):
-            url = SERVER.url(place=place) if BOUND else f"redis://{place}"
+            url = SERVER.url(place=place) if SERVED else f"redis://{place}"
             for words, done in self.all_at_once(self.WAITS, HOLDFAST_STORE=url):
                 with self.subTest(words=words):
                     line = self.refusal(done, words)
@@ -622,10 +628,10 @@ if STORE != "sqlite":
                     self.assertIn("Is it up and reachable?", line)
 
         def server(self):
-            return SERVER if BOUND else self.redis
+            return SERVER if SERVED else self.redis
 
         def signal_server(self, number):
-            if BOUND:
+            if SERVED:
                 SERVER.signal(number)
             else:
                 self.redis.process.send_signal(number)
@@ -644,7 +650,7 @@ if STORE != "sqlite":
             return text
 
         def test_a_waiter_outlasts_a_server_that_is_away_and_says_so(self):
-            self.env["HOLDFAST_STORE"] = self.store + ("&" if BOUND else "?") + "request_timeout=2s"
+            self.env["HOLDFAST_STORE"] = self.store + ("&" if SERVED else "?") + "request_timeout=2s"
             holder = self.holder("job", ttl=SHORT)
             # It may have the lock before the last of its connections is made anew.
             loud = self.run_locked("job", "--", "sh", "-c", "read line; true",
@@ -703,7 +709,7 @@ if STORE != "sqlite":
         def test_who_opens_a_store_that_says_nothing_waits_no_longer_than_asked(self):
             with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
                 place = f"127.0.0.1:{silent.getsockname()[1]}"
-                url = SERVER.url(place=place) if BOUND else f"redis://{place}"
+                url = SERVER.url(place=place) if SERVED else f"redis://{place}"
                 env = {**self.env, "HOLDFAST_STORE": url}
                 waiter = self.run_locked("--wait", "2s", "job", "--", "true", env=env)
                 self.assert_over_soon(waiter, boottime(), 0)
@@ -831,7 +837,7 @@ if BOUND:
 
 def setUpModule():
     global SERVER
-    if BOUND:
+    if SERVED:
         SERVER = Server()
         unittest.addModuleCleanup(SERVER.stop)
 

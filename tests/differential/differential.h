@@ -40,6 +40,9 @@ struct DifferentialTraits {
   bool looking_passes_time = true;
   // A single plain holder whose lease is over releases like one in time, if nobody came meanwhile.
   bool late_release_counts = false;
+  // One renewal of many tickets is one step for all: what it tells a waiter of the next expiry may
+  // be from before.
+  bool renews_at_once = false;
   // Leases are those of the client's session, and its engine (src/contend) knows its tickets: what
   // it answers without the store is in Model::answer_of_client().
   bool session_bound = false;

@@ -28,6 +28,10 @@
 #include "src/stores/etcd/guarantees.h"
 #include "src/stores/etcd/url.h"
 #endif
+#ifdef HOLDFAST_HAVE_POSTGRES
+#include "src/stores/postgres/guarantees.h"
+#include "src/stores/postgres/url.h"
+#endif
 #ifdef HOLDFAST_HAVE_REDIS
 #include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/url.h"
@@ -162,23 +166,15 @@ void write_primitives(std::ostream& out, const Stores& stores) {
 
 void write_lacks(std::ostream& out, const Stores& stores) {
   for (const Capability& each : kCapabilities) {
-    std::string without;
-    for (const Guarantees& store : stores) {
-      if (!(store.*each.field)) without += (without.empty() ? "" : ", ") + store.store;
-    }
-    if (!without.empty()) {
-      out << "- " << each.name << " (not on " << without << "): " << each.without << ".\n";
-    }
+    const bool lacking = std::any_of(stores.begin(), stores.end(),
+                                     [&](const Guarantees& store) { return !(store.*each.field); });
+    if (lacking) out << "- " << each.name << ": " << each.without << ".\n";
   }
-  std::string bound;
-  for (const Guarantees& store : stores) {
-    if (store.bound_to_client) bound += (bound.empty() ? "" : ", ") + store.store;
-  }
-  if (!bound.empty()) {
-    out << "- a lease goes on without its client (not on " << bound
-        << "): `adopt()`, `Once`, `JobTimes::at_least_for`, `holdfast acquire` and `run "
-           "--min-hold` are "
-           "refused with kUnsupported.\n";
+  const bool bound = std::any_of(stores.begin(), stores.end(),
+                                 [](const Guarantees& store) { return store.bound_to_client; });
+  if (bound) {
+    out << "- a lease goes on without its client: `adopt()`, `Once`, `JobTimes::at_least_for`, "
+           "`holdfast acquire` and `run --min-hold` are refused with kUnsupported.\n";
   }
 }
 
@@ -224,7 +220,7 @@ std::string page_of(const Stores& stores) {
   write_primitives(out, stores);
   out << "\n## Faults\n\n"
          "*yes*: the guarantee holds, and tests under that fault show it. *declared*: it may be "
-         "violated, as the note says; rely on [fencing](../guide/fencing.md).\n\n";
+         "violated, as the note says. Rely on [fencing](../guide/fencing.md) there.\n\n";
   write_faults(out, stores);
   return out.str();
 }
@@ -235,7 +231,7 @@ std::string page_of(const Stores& stores) {
 std::optional<Stores> all_stores() {
 #if defined(HOLDFAST_HAVE_SQLITE) && defined(HOLDFAST_HAVE_REDIS) &&   \
     defined(HOLDFAST_HAVE_ZOOKEEPER) && defined(HOLDFAST_HAVE_ETCD) && \
-    defined(HOLDFAST_HAVE_CONSUL)
+    defined(HOLDFAST_HAVE_CONSUL) && defined(HOLDFAST_HAVE_POSTGRES)
   const support::TempFolder folder("matrix");
   const Client memory = Client::connect("memory:").value();
   const Client sqlite = Client::connect("sqlite://" + folder.file("locks.db")).value();
@@ -245,7 +241,8 @@ std::optional<Stores> all_stores() {
                 stores::redis::guarantees(),
                 stores::zookeeper::guarantees(kSession, kSession),
                 stores::etcd::guarantees(kSession),
-                stores::consul::guarantees({})};
+                stores::consul::guarantees({}),
+                stores::postgres::guarantees()};
 #else
   return std::nullopt;
 #endif
@@ -283,7 +280,8 @@ TEST(MatrixTest, TheManifestsSayWhatTheStoresSay) {
 // An option that the manifest does not know would keep a URL from being shown.
 TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
 #if defined(HOLDFAST_HAVE_REDIS) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
-    defined(HOLDFAST_HAVE_ETCD) && defined(HOLDFAST_HAVE_CONSUL)
+    defined(HOLDFAST_HAVE_ETCD) && defined(HOLDFAST_HAVE_CONSUL) &&     \
+    defined(HOLDFAST_HAVE_POSTGRES)
   const auto compare = [](std::string_view url, const auto& declared) {
     const auto& open = store_of_url(url)->open_options;
     for (const port::UrlOption& option : declared) {
@@ -294,6 +292,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   compare("zookeeper:", stores::zookeeper::kUrlOptions);
   compare("etcd:", stores::etcd::kUrlOptions);
   compare("consul:", stores::consul::kUrlOptions);
+  compare("postgres:", stores::postgres::kUrlOptions);
 #else
   GTEST_SKIP() << "SKIPPED: a store is not built in";
 #endif
@@ -308,11 +307,11 @@ TEST(MatrixTest, WhatAStoreLacksIsTold) {
   for (const char* text :
        {"- `SharedMutex::upgrade()` on bare: kUnsupported, because the store lacks: shared locks, "
         "upgrade of a reader.\n",
-        "| power fails | no | **declared** | it is bare |\n",
-        "- first come, first served (not on bare)", "| n of N permits | yes |\n"}) {
+        "| power fails | no | **declared** | it is bare |\n", "- first come, first served: waiters",
+        "| n of N permits | yes |\n"}) {
     EXPECT_NE(page.find(text), std::string::npos) << text << "\n" << page;
   }
-  EXPECT_EQ(page.find("listing locks and queues (not on"), std::string::npos);
+  EXPECT_EQ(page.find("- listing locks and queues:"), std::string::npos);
 }
 
 }  // namespace

@@ -131,7 +131,8 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(self.run_setup("test").returncode, 0)
         self.assertEqual(sorted((self.state / "disabled").read_text().splitlines()),
                          ["disable --quiet " + service
-                          for service in ("etcd", "mariadb", "postgresql", "redis-server")])
+                          for service in ("etcd", "mariadb", "pgbouncer", "postgresql",
+                                          "redis-server")])
         self.write("disabled")
         self.assertEqual(self.run_setup("test").returncode, 0)
         self.assertEqual(self.read("disabled"), [], "a server that was there before stays as it is")

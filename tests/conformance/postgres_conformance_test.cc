@@ -1,0 +1,32 @@
+#include "tests/conformance/harness.h"
+#include "tests/conformance/postgres_site.h"
+
+namespace holdfast::testing {
+namespace {
+
+// As the URL makes it.
+class LivePostgresSite final : public Site {
+ public:
+  Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
+    return stores::make_postgres_store(*port::StoreUrl::parse(url_), context);
+  }
+  void pass(Duration time) override { std::this_thread::sleep_for(time); }
+  void restart() override {
+    postgres_server().kill9();
+    postgres_server().start();
+  }
+
+ private:
+  static inline std::atomic<int> last_{0};
+  const std::string url_ = postgres_server().url("schema=live_" + std::to_string(++last_));
+};
+
+const StoreUnderTest kPostgres{[] { return std::make_unique<PostgresSite>(); },
+                               [] { return std::make_unique<LivePostgresSite>(); },
+                               &support::PostgresServer::unavailable};
+
+}  // namespace
+
+HOLDFAST_INSTANTIATE_CONFORMANCE(Postgres, kPostgres);
+
+}  // namespace holdfast::testing
