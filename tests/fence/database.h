@@ -11,10 +11,16 @@
 
 #include "holdfast/fence/sql.h"
 #include "holdfast/mode.h"
+#include "holdfast/optimistic.h"
 #include "holdfast/result.h"
 #include "holdfast/token.h"
 
 namespace holdfast::fence {
+
+struct Answer {
+  std::vector<std::string> row{};  // The first one.
+  std::size_t matched = 0;         // Rows, of a statement that writes.
+};
 
 class Session {
  public:
@@ -28,6 +34,8 @@ class Session {
   virtual std::size_t change(const std::string& sql) = 0;
   // Waits for locks as shortly as the database knows.
   virtual void be_impatient() = 0;
+  // With its parameters bound, not written into the text.
+  virtual Answer execute(const optimistic::Statement& statement) = 0;
 
   virtual Result<void> create_table() = 0;
   virtual Result<void> guard(const std::string& resource, const Token& token,

@@ -22,10 +22,11 @@ const support::MariadbServer& server() {
 
 class MysqlSession : public Session {
  public:
-  MysqlSession() : connection_(::mysql_init(nullptr)) {
+  explicit MysqlSession(unsigned long flags = CLIENT_FOUND_ROWS)
+      : connection_(::mysql_init(nullptr)) {
     const std::string socket = server().socket_path();
     if (::mysql_real_connect(connection_, nullptr, "root", "", "test", 0, socket.c_str(),
-                             CLIENT_FOUND_ROWS) == nullptr) {
+                             flags) == nullptr) {
       throw std::runtime_error(::mysql_error(connection_));
     }
   }
@@ -34,8 +35,21 @@ class MysqlSession : public Session {
   MysqlSession& operator=(const MysqlSession&) = delete;
 
   void run(const std::string& sql) override { (void)answer(sql); }
-  std::string ask(const std::string& sql) override { return answer(sql).first; }
-  std::size_t change(const std::string& sql) override { return answer(sql).second; }
+  std::string ask(const std::string& sql) override {
+    const Answer found = answer(sql);
+    return found.row.empty() ? "" : found.row.front();
+  }
+  std::size_t change(const std::string& sql) override { return answer(sql).matched; }
+  Answer execute(const optimistic::Statement& statement) override {
+    std::string parameters;
+    for (std::size_t i = 0; i < statement.values.size(); ++i) {
+      const std::string name = "@p" + std::to_string(i);
+      run("SET " + name + " = '" + statement.values[i] + "'");
+      parameters += (i == 0 ? " USING " : ", ") + name;
+    }
+    run("PREPARE one FROM '" + statement.text + "'");
+    return answer("EXECUTE one" + parameters);
+  }
   void be_impatient() override { run("SET innodb_lock_wait_timeout = 1"); }
   Result<void> create_table() override { return mysql::create_table(connection_); }
   Result<void> guard(const std::string& resource, const Token& token, const Mode& mode) override {
@@ -44,17 +58,19 @@ class MysqlSession : public Session {
   MYSQL* connection() { return connection_; }
 
  private:
-  std::pair<std::string, std::size_t> answer(const std::string& sql) {
+  Answer answer(const std::string& sql) {
     if (::mysql_query(connection_, sql.c_str()) != 0) {
       throw std::runtime_error(sql + ": " + ::mysql_error(connection_));
     }
-    std::pair<std::string, std::size_t> out;
+    Answer out;
     if (MYSQL_RES* result = ::mysql_store_result(connection_)) {
       const MYSQL_ROW row = ::mysql_fetch_row(result);
-      if (row != nullptr && row[0] != nullptr) out.first = row[0];
+      for (unsigned i = 0; row != nullptr && i < ::mysql_num_fields(result); ++i) {
+        out.row.emplace_back(row[i] == nullptr ? "" : row[i]);
+      }
       ::mysql_free_result(result);
     } else {
-      out.second = ::mysql_affected_rows(connection_);
+      out.matched = ::mysql_affected_rows(connection_);
     }
     return out;
   }
@@ -138,6 +154,22 @@ TEST_F(MysqlFenceTest, AResultThatWasNotReadIsToldApart) {
   session_.run("START TRANSACTION");
   ASSERT_EQ(::mysql_query(session_.connection(), "SELECT 1"), 0);
   EXPECT_EQ(code(session_), Errc::kInvalidArgument);
+}
+
+// Without CLIENT_FOUND_ROWS the server counts the rows that a statement has changed.
+TEST_F(MysqlFenceTest, OptimisticStatementsCountAlsoAsChangedRows) {
+  session_.run("DROP TABLE IF EXISTS payment");
+  session_.run("CREATE TABLE payment (id int PRIMARY KEY, state varchar(9), version int NOT NULL)");
+  session_.run("INSERT INTO payment VALUES (1, 'open', 0)");
+  MysqlSession plain(0);
+  const optimistic::Row row{.table = "payment", .key = "1"};
+  const auto same = optimistic::update(sql::Dialect::kMySql, row, {{"state", "open"}}, 0);
+  EXPECT_EQ(plain.execute(same).matched, 1U);
+  EXPECT_EQ(plain.execute(same).matched, 0U);
+  const auto paid = optimistic::transition(sql::Dialect::kMySql, row, "open", "paid");
+  ASSERT_TRUE(paid.has_value());
+  EXPECT_EQ(plain.execute(*paid).matched, 1U);
+  EXPECT_EQ(plain.execute(*paid).matched, 0U);
 }
 
 #ifdef HOLDFAST_EXAMPLE_FENCE

@@ -33,26 +33,37 @@ class PostgresSession : public Session {
   PostgresSession& operator=(const PostgresSession&) = delete;
 
   void run(const std::string& sql) override { (void)answer(sql); }
-  std::string ask(const std::string& sql) override { return answer(sql).first; }
-  std::size_t change(const std::string& sql) override {
-    const std::string rows = answer(sql).second;
-    return rows.empty() ? 0 : std::stoul(rows);
+  std::string ask(const std::string& sql) override {
+    const Answer found = answer(sql);
+    return found.row.empty() ? "" : found.row.front();
   }
+  std::size_t change(const std::string& sql) override { return answer(sql).matched; }
   void be_impatient() override { run("SET lock_timeout = '50ms'"); }
   Result<void> create_table() override { return postgres::create_table(connection_); }
   Result<void> guard(const std::string& resource, const Token& token, const Mode& mode) override {
     return postgres::guard(connection_, resource, token, mode);
   }
+  Answer execute(const optimistic::Statement& statement) override {
+    std::vector<const char*> values;
+    for (const std::string& value : statement.values) values.push_back(value.c_str());
+    return taken(statement.text,
+                 ::PQexecParams(connection_, statement.text.c_str(),
+                                static_cast<int>(values.size()), nullptr, values.data(), nullptr,
+                                nullptr, 0));
+  }
   PGconn* connection() { return connection_; }
 
  private:
-  std::pair<std::string, std::string> answer(const std::string& sql) {
-    PGresult* result = ::PQexec(connection_, sql.c_str());
+  Answer answer(const std::string& sql) { return taken(sql, ::PQexec(connection_, sql.c_str())); }
+  Answer taken(const std::string& sql, PGresult* result) {
     const auto status = ::PQresultStatus(result);
     const bool fine = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
-    std::pair<std::string, std::string> out;
-    if (fine && ::PQntuples(result) > 0) out.first = ::PQgetvalue(result, 0, 0);
-    if (fine) out.second = ::PQcmdTuples(result);
+    Answer out;
+    for (int i = 0; fine && ::PQntuples(result) > 0 && i < ::PQnfields(result); ++i) {
+      out.row.emplace_back(::PQgetvalue(result, 0, i));
+    }
+    const std::string rows = fine ? ::PQcmdTuples(result) : "";
+    if (!rows.empty()) out.matched = std::stoul(rows);
     ::PQclear(result);
     if (!fine) throw std::runtime_error(sql + ": " + ::PQerrorMessage(connection_));
     return out;

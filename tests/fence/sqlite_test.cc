@@ -45,6 +45,28 @@ class SqliteSession : public Session {
     run(sql);
     return static_cast<std::size_t>(::sqlite3_changes(connection_));
   }
+  Answer execute(const optimistic::Statement& statement) override {
+    sqlite3_stmt* prepared = nullptr;
+    const int told =
+        ::sqlite3_prepare_v2(connection_, statement.text.c_str(), -1, &prepared, nullptr);
+    for (std::size_t i = 0; i < statement.values.size(); ++i) {
+      ::sqlite3_bind_text(prepared, static_cast<int>(i) + 1, statement.values[i].c_str(), -1,
+                          SQLITE_TRANSIENT);
+    }
+    Answer out;
+    int stepped = told;
+    while (told == SQLITE_OK && (stepped = ::sqlite3_step(prepared)) == SQLITE_ROW) {
+      for (int i = 0; out.row.size() < static_cast<std::size_t>(::sqlite3_column_count(prepared));
+           ++i) {
+        out.row.emplace_back(reinterpret_cast<const char*>(::sqlite3_column_text(prepared, i)));
+      }
+    }
+    ::sqlite3_finalize(prepared);
+    if (stepped != SQLITE_DONE)
+      throw std::runtime_error(statement.text + ": " + ::sqlite3_errmsg(connection_));
+    out.matched = static_cast<std::size_t>(::sqlite3_changes(connection_));
+    return out;
+  }
   void be_impatient() override { ::sqlite3_busy_timeout(connection_, 0); }
   Result<void> create_table() override { return sqlite::create_table(connection_); }
   Result<void> guard(const std::string& resource, const Token& token, const Mode& mode) override {
