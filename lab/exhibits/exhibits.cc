@@ -172,6 +172,24 @@ std::vector<Exhibit> tables() {
        .beside = clean(),
        .script = scripts::row_without_expiry,
        .check = impatient()},
+      {.name = "client-clock-expiry",
+       .store = "sqlite",
+       .wrong = "a clock that is ten seconds fast takes over a fresh row",
+       .story = "The row has a time of expiry, by the clock of the client that wrote it, and each "
+                "client compares it with its own. Bob's clock is ten seconds fast: he takes over "
+                "every row whose lease is shorter than that.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::client_clock_expiry},
+      {.name = "delete-without-owner",
+       .store = "sqlite",
+       .wrong = "a late DELETE frees the row of somebody else",
+       .story = "Alice is stopped until her row has expired and bob has taken it over. Then she "
+                "deletes the row by the lock's name: it is bob's, and carol gets the lock while "
+                "bob works.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::delete_without_owner},
       {.name = "optimistic-version",
        .store = "sqlite",
        .wrong = "under contention most requests fail (no violation)",

@@ -29,8 +29,10 @@ SubjectKind wait_elsewhere();
 SubjectKind redlock();
 SubjectKind redlock_tokens();
 
-// SQLite (sqlite_mistakes.cc); the second has a Redis URL first, then a file.
+// SQLite (sqlite_mistakes.cc); the last one has a Redis URL first, then a file.
 SubjectKind row_without_expiry();
+SubjectKind client_clock_expiry(std::chrono::milliseconds clock_error);
+SubjectKind delete_without_owner();
 SubjectKind redis_then_sqlite();
 
 // The mistakes that a scenario can have, by their names: one store, nothing else to be said.

@@ -34,6 +34,29 @@ void bob_works_too(Player& bob, Player& alice) {
   bob.release();
 }
 
+// Bob takes the lock over as soon as alice has it.
+void fast_clock(Player& alice, Player& bob) {
+  alice.acquire(kLong);
+  bob.acquire(kLong);
+  sleep_for(kWork);
+  alice.write();
+  bob.write();
+  alice.write();
+  bob.release();
+  alice.release();
+}
+
+// Alice is stopped for longer than her lease, and then frees bob's lock.
+void late_release(Player& alice, Player& bob, Player& carol) {
+  alice.acquire(200ms);
+  alice.pause();
+  bob.acquire(kLong, 3s);
+  sleep_for(kWork);
+  alice.resume();
+  alice.release();
+  join(bob, carol);
+}
+
 // Replication stops, alice takes the lock, and the replica that has not heard of it is promoted.
 void take_and_fail_over(Play& play, Replicated& redis, Player& alice) {
   play.begin(FaultKind::kLoss, "replication");
@@ -59,28 +82,13 @@ void setnx_then_expire(Play& play) {
 
 void timestamp_getset(Play& play) {
   Player& alice = play.player("alice", lab::timestamp_getset(0ms));
-  Player& bob = play.player("bob", lab::timestamp_getset(10s));
-  alice.acquire(kLong);
-  bob.acquire(kLong);
-  sleep_for(kWork);
-  alice.write();
-  bob.write();
-  alice.write();
-  bob.release();
-  alice.release();
+  fast_clock(alice, play.player("bob", lab::timestamp_getset(10s)));
 }
 
 void del_without_check(Play& play) {
   Player& alice = play.player("alice", lab::del_without_check());
   Player& bob = play.player("bob", lab::del_without_check());
-  Player& carol = play.player("carol", lab::del_without_check());
-  alice.acquire(200ms);
-  alice.pause();
-  bob.acquire(kLong, 3s);
-  sleep_for(kWork);
-  alice.resume();
-  alice.release();
-  join(bob, carol);
+  late_release(alice, bob, play.player("carol", lab::del_without_check()));
 }
 
 void get_then_del(Play& play) {
@@ -286,6 +294,19 @@ void row_without_expiry(Play& play) {
   alice.kill9();
   bob.acquire(300ms, 1500ms);
   bob.release();
+}
+
+void client_clock_expiry(Play& play) {
+  const std::string file = "sqlite://" + play.file("locks.db");
+  Player& alice = play.player("alice", lab::client_clock_expiry(0ms), {file});
+  fast_clock(alice, play.player("bob", lab::client_clock_expiry(10s), {file}));
+}
+
+void delete_without_owner(Play& play) {
+  const std::string file = "sqlite://" + play.file("locks.db");
+  Player& alice = play.player("alice", lab::delete_without_owner(), {file});
+  Player& bob = play.player("bob", lab::delete_without_owner(), {file});
+  late_release(alice, bob, play.player("carol", lab::delete_without_owner(), {file}));
 }
 
 // Four clients read the row, then all write what they made of it, again and again.

@@ -20,6 +20,8 @@ void redlock_tokens(Play& play);
 void incr_token(Play& play);
 void failover_without_authority(Play& play);
 void row_without_expiry(Play& play);
+void client_clock_expiry(Play& play);
+void delete_without_owner(Play& play);
 Tally optimistic_version(Play& play);
 
 }  // namespace holdfast::lab::scripts

@@ -1,4 +1,5 @@
 // Tables as locks.
+#include <chrono>
 #include <stdexcept>
 
 #include "lab/exhibits/mistakes.h"
@@ -28,6 +29,61 @@ class RowWithoutExpiry : public Mistake {
 
  private:
   Sqlite database_;
+};
+
+// The schema of many articles; a row ends by the clock of the client that looks at it.
+class RowWithExpiry : public Mistake {
+ public:
+  RowWithExpiry(const SubjectSetup& setup, std::chrono::milliseconds clock_error)
+      : Mistake(setup), clock_error_(clock_error), database_(setup.urls.at(0)) {
+    database_.change(
+        "CREATE TABLE IF NOT EXISTS distributed_lock (lock_name TEXT UNIQUE, lock_value TEXT,"
+        " expire_time INTEGER, create_time INTEGER)");
+  }
+
+  // [region: client-clock-expiry]
+  bool take(const Ask& ask, Held& held) override {
+    const std::string now = in_ms(my_clock());
+    const std::string until = in_ms(my_clock() + ask.ttl);
+    if (database_.change("INSERT OR IGNORE INTO distributed_lock VALUES (?1, ?2, ?3, ?4)",
+                         {ask.name, held.value, until, now}) == 1) {
+      return true;
+    }
+    return database_.change(  // It has expired: it is taken over.
+               "UPDATE distributed_lock SET lock_value = ?2, expire_time = ?3"
+               " WHERE lock_name = ?1 AND expire_time < CAST(?4 AS INTEGER)",
+               {ask.name, held.value, until, now}) == 1;
+  }
+  // [end]
+  bool give_back(const Held& held) override {
+    return database_.change("DELETE FROM distributed_lock WHERE lock_name = ?1 AND lock_value = ?2",
+                            {held.name, held.value}) == 1;
+  }
+
+ protected:
+  int change(const std::string& sql, const std::vector<std::string>& values) {
+    return database_.change(sql, values);
+  }
+
+ private:
+  std::chrono::milliseconds my_clock() const {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now) + clock_error_;
+  }
+
+  const std::chrono::milliseconds clock_error_;
+  Sqlite database_;
+};
+
+class DeleteWithoutOwner : public RowWithExpiry {
+ public:
+  explicit DeleteWithoutOwner(const SubjectSetup& setup) : RowWithExpiry(setup, {}) {}
+
+  // [region: delete-without-owner]
+  bool give_back(const Held& held) override {
+    return change("DELETE FROM distributed_lock WHERE lock_name = ?1", {held.name}) == 1;
+  }
+  // [end]
 };
 
 class RedisThenSqlite : public Mistake {
@@ -72,6 +128,13 @@ class RedisThenSqlite : public Mistake {
 
 SubjectKind row_without_expiry() {
   return mistake<RowWithoutExpiry>("row-without-expiry", "a unique row, until it is deleted");
+}
+SubjectKind client_clock_expiry(std::chrono::milliseconds clock_error) {
+  return mistake<RowWithExpiry>("client-clock-expiry", "a row that ends by the clients' clocks",
+                                clock_error);
+}
+SubjectKind delete_without_owner() {
+  return mistake<DeleteWithoutOwner>("delete-without-owner", "a row that anybody may delete");
 }
 SubjectKind redis_then_sqlite() {
   return mistake<RedisThenSqlite>("redis-then-sqlite", "a database where Redis cannot be reached");
