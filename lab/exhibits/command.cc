@@ -127,7 +127,7 @@ class Show {
       ours = played(exhibit, /*beside=*/true);
       if (interrupted_()) return;
       seconds += ours.seconds;
-      beside = words_of(ours.verdict);
+      beside = seen_of(exhibit, ours);
       if (ours.as_expected && !ours.verdict.clean()) beside += " (declared)";
       if (!ours.as_expected) {
         wrong += " HOLDFAST";
@@ -142,7 +142,10 @@ class Show {
       for (const std::string& line : wrapped(exhibit.story, 100)) out_ << line << "\n";
       if (!exhibit.tally) out_ << "\n";
       print_steps(mistake.history, mistake.verdict, mistake.names, out_);
-      if (exhibit.beside) {
+      if (exhibit.beside && exhibit.tally) {
+        out_ << "\nFailed attempts: " << seen_of(exhibit, mistake) << ", with Holdfast " << beside
+             << ".\n";
+      } else if (exhibit.beside) {
         out_ << "\nHoldfast in the same script:\n";
         print_steps(ours.history, ours.verdict, ours.names, out_);
       } else {

@@ -20,7 +20,8 @@
 
 namespace holdfast::lab {
 
-// A count of an exhibit that is no violation: requests that failed, of so many.
+// A count of an exhibit that is no violation: requests that failed, of so many. The mistake is
+// seen when more than two of three fail; with Holdfast, no more than two of three may.
 struct Tally {
   std::size_t failed = 0;
   std::size_t requests = 0;

@@ -23,5 +23,6 @@ void row_without_expiry(Play& play);
 void client_clock_expiry(Play& play);
 void delete_without_owner(Play& play);
 Tally optimistic_version(Play& play);
+Tally optimistic_retry_storm(Play& play);
 
 }  // namespace holdfast::lab::scripts
