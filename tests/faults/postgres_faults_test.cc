@@ -17,6 +17,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/loopback.h"
+#include "tests/support/pgbouncer.h"
 #include "tests/support/postgres_server.h"
 #include "tests/support/temp_folder.h"
 
@@ -246,40 +247,9 @@ TEST_F(PostgresFaultsTest, AWrongPasswordIsToldAndNotShown) {
   EXPECT_EQ(wrong->message().find("seven-wrong"), std::string::npos);
 }
 
-// pgbouncer gives each transaction another server process.
-class Pooler {
- public:
-  static std::optional<std::string> program() {
-    for (const char* name : {"pgbouncer", "/usr/sbin/pgbouncer"}) {
-      if (auto found = support::find_program(name)) return found;
-    }
-    return std::nullopt;
-  }
-
-  explicit Pooler(std::uint16_t server_port) {
-    const std::string config = folder_.file("pgbouncer.ini");
-    std::ofstream(config) << "[databases]\n* = host=127.0.0.1 port=" << server_port
-                          << " user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = "
-                          << port_.number()
-                          << "\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 4\n"
-                             "unix_socket_dir =\n";
-    process_ = std::make_unique<support::ChildProcess>(
-        support::Command{.arguments = {*program(), "-u", "nobody", config},
-                         .environment = {},
-                         .output = folder_.file("log")});
-  }
-
-  std::uint16_t port() const { return port_.number(); }
-
- private:
-  support::TempFolder folder_{"pgbouncer"};
-  support::ReservedPort port_;
-  std::unique_ptr<support::ChildProcess> process_;
-};
-
 TEST_F(PostgresFaultsTest, LocksWorkThroughATransactionPooler) {
-  if (!Pooler::program()) GTEST_SKIP() << "SKIPPED: no program 'pgbouncer' (package pgbouncer)";
-  Pooler pooler(server().port());
+  if (const auto why = support::Pgbouncer::unavailable()) GTEST_SKIP() << "SKIPPED: " << *why;
+  const support::Pgbouncer pooler(server().port());
   const std::string url = url_at(pooler.port(), "&schema=pooled");
   ASSERT_TRUE(support::eventually([&] { return !refusal(url); }));
   UrlSite site(url);
