@@ -83,15 +83,20 @@ class Show {
     }
     print_row(out_, "exhibit", "what goes wrong", "expected", "seen", "Holdfast", "s");
     for (const Exhibit* exhibit : chosen_) {
+      if (const auto why_not = exhibit->why_not()) {
+        print_row(out_, exhibit->name, "not played: " + *why_not, "-", "-", "-", "-");
+        ++left_out_;
+        continue;
+      }
       show(*exhibit);
       if (interrupted_()) return false;
     }
     std::size_t beside = 0;
-    for (const Exhibit* exhibit : chosen_) beside += exhibit->beside ? 1 : 0;
+    for (const Exhibit* exhibit : chosen_) beside += exhibit->beside && !exhibit->why_not() ? 1 : 0;
     out_ << "\n"
-         << chosen_.size() - missed_ << " of " << chosen_.size() << " caught; Holdfast in "
-         << beside << " of the same scripts: " << (broken_ == 0 ? "as promised" : "NOT AS PROMISED")
-         << "\n";
+         << chosen_.size() - left_out_ - missed_ << " of " << chosen_.size()
+         << " caught; Holdfast in " << beside
+         << " of the same scripts: " << (broken_ == 0 ? "as promised" : "NOT AS PROMISED") << "\n";
     return missed_ + broken_ == 0;
   }
 
@@ -187,6 +192,7 @@ class Show {
   const std::function<bool()>& interrupted_;
   House house_;
   std::size_t missed_ = 0;
+  std::size_t left_out_ = 0;
   std::size_t broken_ = 0;
 };
 
@@ -212,6 +218,9 @@ int run_exhibits(const ExhibitsOrders& orders, std::ostream& out, std::ostream& 
     }
     if (const auto why_not = support::RedisServer::unavailable()) {
       throw std::runtime_error("no Redis: " + *why_not);
+    }
+    for (const Exhibit* one : chosen) {
+      if (const auto why_not = one->why_not()) throw std::runtime_error(*why_not);
     }
     if (chosen.empty()) {
       for (const Exhibit& one : exhibits()) chosen.push_back(&one);

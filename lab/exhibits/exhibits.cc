@@ -208,6 +208,29 @@ std::vector<Exhibit> tables() {
        .tally = scripts::optimistic_retry_storm}};
 }
 
+std::vector<Exhibit> databases() {
+  return {
+      {.name = "advisory-behind-pooler",
+       .store = "postgres",
+       .wrong = "the pooler gives both clients one session, which has the lock",
+       .story = "An advisory lock belongs to a session of the server. Behind a pooler each "
+                "transaction gets any session: bob's request comes to the one that has taken the "
+                "lock for alice, and a session may take its own lock again.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::advisory_behind_pooler,
+       .unavailable = scripts::no_pooler},
+      {.name = "for-update-then-insert",
+       .store = "mariadb",
+       .wrong = "both find no row, lock the gap, and insert: deadlock",
+       .story = "SELECT ... FOR UPDATE locks the row. There is none yet, so under REPEATABLE READ "
+                "it locks the gap where the row would be, for both. Each INSERT waits for the "
+                "other's gap, and the server ends one transaction with error 1213.",
+       .beside = clean(),
+       .tally = scripts::for_update_then_insert,
+       .unavailable = scripts::no_mariadb}};
+}
+
 bool caught(const Exhibit& exhibit, const Verdict& verdict) {
   return std::any_of(verdict.violations.begin(), verdict.violations.end(),
                      [&](const Violation& each) { return each.rule == exhibit.rule; });
@@ -218,7 +241,7 @@ bool caught(const Exhibit& exhibit, const Verdict& verdict) {
 const std::vector<Exhibit>& exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> found = commands();
-    for (auto&& more : {beliefs(), servers(), tables()})
+    for (auto&& more : {beliefs(), servers(), tables(), databases()})
       found.insert(found.end(), more.begin(), more.end());
     return found;
   }();

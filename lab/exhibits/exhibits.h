@@ -39,6 +39,10 @@ struct Exhibit {
   std::function<void(Play&)> script{};
   CheckOptions check{};
   std::function<Tally(Play&)> tally{};  // Instead of a script.
+  // Why its server cannot be had here; not set: it needs Redis and SQLite only.
+  std::function<std::optional<std::string>()> unavailable{};
+
+  std::optional<std::string> why_not() const { return unavailable ? unavailable() : std::nullopt; }
 };
 
 const std::vector<Exhibit>& exhibits();

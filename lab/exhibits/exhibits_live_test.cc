@@ -26,6 +26,7 @@ class ExhibitsTest : public ::testing::TestWithParam<Exhibit> {
  protected:
   void expect_as_expected(bool beside) {
     HOLDFAST_NEEDS_REDIS();
+    if (const auto why = GetParam().why_not()) GTEST_SKIP() << "SKIPPED: " << *why;
     House house;
     Performance last;
     for (int i = 0; i < kPerformances && !last.as_expected; ++i) {

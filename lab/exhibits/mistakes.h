@@ -35,6 +35,9 @@ SubjectKind client_clock_expiry(std::chrono::milliseconds clock_error);
 SubjectKind delete_without_owner();
 SubjectKind redis_then_sqlite();
 
+// PostgreSQL (postgres_mistakes.cc).
+SubjectKind advisory_lock();
+
 // The mistakes that a scenario can have, by their names: one store, nothing else to be said.
 std::vector<SubjectKind> mistakes();
 

@@ -1,6 +1,9 @@
 // The steps of each exhibit.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "lab/exhibits/exhibits.h"
 
 namespace holdfast::lab::scripts {
@@ -24,5 +27,11 @@ void client_clock_expiry(Play& play);
 void delete_without_owner(Play& play);
 Tally optimistic_version(Play& play);
 Tally optimistic_retry_storm(Play& play);
+
+// On servers of their own; and why these cannot be had here, if so.
+void advisory_behind_pooler(Play& play);
+std::optional<std::string> no_pooler();
+Tally for_update_then_insert(Play& play);
+std::optional<std::string> no_mariadb();
 
 }  // namespace holdfast::lab::scripts
