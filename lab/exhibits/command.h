@@ -16,8 +16,8 @@ struct ExhibitsOrders {
 };
 
 // 0: each mistake was caught as what it is, and Holdfast kept its promise beside it; 1: not so;
-// 2: there is no such exhibit; 125: it could not be tried (no Redis server, or none of the kind that
-// a named exhibit needs). When `interrupted` says so, it ends after the play that runs, with 1.
+// 2: there is no such exhibit; 125: it could not be tried (no Redis server, or no server for an
+// exhibit that was named). When `interrupted` says so, it ends after the play that runs, with 1.
 int run_exhibits(
     const ExhibitsOrders& orders, std::ostream& out, std::ostream& err,
     const std::function<bool()>& interrupted = [] { return false; });
