@@ -157,7 +157,10 @@ void held(benchmark::State& state, const Contest& contest) {
   if (site == nullptr) return;
   auto client = Client::connect(site->url(kTold));
   if (!client) return state.SkipWithError(client.error().message().c_str());
+  const double empty = heap_of_this_process();
   const Hoard hoard(*client, static_cast<int>(state.range(0)));
+  state.counters["bytes_per_lock"] =
+      (heap_of_this_process() - empty) / static_cast<double>(state.range(0));
   double before = 0, cpu = 0;
   for (auto _ : state) {
     before = site->requests();

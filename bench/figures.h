@@ -1,6 +1,7 @@
 // Statistics of the benchmarks' samples, and figures of their own process.
 #pragma once
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -50,7 +51,13 @@ inline double cpu_of_this_process() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// The same of another process of this machine; 0: it cannot be seen.
+// Bytes that it has got from the heap and not given back.
+inline double heap_of_this_process() {
+  const auto told = ::mallinfo2();
+  return static_cast<double>(told.uordblks + told.hblkhd);
+}
+
+// The CPU time of another process of this machine; 0: it cannot be seen.
 inline double cpu_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;

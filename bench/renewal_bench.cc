@@ -1,9 +1,8 @@
 // The cost of ten thousand held locks while nothing happens but their renewal: the share of one
-// core.
+// core, and the memory. In memory that is the client's and the store's together.
 //
 // HOLDFAST_BENCH_SECONDS says for how long (60 by default: two periods of a 30 s lease's renewals
-// six times over).
-#include <sys/resource.h>
+// six times over). HOLDFAST_BENCH_URL names one more store, a server's.
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +14,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "bench/figures.h"
 #include "holdfast/client.h"
 
 namespace holdfast {
@@ -22,30 +22,23 @@ namespace {
 
 constexpr int kLocks = 10'000;
 
-double cpu_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 void hold(benchmark::State& state, const std::string& url) {
   const char* text = std::getenv("HOLDFAST_BENCH_SECONDS");
   const std::chrono::seconds duration(text == nullptr ? 60 : std::atoi(text));
   auto client = Client::connect(url);
   if (!client) return state.SkipWithError(client.error().message().c_str());
+  const double empty = bench::heap_of_this_process();
   std::vector<Lease> leases;
   for (int i = 0; i < kLocks; ++i) {
     auto lease = client->mutex("held/" + std::to_string(i)).try_acquire();
     if (!lease || !*lease) return state.SkipWithError("a free lock was not granted");
     leases.push_back(*std::move(*lease));
   }
+  state.counters["bytes_per_lock"] = (bench::heap_of_this_process() - empty) / kLocks;
   for (auto _ : state) {
-    const double before = cpu_seconds();
+    const double before = bench::cpu_of_this_process();
     std::this_thread::sleep_for(duration);
-    const double used = cpu_seconds() - before;
+    const double used = bench::cpu_of_this_process() - before;
     state.SetIterationTime(static_cast<double>(duration.count()));
     state.counters["core_percent"] = 100.0 * used / static_cast<double>(duration.count());
   }
@@ -77,4 +70,18 @@ BENCHMARK(TenThousandLocksRenewedInSqlite)
 }  // namespace
 }  // namespace holdfast
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  if (const char* url = std::getenv("HOLDFAST_BENCH_URL")) {
+    benchmark::RegisterBenchmark(
+        "TenThousandLocksRenewedAtUrl",
+        [text = std::string(url)](benchmark::State& state) { holdfast::hold(state, text); })
+        ->Iterations(1)
+        ->UseManualTime()
+        ->Unit(benchmark::kSecond);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}

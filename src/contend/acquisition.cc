@@ -222,17 +222,17 @@ void AcquisitionFsm::fail_entering(const Error& error) {
   const bool passing = error.code() == Errc::kUnavailable;
   const BootInstant again = context_->now + kPause;
   if (passing && asks_ > 0 && again < request_.deadline) {
-    unheard_ = error;
+    unheard_ = std::make_unique<Error>(error);
     enter(State::kCreatePause);
     return set(kStateAlarm, again);
   }
-  verdict_ = error;
+  set_verdict(error);
   end(EndStatus::kGone);
 }
 
 Error AcquisitionFsm::unheard() const {
-  return unheard_.value_or(
-      Error(Errc::kUnavailable, traits_->store + ": no server has answered so far"));
+  if (unheard_) return *unheard_;
+  return {Errc::kUnavailable, traits_->store + ": no server has answered so far"};
 }
 
 // Nothing of it is in the store, nor will be. The caller is told that the store has said nothing,
@@ -251,7 +251,7 @@ bool AcquisitionFsm::leaving() const {
 void AcquisitionFsm::leave(Result<AcquisitionState> verdict) {
   if (leaving() || ended()) return;
   was_held_ = held();
-  verdict_ = std::move(verdict);
+  set_verdict(std::move(verdict));
   if (state_ >= State::kListing) return remove();
   // A contender that is being asked for just now is removed when it is there.
   unwanted_ = true;
@@ -290,7 +290,7 @@ void AcquisitionFsm::end(const Result<EndStatus>& how) {
   act(Forget{});
   act(AnswerEnds{how});
   if (rewriting_) act(AnswerDowngrades{gone()});
-  answer(verdict_.value_or(gone()));
+  answer(verdict_ ? *verdict_ : gone());
 }
 
 // Its contender is not there any more, and this client has not removed it.

@@ -334,6 +334,9 @@ class AcquisitionFsm {
   void leave_unheard(const Error& error);
   Error unheard() const;
   void leave(Result<port::AcquisitionState> verdict);
+  void set_verdict(Result<port::AcquisitionState> verdict) {
+    verdict_ = std::make_unique<Result<port::AcquisitionState>>(std::move(verdict));
+  }
   void remove();
   void on_removed(const Result<bool>& removed);
   void end(const Result<port::EndStatus>& how);
@@ -373,6 +376,7 @@ class AcquisitionFsm {
   void on_shrink_listed(const Result<Listing>& listing);
   void on_shrunk(const Result<std::optional<std::uint64_t>>& applied);
   void grant();
+  Details& begin_writing();  // Starts from the text that is there, which is no try any more.
   void adopt_written(const Read& read);
   void show();
   void on_shown(const Result<std::optional<Read>>& written);
@@ -438,10 +442,11 @@ class AcquisitionFsm {
   bool was_held_ = false;            // Leaving: it held.
   bool removal_unanswered_ = false;  // A removal that failed was perhaps applied.
 
-  std::unique_ptr<View> view_;      // From its creation until it holds or leaves.
-  Details writing_{};               // kMarking, kPassingGate, kRewrite: what is written.
-  std::optional<Error> unheard_{};  // kCreatePause: why it is surely not there.
-  std::optional<Result<port::AcquisitionState>> verdict_{};  // The answer to callers at its end.
+  std::unique_ptr<View> view_;  // From its creation until it holds or leaves.
+  // Most never have these.
+  std::unique_ptr<Details> writing_;      // kMarking, kPassingGate, kRewrite: what is written.
+  std::unique_ptr<const Error> unheard_;  // kCreatePause: why it is surely not there.
+  std::unique_ptr<const Result<port::AcquisitionState>> verdict_;  // To callers at its end.
 
   // Set while a step runs.
   const Context* context_ = nullptr;

@@ -77,25 +77,30 @@ void AcquisitionFsm::on_number(const Result<std::optional<Read>>& read) {
 // Without a token of its own, the number of this write becomes the token: it is larger than those
 // of contenders that come later.
 void AcquisitionFsm::mark(std::optional<machine::Token> token) {
-  writing_ = details_;
-  writing_.marked = true;
-  writing_.attempt = false;
-  if (token) writing_.token = token->counter;
-  ask(State::kMarking, soon(), WriteDetails{std::make_unique<Details>(writing_)});
+  Details& writing = begin_writing();
+  writing.marked = true;
+  if (token) writing.token = token->counter;
+  ask(State::kMarking, soon(), WriteDetails{std::make_unique<Details>(writing)});
 }
 
 void AcquisitionFsm::on_marked(const Result<std::optional<Read>>& written) {
   if (!*written) return taken_away();
   adopt_written(**written);
-  if (writing_.token) return grant();
+  if (details_.token) return grant();
   // Contenders that were created before the mark have smaller numbers, and hold later. By a newer
   // record they know that they have to mark themselves.
   marked_late_ = true;
   ask(State::kListingOthers, soon(), ListInFull{});
 }
 
+Details& AcquisitionFsm::begin_writing() {
+  writing_ = std::make_unique<Details>(details_);
+  writing_->attempt = false;
+  return *writing_;
+}
+
 void AcquisitionFsm::adopt_written(const Read& read) {
-  details_ = writing_;
+  details_ = *std::exchange(writing_, nullptr);
   entry_.created = read.created;
   entry_.modified = read.modified;
   token_ = token_of(details_, entry_.created, entry_.modified);
@@ -108,11 +113,10 @@ void AcquisitionFsm::on_others_listed(const Result<Listing>& listing) {
 }
 
 void AcquisitionFsm::pass_gate() {
-  writing_ = details_;
-  writing_.marked = true;
-  writing_.attempt = false;
+  Details& writing = begin_writing();
+  writing.marked = true;
   asks_seen_ = asks_;
-  ask(State::kPassingGate, soon(), PassGate{std::make_unique<Details>(writing_)});
+  ask(State::kPassingGate, soon(), PassGate{std::make_unique<Details>(writing)});
 }
 
 void AcquisitionFsm::on_gate(const Result<Gate>& gate) {
@@ -149,7 +153,7 @@ void AcquisitionFsm::on_shrink_listed(const Result<Listing>& listing) {
 void AcquisitionFsm::on_shrunk(const Result<std::optional<std::uint64_t>>& applied) {
   if (!*applied) return list(/*watching=*/false);
   NotifySessions others{std::move(view_->others)};
-  verdict_ = AcquisitionState{.status = AcquisitionStatus::kHeld};
+  set_verdict(AcquisitionState{.status = AcquisitionStatus::kHeld});
   end(port::EndStatus::kReleased);
   act(std::move(others));
 }
@@ -211,7 +215,7 @@ void AcquisitionFsm::on_reason(const Result<std::pair<Record, std::uint64_t>>& r
     const BreakInfo info{port::to_public(token_), port::to_public(trace.by)};
     const Error why = port::broken_error(request_.name, info);
     act(NoteBroken{why});
-    verdict_ = why;  // For a renewal that is under way.
+    set_verdict(why);  // For a renewal that is under way.
   }
   taken_away();
 }
@@ -220,19 +224,18 @@ void AcquisitionFsm::on_reason(const Result<std::pair<Record, std::uint64_t>>& r
 void AcquisitionFsm::on(const Weaken& event) {
   if (!held()) return act(AnswerDowngrades{gone()});
   if (rewriting_) return;
-  writing_ = details_;
-  writing_.weakened = true;
-  writing_.attempt = false;
-  writing_.token = token_.counter;
+  Details& writing = begin_writing();
+  writing.weakened = true;
+  writing.token = token_.counter;
   rewriting_ = perhaps_weakened_ = true;
-  ask_beside(Slot::kRewrite, event.deadline, WriteDetails{std::make_unique<Details>(writing_)});
+  ask_beside(Slot::kRewrite, event.deadline, WriteDetails{std::make_unique<Details>(writing)});
 }
 
 void AcquisitionFsm::on_weakened(const Result<std::optional<Read>>& written) {
   rewriting_ = false;
   if (!written) return act(AnswerDowngrades{written.error()});
   if (!*written || !held()) return act(AnswerDowngrades{gone()});
-  details_ = writing_;
+  details_ = *std::exchange(writing_, nullptr);
   entry_.modified = (*written)->modified;
   act(AnswerDowngrades{status(*context_)});
 }

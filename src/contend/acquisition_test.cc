@@ -279,7 +279,8 @@ class Walk {
     details.attempt = percent(50);
     details.weakened = percent(20);
     details.marked = percent(20);
-    if (percent(5)) details.unreadable = Error(Errc::kVersionMismatch, "of a later version");
+    if (percent(5))
+      details.unreadable = std::make_shared<Error>(Errc::kVersionMismatch, "of a later version");
     return details;
   }
   Record record() {

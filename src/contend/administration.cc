@@ -55,17 +55,17 @@ void Administration::break_in(const std::shared_ptr<port::BreakRequest>& request
   const Record record = listing.record.value_or(Record{});
   const std::vector<bool> held = holders(listing.queue, record, listing.record_rev);
   const QueueEntry* found = nullptr;
-  std::optional<Error> unreadable;
+  const Error* unreadable = nullptr;
   for (std::size_t i = 0; i < listing.queue.size(); ++i) {
     const QueueEntry& place = listing.queue[i];
     if (!held[i] || !place.details) continue;
     if (place.details->unreadable) {
-      if (!unreadable) unreadable = place.details->unreadable;
+      if (unreadable == nullptr) unreadable = place.details->unreadable.get();
       continue;
     }
     if (token_of(*place.details, place.created, place.modified) == request->token) found = &place;
   }
-  if (found == nullptr && unreadable) return done(untold(request->name, *unreadable));
+  if (found == nullptr && unreadable != nullptr) return done(untold(request->name, *unreadable));
   if (found == nullptr) return done(done_or_error(Outcome::kNotHeld, request->name));
   tell_of(request->name, listing);  // The entries that remain.
   Change change;

@@ -77,7 +77,7 @@ std::string trouble_of(const std::string& name, const Listing& listing) {
   std::size_t count = 0;
   for (const QueueEntry& place : listing.queue) {
     if (!place.details || !place.details->unreadable) continue;
-    if (count++ == 0) first = &*place.details->unreadable;
+    if (count++ == 0) first = place.details->unreadable.get();
   }
   if (first == nullptr) return {};
   const std::string places = count == 1 ? ": it keeps its place in the queue"

@@ -252,7 +252,7 @@ Details read_details(std::string_view text, std::string_view key) {
   const Error& why = details.error();
   const bool later = why.code() == Errc::kVersionMismatch;
   Details unknown;
-  unknown.unreadable = Error(
+  unknown.unreadable = std::make_shared<Error>(
       why.code(),
       why.message() +
           (later ? "" : ": remove it with the store's own tools, unless somebody holds by it") +

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,7 +56,7 @@ struct Details {
   machine::OwnerPtr owner{};
   // Set: why its text cannot be read. Its key tells where it stands and in which
   // mode; nothing else is known: not that it was weakened, is marked or a try, nor its token.
-  std::optional<Error> unreadable{};
+  std::shared_ptr<const Error> unreadable{};
 };
 
 std::string to_text(const Details& details);

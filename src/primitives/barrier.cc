@@ -38,8 +38,7 @@ std::optional<Error> end_error(const session::Acquisition& seat, const std::stri
   const bool ended = state == LeaseState::kLost || state == LeaseState::kReleased ||
                      base::BootClock::now() >= end_of(seat);
   if (!ended) return std::nullopt;
-  const base::LocalLock lock(seat.loss_mutex);
-  if (seat.loss && seat.loss->code() == Errc::kClosed) return seat.loss;
+  if (auto loss = seat.why_lost(); loss && loss->code() == Errc::kClosed) return loss;
   return lost_error(name);
 }
 

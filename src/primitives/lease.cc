@@ -118,10 +118,7 @@ std::stop_token Lease::lost() const {
 std::optional<Error> Lease::loss() const {
   if (!acquisition_) return std::nullopt;
   if (acquisition_->core && acquisition_->core->forked()) return acquisition_->core->forked_error();
-  {
-    const base::LocalLock lock(acquisition_->loss_mutex);
-    if (acquisition_->loss) return acquisition_->loss;
-  }
+  if (auto loss = acquisition_->why_lost()) return loss;
   if (state() != LeaseState::kLost) return std::nullopt;
   // The clock was read before the loop's timer fired.
   return Error(Errc::kLost, "lock '" + acquisition_->name + "' was lost: its lease ended");

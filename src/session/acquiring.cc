@@ -61,7 +61,7 @@ Acquiring::AcquisitionPtr Acquiring::upgrade(const AcquisitionPtr& reader, Acqui
 
 Result<Acquiring::AcquisitionPtr> Acquiring::take(Result<AcquisitionPtr> made, bool may_wait) {
   if (!made) return made;
-  if ((*made)->options.wait == milliseconds::zero()) may_wait = false;
+  if ((*made)->options->wait == milliseconds::zero()) may_wait = false;
   if (may_wait && !store_->answers_at_once()) {
     start_here(*made);
     return settle(*made, await_answer(*made));
@@ -75,7 +75,7 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
                                           Done<AcquisitionPtr> done) {
   if (!made) return done(std::move(made)), nullptr;
   AcquisitionPtr acquisition = *std::move(made);
-  if (acquisition->options.wait == milliseconds::zero()) may_wait = false;
+  if (acquisition->options->wait == milliseconds::zero()) may_wait = false;
   if (store_->answers_at_once()) {
     if (auto answer = try_without_queueing(acquisition, may_wait)) {
       return done(settle(acquisition, *std::move(answer))), nullptr;
@@ -92,10 +92,9 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
 Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquisition,
                                                     Result<AcquisitionPtr> answer) {
   reports_.answered(*acquisition, answer);
-  // Their captures may hold this very client, so they must not outlive the wait.
-  acquisition->options.on_queued = nullptr;
+  // The captures of its functions may hold this very client, so they must not outlive the wait.
+  acquisition->options = nullptr;
   acquisition->queued_news = nullptr;
-  acquisition->options.cancel = {};
   if (!answer) {
     answer = Error(answer.error().code(), "lock '" + printable(acquisition->name) + "'" +
                                               at_store() + ": " + answer.error().message());
@@ -157,7 +156,7 @@ void Acquiring::start_here(const AcquisitionPtr& acquisition) {
   {
     const Turn turn(*this);
     ++calls_under_way_;
-    acquisition->acquire.emplace(terms_for(*acquisition, /*may_wait=*/true));
+    acquisition->acquire = std::make_unique<AcquireFsm>(terms_for(*acquisition, /*may_wait=*/true));
     if (fail_if_closed(acquisition)) return;
     acquisition->acquire->start(base::BootClock::now());
     begin_anew(*acquisition);
@@ -180,7 +179,7 @@ void Acquiring::start_here(const AcquisitionPtr& acquisition) {
 
 void Acquiring::start_waiting(const AcquisitionPtr& acquisition, bool may_wait) {
   ++calls_under_way_;
-  acquisition->acquire.emplace(terms_for(*acquisition, may_wait));
+  acquisition->acquire = std::make_unique<AcquireFsm>(terms_for(*acquisition, may_wait));
   if (fail_if_closed(acquisition)) return;
   const BootInstant now = base::BootClock::now();
   execute(acquisition, acquisition->asked_at
@@ -191,7 +190,7 @@ void Acquiring::start_waiting(const AcquisitionPtr& acquisition, bool may_wait) 
 
 bool Acquiring::fail_if_closed(const AcquisitionPtr& acquisition) {
   if (!closed_) return false;
-  acquisition->failure = closed_error();
+  acquisition->failure = std::make_unique<Error>(closed_error());
   finish(acquisition);
   conclude(acquisition);
   return true;
@@ -199,13 +198,14 @@ bool Acquiring::fail_if_closed(const AcquisitionPtr& acquisition) {
 
 // Not before there is something to cancel: a stop that came earlier calls back at once.
 void Acquiring::heed_stop(const AcquisitionPtr& acquisition) {
-  if (!acquisition->options.cancel.stop_possible()) return;
-  acquisition->on_stop.emplace(acquisition->options.cancel,
-                               [this, acquisition] { cancel(acquisition); });
+  const std::stop_token& stop = acquisition->options->cancel;
+  if (!stop.stop_possible()) return;
+  acquisition->on_stop = std::make_unique<std::stop_callback<std::function<void()>>>(
+      stop, [this, acquisition] { cancel(acquisition); });
 }
 
 void Acquiring::heed_deadlocks(const AcquisitionPtr& acquisition) {
-  if (!acquisition->options.owner) return;
+  if (!acquisition->options->owner) return;
   if (!deadlocks_) {
     if (!store_->guarantees().list) return;
     deadlocks_ = std::make_shared<DeadlockWatch>(*this);
@@ -231,14 +231,14 @@ void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Act
       break;
     case AcquireFsm::Step::kSendCancel: send_cancel(acquisition); break;
     case AcquireFsm::Step::kGranted: {
-      const AcquireFsm fsm = *acquisition->acquire;
+      const auto fsm = std::move(acquisition->acquire);
       finish(acquisition);
-      start_lease(acquisition, fsm.held(), fsm.log());
+      start_lease(acquisition, fsm->held(), fsm->log());
       conclude(acquisition);
       return;
     }
     case AcquireFsm::Step::kFailed:
-      acquisition->failure = acquisition->acquire->error();
+      acquisition->failure = std::make_unique<Error>(*acquisition->acquire->error());
       finish(acquisition);
       if (acquisition->failure->code() == Errc::kOutcomeUnknown && !closed_) {
         // It may come to be held, for nobody: taken back as soon as the store can be reached.
@@ -298,9 +298,9 @@ void Acquiring::send_cancel(const AcquisitionPtr& acquisition) {
 }
 
 void Acquiring::tell_queued(const AcquisitionPtr& acquisition) {
-  if (!acquisition->options.on_queued || acquisition->queued_news) return;
+  if (!acquisition->options->on_queued || acquisition->queued_news) return;
   if (!acquisition->acquire->queued()) return;
-  acquisition->queued_news = std::make_shared<QueuedNews>(acquisition->options.on_queued);
+  acquisition->queued_news = std::make_shared<QueuedNews>(acquisition->options->on_queued);
   notifier_.post([news = acquisition->queued_news, ahead = acquisition->acquire->ahead()] {
     news->tell(ahead);
   });

@@ -107,7 +107,11 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
       std::make_shared<Acquisition>(std::move(name), std::move(stored_name), mode, generation_);
   // No lease lasts longer than the session that it is part of: it is renewed in good time for that.
   acquisition->ttl = std::min<Duration>(options.ttl, longest_lease_);
-  acquisition->options = std::move(options);
+  if (options.owner || !options.trace_id.empty()) {
+    acquisition->labels =
+        std::make_unique<Acquisition::Labels>(Acquisition::Labels{options.owner, options.trace_id});
+  }
+  acquisition->options = std::make_unique<AcquireOptions>(std::move(options));
   return acquisition;
 }
 
@@ -129,10 +133,10 @@ port::AcquireRequest Acquiring::request_for(const Acquisition& acquisition, bool
   request.may_wait = may_wait;
   request.ttl = acquisition.ttl;
   request.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
-  request.max_waiters = acquisition.options.max_waiters;
+  request.max_waiters = acquisition.options->max_waiters;
   if (acquisition.base) request.upgrade_of = acquisition.base->id;
-  request.owner = owner_info(acquisition.options.reason, acquisition.options.trace_id,
-                             acquisition.options.owner);
+  request.owner = owner_info(acquisition.options->reason, acquisition.options->trace_id,
+                             acquisition.options->owner);
   request.deadline = request_deadline();
   return request;
 }
@@ -142,16 +146,16 @@ AcquireFsm::Terms Acquiring::terms_for(const Acquisition& acquisition, bool may_
   terms.ttl = acquisition.ttl;
   terms.waiter_ttl = RenewalSchedule::waiter_lease(acquisition.ttl);
   terms.may_wait = may_wait;
-  if (acquisition.options.wait) terms.wait = *acquisition.options.wait;
+  if (acquisition.options->wait) terms.wait = *acquisition.options->wait;
   terms.heartbeat = RenewalSchedule(terms.waiter_ttl).heartbeat();
-  terms.min_left = acquisition.options.min_remaining > milliseconds::zero()
-                       ? Nanos(acquisition.options.min_remaining)
+  terms.min_left = acquisition.options->min_remaining > milliseconds::zero()
+                       ? Nanos(acquisition.options->min_remaining)
                        : terms.heartbeat;
   // At most half of a session is guaranteed to be left.
   if (longest_lease_ != Duration::max()) {
     terms.min_left = std::min(terms.min_left, RenewalSchedule(longest_lease_).safe_part());
   }
-  terms.whole = !acquisition.options.auto_renew;
+  terms.whole = !acquisition.options->auto_renew;
   terms.request = options_.client.request_timeout;
   terms.bound = bound_;
   return terms;
@@ -169,7 +173,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::prepare_checked(std::string name,
   auto made = make_acquisition(std::move(name), mode, std::move(options));
   if (!made) return made;
   Acquisition& acquisition = **made;
-  if (acquisition.options.cancel.stop_requested()) {
+  if (acquisition.options->cancel.stop_requested()) {
     return Error(Errc::kCancelled, "the wait for lock '" + acquisition.name + "' was cancelled");
   }
   // The core stays until the lease, or this call, is over.

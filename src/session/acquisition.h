@@ -62,6 +62,11 @@ class Acquisition {
 
   holdfast::Mode mode_now() const { return downgraded ? holdfast::Mode::shared() : mode; }
 
+  std::optional<Error> why_lost() const HOLDFAST_EXCLUDES(loss_mutex) {
+    const base::LocalLock lock(loss_mutex);
+    return loss ? std::optional<Error>(*loss) : std::nullopt;
+  }
+
   // Guarded by the core's mutex.
   port::AcquisitionId id;
   std::uint64_t issue = 0;  // The id's; 0: another process made it.
@@ -69,18 +74,26 @@ class Acquisition {
   Duration ttl{};
   std::int64_t wall_minus_boot_at_send = 0;  // For the request that is under way.
   std::uint64_t pushes_missed_at_send = 0;   // How often before the first request.
-  AcquireOptions options;
+  // People see these with its name; set where the caller said so.
+  struct Labels {
+    std::optional<Owner> owner;
+    std::string trace_id;
+  };
+  std::unique_ptr<const Labels> labels;
+  // A program may hold 100,000 locks, so what only the acquire needs is gone once that is answered:
+  // the options with the answer, the machine as soon as it has ended.
+  std::unique_ptr<AcquireOptions> options;
+  std::unique_ptr<AcquireFsm> acquire;
   std::optional<BootInstant> asked_at;  // The uncontended try, which had no answer.
-  std::optional<AcquireFsm> acquire;
   std::optional<RenewalFsm> renewal;
   std::optional<Schedule::iterator> slot;
   std::weak_ptr<Acquisition> upgrade;       // The lease whose base this is.
   std::shared_ptr<QueuedNews> queued_news;  // Once it is told that it must wait.
   bool finished = false;                    // The acquire has an answer.
   bool queued = false;                      // It has waited for its turn: others may do so now.
-  std::optional<Error> failure;
-  std::function<void(Result<std::shared_ptr<Acquisition>>)> done;    // Not set: a thread waits.
-  std::optional<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
+  std::unique_ptr<const Error> failure;
+  std::function<void(Result<std::shared_ptr<Acquisition>>)> done;      // Not set: a thread waits.
+  std::unique_ptr<std::stop_callback<std::function<void()>>> on_stop;  // While it waits.
   struct RenewWait {
     std::uint64_t replies = 0;  // It is answered by then.
     std::function<void(Result<void>)> done;
@@ -98,7 +111,7 @@ class Acquisition {
 
   // The news of the loss.
   mutable base::LocalMutex loss_mutex;
-  std::optional<Error> loss HOLDFAST_GUARDED_BY(loss_mutex);
+  std::unique_ptr<const Error> loss HOLDFAST_GUARDED_BY(loss_mutex);
   std::optional<std::stop_source> lost_source HOLDFAST_GUARDED_BY(loss_mutex);
 };
 

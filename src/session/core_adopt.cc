@@ -124,6 +124,7 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
   {
     const Turn turn(*this);
     start_lease(acquisition, state, adoption->log);
+    acquisition->options = nullptr;
     if (outlives_close(acquisition)) acquisition->core = self();
   }
   if (acquisition->core == nullptr) return adoption->done(closed_error());

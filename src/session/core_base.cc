@@ -138,7 +138,8 @@ port::OwnerPtr CoreBase::owner_info(const std::string& reason, const std::string
 }
 
 std::string CoreBase::owner_of(const Acquisition& acquisition) const {
-  return acquisition.options.owner ? acquisition.options.owner->id() : owner_.owner;
+  const auto& labels = acquisition.labels;
+  return labels && labels->owner ? labels->owner->id() : owner_.owner;
 }
 
 std::string CoreBase::at_store() const { return " (" + options_.store_url + ")"; }

@@ -115,8 +115,7 @@ Result<void> Core::check_held(const AcquisitionPtr& acquisition) {
                  "lock '" + printable(acquisition->name) + "' is not held any more by this lease");
   }
   look_at_deadline(acquisition);
-  const base::LocalLock loss_lock(acquisition->loss_mutex);
-  if (acquisition->loss) return *acquisition->loss;
+  if (const auto loss = acquisition->why_lost()) return *loss;
   return {};
 }
 

@@ -299,8 +299,8 @@ class CoreTest : public ::testing::Test {
     return base::BootInstant(std::chrono::nanoseconds(acquisition_->deadline_ns));
   }
   Errc loss() const {
-    const base::LocalLock lock(acquisition_->loss_mutex);
-    return acquisition_->loss ? acquisition_->loss->code() : Errc{};
+    const auto loss = acquisition_->why_lost();
+    return loss ? loss->code() : Errc{};
   }
   Result<void> keep(std::chrono::milliseconds time, std::optional<std::string> value) {
     std::promise<Result<void>> kept;
@@ -539,10 +539,7 @@ TEST_F(CoreTest, MaxHoldEndsTheLease) {
   options.max_hold = 100ms;
   acquisition_ = core_->acquire("name", Mode::exclusive(), options, /*may_wait=*/true).value();
   await_loss();
-  {
-    const base::LocalLock lock(acquisition_->loss_mutex);
-    EXPECT_NE(acquisition_->loss->message().find("max_hold"), std::string::npos);
-  }
+  EXPECT_NE(acquisition_->why_lost()->message().find("max_hold"), std::string::npos);
   let_go();
 }
 

@@ -57,10 +57,7 @@ std::optional<Result<void>> Releasing::begin_release(const AcquisitionPtr& acqui
                                                      std::optional<Error>& loss) {
   if (acquisition->released) return *acquisition->released;
   look_at_deadline(acquisition);
-  {
-    const base::LocalLock loss_lock(acquisition->loss_mutex);
-    loss = acquisition->loss;
-  }
+  loss = acquisition->why_lost();
   end_locally(acquisition);
   if (!acquisition->renewal->taken_over()) return std::nullopt;
   acquisition->released = Result<void>(*loss);
@@ -95,10 +92,7 @@ Result<void> Releasing::release(const AcquisitionPtr& acquisition) {
   // In a forked child a mutex may be held by a thread that does not exist there.
   if (forked()) return forked_error();
   const Call call(*this);
-  if (!call.alive()) {
-    const base::LocalLock lock(acquisition->loss_mutex);
-    return acquisition->loss ? *acquisition->loss : call.alive().error();
-  }
+  if (!call.alive()) return acquisition->why_lost().value_or(call.alive().error());
   std::optional<Error> loss;
   {
     const Turn turn(*this);
@@ -120,8 +114,7 @@ void Releasing::release(const AcquisitionPtr& acquisition, Done<void> done) {
   {
     const Turn turn(*this);
     if (closed_) {
-      const base::LocalLock loss_lock(acquisition->loss_mutex);
-      answer = acquisition->loss ? *acquisition->loss : closed_error();
+      answer = acquisition->why_lost().value_or(closed_error());
     } else {
       answer = begin_release(acquisition, loss);
     }
@@ -161,8 +154,7 @@ Releasing::Giving Releasing::begin_release_all(const std::vector<AcquisitionPtr>
     std::optional<Error> loss;
     std::optional<Result<void>> answer;
     if (closed_) {
-      const base::LocalLock lock(acquisition->loss_mutex);
-      answer = acquisition->loss ? *acquisition->loss : closed_error();
+      answer = acquisition->why_lost().value_or(closed_error());
     } else {
       answer = begin_release(acquisition, loss);
     }

@@ -14,9 +14,9 @@ void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::Acquis
   RenewalFsm::Terms terms;
   terms.ttl = acquisition->ttl;
   terms.bound = bound_;
-  terms.renew = acquisition->options.auto_renew;
-  if (acquisition->options.max_hold > std::chrono::milliseconds::zero()) {
-    terms.hold_until = now + acquisition->options.max_hold;
+  terms.renew = acquisition->options->auto_renew;
+  if (acquisition->options->max_hold > std::chrono::milliseconds::zero()) {
+    terms.hold_until = now + acquisition->options->max_hold;
   }
   acquisition->token = state.token;
   acquisition->slack_ns = bound_.slack(acquisition->ttl).count();
@@ -86,7 +86,7 @@ void Renewing::lose(const AcquisitionPtr& acquisition, const Error& why) {
   {
     const base::LocalLock lock(acquisition->loss_mutex);
     if (acquisition->loss) return;
-    acquisition->loss = Error(why.code(), text);
+    acquisition->loss = std::make_unique<Error>(why.code(), text);
   }
   reports_.lost(*acquisition, why);
   acquisition->changed.notify_all();
@@ -177,8 +177,7 @@ std::optional<Result<void>> Renewing::renewed(Acquisition& acquisition, std::uin
   }
   if (state != LeaseState::kLost && acquisition.renewal->replies() < wanted) return std::nullopt;
   if (state == LeaseState::kHeld) return Result<void>();
-  const base::LocalLock loss_lock(acquisition.loss_mutex);
-  if (acquisition.loss) return *acquisition.loss;
+  if (const auto loss = acquisition.why_lost()) return *loss;
   return Error(Errc::kUnavailable, "lock '" + printable(acquisition.name) + "'" + at_store() +
                                        ": the renewal failed; it is held until its deadline");
 }

@@ -70,6 +70,7 @@ std::vector<port::RenewItem> Renewing::take_outbox(Batch& batch) {
   const auto end = behind == outbox_.begin() ? outbox_.end() : behind;
   batch.sent.assign(std::move_iterator(outbox_.begin()), std::move_iterator(end));
   outbox_.erase(outbox_.begin(), end);
+  outbox_.shrink_to_fit();  // It may have been thousands, and is empty for most of a lease.
   outbox_waits_until_ = BootInstant::max();
   for (const Outgoing& left : outbox_) {
     outbox_waits_until_ = std::min(outbox_waits_until_, left.waits_until);

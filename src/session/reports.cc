@@ -51,7 +51,7 @@ LogEvent Reports::event(LogSeverity severity, const char* event, std::string tex
   LogEvent out = this->event(severity, event, std::move(text));
   out.lock = acquisition.name;
   out.token = {acquisition.token.epoch, acquisition.token.counter};
-  out.trace_id = acquisition.options.trace_id;
+  if (acquisition.labels) out.trace_id = acquisition.labels->trace_id;
   out.error = error;
   return out;
 }

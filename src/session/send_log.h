@@ -1,7 +1,7 @@
 // When this client sent which request about a ticket.
 //
 // A store's answer names the request that its lease counts from. Only the newest few can still
-// matter: an older one's lease is over by the time sixteen more were sent.
+// matter: an older one's lease is over by the time eight more were sent.
 #pragma once
 
 #include <array>
@@ -38,7 +38,8 @@ class SendLog {
   }
 
  private:
-  static constexpr std::uint64_t kKept = 16;
+  // A lease or a place in the queue outlasts three requests, and those that failed in between.
+  static constexpr std::uint64_t kKept = 8;
   std::array<base::BootInstant, kKept> sent_{};
   std::uint64_t next_ = 0;
 };

@@ -26,7 +26,7 @@ void read_key(std::string_view input) {
 void read_details(std::string_view input) {
   const auto details = contend::parse_details(input);
   const auto known = contend::read_details(input, "key");
-  demand(details.has_value() != known.unreadable.has_value(), "what cannot be read says so");
+  demand(details.has_value() != (known.unreadable != nullptr), "what cannot be read says so");
   if (!details) return check(*known.unreadable);
   demand(details->owner != nullptr, "there is always an owner, of whom perhaps nothing is known");
   const auto again = contend::parse_details(contend::to_text(*details));

@@ -132,7 +132,8 @@ class Scene final : port::Listener, port::Loop {
   // Another client's contender, whose text is of a later format.
   void stand(std::uint64_t number, const Mode& mode) {
     contend::Details details;
-    details.unreadable = Error(Errc::kVersionMismatch, "of format hf2: upgrade (key 'k')");
+    details.unreadable =
+        std::make_shared<Error>(Errc::kVersionMismatch, "of format hf2: upgrade (key 'k')");
     if (stranger_ == 0) stranger_ = server_.open_session();
     server_.enter(kLock, contend::key_for({8, number}, mode, {}), details, stranger_);
   }
