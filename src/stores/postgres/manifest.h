@@ -10,7 +10,7 @@ namespace holdfast::stores::postgres {
 inline constexpr std::string_view kUrlStarts[] = {"postgres://", "postgress://",
                                                   "postgres+unix:///"};
 inline constexpr StoreExample kExamples[] = {
-    {"postgres://db.example/app", "a database of PostgreSQL; postgress://HOST/DATABASE with TLS,"},
+    {"postgres://db.example/app", "a database of PostgreSQL; postgress://HOST/DB with TLS,"},
     {"postgres+unix:///run/postgresql", "through a socket"}};
 inline constexpr std::string_view kOpenOptions[] = {
     "schema",       "database",    "port",   "connect_timeout", "user",   "password_file",
@@ -21,7 +21,7 @@ inline constexpr StoreKind kManifest{
     .name = "postgres",
     .title = "PostgreSQL",
     .url_starts = kUrlStarts,
-    .pattern = {"postgres://HOST/DATABASE, postgress://HOST/DATABASE, postgres+unix:///FOLDER",
+    .pattern = {"postgres://HOST/DB, postgress://HOST/DB, postgres+unix:///DIR",
                 "many hosts, one PostgreSQL"},
     .examples = kExamples,
     .login = StoreLogin::kPassword,
