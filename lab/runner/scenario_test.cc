@@ -91,7 +91,8 @@ TEST(ScenarioTest, TheStoreIsNamedOnceAndIsKnown) {
   const auto with = [](const std::string& store) {
     return complaint_of("name = \"a\"\n[store]\n" + store + "\n" + kWork);
   };
-  const std::string kinds = "it may be: consul, etcd, memory, redis, sqlite, zookeeper, url, none";
+  const std::string kinds =
+      "it may be: consul, etcd, memory, postgres, redis, sqlite, zookeeper, url, none";
   EXPECT_EQ(with(""), "x.toml:2: kind in [store] is missing; " + kinds +
                           "; or name the file of a topology: topology = \"my.toml\"");
   EXPECT_EQ(with("kind = \"reddis\""),

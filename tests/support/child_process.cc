@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <functional>
 #include <iterator>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -75,6 +77,49 @@ class Spawner {
   bool done_ = false;
   pid_t result_ = -1;
 };
+
+struct Process {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  pid_t group = 0;
+  char state = 0;
+};
+
+// Nothing: it is gone.
+std::optional<Process> look_at(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  // "12 (any name) S 1 12": the state, the parent, the group.
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == text.npos) return std::nullopt;
+  std::istringstream rest(text.substr(name_end + 1));
+  Process found{std::stoi(pid)};
+  if (rest >> found.state >> found.parent >> found.group) return found;
+  return std::nullopt;
+}
+
+std::vector<Process> all_processes() {
+  std::vector<Process> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != name.npos) continue;
+    if (const auto found = look_at(name)) all.push_back(*found);
+  }
+  return all;
+}
+
+// Until each is gone or in one of these states.
+void await_states(const std::vector<pid_t>& processes, const std::string& states) {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto goes_on = [&](pid_t pid) {
+    const auto seen = look_at(std::to_string(pid));
+    return seen && states.find(seen->state) == states.npos &&
+           std::chrono::steady_clock::now() < until;
+  };
+  for (const pid_t pid : processes) {
+    while (goes_on(pid)) std::this_thread::sleep_for(1ms);
+  }
+}
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> all;
@@ -172,21 +217,24 @@ ChildProcess::~ChildProcess() {
 
 // Whether anybody of the group lives on. Its leader, not reaped yet, keeps the number its own.
 bool ChildProcess::group_lives() const {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != name.npos) continue;
-    std::ifstream file(entry.path() / "stat");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    // "12 (any name) S 1 12": the state, the parent, the group.
-    const std::size_t name_end = text.rfind(')');
-    if (name_end == text.npos) continue;
-    std::istringstream rest(text.substr(name_end + 1));
-    char state = 0;
-    pid_t parent = 0;
-    pid_t group = 0;
-    if (rest >> state >> parent >> group && group == pid_ && state != 'Z') return true;
+  const std::vector<Process> all = all_processes();
+  return std::any_of(all.begin(), all.end(), [&](const Process& each) {
+    return each.group == pid_ && each.state != 'Z';
+  });
+}
+
+// Some lead a group of their own: PostgreSQL's, for instance.
+std::vector<pid_t> ChildProcess::descendants() const {
+  const std::vector<Process> all = all_processes();
+  std::set<pid_t> ours = {pid_};
+  for (std::size_t before = 0; before != ours.size();) {
+    before = ours.size();
+    for (const Process& each : all) {
+      if (ours.count(each.parent) > 0) ours.insert(each.pid);
+    }
   }
-  return false;
+  ours.erase(pid_);
+  return {ours.begin(), ours.end()};
 }
 
 bool ChildProcess::ended(int options) const {
@@ -255,9 +303,14 @@ void ChildProcess::await_change(int change, const std::string& instead) {
 void ChildProcess::pause() {
   signal(SIGSTOP);
   await_change(WSTOPPED, "stopping");
+  // A stopped parent makes no more of them.
+  const std::vector<pid_t> others = descendants();
+  for (const pid_t pid : others) ::kill(pid, SIGSTOP);
+  await_states(others, "TtZX");
 }
 
 void ChildProcess::resume() {
+  for (const pid_t pid : descendants()) ::kill(pid, SIGCONT);
   signal(SIGCONT);
   await_change(WCONTINUED, "going on");
 }
@@ -265,9 +318,13 @@ void ChildProcess::resume() {
 int ChildProcess::kill9() {
   // Not reaped yet, so the number of its group is still its own.
   if (!status_) {
+    ::kill(-pid_, SIGSTOP);  // So that it makes no more of them.
+    const std::vector<pid_t> others = descendants();
     ::kill(-pid_, SIGKILL);
     ::kill(pid_, SIGKILL);
+    for (const pid_t pid : others) ::kill(pid, SIGKILL);
     reap(0);
+    await_states(others, "ZX");
   }
   return *status_;
 }

@@ -2,9 +2,11 @@
 //
 // Guarantee: the program dies with the test process, however that one ends (parent-death signal),
 // whichever thread started it. It leads a process group, which is signalled, stopped and ended as a
-// whole: its children do not outlive it (they are killed when its end is seen). It inherits no file
-// descriptor but the standard three, and no blocked signal.
-// Not guaranteed: that grandchildren of a SIGKILLed test die, or a child that left the group.
+// whole: its children do not outlive it (they are killed when its end is seen). Descendants that
+// lead groups of their own are stopped, woken and killed with it. It inherits no file descriptor
+// but the standard three, and no blocked signal.
+// Not guaranteed: that grandchildren of a SIGKILLed test die, or that a child which left the group
+// ends with a program that ends by itself.
 //
 // Thread-safety: one thread at a time.
 // Blocking: each call ends when the program has been seen in its new state; bounded by kPatience.
@@ -54,6 +56,7 @@ class ChildProcess {
 
  private:
   bool group_lives() const;
+  std::vector<pid_t> descendants() const;
   bool ended(int options) const;  // Seen, and not reaped.
   bool await_end(milliseconds limit) const;
   void await_change(int change, const std::string& instead);

@@ -21,6 +21,9 @@ static_assert(Offset::is_always_lock_free && sizeof(Offset) == 8);
 ClockShift::ClockShift() : path_(folder_.file("shift")) {
   const int fd = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0 || ::ftruncate(fd, sizeof(Offset)) != 0) throw std::runtime_error("no clock file");
+  // A server may run as another user.
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::others_exec,
+                               std::filesystem::perm_options::add);
   page_ = ::mmap(nullptr, sizeof(Offset), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   ::close(fd);
   if (page_ == MAP_FAILED) throw std::runtime_error("cannot map the clock file");

@@ -51,14 +51,6 @@ std::vector<std::string> as_server_user(std::vector<std::string> command) {
   return all;
 }
 
-// Not a zombie: somebody else reaps it.
-bool runs(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string line{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = line.rfind(") ");
-  return name_end != line.npos && line[name_end + 2] != 'Z';
-}
-
 }  // namespace
 
 std::optional<std::string> PostgresServer::unavailable() {
@@ -128,22 +120,7 @@ void PostgresServer::start() {
   }
 }
 
-// Its children lead groups of their own, and the memory that they share must be free before another
-// server begins.
-void PostgresServer::kill9() {
-  const std::string pid = std::to_string(process_->pid());
-  std::ifstream file("/proc/" + pid + "/task/" + pid + "/children");
-  std::vector<pid_t> children;
-  for (pid_t child = 0; file >> child;) children.push_back(child);
-  process_->kill9();
-  for (const pid_t child : children) ::kill(child, SIGKILL);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  for (const pid_t child : children) {
-    while (runs(child) && std::chrono::steady_clock::now() < until) {
-      std::this_thread::sleep_for(1ms);
-    }
-  }
-}
+void PostgresServer::kill9() { process_->kill9(); }
 
 void PostgresServer::terminate() {
   process_->signal(SIGINT);
