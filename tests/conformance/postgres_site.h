@@ -23,7 +23,7 @@ class PostgresSite final : public Site {
   explicit PostgresSite(bool fast_path = true) : fast_path_(fast_path) {}
 
   Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
-    stores::PostgresTuning tuning;
+    sql::Tuning tuning;
     tuning.now = [now = now_] { return machine::Instant(Duration(now->load())); };
     tuning.fast_path = fast_path_;
     return stores::make_postgres_store_for_test(*port::StoreUrl::parse(url_), context,

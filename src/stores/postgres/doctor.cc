@@ -1,8 +1,8 @@
-#include "src/stores/postgres/doctor.h"
-
-#include <memory>
+// The examination of a PostgreSQL server for `holdfast doctor`.
 #include <string>
-#include <utility>
+
+#include "src/port/examination.h"
+#include "src/stores/postgres/dialect.h"
 
 namespace holdfast::stores::postgres {
 namespace {
@@ -14,8 +14,13 @@ SELECT current_setting('server_version'), current_setting('fsync'),
   has_table_privilege('@locks', 'SELECT') AND has_table_privilege('@locks', 'INSERT')
     AND has_table_privilege('@locks', 'UPDATE') AND has_table_privilege('@tickets', 'DELETE'))sql";
 
-void judge(const Rows& rows, bool listening, port::Findings& findings) {
+}  // namespace
+
+sql::Request PostgresDialect::examination() const { return {statements_.of(kQuestion)}; }
+
+port::Findings PostgresDialect::judge(const sql::Rows& rows, bool listening) const {
   using port::add;
+  port::Findings findings;
   const auto on = [&](int column) { return rows.text(0, column) == "on"; };
   add(findings, Severity::kOk, "version", "PostgreSQL " + std::string(rows.text(0, 0)));
   if (!on(1) || !on(2)) {
@@ -46,21 +51,7 @@ void judge(const Rows& rows, bool listening, port::Findings& findings) {
         "notifications do not arrive (a transaction pooler?): waiters poll",
         "name the server itself, or let the pooler keep sessions");
   }
-}
-
-}  // namespace
-
-void examine(Engine& engine, base::BootInstant deadline, port::Done<port::Findings> done) {
-  auto question = std::make_shared<Question>();
-  question->deadline = deadline;
-  question->answer = [&engine, done](const Rows& rows) {
-    port::Findings findings;
-    judge(rows, engine.listening(), findings);
-    port::check_clock_rate(findings);
-    done(std::move(findings));
-  };
-  question->fail = [done](const Error& why) { done(why); };
-  engine.ask(engine.link(), engine.statements().of(kQuestion), {}, std::move(question));
+  return findings;
 }
 
 }  // namespace holdfast::stores::postgres

@@ -2,21 +2,14 @@
 // what it promises; docs/design/0032-sql-stores.md why it is as it is.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "holdfast/result.h"
-#include "src/machine/types.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
+#include "src/sql/sql_store.h"
 
 namespace holdfast::stores {
-
-// Settings for tests alone.
-struct PostgresTuning {
-  std::function<machine::Instant()> now{};  // Instead of the server's time.
-  bool fast_path = true;                    // false: every command goes through the machine.
-};
 
 // Connects, and creates the tables where they are not there. Errors: kInvalidArgument,
 // kUnavailable, kPermissionDenied, kVersionMismatch.
@@ -25,6 +18,6 @@ Result<std::unique_ptr<port::Store>> make_postgres_store(port::StoreUrl url,
 
 Result<std::unique_ptr<port::Store>> make_postgres_store_for_test(port::StoreUrl url,
                                                                   const port::StoreContext& context,
-                                                                  PostgresTuning tuning);
+                                                                  sql::Tuning tuning);
 
 }  // namespace holdfast::stores

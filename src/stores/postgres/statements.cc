@@ -172,7 +172,6 @@ Statements::Statements(std::string_view schema)
       read(of(std::string(kColumns) + kNames + kJoins)),
       list(of(std::string(kColumns) + kUsedNames + kJoins)),
       value(of("SELECT value FROM @extras WHERE name = $1::bytea")),
-      notify("SELECT pg_notify($1, $2)"),
       create(of(kCreate)),
       check(of(kCheck)) {}
 

@@ -44,56 +44,14 @@ struct Statements {
   std::string renew;
   // $1 names $2 ids. Those that hold: id, token, seq, lease.
   std::string look;
-  // $1 now $2 names. One row per lock and ticket, with the columns of kColumns.
+  // $1 now $2 names. One row per lock and ticket, with the columns of src/sql/read_lock.h.
   std::string read;
   // $1 now $2 from $3 below (or NULL) $4 limit. The same of the locks that somebody uses.
   std::string list;
   // $1 name.
   std::string value;
-  // $1 channel $2 payload.
-  std::string notify;
   std::string create;
   std::string check;
-};
-
-// The columns of `read` and `list`.
-enum Column : int {
-  kNow,
-  kName,
-  kVersion,
-  kToken,
-  kAt,
-  kDue,
-  kTickets,
-  kNextOrder,
-  kKind,
-  kCapacity,
-  kSoloId,
-  kSoloMode,
-  kSoloPermits,
-  kSoloSeq,
-  kSoloEnd,
-  kSoloLease,
-  kSoloTtl,
-  kSoloWaiterTtl,
-  kSoloOwner,
-  kValue,
-  kBrokenToken,
-  kBrokenBy,
-  kTombstones,
-  kOrder,
-  kId,
-  kFlags,
-  kMode,
-  kPermits,
-  kUpgradeOf,
-  kTicketToken,
-  kSeq,
-  kLeaseEnd,
-  kLease,
-  kTtl,
-  kWaiterTtl,
-  kOwner
 };
 
 }  // namespace holdfast::stores::postgres

@@ -23,33 +23,32 @@ std::uint64_t take_number(std::string_view& text) {
 
 }  // namespace
 
-Wakeups::Wakeups(const PostgresAddress& address, const port::StoreContext& context, Engine& engine)
+Wakeups::Wakeups(sql::Link::Settings settings, const port::StoreContext& context,
+                 sql::Engine& engine, std::shared_ptr<std::atomic<bool>> prepares)
     : loop_(context.loop),
       listener_(context.listener),
       engine_(engine),
+      prepares_(std::move(prepares)),
       values_(std::make_shared<port::ValueWatches>(*context.loop,
                                                    [this](const std::string& channel, bool on) {
                                                      link_.post([this, channel, on] {
                                                        join(channel, on);
                                                      });
                                                    })),
-      link_(address, "holdfast-pghear", /*keep=*/true,
+      link_(std::move(settings),
             {[this] { listen(); }, [this](const std::string&) { heard(false); },
              [this](std::string_view channel, std::string_view payload) {
                on_notify(channel, payload);
              }}) {}
 
-void Wakeups::start() { link_.start(); }
-
-void Wakeups::send(std::string text, std::function<void(const Answer&)> done) {
-  Statement statement{std::move(text), {}, BootClock::now() + seconds(5), std::move(done)};
-  link_.send(std::move(statement));
+void Wakeups::send(std::string text, std::function<void(const sql::Answer&)> done) {
+  link_.send({{std::move(text)}, BootClock::now() + seconds(5), std::move(done)});
 }
 
 void Wakeups::listen() {
-  for (const std::string& channel : joined_) send("LISTEN " + channel, [](const Answer&) {});
-  send("LISTEN " + engine_.channel(), [this](const Answer& answer) {
-    if (answer.fate == Fate::kDone) try_out();
+  for (const std::string& channel : joined_) send("LISTEN " + channel, [](const sql::Answer&) {});
+  send("LISTEN " + engine_.channel(), [this](const sql::Answer& answer) {
+    if (answer.fate == sql::Fate::kDone) try_out();
   });
 }
 
@@ -61,17 +60,18 @@ void Wakeups::join(const std::string& channel, bool on) {
   }
   if (!link_.connected()) return;
   // A value that was set before the server listened is told now.
-  send((on ? "LISTEN " : "UNLISTEN ") + channel, [this, channel](const Answer& answer) {
-    if (answer.fate == Fate::kDone) values_->tell(channel);
+  send((on ? "LISTEN " : "UNLISTEN ") + channel, [this, channel](const sql::Answer& answer) {
+    if (answer.fate == sql::Fate::kDone) values_->tell(channel);
   });
 }
 
 void Wakeups::try_out() {
-  auto question = std::make_shared<Question>();
+  auto question = std::make_shared<sql::Question>();
   question->deadline = BootClock::now() + seconds(5);
-  question->answer = [](const Rows&) {};
+  question->answer = [](const sql::RowsPtr&) {};
   question->fail = [](const Error&) {};
-  engine_.ask(engine_.link(), engine_.statements().notify, {engine_.channel(), std::string(kHello)},
+  engine_.ask(engine_.link(),
+              {"SELECT pg_notify($1, $2)", {engine_.channel(), std::string(kHello)}},
               std::move(question));
   link_.at(BootClock::now() + kTryAgain, [this] {
     if (!heard_ && link_.connected()) try_out();
@@ -81,7 +81,8 @@ void Wakeups::try_out() {
 void Wakeups::heard(bool yes) {
   if (heard_ == yes) return;
   heard_ = yes;
-  engine_.link().post([engine = &engine_, yes] { engine->set_listening(yes); });
+  engine_.set_listening(yes);
+  *prepares_ = yes;
   if (!yes) return;
   values_->tell_all();
   loop_->post([listener = listener_, again = before_] {
@@ -93,7 +94,7 @@ void Wakeups::heard(bool yes) {
 void Wakeups::on_notify(std::string_view channel, std::string_view payload) {
   if (channel != engine_.channel()) return values_->tell(std::string(channel));
   if (payload == kHello) return heard(true);
-  const machine::AcquisitionId id = id_of(from_hex(payload.substr(0, 32)));
+  const machine::AcquisitionId id = sql::id_of(sql::from_hex(payload.substr(0, 32)));
   if (!id) return;
   payload.remove_prefix(std::min<std::size_t>(payload.size(), 32));
   std::optional<port::AcquisitionState> granted;

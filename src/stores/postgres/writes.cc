@@ -1,7 +1,5 @@
 #include "src/stores/postgres/writes.h"
 
-#include <algorithm>
-
 namespace holdfast::stores::postgres {
 namespace {
 
@@ -97,12 +95,34 @@ void append(std::string& text, std::string_view part, std::size_t& first, std::s
 
 }  // namespace
 
-void Writes::add(const rows::Changes& changes, std::int64_t version, std::int64_t instant) {
-  const rows::LockRow& row = changes.lock;
+WriteArrays::WriteArrays(const sql::Writes& writes) {
+  for (const auto& lock : writes.locks) add_lock(lock);
+  for (const auto& ticket : writes.tickets) add_ticket(ticket);
+  for (const auto& dropped : writes.dropped) {
+    dropped_.lock.add_bytes(dropped.lock);
+    dropped_.id.add_id(dropped.id);
+  }
+  for (const auto& extra : writes.extras) add_extra(extra);
+  for (const auto& lock : writes.tombstones) {
+    stones_.names.add_bytes(lock.lock);
+    for (const machine::TombstoneImage& stone : lock.stones) {
+      stones_.lock.add_bytes(lock.lock);
+      stones_.id.add_id(stone.id);
+      stones_.until.add(stone.until.time_since_epoch().count());
+    }
+  }
+  for (const auto& told : writes.notifications) {
+    told_.channel.add_text(told.channel);
+    told_.payload.add_text(told.payload);
+  }
+}
+
+void WriteArrays::add_lock(const sql::Writes::Lock& lock) {
+  const rows::LockRow& row = lock.row;
   locks_.name.add_bytes(row.name);
-  locks_.expected.add(version);
-  // A row that is made again never has the version of one that was deleted.
-  locks_.version.add(version > 0 ? version + 1 : std::max<std::int64_t>(instant, 1));
+  locks_.expected.add(lock.expected);
+  locks_.version.add(lock.version);
+  locks_.refuse_until.add(lock.refuse_until);
   locks_.token.add(row.token);
   locks_.at.add(row.at);
   locks_.due.add(row.due);
@@ -127,25 +147,23 @@ void Writes::add(const rows::Changes& changes, std::int64_t version, std::int64_
       column->add_null();
     }
   }
-  for (const rows::TicketRow& ticket : changes.saved) add_ticket(row.name, ticket);
-  for (const machine::AcquisitionId& id : changes.dropped) {
-    dropped_.lock.add_bytes(row.name);
-    dropped_.id.add_id(id);
-  }
-  if (!changes.value && !changes.broken) return;
-  extras_.name.add_bytes(row.name);
-  changes.value ? extras_.value.add_bytes(*changes.value) : extras_.value.add_null();
-  if (changes.broken) {
-    extras_.broken_token.add(changes.broken->token);
-    extras_.broken_by.add_bytes(changes.broken->by);
+}
+
+void WriteArrays::add_extra(const sql::Writes::Extra& extra) {
+  extras_.name.add_bytes(extra.name);
+  extra.value ? extras_.value.add_bytes(*extra.value) : extras_.value.add_null();
+  if (extra.broken) {
+    extras_.broken_token.add(extra.broken->token);
+    extras_.broken_by.add_bytes(extra.broken->by);
   } else {
     extras_.broken_token.add_null();
     extras_.broken_by.add_null();
   }
 }
 
-void Writes::add_ticket(std::string_view lock, const rows::TicketRow& row) {
-  tickets_.lock.add_bytes(lock);
+void WriteArrays::add_ticket(const sql::Writes::Ticket& ticket) {
+  const rows::TicketRow& row = ticket.row;
+  tickets_.lock.add_bytes(ticket.lock);
   tickets_.order.add(row.order);
   tickets_.id.add_id(row.id);
   tickets_.flags.add(row.flags);
@@ -161,24 +179,7 @@ void Writes::add_ticket(std::string_view lock, const rows::TicketRow& row) {
   tickets_.owner.add_bytes(row.owner);
 }
 
-void Writes::keep_refusing(std::int64_t until) { locks_.refuse_until.add(until); }
-
-void Writes::set_tombstones(std::string_view name,
-                            const std::vector<machine::TombstoneImage>& stones) {
-  stones_.names.add_bytes(name);
-  for (const machine::TombstoneImage& stone : stones) {
-    stones_.lock.add_bytes(name);
-    stones_.id.add_id(stone.id);
-    stones_.until.add(stone.until.time_since_epoch().count());
-  }
-}
-
-void Writes::notify(const std::string& channel, const std::string& payload) {
-  told_.channel.add_text(channel);
-  told_.payload.add_text(payload);
-}
-
-unsigned Writes::shape() const {
+unsigned WriteArrays::shape() const {
   unsigned shape = locks_.name.size() > 1 ? 1 : 0;
   for (const Array* key :
        {&tickets_.lock, &dropped_.lock, &extras_.name, &stones_.names, &told_.channel}) {
@@ -187,7 +188,7 @@ unsigned Writes::shape() const {
   return shape;
 }
 
-std::string Writes::text(const Statements& statements) const {
+std::string WriteArrays::text(const Statements& statements) const {
   const bool several = locks_.name.size() > 1;
   std::string text = replaced(kLocks, "#O", several ? kOrdered : "");
   text = replaced(text, "#K", several ? " JOIN k ON k.name = n.name" : "");
@@ -202,7 +203,7 @@ std::string Writes::text(const Statements& statements) const {
   return statements.of(text);
 }
 
-std::vector<const Array*> Writes::parts() const {
+std::vector<const Array*> WriteArrays::parts() const {
   std::vector<const Array*> all = {&locks_.name,
                                    &locks_.expected,
                                    &locks_.version,
@@ -237,7 +238,7 @@ std::vector<const Array*> Writes::parts() const {
   return all;
 }
 
-Params Writes::params() const {
+Params WriteArrays::params() const {
   Params params;
   for (const Array* part : parts()) params.push_back(part->param());
   return params;

@@ -1,32 +1,26 @@
-// The one statement by which a step writes what it changed, of one lock or of several.
+// The one statement by which a step writes what it changed.
 //
-// Guarantee: everything is written, or nothing: each lock's row must still have the version that
-// was read. The statement's only row has the number of locks that were written: all of them, or
-// none.
+// Guarantee: everything is written, or nothing. The statement's only row has the number of locks
+// that were written: all of them, or none.
 //
 // Thread-safety: none.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "src/machine/image.h"
-#include "src/rows/lock_rows.h"
+#include "src/sql/link.h"
+#include "src/sql/writes.h"
 #include "src/stores/postgres/statements.h"
 #include "src/stores/postgres/values.h"
 
 namespace holdfast::stores::postgres {
 
-class Writes {
+// The columns of what is written, each as an array.
+class WriteArrays {
  public:
-  // `version`: what was read; 0: there was no row. `instant`: what the server's clock showed then.
-  void add(const rows::Changes& changes, std::int64_t version, std::int64_t instant);
-  // Tombstones as they are now; called after add() of that lock, where they changed.
-  void set_tombstones(std::string_view name, const std::vector<machine::TombstoneImage>& stones);
-  void keep_refusing(std::int64_t until);  // The lock that was added last.
-  void notify(const std::string& channel, const std::string& payload);
+  explicit WriteArrays(const sql::Writes& writes);
 
   // Which of the parts there are: two that agree have one text.
   unsigned shape() const;
@@ -34,7 +28,9 @@ class Writes {
   Params params() const;
 
  private:
-  void add_ticket(std::string_view lock, const rows::TicketRow& row);
+  void add_lock(const sql::Writes::Lock& lock);
+  void add_ticket(const sql::Writes::Ticket& ticket);
+  void add_extra(const sql::Writes::Extra& extra);
   std::vector<const Array*> parts() const;
 
   struct Locks {

@@ -8,16 +8,16 @@
 #include <vector>
 
 #include "src/port/store.h"
-#include "src/stores/postgres/engine.h"
-#include "src/stores/postgres/link.h"
+#include "src/sql/engine.h"
+#include "src/sql/link.h"
 
-namespace holdfast::stores::postgres {
+namespace holdfast::sql {
 
 class Renewals {
  public:
   using States = std::vector<Result<port::AcquisitionState>>;
 
-  Renewals(const PostgresAddress& address, Engine& engine);
+  Renewals(Link::Settings settings, Engine& engine);
 
   void start() { link_.start(); }
   void renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
@@ -36,4 +36,4 @@ class Renewals {
   Link link_;
 };
 
-}  // namespace holdfast::stores::postgres
+}  // namespace holdfast::sql

@@ -1,8 +1,8 @@
-#include "src/stores/postgres/values.h"
+#include "src/sql/values.h"
 
 #include <charconv>
 
-namespace holdfast::stores::postgres {
+namespace holdfast::sql {
 namespace {
 
 constexpr char kDigits[] = "0123456789abcdef";
@@ -25,15 +25,14 @@ std::uint64_t take(std::string_view bytes) {
 
 }  // namespace
 
-std::string bytea_of(std::string_view bytes) {
-  std::string text = "\\x";
-  text.reserve(2 + 2 * bytes.size());
-  for (const char c : bytes) {
-    text += kDigits[static_cast<unsigned char>(c) >> 4U];
-    text += kDigits[static_cast<unsigned char>(c) & 15U];
-  }
-  return text;
+std::int64_t Rows::number(int row, int column) const {
+  const std::string_view digits = text(row, column);
+  std::int64_t value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return value;
 }
+
+machine::AcquisitionId Rows::id(int row, int column) const { return id_of(bytes(row, column)); }
 
 std::string bytes_of(const machine::AcquisitionId& id) {
   std::string bytes;
@@ -42,14 +41,19 @@ std::string bytes_of(const machine::AcquisitionId& id) {
   return bytes;
 }
 
-Param param_of(const machine::AcquisitionId& id) {
-  if (!id) return std::nullopt;
-  return bytea_of(bytes_of(id));
-}
-
 machine::AcquisitionId id_of(std::string_view bytes) {
   if (bytes.size() != 16) return {};
   return {take(bytes.substr(0, 8)), take(bytes.substr(8))};
+}
+
+std::string to_hex(std::string_view bytes) {
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const char c : bytes) {
+    text += kDigits[static_cast<unsigned char>(c) >> 4U];
+    text += kDigits[static_cast<unsigned char>(c) & 15U];
+  }
+  return text;
 }
 
 std::string from_hex(std::string_view text) {
@@ -64,18 +68,4 @@ std::string from_hex(std::string_view text) {
   return bytes;
 }
 
-std::int64_t Rows::number(int row, int column) const {
-  const std::string_view digits = text(row, column);
-  std::int64_t value = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  return value;
-}
-
-std::string Rows::bytes(int row, int column) const {
-  const std::string_view shown = text(row, column);
-  return shown.starts_with("\\x") ? from_hex(shown.substr(2)) : std::string();
-}
-
-machine::AcquisitionId Rows::id(int row, int column) const { return id_of(bytes(row, column)); }
-
-}  // namespace holdfast::stores::postgres
+}  // namespace holdfast::sql

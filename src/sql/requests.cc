@@ -1,4 +1,4 @@
-#include "src/stores/postgres/requests.h"
+#include "src/sql/requests.h"
 
 #include <algorithm>
 #include <memory>
@@ -7,7 +7,7 @@
 #include "src/port/outcome.h"
 #include "src/rows/owner_codec.h"
 
-namespace holdfast::stores::postgres {
+namespace holdfast::sql {
 namespace {
 
 using machine::Duration;
@@ -58,16 +58,15 @@ Command::Fast fast_acquire(Engine& engine, const port::AcquireRequest& request,
                            const machine::OwnerPtr& owner,
                            const port::Done<AcquisitionState>& done) {
   const bool permits = request.mode.kind == ModeKind::kPermits;
-  std::string owner_bytes;
-  rows::encode_owner(owner, engine.channel(), owner_bytes);
-  const auto number = [](auto value) { return Param(std::to_string(value)); };
-  return {/*grants=*/true,
-          {bytea_of(request.name), engine.now(), param_of(request.id),
-           number(static_cast<int>(request.mode.kind)), number(permits ? request.mode.permits : 1),
-           number(permits ? static_cast<int>(ModeKind::kPermits) : 0),
-           number(permits ? request.mode.capacity : 1), number(request.ttl.count()),
-           number(request.waiter_ttl.count()), bytea_of(owner_bytes)},
-          [done, ttl = request.ttl](std::int64_t token) {
+  FastCommand grant{/*grants=*/true, request.name, request.id};
+  grant.mode = static_cast<int>(request.mode.kind);
+  grant.permits = permits ? request.mode.permits : 1;
+  grant.kind = permits ? static_cast<int>(ModeKind::kPermits) : 0;
+  grant.capacity = permits ? request.mode.capacity : 1;
+  grant.ttl = request.ttl.count();
+  grant.waiter_ttl = request.waiter_ttl.count();
+  rows::encode_owner(owner, engine.channel(), grant.owner);
+  return {std::move(grant), [done, ttl = request.ttl](std::int64_t token) {
             AcquisitionState state;
             state.status = AcquisitionStatus::kHeld;
             state.token = {0, static_cast<std::uint64_t>(token)};
@@ -126,7 +125,7 @@ CommandPtr acquire_all_command(Engine& engine, std::vector<port::AcquireRequest>
   return command;
 }
 
-CommandPtr end_command(Engine& engine, const port::AcquisitionRequest& request, bool release,
+CommandPtr end_command(const port::AcquisitionRequest& request, bool release,
                        port::Done<port::EndStatus> done) {
   auto command = command_of<port::EndStatus>(request.name, request.id, request.deadline, done,
                                              [name = request.name](const Applied& applied) {
@@ -140,8 +139,7 @@ CommandPtr end_command(Engine& engine, const port::AcquisitionRequest& request, 
     return machine::Cancel{own.name, own.id, tombstone};
   };
   if (release && request.id) {
-    command->fast = {/*grants=*/false,
-                     {bytea_of(request.name), engine.now(), param_of(request.id)},
+    command->fast = {{/*grants=*/false, request.name, request.id},
                      [done](std::int64_t) { done(port::EndStatus::kReleased); }};
   }
   return command;
@@ -237,4 +235,4 @@ LockInfo describe(const ReadLock& lock) {
   return port::to_lock_info(image, at, lock.trace);
 }
 
-}  // namespace holdfast::stores::postgres
+}  // namespace holdfast::sql

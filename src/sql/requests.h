@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "src/port/store.h"
-#include "src/stores/postgres/engine.h"
+#include "src/sql/engine.h"
 
-namespace holdfast::stores::postgres {
+namespace holdfast::sql {
 
 CommandPtr acquire_command(Engine& engine, port::AcquireRequest request,
                            port::Done<port::AcquisitionState> done);
 CommandPtr acquire_all_command(Engine& engine, std::vector<port::AcquireRequest> requests,
                                port::Done<port::Store::Grants> done);
-CommandPtr end_command(Engine& engine, const port::AcquisitionRequest& request, bool release,
+CommandPtr end_command(const port::AcquisitionRequest& request, bool release,
                        port::Done<port::EndStatus> done);
 CommandPtr renew_command(Engine& engine, const port::RenewItem& item, base::BootInstant deadline,
                          port::Done<port::AcquisitionState> done);
@@ -33,4 +33,4 @@ CommandPtr resize_command(const port::AcquisitionRequest& request, std::uint32_t
 // For people. Expired tickets are left out: the next command on the lock will drop them.
 LockInfo describe(const ReadLock& lock);
 
-}  // namespace holdfast::stores::postgres
+}  // namespace holdfast::sql

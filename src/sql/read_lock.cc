@@ -1,4 +1,4 @@
-#include "src/stores/postgres/read_lock.h"
+#include "src/sql/read_lock.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,9 +7,8 @@
 #include "src/base/printable.h"
 #include "src/port/outcome.h"
 #include "src/rows/owner_codec.h"
-#include "src/stores/postgres/statements.h"
 
-namespace holdfast::stores::postgres {
+namespace holdfast::sql {
 namespace {
 
 using machine::Duration;
@@ -47,7 +46,6 @@ rows::TicketRow ticket_of(const Rows& rows, int row) {
   return ticket;
 }
 
-// "ID as 32 digits, and the instant", separated by spaces.
 void read_tombstones(std::string_view text, machine::LockImage& image) {
   while (text.size() > 32) {
     const std::string_view one = text.substr(0, text.find(' '));
@@ -111,4 +109,4 @@ Result<std::vector<ReadLock>> read_locks(const Rows& rows, const std::string& ad
   return locks;
 }
 
-}  // namespace holdfast::stores::postgres
+}  // namespace holdfast::sql

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -37,12 +38,12 @@
 #include "src/port/store.h"
 #include "src/rows/ended_ids.h"
 #include "src/rows/lock_rows.h"
-#include "src/stores/postgres/link.h"
-#include "src/stores/postgres/read_lock.h"
-#include "src/stores/postgres/statements.h"
-#include "src/stores/postgres/writes.h"
+#include "src/sql/dialect.h"
+#include "src/sql/link.h"
+#include "src/sql/read_lock.h"
+#include "src/sql/writes.h"
 
-namespace holdfast::stores::postgres {
+namespace holdfast::sql {
 
 // The machine's answer to one command.
 struct Applied {
@@ -60,7 +61,7 @@ struct Operation {
 
 // A statement that only reads, or whose repetition does no harm.
 struct Question : Operation {
-  std::function<void(const Rows&)> answer;
+  std::function<void(const RowsPtr&)> answer;
 };
 
 struct Command : Operation {
@@ -72,8 +73,7 @@ struct Command : Operation {
     std::function<machine::Action(machine::Duration tombstone)> action;
   };
   struct Fast {
-    bool grants = false;  // A release otherwise.
-    Params params;        // They are those of the statement for one lock.
+    FastCommand command;
     std::function<void(std::int64_t token)> answer;
   };
 
@@ -92,30 +92,30 @@ class Engine {
   struct Tuning {
     std::function<machine::Instant()> now{};  // Instead of the server's clock.
     bool fast_path = true;
+    std::chrono::milliseconds try_limit{3000};  // Then a silent connection is given up.
   };
 
-  Engine(const PostgresAddress& address, const port::StoreContext& context, Tuning tuning);
+  Engine(std::unique_ptr<Dialect> dialect, Link::Settings link, const port::StoreContext& context,
+         Tuning tuning);
   ~Engine();
 
-  const Statements& statements() const { return statements_; }
+  const Dialect& dialect() const { return *dialect_; }
   const std::string& channel() const { return channel_; }
-  const std::string& address() const { return display_; }
   // Where changes of the value beside a lock are told; another lock's may be told there, too.
   std::string value_channel(std::string_view name) const;
   Link& link() { return link_; }
-  // The parameter of the clock.
-  Param now() const;
+  Now now() const;
 
   void start() { link_.start(); }
   void submit(CommandPtr command);
-  void ask(Link& link, std::string text, Params params, std::shared_ptr<Question> question);
+  void ask(Link& link, Request request, std::shared_ptr<Question> question);
   // No ticket will be made for this id by a request that is submitted from now on.
   void ended(machine::AcquisitionId id);
 
   // Tells the client's own listener, on the loop.
   void push(machine::AcquisitionId id, std::optional<port::AcquisitionState> granted);
   // Notifications arrive; or do not, and then those who wait are asked about.
-  void set_listening(bool on);
+  void set_listening(bool on) { listening_ = on; }
   bool listening() const { return listening_; }
 
   void waits(machine::AcquisitionId id, const std::string& name);
@@ -159,6 +159,7 @@ class Engine {
   void again(const StepPtr& step, const Answer* lost);
   void finish(const std::vector<std::string>& names);
   void fail(const CommandPtr& command, const Answer& why);
+  Error closed_error() const;
   void settle(const Command& command, const std::vector<Applied>& applied);
   void refuse_later(const std::string& name, machine::AcquisitionId id);
   void expire_waiting();
@@ -173,10 +174,8 @@ class Engine {
 
   port::Loop* const loop_;
   port::Listener* const listener_;
-  const Statements statements_;
-  const std::string display_;
+  const std::unique_ptr<Dialect> dialect_;
   const std::string channel_;
-  const std::chrono::milliseconds try_limit_;
   const Tuning tuning_;
 
   base::LocalMutex mutex_;
@@ -192,14 +191,13 @@ class Engine {
   std::unordered_map<machine::AcquisitionId, std::string,
                      std::size_t (*)(const machine::AcquisitionId&)>
       waiting_;
-  std::unordered_map<unsigned, std::string> write_texts_;  // By the shape of the write.
   std::vector<CommandPtr> fast_;  // They go together, once the statement before is answered.
   bool fast_sent_ = false;
-  bool listening_ = false;
+  std::atomic<bool> listening_{false};
   bool was_connected_ = false;
   std::chrono::milliseconds poll_{20};
   std::minstd_rand random_;
   Link link_;  // Last: its thread ends first.
 };
 
-}  // namespace holdfast::stores::postgres
+}  // namespace holdfast::sql

@@ -1,4 +1,4 @@
-#include "src/stores/postgres/renewals.h"
+#include "src/sql/renewals.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "src/stores/postgres/requests.h"
+#include "src/sql/requests.h"
 
-namespace holdfast::stores::postgres {
+namespace holdfast::sql {
 namespace {
 
 using port::AcquisitionState;
@@ -52,8 +52,8 @@ struct Renewals::Batch {
   }
 };
 
-Renewals::Renewals(const PostgresAddress& address, Engine& engine)
-    : engine_(engine), link_(address, "holdfast-pgrenew", /*keep=*/false, {}) {}
+Renewals::Renewals(Link::Settings settings, Engine& engine)
+    : engine_(engine), link_(std::move(settings), {}) {}
 
 void Renewals::renew(std::vector<port::RenewItem> items, base::BootInstant deadline,
                      port::Done<States> done) {
@@ -70,31 +70,20 @@ void Renewals::renew(std::vector<port::RenewItem> items, base::BootInstant deadl
 }
 
 void Renewals::send(const std::shared_ptr<Batch>& batch, std::size_t from, std::size_t to) {
-  Array names;
-  Array ids;
-  Array seqs;
-  Array ttls;
-  Array waiter_ttls;
+  std::vector<port::RenewItem> items;
   std::set<machine::AcquisitionId> known;
   for (std::size_t at = from; at < to; ++at) {
-    const port::RenewItem& item = batch->items[at];
-    names.add_bytes(item.name);
+    items.push_back(batch->items[at]);
     // The second one of two about one ticket becomes a step.
-    ids.add_id(known.insert(item.id).second ? item.id : machine::AcquisitionId());
-    seqs.add(static_cast<std::int64_t>(item.seq));
-    ttls.add(item.ttl.count());
-    waiter_ttls.add(item.waiter_ttl.count());
+    if (!known.insert(items.back().id).second) items.back().id = {};
   }
   auto question = std::make_shared<Question>();
   question->deadline = batch->deadline;
-  question->answer = [this, batch, from, to](const Rows& rows) { take(batch, from, to, rows); };
+  question->answer = [this, batch, from, to](const RowsPtr& rows) { take(batch, from, to, *rows); };
   question->fail = [batch, from, to](const Error& why) {
     for (std::size_t at = from; at < to; ++at) batch->set(at, why);
   };
-  engine_.ask(
-      link_, engine_.statements().renew,
-      {engine_.now(), names.param(), ids.param(), seqs.param(), ttls.param(), waiter_ttls.param()},
-      std::move(question));
+  engine_.ask(link_, engine_.dialect().renew(items, engine_.now()), std::move(question));
 }
 
 void Renewals::take(const std::shared_ptr<Batch>& batch, std::size_t from, std::size_t to,
@@ -123,4 +112,4 @@ void Renewals::step(const std::shared_ptr<Batch>& batch, std::size_t at) {
       [batch, at](Result<AcquisitionState> state) { batch->set(at, std::move(state)); }));
 }
 
-}  // namespace holdfast::stores::postgres
+}  // namespace holdfast::sql

@@ -1,0 +1,284 @@
+#include "src/sql/engine.h"
+
+#include <algorithm>
+
+#include "src/base/random.h"
+
+namespace holdfast::sql {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+using machine::AcquisitionId;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMostJoined = 64;
+constexpr std::size_t kMostFast = 256;
+constexpr milliseconds kExpiryTick{100};
+
+std::size_t hash_of(const AcquisitionId& id) { return static_cast<std::size_t>(id.high ^ id.low); }
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<Dialect> dialect, Link::Settings link,
+               const port::StoreContext& context, Tuning tuning)
+    : loop_(context.loop),
+      listener_(context.listener),
+      dialect_(std::move(dialect)),
+      channel_("holdfast_" + base::to_hex(base::random_128().high, 0).substr(0, 16)),
+      tuning_(std::move(tuning)),
+      waiting_(0, &hash_of),
+      random_(static_cast<std::minstd_rand::result_type>(base::random_128().low)),
+      link_(std::move(link),
+            {[this] { connected(); }, [this](const std::string& why) { lost(why); }, {}}) {
+  link_.at(BootClock::now() + kExpiryTick, [this] { expire_waiting(); });
+  link_.at(BootClock::now() + poll_, [this] { poll_waiting(); });
+}
+
+void Engine::connected() {
+  if (was_connected_) tell(dialect_->address() + ": connected again");
+  was_connected_ = true;
+}
+
+void Engine::lost(const std::string& why) {
+  tell(dialect_->address() +
+       ": the connection is lost; reconnecting. Waiters keep waiting, leases last until their "
+       "deadlines: " +
+       why);
+}
+
+void Engine::tell(std::string line) {
+  loop_->post([listener = listener_, line = std::move(line)] { listener->on_alarm(line); });
+}
+
+Engine::~Engine() { close({}); }
+
+Now Engine::now() const {
+  if (!tuning_.now) return std::nullopt;
+  return tuning_.now().time_since_epoch().count();
+}
+
+void Engine::submit(CommandPtr command) {
+  bool closed = false;
+  {
+    const base::LocalLock lock(mutex_);
+    closed = closed_;
+    if (!closed) {
+      live_.insert(command);
+      if (command->ends) ++ends_under_way_;
+    }
+  }
+  if (closed) return command->fail(closed_error());
+  link_.post([this, command = std::move(command)] { enqueue(command); });
+}
+
+void Engine::ask(Link& link, Request request, std::shared_ptr<Question> question) {
+  bool closed = false;
+  {
+    const base::LocalLock lock(mutex_);
+    closed = closed_;
+    if (!closed) live_.insert(question);
+  }
+  if (closed) return question->fail(closed_error());
+  link.post([this, &link, request = std::move(request), question]() mutable {
+    Statement statement{std::move(request), question->deadline, {}};
+    statement.done = [this, question](const Answer& answer) {
+      if (!take(question)) return;
+      if (answer.fate == Fate::kDone) return question->answer(answer.rows);
+      question->fail(error_of(answer));
+    };
+    link.send(std::move(statement));
+  });
+}
+
+void Engine::ended(AcquisitionId id) {
+  link_.post([this, id] {
+    ended_.add(id);
+    waits_no_more(id);
+  });
+}
+
+bool Engine::take(const std::shared_ptr<Operation>& operation) {
+  const base::LocalLock lock(mutex_);
+  if (live_.erase(operation) == 0) return false;
+  const auto* command = dynamic_cast<const Command*>(operation.get());
+  if (command != nullptr && command->ends && --ends_under_way_ == 0) ended_one_.notify_all();
+  return true;
+}
+
+void Engine::close(BootInstant deadline) {
+  {
+    const base::LocalLock lock(mutex_);
+    if (closed_) return;
+    for (auto now = BootClock::now(); ends_under_way_ > 0 && now < deadline;
+         now = BootClock::now()) {
+      ended_one_.wait_for(mutex_, deadline - now);
+    }
+    closed_ = true;
+  }
+  link_.close();
+  std::unordered_set<std::shared_ptr<Operation>> left;
+  {
+    const base::LocalLock lock(mutex_);
+    left.swap(live_);
+  }
+  for (const auto& operation : left) {
+    operation->fail(closed_error());
+  }
+}
+
+// --- Order
+
+void Engine::enqueue(const CommandPtr& command) {
+  for (const Command::Part& part : command->parts) queues_[part.name].waiting.push_back(command);
+  start_next(command->parts.front().name);
+}
+
+// At the head of the queue of each of its locks.
+bool Engine::ready(const Command& command) {
+  return std::all_of(command.parts.begin(), command.parts.end(), [&](const Command::Part& part) {
+    const Queue& queue = queues_[part.name];
+    return !queue.busy && !queue.waiting.empty() && queue.waiting.front().get() == &command;
+  });
+}
+
+void Engine::start_next(const std::string& name) {
+  const auto found = queues_.find(name);
+  if (found == queues_.end() || found->second.busy) return;
+  Queue& queue = found->second;
+  if (queue.waiting.empty()) {
+    queues_.erase(found);
+    return;
+  }
+  if (!ready(*queue.waiting.front())) return;
+  std::vector<CommandPtr> commands = {queue.waiting.front()};
+  for (const Command::Part& part : commands.front()->parts) {
+    queues_[part.name].waiting.pop_front();
+    queues_[part.name].busy = true;
+  }
+  if (!commands.front()->all_or_nothing) join_waiting(queue, commands);
+  begin(std::move(commands));
+}
+
+// Those that came meanwhile go along.
+void Engine::join_waiting(Queue& queue, std::vector<CommandPtr>& commands) {
+  while (!queue.waiting.empty() && commands.size() < kMostJoined &&
+         !queue.waiting.front()->all_or_nothing) {
+    commands.push_back(std::move(queue.waiting.front()));
+    queue.waiting.pop_front();
+  }
+}
+
+void Engine::begin(std::vector<CommandPtr> commands) {
+  const Command& first = *commands.front();
+  const bool refused = first.acquires && ended_.contains(first.parts.front().id);
+  if (commands.size() == 1 && first.fast && tuning_.fast_path && !refused &&
+      !late_.contains(first.parts.front().id)) {
+    fast_.push_back(commands.front());
+    return send_fast();
+  }
+  auto step = std::make_shared<Step>();
+  for (const Command::Part& part : first.parts) step->names.push_back(part.name);
+  std::sort(step->names.begin(), step->names.end());
+  step->commands = std::move(commands);
+  read(step);
+}
+
+void Engine::finish(const std::vector<std::string>& names) {
+  for (const std::string& name : names) queues_[name].busy = false;
+  for (const std::string& name : names) start_next(name);
+}
+
+// Those that wait behind a step that takes long.
+void Engine::expire_waiting() {
+  const BootInstant now = BootClock::now();
+  std::vector<CommandPtr> late;
+  for (auto& [name, queue] : queues_) {
+    for (const CommandPtr& command : queue.waiting) {
+      if (command->deadline <= now) late.push_back(command);
+    }
+  }
+  for (const CommandPtr& command : late) {
+    for (const Command::Part& part : command->parts)
+      std::erase(queues_[part.name].waiting, command);
+    fail(command, {Fate::kNotSent, nullptr, {}, "no answer in time"});
+    for (const Command::Part& part : command->parts) start_next(part.name);
+  }
+  link_.at(now + kExpiryTick, [this] { expire_waiting(); });
+}
+
+// --- The fast form
+
+// One statement at a time: what comes meanwhile goes as one, and is committed as one.
+void Engine::send_fast() {
+  if (fast_sent_ || fast_.empty()) return;
+  fast_sent_ = true;
+  if (fast_.size() == 1) {
+    const CommandPtr command = std::move(fast_.front());
+    fast_.clear();
+    return send_one(command);
+  }
+  std::map<std::string, CommandPtr> commands;
+  const std::size_t count = std::min(fast_.size(), kMostFast);
+  for (std::size_t at = 0; at < count; ++at) {
+    commands.emplace(fast_[at]->parts.front().name, std::move(fast_[at]));
+  }
+  fast_.erase(fast_.begin(), fast_.begin() + static_cast<std::ptrdiff_t>(count));
+  send_many(std::move(commands));
+}
+
+void Engine::send_one(const CommandPtr& command) {
+  Statement statement{dialect_->fast(command->fast->command, now()),
+                      std::min(command->deadline, BootClock::now() + tuning_.try_limit),
+                      {}};
+  statement.done = [this, command](const Answer& answer) {
+    fast_sent_ = false;
+    if (answer.fate == Fate::kDone && answer.rows->size() == 1) {
+      if (take(command)) command->fast->answer(answer.rows->number(0, 0));
+      finish({command->parts.front().name});
+    } else {
+      leave_to_machine(command, answer);
+    }
+    send_fast();
+  };
+  link_.send(std::move(statement));
+}
+
+void Engine::send_many(std::map<std::string, CommandPtr> commands) {
+  std::vector<const FastCommand*> fast;
+  BootInstant deadline = BootClock::now() + tuning_.try_limit;
+  for (const auto& [name, command] : commands) {
+    fast.push_back(&command->fast->command);
+    deadline = std::min(deadline, command->deadline);
+  }
+  Statement statement{dialect_->fast_many(fast, now()), deadline, {}};
+  statement.done = [this, commands = std::move(commands)](const Answer& answer) mutable {
+    fast_sent_ = false;
+    for (int row = 0; answer.fate == Fate::kDone && row < answer.rows->size(); ++row) {
+      const auto found = commands.find(answer.rows->bytes(row, 0));
+      if (found == commands.end()) continue;
+      const CommandPtr command = std::move(found->second);
+      commands.erase(found);
+      if (take(command)) command->fast->answer(answer.rows->number(row, 1));
+      finish({command->parts.front().name});
+    }
+    for (const auto& [name, command] : commands) leave_to_machine(command, answer);
+    send_fast();
+  };
+  link_.send(std::move(statement));
+}
+
+// It was not carried out as it is, or its fate is not known.
+void Engine::leave_to_machine(const CommandPtr& command, const Answer& answer) {
+  auto step = std::make_shared<Step>();
+  step->names = {command->parts.front().name};
+  step->commands = {command};
+  if (answer.fate != Fate::kDone) {
+    if (answer.fate == Fate::kUnknown) command->written = true;
+    return again(step, &answer);
+  }
+  join_waiting(queues_[step->names.front()], step->commands);
+  read(step);
+}
+
+}  // namespace holdfast::sql

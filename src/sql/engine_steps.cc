@@ -1,0 +1,281 @@
+// Steps: a lock is read, the machine runs here, and what changed is written.
+#include <algorithm>
+#include <map>
+
+#include "src/base/printable.h"
+#include "src/base/random.h"
+#include "src/port/outcome.h"
+#include "src/rows/owner_codec.h"
+#include "src/sql/engine.h"
+
+namespace holdfast::sql {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+using machine::AcquisitionId;
+using machine::Duration;
+using machine::Instant;
+using machine::LockMachine;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// How long after a lost connection a statement of it may still be executed.
+constexpr Duration kTombstone = std::chrono::minutes(5);
+
+std::string payload_of(const AcquisitionId& id,
+                       const std::optional<port::AcquisitionState>& state) {
+  std::string text = base::to_hex(id.high, id.low);
+  if (!state) return text;
+  return text + ' ' + std::to_string(state->token.counter) + ' ' + std::to_string(state->seq) +
+         ' ' + std::to_string(state->lease.count());
+}
+
+}  // namespace
+
+// A lock in a step: its machine, and what has happened to it so far.
+struct Engine::Ran {
+  struct Lock {
+    const ReadLock* read = nullptr;
+    std::unique_ptr<LockMachine> machine;
+    machine::Effects effects;
+    Instant at;
+  };
+  std::vector<ReadLock> read;
+  std::map<std::string, Lock, std::less<>> locks;
+  std::vector<std::vector<Applied>> answers;  // One entry per command.
+  std::vector<rows::Notice> notices;
+};
+
+BootInstant Engine::deadline_of(const Step& step) const {
+  // A connection that is dead is replaced.
+  BootInstant least = BootClock::now() + tuning_.try_limit;
+  for (const CommandPtr& command : step.commands) least = std::min(least, command->deadline);
+  return least;
+}
+
+void Engine::read(const StepPtr& step) {
+  Statement statement{dialect_->read(step->names, now()), deadline_of(*step), {}};
+  statement.done = [this, step](Answer answer) { on_read(step, std::move(answer)); };
+  link_.send(std::move(statement));
+}
+
+void Engine::on_read(const StepPtr& step, Answer answer) {
+  if (answer.fate != Fate::kDone) return again(step, &answer);
+  auto ran = std::make_shared<Ran>();
+  auto locks = read_locks(*answer.rows, dialect_->address());
+  if (locks) ran->read = *std::move(locks);
+  if (!locks || !run(step, ran->read, *ran)) {
+    const Error why =
+        locks ? Error(Errc::kCorruptState,
+                      dialect_->address() + ": the tickets of lock '" +
+                          base::printable(step->names.front()) +
+                          "' contradict each other: were they changed by hand?")
+              : locks.error();
+    for (const CommandPtr& command : step->commands) {
+      if (take(command)) command->fail(why);
+    }
+    return finish(step->names);
+  }
+  if (!finish_if_unchanged(step, *ran)) write(step, ran);
+}
+
+bool Engine::finish_if_unchanged(const StepPtr& step, const Ran& ran) {
+  for (const auto& [name, lock] : ran.locks) {
+    if (rows::changes_anything(lock.effects)) return false;
+  }
+  answer_all(step, ran);
+  return true;
+}
+
+// Runs the commands in their order. False: rows that no machine could have made.
+bool Engine::run(const StepPtr& step, const std::vector<ReadLock>& locks, Ran& ran) {
+  for (const ReadLock& read : locks) {
+    Ran::Lock lock;
+    lock.read = &read;
+    lock.at = Instant(Duration(std::max(read.stored.at, read.now)));
+    machine::Limits limits;
+    limits.chunk = 8;
+    const auto floor = static_cast<std::uint64_t>(std::max<std::int64_t>(read.now - 1, 0));
+    lock.machine = std::make_unique<LockMachine>(machine::Token{0, floor}, limits);
+    if (read.version > 0 && !lock.machine->restore_lock(read.stored.image)) return false;
+    ran.locks.emplace(read.stored.image.name, std::move(lock));
+  }
+  for (const CommandPtr& command : step->commands) {
+    ran.answers.emplace_back();
+    for (std::size_t part = 0; part < command->parts.size(); ++part) {
+      if (run_part(*command, part, ran)) continue;
+      // One of several is not to be had: none of them is taken.
+      for (auto& [name, lock] : ran.locks) lock.effects.clear();
+      ran.notices.clear();
+      break;
+    }
+  }
+  return true;
+}
+
+// False: of several locks, this one is not held by it.
+bool Engine::run_part(const Command& command, std::size_t index, Ran& ran) {
+  const Command::Part& part = command.parts[index];
+  Ran::Lock& lock = ran.locks.at(part.name);
+  Applied applied;
+  applied.at = lock.at;
+  applied.before = lock.read;
+  machine::Effects effects;
+  if (command.acquires && ended_.contains(part.id)) {
+    applied.reply.outcome = machine::Outcome::kGone;
+  } else {
+    const Duration tombstone = late_.contains(part.id) ? kTombstone : Duration(0);
+    applied.reply = lock.machine->apply({lock.at, part.action(tombstone)}, effects);
+  }
+  applied.after = lock.machine->inspect(part.name);
+  rows::collect_notices(lock.read->stored, effects, part.id, channel_, ran.notices);
+  lock.effects.insert(lock.effects.end(), effects.begin(), effects.end());
+  const bool held = applied.reply.outcome == machine::Outcome::kHeld;
+  ran.answers.back().push_back(std::move(applied));
+  return !command.all_or_nothing || held;
+}
+
+Writes Engine::writes_of(const Ran& ran) const {
+  Writes writes;
+  for (const auto& [name, lock] : ran.locks) {
+    const auto after = lock.machine->inspect(name);
+    const Instant due = lock.machine->next_event().value_or(Instant::max());
+    const rows::Outcome outcome{lock.at.time_since_epoch().count(), due.time_since_epoch().count(),
+                                after ? &*after : nullptr, &lock.effects};
+    rows::Changes changes = rows::changes_of(lock.read->stored, outcome);
+    if (changes.value) writes.notifications.push_back({value_channel(name), "value"});
+    static const std::vector<machine::TombstoneImage> none;
+    const auto& stones = after ? after->tombstones : none;
+    Instant until{};
+    for (const auto& stone : stones) until = std::max(until, stone.until);
+    if (stones != lock.read->stored.image.tombstones) writes.tombstones.push_back({name, stones});
+    writes.add(std::move(changes), lock.read->version, lock.read->now,
+               until.time_since_epoch().count());
+  }
+  for (const rows::Notice& notice : ran.notices) {
+    if (notice.wake.empty() || notice.wake == channel_) continue;
+    writes.notifications.push_back({notice.wake, payload_of(notice.id, notice.granted)});
+  }
+  return writes;
+}
+
+void Engine::write(const StepPtr& step, const std::shared_ptr<Ran>& ran) {
+  Statement statement{dialect_->write(writes_of(*ran)), deadline_of(*step), {}};
+  statement.done = [this, step, ran](const Answer& answer) {
+    if (answer.fate == Fate::kUnknown) {
+      for (const CommandPtr& command : step->commands) command->written = true;
+    }
+    if (answer.fate != Fate::kDone) return again(step, &answer);
+    if (answer.rows->size() != 1 || answer.rows->number(0, 0) == 0) return again(step, nullptr);
+    answer_all(step, *ran);
+  };
+  link_.send(std::move(statement));
+}
+
+void Engine::answer_all(const StepPtr& step, const Ran& ran) {
+  for (std::size_t at = 0; at < step->commands.size(); ++at) {
+    const CommandPtr& command = step->commands[at];
+    settle(*command, ran.answers[at]);
+    if (take(command)) command->answer(ran.answers[at]);
+  }
+  for (const rows::Notice& notice : ran.notices) {
+    if (notice.wake == channel_) push(notice.id, notice.granted);
+  }
+  finish(step->names);
+}
+
+// `lost`: nullptr: somebody was faster.
+void Engine::again(const StepPtr& step, const Answer* lost) {
+  const BootInstant now = BootClock::now();
+  const bool hopeless =
+      lost != nullptr && (lost->fate == Fate::kNotSent ||
+                          (lost->fate == Fate::kRefused &&
+                           dialect_->failure_of(*lost) != Failure::kChangedNothing));
+  const Answer race{Fate::kRefused, nullptr, {}, "others changed the lock all the time"};
+  std::erase_if(step->commands, [&](const CommandPtr& command) {
+    const bool go_on = now < command->deadline &&
+                       (!hopeless || (command->written && lost->fate == Fate::kNotSent));
+    if (!go_on) fail(command, lost != nullptr ? *lost : race);
+    return !go_on;
+  });
+  if (step->commands.empty()) return finish(step->names);
+  ++step->tries;
+  auto pause = random_pause(step->tries);
+  if (lost != nullptr && lost->fate != Fate::kRefused) pause += milliseconds(20);
+  link_.at(now + pause, [this, step] { read(step); });
+}
+
+microseconds Engine::random_pause(int tries) {
+  const int most = 500 << std::min(tries, 6);
+  return microseconds(std::uniform_int_distribution<int>(0, most)(random_));
+}
+
+void Engine::fail(const CommandPtr& command, const Answer& why) {
+  if (command->written || why.fate == Fate::kUnknown) {
+    // Whoever asked will cancel or release it: that leaves the tombstone.
+    for (const Command::Part& part : command->parts) {
+      if (command->acquires && command->written) late_.add(part.id);
+    }
+  }
+  if (!take(command)) return;
+  if (command->written) {
+    command->fail({Errc::kOutcomeUnknown, dialect_->address() + ": " + why.message +
+                                              "; whether the request was carried out is not "
+                                              "known"});
+    return;
+  }
+  const Error error = error_of(why);
+  command->fail(error.code() == Errc::kOutcomeUnknown ? Error(Errc::kUnavailable, error.message())
+                                                      : error);
+}
+
+// A request of an acquisition that was sent more than once may arrive after its end.
+void Engine::settle(const Command& command, const std::vector<Applied>& applied) {
+  if (!command.acquires || !command.written) return;
+  for (std::size_t at = 0; at < command.parts.size(); ++at) {
+    const Command::Part& part = command.parts[at];
+    late_.add(part.id);
+    const bool stands = at < applied.size() && applied.size() == command.parts.size() &&
+                        (applied[at].reply.outcome == machine::Outcome::kHeld ||
+                         applied[at].reply.outcome == machine::Outcome::kWaiting);
+    if (!stands) refuse_later(part.name, part.id);
+  }
+}
+
+void Engine::refuse_later(const std::string& name, AcquisitionId id) {
+  auto command = std::make_shared<Command>();
+  command->deadline = BootClock::now() + std::chrono::seconds(30);
+  command->parts.push_back({name, id, [name, id](Duration tombstone) -> machine::Action {
+                              return machine::Cancel{name, id, tombstone};
+                            }});
+  command->answer = [](const std::vector<Applied>&) {};
+  command->fail = [](const Error&) {};
+  submit(std::move(command));
+}
+
+Error Engine::error_of(const Answer& answer) const {
+  const std::string what = dialect_->address() + ": " + answer.message;
+  if (answer.fate == Fate::kUnknown) {
+    return {Errc::kOutcomeUnknown, what + "; whether the request was carried out is not known"};
+  }
+  switch (dialect_->failure_of(answer)) {
+    case Failure::kPermission:
+      if (answer.fate == Fate::kNotSent) return {Errc::kPermissionDenied, what};
+      return {Errc::kPermissionDenied,
+              what + ": see docs/stores/" + std::string(dialect_->store()) + ".md"};
+    case Failure::kNoTables:
+      return {Errc::kCorruptState, what + ": the store's tables are not there: connect again"};
+    case Failure::kReadOnly:
+      return {Errc::kUnavailable, what + ": this server only reads: connect to the primary"};
+    case Failure::kOther:
+    case Failure::kChangedNothing: break;
+  }
+  return {Errc::kUnavailable, answer.code.empty() ? what : what + " (" + answer.code + ")"};
+}
+
+Error Engine::closed_error() const {
+  return {Errc::kClosed, "the " + std::string(dialect_->store()) + " store was closed"};
+}
+
+}  // namespace holdfast::sql

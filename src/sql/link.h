@@ -1,0 +1,167 @@
+// The way to one server: a thread with one connection, over which statements go without blocking
+// anybody. What the server's client library does is behind Connection.
+//
+// Statements are sent in order, each as a transaction of its own, and as many at once as the
+// connection takes; answers come in order.
+//
+// Guarantee: every statement's `done` is called exactly once, on the link's thread, unless close()
+// comes first. kNotSent: the statement did not leave this process and never will. kUnknown: it may
+// have been executed, or may be later. A statement whose deadline passes closes the connection when
+// the server has said nothing since it was sent.
+// Not guaranteed: that a name is resolved within a deadline; the libraries have no way to bound
+// that.
+//
+// While there is no connection, statements wait for it. When an attempt fails, those that wait end
+// with the reason. Attempts go on with every statement; where `keep` is set also without one, with
+// exponential backoff.
+//
+// Thread-safety: post() from any thread; everything else on the link's thread, or before start().
+// Ownership: what the callbacks use outlives close().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/local_mutex.h"
+#include "src/port/store.h"
+#include "src/sql/values.h"
+
+namespace holdfast::sql {
+
+enum class Fate : std::uint8_t { kDone, kRefused, kNotSent, kUnknown };
+
+struct Answer {
+  Fate fate{};
+  RowsPtr rows{};         // kDone
+  std::string code{};     // kRefused: the server's; kNotSent: the reason's, where there is one.
+  std::string message{};  // Otherwise: the reason, for people.
+};
+
+// A request to a server.
+struct Request {
+  std::string text{};
+  Params params{};
+  // Several statements may be in one text; the rows of this one are the answer.
+  std::size_t answers = 0;
+};
+
+struct Statement {
+  Request request;
+  base::BootInstant deadline{};
+  std::function<void(Answer)> done;
+};
+
+// One connection of a client library that does not block, on a link's thread.
+class Connection {
+ public:
+  enum class Progress : std::uint8_t { kGoesOn, kDone, kFailed };
+  struct Awaited {
+    int socket = -1;
+    short events = 0;  // As poll() has them.
+  };
+  struct Sink {
+    std::function<void(Answer)> answered;  // The oldest statement that has no answer yet.
+    std::function<void(std::string_view channel, std::string_view payload)> notified;
+  };
+
+  virtual ~Connection() = default;
+  // The first step of the attempt, and each one after an awaited event.
+  virtual Progress start() = 0;
+  virtual Progress proceed(short events) = 0;
+
+  virtual Awaited awaits() = 0;
+  // Whether it takes a statement now; what it took is on its way.
+  virtual bool takes_more() const = 0;
+  // False: the connection is lost.
+  virtual bool send(const Request& request) = 0;
+  virtual bool receive(short events, const Sink& sink) = 0;
+
+  // Why it is lost or was not made: the server's or the library's number, and words.
+  virtual std::string error_code() const { return {}; }
+  virtual std::string error() const = 0;
+};
+
+class Link {
+ public:
+  struct Settings {
+    std::function<std::unique_ptr<Connection>()> connect{};
+    std::chrono::milliseconds connect_timeout{3000};
+    const char* thread_name = "holdfast-sql";
+    bool keep = false;  // The connection is made again without a statement that needs it.
+  };
+  struct Hooks {
+    std::function<void()> on_connected{};
+    std::function<void(const std::string& why)> on_lost{};
+    std::function<void(std::string_view channel, std::string_view payload)> on_notify{};
+  };
+
+  Link(Settings settings, Hooks hooks);
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  void start();
+  void post(port::Task task);
+
+  void send(Statement statement) { queued_.push_back(std::move(statement)); }
+  void at(base::BootInstant when, port::Task task) { timers_.emplace(when, std::move(task)); }
+  bool connected() const { return state_ == State::kUp; }
+
+  // Runs the tasks posted before, then ends the thread. Nothing is called back afterwards.
+  void close();
+
+ private:
+  enum class State : std::uint8_t { kDown, kConnecting, kUp };
+  struct Sent {
+    std::function<void(Answer)> done;
+    base::BootInstant deadline{};
+    base::BootInstant at{};
+    bool answered = false;  // Its deadline has passed.
+  };
+
+  void run();
+  bool take_tasks();
+  void run_timers();
+  void check_deadlines();
+  int wait_ms(base::BootInstant now) const;
+  void wait();
+
+  void begin_connect();
+  void connecting(Connection::Progress progress);
+  void connect_failed(const std::string& code, const std::string& why);
+  void drop(const std::string& why);
+  void write_queued();
+  void answered(Answer answer);
+
+  const Settings settings_;
+  const Hooks hooks_;
+
+  base::LocalMutex mutex_;
+  std::vector<port::Task> tasks_ HOLDFAST_GUARDED_BY(mutex_);
+  bool closing_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  int wake_ = -1;  // An eventfd.
+  std::thread thread_;
+
+  // The thread's.
+  std::unique_ptr<Connection> connection_;
+  State state_ = State::kDown;
+  base::BootInstant connect_by_{};
+  base::BootInstant next_try_{};
+  int failures_ = 0;
+  base::BootInstant heard_{};  // The last byte of the server.
+  std::deque<Statement> queued_;
+  std::deque<Sent> sent_;
+  std::multimap<base::BootInstant, port::Task> timers_;
+};
+
+}  // namespace holdfast::sql

@@ -1,0 +1,155 @@
+#include "src/stores/postgres/connection.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace holdfast::stores::postgres {
+namespace {
+
+std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::string field_of(const PGresult* result, int field) {
+  const char* text = PQresultErrorField(result, field);
+  return text == nullptr ? "" : text;
+}
+
+std::string name_of(const std::string& text) {
+  return "hf" + std::to_string(std::hash<std::string>()(text));
+}
+
+}  // namespace
+
+PostgresConnection::~PostgresConnection() {
+  if (connection_ != nullptr) PQfinish(connection_);
+}
+
+PostgresConnection::Progress PostgresConnection::start() {
+  const auto words = address_.keywords();
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+  for (const auto& [name, value] : words) {
+    names.push_back(name.c_str());
+    values.push_back(value.c_str());
+  }
+  names.push_back(nullptr);
+  values.push_back(nullptr);
+  connection_ = PQconnectStartParams(names.data(), values.data(), 0);
+  if (connection_ == nullptr || PQstatus(connection_) == CONNECTION_BAD) {
+    return Progress::kFailed;
+  }
+  polling_ = PGRES_POLLING_WRITING;
+  return Progress::kGoesOn;
+}
+
+PostgresConnection::Progress PostgresConnection::proceed(short /*events*/) {
+  polling_ = PQconnectPoll(connection_);
+  if (polling_ == PGRES_POLLING_FAILED) return Progress::kFailed;
+  if (polling_ != PGRES_POLLING_OK) return Progress::kGoesOn;
+  if (PQsetnonblocking(connection_, 1) != 0 || PQenterPipelineMode(connection_) != 1) {
+    return Progress::kFailed;
+  }
+  PQsetNoticeProcessor(
+      connection_, [](void*, const char*) {}, nullptr);
+  connected_ = true;
+  return Progress::kDone;
+}
+
+PostgresConnection::Awaited PostgresConnection::awaits() {
+  if (!connected_) {
+    return {PQsocket(connection_),
+            static_cast<short>(polling_ == PGRES_POLLING_READING ? POLLIN : POLLOUT)};
+  }
+  const int left = PQflush(connection_);
+  return {PQsocket(connection_), static_cast<short>(left > 0 ? POLLIN | POLLOUT : POLLIN)};
+}
+
+bool PostgresConnection::send(const sql::Request& request) {
+  Sent sent;
+  std::vector<const char*> values;
+  for (const Param& param : request.params) values.push_back(param ? param->c_str() : nullptr);
+  const int count = static_cast<int>(values.size());
+  bool good = true;
+  if (*prepares_) {
+    sent.name = name_of(request.text);
+    sent.prepares = prepared_.insert(sent.name).second;
+    if (sent.prepares) {
+      good = PQsendPrepare(connection_, sent.name.c_str(), request.text.c_str(), 0, nullptr) == 1;
+    }
+    good = good && PQsendQueryPrepared(connection_, sent.name.c_str(), count, values.data(),
+                                       nullptr, nullptr, 0) == 1;
+  } else {
+    good = PQsendQueryParams(connection_, request.text.c_str(), count, nullptr, values.data(),
+                             nullptr, nullptr, 0) == 1;
+  }
+  sent_.push_back(std::move(sent));
+  return good && PQpipelineSync(connection_) == 1;
+}
+
+bool PostgresConnection::receive(short /*events*/, const Sink& sink) {
+  if (PQconsumeInput(connection_) == 0) return false;
+  int gaps = 0;
+  while (!sent_.empty() && PQisBusy(connection_) == 0) {
+    PGresult* result = PQgetResult(connection_);
+    if (result == nullptr) {  // Between two commands; a second one: nothing more is there.
+      if (++gaps > 1) break;
+      continue;
+    }
+    gaps = 0;
+    if (!take(result, sink)) return false;
+  }
+  if (PQstatus(connection_) == CONNECTION_BAD) return false;
+  while (PGnotify* told = PQnotifies(connection_)) {
+    if (sink.notified) sink.notified(told->relname, told->extra);
+    PQfreemem(told);
+  }
+  return true;
+}
+
+// False: the server ends the connection.
+bool PostgresConnection::take(PGresult* result, const Sink& sink) {
+  auto rows = std::make_shared<PostgresRows>(result);
+  Sent& sent = sent_.front();
+  switch (PQresultStatus(result)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+      if (sent.prepares) {
+        sent.prepares = false;
+      } else {
+        sent.answer = {sql::Fate::kDone, std::move(rows)};
+      }
+      return true;
+    case PGRES_PIPELINE_SYNC: {
+      sql::Answer answer = std::move(sent.answer);
+      sent_.pop_front();
+      sink.answered(std::move(answer));
+      return true;
+    }
+    case PGRES_PIPELINE_ABORTED: return true;
+    default: break;
+  }
+  // Whatever the server says when it ends the connection, the statement may have been committed.
+  if (field_of(result, PG_DIAG_SEVERITY_NONLOCALIZED) != "ERROR") {
+    last_words_ = one_line(PQresultErrorMessage(result));
+    return false;
+  }
+  sent.answer = {sql::Fate::kRefused, nullptr, field_of(result, PG_DIAG_SQLSTATE),
+                 field_of(result, PG_DIAG_MESSAGE_PRIMARY)};
+  // A plan that could not be made, or was forgotten, is made again with the next statement.
+  if (sent.prepares || sent.answer.code == "26000") prepared_.erase(sent.name);
+  return true;
+}
+
+std::string PostgresConnection::error() const {
+  if (!last_words_.empty()) return last_words_;
+  if (connection_ == nullptr) return "no memory for a connection";
+  return one_line(PQerrorMessage(connection_));
+}
+
+}  // namespace holdfast::stores::postgres

@@ -1,0 +1,58 @@
+// One connection to a PostgreSQL server: libpq in pipeline mode. A Sync stands after each
+// statement, which so is a transaction of its own.
+//
+// Thread-safety: as of sql::Connection.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include <libpq-fe.h>
+
+#include "src/sql/link.h"
+#include "src/stores/postgres/url.h"
+#include "src/stores/postgres/values.h"
+
+namespace holdfast::stores::postgres {
+
+class PostgresConnection final : public sql::Connection {
+ public:
+  // `prepares`: statements keep a plan on the connection: not through a pooler.
+  PostgresConnection(PostgresAddress address, std::shared_ptr<const std::atomic<bool>> prepares)
+      : address_(std::move(address)), prepares_(std::move(prepares)) {}
+  ~PostgresConnection() override;
+  PostgresConnection(const PostgresConnection&) = delete;
+  PostgresConnection& operator=(const PostgresConnection&) = delete;
+
+  Progress start() override;
+  Progress proceed(short events) override;
+  Awaited awaits() override;
+  bool takes_more() const override { return true; }
+  bool send(const sql::Request& request) override;
+  bool receive(short events, const Sink& sink) override;
+  std::string error() const override;
+
+ private:
+  struct Sent {
+    bool prepares = false;  // A Parse of its own goes ahead.
+    std::string name{};
+    sql::Answer answer{sql::Fate::kUnknown};
+  };
+
+  bool take(PGresult* result, const Sink& sink);
+
+  const PostgresAddress address_;
+  const std::shared_ptr<const std::atomic<bool>> prepares_;
+  PGconn* connection_ = nullptr;
+  PostgresPollingStatusType polling_ = PGRES_POLLING_WRITING;
+  bool connected_ = false;
+  std::string last_words_;
+  std::deque<Sent> sent_;
+  std::unordered_set<std::string> prepared_;
+};
+
+}  // namespace holdfast::stores::postgres
