@@ -92,7 +92,6 @@ class Engine {
   struct Tuning {
     std::function<machine::Instant()> now{};  // Instead of the server's clock.
     bool fast_path = true;
-    std::chrono::milliseconds try_limit{3000};  // Then a silent connection is given up.
   };
 
   Engine(std::unique_ptr<Dialect> dialect, Link::Settings link, const port::StoreContext& context,
@@ -115,7 +114,7 @@ class Engine {
   // Tells the client's own listener, on the loop.
   void push(machine::AcquisitionId id, std::optional<port::AcquisitionState> granted);
   // Notifications arrive; or do not, and then those who wait are asked about.
-  void set_listening(bool on) { listening_ = on; }
+  void set_listening(bool on);
   bool listening() const { return listening_; }
 
   void waits(machine::AcquisitionId id, const std::string& name);
@@ -163,7 +162,8 @@ class Engine {
   void settle(const Command& command, const std::vector<Applied>& applied);
   void refuse_later(const std::string& name, machine::AcquisitionId id);
   void expire_waiting();
-  void poll_waiting();
+  void poll_within(std::chrono::milliseconds pause);
+  void look_at_waiting(const port::Task& next);
   base::BootInstant deadline_of(const Step& step) const;
   std::chrono::microseconds random_pause(int tries);
 
@@ -195,6 +195,7 @@ class Engine {
   bool fast_sent_ = false;
   std::atomic<bool> listening_{false};
   bool was_connected_ = false;
+  base::BootInstant next_poll_ = base::BootInstant::max();
   std::chrono::milliseconds poll_{20};
   std::minstd_rand random_;
   Link link_;  // Last: its thread ends first.

@@ -8,6 +8,7 @@ namespace holdfast::sql {
 namespace {
 
 using base::BootClock;
+using base::BootInstant;
 using machine::AcquisitionId;
 using machine::Duration;
 using std::chrono::milliseconds;
@@ -34,20 +35,40 @@ void Engine::push(AcquisitionId id, std::optional<port::AcquisitionState> grante
   loop_->post([listener = listener_, push] { listener->on_push(push); });
 }
 
+void Engine::set_listening(bool on) {
+  listening_ = on;
+  link_.post([this, on] {
+    if (!on) return poll_within(kFirstPoll);
+    // A grant may have been told before the server listened. When the first look is answered,
+    // every acquire that was sent before it is answered, too; the second look has their tickets.
+    look_at_waiting([this] { look_at_waiting([] {}); });
+  });
+}
+
 void Engine::waits(AcquisitionId id, const std::string& name) {
   waiting_[id] = name;
-  poll_ = kFirstPoll;
+  poll_within(kFirstPoll);
 }
 
 void Engine::waits_no_more(AcquisitionId id) { waiting_.erase(id); }
 
-// Behind a pooler nothing tells of a grant.
-void Engine::poll_waiting() {
-  const auto next = [this] {
-    poll_ = std::min(kLongestPoll, poll_ * 3 / 2);
-    link_.at(BootClock::now() + poll_, [this] { poll_waiting(); });
-  };
-  if (listening_ || waiting_.empty()) return next();
+// Where nothing tells of a grant: behind a pooler, or on a server that cannot notify.
+void Engine::poll_within(milliseconds pause) {
+  const BootInstant when = BootClock::now() + pause;
+  if (next_poll_ <= when) return;
+  next_poll_ = when;
+  poll_ = pause;
+  link_.at(when, [this, when] {
+    if (next_poll_ != when) return;  // An earlier one has taken its place.
+    next_poll_ = BootInstant::max();
+    if (listening_ || waiting_.empty()) return;
+    // The next one follows an answer, so a busy server has one question at a time to answer.
+    look_at_waiting([this] { poll_within(std::min(kLongestPoll, poll_ * 3 / 2)); });
+  });
+}
+
+// Tells those of the waiting that hold; then calls `next`.
+void Engine::look_at_waiting(const port::Task& next) {
   Statement statement{dialect_->look({waiting_.begin(), waiting_.end()}),
                       BootClock::now() + std::chrono::seconds(5),
                       {}};
