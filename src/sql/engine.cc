@@ -32,7 +32,6 @@ Engine::Engine(std::unique_ptr<Dialect> dialect, Link::Settings link,
       link_(std::move(link),
             {[this] { connected(); }, [this](const std::string& why) { lost(why); }, {}}) {
   link_.at(BootClock::now() + kExpiryTick, [this] { expire_waiting(); });
-  link_.at(BootClock::now() + poll_, [this] { poll_waiting(); });
 }
 
 void Engine::connected() {
@@ -229,7 +228,7 @@ void Engine::send_fast() {
 
 void Engine::send_one(const CommandPtr& command) {
   Statement statement{dialect_->fast(command->fast->command, now()),
-                      std::min(command->deadline, BootClock::now() + tuning_.try_limit),
+                      command->deadline,
                       {}};
   statement.done = [this, command](const Answer& answer) {
     fast_sent_ = false;
@@ -246,7 +245,7 @@ void Engine::send_one(const CommandPtr& command) {
 
 void Engine::send_many(std::map<std::string, CommandPtr> commands) {
   std::vector<const FastCommand*> fast;
-  BootInstant deadline = BootClock::now() + tuning_.try_limit;
+  BootInstant deadline = BootInstant::max();
   for (const auto& [name, command] : commands) {
     fast.push_back(&command->fast->command);
     deadline = std::min(deadline, command->deadline);

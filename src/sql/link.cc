@@ -90,6 +90,12 @@ void Link::run_timers() {
   }
 }
 
+// When the connection counts as dead, unless the server says something before.
+BootInstant Link::silence_ends() const {
+  if (sent_.empty()) return BootInstant::max();
+  return std::max(heard_, sent_.front().at) + settings_.connect_timeout;
+}
+
 void Link::check_deadlines() {
   const BootInstant now = BootClock::now();
   bool silent = false;
@@ -100,7 +106,7 @@ void Link::check_deadlines() {
     const auto done = std::move(sent.done);
     done({Fate::kUnknown, nullptr, {}, "no answer in time"});
   }
-  if (silent) drop("the server does not answer");
+  if (silent || silence_ends() <= now) drop("the server does not answer");
   std::vector<Statement> late;
   for (Statement& statement : queued_) {
     if (statement.deadline <= now) late.push_back(std::move(statement));
@@ -112,7 +118,7 @@ void Link::check_deadlines() {
 }
 
 int Link::wait_ms(BootInstant now) const {
-  BootInstant until = now + milliseconds(kLongestWait);
+  BootInstant until = std::min(now + milliseconds(kLongestWait), silence_ends());
   if (!timers_.empty()) until = std::min(until, timers_.begin()->first);
   for (const Sent& sent : sent_) {
     if (!sent.answered) until = std::min(until, sent.deadline);

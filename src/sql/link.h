@@ -7,7 +7,8 @@
 // Guarantee: every statement's `done` is called exactly once, on the link's thread, unless close()
 // comes first. kNotSent: the statement did not leave this process and never will. kUnknown: it may
 // have been executed, or may be later. A statement whose deadline passes closes the connection when
-// the server has said nothing since it was sent.
+// the server has said nothing since it was sent. So does a server that owes an answer and says
+// nothing for connect_timeout. A statement behind others is awaited while they are answered.
 // Not guaranteed: that a name is resolved within a deadline; the libraries have no way to bound
 // that.
 //
@@ -132,6 +133,7 @@ class Link {
   void run();
   bool take_tasks();
   void run_timers();
+  base::BootInstant silence_ends() const;
   void check_deadlines();
   int wait_ms(base::BootInstant now) const;
   void wait();

@@ -158,7 +158,7 @@ class SqlStore final : public port::Store {
   struct Parts {
     Parts(StoreParts parts, const port::StoreContext& context, Tuning tuning)
         : engine(std::move(parts.dialect), parts.requests, context,
-                 {std::move(tuning.now), tuning.fast_path, parts.requests.connect_timeout}),
+                 {std::move(tuning.now), tuning.fast_path}),
           renewals(parts.renewals, engine),
           wake_ups(parts.wake_ups ? parts.wake_ups(engine) : nullptr) {}
 
