@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/clock_shift.h"
+
 namespace holdfast::support {
 namespace {
 
@@ -51,6 +53,14 @@ std::vector<std::string> as_server_user(std::vector<std::string> command) {
   return all;
 }
 
+void give(const std::string& path) {
+  if (::geteuid() != 0) return;
+  const passwd* user = server_user();
+  if (user == nullptr || ::chown(path.c_str(), user->pw_uid, user->pw_gid) != 0) {
+    throw std::runtime_error("cannot give PostgreSQL " + path);
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> PostgresServer::unavailable() {
@@ -68,49 +78,80 @@ std::optional<std::string> PostgresServer::unavailable() {
 
 PostgresServer::PostgresServer(PostgresOptions options) : options_(std::move(options)) {
   if (const auto why = unavailable()) throw std::runtime_error(*why);
-  if (::geteuid() == 0) {
-    const passwd* user = server_user();
-    if (user == nullptr || ::chown(folder_.path().c_str(), user->pw_uid, user->pw_gid) != 0) {
-      throw std::runtime_error("cannot give PostgreSQL its folder");
-    }
-  }
-  const std::string data = folder_.file("data");
-  const std::string programs = folder_of_programs();
-  ChildProcess initdb(
-      {.arguments = as_server_user({programs + "initdb", "-D", data, "-U", "postgres", "-A",
-                                    "trust", "-E", "UTF8", "--locale=C", "--no-sync"}),
-       .environment = {},
-       .output = folder_.file("initdb.log")});
-  if (initdb.wait(kStart) != 0) {
-    throw std::runtime_error("initdb failed: " + tail_of(folder_.file("initdb.log")));
-  }
+  give(folder_.path());
+  make_data();
   start();
 }
 
-void PostgresServer::start() {
-  std::vector<std::string> command = {
-      folder_of_programs() + "postgres", "-D", folder_.file("data"), "-k", folder_.path(), "-p",
+std::string PostgresServer::data() const {
+  return options_.data_folder.empty() ? folder_.file("data") : options_.data_folder;
+}
+
+void PostgresServer::make_data() const {
+  if (!options_.data_folder.empty()) {
+    fs::create_directory(data());
+    fs::permissions(data(), fs::perms::owner_all);
+    give(data());
+  }
+  std::vector<std::string> words = {"initdb", "-D", data(), "-U", "postgres", "-A", "trust", "-E",
+                                    "UTF8", "--locale=C", "--no-sync", "--wal-segsize=1"};
+  if (options_.follows != 0) {
+    words = {"pg_basebackup", "-D", data(), "-U", "postgres", "-h", "127.0.0.1",
+             "-p", std::to_string(options_.follows), "-R", "-c", "fast", "--no-sync"};
+  }
+  words.front() = folder_of_programs() + words.front();
+  ChildProcess making({.arguments = as_server_user(words),
+                       .environment = {},
+                       .output = folder_.file("making.log")});
+  if (making.wait(kStart) != 0) {
+    throw std::runtime_error("no data for PostgreSQL: " + tail_of(folder_.file("making.log")));
+  }
+}
+
+std::vector<std::string> PostgresServer::command() const {
+  std::vector<std::string> words = {
+      folder_of_programs() + "postgres", "-D", data(), "-k", folder_.path(), "-p",
       std::to_string(port_.number())};
+  const auto set = [&](const std::string& setting) { words.insert(words.end(), {"-c", setting}); };
   for (const char* setting :
        {"fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off",
         "shared_buffers=8MB", "max_connections=100", "dynamic_shared_memory_type=mmap"}) {
-    command.insert(command.end(), {"-c", setting});
+    set(setting);
   }
-  command.insert(command.end(),
-                 {"-c", options_.tcp ? "listen_addresses=127.0.0.1" : "listen_addresses="});
+  set(options_.tcp ? "listen_addresses=127.0.0.1" : "listen_addresses=");
   if (options_.passwords) {
     const std::string rules = folder_.file("pg_hba.conf");
     std::ofstream(rules) << "host all all 127.0.0.1/32 scram-sha-256\nlocal all all trust\n";
-    command.insert(command.end(), {"-c", "hba_file=" + rules});
+    set("hba_file=" + rules);
   }
-  for (const std::string& setting : options_.settings) {
-    command.insert(command.end(), {"-c", setting});
+  if (options_.tls) {  // It insists on a key of its own that nobody else may read.
+    const std::string key = folder_.file("server.key");
+    fs::copy_file(options_.tls->key, key, fs::copy_options::overwrite_existing);
+    fs::copy_file(options_.tls->certificate, key + ".pem", fs::copy_options::overwrite_existing);
+    fs::permissions(key, fs::perms::owner_read);
+    give(key);
+    give(key + ".pem");
+    for (const std::string& setting : {"ssl_key_file=" + key, "ssl_cert_file=" + key + ".pem"}) {
+      set(setting);
+    }
+    set("ssl=on");
   }
+  for (const std::string& setting : options_.settings) set(setting);
+  return words;
+}
+
+void PostgresServer::start() {
   // The file of a killed server says that it is ready.
   std::error_code none;
-  fs::remove(folder_.file("data/postmaster.pid"), none);
-  process_ = std::make_unique<ChildProcess>(Command{
-      .arguments = as_server_user(command), .environment = {}, .output = folder_.file("log")});
+  fs::remove(data() + "/postmaster.pid", none);
+  std::vector<std::string> environment;
+  if (!options_.clock_shift_file.empty()) {
+    environment = {"LD_PRELOAD=" + clock_shim_library(),
+                   clock_shim_variable(options_.clock_shift_file)};
+  }
+  process_ = std::make_unique<ChildProcess>(Command{.arguments = as_server_user(command()),
+                                                    .environment = environment,
+                                                    .output = folder_.file("log")});
   const auto until = std::chrono::steady_clock::now() + kStart;
   while (!ready()) {
     if (!process_->running() || std::chrono::steady_clock::now() > until) {
@@ -136,7 +177,7 @@ PostgresServer::~PostgresServer() {
 
 // The eighth line of its pid file tells.
 bool PostgresServer::ready() const {
-  std::ifstream file(folder_.file("data/postmaster.pid"));
+  std::ifstream file(data() + "/postmaster.pid");
   std::string line;
   for (int i = 0; i < 8; ++i) {
     if (!std::getline(file, line)) return false;

@@ -24,6 +24,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/loopback.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/tls_files.h"
 
 namespace holdfast::support {
 
@@ -31,6 +32,10 @@ struct PostgresOptions {
   bool tcp = false;
   bool passwords = false;               // Asked for over TCP.
   std::vector<std::string> settings{};  // "name=value"
+  std::string data_folder{};            // Made by it; empty: in the folder of its own.
+  std::optional<KeyPair> tls{};
+  std::string clock_shift_file{};       // A ClockShift's.
+  std::uint16_t follows = 0;            // An asynchronous replica of the server at that port.
 };
 
 class PostgresServer {
@@ -62,8 +67,13 @@ class PostgresServer {
   void resume() { process_->resume(); }
   // After kill9() or terminate(): with the data of before.
   void start();
+  // A replica becomes a primary; returns when it takes writes.
+  void promote() const { sql("SELECT pg_promote(true, 60)"); }
 
  private:
+  std::string data() const;
+  void make_data() const;
+  std::vector<std::string> command() const;
   bool ready() const;
 
   PostgresOptions options_;

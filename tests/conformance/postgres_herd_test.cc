@@ -1,0 +1,52 @@
+// A thousand waiters on one name: what a release costs the server stays the same, and so does the
+// number of connections.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "src/stores/postgres/postgres_store.h"
+#include "tests/conformance/herd.h"
+#include "tests/support/postgres_server.h"
+
+namespace holdfast::testing {
+namespace {
+
+constexpr std::size_t kClients = 10;
+
+// As the URL makes it, on a server that counts its statements.
+class HerdSite final : public Site {
+ public:
+  HerdSite() { server_.sql("CREATE EXTENSION pg_stat_statements"); }
+
+  Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
+    return stores::make_postgres_store(*port::StoreUrl::parse(server_.url()), context);
+  }
+  void pass(Duration) override {}
+
+  // Those of the clients, ever; each notification is sent by one.
+  std::int64_t statements() const {
+    return ask("SELECT sum(calls) FROM pg_stat_statements WHERE query LIKE '%\"holdfast\".%'");
+  }
+  std::int64_t connections() const {
+    return ask("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast'");
+  }
+
+ private:
+  std::int64_t ask(const std::string& question) const { return std::stoll(server_.sql(question)); }
+
+  const support::PostgresServer server_{
+      {.settings = {"shared_preload_libraries=pg_stat_statements"}}};
+};
+
+TEST(PostgresHerd, StatementsOfAReleaseAndConnectionsDoNotGrowWithTheQueue) {
+  HOLDFAST_NEEDS_POSTGRES();
+  HerdSite site;
+  Herd herd(site, kClients, [&] { return site.statements(); });
+  // The release finds a queue; a step reads and writes, and notifies the next one.
+  herd.expect_constant_cost("statements", 4, [&] {
+    EXPECT_LE(site.connections(), 3 * static_cast<std::int64_t>(kClients));
+  });
+}
+
+}  // namespace
+}  // namespace holdfast::testing
