@@ -353,6 +353,7 @@ struct Replicated {
     return url_at(at_port(primary.port()) + "," + at_port(replica.port()));
   }
   bool has(const std::string& lock) const {
+    if (replica.sql("SELECT to_regclass('holdfast.locks') IS NOT NULL") != "t\n") return false;
     return replica.sql("SELECT count(*) FROM holdfast.locks WHERE name = '" + lock +
                        "' AND solo_id IS NOT NULL") == "1\n";
   }
