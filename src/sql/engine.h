@@ -149,6 +149,7 @@ class Engine {
   void leave_to_machine(const CommandPtr& command, const Answer& answer);
   void read(const StepPtr& step);
   void on_read(const StepPtr& step, Answer answer);
+  void follow_clock(const StepPtr& step, const std::vector<ReadLock>& locks);
   bool run(const StepPtr& step, const std::vector<ReadLock>& locks, Ran& ran);
   bool run_part(const Command& command, std::size_t part, Ran& ran);
   bool finish_if_unchanged(const StepPtr& step, const Ran& ran);

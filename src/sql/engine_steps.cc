@@ -20,6 +20,8 @@ using machine::LockMachine;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
+// The server's clock was set back by more: a lease that is renewed then would not get longer.
+constexpr Duration kSetBack = std::chrono::milliseconds(100);
 // How long after a lost connection a statement of it may still be executed.
 constexpr Duration kTombstone = std::chrono::minutes(5);
 
@@ -29,6 +31,10 @@ std::string payload_of(const AcquisitionId& id,
   if (!state) return text;
   return text + ' ' + std::to_string(state->token.counter) + ' ' + std::to_string(state->seq) +
          ' ' + std::to_string(state->lease.count());
+}
+
+bool was_set_back(const ReadLock& lock) {
+  return lock.version > 0 && lock.stored.at > lock.now + kSetBack.count();
 }
 
 }  // namespace
@@ -65,6 +71,9 @@ void Engine::on_read(const StepPtr& step, Answer answer) {
   if (answer.fate != Fate::kDone) return again(step, &answer);
   auto ran = std::make_shared<Ran>();
   auto locks = read_locks(*answer.rows, dialect_->address());
+  if (locks && std::any_of(locks->begin(), locks->end(), &was_set_back)) {
+    return follow_clock(step, *locks);
+  }
   if (locks) ran->read = *std::move(locks);
   if (!locks || !run(step, ran->read, *ran)) {
     const Error why =
@@ -79,6 +88,43 @@ void Engine::on_read(const StepPtr& step, Answer answer) {
     return finish(step->names);
   }
   if (!finish_if_unchanged(step, *ran)) write(step, ran);
+}
+
+// Every instant of a lock moves back as far as the clock has, counted from the lock's last command.
+// So no lease gets shorter, and renewals count again.
+void Engine::follow_clock(const StepPtr& step, const std::vector<ReadLock>& locks) {
+  Writes writes;
+  for (const ReadLock& lock : locks) {
+    if (!was_set_back(lock)) continue;
+    const Duration back(lock.stored.at - lock.now);
+    machine::LockImage image = lock.stored.image;
+    machine::Effects effects;
+    for (machine::TicketImage& ticket : image.tickets) {
+      if (ticket.system) continue;
+      ticket.lease_end -= back;
+      machine::Effect& extended = effects.emplace_back();
+      extended.kind = machine::EffectKind::kExtended;
+      extended.id = ticket.id;
+    }
+    Instant until{};
+    for (machine::TombstoneImage& stone : image.tombstones) {
+      until = std::max(until, stone.until -= back);
+    }
+    if (!image.tombstones.empty()) {
+      writes.tombstones.push_back({image.name, image.tombstones});
+    }
+    const std::int64_t due = lock.stored.due;
+    const rows::Outcome outcome{lock.now, due == rows::kNever ? due : due - back.count(), &image,
+                                &effects};
+    writes.add(rows::changes_of(lock.stored, outcome), lock.version, lock.now,
+               until.time_since_epoch().count());
+  }
+  Statement statement{dialect_->write(writes), deadline_of(*step), {}};
+  statement.done = [this, step](const Answer& answer) {
+    if (answer.fate != Fate::kDone) return again(step, &answer);
+    read(step);
+  };
+  link_.send(std::move(statement));
 }
 
 bool Engine::finish_if_unchanged(const StepPtr& step, const Ran& ran) {

@@ -308,15 +308,34 @@ TEST_F(PostgresClockFaultsTest, AheadTwoBelieveTheyHoldAndTheFirstIsToldWhenItRe
   EXPECT_TRUE(watched.renew()) << "longer than the jump";
 }
 
-// A lock without renewals stays taken for as long as the clock went back; it can be broken.
-TEST_F(PostgresClockFaultsTest, BackALockThatNobodyRenewsStaysAndCanBeBroken) {
+TEST_F(PostgresClockFaultsTest, BackTheHolderGoesOnAndTheWaiterFollows) {
+  Lease lease = hold_for(*one_, "a", 1s);
+  auto waiting = wait_for(*two_, "a");
+  clock_.set(-100s);
+  EXPECT_TRUE(lease.renew());
+  // Its leases are renewed for longer than the first one lasted.
+  EXPECT_FALSE(fires(lease.lost(), 1500ms));
+  EXPECT_TRUE(lease.held());
+  EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout) << "two hold it";
+  const Token first = lease.token();
+  expect_released(lease);
+  auto got = waiting.get();
+  ASSERT_TRUE(got) << got.error().message();
+  EXPECT_GT(got->token(), first);
+  EXPECT_TRUE(got->renew());
+}
+
+// Its lease counts on from the lock's last command.
+TEST_F(PostgresClockFaultsTest, BackALockThatNobodyRenewsIsFreeAfterItsLease) {
   Lease lease = hold_for(*one_, "a", 1s);
   const Token token = lease.token();
   lease.detach();
   clock_.set(-100s);
-  EXPECT_FALSE(two_->mutex("a").acquire({.wait = 1500ms, .ttl = 1s}));
-  ASSERT_TRUE(two_->break_lock("a", token));
-  EXPECT_GT(hold(*two_, "a").token(), token);
+  const auto set_back = base::BootClock::now();
+  auto next = two_->mutex("a").acquire({.wait = kLong, .ttl = 1s});
+  ASSERT_TRUE(next) << next.error().message();
+  EXPECT_LT(base::BootClock::now() - set_back, 1s + kBusyMachine);
+  EXPECT_GT(next->token(), token);
 }
 
 TEST_F(PostgresServerFaultsTest, AJumpOfTheClientsClockChangesNothing) {
