@@ -38,8 +38,8 @@ class LinkLiveTest : public ::testing::Test {
   void SetUp() override { HOLDFAST_NEEDS_POSTGRES(); }
 };
 
-// Each of these takes half of connect_timeout, so the last ones are answered long after it. A second
-// try would only add to what the server has to do.
+// Each of these takes half of connect_timeout, so the last ones are answered long after it. A
+// second try would only add to what the server has to do.
 TEST_F(LinkLiveTest, AStatementBehindOthersIsAwaitedWhileTheyAreAnswered) {
   support::PostgresServer server{{}};
   std::vector<std::promise<Answer>> answers(8);
