@@ -93,7 +93,8 @@ void Link::run_timers() {
 // When the connection counts as dead, unless the server says something before.
 BootInstant Link::silence_ends() const {
   if (sent_.empty()) return BootInstant::max();
-  return std::max(heard_, sent_.front().at) + settings_.connect_timeout;
+  return std::max(heard_, sent_.front().at) +
+         settings_.longest_silence.value_or(settings_.connect_timeout);
 }
 
 void Link::check_deadlines() {
@@ -171,6 +172,7 @@ void Link::connecting(Connection::Progress progress) {
     return connect_failed(connection_->error_code(), connection_->error());
   }
   state_ = State::kUp;
+  ++number_;
   failures_ = 0;
   heard_ = BootClock::now();
   if (hooks_.on_connected) hooks_.on_connected();
@@ -203,6 +205,10 @@ void Link::write_queued() {
   while (!queued_.empty() && connection_->takes_more()) {
     Statement statement = std::move(queued_.front());
     queued_.pop_front();
+    if (statement.on != 0 && statement.on != number_) {
+      statement.done({Fate::kNotSent, nullptr, {}, "its connection has ended"});
+      continue;
+    }
     sent_.push_back({std::move(statement.done), statement.deadline, BootClock::now()});
     if (!connection_->send(statement.request)) return drop(connection_->error());
   }

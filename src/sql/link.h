@@ -26,6 +26,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -60,6 +61,8 @@ struct Statement {
   Request request;
   base::BootInstant deadline{};
   std::function<void(Answer)> done;
+  // The connection it is for, as Link::number() says; on a later one it is kNotSent. 0: any.
+  std::uint64_t on = 0;
 };
 
 // One connection of a client library that does not block, on a link's thread.
@@ -99,6 +102,8 @@ class Link {
     std::chrono::milliseconds connect_timeout{3000};
     const char* thread_name = "holdfast-sql";
     bool keep = false;  // The connection is made again without a statement that needs it.
+    // When an answer is overdue for that long, the connection counts as dead. Not set: as above.
+    std::optional<std::chrono::milliseconds> longest_silence{};
   };
   struct Hooks {
     std::function<void()> on_connected{};
@@ -117,6 +122,8 @@ class Link {
   void send(Statement statement) { queued_.push_back(std::move(statement)); }
   void at(base::BootInstant when, port::Task task) { timers_.emplace(when, std::move(task)); }
   bool connected() const { return state_ == State::kUp; }
+  // Counts the connections that were made: the newest one's number.
+  std::uint64_t number() const { return number_; }
 
   // Runs the tasks posted before, then ends the thread. Nothing is called back afterwards.
   void close();
@@ -160,6 +167,7 @@ class Link {
   base::BootInstant connect_by_{};
   base::BootInstant next_try_{};
   int failures_ = 0;
+  std::uint64_t number_ = 0;
   base::BootInstant heard_{};  // The last byte of the server.
   std::deque<Statement> queued_;
   std::deque<Sent> sent_;

@@ -35,6 +35,8 @@ class PostgresConnection final : public sql::Connection {
   bool send(const sql::Request& request) override;
   bool receive(short events, const Sink& sink) override;
   std::string error() const override;
+  // The server's process, as it said at log-in; a pooler says another number.
+  int process_id() const { return connection_ == nullptr ? 0 : PQbackendPID(connection_); }
 
  private:
   struct Sent {
