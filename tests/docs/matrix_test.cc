@@ -30,6 +30,7 @@
 #endif
 #ifdef HOLDFAST_HAVE_POSTGRES
 #include "src/stores/postgres/guarantees.h"
+#include "src/stores/postgres/recipes.h"
 #include "src/stores/postgres/url.h"
 #endif
 #ifdef HOLDFAST_HAVE_REDIS
@@ -293,6 +294,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   compare("etcd:", stores::etcd::kUrlOptions);
   compare("consul:", stores::consul::kUrlOptions);
   compare("postgres:", stores::postgres::kUrlOptions);
+  compare("postgres:", stores::postgres::kRecipeOptions);
 #else
   GTEST_SKIP() << "SKIPPED: a store is not built in";
 #endif

@@ -13,8 +13,9 @@ inline constexpr StoreExample kExamples[] = {
     {"postgres://db.example/app", "a database of PostgreSQL; postgress://HOST/DB with TLS,"},
     {"postgres+unix:///run/postgresql", "through a socket"}};
 inline constexpr std::string_view kOpenOptions[] = {
-    "schema",       "database",    "port",   "connect_timeout", "user",   "password_file",
-    "password_env", "password_fd", "tls_ca", "tls_cert",        "tls_key"};
+    "schema",       "database",    "port",   "connect_timeout", "user",    "password_file",
+    "password_env", "password_fd", "tls_ca", "tls_cert",        "tls_key", "recipe",
+    "session",      "key",         "connections"};
 inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-failover"};
 
 inline constexpr StoreKind kManifest{

@@ -7,6 +7,7 @@
 #include "src/port/url_options.h"
 #include "src/stores/postgres/connection.h"
 #include "src/stores/postgres/dialect.h"
+#include "src/stores/postgres/recipes.h"
 #include "src/stores/postgres/url.h"
 #include "src/stores/postgres/wakeups.h"
 
@@ -20,9 +21,12 @@ Result<std::unique_ptr<port::Store>> make_postgres_store(port::StoreUrl url,
 Result<std::unique_ptr<port::Store>> make_postgres_store_for_test(port::StoreUrl url,
                                                                   const port::StoreContext& context,
                                                                   sql::Tuning tuning) {
+  const auto recipe = postgres::take_recipe_options(url);
+  if (!recipe) return recipe.error();
   const auto address = postgres::parse_postgres_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "postgres"); !known) return known.error();
+  if (recipe->wanted) return postgres::make_recipe_store(*address, *recipe, context);
   const auto prepares = std::make_shared<std::atomic<bool>>(false);
   const auto link = [&](const char* thread_name, bool keep) {
     return sql::Link::Settings{
