@@ -10,6 +10,7 @@ holdfast::Token shown(Token token) { return {token.epoch, token.counter}; }
 }  // namespace
 
 TEST_P(AdminConformance, ABrokenLockGoesToTheNextAndItsHolderIsTold) {
+  HOLDFAST_NEEDS_OWN_FORM();
   const auto holder = fresh();
   const auto waiter = fresh();
   const auto grant = client().acquire({"orders", holder});
@@ -25,6 +26,7 @@ TEST_P(AdminConformance, ABrokenLockGoesToTheNextAndItsHolderIsTold) {
 }
 
 TEST_P(AdminConformance, ARenewalThatNamesItsTokenIsToldWhoBrokeIt) {
+  HOLDFAST_NEEDS_OWN_FORM();
   const auto holder = fresh();
   const auto grant = client().acquire({"orders", holder});
   ASSERT_TRUE(holds(grant));
@@ -51,6 +53,7 @@ TEST_P(AdminConformance, ARenewalThatNamesItsTokenIsToldWhoBrokeIt) {
 }
 
 TEST_P(AdminConformance, ABreakByAnotherTokenChangesNothing) {
+  HOLDFAST_NEEDS_OWN_FORM();
   const auto first = fresh();
   const auto old = client().acquire({"orders", first});
   ASSERT_TRUE(holds(old));
@@ -70,6 +73,7 @@ TEST_P(AdminConformance, ABreakByAnotherTokenChangesNothing) {
 }
 
 TEST_P(AdminConformance, ABreakLeavesATraceThatStays) {
+  HOLDFAST_NEEDS_OWN_FORM();
   const auto grant = client().acquire({"orders", fresh()});
   ASSERT_TRUE(holds(grant));
   ASSERT_TRUE(client("root").break_lock("orders", grant->token, "host is gone"));
@@ -90,6 +94,7 @@ TEST_P(AdminConformance, ABreakLeavesATraceThatStays) {
 }
 
 TEST_P(AdminConformance, InspectShowsWhoHoldsAndWhoWaitsInOrder) {
+  HOLDFAST_NEEDS_OWN_FORM();
   const auto grant = client().acquire(Request("orders", fresh()).leases(20s, 5s));
   ASSERT_TRUE(holds(grant));
   ASSERT_TRUE(waits(client("bob").acquire({"orders", fresh()})));

@@ -94,6 +94,8 @@ class Site {
   virtual void restart() {}
   // Requests may arrive after the client gave them up, or the store has a net against it.
   virtual bool refuses_late_requests() const { return true; }
+  // The locks are Holdfast's own, with owners and breaks; or in a form that other programs have.
+  virtual bool own_form() const { return true; }
 };
 
 struct StoreUnderTest {
@@ -218,6 +220,9 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
 // A line in the test's output that says what was not tested, and why.
 #define HOLDFAST_NEEDS(condition, capability) \
   if (!(condition)) GTEST_SKIP() << "skipped by capability: " capability
+
+#define HOLDFAST_NEEDS_OWN_FORM() \
+  HOLDFAST_NEEDS(site_->own_form(), "locks in another program's form have no owners and no breaks")
 
 // For cases that let leases run out: those of a session run out with it, together.
 #define HOLDFAST_NEEDS_OWN_LEASES() \

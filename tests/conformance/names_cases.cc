@@ -133,6 +133,7 @@ TEST_P(NamesConformance, NamesLikePathsAreHeldWaitedForAndHandedOn) {
 }
 
 TEST_P(NamesConformance, ABreakTakesOneNameAndLeavesThoseThatLookLikeIt) {
+  HOLDFAST_NEEDS_OWN_FORM();
   std::map<std::string, std::pair<AcquisitionId, Token>> held;
   for (const std::string& name : path_names()) {
     const auto id = fresh();
