@@ -1,13 +1,14 @@
 // Contended locks on Redis: handoff, the traffic of waiting, and the price of holding many.
 //
-// Handoff: sixteen clients of their own, each with a thread in a blocking acquire(), want one name.
-//   Who has it makes a round trip of the shortest script on a plain socket, notes the time, gives
-//   the lock back and asks anew; the next one notes the time first thing. One sample per handoff.
-//   A pause before each of both: the requests before are over, and both wake threads that have
-//   slept. The median of five round trips that follow one another at once is told as well.
-//   The server has the first core and all clients the second: left alone, a server that is kept
-//   busy comes to its client's core, where a round trip takes half as long and tells nothing of
-//   two hosts. The part of other work on the cores goes with `chrt -f 10`.
+// Handoff: seventeen clients, each with a thread in a blocking acquire(), want one name. The holder
+//   makes a round trip of the shortest script on a plain socket, notes the time, releases the lock
+//   and asks again; the next holder notes the time first thing. Each handoff gives one sample.
+//   The holder pauses before the round trip and before the release, so that earlier requests are
+//   over and both wake threads that have slept. The median of five round trips in a row is reported
+//   as well. The server is pinned to the first core and all clients to the second: otherwise a busy
+//   server moves to its client's core, where a round trip takes half as long and says nothing about
+//   two hosts. `chrt -f 10` keeps other work off the cores.
+// HandoffWithoutPushReader: the same, but the loop's thread reads the pushes and wakes the waiter.
 // Waiting: sixteen wait for ten seconds for a seventeenth: what the server was asked meanwhile,
 //   from INFO commandstats, per waiter and second. Scripts are EVALSHA, and of heartbeats and
 //   renewals only; a PING now and then keeps a subscriber's silent connection; `other_commands` are
@@ -38,6 +39,7 @@
 #include "bench/redis_rig.h"
 #include "holdfast/asio.h"
 #include "holdfast/client.h"
+#include "src/stores/redis/redis_store.h"
 
 namespace holdfast::bench {
 namespace {
@@ -187,7 +189,7 @@ bool count_commands(benchmark::State& state) {
   return queued == kWaiters;
 }
 
-void Handoff(benchmark::State& state) {
+void hand_over(benchmark::State& state) {
   if (no_server(state)) return;
   Baton baton;
   pin(RedisRig::instance()->pid(), 0);
@@ -208,7 +210,16 @@ void Handoff(benchmark::State& state) {
   state.counters["round_trip_again_us_p50"] = median(baton.raw_again);
   state.counters["round_trips"] = median(baton.handed) / median(baton.raw);  // To be 2 at most.
 }
+
+void Handoff(benchmark::State& state) { hand_over(state); }
 BENCHMARK(Handoff)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+void HandoffWithoutPushReader(benchmark::State& state) {
+  stores::use_push_reader(false);
+  hand_over(state);
+  stores::use_push_reader(true);
+}
+BENCHMARK(HandoffWithoutPushReader)->Iterations(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 void Waiting(benchmark::State& state) {
   if (no_server(state)) return;

@@ -41,6 +41,8 @@ using redis::ScriptName;
 
 constexpr std::size_t kMaxValue = 4096;
 
+std::atomic<bool> uses_push_reader{true};
+
 Error closed_error() { return {Errc::kClosed, "the redis store was closed"}; }
 
 Result<AcquisitionState> refusal(const port::AcquireRequest& request) {
@@ -72,8 +74,8 @@ class RedisStore final : public port::Store {
 
   // Errors: kUnavailable, kPermissionDenied.
   Result<void> connect(base::BootInstant open_by) {
-    // Makes the scripts, and so lets OpenSSL set itself up, before there are threads that use this
-    // client: a child forked while one of them did it would wait for that for ever.
+    // The scripts are made before any thread uses this client, because this initializes OpenSSL. A
+    // child that is forked during that initialization would wait for its end for ever.
     static_cast<void>(redis::script(ScriptName::kAcquire, redis::ScriptClock::kServer));
     const base::BootInstant deadline =
         std::min(open_by, base::BootClock::now() + 2 * remote_->address.connect_timeout);
@@ -87,22 +89,22 @@ class RedisStore final : public port::Store {
     const base::BootInstant sent = base::BootClock::now();
     const auto replies = turn->call(wire, 2, deadline, /*reads_only=*/true);
     if (!replies) return replies.error();
-    // Where this does not say that all is well, the first request asks for its own lock.
+    // If the permissions are incomplete here, the first request checks them for its own lock.
     may_write_ = redis::rights_answer(replies->back(), address_).has_value();
     if (auto reply = redis::checked(replies->front(), address_); !reply) return reply.error();
     if (const std::vector<Reply>& time = replies->front().items; time.size() == 2) {
       std::string micros = "00000" + time[1].text;
       renewer_.watch_clock(sent, time[0].text + micros.substr(micros.size() - 6));
     }
-    // Ahead of need: who holds is told of a break, and the first who waits loses no time.
+    // Subscribes ahead of need: a holder must hear of a break, and the first waiter loses no time.
     subscriber_.ensure(deadline, [](const Result<void>&) {});
     return {};
   }
 
   Guarantees guarantees() const override { return redis::guarantees(); }
 
-  // A waiter is subscribed before it stands in the queue, or it might miss its grant. Whether it
-  // has to wait at all is found out without.
+  // A waiter subscribes before it enters the queue; otherwise it could miss its grant. A first try
+  // without waiting needs no subscription, and often gets the lock.
   void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
     if (redis::malformed(request)) {
       loop_->post([refused = refusal(request), done = std::move(done)] { done(refused); });
@@ -110,7 +112,8 @@ class RedisStore final : public port::Store {
     }
     if (!may_write_)
       return ask_for_rights(&RedisStore::acquire, std::move(request), std::move(done));
-    // Nobody overtakes those that are finding it out: a lower number would be refused as too old.
+    // No acquisition overtakes such a first try: the server would refuse the lower number of the
+    // overtaken one as too old.
     if (!request.may_wait || (subscriber_.confirmed() && subscribing_ == 0)) {
       send_acquire(std::move(request), std::move(done));
       return;
@@ -344,7 +347,9 @@ class RedisStore final : public port::Store {
     return redis::end_all_answer(**reply, requests);
   }
 
-  port::PushReader* push_reader() override { return &subscriber_.push_reader(); }
+  port::PushReader* push_reader() override {
+    return uses_push_reader ? &subscriber_.push_reader() : nullptr;
+  }
 
   void close(base::BootInstant deadline) override {
     closing_ = true;
@@ -369,7 +374,8 @@ class RedisStore final : public port::Store {
   }
 
  private:
-  // Before the first script that writes: one that is refused half-way leaves what it has written.
+  // Checks the permissions before the first script that writes, because a script that is refused
+  // halfway leaves its first writes behind.
   template <typename Answer, typename Then>
   void with_rights(const std::string& name, base::BootInstant deadline, Done<Answer> done,
                    Then then) {
@@ -401,9 +407,10 @@ class RedisStore final : public port::Store {
     return std::nullopt;
   }
 
-  // By its hash, and whole where the server does not know it (after a restart or a fail-over).
-  // Whole until the server is seen to know it: requests that the server refuses because it does not
-  // are sent again, and others would overtake them meanwhile.
+  // Sends the script's hash, or its whole text while the server is not known to have it (after a
+  // restart or a failover). Hashes only go out once the server has shown that it knows the script:
+  // a request that is refused for an unknown hash is sent again, and later requests would overtake
+  // it.
   void run(ScriptCall script, base::BootInstant deadline, Done<Reply> done) {
     const bool known = known_[index_of(script)];
     redis::Command command{known ? script.by_hash() : script.whole(), script.reads_only()};
@@ -422,7 +429,7 @@ class RedisStore final : public port::Store {
                    });
   }
 
-  // True: it must be sent whole.
+  // Returns true if the script must be sent whole.
   bool note_known(const ScriptCall& script, const Result<Reply>& reply) {
     const bool unknown = redis::is_unknown_script(reply);
     if (reply && known_[index_of(script)] == unknown) known_[index_of(script)] = !unknown;
@@ -433,9 +440,10 @@ class RedisStore final : public port::Store {
     return static_cast<std::size_t>(script.name());
   }
 
-  // On the calling thread; nullopt: another is using the connection for that. `pushes_first`: a
-  // server answers last whom it has owed an answer for longest, so that the connection of one who
-  // is granted the lock is served ahead of this one, which has asked for something else before.
+  // Runs the script on the calling thread; nullopt if another thread is using this connection.
+  // `pushes_first` puts a PING before the script. The server writes its answers in the reverse
+  // order in which they became due, and the PING makes this connection's answer due first. So the
+  // next holder gets its grant before this caller gets its answer.
   std::optional<Result<Reply>> run_here(const ScriptCall& script, base::BootInstant deadline,
                                         bool pushes_first = false) {
     auto turn = direct_.try_take();
@@ -453,7 +461,7 @@ class RedisStore final : public port::Store {
 
   Result<Reply> judged(Result<Reply> reply, bool reads_only = false) {
     auto outcome = redis::checked(std::move(reply), address_, reads_only);
-    // Rights were taken away: what comes next asks for what is left.
+    // A permission was revoked: the next request asks again which ones are left.
     if (!outcome && outcome.error().code() == Errc::kPermissionDenied) may_write_ = false;
     return outcome;
   }
@@ -469,7 +477,7 @@ class RedisStore final : public port::Store {
                    });
   }
 
-  // Without waiting; nullopt when it would have to.
+  // Tries without waiting; nullopt if it would have to wait.
   std::optional<Result<AcquisitionState>> acquire_unsubscribed(port::AcquireRequest request) {
     request.may_wait = false;
     auto state = acquire_inline(request);
@@ -505,8 +513,8 @@ class RedisStore final : public port::Store {
         });
   }
 
-  // For the doctor: what the user may do; then two tickets of a lock that nobody else asks for, the
-  // second handed what the first gives back; then its keys are removed.
+  // For the doctor: checks the permissions, then hands a lock that nobody else uses from one ticket
+  // to a second one, and removes its keys.
   void try_lock(base::BootInstant deadline, Done<void> done) {
     const std::string name =
         (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" + requests_.client();
@@ -539,7 +547,7 @@ class RedisStore final : public port::Store {
 
   using Steps = std::vector<std::function<void(const Done<void>&)>>;
 
-  // One after the other, until one fails.
+  // Runs the steps one after the other, until one fails.
   static void in_order(Steps steps, const Done<void>& done) {
     go_on(std::make_shared<const Steps>(std::move(steps)), 0, done);
   }
@@ -550,7 +558,7 @@ class RedisStore final : public port::Store {
       outcome ? go_on(steps, at + 1, done) : done(outcome);
     });
   }
-  // Only whether there is an answer counts.
+  // Drops the answer's content: only its success counts.
   template <typename T>
   static Done<T> without(const Done<void>& done) {
     return [done](const Result<T>& got) { got ? done({}) : done(got.error()); };
@@ -586,7 +594,7 @@ class RedisStore final : public port::Store {
     loop_->post([this, line = std::move(line)] { listener_->on_alarm(line); });
   }
 
-  // Follows the connection that is always there: a client that only waits should know, too.
+  // The subscriber's connection always exists, so its loss also reaches a client that only waits.
   void on_lost(const Error& why) {
     if (closing_) return;
     listener_->on_alarm(
@@ -606,25 +614,27 @@ class RedisStore final : public port::Store {
   const std::string name_space_;
   const std::string address_;
   const redis::Requests requests_;
-  std::array<std::atomic<bool>, redis::kScripts> known_{};  // To the server, as far as we saw.
-  std::atomic<bool> may_write_{false};  // The scripts, by the rights that the user had when asked.
+  std::array<std::atomic<bool>, redis::kScripts> known_{};  // To the server, by its answers.
+  std::atomic<bool> may_write_{false};                      // By the permissions at the last check.
 
-  std::atomic<int> subscribing_{0};  // Acquires that find out whether they must wait.
+  std::atomic<int> subscribing_{0};  // Acquires whose first try, without waiting, is under way.
 
   std::atomic<std::size_t> ends_under_way_{0};
-  std::atomic<bool> closing_{false};  // The thread that ends the last one then wakes close().
+  std::atomic<bool> closing_{false};  // The thread that ends the last one wakes close().
   base::LocalMutex mutex_;
   base::LocalCondition ended_;  // With the mutex.
 
   redis::Pipeline pipeline_;
   redis::DirectLink direct_;
-  redis::Renewer renewer_;  // From connect() on the renewal thread's.
+  redis::Renewer renewer_;  // After connect(), the renewal thread's.
   redis::Subscriber subscriber_;
   const std::shared_ptr<port::ValueWatches> values_;
   const redis::RemotePtr remote_;
 };
 
 }  // namespace
+
+void use_push_reader(bool use) noexcept { uses_push_reader = use; }
 
 Result<std::unique_ptr<port::Store>> make_redis_store(port::StoreUrl url,
                                                       const port::StoreContext& context) {

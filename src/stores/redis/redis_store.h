@@ -1,5 +1,5 @@
 // The store on one Redis server (7.0 or later, or Valkey). docs/stores/redis.md says how it works
-// and what it promises; docs/design/0005-redis-store.md why it is as it is.
+// and what it guarantees, and docs/design/0005-redis-store.md explains why.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace holdfast::stores {
 
-// Settings for tests alone.
+// Settings for tests only.
 struct RedisTuning {
   std::function<machine::Instant()> now{};  // Instead of the server's time.
 };
@@ -24,5 +24,9 @@ Result<std::unique_ptr<port::Store>> make_redis_store(port::StoreUrl url,
 Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl url,
                                                                const port::StoreContext& context,
                                                                RedisTuning tuning);
+
+// For a benchmark alone: whether waiting threads read their pushes themselves (they do). It
+// applies to the stores of this process, and is set before they are made.
+void use_push_reader(bool use) noexcept;
 
 }  // namespace holdfast::stores

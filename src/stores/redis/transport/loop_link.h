@@ -1,4 +1,5 @@
-// One connection on the loop: addresses tried in turn, TLS, log-in; then bytes out and replies in.
+// One connection on the loop. It tries the addresses in turn, does TLS and log-in, and then writes
+// bytes and reads replies.
 //
 //   State     start()     dialled, logged in   fails or is lost      stop()
 //   down      dialling    -                    -                     -
@@ -6,10 +7,10 @@
 //   up        -           -                    down, on_down(why)    down, nothing is called
 //
 // Guarantee: the owner's functions are called on the loop, never inside a function of the link;
-// each start() ends in one on_down() or in stop(). A server that is loading its data is asked again
-// until it is ready: it counts as dialling.
-// Thread-safety: the loop only, but abandon(). Ownership: the owner outlives it or calls stop().
-// While its replies are lent out on_reply() is not called.
+// each start() ends with one on_down() or with stop(). A server that loads its data is asked again
+// until it is ready, and counts as dialling.
+// Thread-safety: the loop only, except abandon(). Ownership: the owner outlives it or calls stop().
+// While another thread reads the replies (LentReader), on_reply() is not called.
 #pragma once
 
 #include <cstddef>
@@ -44,21 +45,22 @@ class LinkOwner {
   ~LinkOwner() = default;
 };
 
-// The replies of a link that is up, while another thread than the loop's reads them.
+// The replies of a link that is up, lent to a thread that is not the loop's.
 //
-// bench/redis_contention_bench (Handoff) shows what that brings: a handoff takes 1.8 to 2.2 round
-// trips, and took 2.3 to 3.0 without this reader and without the PING before a release
-// (docs/stores/redis.md).
+// bench/redis_contention_bench shows the gain, in one run with this reader (Handoff) and without it
+// (HandoffWithoutPushReader): 1.4 to 1.9 round trips a handoff, and 1.8 to 2.4 without.
 //
-// Thread-safety: safe. It is over when the link is, or takes it back: then it reads nothing more.
+// Thread-safety: safe. The loan ends with the link, or when the link takes it back; then it reads
+// nothing more.
 class LentReader {
  public:
   LentReader(int descriptor, std::unique_ptr<ReplyReader> reader);
 
-  // To be polled. It may be over, and the number another's, at any time: read() knows.
+  // For poll(). The loan may end at any time, and the number may then belong to another file.
+  // read() notices that.
   int descriptor() const noexcept { return descriptor_; }
-  // Appends what has come, without waiting. false: the connection has ended, or makes no sense; the
-  // loop, which is to take it back, will find the same.
+  // Appends the replies that have arrived, without waiting. false: the connection has ended or sent
+  // garbage. The caller has the loop take the loan back, and the loop finds the same.
   bool read(std::vector<Reply>& replies);
 
  private:
@@ -80,21 +82,22 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   void abandon() noexcept;
 
   bool up() const noexcept { return state_ == State::kUp; }
-  // Whether write() may be called: up, and the bytes before are with the kernel.
+  // Whether write() may be called: the link is up, and the kernel has all earlier bytes.
   bool can_write() const noexcept { return up() && out_sent_ == out_.size(); }
-  // Takes the bytes; `bytes` gets an empty string with room in exchange.
+  // Takes the bytes. In exchange `bytes` becomes an empty string with spare room.
   void write(std::string& bytes);
-  // The number of bytes given to write() since on_up() that the kernel has. Kept when it goes down.
+  // How many of the bytes given to write() since on_up() the kernel has taken. Stays when the link
+  // goes down.
   std::uint64_t handed_over() const noexcept { return handed_over_; }
   std::uint64_t writes() const noexcept { return writes_; }
 
-  // From now on the loop does not look for replies: who has the loan does. Writes go on as before.
-  // nullptr: not now, or never (TLS keeps bytes of its own).
+  // Lends the replies: from now on the borrower reads them, and the loop does not. Writes work as
+  // before. nullptr: not now, or never (TLS buffers bytes of its own).
   std::shared_ptr<LentReader> lend();
-  // Does nothing for a loan that is over. on_reply() may be called within.
+  // Does nothing for a loan that has ended. May call on_reply().
   void take_back(const std::shared_ptr<LentReader>& loan);
 
-  // Drops the connection; on_down(why) is called soon.
+  // Drops the connection, and calls on_down(why) soon.
   void fail(Error why);
 
  private:
@@ -121,10 +124,10 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   LinkOwner* owner_;
   const ReplyLimits limits_;
   State state_ = State::kDown;
-  // Where the resolver's helper leaves its answer; without a loop once stop() was called.
+  // Takes the resolver's answer to the loop. After stop() it has no loop.
   struct Mailbox;
   std::shared_ptr<Mailbox> mailbox_;
-  std::uint64_t generation_ = 0;  // The socket's generation: handlers of an older one do nothing.
+  std::uint64_t generation_ = 0;  // Counts sockets: handlers of an older one do nothing.
   Endpoints endpoints_;
   std::size_t next_endpoint_ = 0;
   Error last_failure_{Errc::kUnavailable, "not connected"};
@@ -139,7 +142,7 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
 
   std::optional<Handshake> handshake_;
   bool loading_ = false;
-  std::unique_ptr<ReplyReader> reader_;  // Lent with the loan.
+  std::unique_ptr<ReplyReader> reader_;  // Null while it is lent.
   std::shared_ptr<LentReader> loan_;
   std::vector<char> buffer_;
 
@@ -149,8 +152,8 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   std::uint64_t writes_ = 0;
 };
 
-// Runs `task` on the loop and waits for its end; at once where this is the loop's thread. The loop
-// must be running: from a thread that it waits for, this never ends.
+// Runs `task` on the loop and waits for its end; on the loop's thread it runs at once. The loop
+// must be running, and must not wait for the calling thread.
 void run_on_loop(asio::io_context& io, const std::function<void()>& task);
 
 }  // namespace holdfast::stores::redis
