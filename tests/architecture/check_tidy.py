@@ -136,7 +136,7 @@ SCHEDULED = (*(f"src/session/{file}.cc"
                for file in ("renewal_fsm", "acquire_fsm", "acquiring_prepare", "renewing_batches")),
              "src/stores/zookeeper/session_deadline.h",
              *(f"src/stores/{store}/guarantees.cc" for store in ("zookeeper", "etcd", "consul")),
-             "src/stores/etcd/session.cc", "src/stores/consul/session.cc",
+             "src/stores/etcd/store_session.cc", "src/stores/consul/store_session.cc",
              "src/cli/run/run_plan.cc", "src/cli/guard/guard.cc")
 # A part of a lease or session: `ttl / 3`, `Nanos(state.lease) * 2 / 3`.
 PART_OF_A_LEASE = re.compile(r"(?i)\b\w*(lease|ttl|length|granted|session)\w*(\(\))?\)?"

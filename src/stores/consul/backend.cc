@@ -22,7 +22,7 @@ ConsulBackend::ConsulBackend(const ConsulAddress& address, const port::StoreCont
       read_timer_(*context.io),
       watches_(std::make_shared<Watches>(*context.io, http_)),
       handoffs_(std::make_shared<Handoffs>(*context.io, http_)),
-      session_(std::make_shared<Session>(
+      session_(std::make_shared<StoreSession>(
           *context.io, http_, keys_,
           SessionTerms{"holdfast " + context.owner, address.session_ttl, address.lock_delay},
           session_events())),
@@ -36,7 +36,7 @@ ConsulBackend::ConsulBackend(const ConsulAddress& address, const port::StoreCont
 
 ConsulBackend::~ConsulBackend() { close(base::BootClock::now()); }
 
-Session::Events ConsulBackend::session_events() {
+StoreSession::Events ConsulBackend::session_events() {
   return {[this](std::uint64_t epoch, const Error& why) {
             gate_.clear();
             handoffs_->clear();

@@ -25,7 +25,7 @@
 #include "src/port/registry.h"
 #include "src/stores/consul/handoff.h"
 #include "src/stores/consul/keys.h"
-#include "src/stores/consul/session.h"
+#include "src/stores/consul/store_session.h"
 #include "src/stores/consul/transport/gate.h"
 #include "src/stores/consul/transport/http.h"
 #include "src/stores/consul/transport/messages.h"
@@ -87,7 +87,7 @@ class ConsulBackend final : public contend::Backend {
   void later(Done<T> done, Error error) {
     loop_.post([done = std::move(done), error = std::move(error)] { done(error); });
   }
-  Session::Events session_events();
+  StoreSession::Events session_events();
   void ask_once(const std::string& target, BootInstant deadline, std::size_t agents, GetDone done);
   void stop_on_loop(BootInstant deadline, std::function<void()> done);
 
@@ -140,7 +140,7 @@ class ConsulBackend final : public contend::Backend {
   std::vector<std::function<void()>> reads_again_;
   std::shared_ptr<Watches> watches_;
   std::shared_ptr<Handoffs> handoffs_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<StoreSession> session_;
   std::shared_ptr<Writes> writes_;
   LockGate gate_;
   std::map<std::pair<std::string, bool>, Asked> lists_;

@@ -171,13 +171,13 @@ TEST_F(ConsulBackendTest, EveryNotificationIsHeard) {
   Party bob(url());
   alice.session();
   const std::string tag = alice.tag();
-  for (int knocks = 1; knocks <= 3; ++knocks) {
+  for (int notified = 1; notified <= 3; ++notified) {
     ASSERT_TRUE(bob.ask<bool>([&](auto& backend, auto done) {
       backend.notify(tag, [] {});
       done(true);
     }));
-    EXPECT_TRUE(alice.await([&](Party& party) { return party.notifications_ == knocks; }))
-        << knocks;
+    EXPECT_TRUE(alice.await([&](Party& party) { return party.notifications_ == notified; }))
+        << notified;
   }
 }
 

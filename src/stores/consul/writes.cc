@@ -40,7 +40,7 @@ milliseconds Writes::patience(base::BootInstant deadline) const {
   return several_ ? std::min(left, kOneTry) : left;
 }
 
-Writes::Writes(asio::io_context& io, HttpLoop& http, Session& session, const Keys& keys,
+Writes::Writes(asio::io_context& io, HttpLoop& http, StoreSession& session, const Keys& keys,
                std::size_t agents)
     : io_(io),
       http_(http),

@@ -30,7 +30,7 @@
 #include "src/base/clock.h"
 #include "src/contend/batch_queue.h"
 #include "src/port/boot_timer.h"
-#include "src/stores/consul/session.h"
+#include "src/stores/consul/store_session.h"
 #include "src/stores/consul/transport/http.h"
 #include "src/stores/consul/transport/messages.h"
 
@@ -55,7 +55,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
   // For a part that joins others.
   static constexpr std::size_t kMostSteps = 3;
 
-  Writes(asio::io_context& io, HttpLoop& http, Session& session, const Keys& keys,
+  Writes(asio::io_context& io, HttpLoop& http, StoreSession& session, const Keys& keys,
          std::size_t agents);
 
   void send(Write write);
@@ -109,7 +109,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
 
   asio::io_context& io_;
   HttpLoop& http_;
-  Session& session_;
+  StoreSession& session_;
   const Keys keys_;
   const bool several_;
   port::BootTimer timer_;

@@ -25,7 +25,8 @@ using contend::Read;
 using contend::Record;
 using Kind = PerLockOrder::Kind;
 
-// One look for what came of a lost answer; then another, perhaps at another server.
+// The time of one attempt to find the outcome after a lost answer, and the pause before the next,
+// perhaps at another server.
 constexpr auto kFenceTry = std::chrono::seconds(2);
 constexpr auto kBetweenFences = std::chrono::milliseconds(100);
 
@@ -37,8 +38,8 @@ EtcdBackend::EtcdBackend(EtcdAddress address, std::unique_ptr<Rpc> rpc,
       address_(std::move(address)),
       loop_(context.loop),
       rpc_(std::move(rpc)),
-      session_(std::make_unique<Session>(*rpc_, *context.io, keys_, address_.session_ttl,
-                                         context.owner)),
+      session_(std::make_unique<StoreSession>(*rpc_, *context.io, keys_, address_.session_ttl,
+                                              context.owner)),
       delays_(*context.io) {}
 
 EtcdBackend::~EtcdBackend() {
@@ -80,7 +81,8 @@ void EtcdBackend::when_settled(BootInstant deadline,
   fence();
 }
 
-// For all who wait for it, and so by no deadline of theirs: who has time left has it asked again.
+// One fence serves all waiting requests, so it has a deadline of its own. It is repeated while one
+// of them has time left.
 void EtcdBackend::fence() {
   if (fencing_ || settling_.empty()) return;
   fencing_ = true;
@@ -112,13 +114,13 @@ void EtcdBackend::give_up_late() {
   for (const auto& [until, go_on] : given_up) go_on(why);
 }
 
-void EtcdBackend::add_guard(wire::TxnRequest& txn, const Session::Guard& guard) const {
+void EtcdBackend::add_guard(wire::TxnRequest& txn, const StoreSession::Guard& guard) const {
   const std::string key = keys_.session(guard.lease);
   compare_modified(txn, key, guard.generation);
   *txn.add_failure()->mutable_request_range() = one_key(key);
 }
 
-EtcdBackend::Passed EtcdBackend::passed(std::uint64_t epoch, const Session::Guard& guard,
+EtcdBackend::Passed EtcdBackend::passed(std::uint64_t epoch, const StoreSession::Guard& guard,
                                         const wire::RangeResponse& session_key) {
   if (session_key.kvs().empty()) {
     session_->lost(epoch, "its lease has ended at the server");
@@ -138,14 +140,14 @@ std::string EtcdBackend::key_of(const std::string& lock, const QueueEntry& place
 
 wire::RangeRequest EtcdBackend::folder_request(const std::string& lock, bool full) const {
   wire::RangeRequest request;
-  // From the record on, which stands right before its contenders.
+  // The range begins with the record, because its key comes right before the contenders' keys.
   request.set_key(full ? keys_.folder(lock) : keys_.record(lock));
   request.set_range_end(behind(full ? keys_.folder(lock) : keys_.contenders(lock)));
   request.set_keys_only(!full);
   return request;
 }
 
-// --- Contenders. (To come in and to leave: backend_batch.cc.)
+// --- Contenders. (Entries and removals: backend_batch.cc.)
 
 void EtcdBackend::write(std::uint64_t epoch, std::string lock, QueueEntry place, Details details,
                         BootInstant deadline, Done<std::optional<Read>> done) {
@@ -215,7 +217,7 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
                              Done<std::optional<std::uint64_t>> done) {
   when_settled(deadline, [=, this, done = std::move(done)](const Result<void>& settled) {
     if (!settled) return fail(done, settled.error());
-    // Somebody without a session may change what belongs to nobody.
+    // A change of the record or value alone belongs to no session, so it needs no guard.
     const bool guarded = change->epoch != 0;
     const auto guard = session_->guard(change->epoch);
     if (guarded && !guard) return fail(done, session_over());
@@ -236,7 +238,7 @@ void EtcdBackend::send_apply(std::shared_ptr<Change> change, BootInstant deadlin
     if (change->value) put(txn, value, *change->value, 0);
     for (const QueueEntry& place : change->removed) {
       const std::string key = key_of(change->lock, place);
-      // Another program's: a newer listing had it no more.
+      // The entry of another program, which a newer listing no longer had.
       if (key.empty()) return post([done] { done(std::optional<std::uint64_t>()); });
       compare_created(txn, key, place.order);
       txn.add_success()->mutable_request_delete_range()->set_key(key);
@@ -267,7 +269,8 @@ void EtcdBackend::notify(std::string session_tag, std::function<void()> then) {
   wire::PutRequest request;
   request.set_key(keys_.notify(session_tag));
   request.set_value(base::to_hex(base::random_128().high, 0).substr(0, 16));
-  // It goes with the session that it is for; of one that has gone nothing is left to tell.
+  // The key ends with the session that it notifies. If that session has ended, nobody needs the
+  // notification.
   request.set_lease(*lease);
   rpc_->call(std::move(request), How{BootClock::now() + std::chrono::seconds(5)},
              on_loop<wire::PutResponse>(
@@ -299,7 +302,7 @@ void EtcdBackend::close(BootInstant deadline) {
   delays_.close();
   session_->close(deadline);
   rpc_->close();
-  // Answers that came by now may still be in the loop's queue, and the backend goes next: they run
+  // The backend is destroyed next, but earlier answers may still be in the loop's queue. They run
   // before this task, or not at all.
   std::promise<void> drained;
   auto waiting = drained.get_future();
@@ -311,7 +314,8 @@ void EtcdBackend::close(BootInstant deadline) {
 }
 
 void EtcdBackend::abandon_after_fork() noexcept {
-  // The threads of gRPC are not in the child: whatever is touched there could wait for them.
+  // The child has none of gRPC's threads, and any call could wait for them. So the objects are
+  // leaked.
   static_cast<void>(rpc_.release());
   static_cast<void>(session_.release());
 }

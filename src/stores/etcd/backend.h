@@ -1,11 +1,11 @@
 // The contenders' operations on etcd: src/contend/backend.h describes each one.
 //
-// A contender is a key on the client's lease; the number of its creation orders it. An entry is one
-// transaction that also lists the folder. To see a change, the watch is put in place and the key
-// is read beside it; where the read is older than the watch, it is read once more. (A watch that
-// begins in the past would be served by a loop of the server that runs every 100 ms.)
+// A contender is a key on the client's lease, ordered by the number of its creation. An entry is
+// one transaction that also lists the folder. To notice a change, the client creates a watch and
+// reads the key at the same time. If the read is older than the watch, it is repeated. (The server
+// serves a watch that begins in the past only every 100 ms.)
 //
-// Thread-safety: the loop only, but for guarantees(), close() and abandon_after_fork().
+// Thread-safety: the loop only, except guarantees(), close() and abandon_after_fork().
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,14 @@
 #include "src/port/registry.h"
 #include "src/stores/etcd/keys.h"
 #include "src/stores/etcd/per_lock_order.h"
-#include "src/stores/etcd/session.h"
+#include "src/stores/etcd/store_session.h"
 #include "src/stores/etcd/transport/delays.h"
 #include "src/stores/etcd/transport/rpc.h"
 #include "src/stores/etcd/url.h"
 
 namespace holdfast::stores::etcd {
 
-// Locks as etcd's own package keeps them (?recipe=) are a class of their own, on this one:
-// recipe_backend.h.
+// A subclass keeps locks in the layout of etcd's own package (?recipe=): recipe_backend.h.
 class EtcdBackend : public contend::Backend {
  public:
   using BootInstant = base::BootInstant;
@@ -72,16 +71,16 @@ class EtcdBackend : public contend::Backend {
  protected:
   // --- The keys of a lock, as this backend keeps them.
 
-  // Empty: another program's, which a newer listing had no more.
+  // Empty if it is another program's entry, which a newer listing no longer had.
   virtual std::string key_of(const std::string& lock, const QueueEntry& place) const;
   virtual wire::RangeRequest folder_request(const std::string& lock, bool full) const;
-  // Errors (in full only): a record that cannot be read, or is of a later version.
+  // Errors (in full only): the record cannot be read, or is of a later version.
   virtual Result<contend::Listing> listing_of(const std::string& lock,
                                               const wire::RangeResponse& range, bool full);
   virtual contend::Details details_of(const wire::KeyValue& kv, const QueueEntry& place) const;
   QueueEntry entry_of(const wire::KeyValue& kv, const contend::Key& key, bool full) const;
   static void sort_queue(contend::Listing& listing);
-  // Whether entries and removals of several locks may be one transaction.
+  // Whether one transaction may hold entries or removals of several locks.
   virtual bool joins() const { return true; }
 
   void post(std::function<void()> task);
@@ -92,37 +91,37 @@ class EtcdBackend : public contend::Backend {
 
  private:
   struct Folders;
-  // The watch beside a read; no waker: nothing is watched.
+  // The watch beside a read. Without a waker nothing is watched.
   struct Watching {
     std::string key;
     std::string end;
     contend::WakerPtr waker;
-    std::function<void()> wake;  // On the thread of Rpc.
+    std::function<void()> wake;  // Called on the thread of Rpc.
   };
 
-  // Makes a completion out of one for the loop: runs there, unless the backend has gone.
+  // Wraps a completion so that it runs on the loop, unless the backend is gone by then.
   template <typename T>
   std::function<void(Result<T>)> on_loop(Done<T> done);
 
-  void add_guard(wire::TxnRequest& txn, const Session::Guard& guard) const;
-  // After a transaction whose guard did not pass: whether the session's key was written
-  // since; to be asked anew then.
+  void add_guard(wire::TxnRequest& txn, const StoreSession::Guard& guard) const;
+  // Why a transaction's conditions failed. kWrittenSince: only the session's key was written since,
+  // so the request can be repeated.
   enum class Passed { kYes, kWrittenSince, kGone };
-  Passed passed(std::uint64_t epoch, const Session::Guard& guard,
+  Passed passed(std::uint64_t epoch, const StoreSession::Guard& guard,
                 const wire::RangeResponse& session_key);
   Error session_over() const;
 
-  // Behind an answer that was lost: nothing is asked before it is sure what came of it. `then` is
-  // told by its deadline, in the order of the calls among those that go on.
+  // After a lost answer, no request is sent before its outcome is certain. `then` is called by
+  // `deadline`; successful calls keep their order.
   void when_settled(BootInstant deadline, std::function<void(const Result<void>&)> then);
   void fence();
   void tell_settled(const Result<void>& settled);
   void give_up_late();
-  // Passes its news about the session on.
+  // Takes from an answer what it says about the session and about lost answers.
   template <typename T>
   void note(std::uint64_t epoch, const Result<T>& answer, bool may_have_written);
 
-  // --- backend_batch.cc: to come in and to leave.
+  // --- backend_batch.cc: entries and removals.
   struct Entry;
   struct Removal;
   using EntryPtr = std::shared_ptr<Entry>;
@@ -135,13 +134,13 @@ class EtcdBackend : public contend::Backend {
   void send_what_may_go();
   template <typename Part>
   void send_all(contend::BatchQueue<Part>& batches, BootInstant now);
-  // `joined`: as take() gave it. Otherwise one that goes by itself.
+  // `joined`: a call of take(). Otherwise a single part that goes alone.
   void send(Entries::Call call, bool joined);
   void send(Removals::Call call, bool joined);
   wire::TxnRequest transaction_of(const std::vector<EntryPtr>& entries,
-                                  const Session::Guard& guard) const;
+                                  const StoreSession::Guard& guard) const;
   contend::Entered entered_of(const Entry& entry, const wire::ResponseOp& folder);
-  void on_entered(const std::vector<EntryPtr>& entries, const Session::Guard& guard,
+  void on_entered(const std::vector<EntryPtr>& entries, const StoreSession::Guard& guard,
                   const Result<wire::TxnResponse>& answer);
   void on_removed(const std::vector<RemovalPtr>& removals, const Result<wire::TxnResponse>& answer);
   void remove_again(const RemovalPtr& removal, const Error& why);
@@ -154,7 +153,8 @@ class EtcdBackend : public contend::Backend {
   void ask_range(wire::RangeRequest request, bool latest, Watching watching, BootInstant deadline,
                  Done<wire::RangeResponse> done);
   std::function<void()> waking(const contend::WakerPtr& waker);
-  // A woken waiter lists its folder: that is asked for on the spot, before the loop has come to it.
+  // A woken waiter always lists its folder. So the thread that reads the event requests the listing
+  // at once, ahead of the loop.
   struct Ahead;
   std::function<void()> waking_with_list(const std::string& lock, const contend::WakerPtr& waker);
   void use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant deadline,
@@ -165,11 +165,11 @@ class EtcdBackend : public contend::Backend {
   const EtcdAddress address_;
   port::Loop* const loop_;
   std::unique_ptr<Rpc> rpc_;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<StoreSession> session_;
   contend::Events* events_ = nullptr;
   PerLockOrder order_;
-  // An entry is two steps, and servers take 128 of them in a transaction unless told otherwise.
-  // (One that takes fewer says so, and gets fewer.)
+  // An entry is two steps of a transaction, and by default a server takes 128. (A server with a
+  // lower limit refuses, and then gets fewer.)
   static constexpr contend::BatchLimits kLimits{.parts = 48, .bytes = 64 * 1024, .calls = 2};
   Entries entries_{kLimits};
   Removals removals_{kLimits};
@@ -180,7 +180,7 @@ class EtcdBackend : public contend::Backend {
   std::string unsettled_by_;  // The last failed fence's reason.
   std::vector<std::pair<BootInstant, std::function<void(const Result<void>&)>>> settling_;
   Delays delays_;
-  std::int64_t seen_ = 0;  // The newest revision that this client was told of.
+  std::int64_t seen_ = 0;  // The newest revision in any answer to this client.
   std::vector<std::pair<std::weak_ptr<contend::Waker>, std::uint64_t>> watches_;
   std::size_t swept_ = 0;
   std::shared_ptr<Ahead> ahead_;  // While a waiter is being woken.
@@ -212,7 +212,8 @@ void EtcdBackend::note(std::uint64_t epoch, const Result<T>& answer, bool may_ha
   }
 }
 
-// After a fence of the session's key, which they expect as it was.
+// Attempts of a request. A fence between two of them changes the session's key, which the request
+// expects unchanged.
 constexpr int kAttempts = 3;
 
 inline void compare_created(wire::TxnRequest& txn, const std::string& key, std::uint64_t created) {

@@ -1,8 +1,9 @@
-// Entries and removals: what waits together goes as one transaction (src/contend/batch_queue.h).
+// Entries and removals: those that wait at the same time go as one transaction
+// (src/contend/batch_queue.h).
 //
-// A transaction of several is all or nothing, and flat: not every server looks at the rights inside
-// of nested ones. One that is refused for the sake of a part is asked again part by part, and those
-// answers count.
+// A transaction of several parts is all or nothing. It is flat, because not every server checks the
+// permissions inside nested ones. If a part may be the reason for a refusal, each part is sent
+// again alone, and those answers count.
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +24,7 @@ using Kind = PerLockOrder::Kind;
 constexpr auto kRemoval = std::chrono::seconds(1);
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
 
-// Whether it may be for the sake of one part.
+// Whether a single part may be the reason for this refusal.
 bool may_concern_one(Errc code) {
   return !detail::is_transient(code) && code != Errc::kLost && code != Errc::kClosed;
 }
@@ -44,7 +45,7 @@ struct EtcdBackend::Entry {
   BootInstant deadline{};
   Done<Entered> done;
   int attempts = kAttempts;
-  std::function<void()> finished{};  // Ends its turn in the order of its lock.
+  std::function<void()> finished{};  // Ends its turn in the lock's order.
 
   void end(const Result<Entered>& result) const {
     finished();
@@ -89,7 +90,7 @@ void EtcdBackend::remove(std::uint64_t epoch, std::string lock, QueueEntry place
   });
 }
 
-// --- What waits.
+// --- Waiting parts.
 
 void EtcdBackend::ask(const EntryPtr& entry) {
   if (!joins()) return send(call_of(entry), /*joined=*/false);
@@ -98,14 +99,14 @@ void EtcdBackend::ask(const EntryPtr& entry) {
   send_soon();
 }
 
-// Removals have no number: those of one lock may go together.
+// Removals need no number of their own, so those of one lock may share a transaction.
 void EtcdBackend::ask(const RemovalPtr& removal) {
   if (!joins()) return send(call_of(removal), /*joined=*/false);
   removals_.add(removal->place, removal->deadline, 2 * removal->place.size(), removal);
   send_soon();
 }
 
-// At the end of the loop's turn.
+// Sends at the end of the loop's turn, so that all requests of this turn share a transaction.
 void EtcdBackend::send_soon() {
   if (std::exchange(sending_soon_, true)) return;
   post([this] {
@@ -116,7 +117,7 @@ void EtcdBackend::send_soon() {
 
 void EtcdBackend::send_what_may_go() {
   const BootInstant now = BootClock::now();
-  // Removals first: somebody may wait for just this lock.
+  // Removals go first, because a waiter may wait for just this lock.
   send_all(removals_, now);
   send_all(entries_, now);
 }
@@ -163,7 +164,8 @@ void EtcdBackend::send(Entries::Call call, bool joined) {
                     entries = std::move(entries)](const Result<wire::TxnResponse>& answer) {
                      note(entries.front()->epoch, answer, /*may_have_written=*/true);
                      if (joined) entries_.answered(deadline);
-                     // The server comes first: it has nothing to do.
+                     // Sends the next batch before it handles this answer, because the server is
+                     // idle.
                      const bool granted = answer && answer->succeeded();
                      if (granted) send_what_may_go();
                      on_entered(entries, guard, answer);
@@ -173,7 +175,7 @@ void EtcdBackend::send(Entries::Call call, bool joined) {
 }
 
 wire::TxnRequest EtcdBackend::transaction_of(const std::vector<EntryPtr>& entries,
-                                             const Session::Guard& guard) const {
+                                             const StoreSession::Guard& guard) const {
   wire::TxnRequest txn;
   add_guard(txn, guard);
   for (const EntryPtr& entry : entries) {
@@ -197,7 +199,7 @@ contend::Entered EtcdBackend::entered_of(const Entry& entry, const wire::Respons
   return entered;
 }
 
-void EtcdBackend::on_entered(const std::vector<EntryPtr>& entries, const Session::Guard& guard,
+void EtcdBackend::on_entered(const std::vector<EntryPtr>& entries, const StoreSession::Guard& guard,
                              const Result<wire::TxnResponse>& answer) {
   const bool several = entries.size() > 1;
   if (!answer) {
@@ -241,8 +243,8 @@ void EtcdBackend::on_entered(const std::vector<EntryPtr>& entries, const Session
 
 // --- Removals.
 
-// A late one does no harm: it is for that one creation of the key. So it is repeated without
-// further ado.
+// A late removal does no harm, because it names one creation of the key. So a removal is repeated
+// without a fence.
 void EtcdBackend::send(Removals::Call call, bool joined) {
   const BootInstant until = std::min(call.deadline, BootClock::now() + kRemoval);
   wire::TxnRequest txn;

@@ -1,4 +1,4 @@
-// The reads of the backend, and the watches that stay behind them.
+// The reads of the backend, and their watches.
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +22,7 @@ constexpr auto kAheadAtMost = std::chrono::seconds(2);
 
 struct EtcdBackend::Ahead {
   std::string lock;
-  // On the loop.
+  // Set on the loop.
   std::optional<Result<wire::RangeResponse>> range;
   Done<wire::RangeResponse> wanted;
 };
@@ -38,7 +38,8 @@ Result<contend::Listing> EtcdBackend::listing_of(const std::string& lock,
     if (kv.key() == record) {
       listing.record_rev = number(kv.mod_revision());
       if (full) {
-        // Whoever breaks a lock writes its record by what is read here.
+        // A break writes the record on the basis of this reading, so an unreadable record is an
+        // error.
         auto parsed = contend::read_record(kv.value(), kv.key());
         if (!parsed) return parsed.error();
         listing.record = *std::move(parsed);
@@ -111,7 +112,7 @@ void EtcdBackend::read(std::string lock, QueueEntry place, WakerPtr waker, BootI
             [this, place, done = std::move(done)](const Result<wire::RangeResponse>& range) {
               if (!range) return done(range.error());
               const wire::KeyValue* kv = range->kvs().empty() ? nullptr : &range->kvs(0);
-              // Another one has its name by now.
+              // The key was created again since, so it is another contender.
               if (kv != nullptr && number(kv->create_revision()) != place.order) kv = nullptr;
               if (kv == nullptr) return done(std::optional<Read>());
               done(std::optional(Read{details_of(*kv, place), number(kv->create_revision()),
@@ -209,7 +210,7 @@ void EtcdBackend::ask_range(wire::RangeRequest request, bool latest, Watching wa
   when_settled(deadline, [=, this, request = std::move(request), done = std::move(done),
                           watching = std::move(watching)](const Result<void>& settled) mutable {
     if (!settled) return fail(done, settled.error());
-    // This member's knowledge is enough when it is not older than what we have seen.
+    // Any member may answer, if its answer is not older than what this client has seen.
     request.set_serializable(!latest);
     const auto read = std::make_shared<WatchedRead>(
         *rpc_, std::move(request), seen_, deadline,
@@ -259,7 +260,7 @@ std::function<void()> EtcdBackend::waking_with_list(const std::string& lock,
   };
 }
 
-// It counts like one that is asked for now, if it shows what we have seen by now.
+// The early listing counts like a new one if it shows everything that this client has seen by now.
 void EtcdBackend::use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant deadline,
                             Done<Listing> done) {
   ahead->wanted = [this, lock = ahead->lock, least = seen_, deadline,
@@ -272,7 +273,7 @@ void EtcdBackend::use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant dea
   if (ahead->range) post([ahead] { ahead->wanted(*ahead->range); });
 }
 
-// With every new watch two old ones are looked at: those that nobody wants any more are ended.
+// Checks two old watches with every new one, and ends those that nobody wants any more.
 void EtcdBackend::keep_watch(const contend::WakerPtr& waker, std::uint64_t watch) {
   watches_.emplace_back(waker, watch);
   for (int i = 0; i < 2; ++i) {

@@ -14,7 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// With shorter ones a leader that stands still costs sessions that its followers could have kept.
+// With shorter sessions, a leader that stands still costs sessions that its followers could have
+// kept.
 constexpr auto kShortestSafe = 15s;
 
 class Examination : public port::Examination, public std::enable_shared_from_this<Examination> {
@@ -31,7 +32,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
   void start() { ask_server(0); }
 
  private:
-  // Short of the whole time: one that is silent must not keep the others from being asked.
+  // Less than the whole time, so that a silent server leaves time to ask the others.
   base::BootInstant soon() const {
     return std::min(deadline_, base::BootClock::now() + address_.connect_timeout);
   }
@@ -133,7 +134,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
     if (alarms.alarms().empty()) add(Severity::kOk, "alarms", "none");
   }
 
-  // The steps of a lock: a lease, a key on it, both gone again.
+  // Tries the steps of a lock: creates a lease and a key on it, and removes both.
   void try_to_write() {
     wire::LeaseGrantRequest request;
     request.set_ttl(session_.count());

@@ -1,4 +1,4 @@
-// Looks whether a running etcd is what the store needs.
+// Checks whether a running etcd is what the store needs.
 #pragma once
 
 #include <functional>

@@ -13,7 +13,7 @@
 namespace holdfast::stores {
 namespace {
 
-// A read of what locks are made of: shows that somebody answers, and who we are to them.
+// Reads one key of the locks. This shows that a server answers, and that the log-in may read.
 Result<void> try_to_read(etcd::Rpc& rpc, const etcd::EtcdAddress& address,
                          base::BootInstant open_by) {
   const base::BootInstant deadline =
@@ -52,7 +52,7 @@ Result<std::unique_ptr<port::Store>> make_etcd_store(port::StoreUrl url,
   } else {
     backend = std::make_unique<etcd::EtcdBackend>(*address, *std::move(rpc), context);
   }
-  // It has answered just now: whoever may not list the members learns less.
+  // A server has just answered. A user who may not list the members learns less about the cluster.
   const auto until =
       std::min(context.open_by, base::BootClock::now() + std::chrono::milliseconds(3000));
   return contend::make_store(std::move(backend), context, session, {until});

@@ -1,5 +1,5 @@
 // The store on an etcd cluster (3.4 or later). docs/stores/etcd.md says how it works and what it
-// promises.
+// guarantees.
 #pragma once
 
 #include <memory>

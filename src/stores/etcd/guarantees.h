@@ -7,7 +7,7 @@
 
 namespace holdfast::stores::etcd {
 
-// `session`: the length of a client's session, and so the shortest lease.
+// `session` is the length of a client's store session, and so the shortest lease.
 Guarantees guarantees(std::chrono::seconds session);
 
 }  // namespace holdfast::stores::etcd

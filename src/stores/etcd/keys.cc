@@ -11,7 +11,7 @@ std::string escaped(std::string_view name) {
   return detail::percent_encode(name, [](char c) { return c != '%' && c != '/'; });
 }
 
-// Only what we would write ourselves.
+// Accepts only the spelling that we would write, so one lock never has two keys.
 std::optional<std::string> unescaped(std::string_view text) {
   auto name = detail::percent_decode(text);
   if (name && escaped(*name) != text) name.reset();

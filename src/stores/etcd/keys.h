@@ -1,4 +1,4 @@
-// Where things are kept at the server.
+// The keys at the server.
 //
 //   <prefix>hf1/l/<name>/c          the lock's record
 //   <prefix>hf1/l/<name>/c/<key>    its contenders, each on its client's lease
@@ -6,9 +6,10 @@
 //   <prefix>hf1/s/<lease>           a client's session
 //   <prefix>hf1/k/<lease>           written by others to notify its client
 //
-// In a name '%' and '/' are %25 and %2F: a folder begins no other's keys. With recipe=etcd the
-// contenders are <prefix><name>/<key>, as etcd's own locks have them; beside them there are only
-// the sessions and the keys of notifications. A lock in whose folder these would be is refused.
+// In a name '%' and '/' are written %25 and %2F, so no folder is a prefix of another one's keys.
+// With recipe=etcd the contenders are <prefix><name>/<key>, like those of etcd's own locks; only
+// the sessions and the keys of notifications are kept beside them. A lock whose folder would
+// contain these is refused.
 //
 // Thread-safety: values and pure functions.
 #pragma once
@@ -26,18 +27,18 @@ class Keys {
  public:
   Keys(const std::string& prefix, bool foreign_recipe);
 
-  // With the recipe: kInvalidArgument where its folder is among keys of ours.
+  // With the recipe: kInvalidArgument if the lock's folder would contain our own keys.
   Result<void> check_name(std::string_view lock) const;
-  std::string folder(std::string_view lock) const;      // The common beginning of its keys.
-  std::string contenders(std::string_view lock) const;  // The common beginning of its contenders.
+  std::string folder(std::string_view lock) const;      // The prefix of its keys.
+  std::string contenders(std::string_view lock) const;  // The prefix of its contenders.
   std::string record(std::string_view lock) const;
   std::string value(std::string_view lock) const;
   std::string session(std::int64_t lease) const;
   std::string notify(std::string_view tag) const;
 
-  // The common beginning of the folders of all locks whose names begin so.
+  // The prefix of the folders of all locks whose names begin so.
   std::string folders(std::string_view name_prefix) const;
-  // The lock in whose folder that key is, and the end of that folder; nullopt: in none.
+  // The lock whose folder contains that key, and the end of that folder; nullopt if there is none.
   struct Folder {
     std::string lock;
     std::string end;
@@ -49,7 +50,7 @@ class Keys {
   bool foreign_;
 };
 
-// The first key behind all that begin with it.
+// The first key after all keys with this prefix.
 std::string behind(std::string prefix);
 
 // 16 hex digits.

@@ -1,10 +1,9 @@
-// The order of requests about one lock: gRPC keeps none between calls, and the server answers them
-// as they come.
+// Keeps the order of requests about one lock, because neither gRPC nor the server keeps one between
+// calls.
 //
-// Guarantee: of two requests about the same contender the later one begins when the earlier one has
-// ended; likewise an entry behind entries and removals, and anything before and behind a step of
-// several keys.
-// All others run side by side.
+// Guarantee: of two requests about the same contender, the later one begins when the earlier one
+// has ended. The same holds for an entry after entries and removals, and for any request before or
+// after a step of several keys. All others run side by side.
 // Thread-safety: the loop only.
 #pragma once
 
@@ -22,7 +21,7 @@ class PerLockOrder {
  public:
   enum class Kind : std::uint8_t { kEnter, kOther, kRemove, kStep };
 
-  // Calls `start` now or later; `start` gets what is to be called at its end, once.
+  // Calls `start` now or later, with a function that the request calls once at its end.
   void run(const std::string& lock, Kind kind, const machine::AcquisitionId& id,
            std::function<void(std::function<void()> finished)> start);
 
@@ -30,7 +29,7 @@ class PerLockOrder {
   struct Job {
     Kind kind;
     machine::AcquisitionId id;
-    std::function<void(std::function<void()>)> start;  // Empty: it runs.
+    std::function<void(std::function<void()>)> start;  // Empty while it runs.
   };
   using Lane = std::list<Job>;
 

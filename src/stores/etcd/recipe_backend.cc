@@ -15,7 +15,7 @@ Error unknown_to_the_recipe() {
 
 }  // namespace
 
-// Operations that other clients of the recipe do not know must not be done beside them.
+// Clients of the other library do not know these operations, so they are not offered.
 Guarantees RecipeBackend::guarantees() const {
   Guarantees result = EtcdBackend::guarantees();
   result.shared = result.permits = result.upgrade = result.values = result.list = false;
@@ -90,7 +90,7 @@ Result<Listing> RecipeBackend::listing_of(const std::string& lock, const wire::R
   return listing;
 }
 
-// Another program's text is not looked at.
+// Another program's text is not parsed.
 Details RecipeBackend::details_of(const wire::KeyValue& kv, const QueueEntry& place) const {
   return place.key.id ? EtcdBackend::details_of(kv, place) : Details{};
 }

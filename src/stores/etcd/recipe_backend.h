@@ -1,4 +1,5 @@
-// Locks as etcd's own package keeps them, among its users: ?recipe=etcd.
+// Keeps locks in the layout of etcd's own package, so that its users and ours exclude each other:
+// ?recipe=etcd.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace holdfast::stores::etcd {
 
-// There is nothing beside the contenders, of which others may be another program's.
+// Such a lock has only contenders, some of which may belong to another program.
 class RecipeBackend final : public EtcdBackend {
  public:
   using EtcdBackend::EtcdBackend;
@@ -34,7 +35,7 @@ class RecipeBackend final : public EtcdBackend {
   Result<contend::Listing> listing_of(const std::string& lock, const wire::RangeResponse& range,
                                       bool full) override;
   contend::Details details_of(const wire::KeyValue& kv, const QueueEntry& place) const override;
-  // Folders lie within each other, so one entry might see another.
+  // Folders may contain each other, so one entry of a batch might see another.
   bool joins() const override { return false; }
 
  private:

@@ -1,4 +1,4 @@
-// The backend on a real server, asked from a test's thread: below the engine.
+// The backend on a real server, without the engine. Tests call it from their own thread.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ using contend::Listing;
 using contend::QueueEntry;
 using contend::Shape;
 
-constexpr auto kSoon = 30s;  // Far above anything that is asserted.
+constexpr auto kSoon = 30s;  // Far longer than any asserted time.
 
 template <typename T>
 class Answer {
@@ -85,9 +85,9 @@ class Clerk {
   }
   ~Clerk() { backend_->close(BootClock::now() + 1s); }
 
-  using Asked = std::pair<std::string, std::uint64_t>;  // The lock, and which contender.
+  using Asked = std::pair<std::string, std::uint64_t>;  // The lock and the contender's number.
 
-  // All of them in one turn of the loop.
+  // Asks for all of them in one turn of the loop.
   std::vector<Result<Entered>> enter(const std::vector<Asked>& all,
                                      std::chrono::milliseconds patience = 10s) {
     std::vector<Answer<Entered>> answers(all.size());
@@ -109,7 +109,7 @@ class Clerk {
     });
     return told(answers);
   }
-  // Names a lock that nobody asked for.
+  // Lists a lock for which nobody has asked.
   void list(const std::string& lock, base::BootInstant deadline, const Answer<Listing>& answer) {
     loop_.post([this, lock, deadline, done = answer.done()] {
       backend_->list(lock, /*latest=*/false, nullptr, deadline, done);
@@ -121,7 +121,7 @@ class Clerk {
     return *tag.wait();
   }
 
-  // The end of its session.
+  // Waits for the end of the session.
   bool wait_for_end() { return events_.wait(); }
 
   static QueueEntry place(std::uint64_t which, std::uint64_t created) {

@@ -1,12 +1,12 @@
-// Where an etcd cluster is and how to show oneself to it, as a store URL says it.
+// An etcd cluster's addresses and log-in, read from a store URL.
 //
 //   etcd://[[user]:password@]host[:port][,host[:port]...][/prefix]     plain; port 2379
 //   etcds://...                                                        TLS
 //
-// `etcd://` alone means 127.0.0.1. Options: kUrlOptions, and those of src/port/url_parts.h. When no
-// password is named, it is HOLDFAST_ETCD_PASSWORD.
+// `etcd://` alone means 127.0.0.1. Options: kUrlOptions, and those of src/port/url_parts.h. Without
+// a password in the URL, HOLDFAST_ETCD_PASSWORD is used.
 //
-// Guarantee: no message that comes of an address holds a user or a password.
+// Guarantee: no message made from an address contains a user or a password.
 // Thread-safety: values. Errors: kInvalidArgument, with what was expected; kPermissionDenied or
 // kInvalidArgument when a password's file or descriptor cannot be read.
 #pragma once
@@ -32,7 +32,7 @@ inline constexpr port::UrlOption kUrlOptions[] = {
 
 struct EtcdAddress {
   std::vector<port::Endpoint> servers;
-  std::string prefix;  // The beginning of all keys: empty, or without slashes at its ends.
+  std::string prefix;  // The prefix of all keys: empty, or without slashes at its ends.
   bool tls = false;
   port::Login login;
   port::TlsPaths tls_paths;
@@ -43,7 +43,7 @@ struct EtcdAddress {
   std::string display() const;  // "etcd://h1:2379,h2:2379/prefix": for messages.
 };
 
-// Takes from `url` what an address is made of, the path included; other options stay in it.
+// Takes the parts of an address, including the path, from `url`; other options stay there.
 Result<EtcdAddress> parse_etcd_url(port::StoreUrl& url);
 
 }  // namespace holdfast::stores::etcd

@@ -11,7 +11,7 @@ std::uint64_t WatchedRead::start(std::string key, std::string end) {
     const std::uint64_t watch = rpc_.watch(std::move(key), std::move(end),
                                            [self](const WatchNews& news) { self->on_news(news); });
     watch_ = watch;
-    // It was over before it had a number.
+    // The read ended before the watch had a number.
     if (over_) end_watch();
     rpc_.after(deadline_ - base::BootClock::now(), [weak = weak_from_this()] {
       const auto still = weak.lock();
@@ -36,8 +36,8 @@ void WatchedRead::on_news(const WatchNews& news) {
     if (!news.events.empty()) changed_ = true;
     return tell_when_whole();
   }
-  // A change; or a break of the stream, in which there may have been one; or no right to watch,
-  // which the read will tell.
+  // The key changed; or the stream broke, and a change may have been missed; or the watch is not
+  // permitted, which the read will report.
   if (!watched_from_) watched_from_ = news.revision;
   changed_ = true;
   if (was_told_) return fire();
@@ -74,7 +74,7 @@ void WatchedRead::tell(Result<wire::RangeResponse> range) {
 
 void WatchedRead::fire() {
   if (over_.exchange(true)) return;
-  if (wake_) wake_();  // First: somebody waits for it.
+  if (wake_) wake_();  // First, because a waiter waits for it.
   end_watch();
 }
 

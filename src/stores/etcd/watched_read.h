@@ -1,8 +1,8 @@
-// One read, and a watch that misses nothing behind it.
+// One read, and a watch that misses no change after it.
 //
-// Both are asked for at once. The read counts when it is not older than the watch; otherwise it is
-// repeated. Guarantee: what changes after the state that was told calls `wake`, once, after it was
-// told. Thread-safety: start() from any thread; callbacks run on the thread of `Rpc`.
+// Both are requested at once. The read counts if it is not older than the watch; otherwise it is
+// repeated. Guarantee: the first change after the reported state calls `wake` once, after the
+// report. Thread-safety: start() from any thread; callbacks run on the thread of `Rpc`.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class WatchedRead : public std::enable_shared_from_this<WatchedRead> {
  public:
   using Told = std::function<void(Result<wire::RangeResponse>)>;
 
-  // `wake` empty: there is nothing to watch. `least`: the read shows this revision at least.
+  // Without `wake` nothing is watched. `least`: the read must show at least this revision.
   WatchedRead(Rpc& rpc, wire::RangeRequest request, std::int64_t least, base::BootInstant deadline,
               Told told, std::function<void()> wake)
       : rpc_(rpc),
@@ -30,8 +30,7 @@ class WatchedRead : public std::enable_shared_from_this<WatchedRead> {
         told_(std::move(told)),
         wake_(std::move(wake)) {}
 
-  // The number of the watch; 0: none. The watch of a read that is never woken is ended by whoever
-  // wanted it.
+  // Returns the number of the watch, or 0. If the read is never woken, its caller ends the watch.
   std::uint64_t start(std::string key, std::string end);
 
  private:
@@ -52,7 +51,7 @@ class WatchedRead : public std::enable_shared_from_this<WatchedRead> {
 
   std::atomic<std::uint64_t> watch_ = 0;
   std::atomic<bool> over_ = false;
-  // The thread of Rpc only.
+  // Used on the thread of Rpc only.
   std::optional<std::int64_t> watched_from_;
   std::optional<wire::RangeResponse> range_;
   bool was_told_ = false;

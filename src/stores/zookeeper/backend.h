@@ -1,9 +1,9 @@
-// The backend of contenders on ZooKeeper.
+// The contenders' operations on ZooKeeper: src/contend/backend.h describes each one.
 //
 //   BASE/locks/<name>          container; its data is the lock's record
 //   BASE/locks/<name>/<node>   contenders, ephemeral sequential (nodes.h)
 //   BASE/locks/<name>/v        the value, persistent
-//   BASE/sessions/<id>         ephemeral: others write to it to knock
+//   BASE/sessions/<id>         ephemeral: others write to it to notify its client
 //   BASE/sessions/<id>-beat    ephemeral: what its client writes to keep the session
 #pragma once
 

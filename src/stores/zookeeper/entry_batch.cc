@@ -13,7 +13,7 @@ namespace {
 using base::BootClock;
 using base::BootInstant;
 
-// Repeating it is of no use: it says nothing of a single part.
+// Whether the failure concerns every part, so that sending the parts one by one would not help.
 bool concerns_each(int rc) {
   switch (rc) {
     case ZCONNECTIONLOSS:
@@ -31,7 +31,7 @@ std::size_t size_of(const Step& step) { return step.path.size() + step.data.size
 
 }  // namespace
 
-EntryBatch::EntryBatch(port::Loop& loop, std::shared_ptr<Session> session)
+EntryBatch::EntryBatch(port::Loop& loop, std::shared_ptr<StoreSession> session)
     : loop_(&loop), session_(std::move(session)), batches_(contend::BatchLimits{}) {}
 
 void EntryBatch::add(Part part) {
@@ -46,7 +46,7 @@ void EntryBatch::settle(const std::string& folder) {
   while (batches_.waits(folder)) send_next(/*anyway=*/true);
 }
 
-// At the end of the loop's turn, so that what comes in the same turn goes with it.
+// Sends at the end of the loop's turn, so that all requests of this turn share a batch.
 void EntryBatch::send_later() {
   if (std::exchange(sends_later_, true)) return;
   loop_->post([self = shared_from_this()] {
@@ -57,7 +57,7 @@ void EntryBatch::send_later() {
 }
 
 bool EntryBatch::send_next(bool anyway) {
-  std::vector<Part> late;  // Their callers are told so by their own deadlines.
+  std::vector<Part> late;  // Their callers' deadlines answer them.
   auto call =
       anyway ? batches_.take_anyway(BootClock::now(), late) : batches_.take(BootClock::now(), late);
   if (call.parts.empty()) return false;
@@ -76,7 +76,7 @@ bool EntryBatch::send_next(bool anyway) {
   return true;
 }
 
-// Since it was added its caller may have left, and its session or connection may have ended.
+// Since the part was added, its caller may have left, and its session or connection may have ended.
 bool EntryBatch::can_go(Part& part) {
   if (part.op->over()) return false;
   if (!session_->can_ask()) {
@@ -141,7 +141,7 @@ void EntryBatch::on_answer(std::vector<Part>& parts, const Reply& whole) {
   }
 }
 
-// Nothing of it was applied.
+// The refused batch applied nothing, so the part is asked for again alone.
 void EntryBatch::ask_again(Part part) {
   part.op->sent_to_write = false;
   if (!can_go(part)) return;

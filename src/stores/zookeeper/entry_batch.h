@@ -1,15 +1,15 @@
-// Creations and removals of contenders that wait together go to the server as one request.
+// Batches creations and removals of contenders that wait at the same time.
 //
-// Such a request is applied as a whole or not at all, under one zxid, which so is that of every
-// node that it creates. The library does not tell it of those, but of a write: so one to the
-// session's own node goes with them.
+// The server applies a batch as a whole or not at all, under one zxid. So every created node has
+// this zxid. The library reports the zxid of a write but not of a creation. Therefore each batch
+// also writes to the session's own node.
 //
-// Guarantee: each part is answered once, and as if it had gone alone: where one was refused, so was
-// the whole request, and each is asked for again by itself. What settle() was called for goes
-// ahead of what its caller sends then.
-// Not guaranteed: the order of two parts about one lock after the first was part of a request that
-// was refused. A contender that is removed late is in the way of the one behind it until then, and
-// of two that come in the other order the first to come holds first.
+// Guarantee: each part is answered once, as if it had been sent alone. If the server refuses one
+// part it refuses the batch, and each part is sent again by itself. Parts that wait for a folder at
+// settle() are sent before the caller's next request.
+// Not guaranteed: the order of two parts about one lock after the batch of the first one was
+// refused. A contender that is removed late blocks the next one until then, and two creations may
+// change places in the queue.
 // Thread-safety: the loop.
 #pragma once
 
@@ -23,7 +23,7 @@
 #include "src/port/store.h"
 #include "src/stores/zookeeper/link.h"
 #include "src/stores/zookeeper/pending.h"
-#include "src/stores/zookeeper/session.h"
+#include "src/stores/zookeeper/store_session.h"
 
 namespace holdfast::stores::zookeeper {
 
@@ -31,17 +31,17 @@ class EntryBatch : public std::enable_shared_from_this<EntryBatch> {
  public:
   struct Part {
     std::string folder;
-    Step step;  // kEnter or kRemove, below that folder.
+    Step step;  // kEnter or kRemove, in that folder.
     std::uint64_t epoch = 0;
-    std::shared_ptr<PendingBase> op;  // A part that is over by then is not sent, and not answered.
+    std::shared_ptr<PendingBase> op;  // Once over, the part is neither sent nor answered.
     Link::Done done;
   };
 
-  EntryBatch(port::Loop& loop, std::shared_ptr<Session> session);
+  EntryBatch(port::Loop& loop, std::shared_ptr<StoreSession> session);
 
-  // In what Session::when_ready() runs.
+  // Call it from a task of StoreSession::when_ready().
   void add(Part part);
-  // Before anything else is asked about that folder: what waits is sent.
+  // Sends the waiting parts. Call it before any other request about that folder.
   void settle(const std::string& folder);
 
  private:
@@ -55,7 +55,7 @@ class EntryBatch : public std::enable_shared_from_this<EntryBatch> {
   void ask_again(Part part);
 
   port::Loop* loop_;
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<StoreSession> session_;
   contend::BatchQueue<Part> batches_;
   bool sends_later_ = false;
 };

@@ -1,4 +1,4 @@
-// The meaning of the client library's codes for a caller.
+// Turns the client library's codes into errors for the caller.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace holdfast::stores::zookeeper {
 
-// `written`: the request may have changed something, if it was sent. ZOK is no error.
+// `written`: a sent request may have changed something. ZOK is not an error.
 Error error_of(int rc, bool written, const std::string& what);
 
 }  // namespace holdfast::stores::zookeeper

@@ -7,7 +7,7 @@
 
 namespace holdfast::stores::zookeeper {
 
-// `agreed`: the session's length as the servers have it, which may be less than was asked for.
+// `agreed` is the session length that the servers granted. It may be below the requested one.
 Guarantees guarantees(std::chrono::milliseconds session, std::chrono::milliseconds agreed);
 
 }  // namespace holdfast::stores::zookeeper

@@ -12,7 +12,7 @@ std::string Layout::folder(const std::string& lock) const {
   return base_ + "/locks/" + encode_name(lock);
 }
 
-// The first session makes it, and somebody may have removed it since.
+// The first session created it, but somebody may have removed it since.
 std::vector<std::pair<std::string, NodeKind>> Layout::parents(const std::string&) const {
   return {{base_ + "/locks", NodeKind::kPersistent}};
 }

@@ -1,7 +1,7 @@
-// Where the nodes of a lock stand and what they hold. The class itself is Holdfast's own layout
-// (backend.h draws it); with recipe= another library's takes its place (recipes.h).
+// The paths and the contents of a lock's nodes. The class itself is Holdfast's own layout, which
+// backend.h draws. With recipe= a subclass for another library's layout replaces it (recipes.h).
 //
-// Thread-safety: nothing changes after construction. Ownership: none.
+// Thread-safety: safe, because it never changes. Ownership: none.
 #pragma once
 
 #include <cstdint>
@@ -31,22 +31,22 @@ class Layout {
   virtual ~Layout() = default;
 
   virtual std::string folder(const std::string& lock) const;
-  // The nodes to make, in this order, when a folder's parent is missing.
+  // The nodes to create, in this order, when a folder's parent is missing.
   virtual std::vector<std::pair<std::string, NodeKind>> parents(const std::string& folder) const;
 
   // Everything in a contender's node name before the number that ZooKeeper appends.
   virtual std::string prefix(const contend::Key& key) const { return prefix_of(key); }
-  // nullopt: the node is not a contender.
+  // nullopt if the node is not a contender.
   virtual std::optional<contend::QueueEntry> parse(std::string_view node) const;
 
   virtual contend::Details details(const std::string& text, const std::string& path) const;
   virtual contend::Listing listing(const Reply& reply, const std::string& path) const;
   virtual contend::Unknown unknown(const Reply& reply, const std::string& path) const;
-  // The record with the number of its last write, from the folder's data.
+  // The record and the number of its last write, from the folder's data.
   virtual Result<std::pair<contend::Record, std::uint64_t>> record(const Reply& reply,
                                                                    const std::string& path) const;
 
-  // Why the layout refuses something. Holdfast's own refuses nothing.
+  // Reasons for a refusal. Holdfast's own layout refuses nothing.
   virtual std::optional<Error> refuse_key(const contend::Key&) const { return {}; }
   virtual std::optional<Error> refuse_name(const std::string&) const { return {}; }
   virtual std::optional<Error> refuse_record() const { return {}; }
@@ -60,8 +60,8 @@ class Layout {
   const std::string base_;
 };
 
-// The number of the last write to a record. We make folders empty; a later version may make one
-// with its record in it.
+// The number of the last write to a record. We create folders empty, but a later version may create
+// a folder with its record.
 std::uint64_t record_rev(const NodeStat& stat);
 
 // The layout that the address asks for.

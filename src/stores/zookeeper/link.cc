@@ -12,7 +12,7 @@
 
 namespace holdfast::stores::zookeeper {
 
-// The requests that the library has not answered.
+// The requests without an answer of the library.
 class Calls {
  public:
   struct Call {
@@ -35,7 +35,8 @@ class Calls {
     lock.unlock();
     post(found.mapped()->done, std::move(reply));
   }
-  // When it has ended, its threads have: what they had not come to they have dropped.
+  // Call it after the library's threads have ended. They drop requests that they have not
+  // completed.
   void answer_all(int rc) {
     std::unique_lock lock(mutex_);
     const auto left = std::exchange(calls_, {});
@@ -57,9 +58,9 @@ namespace {
 
 using Call = Calls::Call;
 
-// With an even number of servers that all refuse, version 3.8.0 of the library tries every second
-// one only from then on, hundreds of times a second: a server that is back may never be asked. So
-// one is named twice.
+// When an even number of servers all refuse, version 3.8.0 of the library then tries only every
+// second one, hundreds of times a second, and may never ask a server that is back. An odd number
+// avoids this, so one server is named twice.
 std::string odd_number_of(const std::string& servers) {
   const auto commas = std::count(servers.begin(), servers.end(), ',');
   return commas % 2 == 0 ? servers : servers + "," + servers.substr(0, servers.find(','));
@@ -123,32 +124,32 @@ struct Link::State {
   State(port::Loop& on, std::function<void(LinkEvent)> tell)
       : loop(&on), calls(on), on_event(std::move(tell)) {}
 
-  // The target of a watch; freed when it was called, or with the link.
+  // The target of a watch. It is freed after its call, or with the link.
   struct Watch {
     std::weak_ptr<State> state;
     std::weak_ptr<contend::Waker> waker;
     std::string then_list;
   };
 
-  // A listing that was asked for when the news came, for who is woken by it. It was asked for
-  // behind all that the loop had been told by then.
+  // A listing that the library's thread requested when a watch fired, ahead of the loop. The woken
+  // waiter uses it. It was requested after every answer that the loop had got by then.
   struct Ahead {
     std::string path;
-    Done done;  // Empty: nobody has wanted it.
+    Done done;  // Empty until a waiter wants it.
   };
 
   zhandle_t* handle = nullptr;
   port::Loop* loop;
   Calls calls;
-  std::function<void(LinkEvent)> on_event;  // On the loop.
+  std::function<void(LinkEvent)> on_event;  // Called on the loop.
   Options options;
   const ACL_vector* acl = &ZOO_OPEN_ACL_UNSAFE;
   bool logs_in = false;
   std::atomic<bool> closed{false};
   std::mutex mutex;
   std::unordered_map<Watch*, std::unique_ptr<Watch>> watches;
-  std::weak_ptr<State>* self = nullptr;  // The handle's context.
-  std::shared_ptr<Ahead> ahead;          // On the loop, while somebody is woken.
+  std::weak_ptr<State>* self = nullptr;  // The context of the library's handle.
+  std::shared_ptr<Ahead> ahead;          // On the loop, while it wakes a waiter.
 
   Watch* add(const std::shared_ptr<State>& owner, const contend::WakerPtr& waker,
              const std::string& then_list) {
@@ -178,13 +179,13 @@ struct Link::State {
   }
 
   static void on_watch(zhandle_t*, int type, int, const char*, void* context) {
-    if (type == ZOO_SESSION_EVENT || context == nullptr) return;  // The library sets it anew.
+    if (type == ZOO_SESSION_EVENT || context == nullptr) return;  // The library renews the watch.
     auto* const watch = static_cast<Watch*>(context);
     const auto self = watch->state.lock();
     if (!self || self->closed) return;
     const bool lists = !watch->then_list.empty() && !watch->waker.expired();
     auto listing = lists ? std::make_shared<Ahead>(Ahead{watch->then_list, {}}) : nullptr;
-    // Before that listing can be answered.
+    // Posted before the listing's answer can be.
     self->loop->post([self, watch, listing] {
       if (self->closed) return;
       const auto waker = watch->waker.lock();
@@ -205,7 +206,7 @@ struct Link::State {
          asked);
   }
 
-  // The library sets no watch on a node that is not there.
+  // The library sets no watch on a missing node.
   const Call* call_for(const std::shared_ptr<State>& owner, Watch* watch, Done done) {
     if (watch == nullptr) return call(std::move(done));
     return call(Done::always([owner, watch, done = std::move(done)](const Reply& reply) {
@@ -214,7 +215,7 @@ struct Link::State {
     }));
   }
 
-  // A request that the library refuses at once is answered, too.
+  // Also answers a request that the library refused at once.
   void sent(int rc, const Call* call) const {
     if (rc == ZOK) return;
     answer(call, Reply{rc});
@@ -222,7 +223,7 @@ struct Link::State {
   const Call* call(Done done) { return calls.add(std::move(done)); }
 };
 
-// A server whose address changes is found again within that time.
+// After a server's address changes, it is found again within this time.
 constexpr int kLooksUpAgainMs = 1000;
 
 std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
@@ -231,7 +232,7 @@ std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
   state->options = options;
   state->self = new std::weak_ptr<State>(state);
   zoo_deterministic_conn_order(0);
-  // Its log names servers and may name paths: its errors reach us as codes.
+  // The library's log is off, because it names servers and paths. Its errors reach us as codes.
   state->handle = zookeeper_init2(odd_number_of(options.servers).c_str(), &State::on_session,
                                   static_cast<int>(options.session.count()), nullptr, state->self,
                                   0, &ignore_log);
@@ -239,7 +240,7 @@ std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
     delete state->self;
     return nullptr;
   }
-  // Else it looks the servers' names up in nearly every turn of its thread.
+  // Without a delay the library looks the servers' names up in nearly every turn of its thread.
   zoo_set_servers_resolution_delay(state->handle, kLooksUpAgainMs);
   if (!options.auth.empty()) state->acl = &ZOO_CREATOR_ALL_ACL;
   auto link = std::shared_ptr<Link>(new Link(std::move(state)));
@@ -247,7 +248,7 @@ std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
   return link;
 }
 
-// Once the library has it, it sends it first on every connection that it makes.
+// From then on the library sends the log-in first on every connection.
 bool Link::log_in() {
   const std::string& auth = state_->options.auth;
   if (state_->logs_in || auth.empty()) return true;
@@ -325,7 +326,7 @@ namespace {
 
 constexpr std::size_t kMostDigits = 11;  // "-2147483648"
 
-// The library reads and writes these while the request is under way.
+// The library reads and writes these until the request is answered.
 struct Batch {
   std::vector<Step> steps;
   std::vector<zoo_op_t> ops;
@@ -367,7 +368,7 @@ void prepare(Batch& batch, const ACL_vector* acl) {
   }
 }
 
-// For a request that was applied.
+// For an applied batch.
 Reply reply_of(const Batch& batch) {
   Reply reply;
   bool set = false;
@@ -414,7 +415,7 @@ std::string Link::server() const {
 }
 
 void Link::leave_server() {
-  // Without the one it is connected to among them, the library goes to another.
+  // Removing the current server from the list makes the library connect to another one.
   const std::string now = server();
   std::string others;
   std::string all = state_->options.servers;

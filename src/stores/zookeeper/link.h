@@ -1,10 +1,11 @@
-// One handle of the ZooKeeper client library: requests with callbacks of ours, answered by tasks
-// posted to the loop.
+// One handle of the ZooKeeper client library. Requests go out with our callbacks, and tasks on the
+// loop carry the answers.
 //
-// Guarantee: every request is answered once, also when the link is closed (by then with ZCLOSING or
-// an error of the connection); events and watches come on the loop, and none after close().
+// Guarantee: every request is answered once, at the latest by close() (with ZCLOSING or an error of
+// the connection); events and watches come on the loop, and none after close().
 // Thread-safety: requests from the loop; close() from any thread that is not the library's.
-// Blocking: open() looks names up, close() waits for the library's threads: not for the loop.
+// Blocking: open() looks names up, and close() waits for the library's threads, so neither belongs
+// on the loop.
 // Ownership: the loop outlives the link.
 #pragma once
 
@@ -28,7 +29,7 @@ struct NodeStat {
   std::uint64_t modified = 0;  // zxid
   std::int32_t version = 0;
   std::int32_t children_version = 0;
-  std::int32_t length = 0;  // The length of its data.
+  std::int32_t length = 0;  // Length of the data.
 };
 
 struct Reply {
@@ -38,11 +39,11 @@ struct Reply {
   std::vector<std::string> names{};
 };
 
-// One part of a request that is applied as a whole or not at all.
+// One part of a batch, which the server applies as a whole or not at all.
 struct Step {
   enum class Kind : std::uint8_t { kCheck, kSet, kCreate, kEnter, kRemove };
   Kind kind{};
-  std::string path;  // kEnter: of a contender, without its number.
+  std::string path;  // For kEnter: a contender's path without its number.
   std::string data{};
   std::int32_t version = -1;
 };
@@ -55,12 +56,12 @@ class Link {
  public:
   struct Options {
     std::string servers;
-    std::string auth;  // "user:password"; empty: none, and what is made is open to all.
+    std::string auth;  // "user:password"; if empty, created nodes are open to all.
     std::chrono::milliseconds session{};
   };
-  // A continuation of a request. It drops the answer once the operation that asked is over: the
-  // caller has been told by then, and the backend may have been freed. Only always() makes one
-  // without an operation; such a continuation must own all that it touches.
+  // A continuation of a request. It drops the answer if the requesting operation is over: the
+  // caller was answered by then, and the backend may have been freed. Only always() makes one
+  // without an operation; such a continuation must own everything that it touches.
   class Done {
    public:
     Done() = default;
@@ -82,39 +83,42 @@ class Link {
     std::function<void(const Reply&)> then_;
   };
 
-  // nullptr: the library refused (errno says why).
+  // nullptr if the library refused; errno says why.
   static std::shared_ptr<Link> open(const Options& options, port::Loop& loop,
                                     std::function<void(LinkEvent)> on_event);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // Before the first request. false: the library takes no password between two attempts to connect.
+  // Call it before the first request. false: the library accepts no password between two attempts
+  // to connect.
   [[nodiscard]] bool log_in();
 
   void create(const std::string& path, const std::string& data, NodeKind kind, Done done);
-  // `then_list`: whoever is woken lists that folder, which is asked for as soon as the news comes,
-  // ahead of the loop: children() answers with that where the waker calls it without a waker.
+  // `then_list`: the woken waiter lists that folder. So the library's thread requests the listing
+  // as soon as the watch fires, ahead of the loop. children() answers with it if the waiter calls
+  // it without a waker.
   void get(const std::string& path, const contend::WakerPtr& waker, Done done,
            const std::string& then_list = {});
   void children(const std::string& path, const contend::WakerPtr& waker, Done done);
   void set(const std::string& path, const std::string& data, std::int32_t version, Done done);
   void remove(const std::string& path, Done done);
   void sync(const std::string& path, Done done);
-  // In the reply, `stat` is that of the first kSet, and `names` are the paths of the contenders
-  // that were created, in the order of their steps. Why one step was refused is the answer of all.
+  // In the reply, `stat` belongs to the first kSet, and `names` are the paths of the created
+  // contenders in the order of their steps. A refused step makes its error the answer of the whole
+  // batch.
   void multi(std::vector<Step> steps, Done done);
 
   std::uint64_t session_id() const;
   std::chrono::milliseconds session_length() const;
-  // Whether the request for the session may have been sent.
+  // Whether the request for a session may have been sent.
   bool asked() const;
-  std::string server() const;  // The one it is connected to; for people.
-  // Connects to another of the servers, if there is one.
+  std::string server() const;  // The connected one, for messages.
+  // Connects to another server, if there is one.
   void leave_server();
 
   void close();
-  // In a forked child: the threads are the parent's.
+  // In a forked child, which has none of the library's threads.
   void abandon() noexcept;
 
  private:

@@ -15,7 +15,7 @@
 namespace holdfast::stores::zookeeper {
 namespace {
 
-// 0: somebody listens, or has not refused in time. Otherwise an errno.
+// 0 if somebody listens or does not refuse in time; otherwise an errno.
 int try_address(const addrinfo& address, base::BootInstant until) {
   const int fd = ::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return 0;
@@ -34,7 +34,7 @@ int try_address(const addrinfo& address, base::BootInstant until) {
   return error;
 }
 
-// Why nobody listens there; empty: somebody does, or it is not known.
+// Why nobody listens there; empty if somebody does or may.
 std::string why_nobody(const port::Endpoint& server, base::BootInstant until) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -1,4 +1,4 @@
-// Whether a server listens at all, which the ZooKeeper client library does not tell.
+// Checks whether a server listens at all. The ZooKeeper client library does not report this.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,10 @@
 
 namespace holdfast::stores::zookeeper {
 
-// Tries to connect to one server after the other, and blocks for that until `until` at most.
-// Errors: kUnavailable: each of them refused, or has no address; it says why of the last one.
-// Not guaranteed: that one which lets us connect is ZooKeeper, or answers.
+// Tries to connect to one server after the other, and blocks until `until` at most.
+// Errors: kUnavailable: each server refused or has no address; the message names the last one's
+// reason.
+// Not guaranteed: that a server which accepts the connection is ZooKeeper, or answers.
 Result<void> look_for_listeners(const std::vector<port::Endpoint>& servers,
                                 base::BootInstant until);
 

@@ -17,7 +17,7 @@ bool stays(char c) {
 }  // namespace
 
 std::string encode_name(std::string_view name) {
-  // A node's name does not begin with a dot.
+  // ZooKeeper reserves "." and "..", so no node's name begins with a dot.
   const bool dot = name.starts_with('.');
   return (dot ? "%2E" : "") + detail::percent_encode(name.substr(dot ? 1 : 0), stays);
 }
@@ -45,7 +45,7 @@ std::optional<std::pair<std::string_view, std::uint32_t>> split_number(std::stri
                                                                        bool dash) {
   std::size_t from = node.find_last_not_of("0123456789");
   if (from == std::string_view::npos || from + 1 == node.size()) return std::nullopt;
-  // The number has a sign where a '-' stands that the prefix does not end with.
+  // A '-' here is the number's sign, unless it is the one that ends the prefix.
   const bool negative = node[from] == '-' && (!dash || (from > 0 && node[from - 1] == '-'));
   if (!negative) ++from;
   const auto number = detail::parse_number<std::int32_t>(node.substr(from));

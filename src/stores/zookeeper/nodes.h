@@ -1,6 +1,6 @@
-// How names of locks and contenders become names of nodes, and back.
+// Turns names of locks and contenders into names of nodes, and back.
 //
-// Guarantee: different names give different nodes; what is no such node gives nullopt, never an
+// Guarantee: different names give different nodes. A node of another kind gives nullopt, never an
 // error. Thread-safety: pure functions.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace holdfast::stores::zookeeper {
 
-// "a/b" is "a%2Fb": letters, digits and -_.:,=+@~ stay, but for a dot in front.
+// "a/b" is "a%2Fb". Letters, digits and -_.:,=+@~ stay, except a leading dot.
 std::string encode_name(std::string_view name);
 std::optional<std::string> decode_name(std::string_view node);
 
@@ -26,14 +26,14 @@ std::optional<contend::QueueEntry> parse_node(std::string_view node);
 // Everything before the number.
 std::string prefix_of(const contend::Key& key);
 std::string number_text(std::uint64_t order);
-// The text before the number, and the number; `dash`: the text ends with a '-'.
+// The text before the number, and the number. `dash`: the text ends with a '-'.
 std::optional<std::pair<std::string_view, std::uint32_t>> split_number(std::string_view node,
                                                                        bool dash);
 
-// How many servers vote, by what is in /zookeeper/config; 0: the server is one by itself.
+// The number of voting servers in the text of /zookeeper/config; 0 for a standalone server.
 std::size_t voters_in(std::string_view config);
 
-// By the number, as it wraps around.
+// Sorts by the number, which wraps around.
 void sort_queue(std::vector<contend::QueueEntry>& queue);
 
 }  // namespace holdfast::stores::zookeeper

@@ -1,6 +1,6 @@
-// Operations that wait for an answer, each until its deadline.
+// Operations under way, each until its deadline.
 //
-// Guarantee: each is answered once; what comes later is dropped. Thread-safety: the loop.
+// Guarantee: each is answered once; later answers are dropped. Thread-safety: the loop.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ class PendingBase {
   virtual void fail(Error error) = 0;
   bool over() const { return over_; }
 
-  // From here on a missing answer does not mean that nothing was applied.
+  // Set when a writing request was sent: it may be applied even if no answer comes.
   bool sent_to_write = false;
   base::BootInstant deadline{};
 

@@ -22,7 +22,8 @@ Error unsupported(std::string what) {
   return {Errc::kUnsupported, "zookeeper: " + std::move(what)};
 }
 
-// "_c_", a UUID in its usual form, "-" and a word; as the key of an exclusive or shared ticket.
+// Parses "_c_", a UUID in its usual form, "-" and a word, as the key of an exclusive or shared
+// ticket.
 std::optional<Key> parse_curator(std::string_view text, std::string_view exclusive,
                                  std::string_view shared) {
   constexpr std::size_t kUuid = 36;
@@ -57,7 +58,7 @@ class RecipeLayout final : public Layout {
 
   std::string folder(const std::string& lock) const override { return chroot_ + "/" + lock; }
 
-  // As the other library does it, from above.
+  // Creates the parents from the top, as the other library does.
   std::vector<std::pair<std::string, NodeKind>> parents(const std::string& folder) const override {
     std::vector<std::pair<std::string, NodeKind>> parents;
     for (std::size_t at = chroot_.size();;) {
@@ -92,7 +93,7 @@ class RecipeLayout final : public Layout {
     return place;
   }
 
-  // The text that another library writes into its nodes is shown as the owner.
+  // Another library's text in a node is shown as the owner.
   contend::Details details(const std::string& text, const std::string&) const override {
     if (auto details = contend::parse_details(text)) return *std::move(details);
     contend::Details foreign;
@@ -115,14 +116,14 @@ class RecipeLayout final : public Layout {
     return listing;
   }
 
-  // Nothing is ours but our own contenders; other nodes may be folders of locks below this one.
+  // Reports nothing: other nodes may be folders of locks below this one.
   contend::Unknown unknown(const Reply&, const std::string&) const override { return {}; }
   Result<std::pair<contend::Record, std::uint64_t>> record(const Reply&,
                                                            const std::string&) const override {
     return std::pair<contend::Record, std::uint64_t>();
   }
 
-  // Exclusive tickets only; the read-write lock's recipe has shared ones, too.
+  // Only the recipe of the read-write lock has shared tickets.
   std::optional<Error> refuse_key(const Key& key) const override {
     const bool shared = key.shape == Shape::kShared && recipe_ == Recipe::kCuratorReadWrite;
     if (shared || key.shape == Shape::kExclusive) return {};

@@ -1,7 +1,8 @@
-// Locks as Curator and kazoo keep them, so that both sides exclude each other (recipe= in the URL).
+// The layouts of Curator and kazoo, so that their users and ours exclude each other (recipe= in the
+// URL).
 //
-// Guarantee: what such a library understands of a contender is as that library writes it. Not
-// guaranteed: records, values and listings of all locks; such folders have no place for them.
+// Guarantee: the parts of a contender that such a library reads are as it writes them. Not
+// guaranteed: records, values and listings of all locks, for which such folders have no place.
 // Thread-safety: pure functions.
 #pragma once
 
@@ -14,7 +15,7 @@ namespace holdfast::stores::zookeeper {
 
 class Layout;
 
-// The kind of nodes: Holdfast's own, or such as another library makes and understands.
+// Whose nodes to create: Holdfast's own, or another library's.
 enum class Recipe : std::uint8_t {
   kOwn,
   kCurator,           // InterProcessMutex: "_c_<uuid>-lock-0000000012"
@@ -22,10 +23,10 @@ enum class Recipe : std::uint8_t {
   kKazoo,             // kazoo's Lock: "<32 hex digits>__lock__0000000012"
 };
 
-// For any recipe but kOwn. A lock's folder is CHROOT/<name>.
+// For any recipe except kOwn. A lock's folder is CHROOT/<name>.
 std::unique_ptr<const Layout> make_recipe(Recipe recipe, const std::string& chroot);
 
-// Whether the name, as it is, can be the path of a folder ("locks/orders").
+// Whether the name can be the path of a folder unchanged ("locks/orders").
 bool is_path(std::string_view name);
 
 }  // namespace holdfast::stores::zookeeper

@@ -1,10 +1,10 @@
-// From which of its writes a session's deadline is counted.
+// Decides from which of its writes a session's deadline counts.
 //
-// A follower that is cut off from its leader goes on answering reads and pings while the leader
-// lets the session expire. So only acknowledged writes count: the leader has seen them. And the
-// leader learns of a session's life from its follower only every half tick. So write n proves that
-// the session was alive at the write two before it: the time between is at least 3/10 of the
-// session (RenewalSchedule (7)), which is at least two ticks long.
+// A follower that is cut off from its leader still answers reads and pings while the leader lets
+// the session expire. So only acknowledged writes count, because the leader has seen them. The
+// leader hears from a follower that a session lives only every half tick. So write n proves that
+// the session was alive at write n - 2: between the two lies at least 3/10 of the session
+// (RenewalSchedule (7)), and a session is at least two ticks long.
 //
 // Thread-safety: none.
 #pragma once
@@ -24,8 +24,8 @@ class SessionDeadline {
   SessionDeadline(BootInstant opened, std::chrono::milliseconds length)
       : length_(length), schedule_(length_), sent_{opened, opened, opened}, newest_(opened) {}
 
-  // A write that was sent at that time was acknowledged; they come in their order. One that is
-  // sooner than the spacing after the last one proves nothing more.
+  // Notes the acknowledgement of a write that was sent at that time; call it in the order of the
+  // writes. A write too soon after the last counted one adds no proof.
   void acknowledged(BootInstant sent) {
     newest_ = sent;
     if (sent - sent_[2] < schedule_.least_between_confirmations() && sent_[2] != sent_[0]) return;
@@ -39,7 +39,7 @@ class SessionDeadline {
  private:
   std::chrono::nanoseconds length_;
   detail::RenewalSchedule schedule_;
-  std::array<BootInstant, 3> sent_;  // The last three that count.
+  std::array<BootInstant, 3> sent_;  // The last three counted writes.
   BootInstant newest_;
 };
 

@@ -1,11 +1,11 @@
-// The folders in which nobody but this client has stood for a while: there a contender is admitted
-// by its number alone, without a listing.
+// The folders that only this client has used for a while. There a contender is admitted by its
+// number alone, without a listing.
 //
-// ZooKeeper numbers a folder's contenders by its count of creations. Who was seen alone as number
-// n, has removed that contender, and now gets n + 1, has nobody before it: nobody came between, and
-// whoever was there has gone. That is so in the same folder only: the server may remove one that is
-// empty, and a new one counts from the beginning. So what is known stands on a watch of the folder,
-// whose news comes ahead of the answers to all that happens later; and it lasts no longer than the
+// ZooKeeper numbers a folder's contenders by its count of creations. A client that was alone as
+// number n, has removed that contender, and now gets n + 1, is first: nobody entered in between,
+// and everybody before has left. This holds only for the same folder, because the server may remove
+// an empty folder, and a new one counts from the beginning. So an entry depends on a watch of the
+// folder, whose event arrives before the answers to all later requests. An entry ends with the
 // connection.
 //
 //   State    seen alone as n   n removed   created as n + 1   anything else
@@ -33,8 +33,8 @@ class SoleUserCache {
   SoleUserCache(const SoleUserCache&) = delete;
   SoleUserCache& operator=(const SoleUserCache&) = delete;
 
-  // Before anything else is asked or told. `connection` grows with each that is made or lost. A new
-  // session has no watches.
+  // Call it before every other function. `connection` grows when a connection is made or lost. A
+  // new session has no watches.
   void set_connection(std::uint64_t epoch, std::uint64_t connection) {
     if (epoch != epoch_) folders_.clear();
     if (connection != connection_) {
@@ -44,8 +44,8 @@ class SoleUserCache {
     connection_ = connection;
   }
 
-  // To be watched before the next contender is created there, by what this returns; nullptr: it is
-  // watched already, or not worth it. A folder is worth it that is used for the second time.
+  // Returns the waker with which to watch the folder before the next creation in it; nullptr if it
+  // is watched already or not worth it. A folder is worth it from its second use on.
   contend::WakerPtr wants_watch(const std::string& lock) {
     if (folders_.contains(lock) || folders_.size() >= kMost) return nullptr;
     if (seen_.size() >= kMost) seen_.clear();
@@ -53,11 +53,11 @@ class SoleUserCache {
     seen_.erase(lock);
     Folder& folder = folders_[lock];
     folder.waker = std::make_shared<contend::Waker>();
-    // Whoever calls it holds this one, which the map may drop.
+    // The caller keeps this waker alive while it erases itself from the map.
     folder.waker->wake = [this, lock] { folders_.erase(lock); };
     return folder.waker;
   }
-  // The watch could not be set: there is no such folder.
+  // The watch could not be set, because the folder does not exist.
   void no_watch(const std::string& lock, const contend::WakerPtr& waker) {
     const auto found = folders_.find(lock);
     if (found != folders_.end() && found->second.waker == waker) folders_.erase(found);
@@ -68,7 +68,7 @@ class SoleUserCache {
     const auto found = folders_.find(lock);
     return found != folders_.end() && found->second.state == State::kFree;
   }
-  // True: it is alone there, and was from its creation on.
+  // Returns true if the contender has been alone since its creation.
   bool created(const std::string& lock, std::uint32_t number) {
     const auto found = folders_.find(lock);
     if (found == folders_.end()) return false;

@@ -1,4 +1,4 @@
-// A backend whose loop is the test's own thread: nothing happens but what the test lets happen.
+// A backend whose loop is the test's own thread, so nothing happens unless the test runs it.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ using namespace std::chrono_literals;
 using base::BootClock;
 using base::BootInstant;
 
-constexpr auto kLong = 60s;  // No answer may take so long; a machine may stand still.
+constexpr auto kLong = 60s;  // Longer than any answer takes, even on a slow machine.
 
 class HandLoop final : public port::Loop {
  public:
@@ -41,7 +41,7 @@ class HandLoop final : public port::Loop {
     tasks_.push_back(std::move(task));
     posted_.notify_all();
   }
-  // Whether something has been posted that was not run, by then.
+  // Whether an unrun task is posted within the limit.
   bool wait_for_post(std::chrono::milliseconds limit = kLong) {
     std::unique_lock lock(mutex_);
     return posted_.wait_for(lock, limit, [this] { return !tasks_.empty(); });
@@ -81,8 +81,8 @@ class Rig final : public contend::Events {
   ~Rig() override {
     if (backend_) close(nullptr);
   }
-  // Closing waits for the loop until the backend has stopped: that is when `stopped` comes true.
-  // What else comes is run when the backend is gone; without `stopped`, before.
+  // Closing waits for the loop until the backend has stopped, which is when `stopped` becomes true.
+  // Later tasks run after the backend is gone; without `stopped`, before.
   void close(const std::function<bool()>& stopped) {
     std::atomic<bool> closed = false;
     std::thread closing([&] {
@@ -103,7 +103,7 @@ class Rig final : public contend::Events {
     io.restart();
     io.poll();
   }
-  // False: it has not come true in time.
+  // False if the condition does not become true in time.
   template <typename Condition>
   bool run_until(Condition condition) {
     const BootInstant until = soon();
@@ -164,7 +164,7 @@ class Rig final : public contend::Events {
   void on_alarm(const std::string&) override {}
 
   asio::io_context io{1};
-  HandLoop loop;  // Its remaining tasks go before.
+  HandLoop loop;  // Drops its tasks before `io` goes.
   std::uint64_t epoch = 0;
   std::uint64_t ended_epoch = 0;
 

@@ -24,11 +24,11 @@ inline constexpr port::UrlOption kUrlOptions[] = {
 };
 
 struct ZookeeperAddress {
-  std::string servers;                    // "h1:2181,h2:2181", as the client library wants them.
+  std::string servers;                    // "h1:2181,h2:2181", for the client library.
   std::vector<port::Endpoint> endpoints;  // The same.
   std::string base;                       // "/chroot/hf1"
-  std::string auth;                       // "user:password"; empty: none.
-  std::string chroot;                     // "/chroot"; empty: none.
+  std::string auth;                       // "user:password", or empty.
+  std::string chroot;                     // "/chroot", or empty.
   Recipe recipe = Recipe::kOwn;
   std::chrono::milliseconds session = std::chrono::seconds(15);
 };

@@ -23,8 +23,8 @@ Result<std::unique_ptr<port::Store>> make_zookeeper_store(port::StoreUrl url,
   if (auto known = port::reject_unknown_options(url, "zookeeper"); !known) return known.error();
   const auto session = address->session;
   contend::FirstContact contact;
-  // The client library goes on trying, and does not say why it has to. Half of the time is left to
-  // those who wait for a lock then.
+  // The client library keeps trying without saying why. This check finds the reason, and leaves
+  // half of the time for the wait for the lock.
   const auto now = base::BootClock::now();
   contact.until =
       now + std::min<base::BootClock::duration>(kFirstContact, (context.open_by - now) / 2);

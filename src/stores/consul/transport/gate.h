@@ -22,7 +22,7 @@
 #include <string>
 
 #include "src/contend/backend.h"
-#include "src/stores/consul/session.h"
+#include "src/stores/consul/store_session.h"
 #include "src/stores/consul/transport/messages.h"
 #include "src/stores/consul/watches.h"
 #include "src/stores/consul/writes.h"
@@ -35,7 +35,7 @@ class LockGate {
                                  std::function<void(Result<HttpReply>)> done)>;
   using Alarm = std::function<void(const std::string& line)>;
 
-  LockGate(const ConsulAddress& address, Session& session, Writes& writes, Watches& watches,
+  LockGate(const ConsulAddress& address, StoreSession& session, Writes& writes, Watches& watches,
            Get get, Alarm alarm)
       : address_(address),
         session_(session),
@@ -96,7 +96,7 @@ class LockGate {
   void wait_for_delay(const PassPtr& pass);
 
   const ConsulAddress& address_;
-  Session& session_;
+  StoreSession& session_;
   Writes& writes_;
   Watches& watches_;
   const Get get_;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/port/store_url.h"
-#include "src/stores/consul/session.h"
+#include "src/stores/consul/store_session.h"
 #include "src/stores/consul/transport/errors.h"
 
 namespace holdfast::stores::consul {

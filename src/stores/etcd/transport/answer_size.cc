@@ -7,9 +7,9 @@
 namespace holdfast::stores::etcd {
 namespace {
 
-// An empty KeyValue with its place in an array, rounded up.
+// An empty KeyValue and its slot in an array, rounded up.
 constexpr std::size_t kPerField = 160;
-// The answers that hold most: a transaction's list of ranges, and a key in one of them.
+// The deepest answers: a transaction's list of ranges, and a key in one of them.
 constexpr int kDeepest = 5;
 
 std::optional<std::uint64_t> take_number(std::string_view& rest) {
@@ -23,8 +23,8 @@ std::optional<std::uint64_t> take_number(std::string_view& rest) {
   return std::nullopt;
 }
 
-// The fields that have a length, in all depths, up to where it is no message any more. What is a
-// text may look like a message, and is then counted as one.
+// Counts the fields with a length at all depths, until the bytes are no message. A text that looks
+// like a message is counted as one, so the result is an upper bound.
 std::size_t count_fields(std::string_view rest, int depth) {
   std::size_t count = 0;
   while (!rest.empty()) {
@@ -40,7 +40,7 @@ std::size_t count_fields(std::string_view rest, int depth) {
       case 2: {
         const auto length = take_number(rest);
         if (!length) return count;
-        // One that is cut off is read as far as it goes.
+        // A truncated field is read up to its end.
         skip = std::min<std::uint64_t>(*length, rest.size());
         ++count;
         if (depth < kDeepest) count += count_fields(rest.substr(0, skip), depth + 1);

@@ -1,5 +1,5 @@
-// The memory that a message of Protocol Buffers takes when it is read: small ones in it take much
-// more than their bytes.
+// Estimates the memory of a parsed Protocol Buffers message. Small messages inside take much more
+// memory than their bytes.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace holdfast::stores::etcd {
 
-// At least what the message and all in it take, its bytes included, of whatever kind it is.
+// An upper bound for any kind of message, including its bytes.
 std::size_t memory_to_read(std::string_view message);
 
 }  // namespace holdfast::stores::etcd

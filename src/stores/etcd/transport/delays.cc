@@ -20,7 +20,7 @@ struct Delays::State : std::enable_shared_from_this<State> {
   void run_due();
 
   asio::io_context& io;
-  port::BootTimer timer;  // The loop's own, as is `tasks`.
+  port::BootTimer timer;  // Used on the loop only, like `tasks`.
   std::multimap<base::BootInstant, std::function<void()>> tasks;
   base::LocalMutex mutex;  // Held while a task runs.
   bool closed HOLDFAST_GUARDED_BY(mutex) = false;
@@ -60,7 +60,7 @@ void Delays::close() {
     const base::LocalLock lock(state_->mutex);
     if (std::exchange(state_->closed, true)) return;
   }
-  // Or the loop would not end before their time.
+  // Otherwise the loop could not end before the last task's time.
   asio::post(state_->io, [state = state_] {
     state->tasks.clear();
     state->timer.stop();

@@ -1,12 +1,12 @@
-// Runs tasks after some time: the session's renewals, and its end.
+// Runs tasks after a delay: the session's renewals, and its end.
 //
-// Not by gRPC's alarms: they wait until an instant of the wall clock, and when that is set back by
-// an hour they come an hour late. Nor by a port::BootTimer alone, which is armed on the loop and
-// for one thing at a time: what comes here comes from gRPC's thread, several at once, and close(),
-// on whichever thread, has to be sure that no task runs any more.
+// gRPC's alarms would not do: they wait for an instant of the wall clock, so when that clock is set
+// back by an hour they come an hour late. A port::BootTimer alone would not do either: it is armed
+// on the loop, and for one task at a time. Tasks come here from gRPC's thread, several at once, and
+// after close() none may run.
 //
-// Thread-safety: all functions from any thread, but close() not from a task. Tasks run on the loop,
-// one at a time; none after close(). Ownership: the loop outlives what waits here.
+// Thread-safety: all functions from any thread, except close() from a task. Tasks run on the loop,
+// one at a time; none after close(). Ownership: the loop outlives the tasks.
 // Time: boot time.
 #pragma once
 
@@ -28,7 +28,7 @@ class Delays {
   Delays& operator=(const Delays&) = delete;
 
   void after(std::chrono::nanoseconds time, std::function<void()> task);
-  // Drops what has not come to its time.
+  // Drops the tasks that still wait.
   void close();
 
  private:

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kMostOfServersWords = 300;
 
-// gRPC's code: part of its protocol.
+// gRPC's status codes, which are part of its protocol.
 enum Code {
   kDeadlineExceeded = 4,
   kInvalidArgument = 3,
@@ -26,13 +26,13 @@ struct Row {
 constexpr std::string_view kSeeRights =
     "the role of this user does not allow it: docs/stores/etcd.md has the lines that do";
 
-// The first row that fits counts: what is special stands before what is general.
+// The first matching row counts, so special rows come before general ones.
 constexpr Row kTable[] = {
     {"handshake failed",
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no TLS with the server: check tls_ca, tls_name, tls_cert, and that it speaks TLS"}},
-    // An error of gRPC itself, before anything was sent. Servers that refuse a certificate just
-    // close.
+    // gRPC's own error before it sends anything. A server that rejects a certificate just closes
+    // the connection.
     {"failed to connect to all addresses",
      {Errc::kUnavailable, Remedy::kNextServer, false,
       "no connection: check the address and that the server runs; with TLS, also tls_ca, tls_name "

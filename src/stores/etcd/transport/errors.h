@@ -1,7 +1,7 @@
-// The errors that an etcd server, or the way to it, answers instead of a result.
+// Turns refusals of an etcd server, or of gRPC, into errors.
 //
-// Guarantee: kUnavailable is said only where the request was surely not applied and cannot be any
-// more; a request that only reads is never kOutcomeUnknown. Messages hold no credentials.
+// Guarantee: kUnavailable only if the request was surely not applied and never will be; a request
+// that only reads is never kOutcomeUnknown. Messages contain no credentials.
 // Thread-safety: pure functions.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace holdfast::stores::etcd {
 
-// A status of gRPC: its number and its text.
+// The number and the text of a gRPC status.
 struct Refusal {
   int code = 0;
   std::string text;
@@ -20,8 +20,8 @@ struct Refusal {
 
 enum class Remedy {
   kNone,
-  kNextServer,  // Another member may do it.
-  kLogInAgain,  // The token ran out: nothing was applied.
+  kNextServer,  // Another member may perform the request.
+  kLogInAgain,  // The token has expired; nothing was applied.
 };
 
 struct Verdict {
@@ -31,12 +31,12 @@ struct Verdict {
   std::string_view advice;
 };
 
-// Whether gRPC itself has cut off a message that takes more than it may.
+// Whether gRPC itself has refused a message above the size limit.
 bool is_too_large(const Refusal& refusal);
 
 Verdict judge(const Refusal& refusal, bool reads_only);
 
-// `server` is where it was asked.
+// `server` names the server that was asked.
 Error to_error(const Refusal& refusal, bool reads_only, std::string_view server);
 
 }  // namespace holdfast::stores::etcd

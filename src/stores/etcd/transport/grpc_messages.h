@@ -1,5 +1,5 @@
-// How gRPC sends the messages of Protocol Buffers (a header that has moved between its versions),
-// and how it reads those that are not too large to be read.
+// Lets gRPC send Protocol Buffers messages (through a header that has moved between its versions),
+// and read them up to a size limit.
 #pragma once
 
 #include <string_view>
@@ -19,10 +19,10 @@
 
 namespace holdfast::stores::etcd {
 
-// The bytes alone take twice their length when they are read.
+// While a message is read, its bytes alone take twice their length.
 inline constexpr int kLongestMessage = static_cast<int>(port::kMostAnswerMemory / 2);
 
-// A server's message; empty where it was too large.
+// A server's message, or an empty one if it was too large.
 template <typename Message>
 struct Answer {
   Message message;

@@ -22,7 +22,7 @@ namespace holdfast::stores::etcd {
 namespace {
 
 constexpr auto kOneTry = std::chrono::milliseconds(1500);
-constexpr auto kPatience = std::chrono::milliseconds(900);  // With a connection.
+constexpr auto kPatience = std::chrono::milliseconds(900);  // Then a silent connection is dropped.
 constexpr char kSystemCertificates[] = "/etc/ssl/certs/ca-certificates.crt";
 
 gpr_timespec to_gpr(std::chrono::nanoseconds from_now) {
@@ -68,7 +68,7 @@ grpc::ChannelArguments arguments_for(const EtcdAddress& address) {
   const int patience = static_cast<int>(address.connect_timeout.count());
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  // Also how long one try to connect may take.
+  // This is also the timeout of one connection attempt.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, patience);
   // etcd allows a ping every five seconds.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -77,7 +77,8 @@ grpc::ChannelArguments arguments_for(const EtcdAddress& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kLongestMessage);
-  // gRPC looks at a message's length when it has all of it: this cuts off one without end.
+  // gRPC checks a message's length when it has all of it. This quota stops an endless message
+  // earlier.
   grpc::ResourceQuota quota;
   arguments.SetResourceQuota(quota.Resize(port::kMostAnswerMemory));
   if (!address.tls_paths.name.empty()) {
@@ -86,7 +87,7 @@ grpc::ChannelArguments arguments_for(const EtcdAddress& address) {
   return arguments;
 }
 
-// One call, with its tries on several servers.
+// One call, with its attempts at several servers.
 template <typename Request>
 class UnaryCall final : public Tag, public Flight {
  public:
@@ -99,11 +100,11 @@ class UnaryCall final : public Tag, public Flight {
         how_(how),
         then_(std::move(then)) {}
 
-  // False: closing; the call is to be dropped.
+  // False while closing: the caller drops the call.
   bool start() {
     context_ = std::make_unique<grpc::ClientContext>();
     sent_ = base::BootClock::now();
-    // A read can be asked again; one that is stuck with a member must not use up all the time.
+    // A read can be repeated, so one member must not use up its whole time.
     const base::BootInstant until =
         how_.reads_only ? std::min(how_.deadline, sent_ + kOneTry) : how_.deadline;
     login_ = home_.prepare(*context_, until, kNeedsLogin);
@@ -130,7 +131,7 @@ class UnaryCall final : public Tag, public Flight {
       return then_(Error(Errc::kCorruptState, home_.name_of(server) + port::kAnswerTooLarge));
     }
     const Verdict verdict = judge(refusal, how_.reads_only);
-    // A connection that owes an answer is not used again: it may be dead, and say nothing of it.
+    // A connection that owes an answer is not used again, because it may be dead without notice.
     const bool timed_out = refusal.code == grpc::StatusCode::DEADLINE_EXCEEDED;
     if (timed_out && base::BootClock::now() - sent_ >= kPatience) {
       home_.drop_connections(server, channel_);
@@ -158,7 +159,7 @@ class UnaryCall final : public Tag, public Flight {
       if (start()) static_cast<void>(self.release());
       return;
     }
-    // Shared, because a function object has to be copyable.
+    // Shared, because std::function must be copyable.
     auto kept = std::make_shared<std::unique_ptr<UnaryCall>>(std::move(self));
     home_.log_in(login_, how_.deadline, [kept](const Result<bool>& done) {
       if (!done) return (*kept)->then_(done.error());
@@ -181,7 +182,7 @@ class UnaryCall final : public Tag, public Flight {
   int logins_ = 0;
 };
 
-// A stream of one question and one answer: there is never more than one outstanding.
+// A stream with one request and one answer.
 class KeepAliveCall final : public Tag, public Flight {
  public:
   KeepAliveCall(Rpc::Impl& home, std::size_t at, std::int64_t lease, base::BootInstant deadline,
@@ -206,7 +207,7 @@ class KeepAliveCall final : public Tag, public Flight {
     if (step_ == Step::kFinish) return end();
     if (!ok || step_ == Step::kRead) {
       answered_ = ok;
-      // Nobody asks on this stream again.
+      // The stream is not used again.
       if (ok) context_.TryCancel();
       step_ = Step::kFinish;
       stream_->Finish(&status_, this);
@@ -281,7 +282,8 @@ Rpc::Impl::~Impl() { close(); }
 
 namespace {
 
-// gRPC's threads stay in the parent, and its locks as they were: a child that uses it hangs.
+// A forked child lacks gRPC's threads and inherits its locks in any state, so a child that uses
+// gRPC hangs.
 Result<void> check_that_grpc_works_here() {
   static std::atomic<std::uint64_t> used_by{0};
   std::uint64_t before = 0;
@@ -307,7 +309,7 @@ Result<void> Rpc::Impl::connect() {
   auto credentials = credentials_for(address_);
   if (!credentials) return credentials.error();
   credentials_ = *std::move(credentials);
-  // It writes on the standard error output what our callers are told as errors.
+  // gRPC would print to stderr what our callers get as errors.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) {
     gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
   }
@@ -343,7 +345,7 @@ void Rpc::Impl::drop_connections(std::size_t server, const ChannelPtr& old) {
   ChannelPtr keeper = make_channel(server);
   {
     const base::LocalLock lock(channels_mutex_);
-    if (channels_[server] != old && keepers_[server] != old) return;  // Another has done it.
+    if (channels_[server] != old && keepers_[server] != old) return;  // Already replaced.
     channels_[server].swap(channel);
     keepers_[server].swap(keeper);
   }
@@ -374,7 +376,7 @@ bool Rpc::Impl::closing() const {
 std::uint64_t Rpc::Impl::prepare(grpc::ClientContext& context, base::BootInstant deadline,
                                  bool logged_in) {
   context.set_deadline(to_gpr(deadline - base::BootClock::now()));
-  // A member that has lost its leader says so at once, rather than to wait for one.
+  // Makes a member without a leader refuse at once instead of waiting for one.
   context.AddMetadata("hasleader", "true");
   const base::LocalLock lock(mutex_);
   if (logged_in && !token_.empty()) context.AddMetadata("token", token_);
@@ -404,7 +406,7 @@ void Rpc::Impl::log_in(std::uint64_t stale, base::BootInstant deadline, Then<boo
 
 void Rpc::Impl::logged_in(Result<wire::AuthenticateResponse> answer) {
   std::vector<Then<bool>> waiting;
-  // A server that keeps no users lets everybody do everything.
+  // A server without authentication admits everybody.
   const bool open = !answer && answer.error().message().find("authentication is not enabled") !=
                                    std::string::npos;
   {
@@ -415,7 +417,7 @@ void Rpc::Impl::logged_in(Result<wire::AuthenticateResponse> answer) {
     if (open) token_.clear();
     if (answer || open) ++logins_;
   }
-  // Its log-in was that of its beginning.
+  // The watch stream still uses the token from its start.
   if (answer) watches_->restart();
   for (const auto& then : waiting) {
     if (answer || open) {

@@ -1,12 +1,12 @@
 // Calls to the servers of one etcd cluster, over gRPC.
 //
-// One server is asked at a time; when it cannot be reached, or sees no leader, the next one is. A
-// call that was surely not applied, or only reads, goes on there by itself. Log-in and its renewal
-// happen here, too.
+// One server is asked at a time. If it cannot be reached, or sees no leader, the next one is asked.
+// A call that was surely not applied, or only reads, continues there by itself. Log-in and its
+// renewal happen here, too.
 //
 // Thread-safety: all functions from any thread. Callbacks run on the one thread of this object,
 // one at a time, never inline, and must not block.
-// Ownership: callbacks are dropped uncalled by close(); the object is closed before it goes.
+// Ownership: close() drops callbacks without calling them. Close the object before it is destroyed.
 // Time: deadlines on the boot-time clock. Errors: as errors.h says; kLost: the lease is gone.
 #pragma once
 
@@ -51,16 +51,15 @@ HOLDFAST_ETCD_METHOD("Auth", "Authenticate", Authenticate);
 struct How {
   base::BootInstant deadline{};
   bool reads_only = false;
-  std::optional<std::size_t> server{};  // This one only; otherwise the one in use.
+  std::optional<std::size_t> server{};  // Only this server; otherwise the one in use.
 };
 
-// A watch's events: one of these at a time.
+// The events of a watch. One of the kinds below at a time.
 struct WatchNews {
-  bool created =
-      false;  // It is in place from behind this revision on: what was read before, read again.
+  bool created = false;  // The watch begins after this revision. Repeat older readings.
   std::int64_t revision = 0;
   std::vector<wire::Event> events;
-  std::optional<Error> refused;  // It will not be: no rights.
+  std::optional<Error> refused;  // The server refuses the watch: a permission is missing.
 };
 
 class Rpc {
@@ -70,35 +69,37 @@ class Rpc {
   template <typename T>
   using Then = std::function<void(Result<T>)>;
 
-  // Does not wait for the servers. Errors: kInvalidArgument, kPermissionDenied (files of TLS).
+  // Does not wait for the servers. Errors: kInvalidArgument, kPermissionDenied (TLS files).
   static Result<std::unique_ptr<Rpc>> make(const EtcdAddress& address);
   ~Rpc();
 
   template <typename Request>
   void call(Request request, How how, Then<typename Method<Request>::Response> then);
 
-  // One keepalive of a lease, on a connection kept for that. The time to live in seconds; 0: there
-  // is no such lease. Errors: kUnavailable.
+  // Sends one keepalive of a lease, on a connection reserved for keepalives. Returns the time to
+  // live in seconds; 0 if the lease does not exist. Errors: kUnavailable.
   void keep_alive(std::size_t server, std::int64_t lease, base::BootInstant deadline,
                   Then<std::int64_t> then);
 
-  // Runs it after that time; soon when the object is closed before: see closing().
+  // Runs the task after that time, or drops it when the object is closed.
   void after(std::chrono::nanoseconds time, std::function<void()> task);
   bool closing() const;
 
-  // Tells what happens to the keys [key, end) from now on (`end` empty: to the key alone), over one
-  // stream for all. After a lost stream it is created anew, and told so.
+  // Reports changes of the keys [key, end) from now on (of the key alone if `end` is empty). All
+  // watches share one stream. After a lost stream the watch is created again, and reported as
+  // created.
   std::uint64_t watch(std::string key, std::string end, std::function<void(const WatchNews&)> sink);
   // The sink may be called once more while this runs on another thread.
   void end_watch(std::uint64_t watch);
 
   std::size_t servers() const;
   std::size_t server_in_use() const;
-  // This one does not answer: the next is asked, and those who wait for it are told.
+  // The server does not answer: asks the next one from now on, and cancels the calls that wait for
+  // this one.
   void give_up_server(std::size_t server);
   std::string name_of(std::size_t server) const;
 
-  // Ends what is under way; from a thread that is not this object's. Idempotent.
+  // Ends the calls under way. From any thread except this object's. Idempotent.
   void close();
 
  private:

@@ -1,4 +1,4 @@
-// The inside of Rpc: the thread, the channels, the log-in, and what is under way.
+// The inside of Rpc: the thread, the channels, the log-in, and the calls under way.
 #pragma once
 
 #include <atomic>
@@ -25,14 +25,14 @@ namespace holdfast::stores::etcd {
 
 class WatchStream;
 
-// The objects that the completion queue hands back.
+// An object that the completion queue hands back when its operation is done.
 class Tag {
  public:
   virtual ~Tag() = default;
   virtual void proceed(bool ok) = 0;
 };
 
-// Something under way, which close() and give_up_server() cancel.
+// An operation under way, which close() and give_up_server() can cancel.
 class Flight {
  public:
   explicit Flight(std::size_t at) : server(at) {}
@@ -54,7 +54,7 @@ class Rpc::Impl {
   std::size_t server_in_use() const { return in_use_; }
   std::string name_of(std::size_t server) const;
 
-  // `start` begins an operation on the queue. False: closing, nothing was begun.
+  // `start` begins an operation on the queue. False while closing: nothing was begun.
   template <typename Start>
   bool begin(Flight* flight, Start start) HOLDFAST_EXCLUDES(mutex_) {
     const base::LocalLock lock(mutex_);
@@ -63,21 +63,21 @@ class Rpc::Impl {
     start();
     return true;
   }
-  // Before the flight goes.
+  // Call it before the flight is destroyed.
   void landed(Flight* flight) HOLDFAST_EXCLUDES(mutex_);
   bool closing() const HOLDFAST_EXCLUDES(mutex_);
 
-  // Sets what every call carries. The number of the log-in that it uses.
+  // Sets deadline and metadata of a call. Returns the number of the log-in that it uses.
   std::uint64_t prepare(grpc::ClientContext& context, base::BootInstant deadline, bool logged_in)
       HOLDFAST_EXCLUDES(mutex_);
   bool has_login() const { return address_.login.password.has_value(); }
-  // Calls `then` when there is a log-in newer than that number, or none can be had.
+  // Calls `then` when there is a newer log-in than that number, or when logging in has failed.
   void log_in(std::uint64_t stale, base::BootInstant deadline, Then<bool> then)
       HOLDFAST_EXCLUDES(mutex_);
 
-  void leave(std::size_t server);  // Others are asked from now on.
+  void leave(std::size_t server);  // Asks another server from now on.
   void give_up_server(std::size_t server) HOLDFAST_EXCLUDES(mutex_);
-  // Nothing has come over them for long: there are new ones, and what waits is cancelled.
+  // The connections were silent for too long: opens new ones, and cancels the calls that wait.
   void drop_connections(std::size_t server, const ChannelPtr& old)
       HOLDFAST_EXCLUDES(mutex_, channels_mutex_);
   void after(std::chrono::nanoseconds time, std::function<void()> task) HOLDFAST_EXCLUDES(mutex_);

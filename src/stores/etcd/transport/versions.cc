@@ -26,7 +26,7 @@ std::optional<Version> parse_version(std::string_view text) {
   return version;
 }
 
-// Mended with that patch of each line; a line before them is not mended, one behind them is.
+// Fixed by that patch of each release line. Earlier lines are not fixed, later ones are.
 struct Bug {
   std::vector<Version> mended;
   Severity severity;

@@ -10,7 +10,7 @@
 
 namespace holdfast::stores::etcd {
 
-// Empty: nothing is.
+// Empty if no fault is known.
 std::vector<Finding> judge_version(std::string_view version);
 
 }  // namespace holdfast::stores::etcd

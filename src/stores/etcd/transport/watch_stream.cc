@@ -69,7 +69,7 @@ class WatchStream::Stream final : public Flight {
     {
       const base::LocalLock lock(mutex_);
       writing_ = false;
-      if (!ok) open_ = false;  // The read fails, too.
+      if (!ok) open_ = false;  // The pending read fails, too, and ends the stream.
       write_next();
       over = finished_;
     }
@@ -181,7 +181,7 @@ void WatchStream::on_answer(const wire::WatchResponse& answer) {
     if (found == watches_.end()) return;
     sink = found->second.sink;
     if (answer.canceled()) {
-      // Compaction cannot hit a watch from now on: it is a matter of rights.
+      // A watch from now on cannot be hit by compaction, so a permission is missing.
       news.refused = Error(Errc::kPermissionDenied,
                            "etcd refuses the watch: " + answer.cancel_reason().substr(0, 200));
       watches_.erase(found);

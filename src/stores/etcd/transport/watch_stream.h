@@ -1,8 +1,8 @@
 // All watches of a client, over one stream to the server in use.
 //
-// Guarantee: a sink hears `created` before it hears events, and again after each break of the
-// stream: between two of them nothing is missed. Not guaranteed: that each change is told by
-// itself, or told once.
+// Guarantee: a sink gets `created` before any event, and again after each break of the stream.
+// Between two of them no change is missed. Not guaranteed: that each change is reported alone, or
+// only once.
 //
 // Thread-safety: add() and remove() from any thread; sinks run on the queue's thread.
 #pragma once
@@ -31,7 +31,7 @@ class WatchStream {
   void restart() HOLDFAST_EXCLUDES(mutex_);
 
  private:
-  class Stream;  // One connection; there is another after it broke.
+  class Stream;  // One connection; a new one follows when it breaks.
   struct Watch {
     std::string key;
     std::string end;
@@ -48,7 +48,7 @@ class WatchStream {
   base::LocalMutex mutex_;
   std::uint64_t last_id_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::map<std::uint64_t, Watch> watches_ HOLDFAST_GUARDED_BY(mutex_);
-  Stream* stream_ HOLDFAST_GUARDED_BY(mutex_) = nullptr;  // Owns itself.
+  Stream* stream_ HOLDFAST_GUARDED_BY(mutex_) = nullptr;  // Deletes itself.
   bool waiting_to_reopen_ HOLDFAST_GUARDED_BY(mutex_) = false;
 };
 

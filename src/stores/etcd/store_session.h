@@ -1,16 +1,16 @@
-// The one lease of a client, kept alive.
+// The client's store session at etcd: its one lease, kept alive.
 //
-// It is opened when it is first needed, renewed at a third of its time, and opened anew after it
-// has ended, until close(). One keepalive is under way at a time; one that is not answered soon is
-// asked of the next server.
+// The session is opened when first needed, renewed at a third of its time, and opened again after
+// its end, until close(). One keepalive is under way at a time. If it is not answered soon, the
+// next server is asked.
 //
-// Guarantee: the deadline counts from the send of a keepalive that was confirmed; it never moves
-// back in an epoch. After it the session has ended, whatever arrives later. The lease of a session
-// that has ended is revoked as soon as a server answers, unless close() comes before.
+// Guarantee: the deadline counts from the send of a confirmed keepalive, and never moves back in an
+// epoch. At the deadline the session has ended, whatever arrives later. The lease of an ended
+// session is revoked as soon as a server answers, unless close() comes first.
 //
-// Generation: the session has a key of its own, and what this client creates or changes is
-// conditional on the number of that key's last write. fence() writes it again: a request from
-// before, whose outcome is not known, can do nothing from then on.
+// Generation: the session has a key of its own. Every creation and change of this client is
+// conditional on the number of that key's last write. fence() writes the key again. From then on an
+// earlier request with an unknown outcome can have no effect.
 //
 // Thread-safety: all functions from any thread. Callbacks run on the thread of `Rpc` or on the
 // loop. Ownership: keeps a reference to `rpc`, `io` and `keys`, which outlive it.
@@ -31,7 +31,7 @@
 
 namespace holdfast::stores::etcd {
 
-class Session {
+class StoreSession {
  public:
   using View = contend::SessionView;
   struct Told {
@@ -40,8 +40,8 @@ class Session {
     std::function<void(const std::string& line)> alarm;
   };
 
-  Session(Rpc& rpc, asio::io_context& io, const Keys& keys, std::chrono::seconds length,
-          std::string owner);
+  StoreSession(Rpc& rpc, asio::io_context& io, const Keys& keys, std::chrono::seconds length,
+               std::string owner);
 
   void start(Told told);
   View view() const HOLDFAST_EXCLUDES(mutex_);
@@ -50,21 +50,21 @@ class Session {
 
   std::int64_t lease() const HOLDFAST_EXCLUDES(mutex_);
   std::string tag() const { return lease_text(lease()); }
-  // The condition of a request of that session; nullopt: that session has ended.
+  // The condition for requests of that session; nullopt if the session has ended.
   struct Guard {
     std::int64_t lease = 0;
     std::int64_t generation = 0;
   };
   std::optional<Guard> guard(std::uint64_t epoch) const HOLDFAST_EXCLUDES(mutex_);
-  // That epoch's session key, as it was read.
+  // Notes the number of the last write to the session key, from a reading.
   void set_generation(std::uint64_t epoch, std::int64_t generation) HOLDFAST_EXCLUDES(mutex_);
   void fence(base::BootInstant deadline, std::function<void(const Result<void>&)> then)
       HOLDFAST_EXCLUDES(mutex_);
 
-  // The store says that it is over.
+  // The store has reported the session's end.
   void lost(std::uint64_t epoch, const std::string& why) HOLDFAST_EXCLUDES(mutex_);
 
-  // Revokes the lease, within the time.
+  // Revokes the lease, and waits for that until the deadline.
   void close(base::BootInstant deadline) HOLDFAST_EXCLUDES(mutex_);
 
  private:
@@ -95,7 +95,7 @@ class Session {
   Told told_;
 
   mutable base::LocalMutex mutex_;
-  View view_ HOLDFAST_GUARDED_BY(mutex_);  // Epoch 0: there is none now.
+  View view_ HOLDFAST_GUARDED_BY(mutex_);  // Epoch 0: no session.
   std::uint64_t epochs_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::int64_t lease_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::int64_t generation_ HOLDFAST_GUARDED_BY(mutex_) = 0;
@@ -103,10 +103,10 @@ class Session {
   std::vector<std::uint64_t> watches_ HOLDFAST_GUARDED_BY(mutex_);
   bool opening_ HOLDFAST_GUARDED_BY(mutex_) = false;
   bool closing_ HOLDFAST_GUARDED_BY(mutex_) = false;
-  bool refused_ HOLDFAST_GUARDED_BY(mutex_) = false;  // The renewal, and that was told.
+  bool refused_ HOLDFAST_GUARDED_BY(mutex_) = false;  // The renewal, as reported.
   Waiting waiting_ HOLDFAST_GUARDED_BY(mutex_);
 
-  Delays delays_;  // Its tasks use all of the above.
+  Delays delays_;  // Last, because its tasks use all members above.
 };
 
 }  // namespace holdfast::stores::etcd

@@ -43,7 +43,7 @@ struct SessionTerms {
   std::chrono::milliseconds lock_delay{};
 };
 
-class Session : public std::enable_shared_from_this<Session> {
+class StoreSession : public std::enable_shared_from_this<StoreSession> {
  public:
   struct Events {
     std::function<void(std::uint64_t epoch, const Error& why)> on_ended;
@@ -52,8 +52,8 @@ class Session : public std::enable_shared_from_this<Session> {
   };
   using Done = std::function<void(Result<void>)>;
 
-  Session(asio::io_context& io, HttpLoop& http, const Keys& keys, SessionTerms terms,
-          Events events);
+  StoreSession(asio::io_context& io, HttpLoop& http, const Keys& keys, SessionTerms terms,
+               Events events);
 
   // `done` is called when it is open; not inline. At once where it is.
   void ensure(base::BootInstant deadline, Done done);

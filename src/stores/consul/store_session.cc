@@ -1,4 +1,4 @@
-#include "src/stores/consul/session.h"
+#include "src/stores/consul/store_session.h"
 
 #include <algorithm>
 
@@ -40,8 +40,8 @@ milliseconds pause_after(int failures) {
 
 }  // namespace
 
-Session::Session(asio::io_context& io, HttpLoop& http, const Keys& keys, SessionTerms terms,
-                 Events events)
+StoreSession::StoreSession(asio::io_context& io, HttpLoop& http, const Keys& keys,
+                           SessionTerms terms, Events events)
     : http_(http),
       keys_(keys),
       terms_(std::move(terms)),
@@ -50,7 +50,7 @@ Session::Session(asio::io_context& io, HttpLoop& http, const Keys& keys, Session
       listen_timer_(io),
       destroy_timer_(io) {}
 
-void Session::ensure(base::BootInstant deadline, Done done) {
+void StoreSession::ensure(base::BootInstant deadline, Done done) {
   waiting_.emplace_back(deadline, std::move(done));
   if (state_ == State::kNone) {
     attempts_ = 0;
@@ -60,11 +60,11 @@ void Session::ensure(base::BootInstant deadline, Done done) {
   }
 }
 
-void Session::answer_waiting(const Result<void>& result) {
+void StoreSession::answer_waiting(const Result<void>& result) {
   for (auto& [deadline, done] : std::exchange(waiting_, {})) done(result);
 }
 
-void Session::start_opening() {
+void StoreSession::start_opening() {
   base::BootInstant until{};
   for (const auto& [deadline, done] : waiting_) until = std::max(until, deadline);
   state_ = State::kOpening;
@@ -90,7 +90,8 @@ void Session::start_opening() {
   });
 }
 
-void Session::make_keys(const std::string& id, base::BootInstant sent, base::BootInstant until) {
+void StoreSession::make_keys(const std::string& id, base::BootInstant sent,
+                             base::BootInstant until) {
   Transaction both;
   both.lock(keys_.fence(id), "", id).lock(keys_.notify(id), "", id);
   HttpRequest request{.method = HttpRequest::Method::kPut,
@@ -117,7 +118,7 @@ void Session::make_keys(const std::string& id, base::BootInstant sent, base::Boo
   });
 }
 
-void Session::opened(std::string id, std::uint64_t fence, base::BootInstant sent) {
+void StoreSession::opened(std::string id, std::uint64_t fence, base::BootInstant sent) {
   id_ = std::move(id);
   fence_ = fence;
   ++epoch_;
@@ -131,13 +132,13 @@ void Session::opened(std::string id, std::uint64_t fence, base::BootInstant sent
   answer_waiting({});
 }
 
-void Session::wait_for_next() {
+void StoreSession::wait_for_next() {
   const auto at = renewing_ ? deadline_ : std::min(renew_at_, deadline_);
   timer_.arm(std::max<std::chrono::nanoseconds>(0ns, at - BootClock::now()),
              [this] { on_timer(); });
 }
 
-void Session::on_timer() {
+void StoreSession::on_timer() {
   if (state_ == State::kNone && !waiting_.empty()) return start_opening();
   if (state_ == State::kClosed) {
     return answer_waiting(Error(Errc::kClosed, "the client was closed"));
@@ -152,13 +153,13 @@ void Session::on_timer() {
   wait_for_next();
 }
 
-void Session::suspect() {
+void StoreSession::suspect() {
   if (state_ != State::kOpen || renewing_) return;
   renew_at_ = BootClock::now();
   wait_for_next();
 }
 
-void Session::renew() {
+void StoreSession::renew() {
   renewing_ = true;
   const auto sent = BootClock::now();
   HttpRequest request{.method = HttpRequest::Method::kPut,
@@ -174,7 +175,7 @@ void Session::renew() {
              });
 }
 
-void Session::on_renewed(base::BootInstant sent, const Result<HttpReply>& reply) {
+void StoreSession::on_renewed(base::BootInstant sent, const Result<HttpReply>& reply) {
   if (reply && reply->status == 404 && BootClock::now() < deadline_) return make_sure_of_the_end();
   renewing_ = false;
   // A late answer does not count: it may come from a paused leader that was replaced since.
@@ -188,7 +189,7 @@ void Session::on_renewed(base::BootInstant sent, const Result<HttpReply>& reply)
   not_renewed(reply ? to_error(*reply, kRenews, /*reads=*/true) : reply.error());
 }
 
-void Session::not_renewed(const Error& why) {
+void StoreSession::not_renewed(const Error& why) {
   if (++failures_ == 2) events_.on_alarm("the session cannot be renewed: " + why.message());
   renew_at_ = BootClock::now() + pause_after(failures_);
   wait_for_next();
@@ -196,7 +197,7 @@ void Session::not_renewed(const Error& why) {
 
 // A new leader answers renewals before it has applied all of its log, so it may not know a session
 // that lives. A consistent read waits until the log is applied.
-void Session::make_sure_of_the_end() {
+void StoreSession::make_sure_of_the_end() {
   http_.send({.target = key_target(keys_.fence(id_)) + "?consistent",
               .reads = true,
               .urgent = true,
@@ -208,7 +209,7 @@ void Session::make_sure_of_the_end() {
              });
 }
 
-void Session::on_looked_for(const Result<HttpReply>& reply) {
+void StoreSession::on_looked_for(const Result<HttpReply>& reply) {
   renewing_ = false;
   if (BootClock::now() >= deadline_) return on_timer();
   const auto pairs = reply ? read_pairs(*reply, kRenews) : Result<std::vector<Pair>>(reply.error());
@@ -219,7 +220,7 @@ void Session::on_looked_for(const Result<HttpReply>& reply) {
   not_renewed({Errc::kUnavailable, "the server that leads now is still reading its log"});
 }
 
-void Session::end(const Error& why) {
+void StoreSession::end(const Error& why) {
   state_ = State::kNone;
   ++listening_;
   ended_.push_back(id_);
@@ -230,7 +231,7 @@ void Session::end(const Error& why) {
 
 // Destroys ended sessions one after the other, and retries until Consul answers. Otherwise their
 // keys would last for up to another ttl, which begins again when a leader is elected.
-void Session::see_off() {
+void StoreSession::see_off() {
   http_.send(destroying(ended_.front(), kLongestTry),
              [weak = weak_from_this()](const Result<HttpReply>& reply) {
                const auto self = weak.lock();
@@ -243,11 +244,11 @@ void Session::see_off() {
              });
 }
 
-void Session::give_up(const Error& why) {
+void StoreSession::give_up(const Error& why) {
   if (state_ == State::kOpen) end(why);
 }
 
-void Session::listen(std::uint64_t index) {
+void StoreSession::listen(std::uint64_t index) {
   const std::uint64_t mine = ++listening_;
   HttpRequest request{.target = "/v1/kv/" + encode_path(keys_.notify(id_)) +
                                 "?wait=5m&index=" + std::to_string(index),
@@ -264,7 +265,7 @@ void Session::listen(std::uint64_t index) {
              });
 }
 
-void Session::on_heard(std::uint64_t index, const Result<HttpReply>& reply) {
+void StoreSession::on_heard(std::uint64_t index, const Result<HttpReply>& reply) {
   if (reply && reply->status == 200 && reply->index > 0) {
     if (reply->index != index) events_.on_notify();
     if (state_ == State::kOpen) listen(reply->index);
@@ -278,7 +279,7 @@ void Session::on_heard(std::uint64_t index, const Result<HttpReply>& reply) {
   });
 }
 
-void Session::close(base::BootInstant deadline, std::function<void()> done) {
+void StoreSession::close(base::BootInstant deadline, std::function<void()> done) {
   const bool was_open = state_ == State::kOpen;
   state_ = State::kClosed;
   ++listening_;
@@ -291,7 +292,7 @@ void Session::close(base::BootInstant deadline, std::function<void()> done) {
              [done = std::move(done)](const Result<HttpReply>&) { done(); });
 }
 
-void Session::stop() {
+void StoreSession::stop() {
   state_ = State::kClosed;
   ++listening_;
   timer_.stop();
@@ -300,7 +301,7 @@ void Session::stop() {
   answer_waiting(Error(Errc::kClosed, "the client was closed"));
 }
 
-void Session::abandon() noexcept {
+void StoreSession::abandon() noexcept {
   timer_.abandon();
   listen_timer_.abandon();
   destroy_timer_.abandon();

@@ -1,4 +1,4 @@
-#include "src/stores/etcd/session.h"
+#include "src/stores/etcd/store_session.h"
 
 #include <algorithm>
 #include <chrono>
@@ -16,8 +16,8 @@ using base::BootClock;
 using base::BootInstant;
 using namespace std::chrono_literals;
 
-constexpr auto kOpening = 5s;       // One attempt, each of its two steps.
-constexpr auto kBeforeNext = 50ms;  // Keepalive after one that failed.
+constexpr auto kOpening = 5s;       // The time for each of the two steps of one attempt.
+constexpr auto kBeforeNext = 50ms;  // The pause before the next keepalive after a failed one.
 constexpr auto kBetweenRevocations = 500ms;
 
 std::int64_t fresh_lease() {
@@ -26,34 +26,34 @@ std::int64_t fresh_lease() {
 
 }  // namespace
 
-Session::Session(Rpc& rpc, asio::io_context& io, const Keys& keys, std::chrono::seconds length,
-                 std::string owner)
+StoreSession::StoreSession(Rpc& rpc, asio::io_context& io, const Keys& keys,
+                           std::chrono::seconds length, std::string owner)
     : rpc_(rpc), keys_(keys), length_(length), owner_(std::move(owner)), delays_(io) {}
 
-void Session::start(Told told) { told_ = std::move(told); }
+void StoreSession::start(Told told) { told_ = std::move(told); }
 
-Session::View Session::view() const {
+StoreSession::View StoreSession::view() const {
   const base::LocalLock lock(mutex_);
   return view_;
 }
 
-std::int64_t Session::lease() const {
+std::int64_t StoreSession::lease() const {
   const base::LocalLock lock(mutex_);
   return lease_;
 }
 
-std::optional<Session::Guard> Session::guard(std::uint64_t epoch) const {
+std::optional<StoreSession::Guard> StoreSession::guard(std::uint64_t epoch) const {
   const base::LocalLock lock(mutex_);
   if (epoch == 0 || view_.epoch != epoch) return std::nullopt;
   return Guard{lease_, generation_};
 }
 
-void Session::set_generation(std::uint64_t epoch, std::int64_t generation) {
+void StoreSession::set_generation(std::uint64_t epoch, std::int64_t generation) {
   const base::LocalLock lock(mutex_);
   if (view_.epoch == epoch) generation_ = std::max(generation_, generation);
 }
 
-void Session::ensure(BootInstant, std::function<void(const Result<View>&)> then) {
+void StoreSession::ensure(BootInstant, std::function<void(const Result<View>&)> then) {
   Result<View> answer = View{};
   {
     const base::LocalLock lock(mutex_);
@@ -73,7 +73,7 @@ void Session::ensure(BootInstant, std::function<void(const Result<View>&)> then)
 
 // --- Opening: a lease, then the session's own key on it.
 
-void Session::open() {
+void StoreSession::open() {
   const BootInstant sent = BootClock::now();
   wire::LeaseGrantRequest request;
   request.set_id(fresh_lease());
@@ -85,7 +85,7 @@ void Session::open() {
             });
 }
 
-void Session::put_key(std::int64_t lease, BootInstant sent, std::chrono::seconds granted) {
+void StoreSession::put_key(std::int64_t lease, BootInstant sent, std::chrono::seconds granted) {
   wire::PutRequest request;
   request.set_key(keys_.session(lease));
   request.set_value(owner_);
@@ -98,8 +98,8 @@ void Session::put_key(std::int64_t lease, BootInstant sent, std::chrono::seconds
             });
 }
 
-void Session::opened(std::int64_t lease, BootInstant sent, std::chrono::seconds granted,
-                     std::int64_t generation) {
+void StoreSession::opened(std::int64_t lease, BootInstant sent, std::chrono::seconds granted,
+                          std::int64_t generation) {
   const detail::RenewalSchedule schedule(granted);
   Waiting waiting;
   View view;
@@ -124,21 +124,22 @@ void Session::opened(std::int64_t lease, BootInstant sent, std::chrono::seconds 
   for (const auto& then : waiting) then(view);
 }
 
-void Session::open_failed(const Error& why) {
+void StoreSession::open_failed(const Error& why) {
   Waiting waiting;
   {
     const base::LocalLock lock(mutex_);
     opening_ = false;
     waiting.swap(waiting_);
   }
-  // A granted lease is in nobody's hands then, and ends by its time.
+  // If the lease was granted after all, nobody uses it, and it ends by itself. So the outcome does
+  // not matter.
   const Errc code = why.code() == Errc::kOutcomeUnknown ? Errc::kUnavailable : why.code();
   for (const auto& then : waiting) then(Error(code, why.message()));
 }
 
 // --- Keeping.
 
-void Session::renew(std::uint64_t epoch) {
+void StoreSession::renew(std::uint64_t epoch) {
   std::int64_t lease = 0;
   std::size_t server = 0;
   BootInstant until;
@@ -148,7 +149,7 @@ void Session::renew(std::uint64_t epoch) {
     if (closing_ || view_.epoch != epoch) return;
     lease = lease_;
     server = keeper_;
-    // So that another server is asked in time, twice at least.
+    // Short, so that other servers can be asked in time, at least twice.
     const detail::RenewalSchedule schedule(view_.length);
     until = std::min(sent + std::max<std::chrono::nanoseconds>(schedule.short_try_time(), 200ms),
                      view_.deadline);
@@ -159,11 +160,12 @@ void Session::renew(std::uint64_t epoch) {
                   });
 }
 
-void Session::renewed(std::uint64_t epoch, BootInstant sent, std::size_t server,
-                      const Result<std::int64_t>& seconds_left) {
+void StoreSession::renewed(std::uint64_t epoch, BootInstant sent, std::size_t server,
+                           const Result<std::int64_t>& seconds_left) {
   if (!seconds_left) return renewal_failed(epoch, server, seconds_left.error());
   if (*seconds_left <= 0) return lost(epoch, "its lease has ended at the server");
-  // Servers before 3.4.38, 3.5.23 and 3.6.5 may confirm a lease that has just ended: its key tells.
+  // Servers before 3.4.38, 3.5.23 and 3.6.5 may confirm a lease that has just ended. Its key shows
+  // whether it has.
   wire::RangeRequest request;
   request.set_key(keys_.session(lease()));
   request.set_keys_only(true);
@@ -177,7 +179,7 @@ void Session::renewed(std::uint64_t epoch, BootInstant sent, std::size_t server,
             });
 }
 
-void Session::renewal_failed(std::uint64_t epoch, std::size_t server, const Error& why) {
+void StoreSession::renewal_failed(std::uint64_t epoch, std::size_t server, const Error& why) {
   bool untold = false;
   {
     const base::LocalLock lock(mutex_);
@@ -191,7 +193,7 @@ void Session::renewal_failed(std::uint64_t epoch, std::size_t server, const Erro
   delays_.after(kBeforeNext, [this, epoch] { renew(epoch); });
 }
 
-void Session::confirmed(std::uint64_t epoch, BootInstant deadline) {
+void StoreSession::confirmed(std::uint64_t epoch, BootInstant deadline) {
   std::chrono::nanoseconds next{};
   {
     const base::LocalLock lock(mutex_);
@@ -205,7 +207,7 @@ void Session::confirmed(std::uint64_t epoch, BootInstant deadline) {
   delays_.after(std::max(next, 0ns), [this, epoch] { renew(epoch); });
 }
 
-void Session::watch_deadline(std::uint64_t epoch) {
+void StoreSession::watch_deadline(std::uint64_t epoch) {
   std::chrono::nanoseconds left{};
   {
     const base::LocalLock lock(mutex_);
@@ -216,11 +218,11 @@ void Session::watch_deadline(std::uint64_t epoch) {
   delays_.after(left, [this, epoch] { watch_deadline(epoch); });
 }
 
-void Session::lost(std::uint64_t epoch, const std::string& why) {
+void StoreSession::lost(std::uint64_t epoch, const std::string& why) {
   end(epoch, Error(Errc::kLost, "etcd: the session has ended: " + why));
 }
 
-void Session::end(std::uint64_t epoch, const Error& why) {
+void StoreSession::end(std::uint64_t epoch, const Error& why) {
   std::int64_t old = 0;
   std::vector<std::uint64_t> watches;
   bool reopen = false;
@@ -239,7 +241,7 @@ void Session::end(std::uint64_t epoch, const Error& why) {
   if (reopen) open();
 }
 
-void Session::fence(BootInstant deadline, std::function<void(const Result<void>&)> then) {
+void StoreSession::fence(BootInstant deadline, std::function<void(const Result<void>&)> then) {
   View view;
   wire::TxnRequest request;
   {
@@ -256,7 +258,7 @@ void Session::fence(BootInstant deadline, std::function<void(const Result<void>&
     put.set_value(owner_);
     put.set_lease(lease_);
   }
-  // Without a session there is nothing that an old request could do.
+  // Without a session, no old request can have an effect.
   if (view.epoch == 0) return rpc_.after(0ns, [then = std::move(then)] { then({}); });
   rpc_.call(
       std::move(request), How{deadline},
@@ -269,12 +271,14 @@ void Session::fence(BootInstant deadline, std::function<void(const Result<void>&
       });
 }
 
-// Others notify; and a session that the servers end is told of at once, not with the next renewal.
-void Session::watch_keys(std::uint64_t epoch) {
+// Watches the key of notifications, and the session's own key: so a session that the servers end is
+// noticed at once, not at the next renewal.
+void StoreSession::watch_keys(std::uint64_t epoch) {
   const std::int64_t own = lease();
   const std::uint64_t notifications =
       rpc_.watch(keys_.notify(lease_text(own)), {}, [this](const WatchNews& news) {
-        // Before the watch stood, and while its stream was broken, nobody heard a notification.
+        // A notification before the watch existed, or while its stream was broken, was missed. So a
+        // new watch counts as one.
         if (!news.events.empty() || (news.created && !news.refused)) told_.notified();
       });
   const std::uint64_t ends =
@@ -289,8 +293,8 @@ void Session::watch_keys(std::uint64_t epoch) {
 
 // --- Leaving.
 
-void Session::revoke(std::int64_t lease, BootInstant deadline,
-                     std::function<void(const Result<void>&)> then) {
+void StoreSession::revoke(std::int64_t lease, BootInstant deadline,
+                          std::function<void(const Result<void>&)> then) {
   wire::LeaseRevokeRequest request;
   request.set_id(lease);
   rpc_.call(std::move(request), How{deadline},
@@ -299,9 +303,9 @@ void Session::revoke(std::int64_t lease, BootInstant deadline,
             });
 }
 
-// It may live on at the servers with all that is on it: for its whole time anew when they have
-// elected a leader. So until it is answered, however long that takes.
-void Session::see_off(std::int64_t lease) {
+// The lease may live on at the servers with all its keys, even for its whole time again after an
+// election. So it is revoked until a server answers, however long that takes.
+void StoreSession::see_off(std::int64_t lease) {
   {
     const base::LocalLock lock(mutex_);
     if (closing_) return;
@@ -312,7 +316,7 @@ void Session::see_off(std::int64_t lease) {
   });
 }
 
-void Session::close(BootInstant deadline) {
+void StoreSession::close(BootInstant deadline) {
   std::int64_t lease = 0;
   {
     const base::LocalLock lock(mutex_);

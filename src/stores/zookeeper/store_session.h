@@ -1,9 +1,10 @@
-// The session of a client with ZooKeeper: opens it, keeps it, tells its end, opens another.
+// The client's store session at ZooKeeper. It opens the session, keeps it, reports its end, and
+// opens the next.
 //
-// Guarantee: at most one session at a time; after on_ended() of an epoch, nothing of it is said to
-// be alive. A session that ended while there was no connection is closed as soon as a server
-// answers, unless close() comes before. Not guaranteed: that of one whose server stood still, as
-// what it is told may be lost: its nodes may stay for a session's length more. Thread-safety: the
+// Guarantee: at most one session at a time; after on_ended() of an epoch, nothing of that epoch
+// counts as alive. A session that ended without a connection is closed as soon as a server answers,
+// unless close() comes first. Not guaranteed: this closing when the server stood still, because it
+// may lose the request. Then the nodes may stay for one more session length. Thread-safety: the
 // loop, but for close().
 #pragma once
 
@@ -29,37 +30,38 @@
 
 namespace holdfast::stores::zookeeper {
 
-class Session : public std::enable_shared_from_this<Session> {
+class StoreSession : public std::enable_shared_from_this<StoreSession> {
  public:
-  Session(ZookeeperAddress address, const port::StoreContext& context);
+  StoreSession(ZookeeperAddress address, const port::StoreContext& context);
 
   void start(contend::Events* events) { events_ = events; }
   contend::SessionView view() const;
   std::string tag() const { return tag_; }
   const ZookeeperAddress& address() const { return address_; }
-  // From any thread. As it was asked for, until there has been a session.
+  // From any thread. The requested length until there has been a session.
   std::chrono::milliseconds agreed_length() const { return agreed_length_; }
 
-  // Grows with each connection that is made or lost.
+  // Grows when a connection is made or lost.
   std::uint64_t connections() const { return connections_; }
 
-  // Runs it when there is a session that is connected, unless it is over by then. Opens one.
+  // Opens a session if there is none. Runs the task once a session is connected, unless `pending`
+  // is over by then.
   void when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then);
-  // Tells the shortest session that the servers grant, by asking for one: two of their ticks, where
-  // minSessionTimeout does not say otherwise. Not told where they do not answer.
+  // Finds the shortest session that the servers grant, by asking for one. It is two of their ticks
+  // unless minSessionTimeout differs. `told` is not called if they do not answer.
   void ask_least(std::function<void(std::chrono::milliseconds)> told);
   // Whether when_ready() would run it now.
   bool can_ask() const { return ready_ && connected_ && !stopped_; }
-  // Valid in what when_ready() runs.
+  // Valid in tasks of when_ready().
   Link& link() { return *link_; }
-  // Written to by this client only, which nobody watches. With a session.
+  // A node that only this client writes to and nobody watches. Needs a session.
   std::string own_node() const { return address_.base + "/sessions/" + tag_ + "-beat"; }
   Pendings& pendings() { return pendings_; }
 
-  // On the loop: no answer is given from here on but kClosed.
+  // On the loop. From now on every answer is kClosed.
   void stop();
   bool stopped() const { return stopped_; }
-  // From another thread, behind stop(): ends the session at the store.
+  // From another thread, after stop(). Ends the session at the store.
   void close();
   void abandon() noexcept;
 
@@ -93,25 +95,25 @@ class Session : public std::enable_shared_from_this<Session> {
   contend::LoopTimer timer_;
 
   std::shared_ptr<Link> link_;
-  std::vector<std::shared_ptr<Link>> leaving_;  // Links of sessions that have ended here.
+  std::vector<std::shared_ptr<Link>> leaving_;  // Links of sessions that have ended for us.
   std::shared_ptr<contend::Waker> notified_;
-  std::uint64_t epoch_ = 0;  // The epoch of the session that runs, or ran last.
+  std::uint64_t epoch_ = 0;  // The epoch of the current or last session.
   bool opening_ = false;
   bool connected_ = false;
   std::uint64_t connections_ = 0;
   bool making_ = false;
-  bool ready_ = false;  // Its nodes are made.
+  bool ready_ = false;  // Its nodes exist.
   bool stopped_ = false;
   std::string tag_;
   std::atomic<std::chrono::milliseconds> agreed_length_;
-  base::BootInstant asked_at_{};                          // The session was not asked for before.
+  base::BootInstant asked_at_{};                          // No earlier request was sent.
   base::BootInstant look_at_ = base::BootInstant::max();  // While it is being opened.
   std::optional<SessionDeadline> session_deadline_;
-  std::optional<base::BootInstant> beat_sent_;  // One is under way.
+  std::optional<base::BootInstant> beat_sent_;  // Set while one is under way.
   base::BootInstant beat_at_{};
-  base::BootInstant left_at_{};  // When we last went to another server.
+  base::BootInstant left_at_{};  // When we last changed the server.
   std::list<Waiting> waiting_;
-  // Threads that wait for the library, so that the loop need not.
+  // Threads that wait for the library instead of the loop.
   struct Helpers {
     std::mutex mutex;
     std::condition_variable changed;

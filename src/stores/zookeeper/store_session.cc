@@ -1,4 +1,4 @@
-#include "src/stores/zookeeper/session.h"
+#include "src/stores/zookeeper/store_session.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -16,10 +16,10 @@ using base::BootClock;
 using base::BootInstant;
 
 constexpr auto kLook = std::chrono::milliseconds(20);
-// Less would not leave a server the time to take a connection.
+// With less, a server would have no time to accept the connection.
 constexpr auto kLeastAskedFor = std::chrono::milliseconds(200);
 
-// The parts of a path, each with all before it: "/a", "/a/b".
+// All prefixes of a path that end at a slash or at its end: "/a", "/a/b".
 std::vector<std::string> steps_of(const std::string& path) {
   std::vector<std::string> steps;
   for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
@@ -30,14 +30,14 @@ std::vector<std::string> steps_of(const std::string& path) {
 
 }  // namespace
 
-Session::Session(ZookeeperAddress address, const port::StoreContext& context)
+StoreSession::StoreSession(ZookeeperAddress address, const port::StoreContext& context)
     : address_(std::move(address)),
       loop_(context.loop),
       pendings_(*context.io),
       timer_(*context.io, [this] { on_timer(); }),
       agreed_length_(address_.session) {}
 
-contend::SessionView Session::view() const {
+contend::SessionView StoreSession::view() const {
   contend::SessionView view;
   if (!ready_ || !session_deadline_) return view;
   view.epoch = epoch_;
@@ -49,7 +49,7 @@ contend::SessionView Session::view() const {
   return view;
 }
 
-void Session::when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then) {
+void StoreSession::when_ready(std::shared_ptr<PendingBase> pending, std::function<void()> then) {
   if (stopped_) return pending->fail(Error(Errc::kClosed, "the client was closed"));
   if (can_ask()) return then();
   waiting_.push_back({std::move(pending), std::move(then)});
@@ -58,7 +58,7 @@ void Session::when_ready(std::shared_ptr<PendingBase> pending, std::function<voi
 
 // --- Opening.
 
-void Session::help(std::function<void()> work) {
+void StoreSession::help(std::function<void()> work) {
   const auto helpers = helpers_;
   {
     const std::lock_guard lock(helpers->mutex);
@@ -73,8 +73,8 @@ void Session::help(std::function<void()> work) {
   }).detach();
 }
 
-// The library looks up names when it is started, which may take its time.
-void Session::open() {
+// Starting the library looks up names, which may take long, so a helper thread does it.
+void StoreSession::open() {
   opening_ = true;
   look_at_ = BootInstant::max();
   const Link::Options options{address_.servers, address_.auth, address_.session};
@@ -93,7 +93,7 @@ void Session::open() {
   });
 }
 
-void Session::opened(std::shared_ptr<Link> link, BootInstant at) {
+void StoreSession::opened(std::shared_ptr<Link> link, BootInstant at) {
   opening_ = false;
   if (stopped_) return;
   if (!link) {
@@ -106,11 +106,11 @@ void Session::opened(std::shared_ptr<Link> link, BootInstant at) {
   asked_at_ = at;
   look_at_ = at;
   arm();
-  // Its answer from before we knew it was lost.
+  // Catches up on an event that came before this link was known here.
   if (link_->asked() && link_->session_id() != 0) on_event(link_, LinkEvent::kConnected);
 }
 
-void Session::ask_least(std::function<void(std::chrono::milliseconds)> told) {
+void StoreSession::ask_least(std::function<void(std::chrono::milliseconds)> told) {
   const Link::Options options{address_.servers, address_.auth, kLeastAskedFor};
   auto asked = std::make_shared<std::weak_ptr<Link>>();
   auto answered = [weak = weak_from_this(), asked, told = std::move(told)](LinkEvent event) {
@@ -127,13 +127,13 @@ void Session::ask_least(std::function<void(std::chrono::milliseconds)> told) {
       if (!self || self->stopped_ || !link) return;
       *asked = link;
       self->see_off(link);
-      // Its answer from before we knew it was lost.
+      // Catches up on an event that came before this link was known here.
       if (link->session_id() != 0) answered(LinkEvent::kConnected);
     });
   });
 }
 
-void Session::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
+void StoreSession::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
   if (stopped_) return;
   if (link != link_) {
     if (event != LinkEvent::kDisconnected && std::erase(leaving_, link) > 0) retire(link);
@@ -159,8 +159,8 @@ void Session::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
   }
 }
 
-void Session::make_nodes() {
-  // It is connected again if not: that is told.
+void StoreSession::make_nodes() {
+  // If the log-in fails the library connects again, and that event repeats this.
   if (making_ || !link_->log_in()) return;
   making_ = true;
   char tag[32];
@@ -181,8 +181,8 @@ void Session::make_nodes() {
                }));
 }
 
-void Session::make_base(std::size_t from) {
-  // The folder of the sessions comes last: that it is missing tells that this was not done.
+void StoreSession::make_base(std::size_t from) {
+  // The folder of the sessions comes last. If it exists, all the others were created.
   std::vector<std::string> steps = steps_of(address_.base + "/locks");
   steps.push_back(address_.base + "/sessions");
   if (from == steps.size()) return make_nodes();
@@ -199,7 +199,7 @@ void Session::make_base(std::size_t from) {
                }));
 }
 
-void Session::ready() {
+void StoreSession::ready() {
   ready_ = true;
   look_at_ = BootInstant::max();
   ++epoch_;
@@ -212,21 +212,21 @@ void Session::ready() {
   run_waiting();
 }
 
-void Session::run_waiting() {
+void StoreSession::run_waiting() {
   auto waiting = std::exchange(waiting_, {});
   for (const Waiting& each : waiting) {
     if (!each.pending->over()) each.then();
   }
 }
 
-void Session::fail_waiting(const Error& error) {
+void StoreSession::fail_waiting(const Error& error) {
   auto waiting = std::exchange(waiting_, {});
   for (const Waiting& each : waiting) {
     if (!each.pending->over()) each.pending->fail(error);
   }
 }
 
-void Session::watch_notifications() {
+void StoreSession::watch_notifications() {
   notified_ = std::make_shared<contend::Waker>();
   notified_->wake = [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -239,7 +239,7 @@ void Session::watch_notifications() {
 
 // --- Keeping.
 
-void Session::beat() {
+void StoreSession::beat() {
   if (!ready_ || !connected_ || beat_sent_) return;
   const BootInstant now = BootClock::now();
   beat_sent_ = now;
@@ -252,29 +252,30 @@ void Session::beat() {
   arm();
 }
 
-void Session::on_beat(const std::shared_ptr<Link>& link, BootInstant sent, const Reply& reply) {
+void StoreSession::on_beat(const std::shared_ptr<Link>& link, BootInstant sent,
+                           const Reply& reply) {
   if (stopped_ || link != link_ || !ready_) return;
   if (beat_sent_ == sent) beat_sent_.reset();
   if (reply.rc == ZOK) return session_deadline_->acknowledged(sent);
   if (reply.rc == ZNONODE) {
-    // Somebody has removed it: the session lives, and so do its contenders.
+    // Somebody has removed the node. The session and its contenders live, so create it again.
     link_->create(own_node(), "", NodeKind::kEphemeral, Link::Done::nothing());
   }
 }
 
-void Session::arm() {
+void StoreSession::arm() {
   if (stopped_) return;
   BootInstant next = look_at_;
   if (ready_) next = std::min({next, beat_at_, session_deadline_->deadline()});
   if (next != BootInstant::max()) timer_.arm(next);
 }
 
-void Session::on_timer() {
+void StoreSession::on_timer() {
   if (stopped_) return;
   const BootInstant now = BootClock::now();
   if (!ready_ && link_ && now >= look_at_) {
     look_at_ = now + kLook;
-    // `now` was read before.
+    // `now` was read before this call, so it is early enough to count from.
     if (!link_->asked()) asked_at_ = now;
     if (connected_) make_nodes();
   }
@@ -283,7 +284,7 @@ void Session::on_timer() {
     return end(Error(Errc::kLost, "zookeeper: no server has confirmed the session in time"));
   }
   if (now >= beat_at_) {
-    // Its server is silent: another one may have what is left of the session.
+    // The server is silent, so the rest of the session's time goes to another one.
     const bool silent = beat_sent_ && now - *beat_sent_ > session_deadline_->spacing() * 9 / 10;
     if (silent && now - left_at_ > session_deadline_->spacing()) {
       left_at_ = now;
@@ -298,7 +299,7 @@ void Session::on_timer() {
 
 // --- Ending.
 
-void Session::end(const Error& why) {
+void StoreSession::end(const Error& why) {
   const bool ran = ready_;
   const bool away = ran && !connected_;
   ready_ = connected_ = making_ = false;
@@ -310,19 +311,19 @@ void Session::end(const Error& why) {
   if (!stopped_ && !waiting_.empty() && !opening_ && !link_) open();
 }
 
-// The servers may give the session its whole time again, with all that is in it: it is closed when
-// the library has found one.
-void Session::see_off(std::shared_ptr<Link> link) {
+// A new leader may give the old session its whole time again, with all its nodes. So the link stays
+// until the library has found a server, and then closes the session.
+void StoreSession::see_off(std::shared_ptr<Link> link) {
   if (link) leaving_.push_back(std::move(link));
 }
 
-// The library's threads are waited for elsewhere.
-void Session::retire(std::shared_ptr<Link> link) {
+// A helper thread waits for the library's threads.
+void StoreSession::retire(std::shared_ptr<Link> link) {
   if (!link) return;
   help([link] { link->close(); });
 }
 
-void Session::stop() {
+void StoreSession::stop() {
   if (std::exchange(stopped_, true)) return;
   timer_.stop();
   pendings_.stop();
@@ -331,14 +332,14 @@ void Session::stop() {
   pendings_.fail_all(Error(Errc::kClosed, "the client was closed"));
 }
 
-void Session::close() {
+void StoreSession::close() {
   if (link_) link_->close();
   for (const auto& link : leaving_) link->close();
   std::unique_lock lock(helpers_->mutex);
   helpers_->changed.wait(lock, [this] { return helpers_->running == 0; });
 }
 
-void Session::abandon() noexcept {
+void StoreSession::abandon() noexcept {
   if (link_) link_->abandon();
   for (const auto& link : leaving_) link->abandon();
 }
