@@ -36,7 +36,7 @@ long number_in(std::string_view text) {
   return value;
 }
 
-// For want of a right, or of the command.
+// Whether the user lacks the permission, or the server the command.
 bool is_refusal(const Error& error) {
   return error.code() == Errc::kPermissionDenied || error.code() == Errc::kUnsupported;
 }
@@ -52,8 +52,8 @@ std::string why_not(const Error& error, const char* command) {
 
 struct Comfort {
   const char* name;
-  std::array<std::string_view, 3> words;  // The last may be empty.
-  bool on_database;                       // Its number goes behind them.
+  std::array<std::string_view, 3> words;  // The last word may be empty.
+  bool on_database;                       // Append the number of the database.
   const char* right;
   const char* loss;
 };
@@ -104,7 +104,8 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
   void ask_time() {
     access_.read({"TIME"}, deadline_, [self = shared_from_this()](const Result<Reply>& reply) {
       if (reply && reply->items.size() == 2) {
-        // Before the difference: nanoseconds would not hold what a server may claim.
+        // Converts before it subtracts: nanoseconds could overflow with the time that a server
+        // claims.
         const auto here =
             std::chrono::duration_cast<std::chrono::seconds>(base::wall_now().time_since_epoch());
         const long server = number_in(reply->items[0].text);
@@ -177,7 +178,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
   const std::string db_;
   const base::BootInstant deadline_;
   Facts facts_;
-  // Why they were not answered; empty: they were.
+  // Why INFO was not answered; empty if it was.
   std::string no_info_;
   std::string no_config_;
   std::optional<std::chrono::seconds> clock_ahead_;
@@ -197,7 +198,7 @@ void Examination::judge_server() {
   } else {
     add(Severity::kOk, "version", kind + version);
   }
-  if (fact("cluster_enabled") == "1") {  // The mode has another name with Valkey.
+  if (fact("cluster_enabled") == "1") {  // Valkey names the mode differently.
     add(Severity::kProblem, "cluster", "the server is a node of a cluster",
         "use a single server; this store does not follow redirections");
   }

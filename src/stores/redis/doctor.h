@@ -16,12 +16,12 @@ struct DoctorAccess {
   std::function<void(const std::vector<std::string_view>& words, base::BootInstant deadline,
                      port::Done<Reply> done)>
       read;
-  // Takes and gives back a lock of its own, with everything that locks need.
+  // Acquires and releases a lock of its own, with everything that locks need.
   std::function<void(base::BootInstant deadline, port::Done<void> done)> try_lock;
   std::function<void(base::BootInstant deadline, port::Done<void> done)> subscribe;
 };
 
-// Runs on the loop. A question that the user's rights do not allow is a finding, not an error.
+// Runs on the loop. A question that the user is not permitted to ask is a finding, not an error.
 void examine(DoctorAccess access, const RedisAddress& address, base::BootInstant deadline,
              port::Done<std::vector<Finding>> done);
 

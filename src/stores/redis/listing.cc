@@ -16,7 +16,7 @@ bool is_damaged(const Error& error) {
   return error.code() == Errc::kCorruptState || error.code() == Errc::kVersionMismatch;
 }
 
-// SCAN, then MGET of what it found, again and again; then an inspection of each lock in use.
+// Repeats SCAN and MGET of the found keys, then inspects each lock in use.
 class Listing : public std::enable_shared_from_this<Listing> {
  public:
   Listing(ListingAccess access, std::string prefix, std::size_t limit, base::BootInstant deadline,
@@ -55,7 +55,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     for (std::size_t i = 0; i < keys_.size() && i < records->items.size(); ++i) {
       const std::string& record = records->items[i].text;
       const auto name = name_of_key(keys_[i]);
-      // Nothing: an empty record, one that is no text, or it went meanwhile. A look will tell.
+      // No record: it is empty, is no string, or has been removed meanwhile. An inspection decides.
       if (!name || !name->starts_with(prefix_) || is_free(record)) continue;
       names_.insert(*name);
     }
@@ -68,7 +68,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
     look();
   }
 
-  // A batch at once: one write, and one wait for the server.
+  // Inspects a batch of locks at once: one write, and one wait for the server.
   void look() {
     batch_.clear();
     for (; at_ != names_.end() && batch_.size() < kBatch; ++at_) batch_.push_back({*at_, {}});
@@ -82,10 +82,10 @@ class Listing : public std::enable_shared_from_this<Listing> {
     }
   }
 
-  // (Not by value: gcc 12 takes what is moved out of it for uninitialized at -O2.)
+  // (By reference: with a value, gcc 12 at -O2 warns that the moved-from member is uninitialized.)
   void on_lock(std::size_t i, const Result<std::optional<LockInfo>>& lock) {
     if (!lock && is_damaged(lock.error())) {
-      // The others are listed all the same.
+      // One unreadable lock does not keep the others out of the list.
       const std::string& why = lock.error().message();
       const bool named = why.starts_with("lock '");
       access_.alarm(named ? why : "lock '" + batch_[i].first + "': " + why);

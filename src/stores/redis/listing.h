@@ -1,6 +1,6 @@
 // All locks that somebody holds or waits for, found by walking the server's keys.
 //
-// Not guaranteed: a picture of one instant. Cost: one SCAN over the whole database, in steps of
+// Not guaranteed: a snapshot of one instant. Cost: one SCAN over the whole database, in steps of
 // 1,000 keys; the records of one step are read together.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace {
 
 using port::AcquisitionState;
 
-// Locks per script: each runs while all other clients wait.
+// Locks per script. All other clients wait while a script runs.
 constexpr std::size_t kRenewalsPerScript = 128;
 
 void append_states(const Result<Reply>& reply, std::size_t count,
@@ -69,7 +69,7 @@ Result<std::vector<Result<AcquisitionState>>> Renewer::renew(
   return states;
 }
 
-// Leases end by the server's wall clock: when that is set, people should know.
+// Leases end by the server's wall clock, so operators are told when that clock was set.
 void Renewer::watch_clock(base::BootInstant sent, std::string_view microseconds) {
   if (!requests_.by_server_time()) return;
   Fields fields(microseconds);

@@ -1,8 +1,8 @@
-// Renewals, on a connection that nothing else can hold up; and the server's clock, by which leases
-// end, as their answers tell it.
+// Sends renewals on a connection of their own, which no other request can delay. Their answers also
+// show the server's clock, by which leases end.
 //
 // Thread-safety: one thread at a time, but give_up() and close(). Ownership: `requests` outlives
-// it. Blocking: renew(), until its deadline. Errors: as of DirectLink; of one lock: its own.
+// it. Blocking: renew(), until its deadline. Errors: those of DirectLink; each lock has its own.
 #pragma once
 
 #include <functional>
@@ -25,13 +25,13 @@ class Renewer {
   // `on_alarm`: called on the thread that renews.
   Renewer(RemotePtr remote, const Requests& requests, std::function<void(std::string)> on_alarm);
 
-  // 128 locks per script, all of them one write.
+  // Sends 128 locks per script, and all scripts in one write.
   Result<std::vector<Result<port::AcquisitionState>>> renew(
       const std::vector<port::RenewItem>& items, base::BootInstant deadline);
-  // `microseconds`: the server's time, in an answer to what was sent at that instant.
+  // `microseconds` is the server's time in the answer to the request that left at `sent`.
   void watch_clock(base::BootInstant sent, std::string_view microseconds);
 
-  // Gives up the renew() that is under way: the next one has another connection. From any thread.
+  // Ends the renew() under way; the next one opens another connection. From any thread.
   void give_up() noexcept { link_.give_up(); }
   void close() { link_.close(); }
   void abandon() noexcept { link_.abandon(); }

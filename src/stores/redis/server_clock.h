@@ -1,9 +1,9 @@
-// Notices that a server's wall clock, by which its leases end, was set.
+// Notices that somebody has set the server's wall clock, by which its leases end.
 //
-// Each answer that tells the server's time bounds by how much that clock is ahead of our boot time;
-// two bounds that cannot both be true, not even with clocks as bad as allowed, are a jump.
+// Each answer with the server's time bounds the difference between that clock and our boot time. If
+// two bounds contradict each other even with the largest allowed clock error, the clock has jumped.
 //
-// Not guaranteed: that a jump smaller than a second is noticed, or one and its reverse between two
+// Not guaranteed: that it notices a jump below one second, or a jump and its reverse between two
 // answers. Thread-safety: none; one thread at a time.
 #pragma once
 
@@ -20,8 +20,8 @@ class ServerClock {
  public:
   using Micros = std::chrono::microseconds;
 
-  // `told`: the server's time, told between `sent` and `received`. By how much the clock has jumped
-  // since the last time, ahead or (negative) back; nullopt: it has not.
+  // `told` is the server's time at an instant between `sent` and `received`. Returns how far the
+  // clock has jumped since the last call, ahead or (negative) back; nullopt if it has not.
   std::optional<Micros> observe(base::BootInstant sent, base::BootInstant received, Micros told) {
     const auto since_boot = [](base::BootInstant at) {
       return std::chrono::duration_cast<Micros>(at.time_since_epoch());
@@ -43,7 +43,7 @@ class ServerClock {
     base::BootInstant at;
   };
   static constexpr Micros kGranularity{1'000'000};
-  static constexpr int kRateError = 100;  // One part in a hundred.
+  static constexpr int kRateError = 100;  // One percent.
 
   std::optional<Seen> last_;
 };

@@ -32,7 +32,7 @@ Result<void> take_path(port::StoreUrl& url, bool db_is_option, RedisAddress& add
     if (!path.starts_with('/') || path.size() < 2) {
       return bad("write redis+unix:///path/to/redis.sock");
     }
-    // It is shown in messages.
+    // Messages show the path, so it must not hold options with secrets.
     if (path.find_first_of("&;") != std::string::npos && path.find('=') != std::string::npos) {
       return bad("options come after a '?', not in the socket's path");
     }

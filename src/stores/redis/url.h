@@ -1,15 +1,14 @@
-// Where a Redis server is and how to show oneself to it, as a store URL says it.
+// A Redis server's address and log-in, read from a store URL.
 //
 //   redis://[[user]:password@]host[:port][/db]     plain TCP; port 6379, database 0
 //   rediss://[[user]:password@]host[:port][/db]    TLS
 //   redis+unix:///run/redis/redis.sock             a Unix socket; the database is an option
 //
 // The host may be a [v6] address; `redis://` alone means 127.0.0.1. Options: kUrlOptions, and those
-// of src/port/url_parts.h.
-// A password named in two ways is refused. Named in none, HOLDFAST_REDIS_PASSWORD is used, when it
-// is set and not empty.
+// of src/port/url_parts.h. A URL with two sources of a password is refused. Without any,
+// HOLDFAST_REDIS_PASSWORD is used if it is set and not empty.
 //
-// Guarantee: no message that comes of an address holds a user or a password.
+// Guarantee: no message made from an address contains a user or a password.
 // Thread-safety: values. Errors: kInvalidArgument, with what was expected; kPermissionDenied or
 // kInvalidArgument when a password's file or descriptor cannot be read.
 #pragma once
@@ -31,24 +30,24 @@ inline constexpr port::UrlOption kUrlOptions[] = {
 };
 
 struct RedisAddress {
-  std::string host = "127.0.0.1";  // Without brackets. Unused with a socket.
+  std::string host = "127.0.0.1";  // Without brackets; unused with a socket.
   std::uint16_t port = 6379;
-  std::string socket_path;  // Not empty: a Unix socket.
+  std::string socket_path;  // If not empty, a Unix socket.
   bool tls = false;
-  std::string user;  // Empty: the server's default user.
+  std::string user;  // If empty, the server's default user.
   std::optional<std::string> password;
   std::uint32_t db = 0;
   std::string tls_ca;
   std::string tls_cert;
   std::string tls_key;
-  std::string tls_name;  // Empty: the host.
+  std::string tls_name;  // If empty, the host.
   std::chrono::milliseconds connect_timeout{3000};
 
   // "redis://host:6379/0": for messages.
   std::string display() const;
 };
 
-// Takes from `url` what an address is made of, the path included; other options stay in it, for the
+// Takes the parts of an address, including the path, from `url`. Other options stay there for the
 // caller to take or refuse.
 Result<RedisAddress> parse_redis_url(port::StoreUrl& url);
 

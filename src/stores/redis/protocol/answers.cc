@@ -70,7 +70,7 @@ Result<machine::Reply> parse_answer(std::string_view text) {
     } else if (word.outcome == Outcome::kBusy) {
       reply.next_expiry = Instant(Duration(fields.number<std::int64_t>()));
     }
-    // Only a mismatch tells more: what the lock is in use as.
+    // Only a mismatch has more words: how the lock is in use.
     const bool whole = fields.rest().empty() || word.outcome == Outcome::kMismatch;
     if (!fields.good() || !whole) return no_answer(text);
     return reply;
@@ -86,7 +86,7 @@ Result<port::AcquisitionState> acquire_answer(std::string_view text,
   if (reply->outcome == Outcome::kMismatch) {
     current = in_use(text.substr(text.find(' ') + 1));
   } else if (text == "invalid" && request.upgrade_of) {
-    // The ticket to upgrade holds, but is not one that can be upgraded.
+    // The ticket to upgrade holds, but its mode cannot be upgraded.
     machine::TicketImage base;
     base.id = request.upgrade_of;
     base.held = true;
@@ -129,7 +129,7 @@ Result<bool> done_answer(std::string_view text, const std::string& name) {
 Error failed_answer(std::string_view text, const std::string& name) {
   const std::string what = "lock '" + name + "'";
   if (auto known = script_error(text, what)) return *std::move(known);
-  // To ask again does not help, as it may with the others.
+  // Retrying does not help here, unlike with the other refusals.
   Reply said;
   said.text = text.substr(6);
   if (Error error = to_error(said, what); error.code() == Errc::kPermissionDenied) return error;
@@ -141,7 +141,7 @@ std::optional<Error> script_error(std::string_view message, std::string_view wha
     const std::size_t at = message.find(word);
     if (at == std::string_view::npos) return std::nullopt;
     std::string_view rest = message.substr(at + word.size());
-    rest = rest.substr(0, rest.find(" script:"));  // Redis adds where in which script.
+    rest = rest.substr(0, rest.find(" script:"));  // Redis appends script and line.
     return std::string(rest);
   };
   if (const auto version = from("HOLDFAST-VERSION ")) {

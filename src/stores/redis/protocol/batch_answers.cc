@@ -17,7 +17,7 @@ Result<port::Store::Grants> acquire_all_answer(const Reply& reply,
     if (!fields.good() || number == 0 || number > requests.size()) return no_answer(reply.text);
     const auto state = acquire_answer(fields.rest(), requests[number - 1]);
     if (!state) return state.error();
-    // It waits or is gone, or somebody else's.
+    // This acquisition waits, is gone, or belongs to another client.
     if (state->status == port::AcquisitionStatus::kHeld) return no_answer(reply.text);
     return port::Store::Grants();
   }

@@ -1,4 +1,4 @@
-// Reads the answers of the scripts for several locks.
+// Parses the scripts' answers for several locks.
 //
 // Thread-safety: pure functions.
 // Errors: kCorruptState: the reply is none of these scripts'.
@@ -12,10 +12,11 @@
 
 namespace holdfast::stores::redis {
 
-// An array of grants, or "<number> <answer>": which lock cannot be had, from 1 on, and why.
+// An array of grants, or "<number> <answer>": the first lock that cannot be had, counted from 1,
+// and why.
 Result<port::Store::Grants> acquire_all_answer(const Reply& reply,
                                                const std::vector<port::AcquireRequest>& requests);
-// One answer per lock, which may be an error; not in an array where there is one lock.
+// One answer per lock, which may be an error. For one lock the answer is not in an array.
 Result<std::vector<Result<port::EndStatus>>> end_all_answer(
     const Reply& reply, const std::vector<port::AcquisitionRequest>& requests);
 

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kMostOfServersWords = 200;
 
 struct Row {
-  std::string_view begins;  // The reply's first word, or with a space: its beginning.
+  std::string_view begins;  // The reply's first word; with a space, its first words.
   Errc code;
   std::string_view advice;
 };
@@ -17,7 +17,7 @@ struct Row {
 constexpr std::string_view kNoCluster =
     "the server is a node of a cluster, whose redirections are not followed: use a single server";
 
-// The first row that fits counts: what is special stands before what is general.
+// The first matching row counts, so special rows come before general ones.
 constexpr Row kTable[] = {
     {"NOSCRIPT", Errc::kUnavailable, "the server has forgotten the script: send it with EVAL"},
     {"READONLY", Errc::kUnavailable, "the server is a replica: name the primary, or retry"},
@@ -57,16 +57,16 @@ constexpr Row kTable[] = {
     {"ERR DB index", Errc::kInvalidArgument, "the server has no such database: choose another"},
     {"ERR invalid DB index", Errc::kInvalidArgument, "the server has no such database"},
     {"ERR SELECT is not allowed", Errc::kInvalidArgument, "a cluster has database 0 only"},
-    // As 7.0 says NOPERM for a command in a script.
+    // Redis 7.0's NOPERM for a command in a script.
     {"ERR The user executing the script", Errc::kPermissionDenied,
      "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
-    {"ERR ACL failure in script", Errc::kPermissionDenied,  // As 8.0 does.
+    {"ERR ACL failure in script", Errc::kPermissionDenied,  // Redis 8.0's.
      "the ACL of this user does not allow it: docs/stores/redis.md has the line that does"},
     {"ERR unknown command", Errc::kUnsupported,
      "the server lacks or has renamed the command: see docs/stores/redis.md"},
     {"ERR Unknown Redis command called from script", Errc::kUnsupported,
      "the server lacks or has renamed a command that the script needs"},
-    // Before 7.0: of its first line, '#!lua'.
+    // Servers before 7.0 reject the script's first line, '#!lua'.
     {"ERR Error compiling script", Errc::kUnsupported,
      "the server does not understand Holdfast's scripts, which need Redis 7.0 or later, or Valkey"},
     {"ERR Invalid command passed to redis.acl_check_cmd", Errc::kUnsupported,
@@ -79,12 +79,13 @@ constexpr Row kTable[] = {
 
 bool fits(const Row& row, std::string_view text) {
   if (!text.starts_with(row.begins)) return false;
-  // A lone word must be the whole first word.
+  // A single word must equal the reply's first word, not only begin it.
   if (row.begins.find(' ') != std::string_view::npos) return true;
   return text.size() == row.begins.size() || text[row.begins.size()] == ' ';
 }
 
-// A server's text, fit for one line of a log. It may quote arguments: those are cut off.
+// A server's text, made fit for one line of a log. Quoted arguments are cut off, as they may be
+// secret.
 std::string fit_for_people(std::string_view text) {
   text = text.substr(0, text.find(", with args beginning with"));
   std::string out(text.substr(0, kMostOfServersWords));
@@ -100,7 +101,7 @@ Error to_error(const Reply& error_reply, std::string_view what, bool reads_only)
   const std::string_view text = error_reply.text;
   const std::string head = std::string(what) + ": ";
   const std::string said = " (the server says: " + fit_for_people(text) + ")";
-  // A script that was stopped or failed on its way may have written before.
+  // A script that was stopped or failed halfway may have written already.
   if (text.find("Script killed by user") != std::string_view::npos) {
     return {reads_only ? Errc::kUnavailable : Errc::kOutcomeUnknown,
             head + "somebody killed the script while it ran" + said};

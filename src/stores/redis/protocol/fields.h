@@ -1,4 +1,4 @@
-// Reads a text of fields that single spaces part, one after the other.
+// Reads the fields of a text one after the other. Single spaces separate them.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Fields {
     return value.value_or(T{});
   }
 
-  // The numbers that the scripts count exactly: no less than zero, and below 2^53.
+  // A number that Lua holds exactly: from 0 to below 2^53.
   template <typename T = std::int64_t>
   T amount() {
     const auto value = number<std::int64_t>();
@@ -36,7 +36,7 @@ class Fields {
   }
 
   std::string_view rest() const { return rest_; }
-  // Every field so far was there, and every number was one.
+  // Whether every field so far was present, and every number valid.
   bool good() const { return good_; }
 
  private:

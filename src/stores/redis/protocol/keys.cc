@@ -25,7 +25,7 @@ std::optional<std::string> name_of_key(std::string_view key) {
   }
   key = key.substr(kHead.size(), key.size() - kHead.size() - 1);
   auto name = detail::percent_decode(key);
-  // Only what we would write ourselves.
+  // Accepts only the spelling that we would write, so one lock never has two keys.
   if (!name || escaped(*name) != key) return std::nullopt;
   return name;
 }

@@ -4,8 +4,8 @@
 //   hf1:@<client>    the channel on which a client hears of its grants
 //   hf1:{<name>}:v   the value beside the lock, and the channel on which its changes are told
 //
-// Guarantee: injective; all keys of a lock carry the same braces and so lie in one cluster slot,
-// whatever the name holds: `%`, `{`, `}` are written %25, %7B, %7D.
+// Guarantee: injective; all keys of a lock have the same braces and so lie in one cluster slot. In
+// a name `%`, `{`, `}` are written %25, %7B, %7D.
 // Thread-safety: pure functions.
 #pragma once
 
@@ -19,7 +19,7 @@ std::string record_key(std::string_view name);
 std::string value_key(std::string_view name);
 std::string channel_of(std::string_view client);
 
-// nullopt: not the key of a record.
+// nullopt if this is not the key of a record.
 std::optional<std::string> name_of_key(std::string_view key);
 
 // A glob for SCAN that the records of all names with this prefix match.

@@ -82,7 +82,7 @@ using Ends = std::map<std::string, Instant>;
 bool read_ends(const Reply& scores, Ends& ends) {
   for (std::size_t i = 0; i + 1 < scores.items.size(); i += 2) {
     const double score = std::strtod(scores.items[i + 1].text.c_str(), nullptr);
-    // Not a number fails this too.
+    // NaN fails this test, too.
     if (!(score >= 0 && score < static_cast<double>(std::int64_t{1} << 54U))) return false;
     ends[scores.items[i].text] = Instant(Duration(static_cast<std::int64_t>(score)));
   }

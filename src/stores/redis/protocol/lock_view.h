@@ -1,6 +1,6 @@
 // The stored state of a lock, read for people.
 //
-// Guarantee: leases that are over are left out, though nobody has dropped them yet.
+// Guarantee: expired leases are left out, even before a script removes them.
 // Thread-safety: pure functions.
 // Errors: kCorruptState, kVersionMismatch.
 #pragma once
@@ -15,10 +15,10 @@
 
 namespace holdfast::stores::redis {
 
-// The answer of the script kInspect. nullopt: there is nothing to tell of the lock.
+// Reads the answer of the script kInspect. nullopt if the lock has neither state nor trace.
 Result<std::optional<LockInfo>> view_of(const Reply& reply, const std::string& name);
 
-// A record says by itself that nobody holds or waits; then there is no need to inspect the lock.
+// Whether the record alone shows that nobody holds or waits. Then the lock need not be inspected.
 bool is_free(std::string_view record);
 
 }  // namespace holdfast::stores::redis

@@ -36,7 +36,8 @@ std::string text_of(const Json& object) {
   return object.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-// Whether JSON holds it as it is, uncut: what nearly every owner is, and written at once.
+// Whether JSON needs no escapes and no cut for this text. Nearly every owner passes, and is written
+// without a JSON library.
 bool is_plain(const std::string& text) {
   if (text.size() > kMaxText) return false;
   return std::all_of(text.begin(), text.end(),
@@ -56,7 +57,7 @@ std::string string_in(const Json& object, const char* key) {
 std::int64_t number_in(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return 0;
-  // One above the largest would come out negative.
+  // A larger number would turn negative.
   const bool fits = !found->is_number_unsigned() || found->get<std::uint64_t>() <= INT64_MAX;
   return fits ? found->get<std::int64_t>() : 0;
 }
@@ -99,7 +100,8 @@ std::string to_json(const machine::OwnerPtr& owner) {
 machine::OwnerPtr owner_from_json(std::string_view json) { return owner_of(parsed(json)); }
 
 std::string trace_to_json(machine::Token token, const machine::OwnerPtr& by) {
-  // A string: readers that keep numbers as doubles would merge neighbouring tokens.
+  // The token is a string, because readers that keep numbers as doubles would merge neighbouring
+  // tokens.
   return text_of(Json{{"token", std::to_string(token.counter)}, {"by", object_of(by)}});
 }
 

@@ -1,7 +1,7 @@
 // A holder or waiter as JSON that a person can read with redis-cli.
 //
-// Guarantee: what is written is read back the same; fields that a later version adds are ignored;
-// what cannot be read gives an owner of which nothing is known, never an error.
+// Guarantee: reading gives back what was written, and ignores fields of later versions. Text that
+// cannot be read gives an owner without facts, never an error.
 // Not guaranteed: text of more than 2 KiB per field is cut; bytes that are not UTF-8 are replaced.
 // Thread-safety: pure functions.
 #pragma once
@@ -17,7 +17,7 @@ namespace holdfast::stores::redis {
 std::string to_json(const machine::OwnerPtr& owner);
 machine::OwnerPtr owner_from_json(std::string_view json);
 
-// The trace of a break: the token that was ended, and by whom.
+// The trace of a break: the ended token, and who ended it.
 std::string trace_to_json(machine::Token token, const machine::OwnerPtr& by);
 BreakInfo trace_from_json(std::string_view json);
 

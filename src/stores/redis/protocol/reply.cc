@@ -1,8 +1,8 @@
 // hiredis' reader keeps the input and finds the protocol's items; here they become Reply objects.
 //
-// An array grows with what arrives, so that a claimed length costs nothing. The reader's stack
-// points to arrays that are not finished: each is the last item of its own parent, which grows only
-// after it, so those pointers stay good.
+// An array grows with the items that arrive, so a claimed length costs nothing. The reader's stack
+// points to unfinished arrays. Each of them is the last item of its parent, and the parent grows
+// only after it is finished, so these pointers stay valid.
 
 #include "src/stores/redis/protocol/reply.h"
 
@@ -16,11 +16,11 @@
 namespace holdfast::stores::redis {
 namespace {
 
-// While an array grows it is there twice, the new one with room to spare.
+// A growing array exists twice for a moment, and the new copy has spare room.
 constexpr std::size_t kPerElement = 3 * sizeof(Reply);
 
 struct Building {
-  // Whether so much more may be taken, beside the input.
+  // Reserves memory beside the input; false if it would pass the limit.
   bool take(std::size_t memory) {
     const std::size_t unread = reader->len - reader->pos;
     used += memory;
@@ -30,7 +30,7 @@ struct Building {
 
   const redisReader* reader = nullptr;
   std::size_t limit = 0;
-  std::size_t used = 0;  // By the reply that is not finished.
+  std::size_t used = 0;  // By the unfinished reply.
   bool too_large = false;
 };
 
@@ -73,13 +73,13 @@ void* create_integer(const redisReadTask* task, long long number) {
 
 void* create_nil(const redisReadTask* task) { return add(task, Reply::Kind::kNil); }
 
-// Called for the root only: items belong to it.
+// Called for the root only, which owns its items.
 void free_object(void* object) { delete static_cast<Reply*>(object); }
 
 redisReplyObjectFunctions kFunctions = {create_string, create_array, create_integer, create_nil,
                                         free_object};
 
-// hiredis gives back its buffer when it is empty and larger than this.
+// hiredis frees its buffer when it is empty and larger than this.
 constexpr std::size_t kKeptBuffer = 256 * 1024;
 
 }  // namespace

@@ -1,11 +1,10 @@
 // The Redis protocol (RESP2): requests to bytes, bytes to replies.
 //
-// Guarantee: whatever bytes come, the unfinished input and what was made of it by then take
-// `max_memory` at most; a length is checked before memory is taken for it.
+// Guarantee: whatever bytes arrive, the unfinished input and the items made from it take at most
+// `max_memory`. A length is checked before memory is reserved for it.
 // Thread-safety: one thread at a time.
-// Errors: kCorruptState, as a text to stand behind the server's name: the bytes are not the
-// protocol's, or beyond the limits. The reader is of no more use then, and its connection is
-// closed.
+// Errors: kCorruptState: the bytes are not of the protocol, or exceed the limits. The message
+// follows the server's name. After an error, close the connection and drop the reader.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +34,7 @@ struct Reply {
   std::string_view error_word() const noexcept;
 };
 
-// Depth: at most 7, as hiredis has it.
+// Replies may be nested at most 7 deep, which is hiredis' own limit.
 struct ReplyLimits {
   std::size_t max_memory = port::kMostAnswerMemory;
 };
@@ -48,7 +47,7 @@ class ReplyReader {
   ReplyReader& operator=(const ReplyReader&) = delete;
 
   Result<void> feed(std::string_view bytes);
-  // nullopt: no whole reply is there.
+  // nullopt if no whole reply has arrived.
   Result<std::optional<Reply>> next();
 
  private:
@@ -58,7 +57,7 @@ class ReplyReader {
 
 // Appends one request. Arguments may hold any bytes.
 void append_command(std::string& out, std::span<const std::string_view> args);
-// The same in parts: how many words, then each of them.
+// The same in parts: the number of words, then each word.
 void append_array_header(std::string& out, std::size_t words);
 void append_word(std::string& out, std::string_view word);
 

@@ -62,7 +62,7 @@ ScriptCall Requests::acquire(const port::AcquireRequest& request) const {
   made.add_key(record_key(request.name));
   made.add(client_);
   const std::string terms = terms_of(request);
-  // A long request makes others wait for their answers.
+  // Only short requests are batched: a long one would delay the answers of the others.
   if (by_server_time() && terms.front() != 'Q') made.begin_own(BatchPart::Kind::kAcquire);
   made.add(id_text(request.id));
   made.add(padded(request.issue));

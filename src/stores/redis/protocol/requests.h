@@ -1,4 +1,4 @@
-// One client's requests to the scripts, in their words.
+// Writes one client's requests as calls of the scripts.
 //
 // Thread-safety: constants; `now` is called on the caller's thread.
 #pragma once
@@ -16,13 +16,13 @@
 
 namespace holdfast::stores::redis {
 
-// Whether it is nothing that the scripts could be asked.
+// Whether the scripts cannot express this request.
 bool malformed(const port::AcquireRequest& request);
 
 class Requests {
  public:
-  // `client` names a store object on the server. `now`, where it is set, goes instead of the
-  // server's time: for tests.
+  // `client` names this store object on the server. Tests set `now`, which replaces the server's
+  // time.
   Requests(std::string client, std::function<machine::Instant()> now)
       : client_(std::move(client)), now_(std::move(now)) {}
 
@@ -32,7 +32,7 @@ class Requests {
   ScriptCall call(ScriptName name, std::string_view lock,
                   std::initializer_list<std::string_view> args) const;
   ScriptCall acquire(const port::AcquireRequest& request) const;
-  // Requests of one client's store, all of them in one step.
+  // Acquires all locks in one step, or none.
   ScriptCall acquire_all(const std::vector<port::AcquireRequest>& requests) const;
   ScriptCall end_all(const std::vector<port::AcquisitionRequest>& requests) const;
   // `how`: "release" or "cancel".

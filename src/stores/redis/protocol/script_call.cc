@@ -6,7 +6,7 @@
 namespace holdfast::stores::redis {
 
 ScriptCall::ScriptCall(ScriptName name, ScriptClock clock) : name_(name), clock_(clock) {
-  words_text_.reserve(480);  // An uncontended request.
+  words_text_.reserve(480);  // Enough for an uncontended request.
 }
 
 void ScriptCall::add_key(std::string_view key) {

@@ -1,4 +1,4 @@
-// One run of a script: what is sent, and what came back.
+// One run of a script: its request, and the check of its reply.
 //
 // Thread-safety: values.
 #pragma once
@@ -20,7 +20,7 @@ class ScriptCall {
  public:
   explicit ScriptCall(ScriptName name, ScriptClock clock = ScriptClock::kServer);
 
-  // The keys come first.
+  // Add the keys before other words.
   void add_key(std::string_view key);
   void add(std::string_view arg);
   void add(std::integral auto number) {
@@ -28,14 +28,14 @@ class ScriptCall {
     add(std::string_view(digits, std::to_chars(digits, digits + sizeof digits, number).ptr));
   }
   std::size_t key_count() const { return keys_; }
-  // Words added from now on are this request's own: with its key it may be joined with others.
+  // Marks where this request's own words begin. With its key they can join a batch.
   void begin_own(BatchPart::Kind kind);
 
-  // EVALSHA: the server has the script, or answers NOSCRIPT.
+  // EVALSHA: the server runs the script if it has it, and answers NOSCRIPT otherwise.
   std::string by_hash() const;
-  // Goes with the result of by_hash().
+  // Belongs to the result of by_hash().
   BatchPart batch_part_of(const std::string& by_hash) const;
-  // EVAL, which also leaves the script with the server.
+  // EVAL, which also stores the script at the server.
   std::string whole() const;
   ScriptName name() const { return name_; }
   bool reads_only() const { return name_ == ScriptName::kInspect || name_ == ScriptName::kRights; }
@@ -47,18 +47,18 @@ class ScriptCall {
   ScriptClock clock_;
   std::size_t keys_ = 0;
   std::size_t words_ = 0;
-  std::size_t common_at_ = 0;  // Behind the keys.
+  std::size_t common_at_ = 0;  // Right after the keys.
   std::size_t own_at_ = 0;
   std::size_t own_from_ = 0;  // Words.
   BatchPart::Kind kind_ = BatchPart::Kind::kNone;
-  std::string words_text_;  // Keys and arguments, as the protocol has them: one buffer for all.
+  std::string words_text_;  // Keys and arguments in the protocol's form, in one buffer.
 };
 
-// The reply, unless it is an error: then what it means.
+// Returns the reply, or the meaning of an error reply.
 Result<Reply> checked(Result<Reply> reply, std::string_view what, bool reads_only = false);
 
-// A missing permission is kPermissionDenied, a missing feature of the server kUnsupported; also of
-// an error.
+// Also takes an error. A missing permission is kPermissionDenied, a missing command of the server
+// kUnsupported.
 Result<void> rights_answer(const Reply& reply, std::string_view what);
 
 bool is_unknown_script(const Result<Reply>& reply);

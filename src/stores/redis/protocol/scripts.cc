@@ -15,7 +15,7 @@ namespace {
 std::string sha1_of(const std::string& text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
-  // A checksum that Redis prescribes, nothing secret.
+  // SHA-1 is Redis' name for a script; no security depends on it.
   if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1) {
     std::abort();
   }
@@ -59,7 +59,7 @@ Scripts assemble_all(ScriptClock clock) {
           assemble(script_texts::kRights, clock),   assemble(script_texts::kAcquireAll, clock)};
 }
 
-// No local static: a child forked while another thread is making that would wait for it for ever.
+// Not a local static: a child that is forked while another thread makes it would wait for ever.
 const Scripts& made_once(std::atomic<const Scripts*>& place, ScriptClock clock) {
   const Scripts* known = place.load(std::memory_order_acquire);
   if (known != nullptr) return *known;

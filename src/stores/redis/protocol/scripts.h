@@ -33,7 +33,7 @@ enum class ScriptClock : std::uint8_t {
 
 struct Script {
   std::string text;
-  std::string sha1;  // As EVALSHA wants it.
+  std::string sha1;  // For EVALSHA.
 };
 
 const Script& script(ScriptName name, ScriptClock clock = ScriptClock::kServer);

@@ -1,22 +1,22 @@
--- Grants locks, queues for them, or says that they are busy: each for itself, as if it were asked
--- for alone. One lock: its answer; several: an answer for each, where the failure of one is its
--- own.
+-- Grants locks, queues for them, or says that they are busy. Each lock is treated as if it were
+-- asked for alone. For one lock it returns the answer; for several an array of answers, in which
+-- the failure of one lock does not affect the others.
 --
--- KEYS the locks' records, one lock may come again. ARGV: 1 client, then per lock: acquisition id,
--- issue, ttl, owner, terms: "P" (plain: may take the short way), "T" (the same, and does not wait)
--- or "Q", then "<kind> <permits> <capacity> <may wait> <waiter ttl> <most waiters>
+-- KEYS the locks' records; a lock may occur more than once. ARGV: 1 client, then per lock:
+-- acquisition id, issue, ttl, owner, terms: "P" (plain: may take the short way), "T" (the same, and
+-- does not wait) or "Q", then "<kind> <permits> <capacity> <may wait> <waiter ttl> <most waiters>
 -- <upgrade of>".
 local call, sub, byte = redis.call, string.sub, string.byte
 local user, clock = ARGV[1], redis.call('TIME')
 local now = clock[1] .. sub('00000' .. clock[2], -6)
 local now_in_short = sub(now, 1, 7)
-local go_the_long_way  -- Made when the first needs it.
+local go_the_long_way  -- Made when first needed.
 
 local function take(key, id, issue, ttl, owner, terms)
   local record = call('GET', key)
   local form, how = record and sub(record, 1, 7), byte(terms)
 
-  -- The short way of a plain mutex that is free and was last used by this client.
+  -- The short way for a plain mutex that is free and was last used by this client.
   if how ~= 81 and (not record or form == '1 free ' and #record == 57) then
     local token, ours, fresh = now, true, false
     if record then
@@ -24,7 +24,7 @@ local function take(key, id, issue, ttl, owner, terms)
       if last >= now then
         token = string.format('%016.0f', last + 1)
       else
-        -- Within a thousand seconds of the last grant its week need not begin anew.
+        -- Within a thousand seconds of the last grant the key's week need not start again.
         fresh = sub(last, 1, 7) == now_in_short
       end
       ours = sub(record, 25, 40) == user and sub(record, 42, 57) < issue
@@ -41,7 +41,7 @@ local function take(key, id, issue, ttl, owner, terms)
     end
   end
 
-  -- The short way when it is held by another, and the caller would not wait.
+  -- The short way if another client holds the lock and the caller does not wait.
   if how == 84 and form == '1 held ' and sub(record, 25, 40) ~= user then
     local start, lease = string.match(record, '^(%d+) %d+ (%d+) ', 92)
     local left = start and start + lease - now or 0
@@ -49,9 +49,8 @@ local function take(key, id, issue, ttl, owner, terms)
     if left > 0 and not (seen and seen >= issue) then return string.format('busy %.0f', left) end
   end
 
-  -- The short way to the end of a plain mutex' queue, in which nobody's lease is over: what
-  -- lock.lua would do, with two thirds of the calls. nil when it is not so: nothing is changed
-  -- then.
+  -- The short way to the end of a plain mutex' queue in which no lease has ended. It does what
+  -- lock.lua would do, with two thirds of the calls. Otherwise it returns nil and changes nothing.
   if how == 80 and form == '1 many ' then
     local function queue_up()
       local match = string.match
@@ -103,7 +102,7 @@ local function take(key, id, issue, ttl, owner, terms)
       elseif is_old(client, issue) then
         answer = 'gone'
       else
-        admit()  -- Tickets that expiry has let in come before the newcomer.
+        admit()  -- Tickets admitted by an expiry come before the newcomer.
         answer = refusal()
         if not answer then
           if admits_newcomer() then

@@ -1,15 +1,15 @@
--- Takes all of these locks, or none of them.
+-- Acquires all of these locks, or none.
 --
 -- KEYS the locks' records, at most 64. ARGV: 1 client, then per lock: id, issue, ttl, owner, terms,
--- as acquire.lua has them. Answers what acquire.lua would, one answer for each; or, in place of
--- that, which lock cannot be had, and why: "<number> <answer>".
+-- as acquire.lua has them. Returns one answer per lock, as acquire.lua does. If one lock cannot be
+-- had, it returns that lock's number and answer instead: "<number> <answer>".
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 
 --@lock
 --@entry
 
-local records = {}  -- The plain locks that are free or ours: take_here() needs no more.
+local records = {}  -- The plain locks that are free or ours, for take_here().
 
 local function turn_to(i)
   local first = 5 * i - 3
@@ -17,7 +17,7 @@ local function turn_to(i)
   own_id, budget, grown = id, MOST_PER_STEP, {}
 end
 
--- The short way of a lock without a queue: an answer; nil when lock.lua has to look.
+-- The short way for a lock without a queue: returns an answer, or nil if lock.lua has to decide.
 local function look_here(i, key, record)
   local form = record and sub(record, 1, 7)
   local plain = kind == 'e'
@@ -41,7 +41,8 @@ local function look_here(i, key, record)
   return 'held'
 end
 
--- Whether it can be had. Lets time pass for the lock, as every step does, and takes nothing.
+-- Whether the lock can be had. Lets time pass for the lock, as every step does, and acquires
+-- nothing.
 local function look(key)
   open(key)
   expire()
@@ -62,7 +63,7 @@ local function look(key)
   return answer
 end
 
--- Takes the locks that look_here() found to be free or ours.
+-- Acquires the locks that look_here() found to be free or ours.
 local function take_here(key, record, id, issue, ttl, owner)
   if sub(record, 1, 7) == '1 held ' then
     local seq, lease = match(record, '^%d+ (%d+) (%d+) ', 92)
@@ -72,7 +73,7 @@ local function take_here(key, record, id, issue, ttl, owner)
   if last >= now then token = padded(last + 1) end
   local held = '1 held ' .. token .. ' ' .. client .. ' ' .. issue .. ' ' .. id .. ' ' .. now ..
     ' 0 ' .. ttl .. ' ' .. owner
-  -- Within a thousand seconds of the last grant its week need not begin anew.
+  -- Within a thousand seconds of the last grant the key's week need not start again.
   if last < now and sub(last, 1, 7) == sub(now, 1, 7) then
     call('SET', key, held, 'KEEPTTL')
   else
@@ -90,7 +91,7 @@ local function take(key)
   return answer
 end
 
--- Nothing that can fail is left for the second round.
+-- The second round cannot fail: the first one has checked everything.
 for i, key in ipairs(KEYS) do
   turn_to(i)
   local answer = look_here(i, key, call('GET', key)) or look(key)

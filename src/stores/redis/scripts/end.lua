@@ -1,19 +1,20 @@
 #!lua flags=allow-oom
--- Gives locks back, or leaves their queues, and grants to the next in the same step: each for
--- itself, as if it were asked for alone. One lock: its answer; several: an answer for each, where
--- the failure of one is its own.
+-- Releases locks, or leaves their queues, and grants each lock to its next waiter in the same step.
+-- Each lock is treated as if it were asked for alone. For one lock it returns the answer; for
+-- several an array of answers, in which the failure of one lock does not affect the others.
 --
--- KEYS the locks' records, one lock may come again. ARGV: 1 client, then per lock: acquisition id,
--- issue, "release" or "cancel".
+-- KEYS the locks' records; a lock may occur more than once. ARGV: 1 client, then per lock:
+-- acquisition id, issue, "release" or "cancel".
 local call, sub, user = redis.call, string.sub, ARGV[1]
 local now
-local go_the_long_way  -- Made when the first needs it.
+local go_the_long_way  -- Made when first needed.
 
 local function give_back(key, id, issue, how)
   local record = call('GET', key)
   local form = record and sub(record, 1, 7)
 
-  -- The short way: the only holder. Should its lease be over, nobody has taken the lock since.
+  -- The short way for the only holder. Even if its lease has ended, nobody has taken the lock
+  -- since.
   if form == '1 held ' and sub(record, 59, 90) == id then
     call('SET', key, '1 free ' .. sub(record, 8, 57), 'KEEPTTL')
     return 'released'
@@ -24,10 +25,9 @@ local function give_back(key, id, issue, how)
     now = clock[1] .. sub('00000' .. clock[2], -6)
   end
 
-  -- The short way of a handoff: the only holder of a plain mutex gives it to a plain head of the
-  -- queue, nobody's lease is over, and the hour of the expiries neither. What lock.lua would do,
-  -- with two thirds of the calls and little of the text. nil when it is not so: nothing is changed
-  -- then.
+  -- The short way for a handoff: the only holder of a plain mutex passes it to a plain head of the
+  -- queue, no lease has ended, and no key needs a new expiry. It does what lock.lua would do, with
+  -- two thirds of the calls and little of the text. Otherwise it returns nil and changes nothing.
   if form == '1 many ' then
     local function hand_over()
       local match = string.match

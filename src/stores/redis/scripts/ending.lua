@@ -1,4 +1,4 @@
--- How a ticket ends by its client's wish. Included behind lock.lua by the scripts that give back.
+-- Ends a ticket at its client's request. Included after lock.lua by the scripts that release.
 local function end_ticket(id, client, issue)
   expire()
   local ticket = read(id)

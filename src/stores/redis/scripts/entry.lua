@@ -1,5 +1,5 @@
--- How an acquisition comes to a ticket. Included behind lock.lua by the scripts that acquire.
-local id, client, issue, ttl, owner  -- The request that is looked at.
+-- Gives an acquisition its ticket. Included after lock.lua by the scripts that acquire.
+local id, client, issue, ttl, owner  -- The request under consideration.
 local kind, permits, capacity, may_wait, waiter_ttl, most, base, family
 
 local function ask(...)
@@ -12,7 +12,7 @@ local function ask(...)
   family = kind == 'p' and 'p' or 'e'
 end
 
--- Why there can be no ticket for it, now or later; nil when there can.
+-- Why it can never get a ticket; nil if it can.
 local function refusal()
   if lock.tickets > 0 and (lock.family ~= family or lock.capacity ~= capacity) then
     return 'mismatch ' .. lock.family .. ' ' .. number(lock.capacity)

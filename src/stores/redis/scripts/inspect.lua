@@ -6,7 +6,7 @@ local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 local key = KEYS[1]
 local stored = redis.call('GET', key)
--- An empty one is not ours, and not the same as none.
+-- An empty record is not ours, and differs from a missing one.
 local record = stored == '' and '?' or stored or ''
 local many = string.sub(record, 1, 7) == '1 many '
 return {

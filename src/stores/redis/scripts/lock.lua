@@ -1,7 +1,7 @@
--- The lock machine for one lock, restated. Included by every script behind its short way, and kept
--- equal to src/machine by the differential test, command by command.
+-- The lock machine for one lock, restated. Every script includes it after its short way. The
+-- differential test keeps it equal to src/machine, command by command.
 --
--- A lock is one record, and while more is to be told than one plain holder, five keys beside it:
+-- A lock is one record. With more state than one plain holder, it has five keys beside it:
 --
 --   <lock>    1 free <token> <client> <issue>
 --             1 held <token> <client> <issue> <id> <lease start> <seq> <lease> <owner>
@@ -14,9 +14,9 @@
 --   <lock>:m  hash: client -> highest issue seen from it, or x<id> of a withdrawn resize
 --   <lock>:b  the trace of the last break     <lock>:v  the value beside the lock
 --
--- Times are microseconds of this server's clock; tokens and issues have 16 digits, so that text
--- compares like the number. All are below 2^53, which a Lua number holds exactly; but not <seq>,
--- which grows in large steps when leases are adopted: it stays the text that it came as.
+-- Times are microseconds of this server's clock. Tokens and issues have 16 digits, so that they
+-- compare as text. All numbers are below 2^53, which a Lua number holds exactly. Only <seq> may be
+-- larger, because it grows in large steps when leases are adopted; it always stays a text.
 local call, sub, match, format = redis.call, string.sub, string.match, string.format
 local WEEK, MOST_PER_STEP, MOST_MARKS = '604800000', 128, 1000
 local NOBODY, ZERO = '----------------', '0000000000000000'
@@ -24,8 +24,8 @@ local at = tonumber(now)
 
 local K, T, H, W, Q, M     -- The keys.
 local lock                 -- The record, as a table.
-local grown = {}           -- Keys that may be new, and so without an expiry.
-local own_id = ARGV[1]     -- Its reply tells what a push would.
+local grown = {}           -- Keys that may be new and therefore lack an expiry.
+local own_id = ARGV[1]     -- It needs no push: its reply says the same.
 local budget = MOST_PER_STEP
 
 local function number(value) return format('%.0f', value) end
@@ -53,7 +53,7 @@ local function write(ticket)
     ' ' .. ticket.owner)
 end
 
--- A push that is not allowed must not stop a step half-way: it is missed, as others may be.
+-- A push without permission must not stop a step halfway. It is lost, like any other push may be.
 local function tell(ticket, text) redis.pcall('PUBLISH', 'hf1:@' .. ticket.client, text) end
 
 local function hint(ticket)
@@ -142,13 +142,13 @@ local function open_many(record)
   local expected = 1 + (lock.tickets > lock.waiters and 1 or 0) + (lock.waiters > 0 and 1 or 0) +
     (lock.waiters > (shrink ~= '-' and 1 or 0) and 1 or 0)
   if call('EXISTS', T, H, Q, W) == expected then return end
-  -- The server has evicted a part: nobody can say any more who holds, so nobody does.
+  -- The server has evicted a part of the lock. Its holders are unknown now, so it has none.
   call('DEL', T, H, W, Q)
   lock.exclusive, lock.shared, lock.permits, lock.tickets, lock.waiters, lock.upgrade, lock.base,
     lock.shrink = 0, 0, 0, 0, 0, '-', '-', '-'
 end
 
--- `record`: what the short way has read already.
+-- `record` is the value that the short way has read already.
 local function open(key, record)
   K, T, H, W, Q, M = key, key .. ':t', key .. ':h', key .. ':w', key .. ':q', key .. ':m'
   lock = {
@@ -159,7 +159,7 @@ local function open(key, record)
   record = record or call('GET', key)
   lock.record = record
   local form = record and sub(record, 1, 7)
-  if form ~= '1 many ' then call('DEL', T, H, W, Q) end  -- The rest of an evicted record.
+  if form ~= '1 many ' then call('DEL', T, H, W, Q) end  -- Left over from an evicted record.
   if not record then return end
   lock.token = sub(record, 8, 23)
   if form == '1 free ' and #record == 57 then
@@ -316,13 +316,13 @@ end
 
 -- --- Answers.
 
--- Microseconds until a holder's lease ends; 0: nobody holds, and it is worth asking again.
+-- Microseconds until a holder's lease ends; 0 if nobody holds, so that asking again may help.
 local function next_expiry()
   local first = call('ZRANGE', H, 0, 0, 'WITHSCORES')
   return first[2] and number(tonumber(first[2]) - at) or '0'
 end
 
--- Describes a ticket after the step, which is over then.
+-- Finishes the step, and describes a ticket after it.
 local function describe(id)
   local ticket = read(id)
   if not ticket then return 'toolarge' end  -- It waited, and the capacity fell in this very step.

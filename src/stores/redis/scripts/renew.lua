@@ -1,17 +1,20 @@
 #!lua flags=allow-oom
--- Extends leases of holders and waiters: one answer per lock, the failure of one is its own.
+-- Extends leases of holders and waiters. Returns one answer per lock; the failure of one lock does
+-- not affect the others.
 --
--- The end of a lease never moves back, unless this clock has: a start in the future tells. Then
--- the lease starts anew, or it would be neither renewed nor over until the clock has caught up.
+-- The end of a lease never moves back unless this clock was set back, which a start in the future
+-- shows. Then the lease starts again. Otherwise it could neither be renewed nor end until the clock
+-- has caught up.
 --
 -- KEYS the locks' records, at most 128. ARGV: 1 client, then per lock: id, seq, ttl, waiter ttl.
--- One more answer behind those of the locks: this clock.
+-- After the answers for the locks comes this clock's time.
 local clock = redis.call('TIME')
 local now = clock[1] .. string.sub('00000' .. clock[2], -6)
 
 --@lock
 
--- The value beside a lock lives for a week, and longer while it is held: once an hour is enough.
+-- The value beside a lock lives for a week, and longer while the lock is held. Refreshing it once
+-- an hour is enough.
 local function keep_value(key, last_renewed)
   local hour = 3600000000
   if math.floor(last_renewed / hour) ~= math.floor(at / hour) then
@@ -19,7 +22,7 @@ local function keep_value(key, last_renewed)
   end
 end
 
--- The short way of a plain holder; nil when it is none.
+-- The short way for a plain holder; nil for anything else.
 local function renew_held(key, id, seq, ttl)
   local record = call('GET', key)
   if not record or sub(record, 1, 7) ~= '1 held ' or sub(record, 59, 90) ~= id then return nil end
@@ -54,7 +57,7 @@ local function renew(key, client, id, seq, ttl, waiter_ttl)
   if not ticket or ticket.kind == 'x' then
     answer = 'gone'
   elseif is_later(seq, ticket.seq) then
-    ticket.client = client  -- Whoever renews is to be told of what happens to it.
+    ticket.client = client  -- Pushes about it go to the client that renews.
     local length = ticket.held and ttl or waiter_ttl
     extend(ticket, length, seq)
   end

@@ -34,7 +34,7 @@ local function resize()
   local known = read(id)
   if known and known.kind ~= 'x' then return 'invalid' end
   if known and lock.capacity - known.permits == capacity then
-    admit()  -- An expiry just now may have made room for it; otherwise it keeps its place.
+    admit()  -- An expiry in this step may have made room for it; otherwise it keeps its position.
     return not read(id) and 'done' or nil
   end
   if lock.shrink ~= '-' then finish(read(lock.shrink)) end

@@ -1,9 +1,10 @@
 #!lua flags=no-writes,allow-stale
--- Which commands of the scripts that write this user may not run on a lock. Asked before the first
--- of them: one that is refused half-way leaves what it has written, and counts that are wrong.
+-- Returns the commands of the writing scripts that this user may not run on a lock. It runs before
+-- the first of these scripts, because a script that is refused halfway leaves its first writes and
+-- wrong counts behind.
 --
--- KEYS[1] the lock's record; ARGV 'doctor' CHANNEL: also what is needed beside the locks. Answers
--- names; those of commands that the server does not have (disabled, renamed) behind a '?'.
+-- KEYS[1] the lock's record; ARGV 'doctor' CHANNEL: also checks what is needed beside the locks. A
+-- '?' stands before the name of a command that the server does not have (disabled or renamed).
 local key, tickets, queue = KEYS[1], KEYS[1] .. ':t', KEYS[1] .. ':q'
 local missing = {}
 local function look(command)
@@ -15,7 +16,7 @@ local function look(command)
   end
 end
 look({'GET', key})
--- All of them begin with this one. Perhaps it is the key that is not allowed.
+-- Every script begins with this command. If it fails, the user may lack permission for the key.
 if missing[1] == 'GET' then return missing end
 for _, command in ipairs({
   {'SET', key, '1'}, {'DEL', key}, {'EXISTS', key}, {'PEXPIRE', key, '1'}, {'HGET', tickets, 'f'},

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Stores a value beside the lock, for a holder only; it stays after the release. Whoever listens for
--- it is told that it has changed. In the same step a holder that lets go says when its lease ends,
--- sooner or later than it would.
+-- Stores a value beside the lock, for a holder only; the value stays after the release. Subscribers
+-- of the value are told that it has changed. A holder that gives up its lease can set, in the same
+-- step, when the lease ends.
 --
 -- KEYS[1] the lock's record. ARGV: 1 acquisition id, 2 value, 3 whether it is to be stored (v or -),
 -- 4 seq, 5 until the lease ends; 0: as it is.

@@ -13,7 +13,7 @@ namespace holdfast::stores::redis {
 
 class Backoff {
  public:
-  // A connection that has lasted so long was a good one.
+  // A connection that has lasted this long was good.
   static constexpr std::chrono::seconds kGoodLife{1};
 
   // `random`: any 64 bits.
@@ -23,14 +23,15 @@ class Backoff {
     return std::chrono::nanoseconds(
         static_cast<std::int64_t>(random % (static_cast<std::uint64_t>(ceiling.count()) + 1)));
   }
-  // After the loss of a connection, or a failed attempt. `was_good`: it had lasted. The first pause
-  // is drawn then, too: a server that comes back has lost all its clients at once.
+  // The pause after a lost connection or a failed attempt. `was_good`: the connection had lasted.
+  // Then the first pause is random, too, because a restarted server has lost all its clients at
+  // once.
   std::chrono::nanoseconds after_loss(bool was_good, std::uint64_t random) noexcept {
     if (was_good) step_ = 0;
     return next(random);
   }
-  // The part of a pause that a request with `left` waits: it keeps the time to be answered and,
-  // where it renews a lease, for its next tries.
+  // Shortens a pause for a request with `left` time, so that it can still be answered and, if it
+  // renews a lease, be retried.
   static std::chrono::nanoseconds within(std::chrono::nanoseconds left,
                                          std::chrono::nanoseconds pause) noexcept {
     return std::min(pause, std::max(left, left.zero()) / 8);

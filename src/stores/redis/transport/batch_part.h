@@ -1,4 +1,4 @@
-// Marks a request that can go to the server together with others: see batching.h.
+// Marks a request that can join a batch (batching.h).
 //
 // Thread-safety: a value.
 #pragma once
@@ -7,13 +7,13 @@
 
 namespace holdfast::stores::redis {
 
-// Where the parts of such a request lie in its bytes:
+// The positions of such a request's parts in its bytes:
 //
 //   *9 EVALSHA <hash>  1  <key>  <client>  <id> <issue> ...
 //                      ^  ^      ^         ^
 //                  count  key    common    own
 //
-// All of one kind on one connection have the same script and the same common word.
+// Requests of one kind on one connection have the same script and the same common word.
 struct BatchPart {
   enum class Kind : std::uint8_t { kNone, kAcquire, kRelease };
 

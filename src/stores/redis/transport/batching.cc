@@ -13,7 +13,7 @@ Kind kind_of(const Operation& operation) {
   return operation.alone ? Kind::kNone : operation.command.part.kind;
 }
 
-// The kind to join at the front: releases, if there are any.
+// Releases go first if there are any: acquisitions may wait for just these locks.
 Kind next_kind(const OperationList& waiting) {
   std::size_t looked = 0;
   for (const Operation* each = waiting.front(); each != nullptr; each = each->next) {

@@ -24,14 +24,14 @@ using base::BootClock;
 using base::BootInstant;
 
 constexpr std::size_t kReadSize = 64 * 1024;
-// recv() itself waits a quarter of a second at most; nearer deadlines are poll()'s.
+// recv() itself waits up to a quarter of a second, so poll() takes care of nearer deadlines.
 constexpr std::chrono::milliseconds kNear{300};
-// poll() counts monotonic time, which suspend stops: the clock is looked at now and then.
+// poll() counts monotonic time, which stops in a suspend. So the boot clock is read this often.
 constexpr std::chrono::milliseconds kLongestPoll{250};
 constexpr std::chrono::milliseconds kLoadingPause{20};
-// So long at most close() waits for one who pauses.
+// close() waits at most this long for a caller that pauses.
 constexpr std::chrono::milliseconds kPauseSlice{20};
-// After so long without use a look at the socket is worth its price.
+// After this long without use, a check whether the socket is still open is worth its price.
 constexpr std::chrono::milliseconds kIdle{5};
 
 }  // namespace
@@ -71,7 +71,7 @@ struct DirectLink::Impl {
     base::LocalLock lock(descriptor_mutex);
     opened = wire.open(*remote, endpoint);
   }
-  // The server is no primary any more: the next call looks for the one that is.
+  // The server is no longer the primary. The next call looks for the new one.
   void leave() {
     close_wire();
     remote->resolver->refresh([](const Result<Endpoints>&) {});
@@ -95,11 +95,11 @@ struct DirectLink::Impl {
   const std::function<std::uint64_t()> dice;
   std::atomic<bool> taken{false};
   std::atomic<bool> closed{false};
-  std::atomic<bool> given_up{false};  // The call that is under way.
+  std::atomic<bool> given_up{false};  // Applies to the call under way.
   std::atomic<bool> connected{false};
   bool abandoned = false;
 
-  // The descriptor is made and closed under it, so that close() can shut it down from outside.
+  // Held while the descriptor is opened and closed, so that close() can shut it down from outside.
   base::LocalMutex descriptor_mutex;
   Wire wire;
   std::unique_ptr<ReplyReader> reader;
@@ -117,7 +117,8 @@ Result<void> DirectLink::Impl::wait(Wire::Io what, BootInstant deadline) {
     if (auto why = stopped()) return *std::move(why);
     const auto left = deadline - BootClock::now();
     if (left <= left.zero()) {
-      // A server without TLS waits for the rest of a command that never comes.
+      // A server without TLS takes our greeting for the beginning of a command, and waits for the
+      // rest.
       const bool greeting = remote->address.tls && !connected.load(std::memory_order_relaxed);
       return late(greeting ? "agreeing on TLS (does the server speak it on this port?)"
                            : "waiting for the server");
@@ -181,7 +182,7 @@ Result<void> DirectLink::Impl::greet(BootInstant deadline) {
       if (*step == Handshake::Step::kMore) continue;
       break;
     }
-    // It loads its data: ask again, until the deadline.
+    // The server loads its data: ask again, until the deadline.
     if (BootClock::now() + kLoadingPause >= deadline) {
       return Error{Errc::kUnavailable, where + ": the server is loading its data: retry"};
     }
@@ -197,7 +198,7 @@ Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant until,
   bool opened = false;
   open_wire(endpoint, opened);
   if (!opened) return wire.why();
-  // Without this a connect() that has not ended would be asked for its result at once.
+  // Without this wait, the result of an unfinished connect() would be read at once.
   if (auto waited = wait(Wire::Io::kWantWrite, until); !waited) return waited.error();
   while (true) {
     const Wire::Outcome outcome = wire.dial();
@@ -233,7 +234,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
   auto untried = static_cast<std::int64_t>(endpoints.size());
   for (const Endpoint& endpoint : endpoints) {
     if (auto stop = stopped()) return *std::move(stop);
-    // An address that swallows all leaves the others their share of a renewal's time.
+    // An address that never answers must leave the other addresses their share of a renewal's time.
     const BootInstant now = BootClock::now();
     const BootClock::duration share = (deadline - now) / untried--;
     const auto most = std::min<BootClock::duration>(remote->address.connect_timeout, share);
@@ -249,7 +250,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
     close_wire();
     if (why.code() == Errc::kPermissionDenied) break;
   }
-  // The name may have moved: the next call will know.
+  // The name may lead elsewhere by now; the next call uses the new answer.
   remote->resolver->refresh([](const Result<Endpoints>&) {});
   return why;
 }
@@ -286,11 +287,11 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
     return answers;
   }
   close_after_failure();
-  // Requests that left whole may be applied, also those before one that did not: with one request
-  // only, nothing is applied before its last byte.
+  // Each request that left whole may be applied, even if a later one did not leave. A single
+  // request is not applied before its last byte arrives.
   const bool may_be_applied = replies == 1 ? sent == wire_bytes.size() : sent > 0;
   if (!may_be_applied || reads_only || failure->code() == Errc::kCorruptState) {
-    // close() has cut the connection off before the request was written.
+    // close() shut the connection down before the request was written.
     if (closed.load(std::memory_order_acquire)) return closed_error();
     return *std::move(failure);
   }

@@ -1,19 +1,18 @@
-// A connection that its caller drives: no thread but his own between request and answer.
+// A connection that its caller drives: no other thread takes part between request and answer.
 //
-// Two uses: renewals, on a connection that nothing else can hold up; and a single blocking caller,
-// who saves two changes of thread. bench/redis_pipeline_bench shows what that brings: a round trip
-// takes 9 us here (direct_link_against_raw_socket) and 39 us or more over the pipeline
+// It has two uses: renewals, which no other request can delay here; and a single blocking caller,
+// which saves two changes of thread. bench/redis_pipeline_bench shows the gain: a round trip takes
+// 9 us here (direct_link_against_raw_socket) and 39 us or more over the pipeline
 // (pipeline_one_at_a_time).
 //
-// Guarantee: a failure of any kind closes the connection, so that no reply is ever taken for
-// another's. kUnavailable: surely none of the requests left whole; kOutcomeUnknown otherwise.
-// After a failure the next call pauses before it connects: as of Backoff, an eighth of its time at
-// most.
-// A name is never looked up on the calling thread: the resolver's last answer serves.
+// Guarantee: any failure closes the connection, so no reply is taken for another request's.
+// kUnavailable: no request left this process whole; kOutcomeUnknown otherwise. After a failure the
+// next call pauses before it connects (Backoff), for at most an eighth of its time. The calling
+// thread never looks up a name: it uses the resolver's last answer.
 // Thread-safety: try_take() from any thread; a Turn belongs to one thread.
-// Time: boot time. Blocking: call() until its deadline, connecting included (at most
+// Time: boot time. Blocking: call(), until its deadline. This includes connecting (at most
 // connect_timeout for each address).
-// Errors: as of Pipeline. Errors that the server answers are replies of kind kError.
+// Errors: those of Pipeline. An error that the server answers is a reply of kind kError.
 #pragma once
 
 #include <atomic>
@@ -34,22 +33,22 @@ namespace holdfast::stores::redis {
 
 class DirectLink {
  public:
-  // `dice`: any 64 bits, for the pauses.
+  // `dice` returns 64 random bits for the pauses.
   explicit DirectLink(RemotePtr remote, ReplyLimits limits = {},
                       std::function<std::uint64_t()> dice = {});
   ~DirectLink();
   DirectLink(const DirectLink&) = delete;
   DirectLink& operator=(const DirectLink&) = delete;
 
-  // The right to use the link, given back by the destructor.
+  // The permission to use the link. The destructor gives it back.
   class Turn {
    public:
     Turn(Turn&& other) noexcept;
     Turn& operator=(Turn&&) = delete;
     ~Turn();
 
-    // Sends `wire` (one or more requests) and waits for as many replies. `reads_only`: an answer
-    // that does not come is kUnavailable.
+    // Sends `wire` (one or more requests) and waits for `replies` replies. `reads_only`: a missing
+    // answer is kUnavailable.
     Result<std::vector<Reply>> call(std::string_view wire, std::size_t replies,
                                     base::BootInstant deadline, bool reads_only = false);
 
@@ -59,17 +58,17 @@ class DirectLink {
     DirectLink* link_;
   };
 
-  // nullopt: another has it, or close() was called.
+  // nullopt if another thread has the link, or after close().
   std::optional<Turn> try_take() noexcept;
 
-  // Whether a call would find a connection. A hint.
+  // Whether a call would find a connection. This is a hint.
   bool connected() const noexcept;
 
-  // A call under way ends at once, as at its deadline. From any thread.
+  // Ends a call under way at once, as its deadline would. From any thread.
   void give_up() noexcept;
-  // Waits for a call under way: it ends at once with kClosed (kOutcomeUnknown when it was sent).
+  // Waits for a call under way, which ends at once with kClosed (kOutcomeUnknown if it was sent).
   void close();
-  // In a forked child: closes the descriptor without a word to the server.
+  // In a forked child: closes the descriptor and sends nothing to the server.
   void abandon() noexcept;
 
  private:

@@ -9,7 +9,7 @@ namespace holdfast::stores::redis {
 
 Handshake::Handshake(const RedisAddress& address) : where_(address.display()) {
   if (address.password || !address.user.empty()) {
-    // A user without a password may be one that the server lets in without.
+    // The server may admit this user without a password.
     const std::string_view password = address.password ? *address.password : std::string_view();
     if (address.user.empty()) {
       ask(Asked::kLogIn, {"AUTH", password});
@@ -41,7 +41,7 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
   }
   const Asked asked = asked_[answered_++];
   const std::string_view word = reply.error_word();
-  // Said once, whatever was asked, before the server closes.
+  // The server says this once, whatever was asked, and closes.
   if (word == "DENIED" || reply.text.starts_with("ERR max number")) return to_error(reply, where_);
   switch (asked) {
     case Asked::kLogIn:
@@ -56,7 +56,7 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
                 "): correct HOLDFAST_REDIS_PASSWORD, or user@ and password_file= of the URL"};
       }
       return to_error(reply, where_ + ": cannot log in");
-    case Asked::kName: break;  // For people who look at CLIENT LIST; a right that a user may lack.
+    case Asked::kName: break;  // Only readers of CLIENT LIST miss the name.
     case Asked::kDatabase:
       if (reply.is_error()) return to_error(reply, where_ + ": cannot choose the database");
       break;
@@ -65,7 +65,8 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
         --answered_;
         return Step::kLoading;
       }
-      // Other refusals are told to each request: a right that is missing, a stale replica.
+      // Other refusals, such as a missing permission or a stale replica, come again with each
+      // request, which reports them.
       if (word == "NOAUTH") return to_error(reply, where_);
       return Step::kReady;
   }

@@ -1,9 +1,9 @@
-// The first words on a new connection, as a pure step function: log in, name oneself, choose the
-// database, and ask whether the server is ready.
+// The first requests on a new connection, as a pure step function: log in, set the client's name,
+// choose the database, and ask whether the server is ready.
 //
 // Thread-safety: one thread at a time.
 // Errors: kPermissionDenied (user, password, rights), kInvalidArgument (no such database), or as
-// to_error() has it. No message holds what the server says about the password.
+// to_error() has it. No message repeats what the server says about the password.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace holdfast::stores::redis {
 class Handshake {
  public:
   enum class Step : std::uint8_t {
-    kMore,     // Replies are outstanding.
+    kMore,     // More replies must come.
     kReady,    // The connection may be used.
-    kLoading,  // The server is not ready: send ping() in a while, and go on.
+    kLoading,  // The server is not ready: send ping() later, and continue.
   };
 
   explicit Handshake(const RedisAddress& address);
 
-  // All requests of it, to be written at once.
+  // All requests of the handshake, to be written at once.
   const std::string& requests() const noexcept { return requests_; }
   static std::string ping();
   Result<Step> on_reply(const Reply& reply);

@@ -15,7 +15,7 @@ namespace holdfast::stores::redis {
 namespace {
 
 constexpr std::size_t kReadSize = 64 * 1024;
-constexpr int kReadsPerTurn = 8;  // Then others on the loop have their turn.
+constexpr int kReadsPerTurn = 8;  // Then other work of the loop has its turn.
 constexpr std::size_t kKeptOut = 1024 * 1024;
 constexpr std::chrono::milliseconds kLoadingPause{50};
 constexpr std::size_t kLoanReadSize = 16 * 1024;
@@ -72,7 +72,7 @@ void LoopLink::start() {
   state_ = State::kResolving;
   const std::uint64_t mine = ++generation_;
   timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout, [this] { on_timer(); });
-  // The answer may come after the loop has gone.
+  // The answer may come after the loop was destroyed.
   remote_->resolver->refresh(
       [weak = weak_from_this(), mine, mailbox = mailbox_](Result<Endpoints> found) {
         base::LocalLock lock(mailbox->mutex);
@@ -130,7 +130,7 @@ void LoopLink::try_next() {
     state_ = State::kDialling;
     timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout,
                   [this] { on_timer(); });
-    // Before a connect() has ended there is nothing to read, and nothing can be written.
+    // A pending connect() ends with the socket becoming writable.
     return wait_write();
   }
   close_wire();
@@ -165,7 +165,7 @@ void LoopLink::greet() {
 void LoopLink::on_greeting(const Reply& reply) {
   auto step = handshake_->on_reply(reply);
   if (!step) {
-    // The same credentials will not do on another address of the server either.
+    // The same credentials would fail at the server's other addresses, too.
     if (step.error().code() == Errc::kPermissionDenied) next_endpoint_ = endpoints_.size();
     return next_address(step.error());
   }
@@ -186,7 +186,7 @@ void LoopLink::on_greeting(const Reply& reply) {
 
 void LoopLink::on_timer() {
   if (state_ == State::kResolving) {
-    // The name service is late: its last answer may do.
+    // The name service is late, so its last answer has to serve.
     Endpoints known = remote_->resolver->cached();
     if (!known.empty()) return resolved(std::move(known));
     return resolved(Error{Errc::kUnavailable, "looking up the host takes too long"});
@@ -244,7 +244,7 @@ void LoopLink::fail(Error why) {
   close_wire();
   state_ = State::kFailing;
   const std::uint64_t mine = generation_;
-  // Not from within a call of the owner's.
+  // Posted, because the owner may be inside a call to this link.
   asio::post(io_, [self = shared_from_this(), mine, was_up, why = std::move(why)] {
     if (self->generation_ != mine || self->owner_ == nullptr) return;
     if (!was_up) return self->next_address(why);
@@ -253,7 +253,7 @@ void LoopLink::fail(Error why) {
   });
 }
 
-// The awaited events are forgotten: handlers of an older generation do nothing.
+// A new generation drops the awaited events, so the loop no longer reads this socket.
 std::shared_ptr<LentReader> LoopLink::lend() {
   if (!can_write() || wire_.buffers() || loan_ != nullptr || writing_) return nullptr;
   ++generation_;
@@ -269,7 +269,7 @@ void LoopLink::take_back(const std::shared_ptr<LentReader>& loan) {
   std::error_code error;
   descriptor_.assign(wire_.descriptor(), error);
   if (error) return fail({Errc::kUnavailable, "cannot watch a socket: " + error.message()});
-  // Replies may be left that came with others before.
+  // The borrower may have read more bytes than whole replies; what is left is delivered now.
   if (deliver({})) on_readable();
 }
 
@@ -285,7 +285,7 @@ void LoopLink::on_readable() {
     switch (outcome.io) {
       case Wire::Io::kDone:
         if (!deliver({buffer_.data(), outcome.bytes})) return;
-        // A short read has emptied the socket; what comes later makes it readable again.
+        // A short read has emptied the socket. Later bytes make it readable again.
         if (!wire_.buffers() && outcome.bytes < buffer_.size()) return wait_read();
         continue;
       case Wire::Io::kWantRead: return wait_read();
@@ -302,7 +302,7 @@ void LoopLink::on_readable() {
   });
 }
 
-// Whether the connection is still the one that the bytes came from.
+// Returns whether the link still has the connection that sent these bytes.
 bool LoopLink::deliver(std::string_view bytes) {
   const std::uint64_t mine = generation_;
   auto fed = reader_->feed(bytes);
@@ -346,7 +346,7 @@ void LoopLink::wait_read() {
 
 void LoopLink::wait_write() {
   if (writing_) return;
-  // It takes a word now and then only, and has not taken those.
+  // A subscriber writes little and rarely. A server that does not even take this no longer reads.
   if (loan_ != nullptr) return fail({Errc::kUnavailable, "the server does not read any more"});
   writing_ = true;
   descriptor_.async_wait(asio::posix::stream_descriptor::wait_write,

@@ -1,4 +1,5 @@
-// The waiting operations of a pipeline as links of lists, so that queueing allocates nothing.
+// The operations of a pipeline are themselves the links of its lists, so queueing allocates
+// nothing.
 //
 // Thread-safety: Inbox::push() from any thread; the rest on one.
 #pragma once
@@ -20,14 +21,14 @@ struct Operation {
   Command command;
   base::BootInstant deadline{};
   port::Done<Reply> done;
-  std::uint64_t end = 0;   // Its last byte's place in what its connection was given to write.
-  std::size_t joined = 1;  // In the first of a batch: how many went as one.
-  bool alone = false;      // It is not joined with others any more.
+  std::uint64_t end = 0;   // Position of its last byte in the connection's output.
+  std::size_t joined = 1;  // In the first operation of a batch: its size.
+  bool alone = false;      // It must not join a batch again.
 
   std::size_t cost() const noexcept { return command.wire.size() + sizeof(Operation); }
 };
 
-// First in, first out. Owns what is in it.
+// First in, first out. Owns its operations.
 class OperationList {
  public:
   OperationList() = default;
@@ -60,7 +61,7 @@ class OperationList {
     return taken;
   }
 
-  // Puts all of `other` behind what is here.
+  // Appends all operations of `other`.
   void append(OperationList& other) noexcept {
     if (other.empty()) return;
     (last_ == nullptr ? first_ : last_->next) = other.first_;
@@ -75,14 +76,14 @@ class OperationList {
   std::size_t size_ = 0;
 };
 
-// Many push, one takes all.
+// Many threads push, one takes everything.
 class Inbox {
  public:
   enum class Pushed : std::uint8_t { kFirst, kBehindOthers, kClosed };
 
   ~Inbox() { close(); }
 
-  // `operation` is kept when the inbox is closed. kFirst: the taker must be woken.
+  // A closed inbox leaves `operation` with the caller. kFirst: the caller must wake the taker.
   Pushed push(std::unique_ptr<Operation>& operation) noexcept {
     Operation* head = head_.load(std::memory_order_relaxed);
     do {
@@ -97,14 +98,14 @@ class Inbox {
   // In the order in which they were pushed.
   void take_all(OperationList& into) noexcept { reverse(head_.exchange(nullptr), into); }
 
-  // Nothing gets in any more.
+  // Admits nothing more; returns what was left.
   OperationList& close() noexcept {
     reverse(head_.exchange(closed_mark()), last_);
     return last_;
   }
 
  private:
-  // An address that no operation has.
+  // An address that no operation can have.
   Operation* closed_mark() noexcept { return reinterpret_cast<Operation*>(this); }
 
   void reverse(Operation* newest, OperationList& into) noexcept {

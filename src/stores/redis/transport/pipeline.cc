@@ -23,10 +23,10 @@ namespace {
 using base::BootClock;
 using base::BootInstant;
 
-// One write's worth; what is behind it gathers meanwhile.
+// The most bytes of one write; later requests gather meanwhile.
 constexpr std::size_t kWriteSize = 256 * 1024;
-// A server that has so many to answer gets more when there are so many more, which can be joined;
-// or when it has answered.
+// A server with this many requests to answer is busy. It gets more after it has answered, or as
+// soon as a whole batch of this size has gathered.
 constexpr std::size_t kEnoughToDo = 32;
 constexpr std::size_t kWorthAWrite = 32;
 // Deadlines closer together than this share one sweep.
@@ -38,7 +38,7 @@ Error closed_error(const std::string& where) {
 
 }  // namespace
 
-// Everything but send(), close() and the atomics runs on the loop.
+// Everything except send(), close() and the atomics runs on the loop.
 //
 // An operation is in one of: the inbox; `waiting_` (for the connection, or for the write before);
 // `sent_` (given to the link to write, its answer outstanding, in the order of the answers).
@@ -89,8 +89,8 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   std::atomic<std::size_t> queued_bytes_{0};
   std::atomic<bool> closed_{false};
   std::atomic<bool> connected_{false};
-  std::atomic<bool> busy_{false};      // It has answers to come, and need not be woken.
-  std::atomic<std::size_t> fresh_{0};  // In the inbox, about.
+  std::atomic<bool> busy_{false};      // Answers are outstanding, so the loop need not be woken.
+  std::atomic<std::size_t> fresh_{0};  // Roughly the number in the inbox.
   std::atomic<std::uint64_t> writes_{0};
   std::atomic<std::uint64_t> commands_{0};
   std::atomic<std::uint64_t> connections_{0};
@@ -101,16 +101,16 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   OperationList waiting_;
   OperationList sent_;
   std::string out_;
-  std::uint64_t given_to_link_ = 0;  // Bytes, on this connection.
-  bool leaving_ = false;             // This connection: nothing more is sent on it.
-  bool joins_ = true;                // Requests, on this connection.
+  std::uint64_t given_to_link_ = 0;  // Bytes on this connection.
+  bool leaving_ = false;             // No more requests go out on this connection.
+  bool joins_ = true;                // Whether requests are batched on this connection.
   bool started_ = false;
   bool shut_ = false;
   Backoff backoff_;
   BootInstant up_since_{};
   BootInstant next_attempt_ = BootInstant::max();
-  BootInstant next_sweep_ = BootInstant::max();  // No deadline of an operation is earlier.
-  // Boot time, which those who send read.
+  BootInstant next_sweep_ = BootInstant::max();  // Not later than any operation's deadline.
+  // Boot time of the timer; senders read it.
   std::atomic<std::int64_t> armed_ = BootInstant::max().time_since_epoch().count();
   std::optional<Error> last_failure_;
 };
@@ -131,7 +131,7 @@ void Pipeline::Impl::send(Command command, BootInstant deadline, port::Done<Repl
   const Inbox::Pushed pushed = inbox_.push(operation);
   if (pushed != Inbox::Pushed::kClosed) {
     const bool enough = fresh_.fetch_add(1) + 1 == kWorthAWrite;
-    // A busy loop looks by itself with its next answer, and when its timer fires.
+    // A busy loop looks into the inbox by itself, with its next answer or when its timer fires.
     const bool wake = busy_ ? enough || deadline.time_since_epoch().count() < armed_
                             : pushed == Inbox::Pushed::kFirst;
     if (wake) asio::post(io_, [self = shared_from_this()] { self->drain(); });
@@ -145,7 +145,7 @@ void Pipeline::Impl::refuse(port::Done<Reply> done, Error why) {
   asio::post(io_, [done = std::move(done), why = std::move(why)] { done(why); });
 }
 
-// Reads what those who sent have counted: what they sent before is in the inbox then.
+// Reads the senders' counter first: every operation counted there is in the inbox already.
 void Pipeline::Impl::take_fresh() {
   OperationList fresh;
   fresh_.exchange(0);
@@ -187,7 +187,7 @@ void Pipeline::Impl::flush() {
   expire(late);
 }
 
-// As one request; how many they are.
+// Writes the operations as one request; returns their number.
 std::size_t Pipeline::Impl::put_out(OperationList& taken) {
   append_request(out_, taken);
   const std::size_t number = taken.size();
@@ -228,8 +228,8 @@ void Pipeline::Impl::on_reply(Reply reply) {
   flush();
 }
 
-// For a busy one: nobody wakes it for an event that it has not seen. One that has stopped to be
-// busy looks once more, since another may have taken it to be busy until then.
+// A busy loop is not woken for new operations, so it looks by itself. When it stops being busy it
+// looks once more, because a sender may have seen it busy until then.
 void Pipeline::Impl::look_into_inbox() {
   if (!busy_) return;
   if (sent_.size() <= kEnoughToDo) busy_ = false;
@@ -242,14 +242,14 @@ void Pipeline::Impl::answer(std::unique_ptr<Operation> operation, Reply reply) {
   complete(std::move(operation), std::move(reply));
 }
 
-// Ends the operations that went as one.
+// Completes the operations of one batch.
 void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply reply) {
   if (reply.kind == Reply::Kind::kArray && reply.items.size() == number) {
     for (Reply& own : reply.items) answer(asked.pop(), std::move(own));
   } else if (concerns_each(reply)) {
     while (!asked.empty()) answer(asked.pop(), reply);
   } else {
-    // A node of a cluster takes locks of one slot together, and those are rarely met.
+    // A node of a cluster takes only locks of one slot together, which is rare: stop batching.
     joins_ = joins_ && reply.error_word() != "CROSSSLOT";
     for (Operation* each = asked.front(); each != nullptr; each = each->next) each->alone = true;
     asked.append(waiting_);
@@ -257,8 +257,8 @@ void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply
   }
 }
 
-// The server has become a replica: what is under way is answered still, then the name is looked up
-// anew.
+// The server has become a replica. Its answers under way still count; after them the name is looked
+// up again.
 void Pipeline::Impl::leave_when_answered() {
   if (!sent_.empty() || shut_) return;
   link_->fail({Errc::kUnavailable, where_ + ": the server has become a replica"});
@@ -280,7 +280,7 @@ void Pipeline::Impl::on_down(Error why) {
   kept.append(waiting_);
   waiting_.append(kept);
   look_into_inbox();
-  // The answer that cannot be read is the first one's.
+  // The unreadable answer belongs to the oldest operation.
   if (why.code() == Errc::kCorruptState) {
     if (auto operation = answered_never.pop()) complete(std::move(operation), Error(why));
   }
@@ -288,7 +288,7 @@ void Pipeline::Impl::on_down(Error why) {
     Error error = unanswered(*operation, why.message());
     complete(std::move(operation), std::move(error));
   }
-  // Operations that wait after the loss of a good connection have the next attempt before them.
+  // After the loss of a good connection the waiting operations still get the next attempt.
   if (!was_up) {
     OperationList failed;
     failed.append(waiting_);
@@ -314,7 +314,7 @@ void Pipeline::Impl::complete(std::unique_ptr<Operation> operation, Result<Reply
 void Pipeline::Impl::arm() {
   if (shut_) return;
   const BootInstant at = std::min(next_attempt_, next_sweep_);
-  // A timer that fires too early finds nothing to do; it is moved forward only.
+  // The timer only moves to an earlier instant. If it fires too early, it finds nothing to do.
   if (at.time_since_epoch().count() >= armed_) return;
   armed_ = at.time_since_epoch().count();
   timer_.arm_at(at, [this] { on_timer(); });
@@ -407,7 +407,7 @@ void Pipeline::close() { impl_->close(); }
 
 void Pipeline::abandon() noexcept {
   impl_->abandon();
-  // Asio's part of it must not be destroyed: its epoll instance is the parent's, too.
+  // Asio's part must not be destroyed, because the parent uses the same epoll instance.
   base::abandon(impl_);
 }
 

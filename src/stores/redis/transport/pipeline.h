@@ -2,18 +2,19 @@
 //
 // send() pushes onto a lock-free list, and only the push that finds it empty wakes the loop; each
 // turn of the loop drains the list into one buffer and one write; replies are matched in order.
-// What is sent while a write is under way gathers for the next.
+// Requests that arrive during a write gather for the next one.
 //
 // Guarantee: every operation completes exactly once, on the loop, never inside send(). A connection
-// with a request that got no answer in time is closed, never used again. kUnavailable: the request
-// did not leave this process whole, and never will. kOutcomeUnknown: it did, and no answer came
-// (a Command that reads only is kUnavailable then, too).
+// is closed for good when one of its requests gets no answer in time. kUnavailable: the request did
+// not leave this process whole, and never will. kOutcomeUnknown: it did, and no answer came (for a
+// Command that only reads this is kUnavailable, too).
 // Not guaranteed: that a request answered kOutcomeUnknown is not applied later.
 //
-// While there is no connection, operations wait for it until their deadline; when an attempt (all
-// addresses of the host) fails, those that wait end with why: kUnavailable, or kPermissionDenied
-// for a wrong password or certificate. Attempts go on by themselves, with exponential backoff and
-// full jitter (50 ms to 2 s). A server that is loading its data counts as not yet connected.
+// While there is no connection, operations wait for one until their deadline. When an attempt fails
+// at all addresses of the host, the waiting operations end with its error: kUnavailable, or
+// kPermissionDenied for a wrong password or certificate. Attempts continue by themselves, with
+// exponential backoff and full jitter (50 ms to 2 s). A server that is loading its data counts as
+// not yet connected.
 //
 // Thread-safety: send() and connected() from any thread; close() from any but the loop; the
 // callbacks run on the loop and may call send().
@@ -43,9 +44,9 @@ namespace holdfast::stores::redis {
 
 // One request that gets one reply.
 struct Command {
-  std::string wire;         // As append_command() writes it.
-  bool reads_only = false;  // Cannot change anything: without an answer it is kUnavailable.
-  BatchPart part = {};      // Whether it may go as one with others.
+  std::string wire;         // Written by append_command().
+  bool reads_only = false;  // It changes nothing, so a missing answer is kUnavailable.
+  BatchPart part = {};      // Whether and how it may join a batch.
 };
 
 struct PipelineOptions {
@@ -56,16 +57,16 @@ struct PipelineOptions {
 class Pipeline {
  public:
   Pipeline(asio::io_context& io, RemotePtr remote, PipelineOptions options = {});
-  ~Pipeline();  // close(), where it was not called.
+  ~Pipeline();  // Calls close() unless that was done.
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // The first one connects.
+  // The first call also connects.
   void send(Command command, base::BootInstant deadline, port::Done<Reply> done);
 
   bool connected() const noexcept;
 
-  // For tests and `doctor`: writes and bytes so far, and connections made.
+  // For tests and `doctor`: the number of writes, bytes and connections so far.
   struct Counts {
     std::uint64_t writes = 0;
     std::uint64_t commands = 0;
@@ -73,10 +74,10 @@ class Pipeline {
   };
   Counts counts() const noexcept;
 
-  // Ends what is under way (kClosed) and returns when no callback runs any more. What is sent after
-  // its begin completes with kClosed. May be repeated.
+  // Ends the operations under way (kClosed), and returns when no callback runs any more. Later
+  // operations complete with kClosed. May be repeated.
   void close();
-  // In a forked child: lets go of the descriptors without a word to the server. No callback runs.
+  // In a forked child: closes the descriptors and sends nothing to the server. No callback runs.
   void abandon() noexcept;
 
  private:

@@ -14,10 +14,10 @@ namespace holdfast::stores::redis {
 
 struct Remote {
   RedisAddress address;
-  std::shared_ptr<const TlsContext> tls;  // Null: plain.
+  std::shared_ptr<const TlsContext> tls;  // Null for a plain connection.
   std::shared_ptr<Resolver> resolver;
 
-  // No I/O but reading the files of TLS. Errors: as TlsContext::make().
+  // Does no I/O except reading the TLS files. Errors: those of TlsContext::make().
   static Result<std::shared_ptr<const Remote>> make(RedisAddress address);
 };
 using RemotePtr = std::shared_ptr<const Remote>;

@@ -100,7 +100,8 @@ void put_first(const Endpoint& endpoint, Endpoints& endpoints) {
 
 }  // namespace
 
-// Shared with the helper thread, which may outlive the resolver: getaddrinfo() cannot be cancelled.
+// Shared with the helper thread, which may outlive the resolver because getaddrinfo() cannot be
+// cancelled.
 struct Resolver::State {
   using Waiter = std::function<void(Result<Endpoints>)>;
 

@@ -1,10 +1,11 @@
-// The addresses of one host, looked up beside the threads that must not wait.
+// Looks up the addresses of one host, on a thread of its own so that no other thread waits.
 //
 // Guarantee: getaddrinfo() runs on a helper thread only, one lookup at a time; the last good answer
-// is kept and serves when a lookup fails or is late. Numeric hosts and sockets need no lookup. The
-// address that answered last comes first.
-// Thread-safety: safe. Ownership: a lookup under way keeps what it needs; the resolver may go.
-// Time: boot time. Blocking: resolve() until its deadline; the others never.
+// is kept, and is used when a lookup fails or is late. Numeric hosts and sockets need no lookup.
+// The address that answered last comes first.
+// Thread-safety: safe. Ownership: a lookup under way owns its state, so the resolver may be
+// destroyed.
+// Time: boot time. Blocking: resolve(), until its deadline; no other function.
 // Errors: kUnavailable, with the host and what the system's resolver said.
 #pragma once
 
@@ -33,20 +34,20 @@ class Resolver {
  public:
   using Lookup = std::function<Result<Endpoints>(const std::string& host, std::uint16_t port)>;
 
-  // `lookup` for tests; empty: the system's.
+  // Tests set `lookup`; if empty, the system's resolver is used.
   explicit Resolver(const RedisAddress& address, Lookup lookup = {});
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // A new answer, or the last good one when none comes by `deadline` or it fails.
+  // A new answer; the last good one if the lookup fails or is late.
   Result<Endpoints> resolve(base::BootInstant deadline);
-  // `done` is called once when the lookup ends, on the helper's thread, or inline when no lookup is
-  // needed. It may come late: the caller keeps the time.
+  // Calls `done` once, when the lookup ends, on the helper's thread; or inline if no lookup is
+  // needed. This can take long: the caller keeps its own time.
   void refresh(std::function<void(Result<Endpoints>)> done);
-  // The last good answer; empty before the first.
+  // The last good answer; empty before there is one.
   Endpoints cached() const;
-  // A server has answered at this address.
+  // Notes that a server has answered at this address.
   void prefer(const Endpoint& endpoint);
 
  private:

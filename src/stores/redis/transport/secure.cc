@@ -72,7 +72,7 @@ Result<void> load_identity(SSL_CTX* context, const RedisAddress& address) {
   return {};
 }
 
-// Alerts that the server sends about our certificate.
+// Alerts by which the server rejects our certificate.
 bool is_about_us(int reason) {
   switch (reason) {
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:

@@ -1,9 +1,10 @@
-// TLS as an address asks for it: whom to trust, what to show, which name to expect.
+// TLS as an address asks for it: the trusted certificates, our own certificate, and the expected
+// name.
 //
 // Guarantee: TLS 1.2 or later; the server's certificate is checked against the trusted ones and
 // against `tls_name` or the host (names and IP addresses); nothing ever asks on the terminal for a
 // key's passphrase.
-// Thread-safety: safe once made. Ownership: sessions share what they need of the context.
+// Thread-safety: safe once made. Ownership: sessions share the parts of the context that they need.
 // Errors: kInvalidArgument or kPermissionDenied, naming the file.
 #pragma once
 
@@ -26,7 +27,7 @@ class TlsContext {
  public:
   static Result<std::shared_ptr<const TlsContext>> make(const RedisAddress& address);
 
-  // A client's session, not yet over anything; it expects the right name of the server.
+  // A client's session without a socket. It checks the server's name.
   Result<SslSession> session() const;
 
  private:
@@ -35,7 +36,7 @@ class TlsContext {
   std::string expected_;
 };
 
-// Why the last call on `session` failed: which check, and what to do.
+// Why the last call on `session` failed, and what to do about it.
 Error tls_error(SSL* session, std::string_view where);
 
 }  // namespace holdfast::stores::redis

@@ -30,10 +30,11 @@ using base::BootInstant;
 
 }  // namespace
 
-// Everything but ensure(), close(), confirmed() and the push reader runs on the loop.
+// Everything except ensure(), close(), confirmed() and the push reader runs on the loop.
 //
-// The push reader: while a thread listens the link's replies are lent to it. It asks for the loan;
-// the loop gives one when the subscription stands, and takes it back when nobody listens any more.
+// The push reader: while a thread listens, the link lends it the replies. The thread asks for the
+// loan; the loop gives it once the subscription is confirmed, and takes it back when nobody
+// listens.
 class Subscriber::Impl final : public LinkOwner,
                                public port::PushReader,
                                public std::enable_shared_from_this<Impl> {
@@ -117,11 +118,11 @@ class Subscriber::Impl final : public LinkOwner,
   port::BootTimer timer_;
   std::vector<Waiter> waiters_;
   std::set<std::string> others_;  // Channels.
-  std::string unwritten_;         // The unsent requests about them.
+  std::string unwritten_;         // Unsent requests about them.
   bool started_ = false;
   bool up_ = false;
   bool shut_ = false;
-  bool was_confirmed_ = false;  // On some connection before.
+  bool was_confirmed_ = false;  // On an earlier connection.
   Backoff backoff_;
   BootInstant up_since_{};
   std::atomic<BootInstant> heard_{};
@@ -131,7 +132,7 @@ class Subscriber::Impl final : public LinkOwner,
   const int nudged_;
   base::LocalMutex push_reader_mutex_;
   bool listening_ HOLDFAST_GUARDED_BY(push_reader_mutex_) = false;
-  bool looked_ HOLDFAST_GUARDED_BY(push_reader_mutex_) = false;  // At what the loan began with.
+  bool looked_ HOLDFAST_GUARDED_BY(push_reader_mutex_) = false;  // Into a new loan.
   std::shared_ptr<LentReader> loan_ HOLDFAST_GUARDED_BY(push_reader_mutex_);
 };
 
@@ -181,7 +182,7 @@ void Subscriber::Impl::on_up() {
 void Subscriber::Impl::on_reply(Reply reply) {
   heard_ = BootClock::now();
   if (reply.is_error()) {
-    // A push of another channel than its own is not heard.
+    // This user may not subscribe to that other channel; its own channel still works.
     if (confirmed() && reply.text.starts_with("NOPERM")) return;
     return link_->fail(to_error(reply, where_ + ": cannot subscribe"));
   }
@@ -231,7 +232,8 @@ void Subscriber::Impl::listen() {
   asio::post(io_, [self = shared_from_this(), loan] { self->link_->take_back(loan); });
 }
 
-// Whether there is something to read. A descriptor that is another's by now wakes for nothing.
+// Waits until there is something to read, or a nudge. If the descriptor belongs to another file by
+// now, the wake-up is needless and harmless.
 bool Subscriber::Impl::await_news(int descriptor) const {
   pollfd entries[] = {{nudged_, POLLIN, 0}, {descriptor, POLLIN, 0}};
   if (::poll(entries, 2, -1) < 0) return false;
@@ -279,7 +281,8 @@ void Subscriber::Impl::lend() {
   nudge();
 }
 
-// The link is down. Who polls its descriptor keeps the connection from being closed.
+// The link is down. A thread in poll() keeps the closed connection alive in the kernel, so it is
+// woken.
 void Subscriber::Impl::end_loan() {
   {
     const base::LocalLock lock(push_reader_mutex_);
@@ -309,7 +312,8 @@ void Subscriber::Impl::on_down(Error why) {
   next_attempt_ = now + backoff_.after_loss(was_good, base::random_128().low);
   next_ping_ = BootInstant::max();
   if (was_confirmed && events_.on_lost) events_.on_lost(why);
-  // After a loss the next attempt is theirs; an attempt that failed, and a refusal, is told.
+  // After a lost connection the waiters still get the next attempt. A failed attempt or a refusal
+  // is reported to them.
   if (!was_up || why.code() != Errc::kUnavailable) end_waiters(std::move(why));
   arm();
 }

@@ -1,4 +1,4 @@
-// A connection that stays subscribed to one channel, and to others while they are wanted.
+// A connection that stays subscribed to its own channel, and to others between join() and leave().
 //
 //   State         ensure()                 attempt fails           connection lost
 //   idle          connects, then as below  -                       -
@@ -8,13 +8,14 @@
 //                                                                  when confirmed
 //
 // Guarantee: ensure() completes without an error only after the server has confirmed a subscription
-// on a connection that is not known to be dead; on_subscribed tells of every confirmation, so that
-// what was missed before can be asked for. A silent peer is found within 15 s.
-// Not guaranteed: that every message arrives: Redis drops them with the connection.
+// on a connection that is not known to be dead. on_subscribed reports every confirmation, so that
+// the owner can ask for what it missed before. A silent peer is noticed within 15 s.
+// Not guaranteed: that every message arrives, because Redis drops them with the connection.
 //
 // Thread-safety: ensure(), confirmed() from any thread; close() from any but the loop. All
-// callbacks run on the loop, never inside a call, but for on_message where a thread listens.
-// Ownership: as of Pipeline. Time: boot time. Errors: kUnavailable (not subscribed; the deadline
+// callbacks run on the loop, never inside a call. While a thread listens, on_message runs on that
+// thread.
+// Ownership: as with Pipeline. Time: boot time. Errors: kUnavailable (not subscribed; the deadline
 // passed or an attempt failed), kPermissionDenied (password, certificate, or the ACL does not allow
 // the channel), kClosed.
 #pragma once
@@ -42,12 +43,12 @@ class Subscriber {
     std::function<void(std::string_view payload)> on_message;
     std::function<void(bool again)> on_subscribed;  // `again`: after a loss.
     std::function<void(const Error&)> on_lost;      // After it was confirmed.
-    // Messages of a channel beside its own are heard from now on.
+    // Messages of that other channel arrive from now on.
     std::function<void(std::string_view channel)> on_batch{};
   };
 
   struct Timing {
-    base::BootClock::duration ping_every = std::chrono::seconds(5);   // While nothing comes.
+    base::BootClock::duration ping_every = std::chrono::seconds(5);   // While the server is silent.
     base::BootClock::duration dead_after = std::chrono::seconds(15);  // The length of a silence.
   };
 
@@ -58,19 +59,19 @@ class Subscriber {
   Subscriber(const Subscriber&) = delete;
   Subscriber& operator=(const Subscriber&) = delete;
 
-  // Messages are told to on_message on the thread that listens. Lives as long as this.
+  // Calls on_message on the thread that listens. Lives as long as this object.
   port::PushReader& push_reader() noexcept;
 
   void ensure(base::BootInstant deadline, port::Done<void> done);
-  // Whether ensure() would complete at once. A hint, free of cost.
+  // Whether ensure() would complete at once. This is a hint, and costs nothing.
   bool confirmed() const noexcept;
 
-  // A channel beside its own, until leave(); nobody is told where the server does not allow it.
-  // From any thread.
+  // Subscribes to another channel, until leave(). A refusal of the server is not reported. From any
+  // thread.
   void join(std::string channel);
   void leave(std::string channel);
 
-  // As Pipeline's.
+  // As with Pipeline.
   void close();
   void abandon() noexcept;
 

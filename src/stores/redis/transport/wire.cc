@@ -55,7 +55,7 @@ struct WireBio {
 
 namespace {
 
-// A dead peer is found by the deadlines of requests; these find it for an idle connection.
+// Deadlines of requests notice a dead peer. Keepalives notice it on an idle connection.
 constexpr int kIdleSeconds = 10;
 constexpr int kProbeSeconds = 5;
 constexpr int kProbes = 3;
@@ -180,11 +180,11 @@ bool Wire::stale() const noexcept {
   char byte = 0;
   const ssize_t got = ::recv(descriptor(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got < 0) return errno != EAGAIN && errno != EINTR;
-  // Under TLS it may be a message of the session's own.
+  // With TLS the bytes may belong to the TLS session.
   return got == 0 || tls_ == nullptr;
 }
 
-// A peer that refused our certificate says so before it closes; a write may meet the closing first.
+// A peer that rejects our certificate sends an alert before it closes, but a write may fail first.
 void Wire::look_for_alert() {
   char byte = 0;
   recv_flags_ = MSG_DONTWAIT;

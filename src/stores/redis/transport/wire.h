@@ -1,10 +1,10 @@
-// A socket to a Redis server, plain, Unix or TLS, that never makes its caller wait unless told to.
+// A socket to a Redis server, plain, Unix or TLS. It never blocks its caller unless asked to.
 //
-// The pipeline and the subscriber wait for it in the loop's reactor, the direct link in poll(): one
-// transport for all, which is why TLS is OpenSSL's own here and not Asio's stream.
+// The pipeline and the subscriber wait in the loop's reactor, the direct link in poll(). All three
+// share this class, so TLS is OpenSSL's own here and not Asio's stream.
 //
 // Thread-safety: one thread at a time; descriptor() and abandon() also from a forked child.
-// Errors: what failed is told by why(): kUnavailable, or kPermissionDenied for certificates.
+// Errors: why() tells what failed: kUnavailable, or kPermissionDenied for certificates.
 #pragma once
 
 #include <atomic>
@@ -29,29 +29,31 @@ class Wire {
   Wire(const Wire&) = delete;
   Wire& operator=(const Wire&) = delete;
 
-  // Begins to connect; dial() goes on with it. false: it failed at once.
+  // Begins to connect; dial() continues. false: it failed at once.
   bool open(const Remote& remote, const Endpoint& endpoint);
-  // Connecting and TLS, a step at a time, until kDone. To be called when what it wanted is there.
+  // Connects and does TLS, one step per call, until kDone. Call it again when the socket is ready
+  // for the returned wish.
   Outcome dial();
   enum class Wait { kNever, kAWhile };
-  // kFailed also when the peer has closed. kAWhile: waits for bytes, a quarter of a second at most
-  // (then: kWantRead), once let_reads_wait() was called.
+  // kFailed also if the peer has closed. kAWhile: waits up to a quarter of a second for bytes, and
+  // then returns kWantRead. Needs an earlier let_reads_wait().
   Outcome read(char* into, std::size_t size, Wait wait = Wait::kNever);
-  // Some of the bytes. After kWant... the same bytes must be given again.
+  // May write a part of the bytes. After kWantRead or kWantWrite, pass the same bytes again.
   Outcome write(std::string_view bytes);
   // Whether read() may have more without the socket becoming readable.
   bool buffers() const noexcept { return tls_ != nullptr; }
 
   void let_reads_wait();
-  // Whether the peer is known to have closed, or sent what nobody asked for.
+  // Whether the peer has closed, or has sent bytes that nobody asked for.
   bool stale() const noexcept;
 
   int descriptor() const noexcept { return fd_.load(std::memory_order_relaxed); }
-  // Why the last call failed, naming where.
+  // Why and where the last call failed.
   Error why() const { return failure_; }
 
   void close() noexcept;
-  // Wakes whoever waits in read() or poll(). The caller sees to it that nobody closes meanwhile.
+  // Wakes a thread that waits in read() or poll(). The caller ensures that nobody closes the socket
+  // meanwhile.
   void shut_down() noexcept;
   // Closes the descriptor and nothing else.
   void abandon() noexcept;
@@ -66,7 +68,7 @@ class Wire {
   bool set_up_tls(const Remote& remote);
 
   std::atomic<int> fd_{-1};
-  int recv_flags_ = 0;  // For the read() under way.
+  int recv_flags_ = 0;  // Flags for the read() under way.
   bool connected_ = false;
   SslSession tls_;
   std::string where_;
