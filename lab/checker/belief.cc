@@ -1,4 +1,4 @@
-// V1: did two owners believe to hold, beyond what the mode allows?
+// V1: did more owners believe they hold than the mode allows?
 #include <algorithm>
 
 #include "lab/checker/rules.h"

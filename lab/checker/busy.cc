@@ -1,8 +1,9 @@
 // V0 of refused tries, on samples: was there an instant within the call at which the lock can have
 // been taken, or queued for?
 //
-// Of each sample the search gets what may have held or queued during the call. What is left out
-// could not have made the answer right, so an illegal verdict stands; a legal one may be too kind.
+// The search gets only the acquisitions that may have held or queued during the sampled call. The
+// others could not make the answer right, so an illegal verdict is certain; a legal one may be too
+// kind.
 #include <algorithm>
 #include <unordered_map>
 
@@ -13,7 +14,7 @@
 namespace holdfast::lab {
 namespace {
 
-// Beyond these a sample stays undecided.
+// A sample with more stays undecided.
 constexpr std::size_t kMostSteps = 40;
 constexpr std::size_t kMostSeen = 10'000;
 
@@ -56,7 +57,7 @@ class BusyRule {
 
  private:
   std::int64_t end_of(const Acquisition& one) const {
-    // A store whose clock was set may keep a lease for ever.
+    // A store whose clock was set back may keep a lease for very long.
     if (!one.release_confirmed && !ledger_.clock_jumps.empty()) return kNever;
     const std::int64_t end = possible_end(one, options_.drift_ppm);
     return one.release_confirmed ? end : end + options_.linger_ns;
@@ -69,7 +70,7 @@ class BusyRule {
   void add(const Attempt& attempt) {
     switch (attempt.outcome) {
       case Outcome::kBusy: busy_.push_back(&attempt); return;
-      case Outcome::kUnavailable:  // It may have been taken back.
+      case Outcome::kUnavailable:  // The request may have been withdrawn.
       case Outcome::kTimedOut:
       case Outcome::kCancelled:
         add(attempt.lock, {attempt.call.invoked, attempt.call.returned + options_.linger_ns, 0,
@@ -80,7 +81,7 @@ class BusyRule {
     }
   }
 
-  // Many samples may meet one acquisition of many renewals.
+  // Remembers the result: many samples may meet one acquisition with many renewals.
   std::int64_t sure_end_once(const Acquisition& one) {
     const auto [known, fresh] = sure_ends_.try_emplace(&one);
     if (fresh) known->second = sure_end(ledger_, one);
@@ -111,7 +112,7 @@ class BusyRule {
     steps_.push_back(end);
   }
 
-  // Whether all of them could be found at a reasonable price.
+  // Gathers the presences around a refused try; false if there are too many.
   bool gather(const Attempt& busy) {
     tickets_.clear();
     steps_.clear();
@@ -142,7 +143,7 @@ class BusyRule {
       answer = search(tickets_, steps_, options_.search_steps);
     }
     ++(answer == Legality::kUndecided ? verdict_.busy_undecided : verdict_.busy_judged);
-    // Grants that contradict each other are other rules' findings.
+    // If the grants contradict each other even without this try, another rule reports that.
     if (answer == Legality::kIllegal && without == Legality::kLegal) report(busy);
   }
 
@@ -163,7 +164,7 @@ class BusyRule {
   Verdict& verdict_;
   Findings& findings_;
   std::vector<std::vector<Presence>> presences_;
-  std::vector<std::vector<Presence>> endless_;  // Presences whose end nobody knows.
+  std::vector<std::vector<Presence>> endless_;  // Presences with an unknown end.
   std::vector<const Attempt*> busy_;
   std::unordered_map<const Acquisition*, std::int64_t> sure_ends_;
   std::vector<Ticket> tickets_;

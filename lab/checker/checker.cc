@@ -51,7 +51,7 @@ CheckOptions options_of(const History& history) {
 
 namespace {
 
-// Sums and differences of times must have room. No clock has run for 70 years.
+// Limits the times so that sums and differences cannot overflow. No clock has run for 70 years.
 bool on_the_axis(const History& history, Findings& findings) {
   constexpr std::int64_t kEdge = std::int64_t{1} << 61U;
   const auto beyond = [](std::int64_t time) { return time < -kEdge || time > kEdge; };

@@ -1,15 +1,14 @@
 // Judges a history: V0 to V3, and whether the locks kept moving.
 //
-// Guarantee: what is reported did happen (or the history contradicts itself), under the definitions
-// of docs/design/0007-lab-checker.md: stamps that leave a doubt are read in favour of the lock. For
-// exclusive and shared locks with tokens the verdict on V0 is exact: it is what an exhaustive
-// search would say of the granted calls. V1, V2 and V3 are exact by definition. Not guaranteed: to
-// see every illegal busy answer (they are judged on samples), what happened between a change of
-// incarnation's two stamps, or a lease that no two owners contended for.
+// Guarantee: every reported violation did happen (or the history contradicts itself), by the
+// definitions of docs/design/0007-lab-checker.md. Doubtful stamps are read in favour of the lock.
+// For exclusive and shared locks with tokens the verdict on V0 is exact: an exhaustive search over
+// the granted calls would give the same. V1, V2 and V3 are exact by definition. Not guaranteed: to
+// notice every illegal busy answer (they are judged on samples), a violation between the two stamps
+// of a change of incarnation, or one of a lease that had a single contender.
 //
-// Thread-safety: check() is a pure function. Time: as in the history.
-// Complexity: O(n log n) for n events, and the locks times the faults; the samples have a limit of
-// their own.
+// Thread-safety: check() is a pure function. Time: as in the history. Complexity: O(n log n) for n
+// events, plus locks times faults; the samples have a limit of their own.
 #pragma once
 
 #include <array>
@@ -25,11 +24,12 @@
 namespace holdfast::lab {
 
 struct CheckOptions {
-  // How long a lock may be free while somebody waits for it: the bounded poll and some.
+  // How long a lock may be free while somebody waits for it: the interval of the poll, and a
+  // margin.
   std::int64_t wake_ns = 2'000'000'000;
-  // The same after everything has healed, or the lease of a holder that is gone has ended.
+  // The same after all faults have healed, or after the lease of a dead holder has ended.
   std::int64_t grace_ns = 10'000'000'000;
-  // How long a store may keep what nobody gave back beyond its lease: sessions end later.
+  // How long a store may keep an unreleased lock after its lease, because sessions end later.
   std::int64_t linger_ns = 0;
   // The difference of two clocks' rates, in parts per million.
   std::int64_t drift_ppm = 10'000;
@@ -39,7 +39,7 @@ struct CheckOptions {
 };
 
 struct Verdict {
-  std::vector<Violation> violations;           // The first of each class, in order of discovery.
+  std::vector<Violation> violations;           // The first of each class, as discovered.
   std::array<std::size_t, kClasses> counts{};  // All of them.
   std::size_t events = 0;
   std::size_t acquisitions = 0;
@@ -52,12 +52,12 @@ struct Verdict {
   bool clean() const;
 };
 
-// With the limits that the history says it is to be judged by; those of CheckOptions otherwise.
+// The limits that the history itself declares; the defaults of CheckOptions for the others.
 CheckOptions options_of(const History& history);
 
 Verdict check(const History& history, const CheckOptions& options = {});
 
-// A line of totals, then one line per violation.
+// Prints a line of totals, then one line per violation.
 void print(const Verdict& verdict, std::ostream& out);
 
 }  // namespace holdfast::lab

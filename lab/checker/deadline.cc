@@ -1,8 +1,8 @@
 // V3: did a call that was invoked after the deadline say "held"?
 //
-// The deadline in force is the latest that any extension may have set by the time that the call
-// returned, unless the owner had been told before that the lock is lost. An extension that was
-// itself invoked after the deadline sets none.
+// The deadline in force is the latest one that an extension may have set before the call returned,
+// unless the owner had been told before that the lock is lost. An extension that was invoked after
+// the deadline sets none.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -27,7 +27,7 @@ class Deadlines {
     }
   }
 
-  // With all that may have been applied at `at`.
+  // The deadline if every extension that may have been applied at `at` was.
   std::int64_t by(std::int64_t at) const {
     const auto after = std::upper_bound(steps_.begin() + 1, steps_.end(), std::pair(at, kNever));
     return std::prev(after)->second;

@@ -11,17 +11,17 @@
 namespace holdfast::lab {
 
 enum class Expected : std::uint8_t {
-  kNone,  // One is one too many.
-  kMust,  // The cell is declared unsafe: not to see one is a failure too.
-  kMay,   // Declared, and not certain to show in every run.
+  kNone,  // Any violation is an error.
+  kMust,  // The cell is declared unsafe, so a run without a violation fails, too.
+  kMay,   // Declared, but not certain to occur in every run.
 };
 
-using Expectations = std::array<Expected, kClasses>;  // By class; all kNone unless said otherwise.
+using Expectations = std::array<Expected, kClasses>;  // By class; kNone by default.
 
 // "none", "must", "may".
 std::string_view name_of(Expected expected);
 
-// Whether so many of a class are what was expected.
+// Whether this many violations of a class were expected.
 bool as_expected(Expected expected, std::size_t seen);
 
 }  // namespace holdfast::lab

@@ -15,7 +15,7 @@ struct IdHash {
   std::size_t operator()(const Id& id) const { return id.low * 0x9E3779B97F4A7C15ULL ^ id.high; }
 };
 
-// Some answers belong to one kind of call alone.
+// Some answers are possible for one kind of call only.
 bool may_answer(Kind kind, Outcome outcome) {
   switch (outcome) {
     case Outcome::kGranted:
@@ -29,7 +29,7 @@ bool may_answer(Kind kind, Outcome outcome) {
   }
 }
 
-// With control characters, quotes and backslashes written out: names may come from anywhere.
+// Escapes control characters, quotes and backslashes, because names may come from anywhere.
 std::string escaped(std::string_view name) {
   std::string text;
   for (const char each : name) {
@@ -139,7 +139,7 @@ class Builder {
     open_faults_.erase(found);
   }
 
-  // An owner does one thing at a time; its renewals run beside it.
+  // An owner makes one call at a time; its renewals run beside them.
   void invoke(std::size_t index) {
     const Event& e = event(index);
     if (!pending_.try_emplace({e.process, e.call}, index).second) {
@@ -301,7 +301,7 @@ class Builder {
     ledger_.writes.push_back({call, index_of(done.id)});
   }
 
-  // A release that was invoked ends the belief, whether it came back or not.
+  // An invoked release ends the belief, even if it never returned.
   void finish_pending() {
     std::vector<std::size_t> left;
     for (const auto& [key, index] : pending_) left.push_back(index);
@@ -323,8 +323,8 @@ class Builder {
     }
   }
 
-  // A renewal may run, and a loss be noticed, while the acquire is on its way back to its caller;
-  // and the caller may never hear of it.
+  // A renewal may run, and a loss may be noticed, before the acquire returns to its caller, which
+  // may even die before.
   void finish_early() {
     std::unordered_set<std::uint64_t> in_vain;
     for (const Attempt& attempt : ledger_.attempts) {

@@ -1,9 +1,8 @@
-// A history taken apart: calls with both their ends, acquisitions, tries, writes, marks.
+// A history, sorted into calls with both ends, acquisitions, tries, writes and marks.
 //
 // Guarantee: every call of the history is in exactly one place, its return matched to its
-// invocation; what does not fit together is a malformed() entry and left out.
-// Not guaranteed: anything about right and wrong.
-// Complexity: O(n log n) for n events.
+// invocation; contradictory events become a malformed() entry, and are left out.
+// Not guaranteed: any judgement. Complexity: O(n log n) for n events.
 // Ownership: refers to the history, which must outlive it.
 #pragma once
 
@@ -22,7 +21,7 @@ namespace holdfast::lab {
 inline constexpr std::size_t kNoEvent = std::numeric_limits<std::size_t>::max();
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// An owner as one number that compares.
+// An owner as one comparable number.
 constexpr std::uint64_t owner_of(const Event& event) {
   return std::uint64_t{event.process} << 32 | event.owner;
 }
@@ -30,7 +29,7 @@ constexpr std::uint64_t owner_of(const Event& event) {
 // The ends of a call, as indices and as instants.
 struct Call {
   std::size_t invoke = kNoEvent;
-  std::size_t ret = kNoEvent;  // None: never returned.
+  std::size_t ret = kNoEvent;  // None if it never returned.
   std::int64_t invoked = 0;
   std::int64_t returned = kNever;
 };
@@ -42,7 +41,7 @@ struct Extension {
   std::int64_t ttl = 0;
 };
 
-// One lease of one owner, from its first grant on. A re-entry belongs to it.
+// One lease of one owner, from its first grant on, including re-entries.
 struct Acquisition {
   Id id{};
   std::uint32_t lock = 0;
@@ -53,19 +52,19 @@ struct Acquisition {
   Token token{};
   Call acquire{};
   std::vector<Extension> extensions{};  // The acquire first; the answered ones only.
-  Call release{};                       // The one that gave the last hold back.
+  Call release{};                       // The release of the last hold.
   std::int64_t released = kNever;       // Invocation of that release.
   bool release_confirmed = false;       // It answered `released`.
-  std::int64_t told_lost = kNever;      // The owner was told so, by a call or a notification.
+  std::int64_t told_lost = kNever;      // When a call or a notification told the owner so.
   std::int64_t died = kNever;
   std::uint32_t holds = 1;  // Entries minus releases.
 };
 
-// An acquire that was not granted, as far as anybody knows.
+// An acquire that was not granted as far as its caller knows.
 struct Attempt {
   Call call;
   std::uint32_t lock = 0;
-  Outcome outcome = Outcome::kNone;  // kNone: never returned.
+  Outcome outcome = Outcome::kNone;  // kNone if it never returned.
   std::int64_t died = kNever;
 };
 
@@ -80,15 +79,15 @@ struct Ledger {
   std::vector<Acquisition> acquisitions;
   std::vector<std::vector<std::uint32_t>> by_lock;  // Indices, in the order of the returns.
   std::vector<Attempt> attempts;
-  std::vector<Use> held;           // Answered `held`, re-entries and renewals too.
+  std::vector<Use> held;           // Answered `held`, including re-entries and renewals.
   std::vector<Use> writes;         // Accepted.
   std::vector<Call> refused;       // Writes.
-  std::vector<Call> open_writes;   // Never returned: perhaps accepted.
-  std::vector<Call> incarnations;  // In time.
+  std::vector<Call> open_writes;   // Never returned, so perhaps accepted.
+  std::vector<Call> incarnations;  // In the order of time.
   std::vector<std::int64_t> clock_jumps;
   std::vector<Call>
-      faults;  // In the order of their beginnings; one that never ended has no return.
-  std::vector<Violation> problems;  // kMalformed, and what a single answer shows to be V0.
+      faults;  // In the order of their beginnings. A fault that never ended has no return.
+  std::vector<Violation> problems;  // kMalformed, and cases of V0 that a single answer shows.
 
   const Event& event(std::size_t index) const { return history->events[index]; }
 };

@@ -25,7 +25,7 @@ class Search {
   }
 
  private:
-  // `now`: the latest beginning of what was taken, so the earliest that the next can be.
+  // `now` is the latest beginning of a taken step, and so the earliest instant of the next one.
   bool explore(std::uint64_t taken, std::int64_t now) {
     if ((taken & musts_) == musts_) return true;
     if (seen_.size() > limit_ || !seen_.insert(taken).second) return false;
@@ -36,7 +36,7 @@ class Search {
     if (now > first_end) return false;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const Step& step = steps_[i];
-      // Steps that must have happened by then would come too late.
+      // Another step that must happen would come too late after this one.
       if ((taken >> i & 1) != 0 || step.from > first_end || step.to < now || !fits(step)) continue;
       const Standing before = places_[step.ticket];
       if (step.kind != Step::Kind::kBusy) places_[step.ticket] = after(step.kind);

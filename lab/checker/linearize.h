@@ -1,12 +1,12 @@
-// The full search for one lock and few calls: is there an order of instants, one within each
-// call, in which every answer was right?
+// The exhaustive search for one lock and few calls: can each call take effect at an instant within
+// it, so that every answer is right?
 //
-// Wing and Gong's search with Lowe's memory: steps are taken in any order that their intervals
-// allow, and a set of taken steps that led nowhere is not entered twice (what the lock is like
-// depends on the set alone).
+// This is Wing and Gong's search with Lowe's memory. It tries the steps in every order that their
+// intervals allow. A set of taken steps that failed is not tried twice, because the state of the
+// lock depends on the set alone.
 //
-// Guarantee: exact, for all that it is given, or kUndecided after `limit` sets.
-// Complexity: exponential in the number of steps that overlap. At most 64 steps.
+// Guarantee: exact for the given steps, or kUndecided after `limit` sets. Complexity: exponential
+// in the number of steps that overlap. At most 64 steps.
 #pragma once
 
 #include <cstddef>
@@ -22,21 +22,21 @@ struct Ticket {
   ModeKind mode = ModeKind::kExclusive;
   std::uint32_t count = 1;
   std::uint32_t capacity = 1;
-  Token token{};  // Zero: no order of grants is asked for.
+  Token token{};  // If zero, the order of grants is not checked.
 };
 
 struct Step {
   enum class Kind : std::uint8_t {
     kQueue,  // The ticket joins the queue.
-    kGrant,  // It holds from here on.
-    kEnd,    // It holds, or stands in the queue, no more.
-    kBusy,   // A try is refused: a ticket that holds or queues leaves no room.
+    kGrant,  // The ticket holds from now on.
+    kEnd,    // The ticket no longer holds or waits.
+    kBusy,   // A try is refused, because a holding or queued ticket leaves no room.
   };
   Kind kind = Kind::kGrant;
   std::uint32_t ticket = 0;
   std::int64_t from = 0;
   std::int64_t to = 0;
-  bool must = true;  // Otherwise it may never have happened.
+  bool must = true;  // If false, it may never have happened.
 };
 
 enum class Legality : std::uint8_t { kLegal, kIllegal, kUndecided };

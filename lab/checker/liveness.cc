@@ -1,9 +1,9 @@
 // Did the locks keep moving?
 //
-// A lock is idle where nobody can hold it as far as its clients know, and nothing is broken: holds
-// (from the return of the acquire to the return of the release, or to where the lease must have
-// ended) and faults are laid over the time; what is left are gaps. A call that waits through too
-// much of a gap shows that something did not move; what opened the gap says what.
+// A lock is idle while no client knows of a holder and no fault lasts. Holds last from the return
+// of the acquire to the return of the release, or to the end of the lease. The rest of the time,
+// without holds and faults, consists of gaps. A call that waits through too much of a gap shows
+// that something did not move. The event that opened the gap tells the kind of violation.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -27,7 +27,7 @@ struct Gap {
   std::int64_t start = 0;
   std::int64_t end = 0;
   Cover before{};
-  bool closed = true;  // By a grant or a fault, not by the end of the history.
+  bool closed = true;  // By a grant or a fault; false if the history just ended.
 };
 
 // The faults in the order of their beginnings.
@@ -39,8 +39,8 @@ struct Healing {
 struct Waiter {
   std::int64_t from = 0;
   std::int64_t to = 0;
-  std::size_t event = 0;  // Its invocation.
-  bool refused = false;   // A try that was told busy: it did not wait, but it asked.
+  std::size_t event = 0;  // Its invocation's index.
+  bool refused = false;   // A try that was answered "busy".
 };
 
 class Liveness {
@@ -107,7 +107,8 @@ class Liveness {
                                       attempt.call.invoke, attempt.outcome == Outcome::kBusy});
   }
 
-  // When the last fault ended before `from`; kNever: one lasts at some time from then to `to`.
+  // The end of the last fault before `from`; kNever if a fault lasts at some time between that and
+  // `to`.
   std::int64_t healed(std::int64_t from, std::int64_t to) const {
     const auto after = std::upper_bound(
         healings_.begin(), healings_.end(), to,
@@ -117,7 +118,7 @@ class Liveness {
     return last >= from ? kNever : last;
   }
 
-  // Nothing is broken, nothing was answered for long, and one more is refused.
+  // Finds a refused request at a time without faults and without a recent answer.
   void check_refused(std::uint32_t lock) {
     std::vector<std::int64_t>& answered = answered_[lock];
     std::sort(answered.begin(), answered.end());
@@ -165,7 +166,7 @@ class Liveness {
     std::vector<Waiter>& waiters = waiters_[lock];
     std::sort(waiters.begin(), waiters.end(),
               [](const Waiter& a, const Waiter& b) { return a.from < b.from; });
-    const Waiter* longest = nullptr;  // Among those that came before the gap.
+    const Waiter* longest = nullptr;  // Among the waiters from before the gap.
     auto next = waiters.begin();
     for (const Gap& gap : gaps(lock)) {
       for (; next != waiters.end() && next->from <= gap.start; ++next) {
@@ -179,7 +180,7 @@ class Liveness {
     }
   }
 
-  // Whether it was too long. A refused try shows that the lock was taken since the gap began.
+  // Whether the gap was too long. A refused try shows that the lock was taken after the gap began.
   bool judge(std::uint32_t lock, const Gap& gap, const Waiter& waiter) {
     const std::int64_t from = waiter.refused ? gap.start : std::max(gap.start, waiter.from);
     const std::int64_t to = waiter.refused ? waiter.from : std::min(gap.end, waiter.to);
@@ -219,8 +220,8 @@ class Liveness {
   std::vector<std::vector<Cover>> covers_;
   std::vector<std::vector<Waiter>> waiters_;
   std::vector<Healing> healings_;
-  std::vector<std::vector<Call>> refused_;  // In the order of their returns: unavailable, unknown.
-  std::vector<std::vector<std::int64_t>> answered_;  // When others were told something.
+  std::vector<std::vector<Call>> refused_;           // By return: unavailable or unknown.
+  std::vector<std::vector<std::int64_t>> answered_;  // When other calls got an answer.
 };
 
 }  // namespace

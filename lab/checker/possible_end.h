@@ -1,4 +1,4 @@
-// Until when an acquisition can have been held at the very latest.
+// The latest possible end of an acquisition.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ constexpr std::int64_t stretched(std::int64_t ns, std::int64_t drift_ppm) {
   return ns + ns / 1'000'000 * drift_ppm + ns % 1'000'000 * drift_ppm / 1'000'000;
 }
 
-// The return of a release that was answered, or the end of the last lease counted from when it
-// was acknowledged. Nothing is said of a store whose clock was set.
+// The return of an answered release, or the end of the last lease counted from its acknowledgement.
+// Unknown for a store whose clock was set.
 inline std::int64_t possible_end(const Acquisition& acquisition, std::int64_t drift_ppm) {
   if (acquisition.release_confirmed) return acquisition.release.returned;
   std::int64_t end = 0;

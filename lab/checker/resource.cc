@@ -70,13 +70,13 @@ struct High {
 
 struct Moment {
   std::int64_t at = 0;
-  bool refusal = false;  // Behind what begins at the same instant.
+  bool refusal = false;  // Sorted after writes that begin at the same instant.
   std::size_t event = 0;
 };
 
 }  // namespace
 
-// A refusal needs a reason: a write that may have come before it and has a higher token.
+// A refusal is right only if a write with a higher token may have come before it.
 void check_refusals(const Ledger& ledger, Findings& findings) {
   std::vector<Moment> steps;
   const auto may_raise = [&](const Call& call) {

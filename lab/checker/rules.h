@@ -1,4 +1,4 @@
-// The rules, one function each, over a ledger. What they report goes to one place.
+// The rules, one function each, over a ledger. All report to one Findings.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ class Findings {
  public:
   Findings(const CheckOptions& options, Verdict& verdict) : options_(options), verdict_(verdict) {}
 
-  // Counts; the message is made only for what is kept.
+  // Counts every violation, and makes a message only for those that are kept.
   void add(Class kind, std::string_view rule, std::size_t first, std::size_t second,
            std::int64_t begin, std::int64_t end, const std::function<std::string()>& message);
   void add(const Violation& violation);

@@ -12,8 +12,8 @@ std::int64_t last_instant(const Acquisition& acquisition) {
   return std::min({acquisition.released, acquisition.told_lost, acquisition.died});
 }
 
-// Keeps, of the spans met so far, the two of different owners that end last. They decide whether
-// any span of another owner overlaps one that begins now.
+// Keeps the two spans of different owners that end last so far. They decide whether any span of
+// another owner overlaps one that begins now.
 class Latest {
  public:
   void add(const Span& span) {
@@ -91,7 +91,7 @@ std::int64_t sure_end(const Ledger& ledger, const Acquisition& acquisition) {
   for (const Extension& extension : acquisition.extensions) {
     const std::int64_t from = extension.call.invoked;
     std::int64_t until = extension.deadline;
-    // A wait counts from a heartbeat within it, which only its deadline knows of.
+    // The lease after a wait counts from a heartbeat, which is known only from the deadline.
     const bool waited = ledger.event(extension.call.invoke).wait_ns > 0;
     if (extension.ttl > 0 && !waited) until = std::min(until, from + extension.ttl);
     const auto jump = std::lower_bound(ledger.clock_jumps.begin(), ledger.clock_jumps.end(), from);
@@ -126,7 +126,7 @@ void find_overlaps(const Ledger& ledger, std::vector<Span>& spans, const Report&
     const Acquisition& acquisition = ledger.acquisitions[span.acquisition];
     const Span* earlier = nullptr;
     for (const ModeKind other : {ModeKind::kExclusive, ModeKind::kShared, ModeKind::kPermits}) {
-      // Only an exclusive lock stands in the way of its own kind.
+      // Only exclusive locks exclude others of the same mode.
       if (other == acquisition.mode && other != ModeKind::kExclusive) continue;
       if (earlier == nullptr) earlier = latest[static_cast<std::size_t>(other)].overlapping(span);
     }
@@ -137,7 +137,7 @@ void find_overlaps(const Ledger& ledger, std::vector<Span>& spans, const Report&
       if (earlier == nullptr && permits.taken() > acquisition.capacity) {
         earlier = own.overlapping(span);
         if (earlier == nullptr) earlier = own.running(span.start);
-        if (earlier == nullptr) earlier = &span;  // Alone more than there are.
+        if (earlier == nullptr) earlier = &span;  // This span alone has more permits than exist.
       }
     }
     own.add(span);

@@ -1,4 +1,4 @@
-// For how long each acquisition was held: as its owner believed, and as the store surely had it.
+// How long each acquisition was held: in its owner's belief, and certainly in the store.
 //
 // Guarantee: half-open spans [start, end) of host boot time, never empty; find_overlaps() reports
 // at least one pair for every span that begins while others leave no room for it.
@@ -20,16 +20,17 @@ struct Span {
   std::uint32_t acquisition = 0;
 };
 
-// Believed: from the return of an acquire (or of a renewal after the deadline that said "renewed")
-// to the first of: invocation of the release, local deadline, told that it is lost, death.
+// The belief begins with the return of an acquire, or of a renewal after the deadline that said
+// "renewed". It ends with the invocation of the release, the local deadline, the news of the loss,
+// or death, whichever is first.
 void append_beliefs(const Acquisition& acquisition, std::uint32_t index, std::vector<Span>& spans);
 
-// The end of what the store surely granted: what it acknowledged, counted from the invocation; no
-// further than the local deadline, a change of the store's clock, or the next incarnation. At or
-// before the return of the acquire: it had perhaps ended by then.
+// The instant until which the store surely granted: its acknowledged lease, counted from the
+// invocation, up to the local deadline, a change of the store's clock, or the next incarnation. If
+// this is not after the return of the acquire, the grant had perhaps ended by then.
 std::int64_t sure_end(const Ledger& ledger, const Acquisition& acquisition);
 
-// The number of the incarnation that granted; -1: it cannot be told which.
+// The number of the incarnation that granted; -1 if that is uncertain.
 int incarnation_of(const Ledger& ledger, const Acquisition& acquisition);
 
 // `spans` of one lock, in any order. The first argument began earlier, or at the same instant.

@@ -1,11 +1,11 @@
 // V0: could a store of one memory have granted like this?
 //
-// Where leases overlap that the store surely had given, it could not. Beyond that, tokens say in
-// which order it granted: so the exclusive and shared grants are laid along time in the order of
-// their tokens, each as early as it may be (after its invocation, and when those before it have
-// ended at the earliest); a grant that would then come after its own return is impossible. Laid
-// earliest, nothing is ever in the way that need not be: the answer is exact. Shared grants stand
-// between the same two exclusive ones in any order. Permits claim no fencing, so no order.
+// It could not if certain leases overlap. Apart from that, tokens give the order of the grants. So
+// this rule places the exclusive and shared grants in the order of their tokens, each as early as
+// possible: after its invocation, and after the earliest end of those before it. A grant that comes
+// after its own return in this way is impossible. The earliest placement never hinders a later
+// grant, so the answer is exact. Shared grants between the same two exclusive ones may come in any
+// order. Permits claim no fencing, so they have no order.
 #include <algorithm>
 #include <map>
 #include <tuple>

@@ -1,9 +1,10 @@
 // V2: did tokens begin again after the store had lost its memory?
 //
-// A grant that was asked for when another had returned has the higher token (two shared ones of
-// any order excepted), whatever the store forgot between: a resource has seen the other. Grants
-// that surely belong to one incarnation are V0's. A store whose clock was set may have lost what
-// its tokens grow by, so nothing is said from then on. Permits claim no fencing.
+// A grant that was requested after another had returned must have the higher token (except among
+// shared ones), whatever the store forgot between them, because a resource may have seen the
+// earlier one. Grants that surely belong to one incarnation are judged by V0. After a change of its
+// clock a store may have lost the basis of its tokens, so nothing is judged from then on. Permits
+// claim no fencing.
 #include <algorithm>
 #include <array>
 
@@ -14,10 +15,10 @@ namespace {
 
 struct Given {
   const Acquisition* acquisition = nullptr;
-  int incarnation = -1;  // Not known.
+  int incarnation = -1;  // -1 if unknown.
 };
 
-// Among the grants that have returned: the highest token, and the highest of another incarnation.
+// The highest token of the returned grants, and the highest one of another incarnation.
 class Highest {
  public:
   void add(const Given& grant) {
@@ -32,7 +33,7 @@ class Highest {
     }
   }
 
-  // One of another incarnation that is not below it; null: none is.
+  // A grant of another incarnation whose token is not below this one's; null if there is none.
   const Acquisition* not_below(const Given& grant) const {
     for (const Given& other : best_) {
       if (other.acquisition != nullptr && differ(other, grant) &&
@@ -65,7 +66,7 @@ void report(const Ledger& ledger, const Acquisition& before, const Acquisition& 
 }
 
 void check_lock(const Ledger& ledger, std::vector<Given> asked, Findings& findings) {
-  std::vector<Given> returned = asked;  // In that order already.
+  std::vector<Given> returned = asked;  // Already in that order.
   std::sort(asked.begin(), asked.end(), [](const Given& a, const Given& b) {
     return a.acquisition->acquire.invoke < b.acquisition->acquire.invoke;
   });

@@ -1,4 +1,4 @@
-// The store does all right; it is the client that believes too long, or in too little.
+// Mistakes of clients that believe too long, or in the wrong thing, although the store works.
 #include <chrono>
 
 #include "lab/exhibits/mistakes.h"

@@ -17,7 +17,8 @@
 namespace holdfast::lab {
 namespace {
 
-// Scripts are about milliseconds: a machine that stands still plays another one.
+// Scripts depend on milliseconds, so a pause of the machine spoils a performance, which is then
+// repeated.
 constexpr int kPerformances = 3;
 constexpr int kName = 27;
 constexpr int kWrong = 65;
@@ -101,7 +102,7 @@ class Show {
   }
 
  private:
-  // Only the mistakes' steps: the page of the docs quotes them.
+  // Prints only the steps of the mistakes, which a page of the docs quotes.
   void steps() {
     for (const Exhibit* exhibit : chosen_) {
       const Performance mistake = played(*exhibit, /*beside=*/false);
@@ -122,7 +123,7 @@ class Show {
 
   void show(const Exhibit& exhibit) {
     const Performance mistake = played(exhibit, /*beside=*/false);
-    if (interrupted_()) return;  // There may be no verdict.
+    if (interrupted_()) return;  // Then there may be no verdict.
     double seconds = mistake.seconds;
     std::string beside = "-";
     std::string wrong = mistake.as_expected ? "" : " MISSED";

@@ -9,15 +9,15 @@
 namespace holdfast::lab {
 
 struct ExhibitsOrders {
-  bool list = false;                 // Their names, and nothing is played.
-  bool steps = false;                // Only the steps of each mistake.
-  std::string out{};                 // A report of each performance goes there; empty: none.
+  bool list = false;                 // Prints the names, and plays nothing.
+  bool steps = false;                // Prints only the steps of each mistake.
+  std::string out{};                 // Folder for the reports; no reports if empty.
   std::vector<std::string> names{};  // None: all.
 };
 
-// 0: each mistake was caught as what it is, and Holdfast kept its promise beside it; 1: not so;
-// 2: there is no such exhibit; 125: it could not be tried (no Redis server, or no server for an
-// exhibit that was named). When `interrupted` says so, it ends after the play that runs, with 1.
+// Returns 0 if each mistake was caught by its rule and Holdfast kept its guarantee beside it, and 1
+// if not. 2: no such exhibit. 125: it could not be tried, because Redis or the server of a named
+// exhibit is missing. When `interrupted` returns true, it ends with 1 after the current play.
 int run_exhibits(
     const ExhibitsOrders& orders, std::ostream& out, std::ostream& err,
     const std::function<bool()>& interrupted = [] { return false; });

@@ -17,14 +17,14 @@ Expectations must(std::initializer_list<Class> classes, std::initializer_list<Cl
 
 Expectations clean() { return {}; }
 
-// Processes of exhibits wait no longer than they have to.
+// Short limits, because the processes of exhibits wait no longer than they have to.
 CheckOptions impatient() {
   CheckOptions options;
   options.grace_ns = 700'000'000;
   return options;
 }
 
-// A quorum may be missed without a holder.
+// A quorum can be missed without a holder, so busy answers are not judged.
 CheckOptions without_busy() {
   CheckOptions options;
   options.busy_samples = 0;

@@ -20,26 +20,26 @@
 
 namespace holdfast::lab {
 
-// A count of an exhibit that is no violation: requests that failed, of so many. The mistake is
-// seen when more than two of three fail; with Holdfast, no more than two of three may.
+// The count of an exhibit without a violation: failed requests out of all. The mistake is seen if
+// more than two thirds fail; with Holdfast at most two thirds may.
 struct Tally {
   std::size_t failed = 0;
   std::size_t requests = 0;
 };
 
 struct Exhibit {
-  std::string_view name;             // As it is called on the command line.
+  std::string_view name;             // Its name on the command line.
   std::string_view store = "redis";  // Or "sqlite", "redis + sqlite".
   std::string_view wrong;            // In a few words.
   std::string_view story;            // A paragraph.
   Expectations mistake{};
-  std::string_view rule = "two-beliefs";  // The checker's rule that must have caught it.
-  std::optional<Expectations> beside{};   // Holdfast's; none: not played with it ...
-  std::string_view alone{};               // ... for this reason.
+  std::string_view rule = "two-beliefs";  // The checker's rule that must catch it.
+  std::optional<Expectations> beside{};   // Holdfast's; none if it is not played with Holdfast.
+  std::string_view alone{};               // The reason for that.
   std::function<void(Play&)> script{};
   CheckOptions check{};
-  std::function<Tally(Play&)> tally{};  // Instead of a script.
-  // Why its server cannot be had here; not set: it needs Redis and SQLite only.
+  std::function<Tally(Play&)> tally{};  // Used instead of a script.
+  // Why its server is missing here; not set if Redis and SQLite are enough.
   std::function<std::optional<std::string>()> unavailable{};
 
   std::optional<std::string> why_not() const { return unavailable ? unavailable() : std::nullopt; }

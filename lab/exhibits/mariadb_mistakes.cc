@@ -33,7 +33,7 @@ class Mariadb {
     }
   }
 
-  // Whether there is a row.
+  // Whether the query finds a row.
   bool ask(const std::string& sql) {
     send(sql);
     MYSQL_RES* rows = ::mysql_store_result(connection_.get());
@@ -41,7 +41,7 @@ class Mariadb {
     ::mysql_free_result(rows);
     return found;
   }
-  // false: it was chosen to end a deadlock, and all that it did is undone.
+  // false if the server chose this transaction to end a deadlock, and rolled it back.
   bool run(const std::string& sql) {
     return ::mysql_query(connection_.get(), sql.c_str()) == 0 || deadlocked(sql);
   }

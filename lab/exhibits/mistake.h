@@ -1,8 +1,7 @@
-// The frame around a mistake, so that each is no more than the code that people write.
+// The frame around a mistake, so that each one consists only of code that people write.
 //
-// A mistake is a Subject whose lock is one try (take) and one way back (give_back). It waits by
-// trying again, and where nothing else is its mistake, it counts its lease as it should be: from
-// before the request.
+// A mistake is a Subject whose lock has one try (take) and one release (give_back). It waits by
+// retrying. Unless this is its mistake, it counts its lease correctly: from before the request.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ struct Held {
   std::string name;
   std::string value;  // Unique to this acquisition.
   Token token{};
-  std::int64_t deadline_ns = 0;  // Until when the owner believes in it.
+  std::int64_t deadline_ns = 0;  // The end of the owner's belief.
 };
 
 class Mistake : public Subject {
@@ -27,9 +26,9 @@ class Mistake : public Subject {
 
   Acquired acquire(const Ask& ask, Listener& listener) final;
 
-  // The deadline comes as counted from now.
+  // On entry the deadline is counted from now.
   virtual bool take(const Ask& ask, Held& held) = 0;
-  // Whether the store agreed that there was something to give back.
+  // Whether the store confirmed that the lock was held.
   virtual bool give_back(const Held& held) = 0;
 
  protected:
@@ -40,7 +39,7 @@ class Mistake : public Subject {
   std::function<void(std::string_view)> passes_;
 };
 
-// A SubjectKind out of a class whose constructor takes the setup, and what else is said.
+// Makes a SubjectKind from a class whose constructor takes the setup and `more`.
 template <typename Subject, typename... More>
 SubjectKind mistake(const std::string& name, const std::string& about, More... more) {
   return {name, about, [more...](const SubjectSetup& setup) {

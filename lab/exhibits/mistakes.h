@@ -1,5 +1,5 @@
-// The classic mistakes as subjects: each a lock that looks right, in as few lines as people write.
-// What is wrong with each stands at its exhibit (exhibits.cc) and in
+// The classic mistakes as subjects: each is a lock that looks right, in as few lines as people
+// write. Its exhibit (exhibits.cc) says what is wrong with it, and so does
 // docs/guide/seven-ways-to-get-it-wrong.md, which quotes the code.
 #pragma once
 
@@ -21,7 +21,8 @@ SubjectKind no_renewal();
 SubjectKind lease_from_reply();
 SubjectKind incr_token();
 
-// A primary and its replica (quorum_mistakes.cc): the URL is whatever the client takes for it.
+// A primary and its replica (quorum_mistakes.cc). The URL names the server that the client takes
+// for the primary.
 SubjectKind plain_set_nx();
 SubjectKind wait_elsewhere();
 
@@ -38,7 +39,7 @@ SubjectKind redis_then_sqlite();
 // PostgreSQL (postgres_mistakes.cc).
 SubjectKind advisory_lock();
 
-// The mistakes that a scenario can have, by their names: one store, nothing else to be said.
+// The mistakes that a scenario can name: those with one store and no other setting.
 std::vector<SubjectKind> mistakes();
 
 }  // namespace holdfast::lab

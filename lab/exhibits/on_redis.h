@@ -18,9 +18,9 @@ class RedisClient {
 
   support::Reply operator()(const std::vector<std::string>& words);
 
-  // SET NX PX: whether it is ours now.
+  // Sends SET NX PX; returns whether the lock is ours now.
   bool set_nx(const std::string& name, const std::string& value, std::chrono::milliseconds ttl);
-  // Only if it has this value, in one step: the way it should be done.
+  // Deletes the key in one step if it has this value, which is the correct way.
   bool delete_if(const std::string& name, const std::string& value);
 
  private:
@@ -31,8 +31,7 @@ class OnRedis : public Mistake {
  public:
   explicit OnRedis(const SubjectSetup& setup) : Mistake(setup), redis_(setup.urls.at(0)) {}
 
-  // As it should be, on one server; most mistakes are about one half only.
-  // [region: set-nx-px]
+  // The correct lock on one server. Most mistakes replace one half of it. [region: set-nx-px]
   bool take(const Ask& ask, Held& held) override {
     return redis_.set_nx(ask.name, held.value, ask.ttl);
   }

@@ -1,4 +1,4 @@
-// One performance of an exhibit: its players, what they stand on, and the history that remains.
+// One performance of an exhibit: its players, its servers and files, and its history.
 //
 // Guarantee: a performance begins with empty stores. In a performance of Holdfast (beside the
 // mistake) every player has Holdfast's lock, whatever its role asks for.
@@ -25,32 +25,32 @@
 
 namespace holdfast::lab {
 
-// Servers that the exhibits share: they cost more time than the plays.
+// Servers that the exhibits share, because starting them takes longer than a play.
 class House {
  public:
   static constexpr std::size_t kNodes = 3;
 
   support::RedisServer& redis() { return node(0); }
   support::RedisServer& node(std::size_t number);
-  // Empties those that run.
+  // Empties the running servers.
   void clear();
-  // "7.0.15"; of SQLite too.
+  // "7.0.15"; likewise for SQLite.
   std::string redis_version();
 
  private:
   std::array<std::unique_ptr<support::RedisServer>, kNodes> nodes_;
 };
 
-// A server, and one that follows it over a link that can be cut.
+// A server and its replica, over a link that can be cut.
 class Replicated {
  public:
   Replicated();
 
   std::string primary_url() const { return primary_.url(); }
   std::string replica_url() const { return replica_->url(); }
-  // From now on the replica does not hear what the primary is told.
+  // From now on the replica gets no more changes.
   void cut();
-  // The primary dies; the replica takes over with what it has.
+  // The primary dies, and the replica takes over with its own state.
   void fail_over();
 
  private:
@@ -67,17 +67,17 @@ class Play {
   House& house() { return house_; }
   std::string file(const std::string& name) const { return folder_.file(name); }
 
-  // No URLs: the shared Redis.
+  // Without URLs it uses the shared Redis.
   Player& player(const std::string& name, const SubjectKind& mistake,
                  std::vector<std::string> urls = {});
-  // Writes go to a row of a database instead (sql_guard.h), for players that come after.
+  // Later players write to a row of a database instead (sql_guard.h).
   void guard_with_sql() { sql_guard_ = file("page.db"); }
 
-  // A fault at a target, around an action.
+  // Records a fault at a target around an action.
   void fault(FaultKind kind, const std::string& target, const std::function<void()>& action);
   void begin(FaultKind kind, const std::string& target);
   void end(FaultKind kind, const std::string& target);
-  // The same, and the store has lost its memory (or part of it) afterwards.
+  // The same for an action after which the store has lost its memory, or part of it.
   void memory_loss(FaultKind kind, const std::string& target, const std::function<void()>& action);
 
   // Ends all players.
@@ -99,7 +99,7 @@ class Play {
   std::string sql_guard_;
 };
 
-// Long enough that everything within has happened, or a step of its own.
+// Waits until earlier steps have had their effect; also a step of its own.
 void sleep_for(milliseconds span);
 
 }  // namespace holdfast::lab

@@ -72,7 +72,7 @@ struct Player::Answer {
 
 namespace {
 
-// The process from within.
+// The process's own side.
 template <typename Order, typename Answer>
 class Life {
  public:

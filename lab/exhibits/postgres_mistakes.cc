@@ -29,7 +29,7 @@ class Postgres {
   }
 
   bool connected() const { return ::PQstatus(connection_.get()) == CONNECTION_OK; }
-  // Whether the answer is true.
+  // Whether the query answers true.
   bool is_true(const std::string& sql, const std::string& value) {
     const char* const values[] = {value.c_str()};
     const std::unique_ptr<PGresult, void (*)(PGresult*)> answer(

@@ -1,4 +1,4 @@
-// More than one server, and what one of them does not know.
+// Mistakes with several servers, one of which lacks some news.
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
@@ -53,7 +53,7 @@ class Redlock : public Mistake {
       try {
         if (RedisClient(node, kLimit).delete_if(held.name, held.value)) ++gone;
       } catch (const std::runtime_error&) {
-        continue;  // It is out of reach: its lease will end.
+        continue;  // Unreachable: its lease will end.
       }
     }
     return gone > urls_.size() / 2;
@@ -62,7 +62,7 @@ class Redlock : public Mistake {
  protected:
   static constexpr milliseconds kLimit{200};
 
-  // Called with each node's, when it is ours there.
+  // Called with each node that granted the lock.
   virtual void granted_by(RedisClient&, const Ask&, Held&) {}
 
  private:

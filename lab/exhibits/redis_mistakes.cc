@@ -1,4 +1,4 @@
-// Commands that do not belong together, or do not ask whose lock it is.
+// Mistakes with two commands in place of one, or with a release that does not check the owner.
 #include <chrono>
 #include <thread>
 
@@ -88,7 +88,7 @@ class ThreadId : public OnRedis {
   // [end]
 
  private:
-  // As the runtimes of many languages count: the first thread of a process is number 1.
+  // The runtimes of many languages count so: the first thread of a process is number 1.
   static int my_thread() { return 1; }
 };
 

@@ -1,5 +1,5 @@
-// Many callers write one row by its version. Those that fail try again at once; beside it, they
-// pause, and then queue for the row's lock.
+// Many callers write one row by its version. In the mistake, failed callers retry at once. With
+// Holdfast they pause first, and then queue for the row's lock.
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -28,7 +28,7 @@ class Stock {
  public:
   explicit Stock(const std::string& path) : database_(path) {}
 
-  // One attempt to sell an article: how many rows it wrote.
+  // Makes one attempt to sell an article; returns the number of written rows.
   int sell(Reading reading) {
     if (reading == Reading::kForUpdate) database_.change("BEGIN IMMEDIATE");
     const std::string version = *database_.ask("SELECT version FROM stock");

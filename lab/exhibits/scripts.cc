@@ -10,12 +10,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// For leases whose end is no part of the story.
+// For leases whose end is not part of the story.
 constexpr milliseconds kLong = 5s;
-// The time of somebody's work with the lock: long enough to be seen in a timeline.
+// The duration of work under the lock, long enough to be visible in a timeline.
 constexpr milliseconds kWork = 60ms;
 
-// The lock of bob has been freed by another: carol gets it as well, and both work.
+// Somebody else has freed bob's lock, so carol gets it as well, and both work.
 void join(Player& bob, Player& carol) {
   carol.acquire(kLong, 200ms);
   sleep_for(kWork);
@@ -25,7 +25,7 @@ void join(Player& bob, Player& carol) {
   carol.release();
 }
 
-// Bob gets the lock while alice believes that it is hers, and both write.
+// Bob gets the lock while alice believes that she holds it, and both write.
 void bob_works_too(Player& bob, Player& alice) {
   bob.acquire(kLong);
   sleep_for(kWork);
@@ -137,7 +137,7 @@ void lease_from_reply(Play& play) {
   Player& alice = play.player("alice", lab::lease_from_reply(),
                               {play.house().redis().url({.port = link.port()})});
   Player& bob = play.player("bob", lab::lease_from_reply());
-  // So that all her connections stand.
+  // Opens all her connections.
   alice.acquire(kLong, 0ms, 1);
   sleep_for(kWork);
   alice.release();
@@ -177,7 +177,7 @@ void no_second_look(Play& play) {
   carol.reaches();
   bob.go_on();
   bob.finish();
-  if (play.beside()) bob.release();  // Or carol would wait.
+  if (play.beside()) bob.release();  // Otherwise carol would wait.
   carol.go_on();
   carol.finish();
   sleep_for(kWork);

@@ -28,7 +28,7 @@ void delete_without_owner(Play& play);
 Tally optimistic_version(Play& play);
 Tally optimistic_retry_storm(Play& play);
 
-// On servers of their own; and why these cannot be had here, if so.
+// Exhibits on servers of their own, and the reason if these are missing here.
 void advisory_behind_pooler(Play& play);
 std::optional<std::string> no_pooler();
 Tally for_update_then_insert(Play& play);

@@ -1,5 +1,6 @@
-// A guarded resource as people write it: a row of a database that takes a write whose token is not
-// below the last one, `WHERE token <= ?`. So it cannot tell two holders with the same token.
+// A guarded resource as people write it: a row of a database that accepts a write if its token is
+// not below the last one, `WHERE token <= ?`. So it cannot distinguish two holders with the same
+// token.
 //
 // Thread-safety: one thread at a time; any number of processes have the same file.
 // Errors: std::runtime_error.
@@ -14,7 +15,7 @@ namespace holdfast::lab {
 
 class SqlGuard {
  public:
-  // Makes the row when it is not there.
+  // Creates the row if it is missing.
   explicit SqlGuard(const std::string& path);
 
   WriteAnswer write(Token token);

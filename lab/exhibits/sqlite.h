@@ -18,10 +18,10 @@ class Sqlite {
   // A path, or sqlite://PATH.
   explicit Sqlite(const std::string& path);
 
-  // The first column of the first row; all rows are taken.
+  // The first column of the first row; runs the statement to its end.
   std::optional<std::string> ask(const std::string& sql,
                                  const std::vector<std::string>& values = {});
-  // How many rows it changed.
+  // Returns the number of changed rows.
   int change(const std::string& sql, const std::vector<std::string>& values = {});
 
  private:

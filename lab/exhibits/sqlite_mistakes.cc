@@ -1,4 +1,4 @@
-// Tables as locks.
+// Mistakes that use tables as locks.
 #include <chrono>
 #include <stdexcept>
 
@@ -31,7 +31,7 @@ class RowWithoutExpiry : public Mistake {
   Sqlite database_;
 };
 
-// The schema of many articles; a row ends by the clock of the client that looks at it.
+// The schema of many articles. The clock of each client decides whether a row has expired.
 class RowWithExpiry : public Mistake {
  public:
   RowWithExpiry(const SubjectSetup& setup, std::chrono::milliseconds clock_error)

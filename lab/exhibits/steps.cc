@@ -11,7 +11,7 @@ namespace holdfast::lab {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
-// Longer than an answer takes: of one that may wait, of one that may not.
+// Above these times a step shows its wait: for a call that may wait, and for one that may not.
 constexpr std::int64_t kWaited = 50 * kMs;
 constexpr std::int64_t kDelayed = 100 * kMs;
 
@@ -29,7 +29,7 @@ class Teller {
          const std::map<std::uint32_t, std::string>& names)
       : history_(history), verdict_(verdict), names_(names) {}
 
-  // When the story begins: with the first event that is told.
+  // The story begins with the first printed event.
   std::int64_t zero() const {
     for (const Event& event : history_.events) {
       if (event.lock == 0) return event.at_ns;
@@ -40,7 +40,7 @@ class Teller {
   std::vector<Step> tell() {
     for (std::size_t i = 0; i < history_.events.size(); ++i) tell(i);
     for (const Violation& violation : verdict_.violations) {
-      // Where it was complete.
+      // The instant at which the violation was complete.
       const std::int64_t at = std::max(violation.begin_ns, history_.events[violation.second].at_ns);
       steps_.push_back(
           {at, ">>>", std::string(name_of(violation.kind)) + ": " + words_of(violation)});
@@ -66,7 +66,7 @@ class Teller {
 
   void tell(std::size_t index) {
     const Event& event = history_.events[index];
-    if (event.lock != 0) return;  // A warm-up is no part of the story.
+    if (event.lock != 0) return;  // Other locks are a warm-up, and not part of the story.
     switch (event.kind) {
       case Kind::kAcquire:
       case Kind::kRelease: return event.phase == Phase::kInvoke ? asked(index) : answered(event);
@@ -105,7 +105,7 @@ class Teller {
                        return later.process == event.process && later.call == event.call &&
                               later.phase == Phase::kReturn;
                      });
-    // Told only where something lies between question and answer.
+    // A call is printed as a line of its own only if something happened before its answer.
     const std::int64_t most = event.wait_ns > 0 ? kWaited : kDelayed;
     const bool waited = answer != history_.events.end() && answer->at_ns - event.at_ns > most;
     const auto begun = history_.events.begin() + static_cast<std::ptrdiff_t>(index);

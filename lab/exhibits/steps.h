@@ -1,7 +1,7 @@
 // A short history as a story: one line per step, with the violations where they happened.
 //
-// Guarantee: every call on the first lock, every death, fault and violation is a line of it (of
-// calls that are answered at once only the answer; renewals and questions are left out).
+// Guarantee: it has a line for every call on the first lock, and for every death, fault and
+// violation. A call that is answered at once has one line; renewals and questions have none.
 // Complexity: O(n log n); meant for a screenful.
 #pragma once
 

@@ -1,12 +1,13 @@
 // An act or observation of a process of the lab at one instant: one flat record for every kind.
 //
 // All stamps are nanoseconds of boot time without the offset of a time namespace
-// (base::host_boot_now): one axis for all processes of a kernel. A call is two events, stamped
-// before its first step and after its last, with one call number between them, unique within the
-// process; the return repeats what the invocation says. What took effect did so between the two.
+// (base::host_boot_now), so all processes of a kernel share one axis. A call is two events: one
+// stamped before its first step, one after its last. Both have the same call number, unique within
+// the process, and the return repeats the facts of the invocation. The call took effect between the
+// two.
 //
-// Guarantee: trivially copyable, no pointers: as it is in memory, so it stands in a shared region.
-// Not guaranteed: that stamps of two processes order what happened less than a call apart.
+// Guarantee: trivially copyable and without pointers, so that it can be in a shared region.
+// Not guaranteed: that stamps order events of two processes that are less than a call apart.
 #pragma once
 
 #include <compare>
@@ -26,7 +27,7 @@ enum class Kind : std::uint8_t {
                  // token, deadline. A re-entry names the id that is held already.
   kRenew,        // invoke: id, ttl. return: renewed with the new deadline, lost, ...
   kRelease,      // invoke: id. return: released, lost (it was not held any more), ...
-  kHeld,         // invoke: id. return: held or lost. Any guarded call counts as one.
+  kHeld,         // invoke: id. return: held or lost. Any guarded call counts.
   kWrite,        // To the guarded resource. invoke: id, token, mode. return: accepted or refused,
                  // the highest exclusive token the resource had seen, its own sequence number.
   kLost,         // The owner was notified that `id` is lost.
@@ -73,13 +74,13 @@ enum class FaultKind : std::uint8_t {
   kClockJump,  // The store's clock was set: leases of before may end at any time.
   kDiskFull,
   kStarve,
-  kRestart,  // With what it knew.
-  kHold,     // Some requests came very late.
+  kRestart,  // A restart with its memory.
+  kHold,     // Some requests arrived very late.
   kStall,    // The host itself stood still.
-  kIsolate,  // A server heard nothing of the others, which clients still reached, as they did it.
+  kIsolate,  // A server heard nothing of the others, but clients reached all of them.
 };
 
-// The 128 bits of an acquisition. All zero: none.
+// The 128 bits of an acquisition; all zero for none.
 struct Id {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -102,10 +103,10 @@ struct Event {
   FaultKind fault = FaultKind::kNone;
   std::uint32_t lock = 0;      // Index into History::locks.
   std::uint32_t target = 0;    // Index into History::targets.
-  std::uint32_t count = 1;     // Permits asked for ...
-  std::uint32_t capacity = 1;  // ... of so many.
+  std::uint32_t count = 1;     // Requested permits.
+  std::uint32_t capacity = 1;  // Permits in all.
   Id id{};
-  Token token{};  // Zero: the store gives none.
+  Token token{};  // Zero if the store gives none.
   Token seen{};
   std::int64_t ttl_ns = 0;
   std::int64_t wait_ns = 0;
@@ -125,7 +126,7 @@ std::string_view name_of(Outcome outcome);
 std::string_view name_of(FaultKind fault);
 std::string_view name_of(ModeKind mode);
 
-// The value that a word stands for; nullopt: no such word.
+// The value of a word; nullopt if there is no such word.
 template <typename Enum>
 std::optional<Enum> named(std::string_view word) {
   for (int i = 0; i < 256; ++i) {

@@ -10,12 +10,12 @@
 
 namespace holdfast::lab {
 
-// The rules by which the run was to be judged, as far as scenarios may set them.
+// The limits for judging the run, as far as scenarios may set them.
 struct Limits {
-  std::int64_t wake_ns = 0;    // How long a lock may be free while somebody waits ...
-  std::int64_t grace_ns = 0;   // ... after faults and ended leases.
+  std::int64_t wake_ns = 0;    // How long a lock may be free during a wait.
+  std::int64_t grace_ns = 0;   // The same after faults and ended leases.
   bool busy = true;            // Whether refused tries are judged.
-  std::int64_t linger_ns = 0;  // How long a store may refuse others after a lease has ended.
+  std::int64_t linger_ns = 0;  // How long a store may still refuse others after a lease.
 
   friend bool operator==(const Limits&, const Limits&) = default;
 };
@@ -23,7 +23,7 @@ struct Limits {
 struct History {
   std::vector<std::string> locks;
   std::vector<std::string> targets;  // Targets of faults and incarnations: "redis-1", "client 3".
-  std::vector<Event> events;         // Never earlier than the one before.
+  std::vector<Event> events;         // In the order of their stamps.
   std::optional<Limits> limits{};
 
   friend bool operator==(const History&, const History&) = default;

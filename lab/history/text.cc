@@ -61,7 +61,7 @@ requires std::is_enum_v<Enum> std::string print(Enum value) { return std::string
 struct Field {
   std::string_view key;
   bool (*read)(std::string_view, Event&);
-  std::string (*write)(const Event&);  // Empty: the default.
+  std::string (*write)(const Event&);  // Returns an empty text for the default.
 };
 
 template <auto Member>
@@ -101,7 +101,7 @@ std::string_view next_word(std::string_view& rest) {
   return word;
 }
 
-// Why the fields cannot be read; empty: they were.
+// The error in the fields; empty if there is none.
 std::string read_fields(std::string_view rest, Event& event) {
   std::bitset<kFields.size()> met;
   while (!rest.empty()) {
@@ -199,7 +199,7 @@ Result<void> TextReader::take_event(std::string_view line) {
   return {};
 }
 
-// A history that lost its tail may look clean.
+// A history without its tail could look clean, so the end line is required.
 Result<void> TextReader::take_end(std::string_view line) {
   std::size_t events = 0;
   if (!parse(line.substr(4), events)) return malformed("'end' without a number of events");
@@ -247,7 +247,7 @@ Result<History> read(std::istream& in) {
     if (size > kLongestText) {
       return Error(Errc::kInvalidArgument, "longer than a history can be (2 GiB)");
     }
-    // The end of the line counts, where there is one.
+    // The end of the line counts, if there is one.
     const std::string_view text(line.data(), taken - (in.eof() ? 0 : 1));
     if (Result<void> read = reader.take(text); !read) return read.error();
   }

@@ -8,13 +8,13 @@
 //   2500 acquire return p=1 call=7 outcome=granted id=0000...2a token=0.17 deadline=29000000000
 //   end 2                               how many events there were
 //
-// A line is a stamp, a kind, a phase, and fields that are not at their default. Names are on the
-// line whole, spaces included. Empty lines and lines that begin with # mean nothing.
+// A line has a stamp, a kind, a phase, and the fields that differ from their default. A name takes
+// the rest of its line, including spaces. Empty lines and lines that begin with # are ignored.
 //
-// Guarantee: what write() wrote, read() gives back equal. read() takes nothing that it does not
-// understand entirely, nor what was cut off: the error names the line.
-// Not guaranteed: that the events make sense together; that is the checker's to say.
-// Complexity: linear. TextWriter and TextReader hold one line at a time.
+// Guarantee: read() gives back what write() has written. read() refuses truncated histories and
+// everything that it does not understand entirely; the error names the line.
+// Not guaranteed: that the events fit together; the checker judges that. Complexity: linear.
+// TextWriter and TextReader hold one line at a time.
 // Errors: kInvalidArgument (malformed), kVersionMismatch (another version).
 #pragma once
 
@@ -40,7 +40,7 @@ void write(const History& history, std::ostream& out);
 class TextReader {
  public:
   Result<void> take(std::string_view line);
-  // The history, when it was whole.
+  // The history, if it was complete.
   Result<History> finish() &&;
 
  private:
@@ -56,7 +56,7 @@ class TextReader {
   bool ended_ = false;
 };
 
-// Takes no longer line, and no longer text in all.
+// The longest accepted line and the longest accepted text.
 inline constexpr std::size_t kLongestLine = std::size_t{64} << 10U;
 inline constexpr std::uint64_t kLongestText = std::uint64_t{2} << 30U;
 Result<History> read(std::istream& in);

@@ -47,8 +47,8 @@ bool is_of_servers(const std::string& kind) {
 }
 bool is_process(const std::string& kind) { return kind == "kill" || kind == "pause"; }
 
-// All threads of a process give way to everybody, or not any more. Best effort: without rights
-// there is no way back, so it is not tried.
+// Gives all threads of a process the lowest priority, or takes that back. Best effort: without root
+// the priority could not be raised again, so it is not lowered.
 void give_way(pid_t pid, bool give) {
   if (pid <= 0 || ::geteuid() != 0) return;
   std::error_code problem;
@@ -96,7 +96,8 @@ void Nemesis::step(milliseconds now) {
   }
   while (next_ < strikes_.size() && strikes_[next_].at <= now) {
     Active active{strikes_[next_++]};
-    // It lasts from when it began, late as that may be; so the one before it may last still.
+    // A strike lasts from its real beginning, which may be late. So the strike before it may still
+    // last.
     active.strike.at = now;
     if (active.strike.node == kLeader) active.strike.node = rig_.leader();
     if (active.strike.node == kFollower) active.strike.node = rig_.follower();
@@ -145,7 +146,7 @@ void Nemesis::mark(const Strike& strike, Phase phase) {
   recorder_.record(event);
 }
 
-// A cluster has to live with one node that does.
+// A cluster must survive one node that forgets.
 bool Nemesis::store_forgets(const Strike& strike) const {
   return nodes_of(scenario_) == 1 || spec(strike).target == "all";
 }
@@ -196,7 +197,7 @@ void Nemesis::heal(Active& active) {
     heal_server(active);
   } else {
     for (const auto& [link, fault] : active.proxy_faults) link->remove(fault);
-    // A connection that has lost bytes stays silent: no TCP goes on with a gap.
+    // A connection that has lost bytes stays silent, because TCP never continues after a gap.
     if (kind == "blackhole" || kind == "drop-replies") {
       for (support::FaultProxy* link : links_of(strike)) link->reset_all();
     }
@@ -237,10 +238,10 @@ void Nemesis::begin_on_link(Active& active) {
   } else if (what.kind == "delay") {
     both({.kind = Fault::Kind::kDelay, .delay = delay});
   } else if (what.kind == "loss") {
-    // A lost packet is one that comes after the retransmission timeout, with all behind it.
+    // A lost packet arrives after the retransmission timeout, together with all later ones.
     both({.kind = Fault::Kind::kDelay, .times = 3, .delay = delay});
   } else if (what.kind == "hold") {
-    // The client's requests stay on the way, the client goes on over new connections.
+    // The client's requests stay on their way, and the client continues over new connections.
     add({.kind = Fault::Kind::kHold, .times = 1});
     add({.kind = Fault::Kind::kHold, .direction = Direction::kToClient, .times = 1});
   } else if (what.kind == "reorder") {
@@ -299,7 +300,7 @@ void Nemesis::heal_server(Active& active) {
   }
 }
 
-// The clients give way, and there is always somebody else to run.
+// The clients get the lowest priority, and other processes use all CPUs.
 void Nemesis::starve(Active& active) {
   const auto span = std::min<milliseconds>(active.strike.lasts, kMostSpinning);
   for (std::int64_t slot = 1; slot <= scenario_.clients.processes; ++slot) {
@@ -313,7 +314,7 @@ void Nemesis::starve(Active& active) {
   }
 }
 
-// The jump is somewhere between the two marks, each of which cuts what is sure of a lease.
+// The jump happens between the two marks. Each mark ends the sure part of a lease.
 void Nemesis::jump_clock(const Strike& strike, milliseconds shift) {
   mark(strike, Phase::kInvoke);
   rig_.clock()->set(shift);

@@ -1,7 +1,7 @@
-// Does the strikes of a schedule, heals them, and records both.
+// Performs the strikes of a schedule, heals them, and records both.
 //
-// Guarantee: a fault is recorded before it begins and after it has ended. When heal_all() returns
-// nothing is broken any more.
+// Guarantee: a fault is recorded before it begins and after it has ended. When heal_all() returns,
+// no fault lasts.
 // Thread-safety: one thread at a time; step() may take as long as a server takes to start.
 #pragma once
 
@@ -25,16 +25,16 @@ class Nemesis {
           Recorder& recorder);
   ~Nemesis();
 
-  // Does what is due at `now` since the start of the run.
+  // Performs what is due at `now`, counted from the start of the run.
   void step(milliseconds now);
-  // When there is something to do next; nullopt: never.
+  // When the next action is due; nullopt if none is left.
   std::optional<milliseconds> next() const;
   void heal_all();
 
   std::size_t struck() const { return struck_; }
-  // How often each of Scenario::nemeses struck by the clock.
+  // How often each of Scenario::nemeses struck at a scheduled time.
   const std::vector<std::size_t>& struck_by() const { return struck_by_; }
-  // "pause of client 2, partition of link of client 1", for those who watch.
+  // "pause of client 2, partition of link of client 1", for the progress line.
   std::string active() const;
 
  private:
@@ -48,7 +48,7 @@ class Nemesis {
   std::uint32_t target_of(const Strike& strike) const;
   void begin(Active& active);
   void heal(Active& active);
-  // The ways that a fault of the network is on.
+  // The links that a network fault affects.
   std::vector<support::FaultProxy*> links_of(const Strike& strike) const;
   void begin_on_link(Active& active);
   void begin_on_server(Active& active);

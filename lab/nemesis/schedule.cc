@@ -42,7 +42,7 @@ std::string key_of(const std::string& kind, const Aim& aim) {
          std::to_string(aim.slot) + " " + std::to_string(aim.node);
 }
 
-// The number that `text` is, if it is 1 to `most`; 0: it is not.
+// `text` as a number from 1 to `most`; 0 if it is none.
 std::uint32_t number_in(const std::string& text, std::uint32_t most) {
   std::uint32_t number = 0;
   const char* end = text.data() + text.size();
@@ -50,18 +50,18 @@ std::uint32_t number_in(const std::string& text, std::uint32_t most) {
   return whole && number <= most ? number : 0;
 }
 
-// Which node that is, the run shows.
+// The run decides which node has this role.
 std::optional<std::uint32_t> role_named(const std::string& target) {
   if (target == "leader") return kLeader;
   if (target == "follower") return kFollower;
   return std::nullopt;
 }
 
-// When something is done to one target. Nemeses are planned one after the other, so what comes
-// later in the file takes the room that is left between what is there already.
+// The occupied times of one target. Nemeses are planned in the order of the file, so a later one
+// fits into the gaps of the earlier ones.
 class Taken {
  public:
-  // When there is room for so long, from `from` on and after at most `most` others.
+  // The first gap of that length, from `from` on and after at most `most` strikes.
   std::optional<milliseconds> room(milliseconds from, milliseconds lasts, int most) const {
     for (auto next = until_.upper_bound(from); next != until_.end(); ++next, --most) {
       if (next->second >= from + lasts + kApart) break;
@@ -73,9 +73,9 @@ class Taken {
   void take(milliseconds from, milliseconds lasts) { until_[from + lasts + kApart] = from; }
 
  private:
-  static constexpr milliseconds kApart{50};  // A target that came back acts first.
+  static constexpr milliseconds kApart{50};  // Gives a target that is back the time to act.
 
-  std::map<milliseconds, milliseconds> until_;  // Their ends, each with its beginning; disjoint.
+  std::map<milliseconds, milliseconds> until_;  // Ends and beginnings of disjoint strikes.
 };
 
 class Planner {
@@ -96,7 +96,7 @@ class Planner {
     const NemesisSpec& spec = scenario_.nemeses[index];
     Dice dice(scenario_.seed * 31 + index + 1);
     const milliseconds end = scenario_.duration - scenario_.calm;
-    const std::int64_t most = spec.kind == "failover" ? 1 : spec.times;  // There is one replica.
+    const std::int64_t most = spec.kind == "failover" ? 1 : spec.times;  // One replica.
     std::int64_t done = 0;
     for (milliseconds at = spec.first; at < end; at += around(spec.every, dice)) {
       if (most != 0 && done >= most) return;
@@ -104,7 +104,8 @@ class Planner {
       if (at + lasts > end) continue;
       for (const Aim& aim : aims(spec, dice)) {
         Taken& taken = busy_[key_of(spec.kind, aim)];
-        // Only the first strike of each waits for its turn: more would leave no gaps at all.
+        // Only the first strike of each nemesis waits for a gap. If more did, no gaps would be
+        // left.
         const auto from = taken.room(at, lasts, done > 0 ? 0 : 100);
         if (!from || *from + lasts > end) continue;
         taken.take(*from, lasts);
@@ -122,7 +123,7 @@ class Planner {
   std::vector<Aim> aims(const NemesisSpec& spec, Dice& dice) const {
     constexpr std::string_view kNode = "node ";
     if (spec.target.starts_with(kNode)) {
-      // All clients' ways to it.
+      // The links of all clients to it.
       const auto nodes = static_cast<std::uint32_t>(nodes_of(scenario_));
       const std::uint32_t node = number_in(spec.target.substr(kNode.size()), nodes);
       return {
@@ -164,7 +165,7 @@ std::vector<Strike> schedule(const Scenario& scenario) { return Planner(scenario
 
 std::optional<std::string> never_strikes(const Scenario& scenario) {
   for (const NemesisSpec& spec : scenario.nemeses) {
-    if (!spec.at.empty()) continue;  // Only the run shows which points its subject passes.
+    if (!spec.at.empty()) continue;  // Only the run shows which points the subject passes.
     Scenario alone = scenario;
     alone.nemeses = {spec};
     if (!schedule(alone).empty()) continue;

@@ -21,21 +21,21 @@ struct Strike {
   milliseconds at{};  // After the start of the run.
   milliseconds lasts{};
   std::size_t nemesis = 0;  // Index into Scenario::nemeses.
-  std::uint32_t slot = 0;   // The client; 0: a server, all ways to one, or the host.
-  std::uint32_t node = 1;   // Which server; kLeader: the one that leads when it is done,
-                            // kFollower: one that does not.
+  std::uint32_t slot = 0;   // The client; 0 for a server, all links to one, or the host.
+  std::uint32_t node = 1;   // Which server; kLeader: the leader at that time,
+                            // kFollower: a node that does not lead.
 
   friend bool operator==(const Strike&, const Strike&) = default;
 };
 
-// Whether the two must not be at once: one kind on one target, or both on one process.
+// Whether the two must not overlap: one kind on one target, or both on one process.
 bool exclude(const Scenario& scenario, const Strike& one, const Strike& other);
 
 // In the order of their beginnings.
 std::vector<Strike> schedule(const Scenario& scenario);
 
-// The error of a scenario that has a nemesis for which there is no time, even if it were the
-// only one; nullopt: nothing.
+// The error of a scenario in which a nemesis has no time, even if it were the only one; nullopt if
+// there is none.
 std::optional<std::string> never_strikes(const Scenario& scenario);
 
 }  // namespace holdfast::lab

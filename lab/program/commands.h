@@ -20,7 +20,7 @@ inline constexpr int kOwnFailure = 125;
 
 using Arguments = std::vector<std::string>;
 
-// Ours, and the exhibits.
+// Holdfast's own subject, and the exhibits.
 const std::vector<SubjectKind>& subjects();
 
 int help_command(const Arguments& arguments);
@@ -29,23 +29,23 @@ int matrix_command(const Arguments& arguments);
 int check_command(const Arguments& arguments);
 int exhibits_command(const Arguments& arguments);
 int worker_command(const Arguments& arguments);  // Hidden: a client of a run.
-int spin_command(const Arguments& arguments);    // Hidden: uses a CPU up.
+int spin_command(const Arguments& arguments);    // Hidden: keeps a CPU busy.
 
 // "holdfast-lab: ..." on standard error.
 void complain(const std::string& message);
-// Complains, names the help page, returns kBadInput.
+// Complains, names the help page, and returns kBadInput.
 int bad_input(const std::string& command, const std::string& message);
 
-// The same, or kOwnFailure where the store is not there.
+// The same, or kOwnFailure if the store cannot be reached.
 int unusable_store(const std::string& command, const Error& error);
 
-std::string help_text(std::string_view command);  // Empty: no such page.
+std::string help_text(std::string_view command);  // Empty if there is no such page.
 std::vector<std::string> command_names();
-// SIGINT or SIGTERM, which end a run early so that nothing of it stays behind; 0: none came.
+// The received SIGINT or SIGTERM, which ends a run early and cleanly; 0 if none came.
 int signal_seen();
-// The commit that this program was built of, with "-dirty" when there was more; empty: not known.
+// The commit of this build, with "-dirty" if the tree had changes; empty if unknown.
 std::string build_commit();
-// This program, to be started again.
+// The path of this program, to start it again.
 std::string own_path();
 
 }  // namespace holdfast::lab

@@ -51,7 +51,7 @@ std::string own_path() {
   std::array<char, 4096> path{};
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
   const std::string name(path.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-  // A build may have replaced it; as this it is still there.
+  // A build may have replaced the file. This path still leads to the running program.
   return name.empty() || name.ends_with(" (deleted)") ? "/proc/self/exe" : name;
 }
 
@@ -95,15 +95,15 @@ volatile std::sig_atomic_t the_signal = 0;
 
 void keep_signal(int number) { the_signal = number; }
 
-// A socket that gets the number of a closed stream would be written to as if it were that.
+// A socket that got the number of a closed standard stream would receive that stream's output.
 void keep_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // The lowest number that is free is taken. What is written there fails.
+    // open() takes the lowest free number. Writes to this descriptor fail.
     if (::fcntl(fd, F_GETFD) < 0) static_cast<void>(::open("/dev/null", O_RDONLY));
   }
 }
 
-// SIGHUP: the terminal is gone, unless nohup has seen to it. SIGPIPE: the reader is (`| head`).
+// SIGHUP: the terminal is gone, unless nohup ignores that. SIGPIPE: the reader is gone (`| head`).
 void catch_signals() {
   struct sigaction action {};
   action.sa_handler = keep_signal;

@@ -25,7 +25,7 @@ struct Row {
   std::size_t stuck_processes = 0;
   std::size_t failed_servers = 0;
   std::size_t missed_points = 0;
-  std::string failed{};  // Why one of its runs had no verdict; empty: all had.
+  std::string failed{};  // Why one of its runs had no verdict; empty if all had.
   std::array<std::size_t, kClasses> counts{};
 
   void add(const RunResult& result) {
@@ -44,7 +44,7 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
-// Over all rounds: every required violation was seen in at least one of them.
+// Judges all rounds together: each required violation must occur in at least one of them.
 bool fits(const Scenario& cell, const Row& row) {
   if (!row.failed.empty()) return false;
   if (row.runs == 0) return true;  // Reported below the table.
@@ -69,7 +69,7 @@ std::string violations_of(const Scenario& cell, const Row& row) {
   return text.empty() ? "none" : text;
 }
 
-// The time of one round; a run needs some time for itself.
+// The time of one round, including the start and the end of each run.
 std::string length_of(const std::vector<Scenario>& cells) {
   milliseconds length{0};
   for (const Scenario& cell : cells) length += cell.duration + 500ms;
@@ -174,7 +174,7 @@ int run_rounds(const std::vector<Scenario>& cells, const MatrixOrders& orders) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (orders.minutes && now_ns() >= until_ns) return finish();
       Scenario cell = cells[i];
-      // As large as one in a file may be.
+      // Within the range that a file may have.
       cell.seed = (cell.seed + round) % (1ULL << 63U);
       try {
         const Reported told = run_and_report(cell, orders.quiet, out);
@@ -228,7 +228,7 @@ int matrix_command(const Arguments& arguments) {
     return bad_input("matrix", usable.error().message());
   }
   if (std::any_of(cells.begin(), cells.end(), needs_network)) support::keep_network_private();
-  // Where the time is short, what has to be seen is looked for.
+  // Cells with a required violation run first, in case the time is short.
   std::stable_partition(cells.begin(), cells.end(), must_show_something);
   tell_skipped(skipped);
   if (!orders.quiet) {

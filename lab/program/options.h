@@ -12,11 +12,11 @@
 
 namespace holdfast::lab {
 
-// A command's reader: `parse_options(table, ...)` when all options are added to it.
+// A command's option table. Add all options, then call `parse_options(table, ...)`.
 inline cli::OptionTable options_of(const std::string& command) {
   return cli::OptionTable(command, "holdfast-lab");
 }
-// The status to end with, after help was shown or what is wrong was told; nullopt: go on.
+// Returns the exit status after it printed help or an error; nullopt to continue.
 std::optional<int> parse_options(cli::OptionTable& table, const std::string& command,
                                  const Arguments& arguments);
 

@@ -22,7 +22,7 @@
 namespace holdfast::lab {
 namespace {
 
-// The report's names of the processes: the clients keep the order in which they were started.
+// The report numbers the client processes in the order of their start.
 RunFacts facts_of(const RunResult& result, const std::string& replay) {
   RunFacts facts;
   facts.scenario = result.scenario.name;
@@ -86,7 +86,7 @@ Result<void> try_store(const Scenario& scenario) {
   const char* mark = url.find('?') == std::string::npos ? "?" : "&";
   Result<Client> client = Client::connect(options.empty() ? url : url + mark + options);
   if (!client) return client.error();
-  // Its last words are of no interest: nothing was asked for.
+  // Nothing was acquired, so the result of the close does not matter.
   (void)client->close();
   return {};
 }
@@ -108,7 +108,7 @@ Result<void> try_folder(const std::optional<std::string>& out) {
 
 namespace {
 
-// `name`, or where there is one already (the only history of a violation, perhaps) name-2 ...
+// `name`, or name-2 and so on if it exists, because that may be the only history of a violation.
 std::string new_folder(const std::string& out, const std::string& name) {
   std::filesystem::create_directories(out);
   std::string folder = out + "/" + name;
@@ -175,7 +175,7 @@ Reported run_and_report(const Scenario& scenario, bool quiet, const std::string&
       run(scenario, {own_path(), [&](const Progress& progress) { line.show(progress); },
                      [] { return signal_seen() != 0; }});
   line.clear();
-  // An unexpected result must not be lost.
+  // Keeps an unexpected result even without --out.
   const std::string where = out.empty() && !result.as_expected() ? "lab-found" : out;
   tell(result);
   if (where.empty()) return {std::move(result), true};

@@ -10,7 +10,7 @@
 
 namespace holdfast::lab {
 
-// On a terminal one line that is replaced every second; elsewhere a line every ten seconds.
+// On a terminal it replaces one line every second; elsewhere it prints a line every ten seconds.
 class ProgressLine {
  public:
   ProgressLine(bool wanted, std::string label);
@@ -25,27 +25,28 @@ class ProgressLine {
   milliseconds last_{0};
 };
 
-// A line for the run, and what does not fit the expectations.
+// Prints a line for the run, and the deviations from the expectations.
 void tell(const RunResult& result);
 
-// Whether a store that is the user's own can be used, before clients are started that would find
-// it out one by one. Errors: as of Client::connect().
+// Checks that the user's own store works, before clients start that would each find out by
+// themselves. Errors: those of Client::connect().
 Result<void> try_store(const Scenario& scenario);
 
-// Whether runs can be kept there, before there is one to lose. None named: they can.
+// Checks that runs can be kept in that folder, before there is one to lose. Succeeds without a
+// folder.
 Result<void> try_folder(const std::optional<std::string>& out);
 
-// The scenario and the report, in a new folder of the run's own inside `out`: its path. A password
-// in the store's URL is left out. Throws.
+// Writes the scenario and the report to a new folder inside `out`, and returns its path. Leaves out
+// a password in the store's URL. Throws.
 std::string keep(const RunResult& result, const std::string& out);
 
 struct Reported {
   RunResult result;
-  bool kept = true;  // Or nothing was to be kept.
+  bool kept = true;  // Also true if nothing was to be kept.
 };
 
-// Runs it, with progress unless `quiet`, tells of it, and keeps it: in `out`, or if that is empty
-// in ./lab-found when it was not as expected. What cannot be kept is complained of.
+// Runs the scenario, with progress unless `quiet`, and prints the result. Keeps it in `out`; if
+// that is empty, keeps an unexpected result in ./lab-found. Complains if it cannot be kept.
 Reported run_and_report(const Scenario& scenario, bool quiet, const std::string& out);
 
 }  // namespace holdfast::lab

@@ -25,7 +25,7 @@ struct RunOrders {
   std::vector<std::string> paths;
 };
 
-// The file, or the one of that name that was installed with the program.
+// The file, or the installed scenario of that name.
 std::string found(const std::string& path) {
   std::error_code failed;
   if (path.find('/') != std::string::npos || std::filesystem::exists(path, failed)) return path;
@@ -77,7 +77,7 @@ int run_command(const Arguments& arguments) {
   table.words(orders.paths);
   if (const auto status = parse_options(table, "run", arguments)) return *status;
   if (orders.paths.empty()) return bad_input("run", "name the file of at least one scenario");
-  std::vector<Scenario> scenarios;  // All are read before the first runs.
+  std::vector<Scenario> scenarios;  // Reads all of them before the first run.
   for (const std::string& path : orders.paths) {
     Result<Scenario> scenario = prepared(path, orders);
     if (!scenario) return bad_input("run", scenario.error().message());

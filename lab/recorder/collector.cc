@@ -14,7 +14,7 @@
 namespace holdfast::lab {
 namespace {
 
-// A file, mapped for reading. Null when it cannot be.
+// A file, mapped for reading; null if that failed.
 class Mapped {
  public:
   explicit Mapped(const std::string& path) {
@@ -65,7 +65,8 @@ Result<void> check_header(const RegionHeader& header, std::size_t size, const st
 
 Result<void> collect_file(const std::string& path, Collected& collected) {
   const Mapped file(path);
-  // Killed between making the file and its header: it cannot have recorded anything.
+  // The process was killed between creating the file and writing its header, so it recorded
+  // nothing.
   if (file.empty()) return {};
   if (file.data() == nullptr) return Error(Errc::kUnavailable, "collector: cannot map " + path);
   if (file.size() < kRegionHeaderSize) {

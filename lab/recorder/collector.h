@@ -1,8 +1,8 @@
-// Merges what all processes of a run have recorded into the events of one history.
+// Merges the recorded events of all processes of a run into one history.
 //
-// Guarantee: every published event, in the order of the stamps; equal stamps in the order of
-// their process' slots. Torn slots are counted, never read. A region that overflowed, is cut off
-// or is of another version is an error that names the file: no history with a hole comes out.
+// Guarantee: every published event, in the order of the stamps; equal stamps in the order of their
+// process' slots. Torn slots are counted, never read. A region that overflowed, is truncated, or
+// has another version is an error that names the file, so no history has a hole.
 // Not guaranteed: events of processes that still run may be missing; collect when they have ended.
 // Complexity: O(n log n) for n events, all in memory.
 // Errors: kUnavailable (cannot read), kCorruptState, kVersionMismatch, kQueueFull (overflowed).

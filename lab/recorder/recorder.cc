@@ -33,7 +33,7 @@ Result<Recorder> Recorder::create(const std::string& folder, std::uint32_t proce
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return refused("make", path, errno);
   const std::size_t size = kRegionHeaderSize + capacity * sizeof(RegionSlot);
-  // Without the blocks, a full disk would be a SIGBUS in the middle of a run.
+  // Reserves the blocks, because a full disk would cause a SIGBUS in the middle of a run.
   if (const int problem = ::posix_fallocate(fd, 0, static_cast<off_t>(size)); problem != 0) {
     ::close(fd);
     ::unlink(path.c_str());
@@ -48,7 +48,7 @@ Result<Recorder> Recorder::create(const std::string& folder, std::uint32_t proce
   header->process = process;
   header->capacity = capacity;
   header->event_size = sizeof(Event);
-  // Last: a file without it is one whose process died in here.
+  // Written last: a file without it belongs to a process that died in this function.
   std::atomic_ref<std::uint64_t>(header->magic).store(kRegionMagic, std::memory_order_release);
   return Recorder(memory, size);
 }
@@ -84,11 +84,11 @@ std::uint64_t trim_region(const std::string& folder, std::uint32_t process) {
     auto& header = *static_cast<RegionHeader*>(memory);
     recorded = header.reserved.load(std::memory_order_acquire);
     const std::size_t used = kRegionHeaderSize + recorded * sizeof(RegionSlot);
-    // One that has overflowed keeps its capacity, by which that is seen.
+    // An overflowed region keeps its capacity, which shows the overflow.
     if (header.magic == kRegionMagic && recorded < header.capacity) {
       if (::ftruncate(fd, static_cast<off_t>(used)) == 0) header.capacity = recorded;
     } else if (header.magic == 0 && recorded == 0) {
-      // It died in create(), and the rest of the file was reserved.
+      // The process died in create(), after it had reserved the file.
       [[maybe_unused]] const int kept = ::ftruncate(fd, 0);
     }
   }
@@ -100,7 +100,7 @@ std::uint64_t trim_region(const std::string& folder, std::uint32_t process) {
 RegionHeader& Recorder::header() const { return *static_cast<RegionHeader*>(memory_); }
 
 RegionSlot* Recorder::slots() const {
-  // Fresh pages are zero, which is an unpublished slot.
+  // Fresh pages are zero, and so are unpublished slots.
   return reinterpret_cast<RegionSlot*>(static_cast<std::byte*>(memory_) + kRegionHeaderSize);
 }
 

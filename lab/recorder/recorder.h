@@ -1,13 +1,13 @@
-// Stamps the events of one process and writes them where they outlive it.
+// Stamps the events of one process, and writes them to a file that outlives it.
 //
-// Guarantee: an event whose record() has returned true is found by the collector, also when the
-// process was killed with SIGKILL at the next instruction; the events of one thread are found in
-// their order.
-// Not guaranteed: survival of a crash of the machine; space beyond the capacity (record() says
-// false then, and the collector refuses the run: a history with a hole proves nothing).
+// Guarantee: the collector finds an event whose record() has returned true, even if SIGKILL hits
+// the process at the next instruction; it finds the events of one thread in their order.
+// Not guaranteed: survival of a crash of the machine; space beyond the capacity. record() then
+// returns false, and the collector refuses the run, because a history with a hole proves nothing.
 //
 // Thread-safety: record() may be called by any number of threads; it never blocks or allocates.
-// Ownership: the mapping; the file stays. One process each: after fork() the child makes its own.
+// Ownership: the mapping; the file stays. Belongs to one process: after fork() the child makes its
+// own.
 // Time: base::host_boot_now().
 #pragma once
 
@@ -37,7 +37,7 @@ class Recorder {
   // The same with the event's own stamp (the death of a process, seen later).
   bool record_as_stamped(Event event) noexcept;
 
-  // How many events it was given so far.
+  // The number of events so far.
   std::uint64_t recorded() const noexcept;
 
   // A call number that this process has not used.
@@ -53,8 +53,8 @@ class Recorder {
   std::atomic<std::uint64_t> calls_{0};
 };
 
-// Gives back what a process that is dead has reserved and not used. How many events it had
-// recorded; 0 where there is nothing of it.
+// Frees the unused space of a dead process. Returns the number of its events, or 0 without a
+// region.
 std::uint64_t trim_region(const std::string& folder, std::uint32_t process);
 
 }  // namespace holdfast::lab

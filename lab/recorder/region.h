@@ -3,8 +3,8 @@
 //   recorder: takes a slot (reserved + 1), writes the event, then publishes the slot (release)
 //   collector: takes the slots that are published (acquire)
 //
-// The pages belong to the kernel: a killed process loses none of its stores, whatever instruction
-// it died at. A slot that was reserved and never published is torn, and no event.
+// The pages belong to the kernel, so a process that is killed at any instruction loses no write. A
+// slot that was reserved but never published is torn, and holds no event.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct RegionHeader {
   std::uint32_t process = 0;
   std::uint64_t capacity = 0;
   std::uint64_t event_size = 0;
-  std::atomic<std::uint64_t> reserved{0};  // Slots asked for, also those beyond the capacity.
+  std::atomic<std::uint64_t> reserved{0};  // Requested slots, including those beyond the capacity.
 };
 
 struct RegionSlot {

@@ -13,7 +13,7 @@ namespace holdfast::lab {
 
 struct Counts {
   std::size_t operations = 0;  // Calls that were invoked.
-  std::size_t processes = 0;   // With one at least.
+  std::size_t processes = 0;   // Processes with at least one event.
   // How often each fault began, by name; also "death" of a process and "memory lost" of a store.
   std::vector<std::pair<std::string, std::size_t>> faults;
 };

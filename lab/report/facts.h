@@ -13,14 +13,14 @@ namespace holdfast::lab {
 struct RunFacts {
   std::string scenario;
   std::uint64_t seed = 0;
-  std::string store;    // As people call it, without credentials: "redis".
+  std::string store;    // Its usual name, without credentials: "redis".
   std::string version;  // The store's: "7.0.15".
   std::string holdfast;
-  std::string commit;  // The commit of which the program was built; empty: not known.
+  std::string commit;  // The commit of the program's build; empty if unknown.
   std::int64_t duration_ns = 0;
   std::string replay;  // The command that runs it again.
   Expectations expected{};
-  std::map<std::uint32_t, std::string> processes;  // Their names; the others go by number.
+  std::map<std::uint32_t, std::string> processes;  // Names of processes; others have a number.
 };
 
 // Whether all classes were seen as expected.

@@ -136,7 +136,7 @@ class Painter {
     return count;
   }
 
-  // When a violation shows: both its events, and its interval.
+  // The time of a violation: both its events, and its interval.
   Window extent(const Violation& violation) const {
     const std::int64_t first = ledger_.event(violation.first).at_ns;
     const std::int64_t second = ledger_.event(violation.second).at_ns;
@@ -144,8 +144,8 @@ class Painter {
             std::min(std::max({first, second, violation.end_ns}), whole_.end)};
   }
 
-  // All of it where it fits. Else what is around the first violation, else the first fault; else
-  // the beginning.
+  // The window is the whole run if it fits. Otherwise it surrounds the first violation, or the
+  // first fault, or shows the beginning.
   void choose_window() {
     Window window = whole_;
     const std::size_t all = bars_in(window);
@@ -178,19 +178,19 @@ class Painter {
       return {
           {"violation", extent(*std::min_element(violations.begin(), violations.end(), earlier))}};
     }
-    // A standstill of the host is nobody's doing.
+    // The scenario did not cause a standstill of the host, so it is left out.
     const auto done = [&](const Call& fault) {
       return ledger_.event(fault.invoke).fault != FaultKind::kStall;
     };
     const auto first = std::find_if(ledger_.faults.begin(), ledger_.faults.end(), done);
     if (first == ledger_.faults.end()) return std::nullopt;
     const Window whole{first->invoked, std::min(first->returned, whole_.end)};
-    // Where all of it is too much, how it began.
+    // If the whole fault has too many bars, shows its beginning.
     if (bars_in(whole) > limits_.bars) return {{"fault", {whole.begin, whole.begin}}};
     return {{"fault", whole}};
   }
 
-  // Until there are as many bars as fit.
+  // The instant until which all bars fit.
   std::int64_t end_of_beginning() const {
     std::vector<std::int64_t> begins;
     for (const auto& [key, of_row] : rows_) {

@@ -1,8 +1,8 @@
-// The content of a timeline as data: rows of owners with their bars and marks, and the marks that
-// lie over them.
+// The content of a timeline as data: rows of owners with bars and marks, and the boxes and bands
+// over them.
 //
-// Guarantee: a violation that touches the window is in `boxes`, whatever else is left out; what is
-// left out is said in `notes`. Complexity: O(n log n) for n events.
+// Guarantee: every violation that touches the window is in `boxes`. `notes` names everything that
+// is left out. Complexity: O(n log n) for n events.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct Bar {
   BarKind kind = BarKind::kWaiting;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::string label{};  // Short, inside of it; may not fit.
-  std::string title{};  // In full.
+  std::string label{};  // Short text inside the bar, if it fits.
+  std::string title{};  // The full text.
 };
 
 struct Mark {
@@ -58,7 +58,7 @@ struct Box {
   std::size_t number = 0;  // The violation's number in the verdict, from 1.
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::vector<std::size_t> rows{};  // Ascending; none: it concerns no row that is drawn.
+  std::vector<std::size_t> rows{};  // Ascending; empty if it concerns no drawn row.
   std::string title{};
 };
 
@@ -68,12 +68,12 @@ struct Picture {
   std::vector<Band> bands;
   std::vector<Box> boxes;
   std::vector<std::string> notes;
-  std::int64_t zero = 0;  // Stamp of the first event: where the axis counts from.
+  std::int64_t zero = 0;  // Stamp of the first event, at which the axis begins.
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
 
-// `names`: of processes; those without one go by their number.
+// `names` are those of processes; a process without a name has its number.
 Picture make_picture(const History& history, const Verdict& verdict,
                      const std::map<std::uint32_t, std::string>& names,
                      const PictureLimits& limits = {});

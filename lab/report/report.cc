@@ -1,4 +1,4 @@
-// report.json, and the folder that all forms go to.
+// Writes report.json, and the folder with all forms of the report.
 #include "lab/report/report.h"
 
 #include <filesystem>
@@ -50,7 +50,7 @@ Json violation_of(const JudgedRun& run, const Violation& violation) {
 }
 
 Result<void> write_file(const std::string& path, const std::function<void(std::ostream&)>& write) {
-  // Whole or not at all: half a history looks like one.
+  // Writes all or nothing, because half a history looks like a whole one.
   const std::string torn = path + ".part";
   std::ofstream out(torn, std::ios::binary | std::ios::trunc);
   if (out) write(out);

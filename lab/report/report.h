@@ -1,11 +1,11 @@
-// Tells what a run was, and what the checker found in it: for people, for programs, for the eye.
+// Reports a run and the checker's findings: as text, as JSON and as a picture.
 //
-// Guarantee: pure functions of what they are given. Names are escaped for each form; bytes that
-// are no UTF-8 come out as "?" or U+FFFD, never as broken XML or JSON.
-// Not guaranteed: all violations in words (the first ones are; the counts are complete).
+// Guarantee: pure functions of their arguments. Names are escaped for each form; bytes that are not
+// UTF-8 become "?" or U+FFFD, never broken XML or JSON.
+// Not guaranteed: a text for every violation. The first ones have one; the counts are complete.
 //
 // Thread-safety: no state. Complexity: O(n log n) for n events.
-// Errors: write_report() says kUnavailable where a file cannot be written.
+// Errors: write_report(): kUnavailable if a file cannot be written.
 #pragma once
 
 #include <iosfwd>
@@ -19,7 +19,7 @@
 
 namespace holdfast::lab {
 
-// Raised whenever a field of report.json changes its meaning or goes away.
+// Raise it whenever a field of report.json changes its meaning or disappears.
 inline constexpr int kReportVersion = 1;
 
 struct JudgedRun {

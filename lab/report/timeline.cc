@@ -21,9 +21,9 @@ constexpr double kLockHeight = 28;
 constexpr double kLaneHeight = 18;
 constexpr double kTextHeight = 19;
 constexpr std::size_t kLanes = 3;
-constexpr std::size_t kWordsOf = 8;    // Violations told in words below the picture.
+constexpr std::size_t kWordsOf = 8;    // Violations described below the picture.
 constexpr std::size_t kColumns = 165;  // Width of a line of words.
-constexpr double kLetter = 7;          // Its width, about.
+constexpr double kLetter = 7;          // Its approximate width.
 
 constexpr std::string_view kStyle = R"(<style>
   text { font: 13px sans-serif; fill: #222; }
@@ -69,7 +69,7 @@ std::string_view class_of(BarKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-// 1, 2 or 5 times a power of ten: about ten of them in `span`.
+// The distance of ticks: 1, 2 or 5 times a power of ten, with about ten ticks in `span`.
 double tick_step(double span) {
   const double raw = span / 10;
   const double power = std::pow(10, std::floor(std::log10(raw)));
@@ -130,7 +130,8 @@ class Drawing {
     height_ = bottom_ + 34 + kTextHeight * static_cast<double>(lines) + 12;
   }
 
-  // Names of bands do not run into each other: up to three lines of them; then without a name.
+  // Places the bands' names on up to three lines so that they do not collide. A band without room
+  // gets no name.
   void assign_lanes() {
     for (const Band& band : picture_.bands) {
       const double begin = x(band.begin);
@@ -220,7 +221,7 @@ class Drawing {
     rect(begin, top_, std::max(x(band.end) - begin, 1.0), bottom_ - top_, kind, title(band.label));
     line(begin, top_, begin, bottom_, kind + "-edge");
     if (lane >= kLanes) return;
-    // A name that would run out of the picture ends at its edge.
+    // A name that would leave the picture is shifted to end at its edge.
     const double room = (kRight - begin) / kLetter;
     const double shift = std::max(0.0, (static_cast<double>(band.label.size()) - room) * kLetter);
     text(begin + 2 - shift, top_ - 5 - kLaneHeight * static_cast<double>(lane), kind + "-name",
@@ -251,7 +252,7 @@ class Drawing {
     }
   }
 
-  // Over the boxes.
+  // Drawn over the boxes.
   void draw_marks() {
     for (std::size_t i = 0; i < picture_.rows.size(); ++i) {
       for (const Mark& mark : picture_.rows[i].marks) {
@@ -322,7 +323,7 @@ class Drawing {
     out_ << "</g>\n";
   }
 
-  // Badges of the same place stand side by side.
+  // Moves a badge aside if another one has its place.
   double free_place(double at, double y) {
     for (bool moved = true; moved;) {
       moved = false;

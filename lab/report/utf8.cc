@@ -7,7 +7,7 @@ namespace {
 
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
-// The length of the character that begins at `at`; 0: none does, or XML 1.0 has no such one.
+// The length of the character at `at`; 0 if it is invalid UTF-8, or not allowed in XML 1.0.
 std::size_t character_at(std::string_view text, std::size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   if (first < 0x80) return first >= 0x20 && first != 0x7F ? 1 : 0;

@@ -1,4 +1,4 @@
-// Text of unknown origin, made fit for a page.
+// Makes text of unknown origin fit for a page.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace holdfast::lab {
 
-// Text that is no UTF-8, a control character, or one that XML does not know, becomes "?".
+// Replaces invalid UTF-8, control characters and characters that XML does not allow by "?".
 std::string valid_utf8(std::string_view text);
 
-// At most `most` characters of it, the last an ellipsis where some are missing.
+// Shortens to at most `most` characters; a shortened text ends with an ellipsis.
 std::string shortened(std::string_view text, std::size_t most);
 
-// Lines of at most `columns` characters, broken at spaces where there are any.
+// Breaks a text into lines of at most `columns` characters, at spaces if possible.
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
 
 }  // namespace holdfast::lab

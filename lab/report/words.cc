@@ -1,4 +1,4 @@
-// report.md: what a person reads first.
+// Writes report.md, which a person reads first.
 #include <algorithm>
 #include <array>
 #include <ostream>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kTold = 10;
 
-// In a cell of a table or a sentence: nothing of it is markup.
+// Escapes all markup, for a sentence or a cell of a table.
 std::string markdown_text(std::string_view text) {
   std::string escaped;
   for (const char c : valid_utf8(text)) {
@@ -25,7 +25,7 @@ std::string markdown_text(std::string_view text) {
   return escaped;
 }
 
-// As code: no backtick can end it early.
+// Formats as code that no backtick in the text can end early.
 std::string markdown_code(std::string_view text) {
   std::string code = valid_utf8(text);
   std::replace(code.begin(), code.end(), '`', '\'');

@@ -1,6 +1,6 @@
-// Per lock a head: the index of the node of the last accepted write (0: none yet). A writer fills a
-// node of its own with what would be true after its write, then swaps the head from the node it
-// looked at to its own; when somebody was faster it looks again. Nodes are never used twice.
+// Each lock has a head: the index of the node of the last accepted write (0: none yet). A writer
+// fills a new node with the state after its write. Then it swaps the head from the node that it has
+// read to its own. If another writer was faster, it reads again. Nodes are never reused.
 #include "lab/resource/resource.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ struct Node {
 
 struct Header {
   std::uint64_t magic = kMagic;
-  std::atomic<std::uint64_t> taken{1};  // Nodes; the first stands for none.
+  std::atomic<std::uint64_t> taken{1};  // Used nodes; the first one means "none".
   std::atomic<std::uint64_t> refused{0};
   std::atomic<std::uint64_t> heads[kMostLocks]{};
 };
@@ -62,7 +62,7 @@ Result<Resource> Resource::create(const std::string& path, std::uint32_t locks) 
   }
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return trouble("make", path);
-  // Sparse: a run uses little of its room.
+  // A sparse file, because a run uses only a little of its room.
   const bool sized = ::ftruncate(fd, static_cast<off_t>(kSize)) == 0;
   ::close(fd);
   if (!sized) return trouble("make room in", path);

@@ -1,14 +1,14 @@
-// The resource behind the locks of a run: per lock a register that takes a write only with a token
-// that is not below the highest it has seen, shared by all processes of the run.
+// The resource behind the locks of a run. For each lock it has a register, which accepts a write
+// only if its token is not below the highest one seen. All processes of the run share it.
 //
-// Guarantee: writes of one lock take effect one after the other; each accepted one has its own
-// number, 1, 2, ... in that order. A process that is killed or stopped inside a write harms nobody.
-// Not guaranteed: that a write without a token (a subject that gives none) is ever refused.
+// Guarantee: writes of one lock take effect one after the other; the accepted ones are numbered 1,
+// 2, ... in that order. A process that is killed or stopped inside a write hinders nobody.
+// Not guaranteed: that a write without a token is ever refused.
 //
 // The rule: an exclusive token must not be below the highest exclusive one, nor equal it from
 // another acquisition; a shared one must exceed it and does not raise it; permits claim nothing.
 //
-// Thread-safety: safe, between processes too. Errors: kUnavailable, kCorruptState (not such a
+// Thread-safety: safe, also between processes. Errors: kUnavailable, kCorruptState (another kind of
 // file); a write beyond the room throws std::runtime_error.
 #pragma once
 
@@ -33,7 +33,7 @@ class Resource {
  public:
   static constexpr std::uint64_t kRoom = 1U << 20U;  // Accepted writes of a run.
 
-  // Makes the file, for `locks` locks.
+  // Creates the file for `locks` locks.
   static Result<Resource> create(const std::string& path, std::uint32_t locks);
   static Result<Resource> open(const std::string& path);
 

@@ -121,7 +121,7 @@ std::string version_of(const Topology& topology) {
   }
   if (topology.version_function.empty()) return {};
   void* symbol = ::dlsym(RTLD_DEFAULT, topology.version_function.c_str());
-  // A build without that library runs nothing on the store anyway, and says so.
+  // A build without that library cannot use the store, and says so elsewhere.
   if (symbol == nullptr) return {};
   const char* said = reinterpret_cast<const char* (*)()>(symbol)();
   return said == nullptr ? "" : first_version(said);

@@ -1,8 +1,8 @@
 // The programs that a topology names.
 //
-// A program is looked up in PATH, unless the environment variable of its name says otherwise: for
-// some-server that is HOLDFAST_SOME_SERVER, a path or a command line.
-// Errors: std::runtime_error, with what is missing; CommandFailed, with the end of what it said.
+// A program is looked up in PATH, unless an environment variable names it: for some-server this is
+// HOLDFAST_SOME_SERVER, a path or a command line.
+// Errors: std::runtime_error names the missing program; CommandFailed has the end of the output.
 #pragma once
 
 #include <cstddef>
@@ -19,19 +19,19 @@ class CommandFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Runs it to its end, which must be 0 and within `limit`. `waiting` is called meanwhile; it may
-// throw. Its children are ended with it.
+// Runs the command, which must exit with 0 within `limit`. Calls `waiting` meanwhile, which may
+// throw. The command's children end with it.
 std::string run_command(const Words& command, milliseconds limit,
                         const std::function<void()>& waiting = {});
-// The end of a file, and how much of it is shown.
+// How many bytes of the end of an output are shown.
 inline constexpr std::size_t kOfWhatWasSaid = 4000;
 std::string tail_of(const std::string& file, std::size_t most = kOfWhatWasSaid);
 
-// The command with its program found.
+// The command with the full path of its program.
 Words found_command(const Topology& topology, const Words& command);
-// Finds each program of the topology, so that what is missing is known before anything runs.
+// Finds every program of the topology, so that a missing one is known before anything runs.
 void find_programs(const Topology& topology);
-// "7.0.15"; empty: it says none.
+// "7.0.15"; empty if the program prints none.
 std::string version_of(const Topology& topology);
 
 }  // namespace holdfast::lab

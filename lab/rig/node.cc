@@ -93,21 +93,21 @@ bool Node::is_ready(std::string& why_not, milliseconds limit) const {
 
 void Node::await_ready() {
   const auto until = Clock::now() + spec().patience;
-  // A look that came at a bad moment may never end: another is made. It has more time, since on a
-  // starved machine the question itself is slow.
+  // A check at a bad moment may never end, so it is repeated. Each one has more time, because on a
+  // busy machine the check itself is slow.
   milliseconds look = kFirstLook;
   std::string why_not;
   for (auto begin = Clock::now(); !is_ready(why_not, std::min(look, left_until(until)));
        begin = Clock::now()) {
     if (Clock::now() - begin >= look) look *= 2;
     if (site_.waiting) site_.waiting();
-    // Waits for its death, and for a moment.
+    // Waits a moment, or until the server's death.
     if (const auto status = process_->wait(kBetweenLooks)) {
       fail("ended with " + std::to_string(*status) + " instead of starting");
     }
     if (Clock::now() >= until) fail("does not get ready: " + why_not);
   }
-  // Somebody else may have answered in its place.
+  // If the server is dead, another process answered in its place.
   if (!running()) fail("ended instead of starting");
 }
 
@@ -122,7 +122,7 @@ void Node::pause() {
   try {
     process_->pause();
   } catch (const std::runtime_error&) {
-    look_after();  // It ended just now.
+    look_after();  // The server has just ended.
     throw;
   }
   paused_ = true;

@@ -1,15 +1,16 @@
-// One server of a store, started, told of its peers, stopped and killed as its topology says.
+// One server of a store. Its topology says how it is started, told of its peers, stopped and
+// killed.
 //
-// Guarantee: its ports are its own as long as the object lives, over restarts; the process ends
-// with the object, or with this program, however that ends.
-// Not guaranteed: that it dies with its folder's file system, or that a command of the topology
-// means what it says.
+// Guarantee: the ports stay reserved over restarts while the object lives; the process ends with
+// the object, or with this program in whatever way that ends.
+// Not guaranteed: that the server dies with its folder's file system, or that the topology's
+// commands do what they say.
 //
 // Thread-safety: one thread at a time.
 // Ownership: the topology must outlive it.
-// Blocking: for the topology's patience; end() for support::kPatience, twice. `waiting` is called
-// meanwhile.
-// Errors: NodeFailed, with the end of what the server or the command has said; std::runtime_error.
+// Blocking: up to the topology's patience; end() up to twice support::kPatience. `waiting` is
+// called meanwhile.
+// Errors: NodeFailed, with the end of the server's or the command's output; std::runtime_error.
 #pragma once
 
 #include <cstdint>
@@ -38,17 +39,17 @@ struct NodeSite {
   int network = -1;  // As Command::network.
   bool durable = false;
   std::vector<std::string> environment{};
-  std::function<void()> waiting{};  // Called all the time while something is awaited; may throw.
+  std::function<void()> waiting{};  // Called again and again during a wait; may throw.
 };
 
-// A server did not do what its topology says: it ended by itself, or does not come back.
+// A server failed: it ended by itself, or does not come back.
 class NodeFailed : public std::runtime_error {
  public:
   NodeFailed(const std::string& what, std::string node, std::string log)
       : std::runtime_error(what), node_(std::move(node)), log_(std::move(log)) {}
 
   const std::string& node() const { return node_; }  // "node-1"
-  const std::string& log() const { return log_; }    // The path of what it said.
+  const std::string& log() const { return log_; }    // The path of its output.
 
  private:
   std::string node_;
@@ -72,22 +73,22 @@ class Node {
     await_ready();
   }
   bool running() { return process_ != nullptr && process_->running(); }
-  // Throws when it has ended and nobody has ended it.
+  // Throws if the server has ended by itself.
   void look_after();
   // Neither ended nor stopped.
   bool works() { return running() && !paused_; }
   void pause();
   void resume();
   void kill();
-  // In good order: what it knows is on its disk.
+  // An orderly end: the server's state is on its disk.
   void end();
-  // Its data are gone. It must not run.
+  // Deletes its data. The server must not be running.
   void forget();
 
-  // Runs it to its end, which must be 0.
+  // Runs the command, which must exit with 0.
   void run(const Words& command, const Values& more = {}) const;
   bool says_yes(const Words& command) const;
-  // Again and again, until it ends with 0, but not longer than the topology's patience.
+  // Repeats the command until it exits with 0, but not longer than the topology's patience.
   void await(const Words& command) const;
 
  private:
@@ -103,7 +104,7 @@ class Node {
   Values values_;
   std::unique_ptr<support::ChildProcess> process_;
   bool paused_ = false;
-  bool wanted_ = false;  // It is to run.
+  bool wanted_ = false;  // Whether the server should be running.
 };
 
 }  // namespace holdfast::lab

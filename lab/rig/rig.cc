@@ -82,7 +82,7 @@ void Rig::start_servers(const Topology& topology) {
     nodes_.push_back(make_node(number));
     peers += (peers.empty() ? "" : topology.server->between_peers) + nodes_.back()->as_peer();
   }
-  // None of a cluster is ready before most of them run.
+  // No node of a cluster is ready before a majority runs.
   for (const auto& node : nodes_) {
     node->introduce(peers);
     node->launch();
@@ -135,7 +135,7 @@ std::vector<std::string> Rig::urls(std::uint32_t slot) const {
 std::uint32_t Rig::leader() const {
   const Words& question = scenario_.topology->server->leader;
   for (std::uint32_t node = 1; node <= nodes_.size(); ++node) {
-    // One that is stopped would not answer.
+    // A stopped node would not answer.
     if (nodes_[node - 1]->works() && nodes_[node - 1]->says_yes(question)) return node;
   }
   return 1;
@@ -170,7 +170,7 @@ void Rig::start_server(std::uint32_t node, bool with_memory) {
   Node& server = *nodes_.at(node - 1);
   if (!with_memory) server.forget();
   server.launch();
-  // None of a cluster is ready while too many of the others are not there.
+  // No node of a cluster is ready while too many others are missing.
   const bool complete =
       std::all_of(nodes_.begin(), nodes_.end(), [](const auto& each) { return each->works(); });
   if (!complete) return;

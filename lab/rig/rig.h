@@ -1,9 +1,10 @@
-// The ground of a run's clients: the store, its servers and the ways to them, as the topology says.
+// The store of a run, its servers, and the links of the clients to them, as the topology describes
+// them.
 //
 // Thread-safety: one thread at a time.
-// Ownership: all of it goes with the object; nothing is left on the host. A store of kind `url` is
-// the user's, and only its locks are touched.
-// Errors: std::runtime_error: the run cannot be done here, and why.
+// Ownership: everything ends with the object, and nothing is left on the host. A store of kind
+// `url` belongs to the user; a run only uses locks in it.
+// Errors: std::runtime_error says why the run is impossible here.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace holdfast::lab {
 
 class Rig {
  public:
-  // `folder` is the run's own. `waiting` is called all the time while a server starts; it may
+  // `folder` belongs to the run. `waiting` is called again and again while a server starts; it may
   // throw.
   Rig(const Scenario& scenario, const std::string& folder, std::function<void()> waiting = {});
 
@@ -33,33 +34,33 @@ class Rig {
   // NAME=value for every client.
   const std::vector<std::string>& client_environment() const { return environment_; }
 
-  // The ways of the client in this slot, one to each node. Empty: there are no proxies.
+  // The links of the client in this slot, one to each node; empty without proxies.
   using Links = std::vector<std::unique_ptr<support::FaultProxy>>;
   const Links& links(std::uint32_t slot) const { return links_.at(slot - 1); }
   support::ClockShift* clock() { return clock_.get(); }
 
-  // `node`: 1, 2, ...; the one that leads, or the first where none says that it does.
+  // The number of the leading node, from 1 on; the first node if none says that it leads.
   std::uint32_t leader() const;
-  // One that works and does not lead; the one after the leader where none does.
+  // A node that works and does not lead; the node after the leader if there is none.
   std::uint32_t follower() const;
-  // Throws NodeFailed when one that is to run has ended.
+  // Throws NodeFailed if a node has ended by itself.
   void look_after();
   void pause_server(std::uint32_t node) { nodes_.at(node - 1)->pause(); }
   void resume_server(std::uint32_t node) { nodes_.at(node - 1)->resume(); }
-  // With memory: what it knew when it ended, it knows when it has started.
+  // `with_memory`: the server knows its state again after the next start.
   void stop_server(std::uint32_t node, bool with_memory);
   // Returns when the store is ready again, unless other nodes do not run.
   void start_server(std::uint32_t node, bool with_memory);
-  // The primary is killed with what it had not told its replica, which takes over.
+  // Kills the primary before it has sent its last changes to the replica, which takes over.
   void cut_replication();
   void fail_over();
   void fill_disk() { disk_->fill(); }
   void free_disk() { disk_->make_room(); }
-  // From now on that node hears nothing of the others; all of all.
+  // Cuts the node off from the others; or every node from every other.
   void cut_off(std::uint32_t node) { network_->cut_off(node - 1); }
   void reunite() { network_->heal(); }
 
-  // For people: "etcd", "3.4.23"; of a store of the user's the scheme.
+  // For messages: "etcd", "3.4.23"; for a user's store the scheme of its URL.
   const std::string& store() const { return store_; }
   const std::string& version() const { return version_; }
 
@@ -73,7 +74,7 @@ class Rig {
   const Scenario& scenario_;
   const std::string folder_;
   const std::function<void()> waiting_;
-  std::string url_;  // Where there are no servers of the lab's own.
+  std::string url_;  // Set if the lab starts no servers.
   std::string store_;
   std::string version_;
   std::vector<std::string> environment_;

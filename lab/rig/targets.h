@@ -1,4 +1,4 @@
-// The names of what faults happen to: History::targets of a run, fixed before its start.
+// The names of the targets of faults (History::targets), fixed before a run starts.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace holdfast::lab {
 
-// 0: the host. 1 to n: the clients by slot; then their ways to the store; then the servers, a
-// replica last.
+// 0 is the host. 1 to n are the clients by slot; then come their links to the store; then the
+// servers, a replica last.
 inline constexpr std::uint32_t kHost = 0;
 inline std::uint32_t client_target(std::uint32_t slot) { return slot; }
 inline std::uint32_t link_target(const Scenario& scenario, std::uint32_t slot) {

@@ -14,7 +14,7 @@ using Nemeses = std::vector<NemesisSpec>;
 // Some of everything: short holds, readers, permits, several locks, careless writers, leaders.
 std::vector<WorkloadSpec> mixed(bool one_process) {
   const std::int64_t owners = one_process ? 3 : 1;
-  // Two of one process share a session: they may be told of each other's grants.
+  // Two candidates of one process share a session, so each may hear of the other's grants.
   const std::int64_t several = one_process ? 3 : 2;
   return {{.kind = "contend", .owners = several, .locks = 2, .cancels_percent = 30},
           {.kind = "contend", .owners = owners, .locks = 1, .hold = 1ms, .think = 1ms},
@@ -28,12 +28,12 @@ std::vector<WorkloadSpec> mixed(bool one_process) {
           {.kind = "election", .owners = owners, .locks = 1, .hold = 1s}};
 }
 
-// Where a violation has to be seen: leases are long, and always somebody holds and somebody waits.
+// For cells with a required violation: leases are long, and there is always a holder and a waiter.
 std::vector<WorkloadSpec> believers() {
   return {{.kind = "contend", .owners = 3, .locks = 4, .ttl = 2s, .hold = 1500ms}};
 }
 
-// Leases that live on renewals.
+// Leases that depend on renewals.
 std::vector<WorkloadSpec> keepers() {
   return {{.kind = "long-hold",
            .owners = 2,
@@ -76,7 +76,7 @@ class Cells {
     return cell;
   }
 
-  // Takes the place of one of its name.
+  // Replaces a cell of the same name.
   void add(const Cell& own) {
     if ((own.what.store.disk_mb > 0 || own.what.store.network) && ::geteuid() != 0) return;
     Scenario cell = own.what;
@@ -105,7 +105,7 @@ void add_clients_faults(Cells& cells) {
   cells.add("calm", {});
   cells.add("kill", {often("kill", 700ms, 200ms)});
   cells.add("pause", {often("pause", 500ms, 1300ms)});
-  // Where there is one process, a pause has to fit between two kills.
+  // With one process, a pause has to fit between two kills.
   cells.add("kill-pause", {often("kill", cells.one_process() ? 2500ms : 1s, 200ms),
                            often("pause", 500ms, 1300ms)});
   cells.add("starve", {often("starve", 3s, 1s)}).workloads = keepers();
@@ -114,7 +114,7 @@ void add_clients_faults(Cells& cells) {
 constexpr char kServerClock[] = "server-clock";
 constexpr char kIsolate[] = "isolate";  // The cell and its nemesis.
 
-// No wall clock must matter.
+// Jumps of wall clocks must not matter.
 void add_clocks(Cells& cells, const Topology& topology) {
   NemesisSpec ahead = often("clock-jump", 3s, 1s);
   ahead.delay = 1h;
@@ -166,7 +166,7 @@ void add_network(Cells& cells) {
                                      often("partition", 1500ms, 1200ms)});
 }
 
-// `prefix`: of a size that is not the usual one.
+// `prefix` marks an unusual size.
 void add_servers(Cells& cells, const Topology& topology, const std::string& prefix,
                  std::int64_t nodes) {
   const bool durable = !topology.server->durable.empty();
@@ -198,7 +198,7 @@ void add_servers(Cells& cells, const Topology& topology, const std::string& pref
     }
   }
   if (size > 1) {
-    // Each node in its turn cannot be reached, by nobody.
+    // Each node in turn is unreachable for everybody.
     NemesisSpec node = often("partition", 1500ms, 1200ms);
     node.target = "node any";
     with(cells.add(prefix + "partition-node", {node}), false);

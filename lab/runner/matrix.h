@@ -1,7 +1,7 @@
 // The cells of the matrix: for a store, every fault that can be done to it, as scenarios.
 //
-// Every store has those of its clients' faults; what its topology can do adds others, and so do the
-// topology's own cells, which replace what has their name.
+// Every store has the cells with faults of clients. The abilities of its topology add others, and
+// so do the topology's own cells, which replace cells of the same name.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace holdfast::lab {
 
-// `on` says which store, and the seed. What only root can do is left out for others.
+// `on` gives the store and the seed. Without root, cells that need it are left out.
 std::vector<Scenario> matrix_cells(const Scenario& on);
 
-// A cell that another store would have, and why there is none on this one.
+// A cell that other stores have, and why this store lacks it.
 struct SkippedCell {
   std::string name{};
   std::string why{};

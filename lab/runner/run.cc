@@ -39,7 +39,7 @@ T taken(Result<T> result) {
   return std::move(*result);
 }
 
-// Nobody who runs on the same store now or ran on it before has these names.
+// No other run on the same store, now or earlier, has these names.
 std::string lock_prefix() {
   char text[40];
   std::snprintf(text, sizeof text, "lab/%08x", static_cast<unsigned>(fresh_id().low));
@@ -70,7 +70,7 @@ class Run {
         resource_(taken(
             Resource::create(resource_file(folder_.path()),
                              static_cast<std::uint32_t>(lock_names(scenario, prefix_).size())))) {
-    // Clients are told by other means where the store is.
+    // Clients get the store's URL by other means.
     save_scenario(without_secrets(scenario), folder_.path());
   }
 
@@ -96,7 +96,7 @@ class Run {
         nemesis.heal_all();
         result.stuck_processes = workers.finish(kEnding);
       } catch (const NodeFailed& failure) {
-        // Records until then are kept; the time in which nobody could act says nothing.
+        // The records until then are kept. Time in which nobody could act shows nothing.
         workers.abandon();
         result.failed_server = failure.what();
         result.server_log_name = failure.node() + ".log";

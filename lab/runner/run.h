@@ -1,8 +1,9 @@
-// One run: the store and the clients are started, harm is done, the history is collected and
-// judged against what the scenario expects.
+// One run: starts the store and the clients, injects faults, collects the history, and judges it
+// against the scenario's expectations.
 //
-// Guarantee: when run() returns or throws, all that it started is gone: processes, servers, files.
-// Blocking: for the scenario's duration, and some seconds for starting and ending.
+// Guarantee: when run() returns or throws, everything that it started is gone: processes, servers,
+// files.
+// Blocking: for the scenario's duration, plus some seconds for start and end.
 // Errors: std::runtime_error: the run itself failed, there is no verdict.
 #pragma once
 
@@ -31,10 +32,10 @@ struct Progress {
 struct RunOptions {
   std::string program;                              // holdfast-lab, to start the clients.
   std::function<void(const Progress&)> progress{};  // About once a second.
-  std::function<bool()> interrupted{};              // Asked all the time; true ends the run.
+  std::function<bool()> interrupted{};              // Called again and again; true ends the run.
 };
 
-// The run was ended before its time: there is no verdict.
+// The run ended early, so there is no verdict.
 class Interrupted : public std::runtime_error {
  public:
   Interrupted() : std::runtime_error("interrupted") {}
@@ -46,19 +47,20 @@ struct RunResult {
   std::string store_version;  // "7.0.15".
   History history;
   Verdict verdict;
-  std::uint32_t processes = 0;  // Client processes, restarts counted.
+  std::uint32_t processes = 0;  // Client processes, including restarted ones.
   std::size_t faults = 0;
-  std::vector<std::size_t> idle{};  // Indexes in Scenario::nemeses of those that did nothing.
+  std::vector<std::size_t> idle{};  // Indexes in Scenario::nemeses of those that never struck.
   std::size_t stalls = 0;           // Times that the host itself stood still.
   std::size_t torn = 0;
-  std::size_t stuck_processes = 0;  // Had to be killed at the end.
-  // A server that ended by itself, or did not come back, ended the run: why, and what it had said.
+  std::size_t stuck_processes = 0;  // Processes that had to be killed at the end.
+  // Set if a server ended by itself or did not come back, which ended the run: the reason, and its
+  // output.
   std::string failed_server{};
   std::string server_log_name{};
   std::string server_log{};
 
-  // A process that did not come to its end, and a server that did, are nothing that a run may show;
-  // nor is a point that a nemesis waits for and nobody passes.
+  // False also if a process did not end, if a server ended by itself, or if nobody passed the point
+  // of a nemesis.
   bool as_expected() const;
   bool missed_a_point() const;
 };

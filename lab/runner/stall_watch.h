@@ -1,5 +1,5 @@
-// Looks whether the host itself stood still, and marks that as a fault at it: what a lock does not
-// do meanwhile is not its mistake.
+// Notices when the host itself stands still, and records this as a fault of the host, so that the
+// lock is not blamed for it.
 #pragma once
 
 #include <atomic>

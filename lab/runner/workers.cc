@@ -11,7 +11,7 @@
 namespace holdfast::lab {
 namespace {
 
-constexpr std::int64_t kBackAfter = 200'000'000;  // One that died at a point.
+constexpr std::int64_t kBackAfter = 200'000'000;  // Ends the pause after a death at a point.
 
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
@@ -55,7 +55,7 @@ void Workers::start(std::uint32_t slot) {
                        std::to_string(recorded_[slot]),
                        orders_.prefix};
   command.environment = rig_.client_environment();
-  // Not among the arguments, which everybody may read: a URL may hold a password.
+  // In the environment, because everybody may read arguments and a URL may hold a password.
   command.environment.push_back("HOLDFAST_LAB_URLS=" + joined(rig_.urls(slot)));
   command.output = log_of(member.number);
   member.process = std::make_unique<support::ChildProcess>(command);
@@ -80,7 +80,7 @@ void Workers::give_back_memory(std::uint32_t slot) {
 
 void Workers::pause(std::uint32_t slot) {
   Member& member = members_.at(slot);
-  // Signals and waits without the harness, which holds it an error when the process has ended.
+  // Signals and waits without the harness, which treats an ended process as an error.
   if (pid(slot) > 0 && member.process->running()) ::kill(pid(slot), SIGSTOP);
 }
 

@@ -1,11 +1,11 @@
-// The client processes of a run: started, killed, stopped, started anew, waited for.
+// Starts, kills, stops, restarts and awaits the client processes of a run.
 //
 // Guarantee: a death is recorded, with its stamp, before the signal is sent. Every process has a
-// number of its own, also when it takes the place of a dead one.
-// Not guaranteed: that they outlive this object; it ends them all.
+// number of its own, even if it replaces a dead one.
+// Ownership: this object ends all of them.
 //
 // Thread-safety: one thread at a time.
-// Errors: std::runtime_error: a client ended as none should, with what it said.
+// Errors: std::runtime_error: a client failed; the message has its output.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +37,11 @@ class Workers {
   void kill(std::uint32_t slot);
   void pause(std::uint32_t slot);
   void resume(std::uint32_t slot);
-  // Looks after those that ended by themselves: one that died at a point comes back after a while.
+  // Handles processes that ended by themselves: one that died at a point comes back after a while.
   void tend();
-  // Kills all that are left.
+  // Kills the remaining processes.
   void abandon();
-  // Waits for all to end; those that do not are killed. How many that were.
+  // Waits for all to end, and kills those that do not. Returns the number of killed ones.
   std::size_t finish(milliseconds limit);
 
   pid_t pid(std::uint32_t slot) const;
@@ -53,7 +53,7 @@ class Workers {
     std::uint32_t number = 0;
     bool expected_dead = false;
     bool ended = false;
-    std::int64_t back_at_ns = 0;  // 0: it does not come back by itself.
+    std::int64_t back_at_ns = 0;  // 0 if it does not come back by itself.
     std::unique_ptr<support::ChildProcess> process;
   };
 
@@ -66,7 +66,7 @@ class Workers {
   Recorder& recorder_;
   const WorkersPlan orders_;
   std::vector<Member> members_;
-  std::vector<std::uint64_t> recorded_;  // By slot: by those that are dead.
+  std::vector<std::uint64_t> recorded_;  // By slot: events of dead processes.
   std::uint32_t last_number_ = 0;
   std::size_t died_at_points_ = 0;
 };

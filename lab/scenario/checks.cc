@@ -16,7 +16,7 @@ namespace holdfast::lab {
 namespace {
 
 constexpr std::size_t kLongestName = 64;
-constexpr std::size_t kLongestOfTopology = 31;  // A cell's whole name is two such, and a dash.
+constexpr std::size_t kLongestOfTopology = 31;  // A cell has two such names and a dash.
 constexpr char kNameCharacters[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
 constexpr std::string_view kOfLinks =
@@ -48,7 +48,7 @@ std::int64_t nodes_in(const StoreSpec& store, const Topology* topology) {
   return store.nodes > 0 || topology == nullptr ? store.nodes : topology->usual_nodes();
 }
 
-// Features that [store] asks for and the topology does not have.
+// Rejects features of [store] that the topology lacks.
 void check_store(const Scenario& scenario, const Topology* topology, const Complain& complain) {
   const StoreSpec& store = scenario.store;
   const ServerSpec* server = topology != nullptr && topology->server ? &*topology->server : nullptr;
@@ -151,7 +151,7 @@ void check_target(const NemesisSpec& nemesis, const Scenario& scenario, const To
            "or a number from 1 to " + std::to_string(most));
 }
 
-// All that is done to a run is planned, and marked, beforehand.
+// All strikes of a run are planned and numbered in advance, so their count is limited.
 void check_strikes(const Scenario& scenario, const Complain& complain) {
   constexpr std::int64_t kMost = 200'000;
   std::int64_t strikes = 0;
@@ -188,7 +188,7 @@ void check_on(const Scenario& scenario, const Topology* topology, const Complain
   }
 }
 
-// Whether somebody tells the server where to listen.
+// Whether the server learns its port.
 bool port_is_told(const ServerSpec& server) {
   std::vector<std::string> texts = server.command;
   for (const auto& [name, text] : server.files) texts.push_back(text);

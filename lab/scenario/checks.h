@@ -1,4 +1,4 @@
-// Errors of a scenario whose keys are right one by one, and not together.
+// Finds errors of a scenario whose keys are right one by one but not together.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@ namespace holdfast::lab {
 
 using Complain = std::function<void(const std::string& what)>;
 
-// A scenario, on the topology that it has.
+// Checks a scenario on its topology.
 void check_scenario(const Scenario& scenario, const Complain& complain);
-// A topology, but for its placeholders and its cells.
+// Checks a topology, except its placeholders and its cells.
 void check_topology(const Topology& topology, const Complain& complain);
-// A cell of the topology.
+// Checks a cell of the topology.
 void check_cell(const Cell& cell, const Topology& topology, const Complain& complain);
 
 }  // namespace holdfast::lab

@@ -1,5 +1,5 @@
-// Every key of a scenario file and of a topology file, once: `visit(key, field, rule)` is called
-// for each in its order.
+// Lists every key of a scenario file and of a topology file once. `visit(key, field, rule)` is
+// called for each, in this order.
 #pragma once
 
 #include <limits>
@@ -24,7 +24,7 @@ struct Span {
 };
 struct Any {};
 struct KindOfStore {};  // store_kinds()
-// May hold placeholders; a list of words is a command, or more arguments of one.
+// May hold placeholders. A list of words is a command, or further arguments of one.
 struct Template {};
 struct Names {};  // Names of placeholders.
 

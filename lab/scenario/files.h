@@ -1,8 +1,8 @@
 // Scenario files (TOML): reading and writing.
 //
-// Guarantee: what write() has written, read() gives back equal. read() takes nothing that it does
-// not know: the error names file, line and key, and says what may stand there.
-// Errors: kInvalidArgument (what is wrong with it), kUnavailable (it cannot be read).
+// Guarantee: read() gives back what write() has written. read() refuses unknown keys and values;
+// the error names file, line and key, and says what is allowed there.
+// Errors: kInvalidArgument (wrong content), kUnavailable (the file cannot be read).
 #pragma once
 
 #include <functional>
@@ -19,21 +19,21 @@ namespace holdfast::lab {
 // The file of a topology that a scenario names.
 using OpenTopology = std::function<Result<TopologyPointer>(const std::string& path)>;
 
-// `file` is for the messages, and a topology's file is looked for from its folder.
+// `file` is used in messages. A topology's file is looked up relative to its folder.
 Result<Scenario> read_scenario(const std::string& text, const std::string& file,
                                const OpenTopology& open = read_topology_file);
 Result<Scenario> read_scenario_file(const std::string& path);
 
-// A key that a file must not set must not be set otherwise either: for one that was changed since.
+// Checks a scenario that was changed after reading, by the rules for files.
 Result<void> check_again(const Scenario& scenario);
 
 void write_scenario(const Scenario& scenario, std::ostream& out);
 
-// scenario.toml in `folder`, which needs no other file: with a topology of the user's own it is
-// written beside it. Throws std::runtime_error.
+// Writes scenario.toml to `folder`, together with a topology of the user's own if there is one, so
+// that no other file is needed. Throws std::runtime_error.
 void save_scenario(const Scenario& scenario, const std::string& folder);
 
-// At most 1 MiB and a byte of it; `what` it should be is for the messages.
+// Reads at most 1 MiB and one byte. `what` names the file's kind in messages.
 Result<std::string> read_text_file(const std::string& path, const std::string& what);
 
 }  // namespace holdfast::lab

@@ -1,12 +1,11 @@
 #include "lab/scenario/placeholders.h"
 
-
 namespace holdfast::lab {
 namespace {
 
 constexpr std::string_view kPlaceholderLetters = "abcdefghijklmnopqrstuvwxyz_";
 
-// Calls `plain(text)` and `place(name)` for the parts, in their order.
+// Calls `plain(text)` and `place(name)` for the parts in their order.
 template <typename Plain, typename Place>
 void take_apart(std::string_view text, Plain plain, Place place) {
   std::size_t done = 0;

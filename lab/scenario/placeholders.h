@@ -1,5 +1,5 @@
-// The placeholders of topology files: {port}, {folder} ... Other braces are left alone, and so is
-// what a shell would replace: ${port}.
+// The placeholders of topology files: {port}, {folder} ... Other braces stay as they are, and so do
+// a shell's variables: ${port}.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace holdfast::lab {
 
 using Values = std::map<std::string, std::string, std::less<>>;
 
-// In the order in which they come.
+// The names in their order.
 std::vector<std::string> placeholders(std::string_view text);
 // Placeholders without a value stay as they are.
 std::string filled(std::string_view text, const Values& values);

@@ -25,7 +25,7 @@ void read_expectations(const toml::table& table, Scenario& scenario, Complaints&
   reader.finish();
 }
 
-// The store, once [store] has been read.
+// Finds the topology after [store] has been read.
 void find_topology(const toml::table& root, Scenario& scenario, const std::string& file,
                    const OpenTopology& open, Complaints& complaints) {
   const StoreSpec& store = scenario.store;
@@ -100,7 +100,7 @@ Result<std::string> read_text_file(const std::string& path, const std::string& w
     return Error(Errc::kInvalidArgument, cli::in_quotes(path) + " is a folder, not a " + what);
   }
   std::ifstream file(path);
-  std::string text(kLongestFile + 1, '\0');  // One more shows that there is too much.
+  std::string text(kLongestFile + 1, '\0');  // One more byte shows that the file is too long.
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad()) {
     return Error(Errc::kUnavailable, "cannot read the " + what + " " + cli::in_quotes(path));

@@ -14,7 +14,7 @@
 namespace holdfast::lab {
 namespace {
 
-// Complains about placeholders that nobody fills in: a visitor, after the reader.
+// A visitor that runs after the reader, and complains about unknown placeholders.
 class PlaceholderCheck {
  public:
   PlaceholderCheck(const toml::table& table, std::vector<std::string> known, Complaints& complaints)
@@ -197,7 +197,7 @@ std::vector<std::string> store_kinds() {
 Result<Scenario> scenario_on(const std::string& store) {
   Scenario scenario;
   const std::size_t scheme = store.find(':');
-  // A store that every process has of its own is no more the user's than the lab's.
+  // If every process has a store of its own, it cannot be the user's.
   const TopologyPointer named = shipped_topology(store.substr(0, scheme));
   if (named != nullptr && (scheme == store.npos || named->one_process)) {
     scenario.store.kind = named->name;

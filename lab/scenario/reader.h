@@ -1,7 +1,7 @@
 // Reads the tables of a TOML file key by key, and says what is wrong with it and where.
 //
-// A Reader is a visitor of fields.h: it is called for each key that may be there, then finish()
-// complains about the others.
+// A Reader is a visitor of fields.h. It is called for each allowed key, and finish() complains
+// about all others.
 // Thread-safety: one thread at a time.
 #pragma once
 
@@ -43,7 +43,7 @@ class Complaints {
   std::optional<Error> first_;
 };
 
-// Reads the keys of one table; the rest is complained about in finish().
+// Reads the keys of one table. finish() complains about the rest.
 class Reader {
  public:
   Reader(const toml::table& table, std::string where, Complaints& complaints)
@@ -68,7 +68,7 @@ class Reader {
     }
     into.clear();
     for (const toml::node& each : *array) into.push_back(each.as_string()->get());
-    // Neither an argument nor a variable can hold it.
+    // Neither an argument nor a variable can hold a NUL.
     for (const std::string& word : into) {
       if (word.find('\0') != word.npos) fail(*node, key, "must not hold a zero byte");
     }
@@ -149,7 +149,7 @@ class Reader {
     return found;
   }
 
-  // The keys of [key], whatever they are called.
+  // All keys of [key], whatever their names.
   std::vector<std::pair<std::string, std::string>> texts(const char* key) {
     std::vector<std::pair<std::string, std::string>> found;
     const toml::table* inner = table(key);

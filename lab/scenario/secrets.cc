@@ -13,7 +13,7 @@ namespace holdfast::lab {
 namespace {
 
 constexpr char kNotShown[] = "(not shown)";
-// A shorter one stands in other words, too, and is hidden in its URL only.
+// A shorter password may be part of other words, so it is hidden in its URL only.
 constexpr std::size_t kTooShort = 4;
 
 void add_those_of(const std::string& url, std::vector<std::string>& secrets) {
@@ -23,7 +23,7 @@ void add_those_of(const std::string& url, std::vector<std::string>& secrets) {
 
 std::string as_url(const std::string& options) { return "x://h?" + options; }
 
-// Whatever looks like a URL.
+// Adds the passwords of everything that looks like a URL.
 void add_those_in(const std::string& text, std::vector<std::string>& secrets) {
   constexpr std::string_view kBetween = " \t\r\n\"'`,";
   for (std::size_t at = text.find("://"); at != text.npos; at = text.find("://", at + 1)) {
@@ -58,7 +58,7 @@ std::vector<std::string> secrets_of(const Scenario& scenario) {
     }
   }
   std::erase_if(secrets, [](const std::string& each) { return each.size() < kTooShort; });
-  // A part of another must not take its place first.
+  // Longer passwords first, because a shorter one may be a part of them.
   std::sort(secrets.begin(), secrets.end(), [](const std::string& a, const std::string& b) {
     return a.size() != b.size() ? a.size() > b.size() : a < b;
   });

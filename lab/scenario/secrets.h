@@ -1,8 +1,8 @@
-// Removes the passwords from the files of a run that are kept, and read by its processes.
+// Removes passwords from the kept files of a run, which its processes read, too.
 //
-// They are found in URLs and in options of URLs. Where else one of them stands in the text of a
-// topology (a server's configuration), it is not shown there either.
-// Not guaranteed: that a password is found which no URL of the files has.
+// It finds passwords in URLs and in their options. Such a password is also hidden in the rest of a
+// topology's text, such as a server's configuration.
+// Not guaranteed: that it finds a password that is in no URL.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace holdfast::lab {
 
 std::vector<std::string> secrets_of(const Scenario& scenario);
-// "(not shown)" in the place of each.
+// Replaces each of them by "(not shown)".
 std::string without(const std::vector<std::string>& secrets, std::string text);
 Scenario without_secrets(const Scenario& scenario);
 

@@ -1,9 +1,8 @@
-// A kind of store as data: what clients are told, how its servers are started, told of each other,
-// stopped and harmed, and what the matrix tries on it besides of what it tries on every store.
+// A kind of store as data: the URL for clients, how its servers are started, told of each other,
+// stopped and harmed, and the matrix' additional cells for it.
 //
-// docs/guide/lab-reference.md is the manual of the files, lab/topologies has those that come with
-// the lab.
-// Every field is in fields.h, once.
+// docs/guide/lab-reference.md is the manual of the files, and lab/topologies has those of the lab.
+// fields.h lists every field once.
 #pragma once
 
 #include <cstddef>
@@ -18,23 +17,23 @@
 
 namespace holdfast::lab {
 
-// A program and its arguments; no shell is between.
+// A program and its arguments, run without a shell.
 using Words = std::vector<std::string>;
 
 struct ServerSpec {
   Words command{};  // Becomes the server, and stays in the foreground.
-  Words ready{};    // Ends with 0 when clients may come; none: when it accepts a connection.
+  Words ready{};    // Exits with 0 once clients may come. Without it: once it accepts a connection.
   milliseconds patience = 20s;        // For that.
-  std::vector<std::string> ports{};   // Besides of {port}: names of placeholders.
-  std::vector<std::int64_t> nodes{};  // The sizes it may run in, the usual one first; none: 1.
-  std::string peer{};                 // Every node is told this of each: {peers} is all of them.
+  std::vector<std::string> ports{};   // Names of placeholders for further ports, beside {port}.
+  std::vector<std::int64_t> nodes{};  // Possible numbers of nodes, the usual one first; empty: 1.
+  std::string peer{};                 // The text about each node; {peers} is all of them.
   std::string between_peers = ",";
-  Words leader{};                 // Ends with 0 on the node that leads the others.
+  Words leader{};                 // Exits with 0 on the leading node.
   std::string framing = "raw";    // How the proxies tell requests apart: raw, resp.
   std::string keeps = "nothing";  // A killed server's memory when it comes back.
-  Words durable{};                // More arguments, with which it keeps everything.
-  Words save{};                   // After this and a SIGTERM it knows everything, too.
-  std::vector<std::pair<std::string, std::string>> files{};  // Written into {folder} before.
+  Words durable{};                // Further arguments, with which it keeps everything.
+  Words save{};                   // After this and a SIGTERM it keeps everything, too.
+  std::vector<std::pair<std::string, std::string>> files{};  // Written to {folder} first.
 
   bool keeps_everything() const { return keeps == "everything"; }
 };
@@ -42,13 +41,13 @@ struct ServerSpec {
 // A second server that follows the first and can take its place.
 struct ReplicaSpec {
   Words follow{};
-  Words caught_up{};  // Ends with 0 when it has; none: at once.
+  Words caught_up{};  // Exits with 0 once it has; without it: at once.
   Words promote{};
 };
 
-// A cell of the matrix that this store alone has.
+// A cell of the matrix that only this store has.
 struct Cell {
-  std::string work = "mixed";  // Where there is no [[cell.workload]]: mixed, believers, keepers.
+  std::string work = "mixed";  // Without [[cell.workload]]: mixed, believers, keepers.
   Scenario what{};
 };
 
@@ -59,11 +58,11 @@ struct Topology {
   Words version{};                  // A command; its output's first dotted number is the version.
   std::string version_function{};   // Or a C function of a linked library: const char* f(void).
   std::string wall_clock = "none";  // The clock that the store reads: none, server, clients.
-  std::string fixed_clock{};        // Why that of its servers cannot be made to jump; none: it can.
+  std::string fixed_clock{};        // Why the servers' clock cannot jump; empty if it can.
   bool one_process = false;         // Every process has a store of its own, which dies with it.
   bool disk = false;                // Its files are in {folder}, which may be a disk of its own.
-  // How long the store may go on refusing others after a lease that nobody gave back has ended for
-  // its client: where it lives by a session, which the servers end later.
+  // How long the store may still refuse others after the client counts an unreleased lease as
+  // ended: with sessions, the servers end them later.
   milliseconds lingers{0};
   std::optional<ServerSpec> server{};
   std::optional<ReplicaSpec> replica{};
@@ -74,7 +73,7 @@ struct Topology {
   bool can_restart(bool durable) const {
     return server && (server->keeps_everything() || durable || !server->save.empty());
   }
-  // Its nodes tell each other where they are, so they may be on hosts of their own.
+  // The nodes tell each other their addresses, so they may be on hosts of their own.
   bool can_be_isolated(std::int64_t nodes_of_it) const {
     return server && nodes_of_it > 1 && server->peer.find("{host}") != std::string::npos;
   }
@@ -83,7 +82,7 @@ struct Topology {
   }
 };
 
-// How many servers the scenario's store has, without a replica; 0: none of its own.
+// The number of servers of the scenario's store, without a replica; 0 if the lab starts none.
 std::int64_t nodes_of(const Scenario& scenario);
 
 }  // namespace holdfast::lab

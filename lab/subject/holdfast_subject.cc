@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{5};  // How often the deadlines are looked at.
+constexpr milliseconds kLook{5};  // How often the deadlines are read.
 
 // The offset of a time namespace to this process' boot time.
 std::int64_t namespace_offset() {
@@ -51,7 +51,7 @@ Outcome outcome_of(Errc code) {
   return Outcome::kNone;
 }
 
-// A refusal that no fault explains ends the run.
+// A refusal without a fault as its reason ends the run.
 Outcome outcome_of(const Error& error) {
   const Outcome outcome = outcome_of(error.code());
   if (outcome == Outcome::kNone) throw std::runtime_error(error.message());
@@ -60,7 +60,7 @@ Outcome outcome_of(const Error& error) {
 
 class HeldLease;
 
-// All holds of the process whose deadlines move by themselves.
+// All holds of the process, whose deadlines move by themselves.
 class Lookout {
  public:
   Lookout() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
@@ -110,7 +110,7 @@ class HeldLease : public Hold {
     const bool held = lease_.held();
     look();
     if (held) return Outcome::kHeld;
-    // Not now, but perhaps again: the clocks disagree, and a renewal has to tell.
+    // In doubt: the clocks disagree, and only a renewal can decide.
     return lease_.state() == LeaseState::kLost ? Outcome::kLost : Outcome::kUnknown;
   }
 
@@ -130,7 +130,7 @@ class HeldLease : public Hold {
     return done ? Outcome::kReleased : outcome_of(done.error());
   }
 
-  // Tells of a renewal, if there was one.
+  // Reports a renewal, if there was one.
   void look() {
     const std::lock_guard lock(mutex_);
     const std::int64_t now = now_ns();
@@ -139,8 +139,8 @@ class HeldLease : public Hold {
       seen_over_ = seen_over_ || now >= told_;
       return;
     }
-    // A renewal in between may have been missed, where we were not let to look. Only one that
-    // comes after the deadline was seen to have passed is surely a revival.
+    // If this thread got no CPU, it may have missed a renewal in between. A renewal is surely a
+    // revival only if the deadline was seen to have passed before.
     const std::int64_t sent = std::min(deadline - span_ns_, now);
     listener_.renewed(id_, seen_over_ ? sent : std::min(sent, told_ - 1), deadline);
     told_ = deadline;
@@ -156,13 +156,13 @@ class HeldLease : public Hold {
 
   Lease lease_;
   const Id id_;
-  const std::int64_t span_ns_;  // The sure part of a lease, from the sending of its renewal on.
+  const std::int64_t span_ns_;  // The sure part of a lease, counted from the send of its renewal.
   const std::int64_t offset_;
   Listener& listener_;
   Lookout& lookout_;
   std::mutex mutex_;
   std::int64_t told_ = 0;   // The deadline that the listener knows.
-  bool seen_over_ = false;  // It had passed, and there was no other.
+  bool seen_over_ = false;  // The deadline was seen to have passed, without a later one.
   std::optional<std::stop_callback<std::function<void()>>> on_lost_;
 };
 
@@ -182,7 +182,7 @@ class HoldfastSubject : public Subject {
     const std::optional<Client> client = connected();
     if (!client) return {Outcome::kUnavailable, nullptr};
     AcquireOptions options;
-    // Features that the kind of store lacks are not asked for.
+    // Does not ask for features that the store lacks.
     options.ttl = std::max(ask.ttl, min_ttl_.load());
     options.wait = ask.wait;
     options.cancel = ask.cancel;
@@ -198,7 +198,7 @@ class HoldfastSubject : public Subject {
   }
 
  private:
-  // A process may be started while its store is out of reach.
+  // Retries, because a process may start while its store is unreachable.
   std::optional<Client> connected() {
     const std::lock_guard lock(mutex_);
     if (client_) return client_;

@@ -1,10 +1,10 @@
 // Holdfast itself as a subject: a Client on any store, with its own renewals in the background.
 //
-// Guarantee: a renewal is told to the listener within some milliseconds of its answer, and before
-// any call of the hold that relies on it returns.
-// Not guaranteed: that every renewal is told: of two between two looks (some milliseconds; longer
-// for a process that does not get to run) the later one is, and its sending is told as early as the
-// one that was missed may have been.
+// Guarantee: the listener hears of a renewal within some milliseconds of its answer, and before a
+// call of the hold that relies on the renewal returns.
+// Not guaranteed: that every renewal is reported. Of two renewals between two checks (some
+// milliseconds; more for a process without CPU) only the later one is. Its reported send is then as
+// early as the missed one's may have been.
 #pragma once
 
 #include "lab/subject/subject.h"

@@ -1,17 +1,17 @@
-// The target of a workload: the lock of one process, be it ours or one that is wrong on purpose.
+// The target of a workload: the lock of one process, either ours or one that is wrong on purpose.
 //
-// A subject does not record: the actor that calls it stamps before and after (lab/workload). So it
-// must do all its work inside its calls, but for renewals in the background and news of a loss,
-// which go to the listener.
+// A subject does not record: the actor that calls it stamps before and after the call
+// (lab/workload). So a subject must do all its work inside its calls. Only renewals in the
+// background and news of a loss go to the listener.
 //
 // Thread-safety: acquire() from any thread. A Hold belongs to one thread at a time, its renew() may
 // run beside the other calls. Listeners are called from any thread, also before acquire() has
 // returned.
 // Ownership: the listener outlives the hold; the subject outlives its holds.
 // Time: all instants are base::host_boot_now(), in nanoseconds.
-// Blocking: acquire() for the wait that was asked for, and the store's own time limit.
-// Errors: as outcomes (lab/history/event.h). A subject that cannot go on at all throws
-// std::runtime_error: the run fails, it is not judged.
+// Blocking: acquire(), for the requested wait plus the store's own time limit.
+// Errors: as outcomes (lab/history/event.h). A subject that cannot continue throws
+// std::runtime_error; then the run fails and is not judged.
 #pragma once
 
 #include <chrono>
@@ -35,14 +35,14 @@ struct Ask {
   Mode mode = Mode::exclusive();
   std::chrono::milliseconds ttl{1000};
   std::chrono::milliseconds wait{0};  // Zero: a try.
-  std::stop_token cancel{};           // Ends the wait, where the subject can.
+  std::stop_token cancel{};           // Ends the wait, if the subject supports that.
 };
 
-// Told of what happens to a hold without being asked for.
+// Hears of unrequested events of a hold.
 class Listener {
  public:
   virtual ~Listener() = default;
-  // A renewal in the background: its request went out at `sent_ns`, it was answered by now.
+  // A renewal in the background, sent at `sent_ns` and answered by now.
   virtual void renewed(const Id& id, std::int64_t sent_ns, std::int64_t deadline_ns) = 0;
   virtual void lost(const Id& id) = 0;
 };
@@ -57,16 +57,16 @@ class Hold {
  public:
   virtual ~Hold() = default;
 
-  // As they were granted; the id is unique in the run, and never all zero.
+  // From the grant. The id is unique in the run, and never all zero.
   virtual Id id() const = 0;
-  virtual Token token() const { return {}; }  // Zero: the subject gives none.
-  // Until when the owner may believe in it, as far as is known now.
+  virtual Token token() const { return {}; }  // Zero if the subject gives none.
+  // The deadline of the owner's belief, as known now.
   virtual std::int64_t deadline_ns() const = 0;
 
-  // The subject's answer when it is asked: kHeld, kLost (for good), kUnknown (not now).
+  // The subject's answer: kHeld, kLost (for good), kUnknown (not now).
   virtual Outcome held() = 0;
   virtual Renewed renew() = 0;
-  // kReleased, kLost (it was not ours any more), kUnavailable, kUnknown. Once.
+  // kReleased, kLost (no longer held), kUnavailable, kUnknown. Call it once.
   virtual Outcome release() = 0;
 };
 

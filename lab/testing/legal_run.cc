@@ -25,7 +25,7 @@ class Run {
   std::int64_t some(std::uint64_t most) { return static_cast<std::int64_t>(dice_.below(most)) + 1; }
   std::uint64_t next_token() { return token_ += 1 + dice_.below(3); }
 
-  // One hold of the exclusive lock, which is free from jobs_ on.
+  // One hold of the exclusive lock, which is free after jobs_.
   void job(int round) {
     const std::uint32_t owner = ++process_;
     const bool waits = round > 0 && round != 9 && dice_.one_in(2);

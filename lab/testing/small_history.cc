@@ -25,7 +25,7 @@ SmallHold draw_hold(Dice& dice, bool permits, std::int64_t start, std::uint64_t 
   hold.token = token;
   hold.invoked = start;
   hold.returned = start + upto(dice, 4);
-  // Permits that have ended when their acquire returns are beyond what the checker claims.
+  // The checker makes no claim about permits that have ended when their acquire returns.
   hold.deadline = permits ? hold.returned + 1 + upto(dice, 5) : start + 1 + upto(dice, 9);
   hold.ttl = permits ? 40 : std::max<std::int64_t>(1, hold.deadline - start + upto(dice, 3) - 1);
   std::int64_t now = hold.returned + (permits ? 1 : 0);
@@ -75,7 +75,7 @@ class Exhaustive {
     ended_.resize(small.holds.size());
   }
 
-  // Is there an order of all, each as early as it can be, that is right?
+  // Whether some order of all instants, each as early as possible, is right.
   bool possible(std::int64_t now = std::numeric_limits<std::int64_t>::min()) {
     bool finished = true;
     for (Instant& next : instants_) finished = finished && (next.done || !next.must);
@@ -158,8 +158,8 @@ bool stale_write(const SmallHistory& small) {
   return false;
 }
 
-// Tried for all pairs: the later one was asked for when the other had returned, they may be of two
-// incarnations, and its token does not say so.
+// Checks all pairs: the later grant was requested after the other had returned, they may belong to
+// two incarnations, and its token is not higher.
 bool token_went_back(const SmallHistory& small) {
   if (!small.loss) return false;
   const auto before = [&](const SmallHold& hold) { return hold.returned < small.loss->invoked; };
@@ -255,7 +255,7 @@ History events_of(const SmallHistory& small) {
     call(Kind::kRenew, hold.renew, Outcome::kRenewed);
     call(Kind::kHeld, hold.held, Outcome::kHeld);
     call(Kind::kRelease, hold.release, Outcome::kReleased);
-    // By another hand of the same acquisition, so that it may come at any time.
+    // Another thread of the same acquisition asks, so that the question may come at any time.
     asked.id = process;
     if (hold.write != 0) story.write(process + 100, 50, hold.write, asked);
   }

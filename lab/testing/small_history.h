@@ -1,5 +1,5 @@
-// Random histories of a few calls on one lock, legal and illegal, and what the definitions say of
-// them when every instant and every order is tried.
+// Random histories of a few calls on one lock, legal and illegal, with the verdict of the
+// definitions when every instant and every order is tried.
 //
 // The judgement shares no code with the checker: it reads the draws, not the events. Complexity:
 // exponential; small() keeps to four acquisitions.
@@ -36,7 +36,7 @@ struct SmallHold {  // Owner n + 1.
 
 struct SmallHistory {
   std::vector<SmallHold> holds;
-  std::optional<SmallHold::Times> busy{};  // An exclusive try that was refused.
+  std::optional<SmallHold::Times> busy{};  // A refused exclusive try.
   std::optional<SmallHold::Times> loss{};  // A loss of the store's memory. V0 is not judged then.
 };
 
@@ -47,14 +47,14 @@ History events_of(const SmallHistory& small);
 
 struct SmallTruth {
   bool v0_legal = true;    // For the granted calls.
-  bool busy_legal = true;  // With the refused try as well.
+  bool busy_legal = true;  // Including the refused try.
   bool v1 = false;
   bool v2 = false;
   bool v3 = false;
 };
 SmallTruth judge_small(const SmallHistory& small);
 
-// When what the store granted ended: not before the one, not after the other.
+// The bounds of the end of the grant: not before the first, not after the second.
 std::int64_t sure_end_of(const SmallHold& hold);
 std::int64_t possible_end_of(const SmallHold& hold);
 

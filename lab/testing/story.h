@@ -1,6 +1,6 @@
 // Writes histories by hand: one line per call.
 //
-// Ownership: history() copies. Time: in the story's own nanoseconds; calls may be told in any
+// Ownership: history() copies. Time: in the story's own nanoseconds. Calls may be added in any
 // order, but equal stamps of one owner in theirs.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace holdfast::lab::testing {
 
-struct Asked {  // The parts of an acquire that are not the usual.
+struct Asked {  // The unusual parts of an acquire.
   Outcome outcome = Outcome::kGranted;
   ModeKind mode = ModeKind::kExclusive;
   std::uint32_t count = 1;
@@ -29,11 +29,11 @@ class Story {
  public:
   explicit Story(std::vector<std::string> locks = {"a"});
 
-  // The owner is the only one of its process. `ret` below `invoke`: it never returned.
+  // The owner is the only one of its process. With `ret` below `invoke` the call never returned.
   void acquire(std::uint32_t process, std::int64_t invoke, std::int64_t ret, const Asked& asked);
   void call(Kind kind, std::uint32_t process, std::int64_t invoke, std::int64_t ret,
             Outcome outcome, const Asked& asked = {});
-  // Accepted, or refused, as the n-th of the resource.
+  // A write, accepted or refused as the n-th of the resource.
   void write(std::uint32_t process, std::int64_t at, std::uint64_t sequence, const Asked& asked,
              Outcome outcome = Outcome::kAccepted);
   void lost(std::uint32_t process, std::int64_t at, const Asked& asked = {});
@@ -49,7 +49,7 @@ class Story {
   std::uint64_t calls_ = 0;
 };
 
-// By stamp; equal ones stay as they are.
+// Sorts by stamp, and keeps the order of equal ones.
 void sort_events(History& history);
 
 }  // namespace holdfast::lab::testing

@@ -91,7 +91,7 @@ bool ActorHold::write() {
   return answer.accepted;
 }
 
-// From any thread, and before the hold is ours: what is needed comes with the call.
+// Called from any thread, even before acquire() has returned, so it uses only its arguments.
 void ActorHold::renewed(const Id& id, std::int64_t sent_ns, std::int64_t deadline_ns) {
   Recorder& recorder = actor_.stage_.recorder;
   Event event;

@@ -1,11 +1,11 @@
-// One owner of a run: every call of the subject, with its events around it.
+// One owner of a run. It makes every call of the subject, and records the events around it.
 //
-// Guarantee: invoke is stamped and recorded before the subject is called, return after it has
-// answered; nothing that a workload does can be missing from the history.
+// Guarantee: the invocation is recorded before the subject is called, and the return after its
+// answer. So no action of a workload is missing from the history.
 //
 // Thread-safety: an Actor and its holds belong to one thread.
 // Ownership: refers to subject, recorder and resource; holds refer to their actor.
-// Errors: std::runtime_error when the recorder is full: the run cannot be judged then.
+// Errors: std::runtime_error if the recorder is full, because then the run cannot be judged.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class Actor {
  public:
   Actor(Stage& stage, std::uint32_t owner) : stage_(stage), owner_(owner) {}
 
-  // Null: not granted; last() says why.
+  // Null if not granted; last() says why.
   std::unique_ptr<ActorHold> acquire(const Want& want);
   Outcome last() const { return last_; }
   // Events of the whole process so far.
@@ -57,8 +57,8 @@ class Actor {
   Outcome last_ = Outcome::kNone;
 };
 
-// A hold as its owner has it. Dropped without release(), it is forgotten: whatever the subject
-// makes of that.
+// An owner's hold. If it is destroyed without release(), it is forgotten; the subject decides what
+// that means.
 class ActorHold : private Listener {
  public:
   ActorHold(Actor& actor, const Event& base);
@@ -67,7 +67,7 @@ class ActorHold : private Listener {
   bool held();
   Outcome renew(std::chrono::milliseconds ttl);
   Outcome release();
-  // To the resource: false: refused.
+  // Writes to the resource; false if it refused.
   bool write();
 
   std::uint32_t lock() const { return base_.lock; }

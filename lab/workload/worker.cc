@@ -23,7 +23,7 @@ T taken(Result<T> result) {
   return std::move(*result);
 }
 
-// Dies, or stands still, where the scenario says so.
+// Kills or stops the process at the points of the scenario.
 class Points {
  public:
   Points(const Scenario& scenario, Recorder& recorder, std::uint64_t seed, std::uint32_t slot)
@@ -64,7 +64,7 @@ class Points {
     fault.phase = Phase::kReturn;
     note(fault, -1);
   }
-  // One fault, however many owners stand still at once.
+  // Records one fault, however many owners stand still at once.
   void note(const Event& fault, int change) {
     const std::lock_guard lock(mutex_);
     const int before = standing_;
@@ -81,7 +81,7 @@ class Points {
   std::vector<std::int64_t> done_;
 };
 
-// The first thing that went wrong in any thread.
+// The first failure in any thread.
 class Trouble {
  public:
   void watch(const std::function<void()>& work) {
@@ -101,7 +101,7 @@ class Trouble {
   std::exception_ptr first_;
 };
 
-// A thread for each; returns when all are over.
+// Runs each in a thread of its own; returns when all have ended.
 void work_all(Stage& stage, const std::vector<Shift>& shifts) {
   Trouble trouble;
   {

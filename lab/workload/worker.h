@@ -16,8 +16,8 @@ struct WorkerOrders {
   std::uint32_t slot = 0;     // Which client it is: 1, 2, ...
   std::int64_t begin_ns = 0;  // The run's.
   std::int64_t until_ns = 0;
-  std::uint64_t recorded = 0;  // By those whose place it takes.
-  std::string prefix;          // The beginning of the lock names.
+  std::uint64_t recorded = 0;  // Events of the processes that it replaces.
+  std::string prefix;          // The prefix of the lock names.
   std::vector<std::string> urls;
 };
 
@@ -25,7 +25,7 @@ struct WorkerOrders {
 std::string scenario_file(const std::string& folder);
 std::string resource_file(const std::string& folder);
 
-// Returns when all is done. Throws std::runtime_error.
+// Returns when all work is done. Throws std::runtime_error.
 void run_worker(const WorkerOrders& orders, const std::vector<SubjectKind>& subjects);
 
 }  // namespace holdfast::lab

@@ -14,7 +14,7 @@ namespace {
 
 using Dice = machine::testing::Dice;
 
-constexpr milliseconds kLook{10};  // Between two looks at what is held.
+constexpr milliseconds kLook{10};  // Between two checks of a held lock.
 
 class Worker {
  public:
@@ -31,7 +31,7 @@ class Worker {
       } else {
         single();
       }
-      // A store that refuses at once is not asked in a circle.
+      // Pauses after a refusal, so that the store is not asked in a tight loop.
       const bool refused = actor_.last() == Outcome::kUnavailable;
       nap(about(refused ? std::max<milliseconds>(spec_.think, 20ms) : spec_.think));
       while (!over() && shift_.pace.is_ahead(actor_.recorded(), now_ns())) nap(2ms);
@@ -64,7 +64,7 @@ class Worker {
     const auto capacity = static_cast<std::uint32_t>(spec_.capacity);
     return Mode::permits(1 + static_cast<std::uint32_t>(dice_.below((capacity + 1) / 2)), capacity);
   }
-  // Nobody waits beyond the end for long.
+  // Limits waits, so that nobody waits long beyond the end.
   milliseconds some_wait() {
     if (percent(spec_.tries_percent)) return 0ms;
     return std::max<milliseconds>(about(spec_.wait), 1ms);
@@ -93,8 +93,8 @@ class Worker {
     if (spec_.release || !dice_.one_in(4)) hold->release();
   }
 
-  // Looks now and then whether it is still held, and writes: at the end, as one does that did
-  // something for long and then stores what came of it.
+  // Checks now and then that the lock is still held. It writes at the end, like a program that
+  // works for long and then stores its result.
   void use(ActorHold& hold, milliseconds span) {
     const std::int64_t until = now_ns() + std::chrono::nanoseconds(span).count();
     while (!over() && now_ns() < until) {
@@ -110,7 +110,7 @@ class Worker {
     }
   }
 
-  // Several locks in the order of their names: one inside the other, or all or none.
+  // Acquires several locks in the order of their names: nested, or all or none.
   void several() {
     std::vector<std::uint32_t> locks;
     while (locks.size() < static_cast<std::size_t>(spec_.depth)) {
@@ -135,7 +135,7 @@ class Worker {
     }
   }
 
-  // Leads until it is lost, or its term is over.
+  // Leads until the leadership is lost, or the term is over.
   void candidate() {
     auto hold = ask(shift_.first_lock, Mode::exclusive(), some_wait());
     if (hold == nullptr) return;

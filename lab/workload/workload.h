@@ -1,7 +1,7 @@
 // The work of an owner, until its time is over: one loop per kind of workload.
 //
-// Guarantee: all choices come from the seed. Everything that was acquired is released, or was lost,
-// or is forgotten on purpose, when work() returns.
+// Guarantee: all choices come from the seed. When work() returns, every acquired lock is released,
+// lost, or forgotten on purpose.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@ namespace holdfast::lab {
 // The names of the locks of a run, in the order of History::locks.
 std::vector<std::string> lock_names(const Scenario& scenario, const std::string& prefix);
 
-// How many events a client may record by when, with those whose place it has taken: so a long run
-// needs no more memory however often its clients are killed. The recorder has room for the rest.
+// How many events a client and its predecessors may record until a given time. So a long run needs
+// no more memory, however often its clients are killed. The recorder has room for the rest.
 struct Pace {
-  std::uint64_t room = 0;   // For all owners of this client, from the run's beginning to its end.
-  std::uint64_t used = 0;   // By those before.
-  std::uint64_t spare = 0;  // Events of its owners between two looks at the pace.
+  std::uint64_t room = 0;   // For all owners of this client over the whole run.
+  std::uint64_t used = 0;   // By its predecessors.
+  std::uint64_t spare = 0;  // Events of its owners between two checks of the pace.
   std::int64_t begin_ns = 0;
   std::int64_t until_ns = 0;
 
@@ -38,7 +38,7 @@ struct Shift {
   std::uint32_t first_lock = 0;  // The spec's own first lock.
   std::uint64_t seed = 0;
   std::int64_t until_ns = 0;
-  Pace pace{};  // Without room: as fast as it goes.
+  Pace pace{};  // Without room there is no limit.
 };
 
 void work(Actor& actor, const Shift& shift);
