@@ -31,7 +31,8 @@ class OnRedis : public Mistake {
  public:
   explicit OnRedis(const SubjectSetup& setup) : Mistake(setup), redis_(setup.urls.at(0)) {}
 
-  // The correct lock on one server. Most mistakes replace one half of it. [region: set-nx-px]
+  // The correct lock on one server. Most mistakes replace one half of it.
+  // [region: set-nx-px]
   bool take(const Ask& ask, Held& held) override {
     return redis_.set_nx(ask.name, held.value, ask.ttl);
   }

@@ -1,4 +1,4 @@
-// What `holdfast doctor` finds about a session.
+// The findings of `holdfast doctor` about a session.
 //
 // Thread-safety: pure functions.
 #pragma once
