@@ -15,7 +15,7 @@ namespace holdfast::stores::zookeeper {
 
 class Layout;
 
-// Whose nodes to create: Holdfast's own, or another library's.
+// The owner of the node format: Holdfast, or another library.
 enum class Recipe : std::uint8_t {
   kOwn,
   kCurator,           // InterProcessMutex: "_c_<uuid>-lock-0000000012"
