@@ -88,8 +88,11 @@ class Dialect {
   virtual Request list(const std::string& from, const std::optional<std::string>& below,
                        std::size_t limit, Now now) const = 0;
   virtual Request value(const std::string& name) const = 0;
-  // One row: the number of locks that were written, all or none.
+  // One row: the number of locks that were written, all or none. Where they are apart: a row with
+  // the name of each that was written.
   virtual Request write(const Writes& writes) = 0;
+  // How many steps may be written at once, apart.
+  virtual std::size_t most_apart() const { return 1; }
 
   // kRefused and kNotSent.
   virtual Failure failure_of(const Answer& answer) const = 0;

@@ -90,6 +90,19 @@ void Engine::ask(Link& link, Request request, std::shared_ptr<Question> question
   });
 }
 
+void Engine::post(std::shared_ptr<Task> task) {
+  bool closed = false;
+  {
+    const base::LocalLock lock(mutex_);
+    closed = closed_;
+    if (!closed) live_.insert(task);
+  }
+  if (closed) return task->fail(closed_error());
+  link_.post([this, task = std::move(task)] {
+    if (take(task)) task->run();
+  });
+}
+
 void Engine::ended(AcquisitionId id) {
   link_.post([this, id] {
     ended_.add(id);

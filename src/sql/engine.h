@@ -64,6 +64,10 @@ struct Question : Operation {
   std::function<void(const RowsPtr&)> answer;
 };
 
+struct Task : Operation {
+  std::function<void()> run;
+};
+
 struct Command : Operation {
   // Each is about one lock; several only where `all_or_nothing` is set.
   struct Part {
@@ -108,6 +112,10 @@ class Engine {
   void start() { link_.start(); }
   void submit(CommandPtr command);
   void ask(Link& link, Request request, std::shared_ptr<Question> question);
+  // On the link's thread.
+  void post(std::shared_ptr<Task> task);
+  // Whether a command about it is under way or waits: for a task.
+  bool is_busy(const std::string& name) const { return queues_.contains(name); }
   // No ticket will be made for this id by a request that is submitted from now on.
   void ended(machine::AcquisitionId id);
 
@@ -134,9 +142,15 @@ class Engine {
     std::vector<CommandPtr> commands;  // About one lock; or one command about several.
     std::vector<std::string> names;    // Sorted.
     int tries = 0;
+    bool by_itself = false;  // Together with others it was refused.
   };
   using StepPtr = std::shared_ptr<Step>;
   struct Ran;
+  // A step whose machine has run, and what is to be written of it.
+  struct Written {
+    StepPtr step;
+    std::shared_ptr<Ran> ran;
+  };
 
   void enqueue(const CommandPtr& command);
   void start_next(const std::string& name);
@@ -154,7 +168,11 @@ class Engine {
   bool run_part(const Command& command, std::size_t part, Ran& ran);
   bool finish_if_unchanged(const StepPtr& step, const Ran& ran);
   void write(const StepPtr& step, const std::shared_ptr<Ran>& ran);
-  Writes writes_of(const Ran& ran) const;
+  void send_writes();
+  bool may_go_together(const Step& step) const;
+  void send_apart(std::vector<Written> steps);
+  void on_not_written(const Written& written, const Answer& answer, bool together);
+  void add_writes(const Ran& ran, Writes& writes) const;
   void answer_all(const StepPtr& step, const Ran& ran);
   void again(const StepPtr& step, const Answer* lost);
   void finish(const std::vector<std::string>& names);
@@ -194,6 +212,8 @@ class Engine {
       waiting_;
   std::vector<CommandPtr> fast_;  // They go together, once the statement before is answered.
   bool fast_sent_ = false;
+  std::deque<Written> writes_;  // The same for these.
+  bool writes_sent_ = false;
   std::atomic<bool> listening_{false};
   bool was_connected_ = false;
   base::BootInstant next_poll_ = base::BootInstant::max();

@@ -183,15 +183,14 @@ bool Engine::run_part(const Command& command, std::size_t index, Ran& ran) {
   return !command.all_or_nothing || held;
 }
 
-Writes Engine::writes_of(const Ran& ran) const {
-  Writes writes;
+void Engine::add_writes(const Ran& ran, Writes& writes) const {
   for (const auto& [name, lock] : ran.locks) {
     const auto after = lock.machine->inspect(name);
     const Instant due = lock.machine->next_event().value_or(Instant::max());
     const rows::Outcome outcome{lock.at.time_since_epoch().count(), due.time_since_epoch().count(),
                                 after ? &*after : nullptr, &lock.effects};
     rows::Changes changes = rows::changes_of(lock.read->stored, outcome);
-    if (changes.value) writes.notifications.push_back({value_channel(name), "value"});
+    if (changes.value) writes.notifications.push_back({name, value_channel(name), "value"});
     static const std::vector<machine::TombstoneImage> none;
     const auto& stones = after ? after->tombstones : none;
     Instant until{};
@@ -202,22 +201,89 @@ Writes Engine::writes_of(const Ran& ran) const {
   }
   for (const rows::Notice& notice : ran.notices) {
     if (notice.wake.empty() || notice.wake == channel_) continue;
-    writes.notifications.push_back({notice.wake, payload_of(notice.id, notice.granted)});
+    // Several locks of one step are written all or none: any of their names will do.
+    writes.notifications.push_back(
+        {ran.locks.begin()->first, notice.wake, payload_of(notice.id, notice.granted)});
   }
-  return writes;
 }
 
+// Steps whose locks have nothing to do with each other go together, so that one commit serves them
+// all: those that come while one statement is under way go with the next one.
 void Engine::write(const StepPtr& step, const std::shared_ptr<Ran>& ran) {
-  Statement statement{dialect_->write(writes_of(*ran)), deadline_of(*step), {}};
-  statement.done = [this, step, ran](const Answer& answer) {
-    if (answer.fate == Fate::kUnknown) {
-      for (const CommandPtr& command : step->commands) command->written = true;
-    }
-    if (answer.fate != Fate::kDone) return again(step, &answer);
-    if (answer.rows->size() != 1 || answer.rows->number(0, 0) == 0) return again(step, nullptr);
-    answer_all(step, *ran);
+  writes_.push_back({step, ran});
+  send_writes();
+}
+
+void Engine::send_writes() {
+  if (writes_sent_ || writes_.empty()) return;
+  writes_sent_ = true;
+  std::vector<Written> steps;
+  const std::size_t most = dialect_->most_apart();
+  while (!writes_.empty() && steps.size() < most) {
+    const bool together = may_go_together(*writes_.front().step);
+    if (!together && !steps.empty()) break;
+    steps.push_back(std::move(writes_.front()));
+    writes_.pop_front();
+    if (!together) break;
+  }
+  if (steps.size() > 1) return send_apart(std::move(steps));
+  Writes writes;
+  add_writes(*steps.front().ran, writes);
+  Statement statement{dialect_->write(writes), deadline_of(*steps.front().step), {}};
+  statement.done = [this, written = std::move(steps.front())](const Answer& answer) {
+    writes_sent_ = false;
+    const bool done = answer.fate == Fate::kDone && answer.rows->size() == 1 &&
+                      answer.rows->number(0, 0) > 0;
+    done ? answer_all(written.step, *written.ran)
+         : on_not_written(written, answer, /*together=*/false);
+    send_writes();
   };
   link_.send(std::move(statement));
+}
+
+// One that is nearly late would take its deadline to the others.
+bool Engine::may_go_together(const Step& step) const {
+  return !step.by_itself && step.names.size() == 1 &&
+         deadline_of(step) > BootClock::now() + std::chrono::seconds(1);
+}
+
+void Engine::send_apart(std::vector<Written> steps) {
+  Writes writes;
+  writes.apart = true;
+  BootInstant deadline = BootInstant::max();
+  for (const Written& written : steps) {
+    add_writes(*written.ran, writes);
+    deadline = std::min(deadline, deadline_of(*written.step));
+  }
+  Statement statement{dialect_->write(writes), deadline, {}};
+  statement.done = [this, steps = std::move(steps)](const Answer& answer) {
+    writes_sent_ = false;
+    std::unordered_set<std::string> names;
+    for (int row = 0; answer.fate == Fate::kDone && row < answer.rows->size(); ++row) {
+      names.insert(answer.rows->bytes(row, 0));
+    }
+    for (const Written& written : steps) {
+      names.contains(written.step->names.front())
+          ? answer_all(written.step, *written.ran)
+          : on_not_written(written, answer, /*together=*/true);
+    }
+    send_writes();
+  };
+  link_.send(std::move(statement));
+}
+
+// `together`: with others, so that the reason may be one of theirs.
+void Engine::on_not_written(const Written& written, const Answer& answer, bool together) {
+  const StepPtr& step = written.step;
+  if (answer.fate == Fate::kUnknown) {
+    for (const CommandPtr& command : step->commands) command->written = true;
+  }
+  if (answer.fate == Fate::kDone) return again(step, nullptr);
+  if (together && answer.fate == Fate::kRefused) {
+    step->by_itself = true;
+    return again(step, nullptr);
+  }
+  again(step, &answer);
 }
 
 void Engine::answer_all(const StepPtr& step, const Ran& ran) {

@@ -64,45 +64,76 @@ void Renewals::renew(std::vector<port::RenewItem> items, base::BootInstant deadl
   batch->states.resize(batch->items.size());
   batch->left = batch->items.size();
   if (batch->items.empty()) return batch->done(States());
-  for (std::size_t from = 0; from < batch->items.size(); from += kPerStatement) {
-    send(batch, from, std::min(from + kPerStatement, batch->items.size()));
+  Places holders;
+  Places waiters;
+  for (std::size_t at = 0; at < batch->items.size(); ++at) {
+    (batch->items[at].token != machine::Token{} ? holders : waiters).push_back(at);
+  }
+  send_all(batch, holders);
+  if (!waiters.empty()) send_calm(batch, std::move(waiters));
+}
+
+// A heartbeat of its own would raise the version of its lock, and so take away what a step of this
+// client on that lock has read: with many waiters no step would ever be written. There the
+// heartbeat goes with the next step.
+void Renewals::send_calm(const std::shared_ptr<Batch>& batch, Places waiters) {
+  auto sorting = std::make_shared<Task>();
+  sorting->fail = [batch, waiters](const Error& why) {
+    for (const std::size_t at : waiters) batch->set(at, why);
+  };
+  sorting->run = [this, batch, waiters] {
+    Places calm;
+    for (const std::size_t at : waiters) {
+      engine_.is_busy(batch->items[at].name) ? step(batch, at) : calm.push_back(at);
+    }
+    send_all(batch, calm);
+  };
+  engine_.post(std::move(sorting));
+}
+
+void Renewals::send_all(const std::shared_ptr<Batch>& batch, const Places& places) {
+  for (std::size_t from = 0; from < places.size(); from += kPerStatement) {
+    const auto begin = places.begin() + static_cast<std::ptrdiff_t>(from);
+    const std::size_t count = std::min(kPerStatement, places.size() - from);
+    send(batch, Places(begin, begin + static_cast<std::ptrdiff_t>(count)));
   }
 }
 
-void Renewals::send(const std::shared_ptr<Batch>& batch, std::size_t from, std::size_t to) {
+void Renewals::send(const std::shared_ptr<Batch>& batch, Places places) {
   std::vector<port::RenewItem> items;
   std::set<machine::AcquisitionId> known;
-  for (std::size_t at = from; at < to; ++at) {
+  for (const std::size_t at : places) {
     items.push_back(batch->items[at]);
     // The second one of two about one ticket becomes a step.
     if (!known.insert(items.back().id).second) items.back().id = {};
   }
   auto question = std::make_shared<Question>();
   question->deadline = batch->deadline;
-  question->answer = [this, batch, from, to](const RowsPtr& rows) { take(batch, from, to, *rows); };
-  question->fail = [batch, from, to](const Error& why) {
-    for (std::size_t at = from; at < to; ++at) batch->set(at, why);
+  question->fail = [batch, places](const Error& why) {
+    for (const std::size_t at : places) batch->set(at, why);
+  };
+  question->answer = [this, batch, places = std::move(places)](const RowsPtr& rows) {
+    take(batch, places, *rows);
   };
   engine_.ask(link_, engine_.dialect().renew(items, engine_.now()), std::move(question));
 }
 
-void Renewals::take(const std::shared_ptr<Batch>& batch, std::size_t from, std::size_t to,
-                    const Rows& rows) {
-  std::vector<bool> extended(to - from);
+void Renewals::take(const std::shared_ptr<Batch>& batch, const Places& places, const Rows& rows) {
+  std::vector<bool> extended(places.size());
   for (int row = 0; row < rows.size(); ++row) {
     const auto at = static_cast<std::size_t>(rows.number(row, 0)) - 1;  // From 1 on.
     if (at >= extended.size() || extended[at]) continue;
     extended[at] = true;
   }
   // The steps first: the last place that is set tells all.
-  for (std::size_t at = from; at < to; ++at) {
-    if (!extended[at - from]) step(batch, at);
+  for (std::size_t at = 0; at < places.size(); ++at) {
+    if (!extended[at]) step(batch, places[at]);
   }
   for (int row = 0; row < rows.size(); ++row) {
     const auto at = static_cast<std::size_t>(rows.number(row, 0)) - 1;
     if (at >= extended.size() || !extended[at]) continue;
     extended[at] = false;
-    batch->set(from + at, state_of(rows, row, batch->items[from + at]));
+    batch->set(places[at], state_of(rows, row, batch->items[places[at]]));
   }
 }
 

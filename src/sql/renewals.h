@@ -4,6 +4,7 @@
 // Thread-safety: any thread. Ownership: the engine outlives it, but is closed after it.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -27,9 +28,11 @@ class Renewals {
  private:
   struct Batch;
 
-  void send(const std::shared_ptr<Batch>& batch, std::size_t from, std::size_t to);
-  void take(const std::shared_ptr<Batch>& batch, std::size_t from, std::size_t to,
-            const Rows& rows);
+  using Places = std::vector<std::size_t>;  // Of items in a batch.
+  void send_calm(const std::shared_ptr<Batch>& batch, Places waiters);
+  void send_all(const std::shared_ptr<Batch>& batch, const Places& places);
+  void send(const std::shared_ptr<Batch>& batch, Places places);
+  void take(const std::shared_ptr<Batch>& batch, const Places& places, const Rows& rows);
   void step(const std::shared_ptr<Batch>& batch, std::size_t at);
 
   Engine& engine_;

@@ -1,7 +1,7 @@
 // A step writes this, of one lock or of several: the columns of each row, as they are to be.
 //
-// A dialect makes one transaction of it, which writes everything or nothing: each lock's row must
-// still have the version that was read.
+// A dialect makes one transaction of it. Each lock's row must still have the version that was read;
+// otherwise nothing is written, or, where `apart` is set, nothing of that lock.
 //
 // Thread-safety: none.
 #pragma once
@@ -46,6 +46,7 @@ struct Writes {
     std::vector<machine::TombstoneImage> stones;
   };
   struct Notification {
+    std::string lock;  // Whose write it tells of.
     std::string channel;
     std::string payload;
   };
@@ -56,6 +57,7 @@ struct Writes {
   std::vector<Extra> extras;
   std::vector<Tombstones> tombstones;
   std::vector<Notification> notifications;
+  bool apart = false;  // The locks have nothing to do with each other.
 
   // `version`: what was read; 0: there was no row. `instant`: what the server's clock showed then.
   void add(rows::Changes changes, std::int64_t version, std::int64_t instant,

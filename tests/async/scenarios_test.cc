@@ -8,7 +8,8 @@ namespace {
 
 class AsyncScenarios : public LibraryTest {
  protected:
-  bool on_disk() const { return GetParam() == "sqlite"; }
+  // Each change is a commit.
+  bool on_disk() const { return GetParam() == "sqlite" || GetParam() == "postgres"; }
   // Each request is a round of the servers, and each wait has a heartbeat that reads.
   bool by_consensus() const { return store_of_url(GetParam() + ":")->bound_to_client; }
 };

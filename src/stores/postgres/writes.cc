@@ -64,7 +64,8 @@ stones AS (INSERT INTO @tombstones SELECT * FROM unnest($#1::bytea[], $#2::bytea
 
 constexpr char kTold[] = R"sql(,
 told AS MATERIALIZED (SELECT count(pg_notify(channel, payload)) AS n
-  FROM unnest($#0::text[], $#1::text[]) AS t(channel, payload) WHERE EXISTS (SELECT FROM won)))sql";
+  FROM unnest($#0::bytea[], $#1::text[], $#2::text[]) AS t(lock, channel, payload)
+  WHERE t.lock IN (SELECT name FROM won)))sql";
 
 // Where only some of several locks were as they had been read, the division ends the statement and
 // so takes everything back.
@@ -72,6 +73,8 @@ constexpr char kEnd[] = R"sql(
 SELECT CASE WHEN k = 0 OR k = cardinality($1::bytea[]) THEN k ELSE k / (k - k) END
 FROM (SELECT count(*) AS k FROM won) c
 WHERE set_config('synchronous_commit', 'on', true) IS NOT NULL)sql";
+constexpr char kEndApart[] = R"sql(
+SELECT name FROM won WHERE set_config('synchronous_commit', 'on', true) IS NOT NULL)sql";
 constexpr char kEndTold[] = " AND (SELECT n FROM told) >= 0";
 
 std::string replaced(std::string text, std::string_view mark, std::string_view by) {
@@ -95,7 +98,7 @@ void append(std::string& text, std::string_view part, std::size_t& first, std::s
 
 }  // namespace
 
-WriteArrays::WriteArrays(const sql::Writes& writes) {
+WriteArrays::WriteArrays(const sql::Writes& writes) : apart_(writes.apart) {
   for (const auto& lock : writes.locks) add_lock(lock);
   for (const auto& ticket : writes.tickets) add_ticket(ticket);
   for (const auto& dropped : writes.dropped) {
@@ -112,6 +115,7 @@ WriteArrays::WriteArrays(const sql::Writes& writes) {
     }
   }
   for (const auto& told : writes.notifications) {
+    told_.lock.add_bytes(told.lock);
     told_.channel.add_text(told.channel);
     told_.payload.add_text(told.payload);
   }
@@ -180,7 +184,7 @@ void WriteArrays::add_ticket(const sql::Writes::Ticket& ticket) {
 }
 
 unsigned WriteArrays::shape() const {
-  unsigned shape = locks_.name.size() > 1 ? 1 : 0;
+  unsigned shape = (locks_.name.size() > 1 ? 1 : 0) + (apart_ ? 2 : 0);
   for (const Array* key :
        {&tickets_.lock, &dropped_.lock, &extras_.name, &stones_.names, &told_.channel}) {
     shape = 2 * shape + (key->size() > 0 ? 1 : 0);
@@ -197,8 +201,8 @@ std::string WriteArrays::text(const Statements& statements) const {
   if (dropped_.lock.size() > 0) append(text, kDropped, first, 2);
   if (extras_.name.size() > 0) append(text, kExtras, first, 4);
   if (stones_.names.size() > 0) append(text, kStones, first, 4);
-  if (told_.channel.size() > 0) append(text, kTold, first, 2);
-  text += kEnd;
+  if (told_.channel.size() > 0) append(text, kTold, first, 3);
+  text += apart_ ? kEndApart : kEnd;
   if (told_.channel.size() > 0) text += kEndTold;
   return statements.of(text);
 }
@@ -234,7 +238,7 @@ std::vector<const Array*> WriteArrays::parts() const {
   add(dropped_.lock, {&dropped_.lock, &dropped_.id});
   add(extras_.name, {&extras_.name, &extras_.value, &extras_.broken_token, &extras_.broken_by});
   add(stones_.names, {&stones_.names, &stones_.lock, &stones_.id, &stones_.until});
-  add(told_.channel, {&told_.channel, &told_.payload});
+  add(told_.channel, {&told_.lock, &told_.channel, &told_.payload});
   return all;
 }
 

@@ -1,7 +1,7 @@
 // The one statement by which a step writes what it changed.
 //
-// Guarantee: everything is written, or nothing. The statement's only row has the number of locks
-// that were written: all of them, or none.
+// Guarantee: everything is written, or nothing; where the locks are apart, each of them is, or not.
+// The rows are those of Dialect::write().
 //
 // Thread-safety: none.
 #pragma once
@@ -53,8 +53,9 @@ class WriteArrays {
     Array lock, id, until;
   } stones_;
   struct Told {
-    Array channel, payload;
+    Array lock, channel, payload;
   } told_;
+  const bool apart_;
 };
 
 }  // namespace holdfast::stores::postgres
