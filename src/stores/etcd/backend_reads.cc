@@ -219,7 +219,7 @@ void EtcdBackend::ask_range(wire::RangeRequest request, bool latest, Watching wa
               note(0, range, /*may_have_written=*/false);
               done(range);
             }),
-        std::move(watching.wake));
+        std::move(watching.wake), watching.waker);
     const std::uint64_t watch = read->start(watching.key, watching.end);
     if (watch != 0) keep_watch(watching.waker, watch);
   });

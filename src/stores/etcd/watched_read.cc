@@ -1,9 +1,23 @@
 #include "src/stores/etcd/watched_read.h"
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace holdfast::stores::etcd {
+namespace {
+
+// After the report. Between the last one and the server's own visit are 55 ms at most.
+constexpr std::chrono::milliseconds kLookAgain[] = {std::chrono::milliseconds(15),
+                                                    std::chrono::milliseconds(45)};
+constexpr auto kReadAgain = std::chrono::seconds(2);
+
+std::int64_t last_change(const wire::RangeResponse& range) {
+  return range.kvs().empty() ? 0 : range.kvs(0).mod_revision();
+}
+
+}  // namespace
 
 std::uint64_t WatchedRead::start(std::string key, std::string end) {
   auto self = shared_from_this();
@@ -63,13 +77,37 @@ void WatchedRead::tell_when_whole() {
 void WatchedRead::tell(Result<wire::RangeResponse> range) {
   if (std::exchange(was_told_, true)) return;
   const bool failed = !range;
+  if (range) told_change_ = last_change(*range);
   std::exchange(told_, nullptr)(std::move(range));
   if (failed) {
     over_ = true;
     end_watch();
   } else if (changed_) {
     fire();
+  } else if (wake_ && request_.range_end().empty()) {
+    look_again(0);
   }
+}
+
+void WatchedRead::look_again(std::size_t time) {
+  if (time == std::size(kLookAgain)) return;
+  const auto before = time > 0 ? kLookAgain[time - 1] : std::chrono::milliseconds(0);
+  rpc_.after(kLookAgain[time] - before, [weak = weak_from_this(), time] {
+    const auto self = weak.lock();
+    if (!self || self->over_ || self->wanted_.expired()) return;
+    self->request_.set_serializable(true);
+    self->rpc_.call(self->request_, How{base::BootClock::now() + kReadAgain, /*reads_only=*/true},
+                    [self, time](const Result<wire::RangeResponse>& range) {
+                      if (range && self->changed_since(*range)) return self->fire();
+                      self->look_again(time + 1);
+                    });
+  });
+}
+
+// A server that is behind shows an older state, which is no change.
+bool WatchedRead::changed_since(const wire::RangeResponse& range) const {
+  if (range.header().revision() < std::max(least_, watched_from_.value_or(0))) return false;
+  return last_change(range) != told_change_;
 }
 
 void WatchedRead::fire() {
