@@ -131,7 +131,7 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(self.run_setup("test").returncode, 0)
         self.assertEqual(sorted((self.state / "disabled").read_text().splitlines()),
                          ["disable --quiet " + service
-                          for service in ("etcd", "mariadb", "pgbouncer", "postgresql",
+                          for service in ("etcd", "mariadb", "memcached", "pgbouncer", "postgresql",
                                           "redis-server")])
         self.write("disabled")
         self.assertEqual(self.run_setup("test").returncode, 0)
