@@ -46,6 +46,8 @@ struct DifferentialTraits {
   // Leases are those of the client's session, and its engine (src/contend) knows its tickets: what
   // it answers without the store is in Model::answer_of_client().
   bool session_bound = false;
+  // It takes several locks in one step, or else refuses to.
+  bool multi = true;
 };
 
 // The model: machines that are asked what the store is asked.
