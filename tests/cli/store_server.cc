@@ -2,7 +2,7 @@
 // input is open. Prints one line of JSON: where it is, and who may use it. Each line of the input,
 // "kill" or "start", is done and answered with a line: the process, 0 when there is none.
 //
-//   store_server zookeeper|etcd|consul|postgres
+//   store_server zookeeper|etcd|consul|postgres|memcached
 //
 // 77: there is no such server here; the line says why.
 #include <iostream>
@@ -11,6 +11,7 @@
 
 #include "tests/support/consul_server.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/memcached_server.h"
 #include "tests/support/postgres_server.h"
 #include "tests/support/serve_one.h"
 #include "tests/support/zookeeper_server.h"
@@ -95,6 +96,15 @@ int serve_postgres() {
                         .powerless = "bob:other-Pw@"});
 }
 
+// Nobody logs in.
+int serve_memcached() {
+  MemcachedServer server;
+  return serve(server, {.place = "127.0.0.1:" + std::to_string(server.port()),
+                        .user = "",
+                        .secret = "",
+                        .powerless = ""});
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -102,5 +112,6 @@ int main(int argc, char** argv) {
                    {{"zookeeper", {ZookeeperServer::unavailable, serve_zookeeper}},
                     {"etcd", {EtcdCluster::unavailable, serve_etcd}},
                     {"consul", {ConsulServer::unavailable, serve_consul}},
+                    {"memcached", {MemcachedServer::unavailable, serve_memcached}},
                     {"postgres", {PostgresServer::unavailable, serve_postgres}}});
 }

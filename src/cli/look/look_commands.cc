@@ -182,7 +182,9 @@ int inspect_command(const LookOptions& options) {
       print_lock(**info, proclaimed_by(client, **info), outcome_of(client, **info),
                  options.common.json);
     } else {
-      const char* const before = client.guarantees().bound_to_client ? kNoTrace : ", never held\n";
+      const Guarantees given = client.guarantees();
+      const bool forgets = given.bound_to_client || !given.fenced;
+      const char* const before = forgets ? kNoTrace : ", never held\n";
       print(options.common.json ? to_line(free_lock_json(options.name))
                                 : printable(options.name) + ": free" + before);
     }
