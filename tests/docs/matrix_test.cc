@@ -28,6 +28,10 @@
 #include "src/stores/etcd/guarantees.h"
 #include "src/stores/etcd/url.h"
 #endif
+#ifdef HOLDFAST_HAVE_MEMCACHED
+#include "src/stores/memcached/guarantees.h"
+#include "src/stores/memcached/url.h"
+#endif
 #ifdef HOLDFAST_HAVE_POSTGRES
 #include "src/stores/postgres/guarantees.h"
 #include "src/stores/postgres/recipes.h"
@@ -232,7 +236,8 @@ std::string page_of(const Stores& stores) {
 std::optional<Stores> all_stores() {
 #if defined(HOLDFAST_HAVE_SQLITE) && defined(HOLDFAST_HAVE_REDIS) &&   \
     defined(HOLDFAST_HAVE_ZOOKEEPER) && defined(HOLDFAST_HAVE_ETCD) && \
-    defined(HOLDFAST_HAVE_CONSUL) && defined(HOLDFAST_HAVE_POSTGRES)
+    defined(HOLDFAST_HAVE_CONSUL) && defined(HOLDFAST_HAVE_POSTGRES) && \
+    defined(HOLDFAST_HAVE_MEMCACHED)
   const support::TempFolder folder("matrix");
   const Client memory = Client::connect("memory:").value();
   const Client sqlite = Client::connect("sqlite://" + folder.file("locks.db")).value();
@@ -243,7 +248,8 @@ std::optional<Stores> all_stores() {
                 stores::zookeeper::guarantees(kSession, kSession),
                 stores::etcd::guarantees(kSession),
                 stores::consul::guarantees({}),
-                stores::postgres::guarantees()};
+                stores::postgres::guarantees(),
+                stores::memcached::guarantees()};
 #else
   return std::nullopt;
 #endif
@@ -282,7 +288,7 @@ TEST(MatrixTest, TheManifestsSayWhatTheStoresSay) {
 TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
 #if defined(HOLDFAST_HAVE_REDIS) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
     defined(HOLDFAST_HAVE_ETCD) && defined(HOLDFAST_HAVE_CONSUL) &&     \
-    defined(HOLDFAST_HAVE_POSTGRES)
+    defined(HOLDFAST_HAVE_POSTGRES) && defined(HOLDFAST_HAVE_MEMCACHED)
   const auto compare = [](std::string_view url, const auto& declared) {
     const auto& open = store_of_url(url)->open_options;
     for (const port::UrlOption& option : declared) {
@@ -295,6 +301,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   compare("consul:", stores::consul::kUrlOptions);
   compare("postgres:", stores::postgres::kUrlOptions);
   compare("postgres:", stores::postgres::kRecipeOptions);
+  compare("memcached:", stores::memcached::kUrlOptions);
 #else
   GTEST_SKIP() << "SKIPPED: a store is not built in";
 #endif
