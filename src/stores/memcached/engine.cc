@@ -26,7 +26,6 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMostJoined = 4096;
 constexpr std::size_t kMostKnown = 65'536;
-constexpr milliseconds kTryLimit{2000};  // A connection that is dead is replaced.
 constexpr milliseconds kExpiryTick{100};
 
 Error closed_error() { return {Errc::kClosed, "the memcached store was closed"}; }
@@ -245,7 +244,7 @@ void Engine::run_timers() {
 // --- Steps
 
 BootInstant Engine::deadline_of(const Step& step) const {
-  BootInstant least = BootClock::now() + kTryLimit;
+  BootInstant least = BootClock::now() + address_.connect_timeout;  // A dead one is replaced.
   for (const CommandPtr& command : step.commands) least = std::min(least, command->deadline);
   return least;
 }

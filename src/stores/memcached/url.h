@@ -18,7 +18,7 @@
 namespace holdfast::stores::memcached {
 
 inline constexpr port::UrlOption kUrlOptions[] = {
-    port::time_option("connect_timeout", "2s", "for one address of the host"),
+    port::time_option("connect_timeout", "2s", "for one address of the host; and for an answer"),
     port::time_option("poll", "100ms", "the longest pause of the next waiter between two looks",
                       std::chrono::milliseconds(5), std::chrono::milliseconds(1000)),
 };
