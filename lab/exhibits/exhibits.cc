@@ -228,7 +228,19 @@ std::vector<Exhibit> databases() {
                 "other's gap, and the server ends one transaction with error 1213.",
        .beside = clean(),
        .tally = scripts::for_update_then_insert,
-       .unavailable = scripts::no_mariadb}};
+       .unavailable = scripts::no_mariadb},
+      {.name = "memcached-evicts",
+       .store = "memcached",
+       .wrong = "the cache needs room and evicts the lock",
+       .story = "Alice has taken the lock with add. Other programs fill the cache, and the server "
+                "evicts the item, which nobody has read for longest. Bob's add succeeds. Alice "
+                "never asks again, so both hold for the rest of her lease. Holdfast's store on "
+                "the same server tells alice at her next renewal, and no store on memcached can "
+                "do it sooner.",
+       .mistake = must({Class::kV1}),
+       .beside = must({}, {Class::kV1}),
+       .script = scripts::memcached_evicts,
+       .unavailable = scripts::no_memcached}};
 }
 
 bool caught(const Exhibit& exhibit, const Verdict& verdict) {

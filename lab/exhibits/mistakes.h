@@ -39,6 +39,9 @@ SubjectKind redis_then_sqlite();
 // PostgreSQL (postgres_mistakes.cc).
 SubjectKind advisory_lock();
 
+// memcached (memcached_mistakes.cc).
+SubjectKind plain_add();
+
 // The mistakes that a scenario can name: those with one store and no other setting.
 std::vector<SubjectKind> mistakes();
 

@@ -33,5 +33,7 @@ void advisory_behind_pooler(Play& play);
 std::optional<std::string> no_pooler();
 Tally for_update_then_insert(Play& play);
 std::optional<std::string> no_mariadb();
+void memcached_evicts(Play& play);
+std::optional<std::string> no_memcached();
 
 }  // namespace holdfast::lab::scripts
