@@ -235,7 +235,7 @@ def choosing():
                                              "the resource checks the token,", "or work done twice is bearable"], "a")
     picture.line([(middle - 20, 430), (240, 430)])
     picture.text(246, 418, "yes", "note")
-    picture.box(left, 404, 220, 62, ["redis:, postgres:", "know their declared faults"], "b")
+    picture.box(left, 404, 220, 62, ["redis:, postgres:, mysql:", "know their declared faults"], "b")
     picture.line([(middle + 280, 405), (right, 405)])
     picture.text(586, 396, "no", "note")
     picture.box(right, 362, 230, 88, ["zookeeper:, etcd:, consul:", "a majority of 3 servers or more",

@@ -7,9 +7,10 @@
 // Stores by URL: `memory:` (this process; `memory:NAME` is shared inside it), `sqlite:///PATH`
 // (processes of one host); for any hosts `redis://HOST:PORT`, `rediss://` (TLS) and `redis+unix:`,
 // `zookeeper://HOST,...`, `etcd://HOST,...` and `etcds://`, `consul://HOST` and `consuls://`,
-// `postgres://HOST/DATABASE`, `postgress://` (TLS) and `postgres+unix:`, `memcached://HOST`: each
-// has a page in docs/stores. Memory is always there; the others are components of a build
-// (find_package(holdfast COMPONENTS sqlite redis)), and without them connect() says kUnsupported.
+// `postgres://HOST/DATABASE`, `postgress://` (TLS) and `postgres+unix:`, and in the same way
+// `mysql://`, `mysqls://` and `mysql+unix:`; `memcached://HOST`: each has a page in docs/stores.
+// Memory is always there; the others are components of a build (find_package(holdfast COMPONENTS
+// sqlite redis)), and without them connect() says kUnsupported.
 // Options follow as `?ttl=30s&ns=app`; an unknown one is refused.
 // Lock names: UTF-8, 1 to 256 bytes, no control characters, no `..` segment. Marks that change the
 // direction of writing are allowed; the program and messages show them escaped.

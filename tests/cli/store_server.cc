@@ -2,7 +2,7 @@
 // input is open. Prints one line of JSON: where it is, and who may use it. Each line of the input,
 // "kill" or "start", is done and answered with a line: the process, 0 when there is none.
 //
-//   store_server zookeeper|etcd|consul|postgres|memcached
+//   store_server zookeeper|etcd|consul|postgres|mysql|memcached
 //
 // 77: there is no such server here; the line says why.
 #include <iostream>
@@ -11,6 +11,7 @@
 
 #include "tests/support/consul_server.h"
 #include "tests/support/etcd_server.h"
+#include "tests/support/mariadb_server.h"
 #include "tests/support/memcached_server.h"
 #include "tests/support/postgres_server.h"
 #include "tests/support/serve_one.h"
@@ -96,6 +97,20 @@ int serve_postgres() {
                         .powerless = "bob:other-Pw@"});
 }
 
+// With a password over TCP; the one without rights may connect, and no more.
+int serve_mysql() {
+  MariadbServer server(
+      {.tcp = true, .users = true, .settings = {"--innodb-flush-log-at-trx-commit=1"}});
+  server.sql("CREATE USER alice@'%' IDENTIFIED BY 's3cret-Pw'");
+  server.sql("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON test.* TO alice@'%'");
+  server.sql("CREATE USER bob@'%' IDENTIFIED BY 'other-Pw'");
+  server.sql("GRANT CREATE TEMPORARY TABLES ON test.* TO bob@'%'");
+  return serve(server, {.place = "127.0.0.1:" + std::to_string(server.port()) + "/test",
+                        .user = "alice@",
+                        .secret = "s3cret-Pw",
+                        .powerless = "bob:other-Pw@"});
+}
+
 // Nobody logs in.
 int serve_memcached() {
   MemcachedServer server;
@@ -113,5 +128,6 @@ int main(int argc, char** argv) {
                     {"etcd", {EtcdCluster::unavailable, serve_etcd}},
                     {"consul", {ConsulServer::unavailable, serve_consul}},
                     {"memcached", {MemcachedServer::unavailable, serve_memcached}},
-                    {"postgres", {PostgresServer::unavailable, serve_postgres}}});
+                    {"postgres", {PostgresServer::unavailable, serve_postgres}},
+                    {"mysql", {MariadbServer::unavailable, serve_mysql}}});
 }

@@ -25,7 +25,7 @@ from redis_server import free_port
 
 STORE = os.environ.get("HOLDFAST_TEST_STORE", "sqlite")
 BOUND = STORE in ("zookeeper", "etcd", "consul")  # Locks end with the process that took them.
-SERVED = BOUND or STORE in ("postgres", "memcached")  # One server for all cases.
+SERVED = BOUND or STORE in ("postgres", "mysql", "memcached")  # One server for all cases.
 LISTS = STORE != "memcached"
 FORGETS = BOUND or STORE == "memcached"  # Of a free lock nothing is kept.
 # A holder that is killed, and whoever cannot reach the store, lose the lock after so long. Consul

@@ -32,6 +32,10 @@
 #include "src/stores/memcached/guarantees.h"
 #include "src/stores/memcached/url.h"
 #endif
+#ifdef HOLDFAST_HAVE_MYSQL
+#include "src/stores/mysql/guarantees.h"
+#include "src/stores/mysql/url.h"
+#endif
 #ifdef HOLDFAST_HAVE_POSTGRES
 #include "src/stores/postgres/guarantees.h"
 #include "src/stores/postgres/recipes.h"
@@ -216,7 +220,7 @@ std::string page_of(const Stores& stores) {
   out << "# What each store gives\n\n"
          "This page compares the stores. `tests/docs/matrix_test.cc` generates it from "
          "`Client::guarantees()`, and fails when the page differs.\n"
-         "Each store's own page explains the words and the mechanism: "
+         "Each store's own page explains the words and the mechanism. The pages: "
       << pages << ".\n\n";
   write_stores(out, stores);
   out << "\nWhere the table says no:\n\n";
@@ -237,7 +241,7 @@ std::optional<Stores> all_stores() {
 #if defined(HOLDFAST_HAVE_SQLITE) && defined(HOLDFAST_HAVE_REDIS) &&   \
     defined(HOLDFAST_HAVE_ZOOKEEPER) && defined(HOLDFAST_HAVE_ETCD) && \
     defined(HOLDFAST_HAVE_CONSUL) && defined(HOLDFAST_HAVE_POSTGRES) && \
-    defined(HOLDFAST_HAVE_MEMCACHED)
+    defined(HOLDFAST_HAVE_MYSQL) && defined(HOLDFAST_HAVE_MEMCACHED)
   const support::TempFolder folder("matrix");
   const Client memory = Client::connect("memory:").value();
   const Client sqlite = Client::connect("sqlite://" + folder.file("locks.db")).value();
@@ -249,6 +253,7 @@ std::optional<Stores> all_stores() {
                 stores::etcd::guarantees(kSession),
                 stores::consul::guarantees({}),
                 stores::postgres::guarantees(),
+                stores::mysql::guarantees(),
                 stores::memcached::guarantees()};
 #else
   return std::nullopt;
@@ -288,7 +293,8 @@ TEST(MatrixTest, TheManifestsSayWhatTheStoresSay) {
 TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
 #if defined(HOLDFAST_HAVE_REDIS) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
     defined(HOLDFAST_HAVE_ETCD) && defined(HOLDFAST_HAVE_CONSUL) &&     \
-    defined(HOLDFAST_HAVE_POSTGRES) && defined(HOLDFAST_HAVE_MEMCACHED)
+    defined(HOLDFAST_HAVE_POSTGRES) && defined(HOLDFAST_HAVE_MYSQL) &&  \
+    defined(HOLDFAST_HAVE_MEMCACHED)
   const auto compare = [](std::string_view url, const auto& declared) {
     const auto& open = store_of_url(url)->open_options;
     for (const port::UrlOption& option : declared) {
@@ -301,6 +307,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   compare("consul:", stores::consul::kUrlOptions);
   compare("postgres:", stores::postgres::kUrlOptions);
   compare("postgres:", stores::postgres::kRecipeOptions);
+  compare("mysql:", stores::mysql::kUrlOptions);
   compare("memcached:", stores::memcached::kUrlOptions);
 #else
   GTEST_SKIP() << "SKIPPED: a store is not built in";

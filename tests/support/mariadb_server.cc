@@ -12,6 +12,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace holdfast::support {
@@ -29,19 +30,37 @@ std::optional<std::string> MariadbServer::unavailable() {
   return "no program '" + program() + "' (package mariadb-server, or HOLDFAST_MARIADBD)";
 }
 
-MariadbServer::MariadbServer() {
+MariadbServer::MariadbServer(MariadbOptions options) : options_(std::move(options)) {
   if (const auto why = unavailable()) throw std::runtime_error(*why);
-  const std::string data = folder_.file("data");
-  // Its own schema, made by mariadb-install-db in seconds, is only for users and plugins.
-  std::filesystem::create_directories(data + "/test");
+  if (options_.users) install();
+  std::filesystem::create_directories(data() + "/test");
+  start();
+}
+
+std::string MariadbServer::data() const {
+  return options_.folder.empty() ? folder_.file("data") : options_.folder + "/data";
+}
+
+// The schema mysql takes seconds, and is only for users and plugins.
+void MariadbServer::install() const {
+  std::vector<std::string> command = {"mariadb-install-db", "--no-defaults",
+                                      "--datadir=" + data(), "--skip-test-db",
+                                      "--auth-root-authentication-method=normal"};
+  if (::geteuid() == 0) command.emplace_back("--user=root");
+  ChildProcess installer(
+      {.arguments = command, .environment = {}, .output = folder_.file("install.log")});
+  if (installer.wait(kStart) != 0) {
+    throw std::runtime_error("mariadb-install-db failed: " + tail_of(folder_.file("install.log")));
+  }
+}
+
+void MariadbServer::start() {
   std::vector<std::string> command = {program(),
                                       "--no-defaults",
-                                      "--datadir=" + data,
+                                      "--datadir=" + data(),
                                       "--tmpdir=" + folder_.path(),
                                       "--socket=" + socket_path(),
                                       "--pid-file=" + folder_.file("pid"),
-                                      "--skip-grant-tables",
-                                      "--skip-networking",
                                       "--innodb-log-file-size=4M",
                                       "--innodb-buffer-pool-size=16M",
                                       "--innodb-flush-log-at-trx-commit=0",
@@ -50,9 +69,18 @@ MariadbServer::MariadbServer() {
                                       "--aria-pagecache-buffer-size=8M",
                                       "--key-buffer-size=8M",
                                       "--skip-log-bin"};
+  if (!options_.users) command.emplace_back("--skip-grant-tables");
+  if (options_.tcp) {
+    command.insert(command.end(), {"--bind-address=127.0.0.1", "--skip-name-resolve",
+                                   "--port=" + std::to_string(port_.number())});
+  } else {
+    command.emplace_back("--skip-networking");
+  }
   if (::geteuid() == 0) command.emplace_back("--user=root");
-  process_ = std::make_unique<ChildProcess>(
-      Command{.arguments = command, .environment = {}, .output = folder_.file("log")});
+  command.insert(command.end(), options_.settings.begin(), options_.settings.end());
+  process_ = std::make_unique<ChildProcess>(Command{.arguments = command,
+                                                    .environment = options_.environment,
+                                                    .output = folder_.file("log")});
   const auto until = std::chrono::steady_clock::now() + kStart;
   while (!ready()) {
     if (!process_->running() || std::chrono::steady_clock::now() > until) {
@@ -63,6 +91,16 @@ MariadbServer::MariadbServer() {
 }
 
 MariadbServer::~MariadbServer() = default;
+
+std::string MariadbServer::url(const std::string& query) const {
+  return "mysql+unix://" + socket_path() + "?database=test&user=root" +
+         (query.empty() ? "" : "&" + query);
+}
+
+std::string MariadbServer::sql(const std::string& statement) const {
+  return run({"mariadb", "--no-defaults", "--user=root", "--socket=" + socket_path(), "--batch",
+              "--skip-column-names", "--database=test", "--execute=" + statement});
+}
 
 // It greets whoever connects, as soon as it is ready.
 bool MariadbServer::ready() const {

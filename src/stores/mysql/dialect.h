@@ -1,0 +1,63 @@
+// The dialect of MySQL 8 and MariaDB 10.6 or later: see src/sql/dialect.h.
+//
+// A request is one packet: one statement, or a transaction of several, so that no row stays locked
+// over a round trip. The later statements of a write depend on @won: whether the first one found
+// the lock as it had been read.
+//
+// Conditions of a grant look at the lock's own row alone. They are stated once, for the column
+// `stamp`, which takes a number of this statement's own; all other columns change if it did. (The
+// assignments of ON DUPLICATE KEY UPDATE see those before them.)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/sql/dialect.h"
+#include "src/stores/mysql/url.h"
+
+namespace holdfast::stores::mysql {
+
+inline constexpr int kFormat = 1;
+
+class MysqlDialect final : public sql::Dialect {
+ public:
+  explicit MysqlDialect(const MysqlAddress& address);
+
+  std::string_view store() const override { return "mysql"; }
+  const std::string& address() const override { return address_; }
+  const std::string& place() const override { return prefix_; }
+
+  sql::Request fast(const sql::FastCommand& command, sql::Now now) const override;
+  sql::Request fast_many(const std::vector<const sql::FastCommand*>& commands,
+                         sql::Now now) const override;
+  sql::Request renew(const std::vector<port::RenewItem>& items, sql::Now now) const override;
+  sql::Request look(const std::vector<Waiter>& waiters) const override;
+  sql::Request read(const std::vector<std::string>& names, sql::Now now) const override;
+  sql::Request list(const std::string& from, const std::optional<std::string>& below,
+                    std::size_t limit, sql::Now now) const override;
+  sql::Request value(const std::string& name) const override;
+  sql::Request write(const sql::Writes& writes) override;
+
+  sql::Failure failure_of(const sql::Answer& answer) const override;
+  Result<void> prepare(const Ask& ask) const override;
+  Guarantees guarantees() const override;
+  sql::Request examination() const override;
+  port::Findings judge(const sql::Rows& rows, bool listening) const override;
+
+ private:
+  // The text with the tables' names for "@locks" and so on.
+  std::string with_tables(std::string_view pattern) const;
+  Result<void> check_format(const sql::Rows& rows) const;
+
+  const std::string address_;
+  const std::string prefix_;
+  const std::string if_free_;  // The end of a grant.
+  const std::string columns_;  // The text of read() and list() up to the clock,
+  const std::string joins_;    // and after the names.
+};
+
+}  // namespace holdfast::stores::mysql

@@ -1,0 +1,31 @@
+#include "src/stores/mysql/mysql_store.h"
+
+#include <memory>
+#include <utility>
+
+#include "src/port/url_options.h"
+#include "src/stores/mysql/connection.h"
+#include "src/stores/mysql/dialect.h"
+#include "src/stores/mysql/url.h"
+
+namespace holdfast::stores {
+
+Result<std::unique_ptr<port::Store>> make_mysql_store(port::StoreUrl url,
+                                                      const port::StoreContext& context) {
+  return make_mysql_store_for_test(std::move(url), context, {});
+}
+
+Result<std::unique_ptr<port::Store>> make_mysql_store_for_test(port::StoreUrl url,
+                                                               const port::StoreContext& context,
+                                                               sql::Tuning tuning) {
+  const auto address = mysql::parse_mysql_url(url);
+  if (!address) return address.error();
+  if (auto known = port::reject_unknown_options(url, "mysql"); !known) return known.error();
+  sql::StoreParts parts;
+  parts.dialect = std::make_unique<mysql::MysqlDialect>(*address);
+  parts.requests = mysql::link_settings(*address, "holdfast-my", /*keep=*/true);
+  parts.renewals = mysql::link_settings(*address, "holdfast-myrenew", /*keep=*/false);
+  return sql::open_store(std::move(parts), context, std::move(tuning));
+}
+
+}  // namespace holdfast::stores
