@@ -92,7 +92,8 @@ TEST(ScenarioTest, TheStoreIsNamedOnceAndIsKnown) {
     return complaint_of("name = \"a\"\n[store]\n" + store + "\n" + kWork);
   };
   const std::string kinds =
-      "it may be: consul, etcd, memcached, memory, mysql, postgres, redis, sqlite, zookeeper, url, none";
+      "it may be: consul, etcd, memcached, memory, mysql, postgres, redis, sqlite, zookeeper, url, "
+      "none";
   EXPECT_EQ(with(""), "x.toml:2: kind in [store] is missing; " + kinds +
                           "; or name the file of a topology: topology = \"my.toml\"");
   EXPECT_EQ(with("kind = \"reddis\""),
@@ -256,6 +257,19 @@ TEST(MatrixTest, TwoThreadsOfOneClientContendInEveryMixedCell) {
           });
       EXPECT_TRUE(several) << cell.name;
     }
+  }
+}
+
+TEST(MatrixTest, WhereTokensNeedNotGrowEveryCellMayShowIt) {
+  constexpr auto kOrder = static_cast<std::size_t>(Class::kV0);
+  constexpr auto kBeliefs = static_cast<std::size_t>(Class::kV1);
+  for (const Scenario& cell : cells_of("memcached", 1)) {
+    EXPECT_EQ(cell.expect[kOrder], Expected::kMay) << cell.name;
+    const bool forgets = cell.name == "memcached-restart-empty";
+    EXPECT_EQ(cell.expect[kBeliefs], forgets ? Expected::kMust : Expected::kNone) << cell.name;
+  }
+  for (const Scenario& cell : cells_of("zookeeper", 1)) {
+    EXPECT_EQ(cell.expect[kOrder], Expected::kNone) << cell.name;
   }
 }
 

@@ -122,6 +122,7 @@ void fields(Visitor& visit, Topology& topology) {
   visit("version_function", topology.version_function, Any{});
   visit("wall_clock", topology.wall_clock, OneOf{"none server clients"});
   visit("fixed_clock", topology.fixed_clock, Any{});
+  visit("fenced", topology.fenced, Any{});
   visit("one_process", topology.one_process, Any{});
   visit("disk", topology.disk, Any{});
   visit("lingers", topology.lingers, Span{0ms, 1h});
