@@ -1,6 +1,7 @@
 #include "src/stores/memcached/engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <future>
 #include <utility>
 
@@ -319,7 +320,8 @@ void Engine::run(const StepPtr& step, Version version, Document document) {
 
 bool Engine::run_machine(const Step& step, Ran& ran) {
   machine::Limits limits;
-  limits.chunk = 8;
+  const std::size_t tickets = ran.before.image.tickets.size() + step.commands.size();
+  limits.chunk = static_cast<std::uint32_t>(std::bit_ceil(std::min<std::size_t>(tickets, 1024)));
   ran.machine.emplace(machine::Token{0, floor()}, limits);
   if (ran.version.number != 0 && !ran.machine->restore_lock(ran.before.image)) return false;
   ran.answers.reserve(step.commands.size());
