@@ -9,6 +9,7 @@ namespace holdfast::recipes {
 namespace {
 
 using base::BootClock;
+using base::BootInstant;
 using machine::AcquisitionId;
 using port::Done;
 using sql::Answer;
@@ -187,15 +188,13 @@ class HeldBackend final : public Backend, public std::enable_shared_from_this<He
         return done(number.error());
       }
       grants_[hold.id] = {session, *number};
-      const auto began = std::make_shared<bool>(!terms_.own_transaction);
+      const auto began = std::make_shared<Answer>(Answer{Fate::kDone});
       if (terms_.own_transaction) {
-        send(session, *number, terms_.begin,
-             [began](const Answer& answer) { *began = answer.fate == Fate::kDone; });
+        send(session, *number, terms_.begin(hold.key),
+             [began](Answer answer) { *began = std::move(answer); });
       }
       send(session, *number, terms_.take(hold.key), [this, hold, done, began](Answer answer) {
-        if (answer.fate == Fate::kDone && !*began) {
-          answer = {Fate::kRefused, nullptr, {}, "the transaction did not begin"};
-        }
+        if (began->fate != Fate::kDone) answer = *began;
         on_taken(hold, answer, done);
       });
     });
@@ -274,17 +273,19 @@ class HeldBackend final : public Backend, public std::enable_shared_from_this<He
   void ask(sql::Request request, std::function<void(Answer)> done) {
     send(sessions_.front().get(), 0, std::move(request), std::move(done));
   }
-  // On the link's thread.
-  static void post(Session* session, std::uint64_t number, sql::Request request,
-                   std::function<void(Answer)> done, base::BootClock::duration length) {
-    session->link->post([link = session->link.get(), number, request = std::move(request),
-                         done = std::move(done), length]() mutable {
-      link->send({std::move(request), BootClock::now() + length, std::move(done), number});
-    });
-  }
+  // The answer comes on the link's thread.
   void post(Session* session, std::uint64_t number, sql::Request request,
             std::function<void(Answer)> done) {
-    post(session, number, std::move(request), std::move(done), terms_.guarantees.min_ttl);
+    const bool holds = std::any_of(grants_.begin(), grants_.end(), [&](const auto& grant) {
+      return grant.second.held && grant.second.session == session;
+    });
+    const std::chrono::milliseconds lease = terms_.guarantees.min_ttl;
+    const BootInstant deadline =
+        BootClock::now() + (holds ? lease : std::min(lease, terms_.patience));
+    session->link->post([link = session->link.get(), number, deadline, request = std::move(request),
+                         done = std::move(done)]() mutable {
+      link->send({std::move(request), deadline, std::move(done), number});
+    });
   }
 
   Error error_of(const Answer& answer) const {

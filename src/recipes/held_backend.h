@@ -2,8 +2,8 @@
 // has been silent for the length of a lease, and its locks with it.
 //
 // Guarantee: a statement for a lock goes over the connection that the lock was asked for on, or not
-// at all. A statement is given up after the length of a lease only, as its connection is closed
-// then: no holder on it believes any more.
+// at all. An overdue answer closes the connection. Where that holds a lock, this comes after the
+// length of a lease only: its holder does not believe any more then.
 // Not guaranteed: that a lock is kept when its connection ends sooner (a terminated backend, a
 // restart, a reset): it is free at once, and Lost is told when that arrives here.
 //
@@ -37,12 +37,14 @@ struct HeldTerms {
   std::string place;  // The store and the server, for messages.
   std::function<Result<std::string>(const std::string& name)> key_of;
   std::function<Line()> make_line;
+  std::chrono::milliseconds patience{3000};  // For an answer, where the connection holds nothing.
   // A lock has a connection to itself, and a transaction there; of so many.
   bool own_transaction = false;
   std::size_t connections = 1;
 
-  sql::Request open;   // First on each connection.
-  sql::Request begin;  // own_transaction: ahead of `take`.
+  sql::Request open;  // First on each connection.
+  // own_transaction: ahead of `take`.
+  std::function<sql::Request(const std::string& key)> begin;
   // Answers with 1 (held) or 0, the clock in microseconds, and the key as the server has it.
   std::function<sql::Request(const std::string& key)> take;
   std::function<sql::Request(const std::string& key)> give_back;

@@ -95,7 +95,13 @@ class RecipeStore final : public port::Store {
   void list(std::string, std::size_t, BootInstant, Done<std::vector<LockInfo>> done) override {
     refuse(std::move(done));
   }
-  void break_lock(port::BreakRequest, Done<bool> done) override { refuse(std::move(done)); }
+  void break_lock(port::BreakRequest, Done<bool> done) override {
+    run(std::move(done), [](LocalLocks&, const Done<bool>& answer) {
+      answer(Error(Errc::kUnsupported,
+                   "with recipe= no lock can be broken: end its holder's session on the server, or "
+                   "delete its row"));
+    });
+  }
   Result<port::WatchHandle> watch(std::string, port::EventSink) override { return unsupported(); }
   void set_value(port::AcquisitionRequest, std::string, Done<bool> done) override {
     refuse(std::move(done));

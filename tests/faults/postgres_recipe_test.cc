@@ -63,8 +63,9 @@ class PostgresRecipeTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override { HOLDFAST_NEEDS_POSTGRES(); }
   static RecipePlace place(milliseconds session = 15s) {
-    return {url_at(server().port(), std::string("recipe=") + GetParam() +
-                                        "&session=" + std::to_string(session.count()) + "ms"),
+    return {url_at(server().port(),
+                   std::string("recipe=") + GetParam() +
+                       "&connect_timeout=30s&session=" + std::to_string(session.count()) + "ms"),
             session, [] { return std::make_unique<PlainSession>(); }};
   }
 };
@@ -106,6 +107,25 @@ TEST_P(PostgresRecipeTest, AHolderIsToldWhenItsBackendIsTerminated) {
   EXPECT_EQ(lease.loss()->code(), Errc::kLost);
   // The next lock goes over a new connection.
   EXPECT_TRUE(eventually([&] { return is_free(client, "ended"); }));
+}
+
+TEST_P(PostgresRecipeTest, ALostReplyLeavesNothingBehind) {
+  support::FaultProxy proxy({.server_port = server().port()});
+  RecipePlace by_proxy = place();
+  by_proxy.url = url_at(proxy.port(), std::string("connect_timeout=500ms&recipe=") + GetParam());
+  a_lost_reply_leaves_nothing_behind(by_proxy, proxy, "pg_try_advisory");
+}
+
+TEST_P(PostgresRecipeTest, AHolderIsToldWhenTheServerIsKilledAndGoesOnAfterwards) {
+  Client client = connect(place().url);
+  const Lease lease = hold(client, "restart");
+  server().kill9();
+  EXPECT_TRUE(fires(lease.lost()));
+  server().start();
+  EXPECT_TRUE(eventually([&] {
+    const auto again = client.mutex("restart").try_acquire();
+    return again && *again;
+  }));
 }
 
 TEST_P(PostgresRecipeTest, ItShowsWhoHolds) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "tests/faults/client_side.h"
 #include "tests/faults/process_harness.h"
+#include "tests/support/fault_proxy.h"
 
 namespace holdfast::faults {
 
@@ -31,6 +33,17 @@ struct RecipePlace {
   milliseconds session;
   std::function<std::unique_ptr<PlainProgram>()> another;
 };
+
+// A thread whose exception fails the test.
+inline std::thread start(std::function<void()> work) {
+  return std::thread([work = std::move(work)] {
+    try {
+      work();
+    } catch (const std::exception& failure) {
+      ADD_FAILURE() << failure.what();
+    }
+  });
+}
 
 inline bool is_free(const Client& client, const std::string& name) {
   auto lease = client.mutex(name).try_acquire();
@@ -81,14 +94,14 @@ inline void threads_take_turns(const RecipePlace& place, const std::string& name
   int count = 0;  // Guarded by the lock under test and nothing else.
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&] {
+    threads.push_back(start([&] {
       for (int round = 0; round < 10; ++round) {
         const Lease lease = hold(client, name);
         EXPECT_EQ(inside.fetch_add(1), 0);
         ++count;
         inside.fetch_sub(1);
       }
-    });
+    }));
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(count, 80);
@@ -102,7 +115,7 @@ inline void processes_never_overlap(const RecipePlace& place, const std::string&
   std::atomic<bool> over{false};
   std::vector<std::thread> threads;
   for (int i = 0; i < processes; ++i) {
-    threads.emplace_back([&] {
+    threads.push_back(start([&] {
       ActorProcess actor(place.url);
       const std::string ask =
           "acquire " + name + " " + std::to_string(place.session.count()) + " 60000";
@@ -115,9 +128,9 @@ inline void processes_never_overlap(const RecipePlace& place, const std::string&
         EXPECT_EQ(inside.fetch_sub(1), 1);
         ASSERT_EQ(actor.ask("release").word, "ok");
       }
-    });
+    }));
   }
-  std::thread plain([&] {
+  std::thread plain = start([&] {
     const auto other = place.another();
     while (!over) {
       if (!other->try_lock(name)) continue;
@@ -161,6 +174,23 @@ inline void a_paused_holder_is_told_first(const RecipePlace& place, const std::s
   holder.ask("release");
   EXPECT_FALSE(is_free(connect(place.url), name)) << "a late release frees nobody else's lock";
   EXPECT_TRUE(other->unlock(name));
+}
+
+// The server grants, and its word is lost: whatever it has kept goes before the next try.
+inline void a_lost_reply_leaves_nothing_behind(const RecipePlace& place, support::FaultProxy& proxy,
+                                               const std::string& statement) {
+  const auto other = place.another();
+  Client client = connect(place.url, kLong);
+  expect_released(*std::make_unique<Lease>(hold(client, "lost")));
+  const int fault =
+      proxy.add({.kind = support::Fault::Kind::kDropReplies, .containing = statement, .times = 1});
+  Lease lease = hold(client, "lost");
+  EXPECT_TRUE(proxy.wait_for_hits(fault));
+  EXPECT_TRUE(lease.held());
+  EXPECT_FALSE(other->try_lock("lost"));
+  expect_released(lease);
+  EXPECT_TRUE(other->try_lock("lost"));
+  EXPECT_TRUE(other->unlock("lost"));
 }
 
 }  // namespace holdfast::faults

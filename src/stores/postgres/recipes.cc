@@ -187,10 +187,11 @@ Result<std::unique_ptr<port::Store>> make_recipe_store(const PostgresAddress& ad
     };
     return line;
   };
+  terms.patience = address.connect_timeout;
   terms.own_transaction = options.own_transaction;
   terms.connections = options.connections;
   terms.open = open_request(options);
-  terms.begin = {"BEGIN", {}};
+  terms.begin = [](const std::string&) -> sql::Request { return {"BEGIN", {}}; };
   terms.take = [options](const std::string& key) { return take_request(options, key); };
   terms.give_back = [options](const std::string& key) -> sql::Request {
     if (options.own_transaction) return {"COMMIT", {}};
