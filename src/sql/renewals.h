@@ -28,7 +28,7 @@ class Renewals {
  private:
   struct Batch;
 
-  using Places = std::vector<std::size_t>;  // Of items in a batch.
+  using Places = std::vector<std::size_t>;  // Items of a batch.
   void send_calm(const std::shared_ptr<Batch>& batch, Places waiters);
   void send_all(const std::shared_ptr<Batch>& batch, const Places& places);
   void send(const std::shared_ptr<Batch>& batch, Places places);

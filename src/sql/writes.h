@@ -46,7 +46,7 @@ struct Writes {
     std::vector<machine::TombstoneImage> stones;
   };
   struct Notification {
-    std::string lock;  // Whose write it tells of.
+    std::string lock;  // Sent if this one is written.
     std::string channel;
     std::string payload;
   };

@@ -41,7 +41,9 @@ TEST(PostgresStepsTest, QueuesOfManyLocksShareTheirCommits) {
   const auto held = [](int lock) { return AcquisitionId{1, static_cast<std::uint64_t>(lock) + 1}; };
   const auto next = [](int lock) { return AcquisitionId{2, static_cast<std::uint64_t>(lock) + 1}; };
   const auto name = [](int lock) { return "queue" + std::to_string(lock); };
-  const auto transactions = [] { return std::stoll(postgres_server().sql("SELECT txid_current()")); };
+  const auto transactions = [] {
+    return std::stoll(postgres_server().sql("SELECT txid_current()"));
+  };
   for (int lock = 0; lock < kLocks; ++lock) {
     ASSERT_TRUE(alice.acquire({name(lock), held(lock)}));
   }
@@ -69,8 +71,8 @@ TEST(PostgresStepsTest, QueuesOfManyLocksShareTheirCommits) {
   }
 }
 
-// Of locks that are written together one has changed since it was read: the others are written, and
-// that one is read again.
+// One of several locks that are written together has changed since it was read. The others are
+// written, and that one is read again.
 TEST(PostgresStepsTest, ALockThatOthersChangedHoldsUpNoOther) {
   HOLDFAST_NEEDS_POSTGRES();
   constexpr int kRounds = 40;
