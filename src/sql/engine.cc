@@ -14,6 +14,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMostJoined = 64;
 constexpr std::size_t kMostFast = 256;
+constexpr std::chrono::microseconds kLongestLinger{500};
 constexpr milliseconds kExpiryTick{100};
 
 std::size_t hash_of(const AcquisitionId& id) { return static_cast<std::size_t>(id.high ^ id.low); }
@@ -185,7 +186,8 @@ void Engine::begin(std::vector<CommandPtr> commands) {
   const Command& first = *commands.front();
   const bool refused = first.acquires && ended_.contains(first.parts.front().id);
   if (commands.size() == 1 && first.fast && tuning_.fast_path && !refused &&
-      !late_.contains(first.parts.front().id)) {
+      !late_.contains(first.parts.front().id) &&
+      crowded_.find(first.parts.front().name) == crowded_.end()) {
     fast_.push_back(commands.front());
     return send_fast();
   }
@@ -222,8 +224,24 @@ void Engine::expire_waiting() {
 // --- The fast form
 
 // One statement at a time: what comes meanwhile goes as one, and is committed as one.
+// Callers that were answered together ask again together, a little later: a batch that waits for
+// them needs one commit where two halves would need two.
+void Engine::expect_again(std::size_t answered, BootInstant sent) {
+  const BootInstant now = BootClock::now();
+  expected_ = fast_.size() + answered;
+  expected_by_ = now + std::min<BootClock::duration>((now - sent) / 4, kLongestLinger);
+}
+
 void Engine::send_fast() {
   if (fast_sent_ || fast_.empty()) return;
+  if (fast_.size() < expected_ && BootClock::now() < expected_by_) {
+    if (!lingers_) link_.at(expected_by_, [this] {
+      lingers_ = false;
+      send_fast();
+    });
+    lingers_ = true;
+    return;
+  }
   fast_sent_ = true;
   if (fast_.size() == 1) {
     const CommandPtr command = std::move(fast_.front());
@@ -243,8 +261,9 @@ void Engine::send_one(const CommandPtr& command) {
   Statement statement{dialect_->fast(command->fast->command, now()),
                       command->deadline,
                       {}};
-  statement.done = [this, command](const Answer& answer) {
+  statement.done = [this, command, sent = BootClock::now()](const Answer& answer) {
     fast_sent_ = false;
+    expect_again(1, sent);
     if (answer.fate == Fate::kDone && answer.rows->size() == 1) {
       if (take(command)) command->fast->answer(answer.rows->number(0, 0));
       finish({command->parts.front().name});
@@ -264,8 +283,10 @@ void Engine::send_many(std::map<std::string, CommandPtr> commands) {
     deadline = std::min(deadline, command->deadline);
   }
   Statement statement{dialect_->fast_many(fast, now()), deadline, {}};
-  statement.done = [this, commands = std::move(commands)](const Answer& answer) mutable {
+  statement.done = [this, commands = std::move(commands),
+                    sent = BootClock::now()](const Answer& answer) mutable {
     fast_sent_ = false;
+    expect_again(commands.size(), sent);
     for (int row = 0; answer.fate == Fate::kDone && row < answer.rows->size(); ++row) {
       const auto found = commands.find(answer.rows->bytes(row, 0));
       if (found == commands.end()) continue;

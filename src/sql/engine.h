@@ -158,6 +158,8 @@ class Engine {
   static void join_waiting(Queue& queue, std::vector<CommandPtr>& commands);
   void begin(std::vector<CommandPtr> commands);
   void send_fast();
+  void note_crowds(const Step& step, const Ran& ran);
+  void expect_again(std::size_t answered, base::BootInstant sent);
   void send_one(const CommandPtr& command);
   void send_many(std::map<std::string, CommandPtr> commands);
   void leave_to_machine(const CommandPtr& command, const Answer& answer);
@@ -212,6 +214,11 @@ class Engine {
       waiting_;
   std::vector<CommandPtr> fast_;  // They go together, once the statement before is answered.
   bool fast_sent_ = false;
+  std::size_t expected_ = 0;  // So many are likely to come until then.
+  base::BootInstant expected_by_{};
+  bool lingers_ = false;
+  // Locks that somebody waited for when they were seen last: their fast form would be in vain.
+  std::unordered_set<std::string> crowded_;
   std::deque<Written> writes_;  // The same for these.
   bool writes_sent_ = false;
   std::atomic<bool> listening_{false};

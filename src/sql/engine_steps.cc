@@ -22,6 +22,7 @@ using std::chrono::milliseconds;
 
 // The server's clock was set back by more: a lease that is renewed then would not get longer.
 constexpr Duration kSetBack = std::chrono::milliseconds(100);
+constexpr std::size_t kMostCrowded = 4096;
 // How long after a lost connection a statement of it may still be executed.
 constexpr Duration kTombstone = std::chrono::minutes(5);
 
@@ -286,7 +287,23 @@ void Engine::on_not_written(const Written& written, const Answer& answer, bool t
   again(step, &answer);
 }
 
+void Engine::note_crowds(const Step& step, const Ran& ran) {
+  if (crowded_.size() > kMostCrowded) crowded_.clear();
+  for (std::size_t at = 0; at < step.commands.size(); ++at) {
+    for (std::size_t part = 0; part < ran.answers[at].size(); ++part) {
+      const std::string& name = step.commands[at]->parts[part].name;
+      const auto& after = ran.answers[at][part].after;
+      if (after && after->tickets.size() > 1) {
+        crowded_.insert(name);
+      } else {
+        crowded_.erase(name);
+      }
+    }
+  }
+}
+
 void Engine::answer_all(const StepPtr& step, const Ran& ran) {
+  note_crowds(*step, ran);
   for (std::size_t at = 0; at < step->commands.size(); ++at) {
     const CommandPtr& command = step->commands[at];
     settle(*command, ran.answers[at]);

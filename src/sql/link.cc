@@ -118,7 +118,7 @@ void Link::check_deadlines() {
   }
 }
 
-int Link::wait_ms(BootInstant now) const {
+timespec Link::wait_time(BootInstant now) const {
   BootInstant until = std::min(now + milliseconds(kLongestWait), silence_ends());
   if (!timers_.empty()) until = std::min(until, timers_.begin()->first);
   for (const Sent& sent : sent_) {
@@ -129,8 +129,10 @@ int Link::wait_ms(BootInstant now) const {
   if (state_ == State::kDown && (settings_.keep || !queued_.empty())) {
     until = std::min(until, next_try_);
   }
-  if (until <= now) return 0;
-  return static_cast<int>(std::chrono::ceil<milliseconds>(until - now).count());
+  const auto left = std::max<BootClock::duration>(until - now, BootClock::duration::zero());
+  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
+  return {static_cast<time_t>(whole.count()),
+          static_cast<long>(std::chrono::nanoseconds(left - whole).count())};
 }
 
 void Link::wait() {
@@ -139,7 +141,8 @@ void Link::wait() {
     const Connection::Awaited awaited = connection_->awaits();
     sockets[1] = {awaited.socket, awaited.events, 0};
   }
-  ::poll(sockets, 2, wait_ms(BootClock::now()));
+  const timespec time = wait_time(BootClock::now());
+  ::ppoll(sockets, 2, &time, nullptr);
   if (sockets[0].revents != 0) {
     eventfd_t ignored = 0;
     ::eventfd_read(wake_, &ignored);

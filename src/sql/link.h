@@ -20,6 +20,8 @@
 // Ownership: what the callbacks use outlives close().
 #pragma once
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -142,7 +144,7 @@ class Link {
   void run_timers();
   base::BootInstant silence_ends() const;
   void check_deadlines();
-  int wait_ms(base::BootInstant now) const;
+  timespec wait_time(base::BootInstant now) const;
   void wait();
 
   void begin_connect();

@@ -15,7 +15,7 @@ using port::AcquisitionState;
 using port::AcquisitionStatus;
 
 // Tickets of one statement: it keeps their locks' rows until it is committed.
-constexpr std::size_t kPerStatement = 256;
+constexpr std::size_t kPerStatement = 1024;
 
 AcquisitionState state_of(const Rows& rows, int row, const port::RenewItem& item) {
   AcquisitionState state;

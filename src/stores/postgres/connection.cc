@@ -20,6 +20,13 @@ std::string field_of(const PGresult* result, int field) {
   return text == nullptr ? "" : text;
 }
 
+// Each statement is planned once per connection. It names its rows by their keys, however few rows
+// there were when it was planned.
+constexpr char kPlanning[] =
+    "SELECT set_config(name, value, false) FROM (VALUES ('plan_cache_mode', 'force_generic_plan'), "
+    "('enable_seqscan', 'off'), ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'), "
+    "('jit', 'off')) AS s(name, value)";
+
 std::string name_of(const std::string& text) {
   return "hf" + std::to_string(std::hash<std::string>()(text));
 }
@@ -77,19 +84,30 @@ bool PostgresConnection::send(const sql::Request& request) {
   const int count = static_cast<int>(values.size());
   bool good = true;
   if (*prepares_) {
-    sent.name = name_of(request.text);
-    sent.prepares = prepared_.insert(sent.name).second;
-    if (sent.prepares) {
-      good = PQsendPrepare(connection_, sent.name.c_str(), request.text.c_str(), 0, nullptr) == 1;
-    }
-    good = good && PQsendQueryPrepared(connection_, sent.name.c_str(), count, values.data(),
-                                       nullptr, nullptr, 0) == 1;
+    good = prepare(request.text, sent) &&
+           PQsendQueryPrepared(connection_, sent.name.c_str(), count, values.data(), nullptr,
+                               nullptr, 0) == 1;
   } else {
     good = PQsendQueryParams(connection_, request.text.c_str(), count, nullptr, values.data(),
                              nullptr, nullptr, 0) == 1;
   }
   sent_.push_back(std::move(sent));
   return good && PQpipelineSync(connection_) == 1;
+}
+
+bool PostgresConnection::prepare(const std::string& text, Sent& sent) {
+  sent.name = name_of(text);
+  const bool first = prepared_.empty();
+  sent.prepares = prepared_.insert(sent.name).second;
+  if (!sent.prepares) return true;
+  if (first) {
+    ++sent.ahead;
+    if (PQsendQueryParams(connection_, kPlanning, 0, nullptr, nullptr, nullptr, nullptr, 0) != 1) {
+      return false;
+    }
+  }
+  ++sent.ahead;
+  return PQsendPrepare(connection_, sent.name.c_str(), text.c_str(), 0, nullptr) == 1;
 }
 
 bool PostgresConnection::receive(short /*events*/, const Sink& sink) {
@@ -119,8 +137,8 @@ bool PostgresConnection::take(PGresult* result, const Sink& sink) {
   switch (PQresultStatus(result)) {
     case PGRES_COMMAND_OK:
     case PGRES_TUPLES_OK:
-      if (sent.prepares) {
-        sent.prepares = false;
+      if (sent.ahead > 0) {
+        --sent.ahead;
       } else {
         sent.answer = {sql::Fate::kDone, std::move(rows)};
       }
@@ -142,7 +160,7 @@ bool PostgresConnection::take(PGresult* result, const Sink& sink) {
   sent.answer = {sql::Fate::kRefused, nullptr, field_of(result, PG_DIAG_SQLSTATE),
                  field_of(result, PG_DIAG_MESSAGE_PRIMARY)};
   // A plan that could not be made, or was forgotten, is made again with the next statement.
-  if (sent.prepares || sent.answer.code == "26000") prepared_.erase(sent.name);
+  if (sent.ahead > 0 || sent.answer.code == "26000") prepared_.erase(sent.name);
   return true;
 }
 

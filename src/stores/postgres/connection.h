@@ -40,11 +40,13 @@ class PostgresConnection final : public sql::Connection {
 
  private:
   struct Sent {
-    bool prepares = false;  // A Parse of its own goes ahead.
+    int ahead = 0;  // Results that come before the statement's.
+    bool prepares = false;
     std::string name{};
     sql::Answer answer{sql::Fate::kUnknown};
   };
 
+  bool prepare(const std::string& text, Sent& sent);
   bool take(PGresult* result, const Sink& sink);
 
   const PostgresAddress address_;
