@@ -21,6 +21,7 @@ PAGES = [
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "bench/peers/README.md",
     "changes/README.md",
     "docs/cli.md",
     "docs/design",
