@@ -42,21 +42,22 @@ bool accepts(const std::string& host, std::uint16_t port) {
 
 }  // namespace
 
-Node::Node(const Topology& topology, NodeSite site) : topology_(topology), site_(std::move(site)) {
+Node::Node(const Topology& topology, NodeSetup setup)
+    : topology_(topology), setup_(std::move(setup)) {
   ports_["port"];
   for (const std::string& name : spec().ports) ports_[name];
   for (const auto& [name, port] : ports_) values_[name] = std::to_string(port.number());
-  values_["node"] = std::to_string(site_.number);
-  values_["nodes"] = std::to_string(site_.nodes);
-  values_["host"] = site_.host;
-  values_["folder"] = site_.folder;
+  values_["node"] = std::to_string(setup_.number);
+  values_["nodes"] = std::to_string(setup_.nodes);
+  values_["host"] = setup_.host;
+  values_["folder"] = setup_.folder;
   values_["peers"] = "";
-  std::filesystem::create_directories(site_.folder);
+  std::filesystem::create_directories(setup_.folder);
 }
 
 void Node::write_files() const {
   for (const auto& [name, text] : spec().files) {
-    const std::string path = site_.folder + "/" + name;
+    const std::string path = setup_.folder + "/" + name;
     std::ofstream file(path, std::ios::trunc);
     file << filled(text, values_);
     if (!file.flush()) fail("cannot start: its file " + path + " cannot be written");
@@ -67,14 +68,14 @@ void Node::launch() {
   if (running()) throw std::runtime_error("the server runs already");
   write_files();
   Words command = spec().command;
-  if (site_.durable) command.insert(command.end(), spec().durable.begin(), spec().durable.end());
+  if (setup_.durable) command.insert(command.end(), spec().durable.begin(), spec().durable.end());
   paused_ = false;
   wanted_ = true;
   process_ = std::make_unique<support::ChildProcess>(
       support::Command{.arguments = found_command(topology_, filled(command, values_)),
-                       .environment = site_.environment,
-                       .output = site_.log,
-                       .network = site_.network});
+                       .environment = setup_.environment,
+                       .output = setup_.log,
+                       .network = setup_.network});
 }
 
 bool Node::is_ready(std::string& why_not, milliseconds limit) const {
@@ -100,7 +101,7 @@ void Node::await_ready() {
   for (auto begin = Clock::now(); !is_ready(why_not, std::min(look, left_until(until)));
        begin = Clock::now()) {
     if (Clock::now() - begin >= look) look *= 2;
-    if (site_.waiting) site_.waiting();
+    if (setup_.waiting) setup_.waiting();
     // Waits a moment, or until the server's death.
     if (const auto status = process_->wait(kBetweenLooks)) {
       fail("ended with " + std::to_string(*status) + " instead of starting");
@@ -153,14 +154,14 @@ void Node::end() {
 }
 
 void Node::forget() {
-  std::filesystem::remove_all(site_.folder);
-  std::filesystem::create_directories(site_.folder);
+  std::filesystem::remove_all(setup_.folder);
+  std::filesystem::create_directories(setup_.folder);
 }
 
 void Node::run_within(milliseconds limit, const Words& command, const Values& more) const {
   Values values = more;
   values.insert(values_.begin(), values_.end());
-  run_command(found_command(topology_, filled(command, values)), limit, site_.waiting);
+  run_command(found_command(topology_, filled(command, values)), limit, setup_.waiting);
 }
 
 void Node::run(const Words& command, const Values& more) const {
@@ -179,7 +180,7 @@ bool Node::says_yes(const Words& command) const {
 void Node::await(const Words& command) const {
   const auto until = Clock::now() + spec().patience;
   for (;;) {
-    if (site_.waiting) site_.waiting();
+    if (setup_.waiting) setup_.waiting();
     try {
       return run_within(left_until(until), command);
     } catch (const CommandFailed&) {
@@ -190,12 +191,12 @@ void Node::await(const Words& command) const {
 }
 
 void Node::fail(const std::string& what) const {
-  const std::string said = tail_of(site_.log);
-  const std::string name = "node-" + std::to_string(site_.number);
-  throw NodeFailed("the server " + (site_.nodes > 1 ? std::to_string(site_.number) + " " : "") +
+  const std::string said = tail_of(setup_.log);
+  const std::string name = "node-" + std::to_string(setup_.number);
+  throw NodeFailed("the server " + (setup_.nodes > 1 ? std::to_string(setup_.number) + " " : "") +
                        "of the topology '" + topology_.name + "' " + what +
                        (said.empty() ? "" : "; it said:\n" + said),
-                   name, site_.log);
+                   name, setup_.log);
 }
 
 }  // namespace holdfast::lab

@@ -30,7 +30,7 @@
 
 namespace holdfast::lab {
 
-struct NodeSite {
+struct NodeSetup {
   std::int64_t number = 1;  // Its number, out of:
   std::int64_t nodes = 1;
   std::string folder{};  // Its own, for its data.
@@ -58,9 +58,9 @@ class NodeFailed : public std::runtime_error {
 
 class Node {
  public:
-  Node(const Topology& topology, NodeSite site);
+  Node(const Topology& topology, NodeSetup setup);
 
-  const std::string& host() const { return site_.host; }
+  const std::string& host() const { return setup_.host; }
   std::uint16_t port() const { return ports_.at("port").number(); }
   // The text about this node that every node gets.
   std::string as_peer() const { return filled(spec().peer, values_); }
@@ -99,7 +99,7 @@ class Node {
   [[noreturn]] void fail(const std::string& what) const;
 
   const Topology& topology_;
-  const NodeSite site_;
+  const NodeSetup setup_;
   std::map<std::string, support::ReservedPort> ports_;
   Values values_;
   std::unique_ptr<support::ChildProcess> process_;

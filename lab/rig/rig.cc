@@ -51,22 +51,22 @@ void Rig::start(const Topology& topology) {
 
 std::unique_ptr<Node> Rig::make_node(std::int64_t number) const {
   const std::string name = "node-" + std::to_string(number);
-  NodeSite site{.number = number,
-                .nodes = nodes_of(scenario_),
-                .folder = folder_ + "/store/" + name,
-                .log = folder_ + "/" + name + ".log",
-                .durable = scenario_.store.durable,
-                .waiting = waiting_};
+  NodeSetup setup{.number = number,
+                  .nodes = nodes_of(scenario_),
+                  .folder = folder_ + "/store/" + name,
+                  .log = folder_ + "/" + name + ".log",
+                  .durable = scenario_.store.durable,
+                  .waiting = waiting_};
   if (network_ != nullptr) {
-    site.host = network_->address(static_cast<std::size_t>(number - 1));
-    site.network = network_->handle(static_cast<std::size_t>(number - 1));
+    setup.host = network_->address(static_cast<std::size_t>(number - 1));
+    setup.network = network_->handle(static_cast<std::size_t>(number - 1));
   }
   const StoreSpec& store = scenario_.store;
   const bool reads_its_own = scenario_.topology->wall_clock == "server";
   if (store.server_clock || (store.clock && reads_its_own)) {
-    site.environment = clock_environment(*clock_);
+    setup.environment = clock_environment(*clock_);
   }
-  return std::make_unique<Node>(*scenario_.topology, std::move(site));
+  return std::make_unique<Node>(*scenario_.topology, std::move(setup));
 }
 
 void Rig::start_servers(const Topology& topology) {

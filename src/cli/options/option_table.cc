@@ -43,12 +43,12 @@ struct OptionTable::Impl {
     std::string value;
     std::function<Result<void>(const std::string&)> read;
   };
-  struct Place {
+  struct Positional {
     CLI::Option* option = nullptr;
     std::string name;
     std::string& target;
     bool required = false;
-    bool given = false;  // Behind the dashes.
+    bool given = false;  // After the dashes.
 
     bool open() const { return !given && option->count() == 0; }
   };
@@ -58,7 +58,7 @@ struct OptionTable::Impl {
   std::vector<std::string>* words = nullptr;
   CLI::App app;
   std::deque<Raw> raws;  // CLI11 keeps references to the values.
-  std::vector<Place> places;
+  std::vector<Positional> positionals;
 
   Error wrong(const std::string& what) const {
     return {Errc::kInvalidArgument, what + " (see '" + program + " help " + command + "')"};
@@ -74,7 +74,7 @@ struct OptionTable::Impl {
 
   std::vector<std::string> with_empty_values(std::vector<std::string> arguments) const;
   Result<void> check_extras() const;
-  Result<void> fill_places(const std::vector<std::string>& given);
+  Result<void> fill_positionals(const std::vector<std::string>& given);
   Result<void> read_values() const;
 };
 
@@ -105,7 +105,8 @@ Result<void> OptionTable::Impl::check_extras() const {
     if (!near.empty()) {
       return wrong("there is no option " + printable(name) + "; did you mean " + near + "?");
     }
-    const bool a_name = std::any_of(places.begin(), places.end(), std::mem_fn(&Place::open));
+    const bool a_name =
+        std::any_of(positionals.begin(), positionals.end(), std::mem_fn(&Positional::open));
     return wrong("there is no option " + printable(name) +
                  (a_name
                       ? " (an argument that begins with '-' comes after '--': " + command + " -- " +
@@ -124,17 +125,18 @@ Result<void> OptionTable::Impl::check_extras() const {
   return wrong(in_quotes(extras.front()) + " is one argument too many");
 }
 
-Result<void> OptionTable::Impl::fill_places(const std::vector<std::string>& given) {
+Result<void> OptionTable::Impl::fill_positionals(const std::vector<std::string>& given) {
   if (words != nullptr) {
     *words = given;
     return {};
   }
-  auto place = places.begin();
+  auto positional = positionals.begin();
   for (const std::string& word : given) {
-    place = std::find_if(place, places.end(), std::mem_fn(&Place::open));
-    if (place == places.end()) return wrong(in_quotes(word) + " is one argument too many");
-    place->target = word;
-    place->given = true;
+    positional = std::find_if(positional, positionals.end(), std::mem_fn(&Positional::open));
+    if (positional == positionals.end())
+      return wrong(in_quotes(word) + " is one argument too many");
+    positional->target = word;
+    positional->given = true;
   }
   return {};
 }
@@ -147,8 +149,8 @@ Result<void> OptionTable::Impl::read_values() const {
     if (!read && !first) first = wrong(raw.option->get_name() + ": " + read.error().message());
   }
   if (first) return *first;
-  for (const Place& place : places) {
-    if (place.required && place.open()) return wrong(place.name + " is missing");
+  for (const Positional& positional : positionals) {
+    if (positional.required && positional.open()) return wrong(positional.name + " is missing");
   }
   return {};
 }
@@ -177,7 +179,7 @@ void OptionTable::add(const std::string& names,
 
 void OptionTable::positional(const std::string& name, std::string& target, bool required) {
   CLI::Option* option = impl_->app.add_option(name, target);
-  impl_->places.push_back({option, name, target, required});
+  impl_->positionals.push_back({option, name, target, required});
 }
 
 void OptionTable::words(std::vector<std::string>& target) { impl_->words = &target; }
@@ -199,7 +201,7 @@ Result<void> OptionTable::parse(std::vector<std::string> arguments) {
     return impl_->wrong(error.what());
   }
   if (impl_->app.count("--help") > 0) return {};
-  auto filled = impl_->fill_places(words);
+  auto filled = impl_->fill_positionals(words);
   auto values = impl_->read_values();
   auto extras = impl_->check_extras();
   if (!extras) return extras;
