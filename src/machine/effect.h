@@ -29,6 +29,27 @@ enum class EffectKind : std::uint8_t {
                // lives on in the machine's floor.
 };
 
+// Whether the ticket that the effect names is gone afterwards.
+constexpr bool ends_ticket(EffectKind kind) {
+  switch (kind) {
+    case EffectKind::kReleased:
+    case EffectKind::kCancelled:
+    case EffectKind::kExpired:
+    case EffectKind::kBroken:
+    case EffectKind::kDropped: return true;
+    case EffectKind::kQueued:
+    case EffectKind::kGranted:
+    case EffectKind::kExtended:
+    case EffectKind::kDowngraded:
+    case EffectKind::kResized:
+    case EffectKind::kValueSet:
+    case EffectKind::kTombstone:
+    case EffectKind::kTombstoneDropped:
+    case EffectKind::kForgotten: return false;
+  }
+  return false;
+}
+
 struct Effect {
   EffectKind kind{};
   std::string name{};

@@ -25,7 +25,7 @@ std::int64_t count_of(machine::Token token) { return static_cast<std::int64_t>(t
 
 bool small(std::int64_t value, std::int64_t limit) { return value >= 0 && value <= limit; }
 
-// The columns that both kinds of row have.
+// Reads the columns that both kinds of row have.
 bool read_common(const TicketRow& row, const LockImage& lock, TicketImage& out) {
   if (!row.id || !small(row.mode, 2) || !small(row.permits, kLargest)) return false;
   auto owner = decode_owner(row.owner);
@@ -60,7 +60,7 @@ TicketRow row_of(const TicketImage& ticket) {
   return row;
 }
 
-// A holder alone, whose token is the last one given.
+// The only ticket, if it is a plain holder with the lock's last token.
 const TicketImage* solo_of(const StoredLock& before, const LockImage* after) {
   if (after == nullptr || after->tickets.size() != 1 || before.left_out != 0) return nullptr;
   const TicketImage& ticket = after->tickets.front();
@@ -75,34 +75,25 @@ const TicketImage* find(const LockImage* image, AcquisitionId id) {
   return found == image->tickets.end() ? nullptr : &*found;
 }
 
-bool names_a_ticket(EffectKind kind) {
-  switch (kind) {
-    case EffectKind::kQueued:
-    case EffectKind::kGranted:
-    case EffectKind::kExtended:
-    case EffectKind::kReleased:
-    case EffectKind::kCancelled:
-    case EffectKind::kExpired:
-    case EffectKind::kBroken:
-    case EffectKind::kDropped:
-    case EffectKind::kDowngraded:
-    case EffectKind::kResized: return true;
-    case EffectKind::kValueSet:
-    case EffectKind::kTombstone:
-    case EffectKind::kTombstoneDropped:
-    case EffectKind::kForgotten: return false;
-  }
-  return false;
+bool concerns_its_owner(EffectKind kind) {
+  return kind == EffectKind::kGranted || kind == EffectKind::kDowngraded ||
+         machine::ends_ticket(kind);
 }
 
-// N of a lock is part of every ticket's mode, but kept once, in the lock's row.
+bool names_a_ticket(EffectKind kind) {
+  return concerns_its_owner(kind) || kind == EffectKind::kQueued || kind == EffectKind::kExtended ||
+         kind == EffectKind::kResized;
+}
+
+// The tickets whose rows change. N of a lock is part of every ticket's mode, but is stored once, in
+// the lock's row.
 std::vector<AcquisitionId> touched_by(const StoredLock& before, const TicketImage* solo,
                                       const machine::Effects& effects) {
   std::vector<AcquisitionId> touched;
   for (const Effect& effect : effects) {
     if (effect.id && names_a_ticket(effect.kind)) touched.push_back(effect.id);
   }
-  // It was inline and is not any more, or the other way round.
+  // The holder was inline and no longer is, or the other way round.
   if (before.solo && (solo == nullptr || solo->id != before.solo)) touched.push_back(before.solo);
   if (solo != nullptr && solo->id != before.solo) touched.push_back(solo->id);
   std::sort(touched.begin(), touched.end());
@@ -120,7 +111,9 @@ LockRow changed_row(const StoredLock& before, const Outcome& outcome, const Tick
       row.token = std::max(row.token, count_of(effect.token));
   }
   row.at = outcome.at;
+  // The step did not see tickets that were left out, so their earlier due time still counts.
   row.due = before.left_out == 0 ? outcome.due : std::min(outcome.due, before.due);
+  // An inline holder has no row of its own, so it is not counted.
   if (outcome.after != nullptr && solo == nullptr) {
     row.tickets = static_cast<std::int64_t>(image.tickets.size()) + before.left_out;
   }
@@ -137,26 +130,6 @@ const std::string& wake_before(const StoredLock& before, const Effect& effect) {
     return ticket->owner ? ticket->owner->wake : none;
   }
   return effect.owner ? effect.owner->wake : none;
-}
-
-bool concerns_its_owner(EffectKind kind) {
-  switch (kind) {
-    case EffectKind::kGranted:
-    case EffectKind::kReleased:
-    case EffectKind::kCancelled:
-    case EffectKind::kExpired:
-    case EffectKind::kBroken:
-    case EffectKind::kDropped:
-    case EffectKind::kDowngraded: return true;
-    case EffectKind::kQueued:
-    case EffectKind::kExtended:
-    case EffectKind::kResized:
-    case EffectKind::kValueSet:
-    case EffectKind::kTombstone:
-    case EffectKind::kTombstoneDropped:
-    case EffectKind::kForgotten: return false;
-  }
-  return false;
 }
 
 }  // namespace
@@ -185,7 +158,7 @@ bool read_lock(const LockRow& row, StoredLock& lock) {
   if (!read_common(*row.solo, image, ticket)) return false;
   lock.solo = ticket.id;
   ticket.held = true;
-  // The only ticket: any order below the next one will do.
+  // For the only ticket any order below the next one is right.
   ticket.order = image.next_order - 1;
   ticket.token = image.last_token;
   image.tickets.push_back(std::move(ticket));
@@ -214,6 +187,7 @@ Changes changes_of(const StoredLock& before, const Outcome& outcome) {
   const TicketImage* solo = solo_of(before, outcome.after);
   for (const AcquisitionId& id : touched_by(before, solo, *outcome.effects)) {
     const TicketImage* ticket = find(outcome.after, id);
+    // A ticket that became the inline holder loses its row, too.
     if (ticket != nullptr && ticket != solo) {
       changes.saved.push_back(row_of(*ticket));
     } else {
@@ -235,7 +209,8 @@ void collect_notices(const StoredLock& before, const machine::Effects& effects, 
   for (const Effect& effect : effects) {
     if (!concerns_its_owner(effect.kind)) continue;
     const std::string& wake = wake_before(before, effect);
-    // The caller knows from its reply, but an acquisition may have passed to another process.
+    // The caller learns this from its reply. But the acquisition may have moved to another process,
+    // which must be woken.
     if (effect.id == id && (wake == own || effect.kind == EffectKind::kGranted)) continue;
     Notice notice{effect.id, wake, std::nullopt};
     if (effect.kind == EffectKind::kGranted) notice.granted = port::held_state(effect);

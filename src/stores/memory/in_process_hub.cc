@@ -46,26 +46,6 @@ machine::Token wall_floor() {
   return {0, std::max(seed, used_tokens.load())};
 }
 
-bool ends_ticket(EffectKind kind) {
-  switch (kind) {
-    case EffectKind::kReleased:
-    case EffectKind::kCancelled:
-    case EffectKind::kExpired:
-    case EffectKind::kBroken:
-    case EffectKind::kDropped: return true;
-    case EffectKind::kQueued:
-    case EffectKind::kGranted:
-    case EffectKind::kExtended:
-    case EffectKind::kDowngraded:
-    case EffectKind::kResized:
-    case EffectKind::kValueSet:
-    case EffectKind::kTombstone:
-    case EffectKind::kTombstoneDropped:
-    case EffectKind::kForgotten: return false;
-  }
-  return false;
-}
-
 }  // namespace
 
 InProcessHub::InProcessHub(MemoryTuning tuning)
