@@ -281,12 +281,7 @@ void StoreSession::on_heard(std::uint64_t index, const Result<HttpReply>& reply)
 
 void StoreSession::close(base::BootInstant deadline, std::function<void()> done) {
   const bool was_open = state_ == State::kOpen;
-  state_ = State::kClosed;
-  ++listening_;
-  timer_.stop();
-  listen_timer_.stop();
-  destroy_timer_.stop();
-  answer_waiting(Error(Errc::kClosed, "the client was closed"));
+  stop();
   if (!was_open) return done();
   http_.send(destroying(id_, std::max(1ms, left_until(deadline))),
              [done = std::move(done)](const Result<HttpReply>&) { done(); });
