@@ -139,8 +139,9 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
   const bool passing = detail::is_transient(error.code());
   if (phase_ == Phase::kAsking) {
     // Surely not applied: the caller knows best whether to try again. Maybe applied: only asking
-    // again with the same id can tell. That a repetition was surely not applied says nothing
-    // about the first; and when it was refused, the first may still arrive: it is taken back.
+    // again with the same id can tell. If a repetition was surely not applied, the first request
+    // may still have been. And if a repetition was refused, the first may still arrive, so it is
+    // withdrawn.
     maybe_applied_ = maybe_applied_ || unknown;
     if (passing && has_queued_ && terms_.may_wait) return outlast(now, error);
     if (!maybe_applied_) return fail(error);
@@ -188,7 +189,7 @@ AcquireFsm::Action AcquireFsm::on_timer(BootInstant now) {
       return fail({Errc::kOutcomeUnknown,
                    (leaving_error_ ? leaving_error_->message() + "; " : std::string()) +
                        "the store did not confirm that the wait was given up; the lock may be held "
-                       "for one ttl more"});
+                       "for up to one more ttl"});
     }
     sleep_until(std::min(leave_until_, now + kRetryPause * 4));
     return in_flight_ ? Action{} : Action{Step::kSendCancel, 0, false};
@@ -247,23 +248,23 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
   if (!detail::is_transient(code)) {
     const Error& why = leaving_error_ ? *leaving_error_ : reply.error();
     return fail({why.code(), why.message() +
-                                 "; the store refused to take the wait back: our place in the "
-                                 "queue may stand, and even hold the lock, for one ttl more"});
+                                 "; the store refused to cancel the wait: we may stay queued, or "
+                                 "even be granted the lock, for up to one more ttl"});
   }
   if (code == Errc::kUnavailable) unreached_ = reply.error();
   sleep_until(std::min(leave_until_, now + kRetryPause));
   return {};
 }
 
-// Nothing of ours is at the store, nor on its way there.
+// The store has no ticket of ours, and no request is on its way.
 AcquireFsm::Action AcquireFsm::left() {
   if (leaving_error_) return fail(*leaving_error_);
   if (leaving_busy_) return phase_ = Phase::kDone, Action{Step::kBusy, 0, false};
   if (leaving_why_ == Errc::kTimedOut && unreached_) {
     return fail({Errc::kUnavailable,
                  "the store could not be reached within the wait: " + unreached_->message() +
-                     (has_queued_ ? "; once it is back our place in the queue may stand, and even "
-                                    "hold the lock, for one ttl more"
+                     (has_queued_ ? "; once it is back we may stay queued, or even be granted the "
+                                    "lock, for up to one more ttl"
                                   : "")});
   }
   if (leaving_why_ == Errc::kTimedOut) {

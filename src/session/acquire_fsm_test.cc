@@ -505,7 +505,7 @@ TEST(AcquireFsmTest, AWaitThatEndsInTheQueueOfAStoreThatIsAwaySaysSo) {
     const Errc expected = how == EndStatus::kGone ? Errc::kUnavailable : Errc::kTimedOut;
     EXPECT_EQ(failed.error()->code(), expected);
     EXPECT_EQ(silent.error()->code(), expected);
-    const bool may_stand = failed.error()->message().find("may stand") != std::string::npos;
+    const bool may_stand = failed.error()->message().find("may stay queued") != std::string::npos;
     EXPECT_EQ(may_stand, how == EndStatus::kGone) << failed.error()->message();
   }
 }
@@ -527,7 +527,7 @@ TEST(AcquireFsmTest, AWaitThatTheStoreWillNotTakeBackEitherSaysSoAtOnce) {
   ASSERT_EQ(fsm.on_reply(at(1200ms), refused).step, Step::kSendCancel);
   ASSERT_EQ(fsm.on_cancel_reply(at(1300ms), refused).step, Step::kFailed);
   EXPECT_EQ(fsm.error()->code(), Errc::kPermissionDenied);
-  EXPECT_NE(fsm.error()->message().find("may stand"), std::string::npos);
+  EXPECT_NE(fsm.error()->message().find("may stay queued"), std::string::npos);
 }
 
 TEST(AcquireFsmTest, AWaitThatFailedIsTakenBackForSoLongAndNoLonger) {

@@ -52,7 +52,7 @@ bool CoreBase::forked() const noexcept { return base::process_generation() != ge
 
 Error CoreBase::forked_error() const {
   return {Errc::kClosed, "this process is a forked child of the one that connected to " +
-                             options_.store_url + ": locks are not inherited; connect anew"};
+                             options_.store_url + ": locks are not inherited; connect again"};
 }
 
 Result<void> CoreBase::check_alive() const {
@@ -165,7 +165,7 @@ void CoreBase::unschedule(Acquisition& acquisition) {
   schedule_.erase(slot);
 }
 
-// The timer may stand too early (what it was armed for is gone): the next turn arms it anew.
+// The timer may be too early, because its reason is gone; the next turn arms it again.
 void CoreBase::arm(BootInstant at) {
   if (at >= armed_at_) return;
   armed_at_ = at;

@@ -176,7 +176,7 @@ TEST_F(RedisAccessFaultsTest, AWaitThatIsRefusedEverythingSaysWhatIsLeftBehind) 
   server.must({"ACL", "SETUSER", "holdfast", "resetkeys"});
   const Error refused = waiter.take().error();
   EXPECT_EQ(refused.code(), Errc::kPermissionDenied) << refused.message();
-  EXPECT_NE(refused.message().find("may stand"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("may stay queued"), std::string::npos) << refused.message();
   EXPECT_TRUE(server.eventually([&](RedisServer&) { return chief.look("a").waiters.empty(); }, 5s));
 }
 

@@ -53,8 +53,8 @@ void RecipeBackend::apply(contend::Change change, BootInstant deadline,
 
 void RecipeBackend::list_locks(std::string, std::size_t, BootInstant, Done<contend::Locks> done) {
   fail(done, Error(Errc::kUnsupported,
-                   "etcd: with recipe=etcd locks cannot be listed, as their keys stand among any "
-                   "others: 'holdfast inspect NAME' shows one"));
+                   "etcd: with recipe=etcd locks cannot be listed, because other keys may be among "
+                   "theirs: 'holdfast inspect NAME' shows one"));
 }
 
 std::string RecipeBackend::key_of(const std::string& lock, const QueueEntry& place) const {

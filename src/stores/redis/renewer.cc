@@ -43,7 +43,7 @@ Renewer::Renewer(RemotePtr remote, const Requests& requests,
 Result<std::vector<Result<AcquisitionState>>> Renewer::renew(
     const std::vector<port::RenewItem>& items, base::BootInstant deadline) {
   auto turn = link_.try_take();
-  if (!turn) return Error(Errc::kClosed, address_ + ": the client is closed: connect anew");
+  if (!turn) return Error(Errc::kClosed, address_ + ": the client is closed: connect again");
   std::string wire;
   std::vector<ScriptCall> scripts;
   for (std::size_t from = 0; from < items.size(); from += kRenewalsPerScript) {

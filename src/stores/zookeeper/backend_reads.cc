@@ -73,9 +73,9 @@ void ZookeeperBackend::read_value(std::string lock, BootInstant deadline, Done<V
       if (reply.rc == ZNONODE) return op->complete(Value());
       if (reply.rc != ZOK) return op->complete(error_of(reply.rc, false, "reading " + path));
       if (!reply.text.starts_with(kValueFormat)) {
-        return op->complete(
-            Error(reply.text.starts_with("hf") ? Errc::kVersionMismatch : Errc::kCorruptState,
-                  "zookeeper: " + path + " is not of a form that is known"));
+        return op->complete(Error(
+            reply.text.starts_with("hf") ? Errc::kVersionMismatch : Errc::kCorruptState,
+            "zookeeper: " + path + " has an unknown format; is it a value of a later version?"));
       }
       op->complete(Value{reply.text.substr(kValueFormat.size()), reply.stat.modified});
     };

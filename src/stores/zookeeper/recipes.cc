@@ -140,7 +140,7 @@ class RecipeLayout final : public Layout {
   }
   std::optional<Error> refuse_list() const override {
     return unsupported(
-        "with recipe= locks cannot be listed, as their folders stand among any others: 'holdfast "
+        "with recipe= locks cannot be listed, because other folders may be among theirs: 'holdfast "
         "inspect NAME' shows one");
   }
   void limit(Guarantees& guarantees) const override {

@@ -19,6 +19,7 @@ Kind next_kind(const OperationList& waiting) {
   for (const Operation* each = waiting.front(); each != nullptr; each = each->next) {
     const Kind kind = kind_of(*each);
     if (kind == Kind::kRelease) return kind;
+    // A request that goes alone is a barrier: earlier parts may go now, but none after it.
     if (kind == Kind::kNone) return looked == 0 ? kind : Kind::kAcquire;
     if (++looked == kMostLookedThrough) break;
   }
@@ -33,6 +34,7 @@ std::string_view bytes_of(const Operation& operation, std::size_t from, std::siz
 
 void take_next(OperationList& waiting, base::BootInstant now, bool join, OperationList& taken,
                OperationList& late) {
+  // An expired request at the front must not decide the kind of the batch.
   while (!waiting.empty() && waiting.front()->deadline <= now) late.push(waiting.pop());
   if (waiting.empty()) return;
   const Kind wanted = join ? next_kind(waiting) : Kind::kNone;
@@ -42,6 +44,7 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
   for (std::size_t i = 0; i < kMostLookedThrough && !waiting.empty(); ++i) {
     const Operation& next = *waiting.front();
     const Kind kind = kind_of(next);
+    // No request may overtake one that goes alone.
     if (kind == Kind::kNone) break;
     if (kind != wanted) {
       passed.push(waiting.pop());
@@ -49,11 +52,13 @@ void take_next(OperationList& waiting, base::BootInstant now, bool join, Operati
       late.push(waiting.pop());
     } else {
       bytes += next.command.wire.size();
+      // A first request above the limit still goes, because it would never fit.
       if (!taken.empty() && bytes > kMostBatchBytes) break;
       taken.push(waiting.pop());
       if (taken.size() == kMostInBatch) break;
     }
   }
+  // The passed requests keep their position before the rest.
   passed.append(waiting);
   waiting.append(passed);
 }
@@ -66,6 +71,8 @@ void append_request(std::string& out, const OperationList& taken) {
   }
   const BatchPart& part = first.command.part;
   const std::size_t number = taken.size();
+  // The command, the hash, the number of keys and the common word come once. Each part adds its key
+  // and its own words.
   append_array_header(out, 4 + number * (1U + part.own_words));
   out += bytes_of(first, first.command.wire.find('\n') + 1, part.count);
   append_word(out, std::to_string(number));

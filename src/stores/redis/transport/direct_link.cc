@@ -57,7 +57,7 @@ struct DirectLink::Impl {
     return {Errc::kUnavailable, where + ": " + doing + " took longer than its deadline"};
   }
   Error closed_error() const {
-    return {Errc::kClosed, where + ": the client is closed: connect anew"};
+    return {Errc::kClosed, where + ": the client is closed: connect again"};
   }
   // Why a call that is under way must end.
   std::optional<Error> stopped() const {

@@ -33,7 +33,7 @@ constexpr std::size_t kWorthAWrite = 32;
 constexpr std::chrono::milliseconds kSweepGrain{1};
 
 Error closed_error(const std::string& where) {
-  return {Errc::kClosed, where + ": the client is closed: connect anew"};
+  return {Errc::kClosed, where + ": the client is closed: connect again"};
 }
 
 }  // namespace
@@ -121,6 +121,7 @@ void Pipeline::Impl::send(Command command, BootInstant deadline, port::Done<Repl
   operation->deadline = deadline;
   operation->done = std::move(done);
   const std::size_t cost = operation->cost();
+  // Counts first and subtracts on refusal, so that all threads together stay within the limit.
   if (queued_bytes_.fetch_add(cost, std::memory_order_relaxed) + cost > options_.max_queued_bytes) {
     queued_bytes_.fetch_sub(cost, std::memory_order_relaxed);
     return refuse(
@@ -166,6 +167,7 @@ void Pipeline::Impl::drain() {
 
 void Pipeline::Impl::flush() {
   if (waiting_.empty() || !link_->can_write() || leaving_) return;
+  // A busy server gains nothing from a small write, and a little later it is a larger batch.
   if (sent_.size() > kEnoughToDo && waiting_.size() < kWorthAWrite) return;
   const BootInstant now = BootClock::now();
   OperationList late;
@@ -183,6 +185,7 @@ void Pipeline::Impl::flush() {
     link_->write(out_);
     writes_.store(link_->writes(), std::memory_order_relaxed);
   }
+  // From now on senders need not wake the loop, because an answer will.
   if (sent_.size() > kEnoughToDo) busy_ = true;
   expire(late);
 }
@@ -192,6 +195,7 @@ std::size_t Pipeline::Impl::put_out(OperationList& taken) {
   append_request(out_, taken);
   const std::size_t number = taken.size();
   for (Operation* each = taken.front(); each != nullptr; each = each->next) {
+    // A part has left when the last byte of the whole request has.
     each->end = given_to_link_ + out_.size();
   }
   taken.front()->joined = number;
@@ -251,6 +255,7 @@ void Pipeline::Impl::answer_each(OperationList& asked, std::size_t number, Reply
   } else {
     // A node of a cluster takes only locks of one slot together, which is rare: stop batching.
     joins_ = joins_ && reply.error_word() != "CROSSSLOT";
+    // The reason may be a single part. So each goes again alone, ahead of the waiting requests.
     for (Operation* each = asked.front(); each != nullptr; each = each->next) each->alone = true;
     asked.append(waiting_);
     waiting_.append(asked);
@@ -274,9 +279,11 @@ void Pipeline::Impl::on_down(Error why) {
 
   OperationList answered_never;
   OperationList kept;
+  // A request whose last byte the kernel never took cannot be applied, so it is sent again.
   while (auto operation = sent_.pop()) {
     (operation->end <= link_->handed_over() ? answered_never : kept).push(std::move(operation));
   }
+  // Requests of the old connection go first, because their order counts.
   kept.append(waiting_);
   waiting_.append(kept);
   look_into_inbox();
@@ -349,6 +356,7 @@ void Pipeline::Impl::sweep(BootInstant now) {
     next = std::min(next, each->deadline);
   }
   next_sweep_ = next == BootInstant::max() ? next : std::max(next, now + kSweepGrain);
+  // A late answer blocks all later ones, and may still come. Only a new connection is safe.
   if (unanswered_late) {
     link_->fail({Errc::kUnavailable, where_ + ": no answer within the deadline"});
   }

@@ -102,7 +102,7 @@ class Subscriber::Impl final : public LinkOwner,
   void shut();
   void end_waiters(const Result<void>& result);
   Error closed_error() const {
-    return {Errc::kClosed, where_ + ": the client is closed: connect anew"};
+    return {Errc::kClosed, where_ + ": the client is closed: connect again"};
   }
 
   asio::io_context& io_;
@@ -204,6 +204,7 @@ void Subscriber::Impl::on_confirmed() {
   end_waiters({});
   if (!shut_ && events_.on_subscribed) events_.on_subscribed(again);
   unwritten_.clear();
+  // The server of a new connection does not know the other channels yet.
   for (const std::string& channel : others_) ask_for("SUBSCRIBE", channel);
   lend();
 }
@@ -276,6 +277,7 @@ void Subscriber::Impl::lend() {
     if (!listening_ || loan_ != nullptr) return;
     loan_ = link_->lend();
     if (loan_ == nullptr) return;
+    // Bytes may have arrived before the loan, so the thread reads once without polling.
     looked_ = false;
   }
   nudge();
