@@ -95,9 +95,9 @@ class HOLDFAST_EXPORT BarrierSeat {
   Lease& lease() { return lease_; }
   const Lease& lease() const { return lease_; }
 
-  // Arrives, waits for all others and returns the generation's number. Of the options only `wait`
-  // and `cancel` count. Errors: kOutcomeUnknown: the arrival may or may not count. Calling again
-  // does not count twice while count() reports the same generation.
+  // Arrives, waits for all others and returns the generation's number. Only the options `wait` and
+  // `cancel` count. Errors: kOutcomeUnknown: the arrival may or may not count. Calling again does
+  // not count twice while count() reports the same generation.
   Result<std::uint64_t> arrive_and_wait(AcquireOptions options = {});
 
   // Arrives for the last time without waiting, and gives the seat back. Later generations do not

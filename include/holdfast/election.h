@@ -107,9 +107,9 @@ class HOLDFAST_EXPORT Election {
 
   // Calls back on the notifier thread: first with the present leader, then with each change, in
   // order. It looks at the store every quarter of a second, and whenever the store reports a
-  // proclaimed value (memory, SQLite, Redis). Of the changes between two looks it reports the last
-  // sixteen, or fewer where values are long; LeaderChange::missed counts the others. It reports
-  // that nobody leads only if that is so at a look. It reports nothing while the store is away.
+  // proclaimed value (memory, SQLite, Redis). It reports the last sixteen changes between two
+  // looks, or fewer if values are long; LeaderChange::missed counts the others. It reports that
+  // nobody leads only if that is so at a look. It reports nothing while the store is away.
   Result<Watch> observe(std::function<void(const LeaderChange&)> callback);
 
  private:

@@ -58,7 +58,7 @@ class HOLDFAST_EXPORT Latch {
   // Takes `n` off the count and returns the rest; zero when `n` is larger than the count.
   Result<std::uint64_t> count_down(std::uint64_t n = 1);
 
-  // Returns when the latch is open. Of the options only `wait` and `cancel` count.
+  // Returns when the latch is open. Only the options `wait` and `cancel` count.
   Result<void> wait(AcquireOptions options = {});
   Result<bool> try_wait();  // Whether it is open.
   // Counts, then waits. kTimedOut, kCancelled: it may have counted.

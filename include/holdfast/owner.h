@@ -14,10 +14,10 @@
 // each wait for a lock of the other would wait for ever. The client watches waits that name their
 // owner, and one wait of such a cycle ends with kWouldDeadlock (AcquireOptions::owner).
 //
-// That is the youngest wait, by the clocks of the waiters. It ends after two to four seconds, where
-// the store lists its queues, and only if two readings show the same cycle with the same grants and
-// waits. An owner that has several waits at once is in a cycle only
-// when all of them are. Permits count only when all their holders are in the cycle.
+// The youngest wait ends, by the clocks of the waiters. This takes two to four seconds, needs a
+// store that lists its queues, and happens only if two readings show the same cycle with the same
+// grants and waits. An owner that has several waits at once is in a cycle only when all of them
+// are. Permits count only when all their holders are in the cycle.
 //
 // Guarantee: two owners that were made are never equal, on whatever hosts: 128 random bits from the
 // kernel. Copies are the same owner.

@@ -11,7 +11,7 @@
 // and what to alert on: docs/guide/observability.md.
 //
 // Guarantee: the labels are the mode, the store and, only if you ask for it, the answer of
-// `label_of_name` for a lock's name. Of that there are at most `most_names` different values.
+// `label_of_name` for a lock's name. This label has at most `most_names` different values.
 // Not guaranteed: that a scrape shows the latest events: the notifier thread reports them.
 //
 // Thread-safety: several clients may share one observer; the registry of prometheus-cpp is safe.

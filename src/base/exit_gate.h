@@ -1,16 +1,15 @@
-// Keeps the end of the program from overtaking what a thread of the library does to objects of the
-// program.
+// Delays the end of the program while a thread of the library still uses objects of the program.
 //
-// A program may return from main() in the moment that a thread of ours has made its last result
-// known, while that thread is still inside of the call that did so. What it touches there, such as
-// Asio's pool of threads, is destroyed with the program's static objects: that waits here.
+// A program may return from main() as soon as a thread of ours has delivered its last result, while
+// that thread is still inside the delivering call. The objects that it uses there, such as Asio's
+// thread pool, are destroyed with the program's static objects. So that destruction waits here.
 #pragma once
 
 namespace holdfast::base {
 
 // From the first call on, the program's end waits for the passages under way, a second at most, and
-// lets none begin after it. Objects that were made before that call are destroyed after the wait.
-// A forked child waits for none of its parent's.
+// lets none begin after it. Objects that were made before that call are destroyed after the wait. A
+// forked child waits for none of its parent's.
 void arm_exit_gate();
 
 // Something that the program's end must not overtake. Short: it must not wait for the program.

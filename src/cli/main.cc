@@ -26,8 +26,8 @@
 namespace holdfast::cli {
 namespace {
 
-// A closed standard descriptor would be given to the next file that is opened, a database say.
-// What stands in for it fails like a closed one: it can only be used the wrong way round.
+// The next opened file, such as a database, would get the number of a closed standard descriptor.
+// The stand-in fails like a closed one, because it is opened for the wrong direction.
 void fill_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;

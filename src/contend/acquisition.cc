@@ -1,4 +1,4 @@
-// How an acquisition comes in and leaves; what is said of it.
+// How an acquisition enters and leaves, and its answers to callers.
 #include "src/contend/acquisition.h"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ using port::EndStatus;
 // A caller that gives up before the store was heard grants it this grace period. It is shorter than
 // what the caller waits for us (AcquireFsm::Terms::patience).
 constexpr auto kGrace = std::chrono::milliseconds(1500);
-// A confirmation of the session is taken to be answered within this part of its length.
+// Assumes that a confirmation of the session is answered within this part of its length.
 constexpr int kAnswersPerSession = 100;
-// As the session layer's (src/session/deadline.h): one part in so many.
+// The same allowance for clock rates as the session layer's (src/session/deadline.h): 1/100.
 constexpr int kRateError = 100;
 
 }  // namespace
@@ -103,8 +103,8 @@ void AcquisitionFsm::on(const Notified&) {
   if (waits()) look();
 }
 
-// Before its contender was seen, the store's answer to the request tells; unless no caller wants it
-// any more.
+// If its contender was not seen yet, the store's answer to the request decides. An unwanted
+// acquisition ends now.
 void AcquisitionFsm::on(const SessionEnded&) {
   if (unwanted_ || state_ >= State::kListing) end(EndStatus::kGone);
 }
@@ -156,7 +156,7 @@ void AcquisitionFsm::on(Replied& event) {
   }
 }
 
-// --- To come in.
+// --- Entering.
 
 void AcquisitionFsm::on_created(Result<Entered>& entered, bool record_known) {
   if (!entered) {
@@ -176,8 +176,8 @@ void AcquisitionFsm::on_created(Result<Entered>& entered, bool record_known) {
   decide(std::move(entered->listing), /*watching=*/false, record_known);
 }
 
-// The reply to the creation was lost: the contender is there, or it never will be. The caller is
-// answered in time; the search goes on.
+// The reply to the creation was lost: the contender exists, or never will. The caller is answered
+// in time, and the search continues.
 void AcquisitionFsm::search() {
   const bool in_time = request_.deadline > context_->now;
   if (!in_time) {
@@ -192,7 +192,7 @@ void AcquisitionFsm::search() {
 void AcquisitionFsm::on_searched(const Result<Listing>& listing) {
   if (!listing) {
     if (listing.error().code() == Errc::kLost) return fail_entering(listing.error());
-    // The caller may ask again with the same id; meanwhile the search goes on.
+    // The search continues, because the caller may ask again with the same id.
     answer(Error(Errc::kOutcomeUnknown, listing.error().message()));
     enter(State::kSearchPause);
     return set(kStateAlarm, context_->now + kPause);
@@ -212,11 +212,12 @@ void AcquisitionFsm::on_searched(const Result<Listing>& listing) {
   list(/*watching=*/false);
 }
 
-// The contender is surely not in the store. It is created again while the caller waits for that.
+// The contender is surely not in the store. While a caller waits, it is created again.
 void AcquisitionFsm::fail_entering(const Error& error) {
   if (unwanted_) return leave_unheard(error);
   if (error.code() == Errc::kLost) {
-    // Perhaps it came, and goes with its session: its key must not be taken up by the next one.
+    // It was perhaps created, and ends with its session. The next session must not use its key
+    // again.
     return end(EndStatus::kGone);
   }
   const bool passing = error.code() == Errc::kUnavailable;
@@ -235,14 +236,14 @@ Error AcquisitionFsm::unheard() const {
   return {Errc::kUnavailable, traits_->store + ": no server has answered so far"};
 }
 
-// Nothing of it is in the store, nor will be. The caller is told that the store has said nothing,
-// so that nobody takes it for a lock that others hold.
+// No contender is in the store, and none will come. The answer says that the store was silent, so
+// that the caller does not think that others hold the lock.
 void AcquisitionFsm::leave_unheard(const Error& error) {
   if (error.code() == Errc::kLost) return end(EndStatus::kGone);
   end(error);
 }
 
-// --- To leave.
+// --- Leaving.
 
 bool AcquisitionFsm::leaving() const {
   return unwanted_ || state_ == State::kRemoving || state_ == State::kRemovePause;
@@ -253,7 +254,7 @@ void AcquisitionFsm::leave(Result<AcquisitionState> verdict) {
   was_held_ = held();
   set_verdict(std::move(verdict));
   if (state_ >= State::kListing) return remove();
-  // A contender that is being asked for just now is removed when it is there.
+  // A contender whose creation is under way is removed once it exists.
   unwanted_ = true;
   const BootInstant grace = std::max(context_->now, seq_at_ + kGrace);
   if (state_ == State::kAwaitingSession) set(kStateAlarm, std::min(request_.deadline, grace));
@@ -262,7 +263,7 @@ void AcquisitionFsm::leave(Result<AcquisitionState> verdict) {
 
 void AcquisitionFsm::remove() {
   const BootInstant deadline = ends_asked_ ? std::max(request_.deadline, context_->now) : soon();
-  // Others stand behind a holder that waited itself, and watch it.
+  // Waiters behind a holder that waited itself watch its entry.
   ask(State::kRemoving, deadline, Remove{.handoff = was_held_ && queued_ && held_alone()});
 }
 
@@ -293,14 +294,14 @@ void AcquisitionFsm::end(const Result<EndStatus>& how) {
   answer(verdict_ ? *verdict_ : gone());
 }
 
-// Its contender is not there any more, and this client has not removed it.
+// Its contender is gone, and this client has not removed it.
 void AcquisitionFsm::taken_away() {
   const bool told = told_ || held();
   end(EndStatus::kGone);
   if (told) tell(port::Push::Kind::kHint);
 }
 
-// --- What is said of it.
+// --- Answers to callers.
 
 bool AcquisitionFsm::waits() const { return told_ && !held() && !leaving() && !ended(); }
 
@@ -325,13 +326,14 @@ AcquisitionState AcquisitionFsm::status(const Context& context) const {
   state.token = token_;
   const SessionView& session = context.session;
   if (session.epoch != epoch_) return state;
-  // The lease counts from when the newest request came, which its owner sent before. The session
-  // layer allows for clock rates over what it is told; this allows for what had passed by then.
+  // The lease counts from the arrival of the newest request, which its owner sent earlier. The
+  // session layer allows for clock rates over the time that it is told; this line allows for the
+  // time before.
   const auto left = std::chrono::floor<machine::Duration>(session.deadline - seq_at_);
   const auto passed = std::max(session.length - left, machine::Duration::zero());
   state.lease = std::clamp(left - passed / kRateError, machine::Duration::zero(), request_.ttl);
-  // Asked for just before the session is confirmed, a renewal would tell what was told before. A
-  // session longer than the ttl always has more.
+  // A renewal just before the session's next confirmation would bring nothing new, so the answer
+  // says when to ask. A session longer than the ttl always has more.
   if (session.more_at && session.length <= request_.ttl) {
     const auto answered = *session.more_at + session.length / kAnswersPerSession;
     state.more_in = std::max(std::chrono::ceil<machine::Duration>(answered - seq_at_),
@@ -354,7 +356,7 @@ AcquisitionFsm::BootInstant AcquisitionFsm::next_due() const {
   return *std::min_element(due_.begin(), due_.end());
 }
 
-// Replies to what was asked before are outdated from now on.
+// Replies to earlier requests are outdated from now on.
 void AcquisitionFsm::enter(State state) {
   state_ = state;
   ++numbers_.front();
@@ -390,12 +392,12 @@ void AcquisitionFsm::tell(port::Push::Kind kind) {
   act(Tell{push});
 }
 
-// The session keeps a contender for as long as the client lives; its owner may have given it up
-// earlier.
+// The session keeps a contender as long as the client lives, but the owner's lease may end earlier.
 AcquisitionFsm::BootInstant AcquisitionFsm::lease_end() const {
   if (!held() && !request_.may_wait) return request_.deadline;
   machine::Duration length = held() ? request_.ttl : request_.waiter_ttl;
-  // A waiter among a thousand may be late: to queue anew would make all of them later.
+  // A waiter among a thousand may be late with its heartbeat. Queueing again would delay all of
+  // them more.
   if (!held()) length = std::max(length, details_.lease);
   const auto left = BootInstant::max() - seq_at_;
   return length > left ? BootInstant::max() : seq_at_ + length;

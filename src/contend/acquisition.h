@@ -118,7 +118,7 @@ enum class State : std::uint8_t {
   kEnded,
 };
 
-// The world around an acquisition, as far as a step may know it.
+// Facts that a step may use besides its event.
 struct Context {
   base::BootInstant now{};
   SessionView session{};
@@ -130,7 +130,7 @@ struct Begin {};
 // The session is open, or could not be opened.
 struct SessionOpened {
   Result<std::string> tag;                   // Backend::session_tag() of the session.
-  std::optional<machine::AcquisitionId> id;  // Its new id, where names come again.
+  std::optional<machine::AcquisitionId> id;  // Its new id, if the store reuses names.
 };
 // The caller asks again for the outcome.
 struct Asked {
@@ -155,7 +155,7 @@ struct Notified {};  // Its contender may have been taken away.
 struct SessionEnded {};
 struct TimeIsUp {};  // next_due() has come.
 
-// Requests that may be under way at the same time; each numbers its own.
+// Requests that may be under way at the same time. Each slot numbers its own.
 enum class Slot : std::uint8_t { kMain, kShow, kCheck, kRewrite };
 inline constexpr std::size_t kSlots = 4;
 
@@ -165,24 +165,23 @@ using Reply = std::variant<Result<Entered>, Result<Listing>,
 struct Replied {
   Slot slot{};
   Reply reply;
-  // The record of that listing was read before, by somebody in this client, and is of a form that
-  // this version knows.
+  // This client has read the record of that listing before, and this version knows its form.
   bool record_known = false;
 };
 
 using Event = std::variant<Begin, SessionOpened, Asked, End, Leave, Weaken, Woken, HandedOff,
                            Notified, SessionEnded, TimeIsUp, Replied>;
 
-// --- Actions. They are moved more often than they are made: what is large and rare is pointed to.
+// --- Actions. They are moved more often than made, so large and rare parts are behind pointers.
 
 enum class Watch : std::uint8_t {
-  kKeep,     // The watch that stands, if any, stays.
-  kNone,     // It is dropped.
-  kWake,     // Replaced: Woken when it changes.
-  kHandoff,  // Replaced: Woken, or HandedOff.
+  kKeep,     // Keep the present watch, if any.
+  kNone,     // Drop it.
+  kWake,     // Replace it: Woken on a change.
+  kHandoff,  // Replace it: Woken, or HandedOff.
 };
 
-// Requests to the store; lock, epoch, key and entry are those of the acquisition.
+// Requests to the store. The engine adds the acquisition's lock, epoch, key and entry.
 struct AwaitSession {};
 struct Create {};
 struct ListQueue {
@@ -215,7 +214,7 @@ struct Ask {
   base::BootInstant deadline{};
   Request request;
 };
-// To the first `count` of those who asked.
+// Answers the first `count` callers.
 struct Answer {
   std::size_t count = 0;
   Result<port::AcquisitionState> result;
@@ -229,13 +228,13 @@ struct AnswerDowngrades {
 struct Tell {
   port::Push push;
 };
-struct NoteBroken {  // Its owner is told so whenever it asks from now on.
+struct NoteBroken {  // From now on its owner is told so whenever it asks.
   Error why;
 };
 struct NoteUnheard {  // No server has answered in time.
   Error why;
 };
-struct NoteKeptOut {  // By what stands in this queue; it may not all be readable.
+struct NoteKeptOut {  // By the entries of this queue, some of which may be unreadable.
   std::unique_ptr<Listing> listing;
 };
 struct NotifySessions {
@@ -257,19 +256,19 @@ class AcquisitionFsm {
  public:
   using BootInstant = base::BootInstant;
 
-  // `now`: when the request reached the store, no earlier than its owner sent it. `upgrades`: the
-  // acquisition that it is to upgrade, or nullptr.
+  // `now` is when the request arrived, not before its owner sent it. `upgrades` is the acquisition
+  // to upgrade, or nullptr.
   AcquisitionFsm(const StoreTraits& traits, port::AcquireRequest request,
                  const AcquisitionFsm* upgrades, BootInstant now);
-  // Shrinks N of a permits lock by `by` in queue order; nobody's.
+  // An acquisition without an owner: shrinks N of a permits lock by `by` in queue order.
   static AcquisitionFsm shrink(const StoreTraits& traits, const port::AcquisitionRequest& request,
                                std::uint32_t by, std::uint32_t from, BootInstant now);
 
-  // Appends what is to be done, in order. A step may be asked for while actions of an earlier one
-  // are still to be carried out: these go first.
+  // Appends the actions in their order. A step may run while actions of an earlier one are still
+  // pending; these are carried out first.
   void step(Event&& event, const Context& context, Actions& actions);
-  // The answer to a renewal that reached us at `came`; nullopt: it comes by the deadline or soon
-  // after, as an Answer.
+  // The answer to a renewal that arrived at `came`; nullopt if it comes later as an Answer, by the
+  // deadline or soon after.
   std::optional<Result<port::AcquisitionState>> renew(const port::RenewItem& item, BootInstant came,
                                                       BootInstant deadline, const Context& context,
                                                       Actions& actions);
@@ -287,7 +286,7 @@ class AcquisitionFsm {
   bool held() const { return state_ == State::kHeld; }
   bool ended() const { return state_ == State::kEnded; }
   bool leaving() const;
-  bool waits() const;  // Its owner was told so, and it does.
+  bool waits() const;  // It waits, and its owner was told so.
   bool may_be_watching() const;
   bool system() const { return entry_.key.shape == Shape::kShrink; }
 
@@ -296,7 +295,7 @@ class AcquisitionFsm {
   enum Alarm : std::uint8_t { kStateAlarm, kLeaseAlarm, kShowAlarm, kCheckAlarm, kConfirmAlarm };
   static constexpr std::size_t kAlarms = 5;
 
-  // The queue, as far as it is known, until the acquisition holds.
+  // The known part of the queue, until the acquisition holds.
   struct View {
     // The decision under way.
     Listing listing;
@@ -304,10 +303,10 @@ class AcquisitionFsm {
     Decision decision;
     std::size_t at = 0;               // The entry whose details are being read.
     bool watching = false;            // The folder is watched already.
-    bool in_doubt = false;            // The entry at `at` said that it is a try.
-    std::uint64_t record_rev = 0;     // That admitted it.
+    bool in_doubt = false;            // The entry at `at` is marked as a try.
+    std::uint64_t record_rev = 0;     // The record's revision when the queue admitted it.
     std::vector<std::string> others;  // kShrinking: sessions to be notified.
-    // For longer than that.
+    // Kept longer than a decision.
     std::optional<QueueEntry> blocker;  // kWaiting: nothing, if it watches the folder or a gate.
     std::optional<QueueEntry> head;     // The head of the queue, read once.
   };
@@ -326,7 +325,7 @@ class AcquisitionFsm {
   void on(Replied& event);
   void on_state_alarm();
 
-  // --- acquisition.cc: to come in, and to leave.
+  // --- acquisition.cc: entering and leaving.
   void on_created(Result<Entered>& entered, bool record_known);
   void search();
   void on_searched(const Result<Listing>& listing);
@@ -342,7 +341,7 @@ class AcquisitionFsm {
   void end(const Result<port::EndStatus>& how);
   void taken_away();
 
-  // --- acquisition_decide.cc: to hold, or to wait.
+  // --- acquisition_decide.cc: deciding whether to hold or to wait.
   void on_decision_reply(Replied& event);
   void look();
   void list(bool watching);
@@ -358,12 +357,12 @@ class AcquisitionFsm {
   void stand_waiting();
   void tell_waiting();
   void look_failed(const Error& error);
-  // For those who would not wait.
+  // For callers that do not wait.
   void refuse_to_wait();
   void on_fate(const Result<std::optional<Read>>& read);
   void stand_by();
 
-  // --- acquisition_hold.cc: to be granted, and while it holds.
+  // --- acquisition_hold.cc: the grant, and holding.
   void settle();
   void on_settled(const Result<std::optional<std::uint64_t>>& applied);
   void admit(std::uint64_t record_rev);
@@ -376,7 +375,7 @@ class AcquisitionFsm {
   void on_shrink_listed(const Result<Listing>& listing);
   void on_shrunk(const Result<std::optional<std::uint64_t>>& applied);
   void grant();
-  Details& begin_writing();  // Starts from the text that is there, which is no try any more.
+  Details& begin_writing();  // Starts from the present details, without the mark of a try.
   void adopt_written(const Read& read);
   void show();
   void on_shown(const Result<std::optional<Read>>& written);
@@ -411,7 +410,7 @@ class AcquisitionFsm {
   const StoreTraits* traits_;
   port::AcquireRequest request_;
   QueueEntry entry_;  // `order` once it is known.
-  Details details_;   // As they were written last.
+  Details details_;   // The last written details.
   State state_ = State::kAwaitingSession;
   std::array<std::uint32_t, kSlots> numbers_{};  // The newest request in each slot.
   std::array<BootInstant, kAlarms> due_{};
@@ -431,19 +430,19 @@ class AcquisitionFsm {
   std::size_t asks_seen_ = 0;  // The part of them that came before the store was asked last.
   bool ends_asked_ = false;
 
-  // Its history, as far as it matters later.
-  bool unwanted_ = false;            // Entering: it is to be removed once it is seen.
+  // Facts of its history that matter later.
+  bool unwanted_ = false;            // Entering: remove it once it is seen.
   bool told_ = false;                // Its owner was told that it waits.
-  bool queued_ = false;              // It was counted as a waiter: others may watch it.
+  bool queued_ = false;              // It counted as a waiter, so others may watch it.
   bool look_again_ = false;          // Woken during a decision.
-  bool marked_late_ = false;         // Others have to know its token before it holds.
+  bool marked_late_ = false;         // Others must know its token before it holds.
   bool rewriting_ = false;           // A downgrade is under way.
   bool perhaps_weakened_ = false;    // It may not have held alone all the time.
   bool was_held_ = false;            // Leaving: it held.
   bool removal_unanswered_ = false;  // A removal that failed was perhaps applied.
 
   std::unique_ptr<View> view_;  // From its creation until it holds or leaves.
-  // Most never have these.
+  // Most acquisitions never need these.
   std::unique_ptr<Details> writing_;      // kMarking, kPassingGate, kRewrite: what is written.
   std::unique_ptr<const Error> unheard_;  // kCreatePause: why it is surely not there.
   std::unique_ptr<const Result<port::AcquisitionState>> verdict_;  // To callers at its end.

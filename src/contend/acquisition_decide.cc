@@ -1,10 +1,11 @@
-// How an acquisition comes to hold, or waits; and when a caller that would not wait may be told
+// Decides whether an acquisition holds or waits, and when a caller that does not wait may be told
 // that the lock is busy.
 //
 // Until its entry is removed, a refused contender looks like a holder. So nobody is refused because
-// of an entry that may be such: a try says so in its details (Details::attempt). When it holds, it
-// takes that back unless it is released sooner; when it is refused, its entry goes. Each caller
-// looks only at the entries before its own, and the first of all holds: no circle can form.
+// of an entry that may belong to a refused try. A try therefore marks its details
+// (Details::attempt). When it holds, it removes the mark unless it is released sooner; when it is
+// refused, its entry is removed. Each caller looks only at the entries before its own, and the
+// first entry holds, so no circle can form.
 #include <algorithm>
 #include <tuple>
 
@@ -28,7 +29,7 @@ bool any_upgrade(const Listing& listing) {
                      [](const QueueEntry& each) { return each.key.shape == Shape::kUpgrade; });
 }
 
-// The lock as far as an error tells of it.
+// The part of the lock that an error shows.
 machine::LockImage image_of(const Listing& listing, const Record& record) {
   machine::LockImage image;
   if (listing.queue.empty()) return image;
@@ -86,7 +87,7 @@ void AcquisitionFsm::on_decision_reply(Replied& event) {
   }
 }
 
-// Its blocker may have gone.
+// Looks at the queue again, because its blocker may be gone.
 void AcquisitionFsm::look() {
   if (state_ < State::kListing || state_ > State::kSessionLost) return;
   const bool parked = state_ == State::kStandingBy || state_ == State::kWaiting ||
@@ -113,7 +114,7 @@ void AcquisitionFsm::decide(Listing listing, bool watching, bool record_known) {
   for (QueueEntry& each : view_->listing.queue) {
     if (each.key == entry_.key) each.created = entry_.created;
     const std::optional<QueueEntry>& head = view_->head;
-    // A name may come again: its order tells.
+    // A name may be reused; its order shows whether it is the same entry.
     const bool same = head && each.key == head->key && each.order == head->order;
     if (same && !each.details) each = *head;
   }
@@ -121,8 +122,8 @@ void AcquisitionFsm::decide(Listing listing, bool watching, bool record_known) {
     view_->record = *view_->listing.record;
     return decide_by();
   }
-  // A later version may say by the record that the queue is to be read differently. So nobody is
-  // admitted beside a record that was not read, even where it would decide nothing.
+  // A later version may use the record to change the meaning of the queue. So nobody is admitted
+  // without reading the record, even if its content decides nothing here.
   const bool needed =
       entry_.key.shape == Shape::kPermits || system() || any_upgrade(view_->listing);
   if ((record_known && !needed) || view_->listing.record_rev == 0) return decide_by();
@@ -150,8 +151,8 @@ void AcquisitionFsm::decide_by() {
   }
   if (!request_.may_wait) return refuse_to_wait();
   if (!queued_) {
-    // A newcomer is told how many wait before it, and may be refused for their number; an upgrade,
-    // too, although nobody is ahead of it.
+    // A newcomer learns how many wait before it, and may be refused for their number. This includes
+    // an upgrade, although nobody is ahead of it.
     if (const auto head = unread_head(listing.queue, entry_.key.id)) return read_head(*head);
     const std::uint32_t limit = request_.max_waiters;
     if (limit != 0 &&
@@ -160,7 +161,7 @@ void AcquisitionFsm::decide_by() {
     }
   }
   queued_ = true;
-  if (view_->watching) return stand_waiting();  // Any change of the folder wakes it.
+  if (view_->watching) return stand_waiting();  // The folder's watch wakes it at any change.
   if (decision.verdict == Verdict::kWaitsForAny) return list(/*watching=*/true);
   wait_for(listing.queue[decision.blocker]);
 }
@@ -175,9 +176,9 @@ void AcquisitionFsm::read_head(std::size_t head) {
   ask(State::kReadingHead, soon(), read_of(view_->listing.queue[head], Watch::kKeep));
 }
 
-// --- To wait.
+// --- Waiting.
 
-// The operator is told of entries that cannot be read and keep this client out.
+// Reports unreadable entries that keep this client out.
 void AcquisitionFsm::note_kept_out(const Listing& listing) {
   const bool unreadable =
       std::any_of(listing.queue.begin(), listing.queue.end(),
@@ -185,7 +186,7 @@ void AcquisitionFsm::note_kept_out(const Listing& listing) {
   if (unreadable) act(NoteKeptOut{std::make_unique<Listing>(listing)});
 }
 
-// Sets the watch; the same answer shows whether it was set too late.
+// Sets the watch. The same answer shows whether it came too late.
 void AcquisitionFsm::wait_for(const QueueEntry& blocker) {
   view_->blocker = blocker;
   asks_seen_ = asks_;
@@ -203,16 +204,16 @@ void AcquisitionFsm::on_blocker(const Result<std::optional<Read>>& read) {
   seen.queue.push_back(*view_->blocker);
   seen.queue.back().details = details;
   note_kept_out(seen);
-  // The blocker was admitted before the watch stood. An entry that cannot be read may be: a watch
-  // on it would tell of its end only.
+  // The blocker was admitted before the watch existed. An unreadable entry may be admitted, too,
+  // and a watch on it would only report its end.
   const bool admitted =
       entry_.key.shape == Shape::kPermits && (details.marked || details.unreadable);
   if (admitted) return list(/*watching=*/true);
   stand_waiting();
 }
 
-// The entry before this one held alone, and is gone: nobody is left before it. No token granted so
-// far is larger than that holder's.
+// The entry before this one held alone and is gone, so this one is first. No token granted so far
+// is larger than that holder's.
 void AcquisitionFsm::on(const HandedOff& event) {
   const std::optional<QueueEntry> none;
   const std::optional<QueueEntry>& blocker = view_ ? view_->blocker : none;
@@ -226,7 +227,7 @@ void AcquisitionFsm::on(const HandedOff& event) {
   on(Woken{});
 }
 
-// A heartbeat's safety poll: one small answer, however long the queue is.
+// A heartbeat's safety poll. It costs one small answer, however long the queue is.
 void AcquisitionFsm::poll(BootInstant deadline) {
   if (state_ != State::kWaiting) {
     // A decision under way answers at its end.
@@ -254,7 +255,8 @@ void AcquisitionFsm::stand_waiting() {
   tell_waiting();
 }
 
-// Callers that asked after the store was asked may know better: another look answers them.
+// Callers that asked after this request was sent may have newer information. Another look answers
+// them.
 void AcquisitionFsm::tell_waiting() {
   const std::size_t seen = std::min(asks_seen_, asks_);
   if (seen > 0) act(Answer{seen, status(*context_)});
@@ -274,7 +276,7 @@ void AcquisitionFsm::look_failed(const Error& error) {
   answer(status(*context_));
 }
 
-// --- For those who would not wait.
+// --- Callers that do not wait.
 
 void AcquisitionFsm::refuse_to_wait() {
   const Listing& listing = view_->listing;
@@ -286,7 +288,7 @@ void AcquisitionFsm::refuse_to_wait() {
   }
   const QueueEntry& entry = listing.queue[*doubt];
   if (entry_.key.shape == Shape::kPermits && !entry.details) {
-    // Several may be in doubt: one answer tells of all.
+    // Several entries may be in doubt; one listing in full covers all.
     return ask(State::kListingInFull, soon(), ListInFull{});
   }
   view_->at = *doubt;
@@ -305,7 +307,8 @@ void AcquisitionFsm::on_fate(const Result<std::optional<Read>>& read) {
   refuse_to_wait();
 }
 
-// Until the fate of the try before it is known, or its own time is over (on_lease_alarm()).
+// Waits until the fate of the earlier try is known, or until its own time is over
+// (on_lease_alarm()).
 void AcquisitionFsm::stand_by() {
   enter(State::kStandingBy);
   if (look_again_) return look();

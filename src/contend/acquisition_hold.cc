@@ -15,14 +15,14 @@ namespace {
 using port::AcquisitionState;
 using port::AcquisitionStatus;
 
-// A try that is released sooner costs no further write; a caller that would not wait is delayed by
-// no more than this.
+// A try that is released within this time saves a write. Another caller that does not wait is
+// delayed by at most this.
 constexpr auto kShown = std::chrono::milliseconds(20);
 constexpr auto kTick = std::chrono::milliseconds(20);
 
 }  // namespace
 
-// A step of the store that writes the record as it still is, if this contender is still there.
+// A step of the store that writes the record if it is unchanged and this contender is still there.
 Change AcquisitionFsm::change_by(const Listing& listing, const Record& record) const {
   Change change;
   change.lock = request_.name;
@@ -33,8 +33,8 @@ Change AcquisitionFsm::change_by(const Listing& listing, const Record& record) c
   return change;
 }
 
-// When several would newly hold beside an upgrade, one may: the one that writes the record as it
-// was.
+// If several entries could newly hold beside an upgrade, only the one that writes the unchanged
+// record may.
 void AcquisitionFsm::settle() {
   Change change = change_by(view_->listing, view_->record);
   if (entry_.key.shape == Shape::kUpgrade) change.record->upgrade = entry_.key.id;
@@ -46,18 +46,18 @@ void AcquisitionFsm::on_settled(const Result<std::optional<std::uint64_t>>& appl
   admit(**applied);
 }
 
-// The queue admits it; it holds once its token is known to be larger than those before.
+// The queue admits it. It holds as soon as its token is known to be larger than all earlier ones.
 void AcquisitionFsm::admit(std::uint64_t record_rev) {
   view_->record_rev = record_rev;
   if (system()) return ask(State::kListingShrink, soon(), ListInFull{});
   if (traits_->gated && !details_.marked) return pass_gate();
   if (entry_.created == 0) {
-    // It was found again after a lost reply.
+    // After a lost reply it was found again, but its number is unknown.
     return ask(State::kLearningNumber, soon(), ReadEntry{std::make_unique<QueueEntry>(entry_)});
   }
   if (marked_late_) return ask(State::kListingOthers, soon(), ListInFull{});
-  // Permits have no upgrades: they are granted in the order of creation. A waiter behind one
-  // watches for its mark.
+  // Permits are granted in the order of creation, because they have no upgrades. A waiter behind
+  // one watches for its mark.
   const bool permits = entry_.key.shape == Shape::kPermits;
   const bool to_be_shown = permits && queued_ && !details_.marked;
   const auto token =
@@ -74,8 +74,8 @@ void AcquisitionFsm::on_number(const Result<std::optional<Read>>& read) {
   admit(view_->record_rev);
 }
 
-// Without a token of its own, the number of this write becomes the token: it is larger than those
-// of contenders that come later.
+// Without a token of its own, the number of this write becomes the token. It is larger than the
+// numbers of all existing contenders.
 void AcquisitionFsm::mark(std::optional<machine::Token> token) {
   Details& writing = begin_writing();
   writing.marked = true;
@@ -87,8 +87,8 @@ void AcquisitionFsm::on_marked(const Result<std::optional<Read>>& written) {
   if (!*written) return taken_away();
   adopt_written(**written);
   if (details_.token) return grant();
-  // Contenders that were created before the mark have smaller numbers, and hold later. By a newer
-  // record they know that they have to mark themselves.
+  // Contenders that were created before the mark have smaller numbers, but hold later. A newer
+  // record tells them to mark themselves, too.
   marked_late_ = true;
   ask(State::kListingOthers, soon(), ListInFull{});
 }
@@ -135,7 +135,8 @@ void AcquisitionFsm::on_gate(const Result<Gate>& gate) {
   stand_waiting();
 }
 
-// First N, then the entry: in between, too few are let in rather than too many.
+// Writes N before it removes the entry, so that in between too few holders are admitted rather than
+// too many.
 void AcquisitionFsm::on_shrink_listed(const Result<Listing>& listing) {
   const Record record = listing->record.value_or(Record{});
   const std::uint32_t now = capacity_of(listing->queue, record, listing->record_rev);
@@ -171,10 +172,10 @@ void AcquisitionFsm::grant() {
 
 // --- While it holds.
 
-// It holds what it would not have waited for, and others have to know.
+// A try that holds removes its mark, so that others see a holder.
 void AcquisitionFsm::show() {
   if (!held() || !details_.attempt) return;
-  if (rewriting_) return set(kShowAlarm, context_->now + kPause);  // That takes the mark back, too.
+  if (rewriting_) return set(kShowAlarm, context_->now + kPause);  // It removes the mark, too.
   Details details = details_;
   details.attempt = false;
   details.token = token_.counter;
@@ -189,12 +190,12 @@ void AcquisitionFsm::on_shown(const Result<std::optional<Read>>& written) {
   }
   if (!*written) return ask_beside(Slot::kCheck, soon(), ReadRecord{});
   entry_.modified = (*written)->modified;
-  // A write that was asked for meanwhile has newer values in the other fields.
+  // A write that was requested meanwhile has newer values in the other fields.
   details_.attempt = false;
   details_.token = token_.counter;
 }
 
-// A notification comes once: what could not be looked at is looked at again.
+// A notification comes only once, so a failed check is repeated.
 void AcquisitionFsm::check() {
   if (held()) ask_beside(Slot::kCheck, soon(), ReadEntry{std::make_unique<QueueEntry>(entry_)});
 }
@@ -205,7 +206,7 @@ void AcquisitionFsm::on_checked(const Result<std::optional<Read>>& read) {
   if (!read && detail::is_transient(read.error().code())) set(kCheckAlarm, context_->now + kPause);
 }
 
-// Its contender is gone: the record tells whether somebody broke it.
+// Its contender is gone. The record shows whether somebody broke it.
 void AcquisitionFsm::on_reason(const Result<std::pair<Record, std::uint64_t>>& record) {
   if (!held()) return;
   const bool broken =
@@ -215,12 +216,12 @@ void AcquisitionFsm::on_reason(const Result<std::pair<Record, std::uint64_t>>& r
     const BreakInfo info{port::to_public(token_), port::to_public(trace.by)};
     const Error why = port::broken_error(request_.name, info);
     act(NoteBroken{why});
-    set_verdict(why);  // For a renewal that is under way.
+    set_verdict(why);  // Answers a renewal under way.
   }
   taken_away();
 }
 
-// Two at the same time share one write.
+// Two downgrades at the same time share one write.
 void AcquisitionFsm::on(const Weaken& event) {
   if (!held()) return act(AnswerDowngrades{gone()});
   if (rewriting_) return;
@@ -255,7 +256,7 @@ std::optional<Result<AcquisitionState>> AcquisitionFsm::renew(const port::RenewI
       (item.ttl <= machine::Duration::zero() || item.waiter_ttl <= machine::Duration::zero())) {
     return port::to_ticket_state({.outcome = machine::Outcome::kInvalid}, item.name, {});
   }
-  // Nothing new could be told: a session that is confirmed soon has more.
+  // The answer would bring nothing new, and the session is confirmed again soon.
   const bool stale = newer && context.session.deadline <= told_until_;
   if (held() && (context.session.in_doubt || stale)) {
     ++asks_;
@@ -279,9 +280,8 @@ std::optional<Result<AcquisitionState>> AcquisitionFsm::renew(const port::RenewI
   return Result<AcquisitionState>(status(context));
 }
 
-// An answer that was given already is repeated a little later, so that a caller that asks until
-// more is left asks a few times in a second. A session in doubt may be confirmed until the
-// deadline.
+// If the caller knows this answer already, it comes a little later, so that a caller which asks in
+// a loop asks only a few times in a second. A session in doubt may be confirmed until the deadline.
 void AcquisitionFsm::await_session(const port::RenewItem& item, BootInstant came,
                                    BootInstant deadline) {
   if (item.seq > seq_) {
@@ -308,7 +308,8 @@ void AcquisitionFsm::answer_when_confirmed() {
   answer(status(*context_));
 }
 
-// Up to when what is told now holds: the servers may have made the session longer than the ttl.
+// The end of the time that this answer gives. It may be limited by the ttl, because the servers may
+// have made the session longer.
 AcquisitionFsm::BootInstant AcquisitionFsm::told_until() const {
   return std::min(context_->session.deadline, seq_at_ + request_.ttl);
 }

@@ -1,5 +1,6 @@
-// Which state may follow which, and by what: the transitions of acquisition.h as data. Every step
-// is checked against them wherever assert() is on; acquisition_test.cc shows that each is used.
+// The transitions of acquisition.h as data: which state may follow which, and by which event. Every
+// step is checked against them wherever assert() is on, and acquisition_test.cc shows that each is
+// used.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ class EnumSet {
   constexpr EnumSet(std::initializer_list<E> values) {
     for (const E value : values) bits_ |= bit(value);
   }
-  // All from `first` to `last`, as they stand in the enumeration.
+  // All values from `first` to `last`, in the order of the enumeration.
   static constexpr EnumSet range(E first, E last) {
     EnumSet set{};
     for (auto i = static_cast<unsigned>(first); i <= static_cast<unsigned>(last); ++i) {
@@ -73,9 +74,9 @@ namespace transitions {
 using enum State;
 using enum EventKind;
 
-// Admitted: it holds, or has to ask first which token it holds with.
+// Admitted: it holds, or must first find out its token.
 inline constexpr StateSet kAdmitted = {kHeld, kPassingGate, kMarking, kListingShrink};
-// As the first decision ends, and later ones.
+// Possible ends of the first decision, and of later ones.
 inline constexpr StateSet kFirstDecided =
     kAdmitted | StateSet{kListing,     kListingInFull, kReadingRecord,
                          kReadingHead, kReadingFate,   kReadingBlocker,
@@ -129,7 +130,7 @@ inline constexpr Transition kAll[] = {
 
 }  // namespace transitions
 
-// Nothing changes, or as the table says.
+// A step is allowed if the state stays the same, or if the table has it.
 constexpr bool allowed(State from, EventKind by, State to) {
   if (from == to) return true;
   for (const Transition& row : transitions::kAll) {

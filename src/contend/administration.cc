@@ -78,7 +78,7 @@ void Administration::break_in(const std::shared_ptr<port::BreakRequest>& request
   }
   change.removed.push_back(*found);
   for (const QueueEntry& place : listing.queue) {
-    // A holder of another program has none.
+    // A holder of another program has no details.
     const bool upgrade = place.key.shape == Shape::kUpgrade;
     if (upgrade && place.key.upgrade_of == found->key.id) change.removed.push_back(place);
   }
@@ -91,7 +91,8 @@ void Administration::break_in(const std::shared_ptr<port::BreakRequest>& request
           if (attempts <= 1) return done(crowded(request->name));
           return self->break_as_listed(request, done, attempts - 1);
         }
-        // A caller may end its client as soon as it is told, and would take the notification along.
+        // The answer waits for the notification, because the caller may end its client as soon as
+        // it has the answer.
         self->backend_.notify(session, [done] { done(true); });
       });
 }
@@ -141,7 +142,7 @@ void Administration::resize_in(const std::shared_ptr<port::AcquisitionRequest>& 
   for (const QueueEntry& place : listing.queue) {
     const bool same =
         place.key.id == request->id && now > capacity && place.key.permits == now - capacity;
-    if (same) return done(false);  // A repeated request keeps its place.
+    if (same) return done(false);  // A repeated request changes nothing.
     if (place.key.shape == Shape::kShrink) change.removed.push_back(place);
     if (place.details) sessions.push_back(place.details->session);
   }
@@ -160,7 +161,7 @@ void Administration::resize_in(const std::shared_ptr<port::AcquisitionRequest>& 
                      if (attempts <= 1) return done(crowded(request->name));
                      return self->resize_as_listed(request, capacity, done, attempts - 1);
                    }
-                   // Waiters look at the folder only.
+                   // Waiters watch the folder only, so they are notified.
                    for (const auto& session : sessions) self->backend_.notify(session, [] {});
                    done(true);
                  });

@@ -1,6 +1,5 @@
-// Lets people look at locks and change them, whoever holds them: inspect, list, break, resize,
-// values.
-// Nothing here belongs to an acquisition of this client.
+// Operations of people on any lock: inspect, list, break, resize, values. Nothing here belongs to
+// an acquisition of this client.
 //
 // Thread-safety: the loop only. Errors name the lock (naming.h).
 #pragma once
@@ -38,17 +37,17 @@ class Administration : public std::enable_shared_from_this<Administration> {
   // Locks that cannot be read are left out; the operator is told once (Events::on_alarm).
   void list(std::string prefix, std::size_t limit, BootInstant deadline,
             Done<std::vector<LockInfo>> done);
-  // Also tells of what list() leaves out.
+  // Also reports the locks that list() leaves out.
   void probe(BootInstant deadline, Done<std::vector<Finding>> done);
   void break_lock(port::BreakRequest request, const Done<bool>& done);
   void get_value(const std::string& name, BootInstant deadline, Done<std::string> done);
   void resize(const port::AcquisitionRequest& request, std::uint32_t capacity,
               const Done<bool>& done);
 
-  // Tells the operator of entries that cannot be read. The listing may not be all of the lock.
+  // Reports unreadable entries to the operator. The listing may be a part of the lock.
   void tell_of_trouble(const std::string& lock, const Listing& listing);
 
-  // Nothing is asked or told afterwards.
+  // Afterwards it neither asks nor answers.
   void close() { closed_ = true; }
 
  private:
@@ -69,8 +68,8 @@ class Administration : public std::enable_shared_from_this<Administration> {
   Backend& backend_;
   const std::function<void(const std::string& line)> alarm_;
   const Shrink shrink_;
-  std::string told_of_keys_;                                    // That belong to no lock.
-  std::unordered_map<std::string, std::string> told_of_locks_;  // The parts that cannot be read.
+  std::string told_of_keys_;                                    // Reported keys of no lock.
+  std::unordered_map<std::string, std::string> told_of_locks_;  // Unreadable parts, by lock.
   bool closed_ = false;
 };
 

@@ -1,4 +1,5 @@
-// Questions of people: who holds and who waits, in one lock or in all; and what cannot be told.
+// Questions of people: who holds and who waits, in one lock or in all, and which parts are
+// unreadable.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -13,10 +14,10 @@ namespace {
 
 constexpr std::size_t kAskedAtOnce = 32;
 constexpr std::size_t kMostProbed = 1000;
-// The operator is told of each lock once; so many of them are remembered.
+// Each lock is reported to the operator once. This many are remembered.
 constexpr std::size_t kMostTold = 4096;
 
-// As of the instant zero: what is left is what the sessions say of themselves.
+// The image has the instant zero, so the remaining times are those that the sessions report.
 machine::LockImage image_of(const std::string& name, const Listing& listing) {
   const Record record = listing.record.value_or(Record{});
   machine::LockImage image;
@@ -50,7 +51,7 @@ machine::LockImage image_of(const std::string& name, const Listing& listing) {
   return image;
 }
 
-// Empty: there is nothing.
+// Empty if there are none.
 std::string text_of(const Unknown& unknown) {
   if (unknown.count == 0) return {};
   const std::string one = "'" + base::printable(unknown.one) + "'";
@@ -66,12 +67,12 @@ LockInfo info_of(const std::string& name, const Listing& listing) {
     broken = BreakInfo{port::to_public(machine::Token{0, trace.token}), port::to_public(trace.by)};
   }
   LockInfo info = port::to_lock_info(image_of(name, listing), machine::Instant{}, broken);
-  // For a free lock nobody knows who came after the one that was broken.
+  // For a free lock, later holders than the broken one are unknown.
   if (broken && !info.holders.empty()) info.last_token = std::max(info.last_token, broken->token);
   return info;
 }
 
-// The text about contenders that cannot be read. Empty: all can be read.
+// A text about unreadable contenders; empty if all can be read.
 std::string trouble_of(const std::string& name, const Listing& listing) {
   const Error* first = nullptr;
   std::size_t count = 0;
@@ -86,7 +87,7 @@ std::string trouble_of(const std::string& name, const Listing& listing) {
   return of_lock(name) + first->message() + places;
 }
 
-// The error is about that lock alone; the store itself can be asked.
+// Whether the error concerns only that lock, so that the store itself works.
 bool is_damaged(const Error& error) {
   return error.code() == Errc::kCorruptState || error.code() == Errc::kVersionMismatch;
 }
@@ -107,12 +108,12 @@ void Administration::inspect(const std::string& name, BootInstant deadline,
       });
 }
 
-// All locks of a prefix, looked at one by one.
+// Lists all locks of a prefix, and looks at them one by one.
 struct ListingOfAll {
   struct Found {
     std::string name;
-    std::optional<LockInfo> info;  // Somebody stands there.
-    std::string trouble;           // The part that cannot be read; empty: none.
+    std::optional<LockInfo> info;  // Set if the lock has an entry.
+    std::string trouble;           // The unreadable part, or empty.
   };
   std::vector<Found> locks;
   Unknown unknown;
@@ -160,7 +161,7 @@ void add_findings(std::vector<Finding>& findings, const ListingOfAll& all, std::
 
 void Administration::list(std::string prefix, std::size_t limit, BootInstant deadline,
                           Done<std::vector<LockInfo>> done) {
-  // Folders that nobody uses any more are among the names, so the limit goes for what is found.
+  // Some names are unused folders, so the limit applies to the found locks.
   backend_.list_locks(
       std::move(prefix), SIZE_MAX, deadline,
       [self = shared_from_this(), limit, deadline, done = std::move(done)](Result<Locks> locks) {
@@ -202,7 +203,7 @@ void Administration::list_next(const std::shared_ptr<ListingOfAll>& all) {
                               if (!listing->queue.empty()) lock.info = info_of(lock.name, *listing);
                               lock.trouble = trouble_of(lock.name, *listing);
                             } else if (is_damaged(listing.error())) {
-                              // The others are listed.
+                              // The others are still listed.
                               lock.trouble = of_lock(lock.name, listing.error()).message();
                             } else {
                               all->error = of_lock(lock.name, listing.error());
@@ -213,7 +214,7 @@ void Administration::list_next(const std::shared_ptr<ListingOfAll>& all) {
   if (all->under_way == 0 && all->done) std::exchange(all->done, nullptr)(*all);
 }
 
-// Once: whoever looks every second is not told every second.
+// Reports each finding once, even to a caller that looks every second.
 void Administration::tell_of(const Unknown& unknown) {
   const std::string text = text_of(unknown);
   if (std::exchange(told_of_keys_, text) == text || text.empty() || closed_) return;
@@ -237,7 +238,7 @@ void Administration::tell_of_trouble(const std::string& lock, const Listing& lis
   if (!trouble.empty()) tell_of(lock, trouble);
 }
 
-// Looks into the locks, too: of many into the first ones.
+// Looks into the locks, too; if there are many, only into the first ones.
 void Administration::probe(BootInstant deadline, Done<std::vector<Finding>> done) {
   backend_.probe(deadline, [self = shared_from_this(), deadline,
                             done = std::move(done)](Result<std::vector<Finding>> findings) {
@@ -245,7 +246,7 @@ void Administration::probe(BootInstant deadline, Done<std::vector<Finding>> done
     self->backend_.list_locks(
         "", SIZE_MAX, deadline,
         [self, deadline, findings = *std::move(findings), done](Result<Locks> locks) mutable {
-          // Where they cannot be listed, other findings say why, or there are none of ours.
+          // If they cannot be listed, other findings say why, or none of them is ours.
           if (!locks || self->closed_) return done(std::move(findings));
           const std::size_t number = locks->names.size();
           if (number > kMostProbed) locks->names.resize(kMostProbed);

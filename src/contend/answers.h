@@ -1,4 +1,4 @@
-// Answers that several parts of this folder give.
+// Answers that several files of this folder use.
 #pragma once
 
 #include "holdfast/result.h"
@@ -6,7 +6,7 @@
 
 namespace holdfast::contend {
 
-// The acquisition has ended, or never was.
+// The acquisition has ended, or never existed.
 inline port::AcquisitionState gone() { return {.status = port::AcquisitionStatus::kGone}; }
 
 inline Error closed_error() { return {Errc::kClosed, "the client was closed"}; }

@@ -1,4 +1,4 @@
-// Tells people when the store stops answering, and when it answers again: once for each change.
+// Logs once when the store stops answering, and once when it answers again.
 // Thread-safety: the loop only.
 #pragma once
 
@@ -18,8 +18,8 @@ class Availability {
   Availability(Backend& backend, std::function<void(const std::string& line)> alarm)
       : backend_(backend), alarm_(std::move(alarm)) {}
 
-  // A request has failed. The first caller is told by its error why there is no answer; later on
-  // there may be no caller, since waiters keep waiting.
+  // Notes a failed request. The first caller gets the reason as its error. Later there may be no
+  // caller, because waiters keep waiting.
   void note_failure(const Error& error) {
     if (!detail::is_transient(error.code()) || !answered_ || std::exchange(away_, true)) return;
     away_since_ = backend_.session();
@@ -47,7 +47,7 @@ class Availability {
   Backend& backend_;
   const std::function<void(const std::string& line)> alarm_;
   bool answered_ = false;  // At least once.
-  bool away_ = false;      // People were told, when the session was so:
+  bool away_ = false;      // Logged, in this state of the session:
   SessionView away_since_{};
 };
 

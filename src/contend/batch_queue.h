@@ -1,22 +1,21 @@
-// Which requests go to a store as one call, and when: many that wait together cost the store one
-// entry of its log, and the client one call.
+// Decides which requests share a call to a store, and when. Many requests in one call cost the
+// store one entry of its log.
 //
 //   Unanswered calls     what waits
 //   fewer than a few     goes, as many as fit one call
 //   a few                gathers; goes when one is answered, when it fills a call, or when it
 //                        could not wait for an answer by its deadline
 //
-// It decides only. Whoever sends asks take() at the end of the loop's turn in which something was
-// added, and whenever a call was answered, until there is nothing to be sent. So a lone request
-// waits for nothing, and nobody for a timer.
+// It only decides. The sender calls take() at the end of a loop's turn with new requests, and after
+// each answer, until it returns nothing. So a lone request goes at once, and no request waits for a
+// timer.
 //
-// Guarantee: what has the same `lock` goes in the order in which it was added, and in calls of
-// their own: the parts of a call share one number of the store, which is to tell those apart that
-// stand in one queue. A call ends by the earliest deadline of its parts.
-// Not guaranteed: the order of different locks; that a call answered in time leaves time for what
-// has gathered meanwhile.
-// Requests that cannot be joined do not come here, nor those that are repeated alone after a call
-// was refused as a whole: that the sender asks for at once, in an order of its own.
+// Guarantee: requests with the same `lock` go in the order of their adding, and in separate calls.
+// The parts of a call share one number of the store, but entries of one queue need different
+// numbers. A call ends by the earliest deadline of its parts.
+// Not guaranteed: the order of different locks; that the requests gathered during a call still have
+// time after its answer. Requests that cannot join a batch do not come here, nor parts that are
+// repeated alone after a refused call: the sender sends those at once, in its own order.
 //
 // Thread-safety: one thread at a time.
 #pragma once
@@ -37,7 +36,7 @@ namespace holdfast::contend {
 struct BatchLimits {
   std::size_t parts = 32;         // In a call: at least 1.
   std::size_t bytes = 64 * 1024;  // In a call of several parts.
-  std::size_t calls = 2;          // Unanswered ones, from which on others gather.
+  std::size_t calls = 2;          // With this many unanswered calls, others gather.
 };
 
 template <typename Part>
@@ -46,8 +45,8 @@ class BatchQueue {
   using BootInstant = base::BootInstant;
 
   struct Call {
-    std::vector<Part> parts;  // Empty: nothing is to be sent now.
-    BootInstant deadline{};   // To be given to answered().
+    std::vector<Part> parts;  // Empty if nothing should be sent now.
+    BootInstant deadline{};   // Pass it to answered().
   };
 
   explicit BatchQueue(BatchLimits limits) : limits_(limits) {}
@@ -56,13 +55,14 @@ class BatchQueue {
     waiting_.push_back({std::move(lock), deadline, bytes, std::move(part)});
   }
 
-  // The next call to send; it counts as sent. Parts that it meets after their deadline go to
-  // `late`, unsent.
+  // The next call, which counts as sent from now on. Parts after their deadline go to `late`
+  // instead.
   Call take(BootInstant now, std::vector<Part>& late) {
     drop_late(now, late);
     return may_go() ? take_some(now) : Call();
   }
-  // Also while a few are unanswered: what is to be sent ahead of something that does not come here.
+  // The same even with the full number of unanswered calls, for a sender whose next request must
+  // not overtake these.
   Call take_anyway(BootInstant now, std::vector<Part>& late) {
     drop_late(now, late);
     return take_some(now);
@@ -77,7 +77,7 @@ class BatchQueue {
     if (const auto call = ends_.find(deadline); call != ends_.end()) ends_.erase(call);
   }
 
-  // The store takes no more in one call.
+  // The store accepts no more parts in one call.
   void limit_parts(std::size_t most) { limits_.parts = std::max<std::size_t>(most, 1); }
 
   std::size_t waiting() const { return waiting_.size(); }
@@ -90,11 +90,12 @@ class BatchQueue {
     Part part;
   };
 
-  // So many are looked through for others that fit: a long queue is not gone through for each call.
+  // How many requests are searched for fitting ones, so that a call does not search a whole long
+  // queue.
   static constexpr std::size_t kMostLookedThrough = 256;
 
-  // The time left to one is at most twice that of another: nobody is cut much shorter than he asked
-  // for, and nobody's call is kept open for others.
+  // The remaining times of two parts differ by at most a factor of two, so no request ends much
+  // earlier than asked, and no call stays open for others.
   static bool alike(BootInstant earliest, BootInstant latest, BootInstant one, BootInstant now) {
     return std::max(latest, one) - now <= 2 * (std::min(earliest, one) - now);
   }
@@ -130,7 +131,7 @@ class BatchQueue {
   bool may_go() const {
     if (waiting_.empty()) return false;
     if (ends_.size() < limits_.calls || waiting_.size() >= limits_.parts) return true;
-    // An answer comes by the first end at the latest.
+    // Some call under way ends by the earliest of these deadlines.
     return std::any_of(waiting_.begin(), waiting_.end(),
                        [this](const Waiting& each) { return each.deadline < *ends_.begin(); });
   }

@@ -18,7 +18,7 @@ using port::AcquisitionState;
 using port::Done;
 using port::EndStatus;
 
-// Answers once. Whoever is dropped without having been told (the store was closed) is told so.
+// Answers once. A completion that is dropped without an answer (the store was closed) gets kClosed.
 class Store final : public port::Store {
  public:
   Store(std::unique_ptr<Backend> backend, const port::StoreContext& context,
@@ -159,7 +159,7 @@ class Store final : public port::Store {
 
   void close(BootInstant deadline) override {
     if (std::exchange(gone_, true)) return;
-    // The engine is closed before the backend ends its work and answers requests.
+    // Closes the engine first, before the backend ends its requests with answers.
     std::promise<void> drained;
     auto waiting = drained.get_future();
     loop_->post([engine = engine_, &drained] {
@@ -173,7 +173,7 @@ class Store final : public port::Store {
   void abandon_after_fork() noexcept override {
     gone_ = true;
     backend_->abandon_after_fork();
-    // Its callbacks belong to the parent's threads.
+    // Leaked on purpose: its callbacks belong to the parent's threads.
     static_cast<void>(new (std::nothrow) std::shared_ptr<Engine>(engine_));
     static_cast<void>(backend_.release());
   }

@@ -1,10 +1,10 @@
 // A store made of a backend: the port on top of contenders.
 //
-// Guarantee: as src/port/store.h says, given that the backend keeps what backend.h asks of it.
+// Guarantee: that of src/port/store.h, if the backend fulfils backend.h.
 // Not guaranteed: a lease that outlives its client (Guarantees::bound_to_client).
-// Thread-safety: as the port's. All work is done on the loop.
+// Thread-safety: that of the port. All work is done on the loop.
 // Ownership: the store owns the backend.
-// Time: leases are of the session; a shorter ttl than `min_ttl` is refused with kInvalidArgument.
+// Time: leases last as long as the store session; a ttl below `min_ttl` is kInvalidArgument.
 #pragma once
 
 #include <functional>
@@ -19,20 +19,20 @@
 
 namespace holdfast::contend {
 
-// The engine gives these by itself on every backend; the backend fills in the rest, and takes back
-// what it cannot give (a foreign recipe has no shared locks, say).
+// The engine's own guarantees, on every backend. The backend adds the rest, and removes those that
+// it lacks (a foreign recipe has no shared locks, for example).
 Guarantees guarantees();
 
-// How a new store asks its servers what they are.
+// How a new store finds out its servers' kind.
 struct FirstContact {
   base::BootInstant until{};
-  // With this answer no store is made; after any other that is no answer it promises less.
+  // This error ends the attempt to open. After any other error the store guarantees less.
   std::optional<Errc> fatal{};
-  // Asked when nothing was heard for a moment: an error ends the attempt.
+  // Called after a moment of silence; its error ends the attempt.
   std::function<Result<void>()> when_silent{};
 };
 
-// Errors: `fatal`, those of `when_silent`.
+// Errors: `fatal`, and those of `when_silent`.
 Result<std::unique_ptr<port::Store>> make_store(std::unique_ptr<Backend> backend,
                                                 const port::StoreContext& context,
                                                 machine::Duration min_ttl,

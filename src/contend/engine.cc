@@ -13,9 +13,9 @@ namespace {
 using port::AcquisitionState;
 using port::EndStatus;
 
-// Records are remembered as readable of so many locks.
+// The number of locks whose records are remembered as readable.
 constexpr std::size_t kMostReadable = 4096;
-// So many are told one by one; beyond, everybody is told to ask.
+// Up to this many hints are sent one by one; beyond, every waiter is told to ask.
 constexpr std::size_t kMostHints = 32;
 
 template <typename T>
@@ -38,7 +38,7 @@ void Engine::step(const RunningPtr& running, Event&& event, const Context& conte
 
 void Engine::follow_up(const RunningPtr& running, bool held_before, Actions& actions) {
   const AcquisitionFsm& acquisition = running->acquisition;
-  // An upgrade goes before what it upgrades: both requests are applied in their order.
+  // An upgrade is released before its base: both requests are applied in their order.
   if (held_before && !acquisition.held()) {
     if (const RunningPtr upgrade = upgrade_of(acquisition)) step(upgrade, Leave{});
   }
@@ -46,7 +46,7 @@ void Engine::follow_up(const RunningPtr& running, bool held_before, Actions& act
   if (!acquisition.may_be_watching()) running->waker = nullptr;
   if (acquisition.state() != State::kAwaitingSession) std::erase(awaiting_session_, running);
   perform_all();
-  schedule(running);  // Last: a time that only a step in between had is not armed.
+  schedule(running);  // Last, so that a time which only an intermediate step wanted is not armed.
 }
 
 void Engine::perform_all() {
@@ -63,7 +63,7 @@ void Engine::perform_all() {
 }
 
 void Engine::perform(const RunningPtr& running, Answer& action) {
-  // A caller may ask again while it is told.
+  // A caller may ask again from inside its answer.
   auto& asks = running->asks;
   const auto end = asks.begin() + static_cast<std::ptrdiff_t>(std::min(action.count, asks.size()));
   std::vector<Done<AcquisitionState>> told(std::make_move_iterator(asks.begin()),
@@ -160,7 +160,7 @@ void Engine::note_record(const std::string& lock, std::uint64_t revision) {
 
 void Engine::send(const RunningPtr& running, const Ask& ask, AwaitSession&) {
   const SessionView session = backend_.session();
-  // Not past those who wait for the session, and are about to be told that it is there.
+  // Does not overtake acquisitions that still wait for the news of this session.
   if (session.epoch != 0 && awaiting_session_.empty()) return open(running, session);
   awaiting_session_.push_back(running);
   backend_.ensure_session(ask.deadline,
@@ -251,7 +251,7 @@ WakerPtr Engine::waker_for(const RunningPtr& running, Watch watch, const QueueEn
 
 // --- Sessions.
 
-// Whichever caller the backend answers first, all enter in the order in which they came.
+// All enter in the order of their calls, whichever the backend answers first.
 void Engine::on_session_opened(const RunningPtr& running, const Result<SessionView>& opened) {
   const auto found = std::find(awaiting_session_.begin(), awaiting_session_.end(), running);
   if (found == awaiting_session_.end()) return;
@@ -268,12 +268,12 @@ void Engine::open(const RunningPtr& running, const SessionView& session) {
   step(running, std::move(event), {base::BootClock::now(), session});
 }
 
-// The first of this client's names in that lock that none of its acquisitions goes by, where names
-// come again (Backend::remembers_names).
+// The first of this client's names in that lock that no acquisition uses, for stores that reuse
+// names (Backend::remembers_names).
 std::optional<machine::AcquisitionId> Engine::choose_id(const AcquisitionFsm& acquisition,
                                                         std::uint64_t epoch) {
   const Shape shape = acquisition.entry().key.shape;
-  // These are named elsewhere, also when they have gone.
+  // Other entries refer to these names even after their removal, so they are not reused.
   const bool fixed = shape == Shape::kUpgrade || shape == Shape::kShrink;
   if (!backend_.remembers_names() || fixed || acquisition.epoch() == epoch) return std::nullopt;
   if (names_epoch_ != epoch) names_ = base::random_128().high;

@@ -1,13 +1,13 @@
-// Runs the acquisitions of one client on a backend: carries out what their state machines ask for
-// (acquisition.h), and brings them the answers, the time and what happens without being asked.
-// Everything here is on the loop.
+// Runs the acquisitions of one client on a backend. It carries out the actions of their step
+// machines (acquisition.h), and brings them answers, time and unrequested events. Everything here
+// runs on the loop.
 //
-// A step's actions wait in one line for all acquisitions, so that an answer to a caller which asks
-// for the next thing at once never overtakes what was to be sent before it. A request that the
-// acquisition has outgrown by then is not sent; nor is its answer heard.
+// The actions of all acquisitions wait in one queue. So if a caller asks for the next thing from
+// inside its answer, that request never overtakes earlier ones. A request that is outdated by then
+// is not sent, and outdated answers are dropped.
 //
-// An acquisition whose outcome is not known stays here until it is, or until its session has ended:
-// nothing is left behind in the store without an owner.
+// An acquisition with an unknown outcome stays here until the outcome is known or its session has
+// ended, so no contender is left in the store without an owner.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
 
   Engine(Backend& backend, const port::StoreContext& context, machine::Duration min_ttl);
 
-  // `now`: when the request reached the store, no earlier than its owner sent it.
+  // `now` is when the request arrived, not before its owner sent it.
   void acquire(port::AcquireRequest request, BootInstant now, Done<port::AcquisitionState> done);
   void renew(const std::vector<port::RenewItem>& items, BootInstant now, BootInstant deadline,
              const Done<std::vector<Result<port::AcquisitionState>>>& done);
@@ -46,10 +46,10 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   void set_value(const port::AcquisitionRequest& request, std::string value, Done<bool> done);
   void resize(const port::AcquisitionRequest& request, std::uint32_t capacity,
               const Done<bool>& done);
-  // Requests of people; also used while nothing is acquired.
+  // Requests of people, which need no acquisition.
   Administration& administration() { return *administration_; }
 
-  // Answers everything that is under way with kClosed; nothing is told or asked afterwards.
+  // Answers all requests under way with kClosed. Afterwards nothing is sent or reported.
   void close();
   bool closed() const { return closed_; }
 
@@ -64,7 +64,7 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   using Name = std::pair<std::string, machine::AcquisitionId>;
   using Dues = std::multimap<BootInstant, std::weak_ptr<Running>>;
 
-  // An acquisition, and the callers that are to be told of it.
+  // An acquisition, and the callers that wait for its answers.
   struct Running {
     AcquisitionFsm acquisition;
     std::vector<Done<port::AcquisitionState>> asks{};
@@ -143,16 +143,16 @@ class Engine final : public Events, public std::enable_shared_from_this<Engine> 
   const std::shared_ptr<Administration> administration_;
   LoopTimer timer_;
   std::map<Name, RunningPtr> running_;
-  std::map<Name, Error> broken_;  // The answer to their holders, until these give up.
-  std::vector<Pending> pending_;  // From `next_` on still to be carried out.
+  std::map<Name, Error> broken_;  // Answers for the holders of broken locks, until these give up.
+  std::vector<Pending> pending_;  // Pending from `next_` on.
   std::size_t next_ = 0;
   bool performing_ = false;
-  // The newest record of each lock that was read, and was of a form that is known.
+  // For each lock, the revision of its newest record of a known form.
   std::unordered_map<std::string, std::uint64_t> readable_;
   Dues due_;
-  std::vector<RunningPtr> awaiting_session_;  // In the order in which they came.
+  std::vector<RunningPtr> awaiting_session_;  // In the order of the calls.
   std::uint64_t last_issue_ = 0;
-  // The names of this session's contenders begin with this number, where names come again.
+  // For stores that reuse names: the number with which this session's names begin.
   std::uint64_t names_ = 0;
   std::uint64_t names_epoch_ = 0;
   bool closed_ = false;

@@ -71,7 +71,7 @@ std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
                    " ms: ask for a longer one, or set a shorter session in the store's URL");
 }
 
-// Only a shared lease that its owner was told to hold can be upgraded.
+// Only a shared lease of which its owner knows can be upgraded.
 std::optional<Error> Engine::refuse_upgrade(const port::AcquireRequest& request,
                                             const RunningPtr& base) const {
   if (!request.upgrade_of) return std::nullopt;
@@ -88,12 +88,12 @@ void Engine::acquire(port::AcquireRequest request, BootInstant now, Done<Acquisi
     if (known->acquisition.held() || known->acquisition.waits()) {
       return done(known->acquisition.status(context()));
     }
-    if (known->acquisition.ended()) return done(gone());  // It is about to be forgotten.
+    if (known->acquisition.ended()) return done(gone());  // It is removed soon.
     known->asks.push_back(std::move(done));
     return step(known, Asked{request.deadline});
   }
   if (auto error = refuse(request)) return done(*std::move(error));
-  // An acquisition that has ended is not begun anew.
+  // An ended acquisition is not started again.
   if (request.issue != 0 && request.issue <= last_issue_) return done(gone());
   last_issue_ = std::max(last_issue_, request.issue);
   const RunningPtr base = request.upgrade_of ? find(request.name, request.upgrade_of) : nullptr;
@@ -149,13 +149,13 @@ void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant now, B
   arrived();
 }
 
-// --- End, and weaken.
+// --- End and downgrade.
 
 void Engine::end(const port::AcquisitionRequest& request, Done<EndStatus> done) {
   const RunningPtr running = find(request.name, request.id);
   broken_.erase({request.name, request.id});
   if (!running) {
-    last_issue_ = std::max(last_issue_, request.issue);  // It has overtaken its acquire.
+    last_issue_ = std::max(last_issue_, request.issue);  // This request has overtaken its acquire.
     return done(EndStatus::kGone);
   }
   running->ends.push_back(std::move(done));
@@ -184,7 +184,7 @@ void Engine::downgrade(const port::AcquisitionRequest& request, Done<Acquisition
   step(running, Weaken{request.deadline});
 }
 
-// --- What stands beside a lock.
+// --- Values.
 
 void Engine::set_value(const port::AcquisitionRequest& request, std::string value,
                        Done<bool> done) {

@@ -26,7 +26,7 @@ void LoopTimer::arm(base::BootInstant at) {
     const auto state = weak.lock();
     if (state == nullptr || !state->on_fire) return;
     state->at = base::BootInstant::max();
-    const auto on_fire = state->on_fire;  // It may stop the timer.
+    const auto on_fire = state->on_fire;  // A copy, because the callback may stop the timer.
     on_fire();
   });
 }

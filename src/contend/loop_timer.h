@@ -1,5 +1,5 @@
-// A timer of the loop with one task: of two times the earlier counts, as a list of what is due
-// wants it. Time: boot time. Thread-safety: the loop only; the callback is not called after stop().
+// A timer of the loop with one task. Of two times the earlier one counts. Time: boot time.
+// Thread-safety: the loop only; the callback is not called after stop().
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class LoopTimer {
   LoopTimer(const LoopTimer&) = delete;
   LoopTimer& operator=(const LoopTimer&) = delete;
 
-  // Replaces what was armed before, unless that is earlier.
+  // Replaces the armed time unless that is earlier.
   void arm(base::BootInstant at);
   void stop() noexcept;
 

@@ -1,8 +1,8 @@
-// Decides in one place who names the lock in an error, so that no error has it twice or not at all.
+// Decides in one place which layer names the lock in an error, so that each error names it once.
 //
-// Backends never do, nor what reads their texts (record.h). What ends an acquisition, a renewal, a
-// release or a downgrade is named by the session layer; all else that is asked of one lock by the
-// engine, with these. (What src/port/outcome.h makes of an answer is named already.)
+// Backends never name it, nor do the parsers of their texts (record.h). The session layer names it
+// in errors of an acquisition, renewal, release or downgrade. The engine names it in all other
+// errors about one lock, with these functions. (Errors from src/port/outcome.h have it already.)
 #pragma once
 
 #include <string>

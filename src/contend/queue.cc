@@ -18,7 +18,7 @@ std::size_t find(std::span<const QueueEntry> queue, const machine::AcquisitionId
   return kNone;
 }
 
-// The upgrade that counts: the first whose shared ticket stands in the queue.
+// Only one upgrade counts: the first whose shared ticket is in the queue.
 std::size_t find_upgrade(std::span<const QueueEntry> queue) {
   for (std::size_t i = 0; i < queue.size(); ++i) {
     if (queue[i].key.shape != Shape::kUpgrade) continue;
@@ -42,7 +42,7 @@ std::size_t head_of(std::span<const QueueEntry> queue) {
   return head;
 }
 
-// Which tickets hold by the order alone, with no regard to upgrades that hold.
+// The tickets that hold by the order alone, without regard to a holding upgrade.
 std::vector<bool> admitted_in_order(std::span<const QueueEntry> queue, std::uint32_t capacity) {
   std::vector<bool> admitted(queue.size(), false);
   std::uint64_t permits = 0;
@@ -70,7 +70,7 @@ std::uint32_t waiting_before(const std::vector<bool>& admitted, std::size_t me) 
   return static_cast<std::uint32_t>(me - static_cast<std::size_t>(held));
 }
 
-// The nearest before me that is not an orphan.
+// The nearest entry before mine that is not an orphan.
 std::size_t before(std::span<const QueueEntry> queue, std::size_t me) {
   for (std::size_t i = me; i-- > 0;) {
     if (!orphaned(queue, i)) return i;
@@ -101,7 +101,7 @@ Decision decide_permits(std::span<const QueueEntry> queue, std::size_t me, const
   const std::size_t head = head_of(queue);
   if (record.capacity && head != me && queue[head].created == 0) return {Verdict::kLook, head};
   const std::uint32_t capacity = capacity_of(queue, record, record_rev);
-  // An entry from before N changed keeps its place; a newcomer has to know the new N.
+  // An entry from before the change of N stays valid. A newcomer has to know the new N.
   const bool newcomer = !record.capacity || queue[me].created > record_rev;
   if (newcomer && queue[me].key.capacity != capacity) return {Verdict::kMismatch, head};
   if (queue[me].key.permits > capacity) return {Verdict::kTooLarge, head};
@@ -168,7 +168,7 @@ std::optional<std::size_t> in_doubt(std::span<const QueueEntry> queue,
   switch (queue[me].key.shape) {
     case Shape::kExclusive: return doubtful(head_of(queue));
     case Shape::kShared:
-      // The record says of an upgrade that it holds.
+      // The record says that this upgrade holds.
       if (record.upgrade && queue[decision.blocker].key.id == record.upgrade) return std::nullopt;
       for (std::size_t i = 0; i < me; ++i) {
         if (!orphaned(queue, i) && !shared_by_now(queue[i])) return doubtful(i);
@@ -178,7 +178,8 @@ std::optional<std::size_t> in_doubt(std::span<const QueueEntry> queue,
     case Shape::kPermits:
     case Shape::kShrink: break;
   }
-  // Without the entries in doubt it might hold: also a waiter before it may wait only for those.
+  // Without the entries in doubt this ticket might hold, because a waiter before it may wait only
+  // for them, too.
   std::optional<std::size_t> first;
   std::vector<QueueEntry> certain;
   for (std::size_t i = 0; i < me; ++i) {

@@ -1,9 +1,9 @@
 // Decides who holds: a pure function of the contenders of a lock in their order.
 //
 // The rule is the machine's (admission.h): a ticket is admitted when it is compatible with every
-// ticket before it, within the capacity. Here nothing is marked as held for that: tickets before
-// mine only go or weaken, so what was admitted stays so. Two things need a write of their own,
-// since the list alone would not tell:
+// ticket before it, within the capacity. Admission is not stored here: tickets before mine only
+// leave or weaken, so an admitted one stays admitted. Two facts need a write, because the list
+// alone does not show them:
 //
 //   an upgrade    holds from the moment at which the lock's record names it. Others who would newly
 //                 hold beside an upgrade that waits write the record, too: of the two, one wins.
@@ -30,20 +30,20 @@ namespace holdfast::contend {
 struct QueueEntry {
   Key key;
   std::uint64_t order = 0;  // Grows with every creation in the folder.
-  // Where the listing brought them or the engine has read them. Only an exclusive ticket at the
-  // head can have been weakened, and only the head tells which N goes: no others need be read.
+  // Set if the listing had them or the engine has read them. No details except the head's are
+  // needed: only an exclusive ticket at the head can be weakened, and the head decides N.
   std::optional<Details> details{};
-  std::uint64_t created = 0;  // Set with `details`, and of the own place.
+  std::uint64_t created = 0;  // Set with `details`, and in the own entry.
   std::uint64_t modified = 0;
 };
 
 enum class Verdict : std::uint8_t {
   kHolds,
-  kHoldsIfSettled,  // Once the record was written (`upgrade`: so that it names me), as expected.
-  kWaits,           // For the end or the weakening of queue[blocker].
-  kWaitsForAny,     // Whoever goes may let me in: the first who waits for permits.
-  kLook,            // queue[blocker].details are needed to tell.
-  kGone,            // I do not stand in the queue, or what I upgrade does not.
+  kHoldsIfSettled,  // Holds after a write of the unchanged record (`upgrade`: one that names me).
+  kWaits,           // Until the end or the weakening of queue[blocker].
+  kWaitsForAny,     // The first waiter for permits: any leaving entry may admit it.
+  kLook,            // queue[blocker].details are needed to decide.
+  kGone,            // My ticket, or the one that it upgrades, is not in the queue.
   kMismatch,        // queue[blocker] is of another kind or another N.
   kTooLarge,        // More permits than N.
   kWouldDeadlock,   // Another upgrade came first.
@@ -52,24 +52,25 @@ enum class Verdict : std::uint8_t {
 struct Decision {
   Verdict verdict{};
   std::size_t blocker = 0;
-  std::uint32_t ahead = 0;  // kWaits: those who wait before me.
+  std::uint32_t ahead = 0;  // kWaits: the number of waiters before me.
 };
 
-// `queue` is sorted by order; `record_rev` and `record` are of the same listing or newer, and the
-// own place has its `created`. To be asked of a ticket that was not told yet that it holds.
+// `queue` is sorted by order. `record_rev` and `record` are of the same listing or newer, and the
+// own entry has its `created`. Call it for a ticket that does not know yet that it holds.
 Decision decide(std::span<const QueueEntry> queue, const machine::AcquisitionId& me,
                 const Record& record, std::uint64_t record_rev);
 
-// For a ticket that would not wait, and has to (`decision`): whose details must be known, or must
-// change, before it may be told that the lock is busy. Details::attempt: that one holds, or is
-// about to leave and has not held. nullopt: somebody holds, or waits in earnest, before it.
+// For a ticket that would have to wait (`decision`) but does not want to. Returns the entry whose
+// details must be known, or must change, before the answer "busy" is right. An entry with
+// Details::attempt either holds, or is leaving without having held. nullopt: an entry before it
+// surely holds or waits.
 std::optional<std::size_t> in_doubt(std::span<const QueueEntry> queue,
                                     const machine::AcquisitionId& me, const Record& record,
                                     std::uint64_t record_rev, const Decision& decision);
 
-// Before it is told, or counted against a limit, how many wait before me: whose details must be
-// known. An exclusive head may have been weakened, and then the readers next to it hold.
-// nullopt: it makes no difference, or they are known.
+// Returns the entry whose details must be known before the number of waiters before me is certain.
+// An exclusive head may have been weakened, and then the readers next to it hold. nullopt if they
+// are known, or make no difference.
 std::optional<std::size_t> unread_head(std::span<const QueueEntry> queue,
                                        const machine::AcquisitionId& me);
 
@@ -77,23 +78,23 @@ std::optional<std::size_t> unread_head(std::span<const QueueEntry> queue,
 std::vector<bool> holders(std::span<const QueueEntry> queue, const Record& record,
                           std::uint64_t record_rev);
 
-// How many wait before that ticket, whoever of them it may pass.
+// The number of waiters before that ticket, including those that it may overtake.
 std::uint32_t waiting_before(std::span<const QueueEntry> queue, const machine::AcquisitionId& me,
                              const Record& record, std::uint64_t record_rev);
 
-// N of a permits lock as its queue and record say; 1 where no ticket asks for permits.
+// N of a permits lock by its queue and record; 1 if no ticket asks for permits.
 std::uint32_t capacity_of(std::span<const QueueEntry> queue, const Record& record,
                           std::uint64_t record_rev);
 
-// The record, less what is void by now: what a new one is made from.
+// The record without its outdated parts, as the basis of a new one.
 Record still_valid(std::span<const QueueEntry> queue, const Record& record,
                    std::uint64_t record_rev);
 
-// The token of a contender that holds. nullopt: it must mark itself first (Details::marked), and
-// the number of that write is the token.
+// The token of a holding contender. nullopt: it must mark itself first (Details::marked), and the
+// number of that write becomes the token.
 std::optional<machine::Token> token_at_grant(const Details& details, std::uint64_t created,
                                              std::uint64_t modified, std::uint64_t record_rev);
-// The same of somebody else who holds, for people and for a break.
+// The same for another client's holder, for people and for a break.
 machine::Token token_of(const Details& details, std::uint64_t created, std::uint64_t modified);
 
 }  // namespace holdfast::contend

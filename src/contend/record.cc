@@ -14,7 +14,7 @@ namespace {
 
 using detail::parse_number;
 
-// Five texts of the most that is written of one, each byte as three, and what stands beside them.
+// Room for five texts of the longest size with every byte escaped, and for the other fields.
 constexpr std::size_t kMostText = 32 * 1024;
 constexpr std::size_t kMostField = 2048;
 constexpr std::string_view kFormat = "hf1";

@@ -1,4 +1,4 @@
-// The servers behind a store, as they turned out to be. They bound what the store can promise.
+// The kind of servers behind a store, as found at connect. It limits the store's guarantees.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 
 namespace holdfast::contend {
 
-// A promise is kept only where the servers have shown that they can keep it.
+// A guarantee holds only if the servers have shown that they can keep it.
 struct Servers {
   bool survive_restart = false;   // Confirmed writes are on a disk, or at a majority.
-  bool survive_failover = false;  // One may fail, and the others have all that was confirmed.
-  // For people; of what they do not survive.
+  bool survive_failover = false;  // One server may fail; the others have all confirmed writes.
+  // Notes for people on the limits.
   std::string restart_note = "the servers have not told how they keep what they confirm";
   std::string failover_note = "the servers have not told how many they are";
 
-  // With so many voting members, each of which has what it confirms on a disk.
+  // Servers with this many voting members, each of which stores confirmed writes on disk.
   static Servers on_disk(std::size_t members) {
     Servers servers;
     servers.survive_restart = true;
@@ -32,7 +32,7 @@ struct Servers {
 // The rows of Guarantees::faults that depend on the servers.
 inline constexpr char kServersRestart[] = "servers restart with their data";
 
-// Takes back what these servers cannot promise.
+// Removes the guarantees that these servers cannot give.
 inline Guarantees bounded_by(Guarantees all, const Servers& servers) {
   all.survives_restart = all.survives_restart && servers.survive_restart;
   all.survives_failover = all.survives_failover && servers.survive_failover;
@@ -44,7 +44,7 @@ inline Guarantees bounded_by(Guarantees all, const Servers& servers) {
   return all;
 }
 
-// Known to the loop, which asks, and to whoever wants the guarantees.
+// Shares the answer between the loop, which asks, and callers of guarantees().
 class KnownServers {
  public:
   void set(Servers servers) {

@@ -61,8 +61,8 @@ struct Cancel {
 };
 
 // Exclusive becomes shared in place, or an admitted upgrade goes back to its shared ticket; the
-// readers that this admits are granted in the same step. The token stays. What is shared already
-// stays as it is (kDone).
+// readers that this admits are granted in the same step. The token stays. A shared ticket stays
+// unchanged (kDone).
 struct Downgrade {
   std::string_view name{};
   AcquisitionId id{};

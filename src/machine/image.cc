@@ -1,5 +1,5 @@
-// The way to plain data and back. What comes back is checked before it is believed: an image that
-// no machine could have made is refused whole.
+// Converts the machine's state to plain data and back. Data is checked before use: an image that no
+// machine could have made is refused as a whole.
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -1,6 +1,6 @@
-// Large numbers: results, not times (bench/machine_bench.cc has those). What would be quadratic
-// does not end within the test's time. (Under the sanitizers they are smaller: those look for
-// something else.)
+// Large numbers: results, not times (bench/machine_bench.cc has those). A quadratic algorithm would
+// not end within the test's time. (Under the sanitizers they are smaller: those look for something
+// else.)
 #include <string>
 
 #include <gtest/gtest.h>

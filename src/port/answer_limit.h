@@ -12,7 +12,7 @@ namespace holdfast::port {
 
 inline constexpr std::size_t kMostAnswerMemory = std::size_t{64} << 20;
 
-// Behind the name of who was asked.
+// Follows the name of the server.
 inline constexpr char kAnswerTooLarge[] =
     ": the answer would take more than 64 MiB here and was cut off; see that the URL names the "
     "right "

@@ -101,7 +101,7 @@ struct AcquisitionRequest {  // release, cancel, downgrade
   AcquisitionId id;
   base::BootInstant deadline{};
   std::uint64_t issue = 0;  // As in AcquireRequest: of the acquisition.
-  // A guess, of no effect but for speed: others wait, and are to be woken ahead of the answer.
+  // A performance hint: others wait, and should be woken before this answer.
   bool others_wait = false;
 };
 
@@ -223,13 +223,13 @@ class Store {
   // shrinking (false: it waits for its turn; cancel() withdraws it). kLost: the lock is not in use.
   virtual void resize(AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) = 0;
 
-  // Takes all of these locks or none, in one step, as of one instant. Never waits for a holder, and
-  // leaves no ticket unless all of them hold. Idempotent by the ids, as acquire() is. nullopt: one
-  // was not free, or its acquisition has ended; nothing was taken. Of the requests `may_wait` is
-  // not looked at; the first one's deadline is that of all.
-  // Errors: kInvalidArgument (none, more than kMostAtOnce, a name twice, an upgrade), else what
-  // acquire() says of the first lock that cannot be had. Nothing was taken then.
-  // kUnsupported: nothing was sent. What guarantees().multi denies answers so at once, on the
+  // Acquires all of these locks or none, in one step. Never waits for a holder, and leaves no
+  // ticket unless all of them hold. Idempotent by the ids, like acquire(). nullopt: one lock was
+  // not free, or its acquisition has ended; nothing was acquired. Ignores `may_wait`, and uses the
+  // first request's deadline for all.
+  // Errors: kInvalidArgument (none, more than kMostAtOnce, a name twice, an upgrade), otherwise
+  // acquire()'s error for the first lock that cannot be had. Nothing was acquired then.
+  // kUnsupported: nothing was sent. A store without guarantees().multi answers so at once, on the
   // caller's thread.
   using Grants = std::optional<std::vector<AcquisitionState>>;
   virtual void try_acquire_all(std::vector<AcquireRequest> requests, Done<Grants> done);

@@ -4,7 +4,7 @@
 // A password named in two ways is refused.
 //
 // Guarantee: no message holds a user or a password. `store` is the word messages begin with.
-// Thread-safety: pure functions, but for files, descriptors and the environment.
+// Thread-safety: pure functions, except for files, descriptors and the environment.
 // Errors: kInvalidArgument, with what was expected; kPermissionDenied or kInvalidArgument when a
 // password's file or descriptor cannot be read.
 #pragma once

@@ -1,7 +1,7 @@
 // The watchers of values beside locks, and the channels on which their changes are heard.
 //
-// Thread-safety: any thread. Who is told is told on the loop.
-// Ownership: handles keep nothing; the loop and what joins the channels outlive the object.
+// Thread-safety: any thread. Watchers are called on the loop.
+// Ownership: handles own nothing; the loop and the function that joins channels outlive the object.
 #pragma once
 
 #include <functional>

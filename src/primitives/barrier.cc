@@ -111,8 +111,8 @@ Flow<void> take_back(ScopePtr scope, BarrierPtr barrier, Token seat, Error why) 
                       "' could not be taken back: " + changed.error().message());
 }
 
-// The lease bounds how long a store that does not answer is waited for. That the call is over is
-// looked at by its next sleep.
+// The lease limits the wait for a store that does not answer. The next sleep checks whether the
+// call is over.
 bool may_pass(const Error& error) {
   return detail::is_transient(error.code()) || error.code() == Errc::kTimedOut ||
          error.code() == Errc::kCancelled;

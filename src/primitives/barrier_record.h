@@ -24,7 +24,7 @@ enum class Step : std::uint8_t {
   kThere,    // Has not arrived.
   kArrived,  // And waits.
   kPassed,   // The generation in which it arrived last is complete.
-  kBroken,   // That generation will never be complete.
+  kBroken,   // Its last generation will never be complete.
 };
 
 struct Member {

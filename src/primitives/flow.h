@@ -143,7 +143,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   // For a lock that is held while a value is changed.
   AcquireOptions briefly() const;
 
-  // --- Steps. Those that wait end with kCancelled, and with kTimedOut when the time is over.
+  // --- Steps. A waiting step ends with kCancelled, or with kTimedOut when the time is over.
 
   // The lease of a lock; the options' wait and cancel are replaced by the call's own. Not later
   // than `latest` and the call's end.

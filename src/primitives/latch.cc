@@ -49,7 +49,8 @@ bool is_of_another_use(const LockInfo& lock, std::chrono::milliseconds ttl) {
   });
 }
 
-// The lock of the same name. Who is there for another reason may stay: then it is not waited for.
+// Acquires the lock of the same name. If another program holds it for its own purpose, this does
+// not wait.
 Flow<Lease> enter(ScopePtr scope, std::string name) {
   if (scope->cancelled()) co_return scope->cancelled_error();
   const AcquireOptions options = scope->briefly();

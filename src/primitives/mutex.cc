@@ -34,7 +34,7 @@ bool Mutex::try_lock_within(std::chrono::milliseconds wait) {
 }
 
 void Mutex::lock() {
-  // Without limit but for a cancel in the defaults.
+  // Waits without limit; only a cancel in the defaults ends it.
   while (!try_lock_within(std::chrono::hours(24 * 365))) {
   }
 }

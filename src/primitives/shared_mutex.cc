@@ -13,7 +13,7 @@ namespace {
 using session::Core;
 
 constexpr std::chrono::milliseconds kNoWait(0);
-// Without limit but for a cancel in the defaults.
+// Waits without limit; only a cancel in the defaults ends it.
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24) * 365;
 
 // Is this a lease by which the lock can be upgraded or downgraded?

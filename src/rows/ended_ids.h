@@ -1,8 +1,8 @@
-// The ids whose release or cancel has been seen, the last few thousand: an acquire that was sent
-// before and comes after is refused. Only the client that drew an id sends its requests, and all of
-// them pass through its own store object.
+// Remembers the last few thousand ids that were released or cancelled. An acquire that was sent
+// before its release but arrives later is refused. This works because only the client that drew an
+// id sends requests with it, all through its own store object.
 //
-// Thread-safety: none. Memory: bounded; none is allocated for an id once `keep` have been seen.
+// Thread-safety: none. Memory: limited; once `keep` ids were seen, further ones allocate none.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace holdfast::rows {
 
 class EndedIds {
  public:
-  // The oldest goes when there are more than `keep`, which is above zero.
+  // Drops the oldest id above `keep`, which must be positive.
   explicit EndedIds(std::size_t keep) : keep_(keep) {}
 
   void add(machine::AcquisitionId id);
@@ -24,8 +24,8 @@ class EndedIds {
 
  private:
   std::size_t keep_;
-  std::vector<machine::AcquisitionId> ids_;  // A ring, once it is full.
-  std::uint32_t next_ = 0;                   // Its oldest then.
+  std::vector<machine::AcquisitionId> ids_;  // A ring once it is full.
+  std::uint32_t next_ = 0;                   // Its oldest entry then.
   machine::HashIndex index_;
 };
 

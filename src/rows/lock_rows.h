@@ -1,9 +1,9 @@
-// One lock as rows of a database, and the rows as the machine's image: for every store that keeps
+// Converts the machine's image of a lock to rows of a database and back, for every store with
 // tables.
 //
-// A lock with a single holder and nobody waiting stands inline in its `locks` row (solo); anything
-// else has one `tickets` row per ticket. The changes of a step name only the tickets that its
-// effects name, so that no operation rewrites a queue.
+// A lock with one holder and no waiter is stored inline in its `locks` row (solo); otherwise each
+// ticket has a `tickets` row. A step changes only the tickets that its effects name, so no
+// operation rewrites a queue.
 //
 // Thread-safety: pure functions and values.
 // Errors: rows that no version of ours wrote are refused (false).
@@ -26,10 +26,10 @@ namespace holdfast::rows {
 inline constexpr int kHeldFlag = 1;
 inline constexpr int kSystemFlag = 2;
 
-// No ticket is ever due.
+// Due time of a lock without an expiring ticket.
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-machine::Token token_of(std::int64_t counter);  // Never negative.
+machine::Token token_of(std::int64_t counter);  // Treats a negative counter as zero.
 
 // The columns that a `tickets` row and the inline holder of a `locks` row have in common.
 struct TicketRow {

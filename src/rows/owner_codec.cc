@@ -11,8 +11,8 @@ namespace {
 constexpr char kVersion = 1;
 constexpr std::size_t kMaxText = 2048;
 constexpr std::size_t kMostTrace = 256;  // With the mark.
-// Behind the reason, in the same text, stands the trace id: a field of its own would make the
-// owner unreadable to versions that do not know it. They show it as the end of the reason.
+// The trace id follows the reason in the same text, because older versions could not read an owner
+// with a new field. They show it as the end of the reason.
 constexpr char kBeforeTrace = '\x1f';
 
 // A reason that holds the mark is always followed by one, so that the last one counts.

@@ -12,11 +12,11 @@
 //
 // Guarantee: "granted" is said only with a deadline counted from a send, and while at least
 // `min_left` of it is left; otherwise the ticket is renewed first. A wait that ends for any other
-// reason has left the queue and given back a grant that crossed it, or says kOutcomeUnknown. That
-// goes for one that ends because the store refused a heartbeat (a permission revoked, damaged
-// state), too; when it also refuses to take the wait back, the error is that of the heartbeat, says
-// so, and the ticket stands until its lease ends.
-// An acquisition that has queued waits out a store outage as it waits for the lock.
+// reason has left the queue and given back a crossing grant, or says kOutcomeUnknown. This includes
+// a wait that ends because the store refused a heartbeat (a revoked permission, damaged state). If
+// the store also refuses the cancel, the error is that of the heartbeat and says so, and the ticket
+// stays until its lease ends. An acquisition that has queued waits out a store outage as it waits
+// for the lock.
 // Time: on_timer() wants to be called at wake_at(); while waiting nothing is sent but the
 // heartbeat.
 #pragma once

@@ -104,7 +104,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquis
   return answer;
 }
 
-// nullopt: it needs the loop. Nothing is left in the store then, or is being taken back.
+// nullopt if the call needs the loop. Then the store has nothing of it, or it is being withdrawn.
 std::optional<Result<Acquiring::AcquisitionPtr>> Acquiring::try_without_queueing(
     const AcquisitionPtr& acquisition, bool may_wait) {
   AcquireFsm fsm(terms_for(*acquisition, /*may_wait=*/false));
@@ -130,12 +130,12 @@ std::optional<Result<Acquiring::AcquisitionPtr>> Acquiring::try_without_queueing
     case AcquireFsm::Step::kSendCancel: break;
   }
   if (!*reply) {
-    // Perhaps applied: the loop asks again with the same id, and takes it back if need be.
+    // Perhaps applied: the loop asks again with the same id, and withdraws it if necessary.
     acquisition->asked_at = fsm.log().sent_at(0);
     return std::nullopt;
   }
-  // Granted with too little left, or known as too old: take it back, and ask anew by the loop,
-  // behind that.
+  // Granted with too little time left, or refused as too old: cancels it, and the loop then asks
+  // again with a new id.
   store_->cancel(end_of(*acquisition), [](const Result<port::EndStatus>&) {});
   return std::nullopt;
 }
@@ -149,8 +149,8 @@ Result<Acquiring::AcquisitionPtr> Acquiring::acquire_waiting(const AcquisitionPt
   return await_answer(acquisition);
 }
 
-// A wait whose first request goes from this thread. That request queues where the lock is not free:
-// for a remote store a try that answers "busy" would be a round trip for nothing.
+// Starts a wait with a request from this thread. The request queues if the lock is not free,
+// because for a remote store a try that answers "busy" would waste a round trip.
 void Acquiring::start_here(const AcquisitionPtr& acquisition) {
   port::AcquireRequest request;
   {
@@ -167,7 +167,7 @@ void Acquiring::start_here(const AcquisitionPtr& acquisition) {
   }
   const auto reply = store_->acquire_inline(request);
   const Turn turn(*this);
-  // It may have been cancelled meanwhile, or closed.
+  // The wait may have been cancelled or closed meanwhile.
   if (!acquisition->acquire || acquisition->id != request.id) return;
   if (reply) {
     execute(acquisition, acquisition->acquire->on_reply(base::BootClock::now(), *reply));
@@ -196,7 +196,7 @@ bool Acquiring::fail_if_closed(const AcquisitionPtr& acquisition) {
   return true;
 }
 
-// Not before there is something to cancel: a stop that came earlier calls back at once.
+// Registers late, when there is something to cancel, because an earlier stop calls back at once.
 void Acquiring::heed_stop(const AcquisitionPtr& acquisition) {
   const std::stop_token& stop = acquisition->options->cancel;
   if (!stop.stop_possible()) return;
@@ -241,7 +241,7 @@ void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Act
       acquisition->failure = std::make_unique<Error>(*acquisition->acquire->error());
       finish(acquisition);
       if (acquisition->failure->code() == Errc::kOutcomeUnknown && !closed_) {
-        // It may come to be held, for nobody: taken back as soon as the store can be reached.
+        // The lock may be granted to nobody, so it is given back as soon as the store answers.
         give_back(acquisition);
       }
       conclude(acquisition);
@@ -318,7 +318,7 @@ void Acquiring::finish(const AcquisitionPtr& acquisition) {
   if (closed_) drained_.notify_all();
 }
 
-// To whom did not wait asleep, the answer goes when this turn is over.
+// An asynchronous caller gets its answer at the end of this turn.
 void Acquiring::conclude(const AcquisitionPtr& acquisition) {
   if (!acquisition->done) return;
   auto answer_now = [this, acquisition, held = acquisition->renewal.has_value()] {

@@ -3,7 +3,7 @@
 //
 // Guarantee: each call is answered once, at the latest by the request's deadline; with kClosed
 // after close() and in a forked child, where nothing is sent. close() waits for calls under way.
-// Thread-safety: all calls from any thread. Those without a Done block until the answer.
+// Thread-safety: all calls from any thread. Calls without a Done block until the answer.
 // Ownership: a part of the core, which lives until its calls are answered.
 #pragma once
 

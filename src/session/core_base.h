@@ -142,8 +142,8 @@ class CoreBase {
   Duration longest_lease_ = Duration::max();  // A session's, where leases are part of one.
   machine::OwnerInfo owner_;
   std::atomic<bool> closed_{false};
-  // Taken under the mutex where a request goes by the loop. One that goes inline may be overtaken
-  // by a later number: a store that refuses it then is asked anew.
+  // Taken under the mutex where a request goes by the loop. An inline request may be overtaken by a
+  // later number; if a store refuses it for that, it is asked again.
   std::atomic<std::uint64_t> last_issue_{0};
   std::atomic<std::uint64_t> pushes_missed_{0};  // How often.
 

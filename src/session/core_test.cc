@@ -1,5 +1,5 @@
-// The driver with a store that misbehaves on purpose: hangs, fails, forgets. What a real store does
-// is tested elsewhere (tests/conformance, tests/library, tests/faults).
+// The driver with a store that misbehaves on purpose: hangs, fails, forgets. Other tests cover real
+// stores (tests/conformance, tests/library, tests/faults).
 #include "src/session/core.h"
 
 #include <condition_variable>

@@ -96,7 +96,7 @@ bool blocked(const Wait& wait, const std::set<std::string>& stuck) {
           std::all_of(wait.together.begin(), wait.together.end(), is_stuck));
 }
 
-// All who wait, less those of whom one wait can end, until no more go.
+// Removes owners with a wait that can end, until none is left to remove; the others are stuck.
 std::set<std::string> stuck_in(const Waits& waits) {
   std::set<std::string> stuck;
   for (const Wait& wait : waits) stuck.insert(wait.owner);
@@ -116,7 +116,7 @@ struct Edge {
   const Blocker* blocker;
 };
 
-// Between those who are stuck. Who waits behind a wait of its own is not in its own way.
+// The edges between stuck owners. An owner that waits behind its own wait does not block itself.
 std::multimap<std::string, Edge> edges_of(const Waits& waits, const std::set<std::string>& stuck) {
   std::multimap<std::string, Edge> edges;
   for (const Wait& wait : waits) {

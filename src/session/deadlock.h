@@ -5,15 +5,15 @@
 // is:
 //   exclusive, shared: one holder in the way, or one before it in a queue in order, is stuck
 //   permits:           all holders are, or one before it in a queue in order
-// An owner that holds what it waits for exclusively stands in its own way; one that holds a share
-// of it may be about to upgrade, and does not.
+// An owner that exclusively holds the lock it waits for blocks itself. One that holds it shared
+// does not, because it may be about to upgrade.
 //
-// Who is told: of the owners that wait for each other in a circle, the one whose wait is the
-// youngest, by the wall clocks of those who wait; of two as young the one with the greater id. It
-// is the same for each of them, so that one of them gives up and the others go on.
+// One wait of each circle ends: the youngest by the wall clocks of the waiters, and of two equally
+// young ones the one with the greater id. All clients choose the same one, so that one gives up and
+// the others continue.
 //
-// Not guaranteed by one reading: it is no snapshot over several locks. Two readings with equal
-// `edges` are: each wait and each grant in them was there all the time in between.
+// Not guaranteed by one reading: a snapshot over several locks. Two readings with equal `edges`
+// give one: each wait and each grant in them existed all the time in between.
 //
 // Thread-safety: pure functions.
 #pragma once

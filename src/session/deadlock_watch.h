@@ -1,8 +1,8 @@
-// Looks after the waits of one client that name their owner: whether they can ever end.
+// Checks the waits of one client that name their owner: can they ever end?
 //
 // It reads the queues once a second while such a wait lasts, less often where reading them takes
-// long (a twentieth of the time at most), and not before the first has lasted a second. What two
-// readings in a row say alike is told to the wait (deadlock.h).
+// long (a twentieth of the time at most), and not before the first has lasted a second. If two
+// readings in a row agree, the wait is told (deadlock.h).
 //
 // Thread-safety: on_tick() and begin() under the core's mutex; answers come on the loop.
 // Ownership: the core owns it.

@@ -30,7 +30,7 @@ struct EventLoop::Impl {
     timer.async_wait(asio::posix::stream_descriptor::wait_read, [this](std::error_code error) {
       if (error) return;
       std::uint64_t expirations = 0;
-      // EAGAIN: it was armed anew between its end and this call, and will fire again.
+      // EAGAIN: the timer was armed again after it fired, and will fire again.
       if (::read(timer_fd, &expirations, sizeof expirations) > 0) on_timer();
       wait_for_timer();
     });

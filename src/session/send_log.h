@@ -29,8 +29,8 @@ class SendLog {
 
   std::uint64_t next() const { return next_; }
 
-  // A log whose first request gets the number `seq`: for a lease that another process began. What
-  // that one sent counts as sent at boot, so that nothing is ever counted from it.
+  // A log whose first request gets the number `seq`: for a lease that another process began.
+  // Requests of that process count as sent at boot, so no deadline is ever counted from them.
   static SendLog starting_at(std::uint64_t seq) {
     SendLog log;
     log.next_ = seq;

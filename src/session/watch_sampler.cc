@@ -157,7 +157,7 @@ void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {
           self->asking_ = false;  // Nothing is told yet: the next sample finds it again.
           return;
         }
-        // That lock is not reported until it can be read again; the others are.
+        // The unreadable lock is not reported until it can be read again; the others are.
         if (unreadable) self->keep(*sample, sample->vanished[sample->asked]);
         if (found && *found) sample->traces.push_back(**found);
         ++sample->asked;

@@ -2,8 +2,8 @@
 // what differs.
 //
 // Not guaranteed: that a hold shorter than the period is seen; a token that jumped tells of it. Nor
-// that each of two breaks within one period is told as one; the first may pass for a release.
-// That anything is told while a million locks or more are held. Thread-safety: on_tick() and the
+// that each of two breaks within one period is reported as a break; the first may look like a
+// release. Nor any event while a million locks or more are held. Thread-safety: on_tick() and the
 // replies run on the core's loop.
 #pragma once
 
@@ -61,7 +61,7 @@ class WatchSampler : public std::enable_shared_from_this<WatchSampler> {
     BootInstant asked_at{};
     std::vector<LockInfo> listed;
     std::vector<std::string> vanished;
-    std::vector<LockInfo> traces;  // Those of vanished locks, as far as they have been asked for.
+    std::vector<LockInfo> traces;  // Traces of vanished locks, as far as they were read.
     std::size_t asked = 0;
   };
   // Asks for the traces one after the other, and tells what differs once they are all there.

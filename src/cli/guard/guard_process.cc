@@ -173,7 +173,8 @@ void GuardProcess::become_command(ExecEnvironment& environment, Fd go, Fd status
   ::_exit(127);
 }
 
-// 0 or an errno. Behind a pid namespace's stand-in it is the command that returns from here.
+// Returns 0 or an errno. With a pid namespace, the command's process returns from here, behind the
+// stand-in.
 int GuardProcess::contain_command() const {
   if (plan_.contain == Contain::kCgroup) return enter_cgroup(plan_.cgroup);
   if (plan_.contain != Contain::kPidns) return 0;

@@ -92,7 +92,7 @@ std::string heading(const DoctorReport& report) {
          printable(all.scope) + ")\n";
 }
 
-// Nothing of a healthy store: warnings are no failures.
+// Empty for a healthy store: warnings are not failures.
 std::string problems_text(const DoctorReport& report) {
   std::vector<Finding> problems;
   for (const Finding& finding : report.findings) {

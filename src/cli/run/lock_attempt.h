@@ -91,9 +91,9 @@ class LockAttempt {
   bool unanswered_ = false;  // The store had its time, and did not use it.
 };
 
-// Gives it back. kLost and kBroken: it was not ours any more. What ends while the store does not
-// answer was ours until then: that is told as kUnavailable. Not guaranteed: that the store had not
-// taken it before, when it says so only behind the lease's end.
+// Releases the lease. kLost and kBroken: it was no longer ours. A lease that ends while the store
+// does not answer was ours until then, and gives kUnavailable. Not guaranteed: that the store had
+// not ended it before, if it reports this only after the lease's end.
 Result<void> release_lease(Lease& lease);
 
 // In words, that the wait for it was over first.

@@ -11,7 +11,7 @@ namespace holdfast::cli {
 // For `elect`.
 struct Candidacy {
   std::optional<std::string> value{};  // Its proclamation; not set: no election, a lock.
-  bool again = false;                  // Campaigns anew after a loss.
+  bool again = false;                  // Campaigns again after a loss.
 };
 
 // `command`: what the user called, for messages. Returns the exit status; all is told on stderr.

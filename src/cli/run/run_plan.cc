@@ -39,7 +39,8 @@ std::string exactly(Duration time) {
              : std::to_string(time.count()) + "ms";
 }
 
-// Before the store is asked. What this one gives is checked once it has answered: timing_for().
+// An assumption before the store is asked. timing_for() checks the real lease once the store has
+// answered.
 bool leases_are_sessions(const std::string& url) {
   const StoreKind* const store = store_of_url(url);
   return store != nullptr && store->bound_to_client;
@@ -129,7 +130,7 @@ Result<void> check_json_fd(const RunOptions& options) {
   return {};
 }
 
-// The client reads it; the command, which could read a file anew, must not.
+// The client reads it, but the command must not, although it could read a file again.
 void keep_password_fd(const std::string& url) {
   const auto text = url_option(url, "password_fd");
   int fd = -1;

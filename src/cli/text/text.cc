@@ -81,7 +81,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 namespace {
 
-// Behind the text in quotes that begins at `at`.
+// The position after the quoted text that begins at `at`.
 std::size_t behind_quotes(std::string_view toml, std::size_t at) {
   const char quote = toml[at];
   const std::string three(3, quote);

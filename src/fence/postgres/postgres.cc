@@ -29,7 +29,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// By SQLSTATE. What is not known here has failed, too, and a transaction that failed is taken back.
+// By SQLSTATE. An unknown state is a failure, too, after which the transaction is rolled back.
 Errc code_of(std::string_view state) {
   struct Row {
     std::string_view state;

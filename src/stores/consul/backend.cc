@@ -61,7 +61,7 @@ void ConsulBackend::ensure_session(BootInstant deadline, Done<contend::SessionVi
 
 Guarantees ConsulBackend::guarantees() const { return consul::guarantees(address_); }
 
-// Unlike get(): an agent that refuses is not asked again, but the next one is.
+// Unlike get(), it does not ask an agent again that has refused, but the next one.
 void ConsulBackend::ask_once(const std::string& target, BootInstant deadline, std::size_t agents,
                              GetDone done) {
   http_.send({.target = target, .reads = true, .limit = std::max(1ms, left_until(deadline))},
@@ -113,7 +113,7 @@ void ConsulBackend::stop_on_loop(BootInstant deadline, std::function<void()> don
   handoffs_->stop();
   writes_->stop();
   read_timer_.stop();
-  // They are told with all others that wait.
+  // Closing answers these together with all other waiting calls.
   for (auto& again : std::exchange(reads_again_, {})) again();
   session_->close(deadline, [this, done = std::move(done)] {
     loop_.post([this, done] {
@@ -125,7 +125,7 @@ void ConsulBackend::stop_on_loop(BootInstant deadline, std::function<void()> don
 }
 
 void ConsulBackend::close(BootInstant deadline) {
-  // Once: later the loop may run no more.
+  // Only once, because later the loop may no longer run.
   if (watches_ == nullptr || std::exchange(close_called_, true)) return;
   struct Gate {
     std::mutex mutex;
@@ -151,7 +151,7 @@ void ConsulBackend::abandon_after_fork() noexcept {
   writes_->abandon();
   watches_->abandon();
   handoffs_->abandon();
-  // Never destroyed: what they hold is the parent's.
+  // Leaked on purpose: these objects use resources of the parent.
   base::abandon(std::move(session_));
   base::abandon(std::move(writes_));
   base::abandon(std::move(watches_));

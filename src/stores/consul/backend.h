@@ -1,13 +1,13 @@
-// Consul as the engine of contenders wants it (src/contend/backend.h).
+// The contenders' operations on Consul: src/contend/backend.h describes each one.
 //
-// A contender is a key that the client's session has acquired; its creation's index is its number.
-// Entering is one transaction: it acquires the key and then reads the lock's folder at the same
-// index. See docs/design/0015-consul-store.md.
+// A contender is a key that the client's session has acquired, ordered by the index of its
+// creation. An entry is one transaction: it acquires the key and reads the lock's folder at the
+// same index. See docs/design/0015-consul-store.md.
 //
 // Changes (backend_writes.cc) go through Writes. Reads (backend_reads.cc) are retried until their
 // deadline. With ?recipe=consul a grant needs LockGate, too.
 //
-// No I/O before start(). Thread-safety: as contend/backend.h says. Ownership: the loop outlives it.
+// No I/O before start(). Thread-safety: see contend/backend.h. Ownership: the loop outlives it.
 #pragma once
 
 #include <cstdint>
@@ -94,20 +94,19 @@ class ConsulBackend final : public contend::Backend {
   // --- backend_writes.cc
   // The gate's key is in no lock's folder.
   bool may_join() const { return !gate_.on(); }
-  // `gate`: the index of the gate's key, which is to go, too.
+  // `gate` is the index of the gate's key, which is removed, too.
   void send_change(contend::Change change, std::optional<std::uint64_t> gate, BootInstant deadline,
                    Done<std::optional<std::uint64_t>> done);
   void remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                  std::optional<HandoffNote> left, BootInstant deadline, Done<bool> done);
 
-  // --- backend_reads.cc
-  // A request that changes nothing, tried again until its deadline.
+  // --- backend_reads.cc A request that only reads, retried until its deadline.
   void get(std::string target, BootInstant deadline, GetDone done);
   void try_get(const std::string& target, BootInstant deadline, GetDone done);
   void get_pairs(std::string target, BootInstant deadline,
                  std::function<void(Result<std::vector<Pair>>, std::uint64_t index)> done);
-  // The answer to a write that expected a contender as it was last written, and was refused: the
-  // contender as it is now; nullopt: it has gone, or was not written since.
+  // Reads a contender again after a write that expected its last state was refused. nullopt if it
+  // is gone, or was not written since.
   void look_again(const std::string& lock, const QueueEntry& place, BootInstant deadline,
                   Done<std::optional<QueueEntry>> done);
   void check_reading(const std::string& key, BootInstant deadline,
@@ -119,7 +118,7 @@ class ConsulBackend final : public contend::Backend {
     BootInstant deadline{};
     Done<contend::Listing> done;
   };
-  // Callers that want a lock's listing; those who ask while one is under way share the next.
+  // Callers that want a lock's listing. Those that ask during one share the next.
   struct Asked {
     bool busy = false;
     std::vector<Asker> next;

@@ -236,7 +236,7 @@ TEST_F(ConsulBackendTest, AnEntryThatIsCarriedOutLateIsRefused) {
     const auto unknown = alice.enter("orders", id + 1, 1s);
     ASSERT_FALSE(unknown);
     EXPECT_EQ(unknown.error().code(), Errc::kOutcomeUnknown);
-    // Behind the fence it is surely not there, and will not come any more.
+    // After the fence the entry surely does not exist, and never will.
     const auto seen = alice.list("orders");
     ASSERT_TRUE(seen) << seen.error().message();
     EXPECT_EQ(seen->queue.size(), 1U);

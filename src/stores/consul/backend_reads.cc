@@ -1,4 +1,4 @@
-// The reads of the backend, and the watches that stay behind them.
+// The reads of the backend, and their watches.
 #include <algorithm>
 #include <utility>
 
@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kPauseOfReads(50);
 // --- Asking.
 
 void ConsulBackend::get(std::string target, BootInstant deadline, GetDone done) {
-  // Writes that may still be carried out must not come after this read.
+  // A write with an unknown outcome must not be applied after this read.
   if (closed_ || !writes_->fencing()) return try_get(target, deadline, std::move(done));
   writes_->behind(deadline, [this, target = std::move(target), deadline,
                              done = std::move(done)](const Result<void>& ready) mutable {
@@ -42,7 +42,7 @@ void ConsulBackend::try_get(const std::string& target, BootInstant deadline, Get
                reads_again_.push_back([this, target, deadline, done = std::move(done)]() mutable {
                  try_get(target, deadline, std::move(done));
                });
-               if (reads_again_.size() > 1) return;  // It is armed.
+               if (reads_again_.size() > 1) return;  // The timer is armed already.
                read_timer_.arm(kPauseOfReads, [this] {
                  for (auto& again : std::exchange(reads_again_, {})) again();
                });
@@ -58,8 +58,8 @@ void ConsulBackend::get_pairs(
   });
 }
 
-// A listing leaves out what the token may not read, and says nothing of it: one that is empty is
-// believed when a single key of it may be read.
+// Consul silently leaves keys out that the token may not read. So an empty listing counts only if a
+// single key of the folder may be read.
 void ConsulBackend::check_reading(const std::string& key, BootInstant deadline,
                                   std::function<void(Result<void>)> done) {
   get_pairs(key_target(key) + "?consistent", deadline,
@@ -70,7 +70,7 @@ void ConsulBackend::check_reading(const std::string& key, BootInstant deadline,
 
 // --- One lock.
 
-// The entries of a folder; other people's keys are left out.
+// The entries of a folder, without foreign keys.
 Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::vector<Pair>& pairs,
                                           bool in_full) const {
   const std::string begins = keys_.contenders(lock);
@@ -90,7 +90,7 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
     std::string_view name = pair.key;
     name.remove_prefix(name.starts_with(begins) ? begins.size() : name.size());
     const auto key = contend::parse_key(name);
-    // Without a session it is nobody's: an operator has written it, and may remove it.
+    // A key without a session belongs to no client: an operator has written it, and may remove it.
     if (!key || pair.session.empty()) {
       const bool left = !key && contend::parse_key(left_by(name));
       if (in_full && !left) listing.unknown.add(pair.key);
@@ -101,7 +101,7 @@ Result<Listing> ConsulBackend::listing_of(const std::string& lock, const std::ve
   }
   std::sort(listing.queue.begin(), listing.queue.end(),
             [](const QueueEntry& a, const QueueEntry& b) { return a.order < b.order; });
-  // The key is enough for the others.
+  // For the others the key is enough.
   const std::size_t wanted = in_full ? listing.queue.size() : 1;
   for (std::size_t i = 0; i < std::min(wanted, listing.queue.size()); ++i) {
     const Pair& pair = *values.at(listing.queue[i].order);
@@ -122,7 +122,7 @@ void ConsulBackend::list_as(const std::string& lock, bool in_full, const WakerPt
   if (!asked.busy) list_for_all({lock, in_full});
 }
 
-// A release may wake hundreds of readers, who ask for the same at once.
+// A release may wake hundreds of readers, which all ask for the same listing.
 void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
   Asked& asked = lists_[what];
   asked.busy = true;
@@ -133,7 +133,7 @@ void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
   get_pairs(folder + "?recurse&consistent", deadline,
             [this, what, folder, askers](Result<std::vector<Pair>> pairs, std::uint64_t index) {
               auto& next = lists_[what].next;
-              // At the end nothing is asked any more: the answer would find nobody here.
+              // After close() nothing is sent, because nobody could take the answer.
               if (closed_) {
                 for (Asker& each : std::exchange(next, {})) askers->push_back(std::move(each));
               }
@@ -141,7 +141,7 @@ void ConsulBackend::list_for_all(const std::pair<std::string, bool>& what) {
                                          : Result<Listing>(pairs.error());
               for (const Asker& each : *askers) {
                 const auto wanted = each.waker.lock();
-                // Keys alone are a short answer.
+                // Asking for keys only gives a short answer.
                 if (pairs && wanted) watches_->add(folder + "?keys", index, wanted);
                 each.done(listing);
               }
@@ -176,7 +176,7 @@ void ConsulBackend::list_in_full(std::string lock, BootInstant deadline, Done<Li
                   if (listing && stranger) listing->queue.insert(listing->queue.begin(), *stranger);
                   done(std::move(listing));
                 });
-      });
+                      });
 }
 
 void ConsulBackend::read(std::string lock, QueueEntry place, WakerPtr waker, BootInstant deadline,
@@ -245,10 +245,10 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
         contend::Locks locks;
         for (const std::string& folder : *folders) {
           auto name = keys_.lock_of(folder);
-          // The keys that Consul's own pages make to show a folder are not meant.
+          // Consul's web interface creates a key for a folder itself, which does not count.
           if (!name && folder != all) locks.unknown.add(folder);
           if (!name || !name->starts_with(prefix)) continue;
-          // With the recipe another's hand may have made one that is no lock's.
+          // With the recipe, another program may have created a folder that belongs to no lock.
           if (!gate_.on() || gate_.check_name(*name)) locks.names.push_back(*std::move(name));
         }
         const auto told = [limit, done](Result<contend::Locks> found) {
@@ -268,7 +268,7 @@ void ConsulBackend::list_locks(std::string prefix, std::size_t limit, BootInstan
       });
 }
 
-// With the recipe: what others hold, in whose folders nothing is ours.
+// With the recipe: locks that others hold, and whose folders have no key of ours.
 void ConsulBackend::list_shared(const std::string& prefix, contend::Locks locks,
                                 BootInstant deadline, const Done<contend::Locks>& done) {
   const std::string& path = address_.shared_path;

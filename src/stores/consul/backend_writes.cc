@@ -1,4 +1,4 @@
-// The writes of the backend: to come in, to mark, to leave, and one step for all that is rare.
+// The writes of the backend: entering, marking, leaving, and one step for everything rare.
 #include <algorithm>
 #include <utility>
 
@@ -22,12 +22,13 @@ constexpr const char* kPlainOnly = "with recipe=consul only plain exclusive lock
 // The bytes of a write's steps, without a contender's text.
 std::size_t bytes_about(const std::string& path) { return 3 * path.size() + 300; }
 
-// When it was written last, as far as its owner knows; 0: he knows of no write.
+// The index of its last write as its owner knows it; 0 if it knows of none.
 std::uint64_t written_at(const QueueEntry& place) {
   return place.modified != 0 ? place.modified : place.order;
 }
 
-// Names come again: of what expects this, a copy that comes late meets no later bearer of the name.
+// Names are reused. This check keeps a delayed duplicate from changing a key that was created again
+// under the same name.
 Transaction& expect(Transaction& all, const std::string& path, std::uint64_t index,
                     const std::string& session) {
   return index != 0 ? all.check_index(path, index) : all.check_session(path, session);
@@ -85,8 +86,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
       done(Entered{own->created, *std::move(listing)});
     };
     if (answer->done) {
-      // Behind the fence and the acquisition, which are told without their values, comes the
-      // folder.
+      // The answers of the fence and the acquisition have no values; the folder follows them.
       const auto entered = std::find_if(answer->pairs.begin(), answer->pairs.end(),
                                         [&](const Pair& pair) { return pair.key == path; });
       if (entered != answer->pairs.end()) answer->pairs.erase(answer->pairs.begin(), entered + 1);
@@ -96,7 +96,7 @@ void ConsulBackend::enter(std::uint64_t epoch, std::string lock, Key key, Detail
       return done(Error(Errc::kUnavailable,
                         "Consul refused to let it in (" + answer->why + "); try again"));
     }
-    // It is there already: the answer to an earlier try was lost.
+    // The contender exists already, because the answer to an earlier attempt was lost.
     get_pairs(key_target(keys_.folder(lock)) + "?recurse&consistent", deadline,
               [conclude, done, lock](Result<std::vector<Pair>> pairs, std::uint64_t) {
                 if (!pairs) return done(pairs.error());
@@ -158,7 +158,7 @@ void ConsulBackend::handoff(std::uint64_t epoch, std::string lock, QueueEntry pl
   remove_as(epoch, lock, place, left, deadline, std::move(done));
 }
 
-// `left`: what it leaves to the next one.
+// `left` is the note for the next contender.
 void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, const QueueEntry& place,
                               std::optional<HandoffNote> left, BootInstant deadline,
                               Done<bool> done) {
@@ -171,7 +171,7 @@ void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, cons
               .done = {},
               .joins = may_join(),
               .bytes = bytes_about(path)};
-  // Asked when its turn has come: whether it is inside the gate may be decided until then.
+  // Built when the write's turn comes, because the contender may pass the gate until then.
   write.steps = [this, path, lock, left, index = written_at(place),
                  id = session_->id()](Transaction& all) {
     expect(all, path, index, id).erase(path);
@@ -183,12 +183,13 @@ void ConsulBackend::remove_as(std::uint64_t epoch, const std::string& lock, cons
   write.done = [this, epoch, lock, path, place, left, deadline,
                 done = std::move(done)](const Result<TransactionReply>& answer) {
     if (!answer) {
-      if (left) handoffs_->made(out_of(path));  // Perhaps.
+      if (left) handoffs_->made(out_of(path));  // Perhaps it was.
       return done(answer.error());
     }
     const bool was_inside = gate_.holds(path);
     gate_.leave(path);
-    // Somebody has broken the key, or has taken what is left: the contender goes all the same.
+    // A condition failed: perhaps an operator broke the gate's key, or the note's key was taken.
+    // The contender is still removed, without them.
     if (!answer->done && (was_inside || left) && answer->failed_at > 0) {
       return remove(epoch, lock, place, deadline, done);
     }
@@ -217,7 +218,7 @@ void ConsulBackend::pass_gate(std::uint64_t epoch, std::string lock, QueueEntry 
 
 void ConsulBackend::apply(Change change, BootInstant deadline,
                           Done<std::optional<std::uint64_t>> done) {
-  if (change.epoch == 0) {  // Nobody's in particular: of one who has asked for no lock yet.
+  if (change.epoch == 0) {  // It belongs to no session.
     return session_->ensure(deadline, [this, change = std::move(change), deadline,
                                        done = std::move(done)](const Result<void>& opened) mutable {
       if (!opened) return done(opened.error());
@@ -231,8 +232,8 @@ void ConsulBackend::apply(Change change, BootInstant deadline,
   if (!gate_.on() || inside == change.removed.end()) {
     return send_change(std::move(change), std::nullopt, deadline, std::move(done));
   }
-  // The gate's key goes with the contender that is inside, if it has it: somebody may have taken it
-  // by hand. While the contender stays as it was seen, it does not get another.
+  // A contender inside the gate is removed together with the gate's key, unless somebody took that
+  // key by hand. While the contender is unchanged, it does not get another key.
   get_pairs(key_target(gate_.key_of(change.lock)) + "?consistent", deadline,
             [this, change, session = inside->details->session, deadline, done = std::move(done)](
                 const Result<std::vector<Pair>>& pairs, std::uint64_t) {
@@ -281,7 +282,8 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
     }
     if (gate) all.check_index(gate_.key_of(change.lock), *gate).erase(gate_.key_of(change.lock));
     if (change.value) all.set(value, *change.value);
-    // The number of before makes it another text: a write that changes nothing is passed over.
+    // The previous index makes the text differ, because Consul ignores a write that changes
+    // nothing.
     if (change.record) {
       all.set(record, contend::to_text(*change.record) +
                           " behind=" + std::to_string(change.record_rev.value_or(0)));
@@ -301,7 +303,7 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
                         });
     }
     if (!answer->done) return done(std::optional<std::uint64_t>());
-    // The values read in it are older than the written ones.
+    // The values that the transaction read are older than the written ones.
     std::uint64_t number = 0;
     for (const Pair& pair : answer->pairs) number = std::max(number, pair.modified);
     done(std::optional(number));
@@ -309,13 +311,13 @@ void ConsulBackend::send_change(Change change, std::optional<std::uint64_t> gate
   writes_->send(std::move(write));
 }
 
-// Not fenced: the session of another, and harmless whenever it comes.
+// Not fenced: the key belongs to another client's session, and a late write does no harm.
 void ConsulBackend::notify(std::string session_tag, std::function<void()> then) {
   // The tag comes from another client's contender, so it is checked.
   if (!is_session_id(session_tag)) return loop_.post(std::move(then));
   const std::string key = keys_.notify(session_tag);
   Transaction both;
-  // Something new: a write that changes nothing is passed over.
+  // A new value each time, because Consul ignores a write that changes nothing.
   both.get(key).set(key, std::to_string(base::random_128().low));
   http_.send({.method = HttpRequest::Method::kPut,
               .target = "/v1/txn",

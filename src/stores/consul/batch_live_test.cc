@@ -151,7 +151,7 @@ TEST_F(ConsulBatchTest, ALostReplyIsUnknownToEach) {
     ASSERT_FALSE(each);
     EXPECT_EQ(each.error().code(), Errc::kOutcomeUnknown) << why(each);
   }
-  // Behind the fence it is known; and all goes on.
+  // After the fence the outcome is known, and everything continues.
   for (const Asked& each : asked) EXPECT_EQ(alice.list(each.lock)->queue.size(), 1U);
   for (const auto& each : enter(alice, locks("m", 5))) EXPECT_TRUE(each) << why(each);
   for (const auto& each : remove(alice, asked)) EXPECT_EQ(each ? *each : false, true) << why(each);

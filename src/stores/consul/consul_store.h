@@ -11,7 +11,8 @@
 
 namespace holdfast::stores {
 
-// No I/O but reading a token's file: an agent that cannot be reached shows with the first request.
+// Does no I/O except reading a token's file. The first request shows whether an agent can be
+// reached.
 // Errors: kInvalidArgument (URL), kPermissionDenied (a token's file), kUnsupported.
 Result<std::unique_ptr<port::Store>> make_consul_store(port::StoreUrl url,
                                                        const port::StoreContext& context);

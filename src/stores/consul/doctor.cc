@@ -47,7 +47,7 @@ class Examination : public port::Examination, public std::enable_shared_from_thi
   }
 
  private:
-  // Whether the client was closed meanwhile: then nothing more is asked.
+  // Whether the client was closed meanwhile. Then nothing more is sent.
   template <typename T>
   bool over(const Result<T>& answer) const {
     if (answer || answer.error().code() != Errc::kClosed) return false;

@@ -1,7 +1,7 @@
-// Looks at a running Consul: version, servers, limits, rights.
+// Examines a running Consul: version, servers, limits, permissions.
 //
 // Thread-safety: the loop only. Errors: kUnavailable, kPermissionDenied (nothing could be asked).
-// Not guaranteed: that what could not be looked at is good; a finding says so.
+// Not guaranteed: that unexamined parts are good; a finding names them.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ void examine(DoctorAccess access, port::Done<std::vector<Finding>> done);
 // Three servers or more cannot be in dev mode, which makes each agent a cluster of its own.
 contend::Servers servers_behind(const HttpReply& self, const HttpReply& peers);
 
-// From the parts, for tests: the answers of /v1/agent/self and /v1/status/peers.
+// The parts for tests: they judge the answers of /v1/agent/self and /v1/status/peers.
 void judge_agent(const std::string& self, std::vector<Finding>& findings);
 void judge_peers(const std::string& peers, std::vector<Finding>& findings);
 

@@ -70,7 +70,7 @@ void Handoffs::made(const std::string& out) {
   if (!std::exchange(ticking_, true)) timer_.arm(kStays, [this] { tick(); });
 }
 
-// A late removal may hit a newer /out of the same name. That costs a waiter one read of the queue.
+// A late removal may hit a newer /out of the same name. This costs a waiter one read of the queue.
 void Handoffs::tick() {
   const auto over = steady_clock::now() - kStays;
   std::vector<std::string> outs;

@@ -31,7 +31,7 @@ struct HandoffNote {
   std::uint64_t token = 0;
 };
 std::string to_text(const HandoffNote& what);
-std::optional<HandoffNote> parse_handoff(std::string_view text);  // nullopt: it is none.
+std::optional<HandoffNote> parse_handoff(std::string_view text);  // nullopt if it is no note.
 
 inline std::string out_of(const std::string& contender) { return contender + "/out"; }
 // The contender that left this note; empty: the key is no note.
@@ -52,7 +52,7 @@ class Handoffs : public std::enable_shared_from_this<Handoffs> {
   void made(const std::string& out);
   bool stands(const std::string& out) const { return made_.contains(out); }
   void removed(const std::string& out) { made_.erase(out); }
-  // With their session.
+  // The notes end with their session.
   void clear() { made_.clear(); }
   void stop();
   void abandon() noexcept { timer_.abandon(); }

@@ -8,7 +8,7 @@ namespace {
 bool is_lost(std::string_view segment) { return segment == "." || segment == ".."; }
 
 std::string encoded(std::string_view name) {
-  // A URL's path would lose such a segment: libcurl takes it out, and so does Consul.
+  // A URL's path would lose such a segment, because libcurl and Consul remove it.
   const bool lost = is_lost(name);
   return detail::percent_encode(name, [lost](char c) {
     return detail::is_alphanumeric(c) || (c == '.' && !lost) || detail::is_one_of(c, "-_:@=+,");
@@ -38,7 +38,7 @@ std::optional<std::string> Keys::lock_of(std::string_view folder) const {
   if (!folder.starts_with(begins) || !folder.ends_with('/')) return std::nullopt;
   const std::string_view name = folder.substr(begins.size(), folder.size() - begins.size() - 1);
   auto path = detail::percent_decode(name);
-  // Only what we would write ourselves.
+  // Accepts only the spelling that we would write, so one lock never has two keys.
   if (!path || encoded(*path) != name) return std::nullopt;
   if (path->size() <= shared_.size() || !path->starts_with(shared_)) return std::nullopt;
   return path->substr(shared_.size());

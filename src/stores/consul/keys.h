@@ -1,4 +1,4 @@
-// Where in Consul's key-value store things are.
+// The keys in Consul's key-value store.
 //
 //   PREFIX/l/NAME/c/KEY       a contender of a lock, held by its client's session
 //   PREFIX/l/NAME/c/KEY/out   what that one has left to the next (handoff.h)
@@ -7,11 +7,12 @@
 //   PREFIX/s/SESSION/fence    ends with the session; its index is the number of a client's writes'
 //   PREFIX/s/SESSION/knock    era (backend.h); others notify by it
 //
-// With recipe=consul a lock is a key of `consul lock`'s, whatever part of its path stands in the
-// URL: so NAME is that whole path there, and all of it but the sessions is below PREFIX/r.
+// With recipe=consul a lock is a key of `consul lock`. NAME is then that key's whole path, even if
+// the URL has a part of it. All keys except those of sessions are below PREFIX/r.
 //
-// NAME is the lock's, percent-encoded, the '/' too, and the dots of "." and "..", which no URL can
-// have as a segment: names map to keys one to one, and no name ends in another's folder.
+// NAME is the lock's name, percent-encoded. This includes '/' and the dots of "." and "..", which
+// no URL can have as a segment. So names map to keys one to one, and no name lies in another one's
+// folder.
 // Thread-safety: values.
 #pragma once
 
@@ -44,10 +45,10 @@ class Keys {
   std::string notify(std::string_view session) const {
     return prefix_ + session_part(session) + "knock";
   }
-  // The common beginning of the keys of all locks with that prefix; others' may have it, too.
+  // The prefix of the keys of all locks with that prefix; other keys may have it, too.
   std::string locks(std::string_view prefix) const;
 
-  // The lock's name in a folder's key; nullopt: it is none.
+  // The lock's name in a folder's key; nullopt if there is none.
   std::optional<std::string> lock_of(std::string_view folder) const;
 
  private:

@@ -15,7 +15,7 @@ constexpr char kPrefix[] = "holdfast";
 
 Error bad(std::string what) { return {Errc::kInvalidArgument, "consul URL: " + std::move(what)}; }
 
-// In front of what the user has written.
+// Prefixes the error about the user's text.
 Error in_our_words(const Error& error) {
   std::string text = error.message();
   const std::string theirs = "password";
@@ -25,9 +25,9 @@ Error in_our_words(const Error& error) {
   return {error.code(), text};
 }
 
-// The token stands where other stores have a password; the words of both are known.
+// The token takes the place of other stores' password, so both spellings are accepted.
 Result<void> take_token(port::StoreUrl& url, ConsulAddress& address) {
-  // "token@host" is a user without a password to everybody else.
+  // Other code reads "token@host" as a user without a password.
   if (const auto at = url.authority.rfind('@'); at != std::string::npos) {
     if (url.authority.substr(0, at).find(':') != std::string::npos) {
       return bad("the part before the '@' must be one token, without a ':'");
@@ -47,7 +47,7 @@ Result<void> take_token(port::StoreUrl& url, ConsulAddress& address) {
   auto login = port::take_login(url, "consul", variable);
   if (!login) return in_our_words(login.error());
   address.token = login->password.value_or("");
-  // It becomes a line of a request.
+  // The token becomes a line of a request.
   if (std::any_of(address.token.begin(), address.token.end(),
                   [](unsigned char c) { return c <= ' ' || c >= 0x7f; })) {
     return bad("the token contains an invalid character");
@@ -89,7 +89,7 @@ Result<void> take_ways(port::StoreUrl& url, ConsulAddress& address) {
   }
   if (options->has("recipe")) {
     address.recipe = true;
-    // Our own keys stand aside.
+    // With a recipe, the path names the shared locks, and our own keys move aside.
     if (address.has_path) address.shared_path = std::exchange(address.prefix, kPrefix) + "/";
     address.lock_delay = options->time("lock_delay");
   } else if (options->has("lock_delay")) {

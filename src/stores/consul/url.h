@@ -1,15 +1,15 @@
-// Where Consul's HTTP interface is and how to show oneself to it, as a store URL says it.
+// The addresses of Consul's HTTP interface and the token, read from a store URL.
 //
 //   consul://[token@]host[:port][,host[:port]...][/prefix]     HTTP; port 8500
 //   consuls://[token@]host[:port][,host[:port]...][/prefix]    HTTPS; port 8501
 //
-// `consul://` alone means 127.0.0.1. Several hosts are agents of one cluster: the first that
-// answers is used, another when it fails. The path is what all keys begin with (default: holdfast).
-// Options: kUrlOptions; tls_ca= and so on as other stores have them (src/port/url_parts.h); and
-// token=SECRET token_file=PATH token_env=NAME token_fd=N as the password options of other stores.
-// A token named in no way is that of HOLDFAST_CONSUL_TOKEN or else CONSUL_HTTP_TOKEN.
+// `consul://` alone means 127.0.0.1. Several hosts are agents of one cluster; the next one is used
+// when one fails. The path is the prefix of all keys (default: holdfast). Options: kUrlOptions;
+// tls_ca= and so on as other stores have them (src/port/url_parts.h); and token=SECRET
+// token_file=PATH token_env=NAME token_fd=N as the password options of other stores. Without a
+// token in the URL, HOLDFAST_CONSUL_TOKEN or else CONSUL_HTTP_TOKEN is used.
 //
-// Guarantee: no message that comes of an address holds a token. Thread-safety: values.
+// Guarantee: no message made from an address contains a token. Thread-safety: values.
 // Errors: kInvalidArgument, with what was expected; kPermissionDenied or kInvalidArgument when a
 // token's file or descriptor cannot be read.
 #pragma once
@@ -48,18 +48,18 @@ struct ConsulAddress {
   std::string token;
   std::string datacenter;
   std::string prefix = "holdfast";  // Without a slash at either end.
-  bool has_path = false;            // The URL names the prefix.
+  bool has_path = false;            // Whether the URL names the prefix.
   std::chrono::milliseconds session_ttl{10'000};
   std::chrono::milliseconds lock_delay{0};
   std::chrono::milliseconds connect_timeout{3000};
-  bool recipe = false;      // As `consul lock` does it.
-  std::string shared_path;  // With a recipe: what the names stand behind; empty, or ends with '/'.
+  bool recipe = false;      // Shares locks with `consul lock`.
+  std::string shared_path;  // With a recipe: the path before the names; empty, or ends with '/'.
 
   // "consul://host:8500,other:8500/holdfast": for messages.
   std::string display() const;
 };
 
-// Takes from `url` what an address is made of, the path included; other options stay in it, for the
+// Takes the parts of an address, including the path, from `url`. Other options stay there for the
 // caller to take or refuse.
 Result<ConsulAddress> parse_consul_url(port::StoreUrl& url);
 

@@ -69,7 +69,7 @@ void Watches::on_answer(std::uint64_t number, const Result<HttpReply>& reply) {
   if (!is_wanted(watch)) return end(number);
   const bool answered = reply && (reply->status == 200 || reply->status == 404);
   if (!answered) {
-    // Not sure whether it has changed: told, but at no pace that would be a burden.
+    // The keys may have changed, so the waker is woken, but after a pause that limits the load.
     const milliseconds pause = std::min(kLongestRest, kFirstRest * (1 << std::min(failures_, 6)));
     ++failures_;
     watch.wake_at = steady_clock::now() + pause;

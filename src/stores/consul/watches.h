@@ -28,18 +28,18 @@ class Watches : public std::enable_shared_from_this<Watches> {
  public:
   // The state of the watched keys in an answer.
   struct Seen {
-    bool same = false;                          // It has not changed: the query goes on.
+    bool same = false;                           // Unchanged: the query continues.
     std::optional<machine::Token> handed_off{};  // Waker::handed_off is called.
   };
   using Judge = std::function<Seen(const HttpReply&)>;
 
   Watches(asio::io_context& io, HttpLoop& http) : io_(io), http_(http), timer_(io) {}
 
-  // `target` has a '?'; the index is that of what was read.
-  // Without a judge any other index is a change.
+  // `target` has a '?'; `index` is that of the reading. Without a judge any other index is a
+  // change.
   void add(std::string target, std::uint64_t index, const contend::WakerPtr& waker,
            Judge judge = nullptr);
-  // Soon, and not inline.
+  // Soon, but never inline.
   void wake(const contend::WakerPtr& waker);
   void wake_after(const contend::WakerPtr& waker, std::chrono::milliseconds time);
   void stop();
@@ -50,7 +50,7 @@ class Watches : public std::enable_shared_from_this<Watches> {
     std::string target;
     std::uint64_t index = 0;
     std::vector<std::weak_ptr<contend::Waker>> wakers;
-    std::uint64_t query = 0;  // 0: none runs.
+    std::uint64_t query = 0;  // 0 if none runs.
     std::chrono::steady_clock::time_point wake_at{};
     Judge judge{};
   };

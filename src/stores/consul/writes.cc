@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr milliseconds kOneTry = 1500ms;
 constexpr milliseconds kFenceTry = 1s;
 constexpr milliseconds kFencePause = 50ms;
-// A transaction has 64 steps at most; the first looks at the fence.
+// A transaction has at most 64 steps, of which the first checks the fence.
 constexpr contend::BatchLimits kLimits{.parts = 63 / Writes::kMostSteps};
 
 Error lost() { return {Errc::kLost, "the session at Consul has ended, and its locks with it"}; }
@@ -62,13 +62,14 @@ std::optional<Error> Writes::refusal_of(const Write& write) const {
   return std::nullopt;
 }
 
-// Sends the first of the chain, which stays there until its answer.
+// Sends the first write of the chain, which stays there until its answer.
 void Writes::step(const std::string& lock) {
   const auto chain = chains_.find(lock);
   if (fencing_ || stopped_ || chain == chains_.end() || chain->second.front()->busy) return;
   const EntryPtr entry = chain->second.front();
   entry->busy = true;
   const Write& write = entry->write;
+  // An earlier write of this lock may still be applied, so even a refusal waits for the fence.
   if (const auto why = refusal_of(write)) {
     return behind(base::BootInstant::max(), [self = shared_from_this(), entry, why = *why](
                                                 const Result<void>&) { self->finish(entry, why); });
@@ -136,8 +137,9 @@ void Writes::on_answer(const Call& call, const Result<HttpReply>& reply) {
     on_refusal(call, *std::move(answer));
   } else {
     const Errc code = answer.error().code();
+    // After the fence the unanswered write can no longer be applied.
     if (code == Errc::kOutcomeUnknown) raise_fence();
-    // A refusal of one part, or of too much together, does not concern the others.
+    // A refusal may concern one part, or the size of the call. The others are tried again.
     const bool of_all = detail::is_transient(code);
     for (const EntryPtr& entry : call.entries) {
       if (of_all || call.entries.size() == 1) {
@@ -151,13 +153,15 @@ void Writes::on_answer(const Call& call, const Result<HttpReply>& reply) {
   send_batch();
 }
 
-// Nothing of it was done.
+// The refused call did nothing.
 void Writes::on_refusal(const Call& call, TransactionReply answer) {
   if (is_no_session(answer.why)) {
     session_.suspect();
     for (const EntryPtr& entry : call.entries) finish(entry, lost());
     return;
   }
+  // The first step checks the fence. A later one is the write's own condition, which its owner
+  // judges.
   if (answer.failed_at > 0 && call.entries.size() == 1) {
     --answer.failed_at;
     return finish(call.entries.front(), std::move(answer));
@@ -201,7 +205,7 @@ void Writes::finish(const EntryPtr& entry, Result<TransactionReply> result) {
   const auto chain = chains_.find(lock);
   if (chain == chains_.end() || std::erase(chain->second, entry) == 0) return;
   if (chain->second.empty()) chains_.erase(chain);
-  // The next one may depend on what this one's owner makes of it.
+  // The owner hears first, because the next write may depend on its reaction.
   entry->write.done(std::move(result));
   step(lock);
 }
@@ -217,8 +221,7 @@ void Writes::behind(base::BootInstant deadline, std::function<void(Result<void>)
 void Writes::raise_fence() {
   if (fencing_ || !session_.open()) return;
   fencing_ = true;
-  // A part that has not been sent yet waits for its turn once more, until its deadline
-  // (drop_late()).
+  // An unsent part waits for its turn again, until its deadline (drop_late()).
   batches_ = contend::BatchQueue<EntryPtr>(kLimits);
   for (const auto& [lock, chain] : chains_) {
     Entry& first = *chain.front();
@@ -228,7 +231,7 @@ void Writes::raise_fence() {
   retry_fence();
 }
 
-// Whether the session whose fence is raised has ended: with it went the key that writes expect.
+// Whether the session of this fence has ended. Its end also removed the key that writes expect.
 bool Writes::fence_is_gone() {
   if (session_.open() && session_.epoch() == fencing_epoch_) return false;
   fencing_ = false;
@@ -241,7 +244,8 @@ void Writes::retry_fence() {
   if (stopped_ || fence_is_gone()) return;
   const std::string key = keys_.fence(session_.id());
   Transaction up;
-  // Another value each time: a write that changes nothing is passed over, index and all.
+  // Another value each time, because Consul ignores a write that changes nothing, and keeps its
+  // index.
   up.check_index(key, session_.fence())
       .check_session(key, session_.id())
       .set(key, std::to_string(session_.fence()));
@@ -264,13 +268,13 @@ void Writes::on_fence(const Result<HttpReply>& reply) {
   if (!answer) {
     timer_.arm(kFencePause, [this] { retry_fence(); });
   } else if (!answer->done) {
-    read_fence();  // One of the tries before was carried out.
+    read_fence();  // An earlier attempt was applied.
   } else if (!answer->pairs.empty()) {
     set_fence(answer->pairs.back().modified);
   }
 }
 
-// No try is left that could still write: all of them expect the index from before.
+// No attempt can write any more, because all of them expect the old index.
 void Writes::read_fence() {
   http_.send({.target = "/v1/kv/" + encode_path(keys_.fence(session_.id())) + "?consistent",
               .reads = true,

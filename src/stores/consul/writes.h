@@ -1,4 +1,5 @@
-// The session's writes: in order for each lock, several locks in one batch, and none of them late.
+// The session's writes. They keep the order of each lock, share batches among locks, and are never
+// applied late.
 //
 // Creations and removals of contenders of different locks form a batch, one transaction
 // (src/contend/batch_queue.h says when). Consul applies all of it or nothing. After a refusal each
@@ -6,14 +7,12 @@
 //
 // Every write is a transaction that expects the index of the session's fence key. After a write of
 // unknown outcome the client first writes the fence. From then on the old write cannot be applied,
-// wherever it still is. Other writes that were under way and refused for that reason are sent once
-// more. So late duplicates, also those of libcurl and of Consul's forwarding, cannot make a
-// contender that nobody knows of.
+// wherever it still is. Other writes under way are refused for that, and sent again. So late
+// duplicates, also those by libcurl or by Consul's forwarding, cannot create an unknown contender.
 //
-// Guarantee: writes about one lock are sent one after the other, in the order in which they were
-// asked for. Every one is answered once, not inline: kLost (not the session of `epoch`),
-// kUnavailable (nothing was sent by the deadline, or surely not carried out), kOutcomeUnknown, or
-// what errors.h says of a refusal.
+// Guarantee: writes about one lock are sent one after the other, in the order of the calls. Each is
+// answered once, not inline: kLost (not the session of `epoch`), kUnavailable (not sent by the
+// deadline, or surely not applied), kOutcomeUnknown, or errors.h's error for a refusal.
 // Thread-safety: the loop only. Time: boot time.
 #pragma once
 
@@ -36,34 +35,33 @@
 
 namespace holdfast::stores::consul {
 
-struct Write {  // One that is asked for.
+struct Write {  // A requested write.
   std::string lock;
   std::uint64_t epoch = 0;
   const char* what = "";                    // For messages: "release".
-  std::function<void(Transaction&)> steps;  // Behind the one that looks at the fence.
+  std::function<void(Transaction&)> steps;  // After the step that checks the fence.
   base::BootInstant deadline{};
   // failed_at counts from the first of `steps`; the pairs are those of its lock's folder.
   std::function<void(Result<TransactionReply>)> done;
-  // May share a transaction with other locks': it has kMostSteps at most, about keys in its lock's
-  // folder only.
+  // May share a transaction with other locks: it has at most kMostSteps, all about keys in its
+  // lock's folder.
   bool joins = false;
-  std::size_t bytes = 0;  // About: of one that joins.
+  std::size_t bytes = 0;  // The approximate size, if it joins.
 };
 
 class Writes : public std::enable_shared_from_this<Writes> {
  public:
-  // For a part that joins others.
+  // For a part of a batch.
   static constexpr std::size_t kMostSteps = 3;
 
   Writes(asio::io_context& io, HttpLoop& http, StoreSession& session, const Keys& keys,
          std::size_t agents);
 
   void send(Write write);
-  // Runs it when no write is left that might still be carried out; at once where there is none.
-  // Not inline.
+  // Runs it as soon as no write with an unknown outcome is left, perhaps at once. Not inline.
   void behind(base::BootInstant deadline, std::function<void(Result<void>)> task);
   bool fencing() const { return fencing_; }
-  // The time for one try: another agent may have to be asked.
+  // The time for one attempt, which leaves time to ask another agent.
   std::chrono::milliseconds patience(base::BootInstant deadline) const;
 
   void stop();
@@ -73,11 +71,11 @@ class Writes : public std::enable_shared_from_this<Writes> {
   struct Entry {
     Write write;
     bool busy = false;    // Under way, or about to be answered.
-    bool queued = false;  // It is to be joined with others.
-    bool alone = false;   // It was refused together with others.
+    bool queued = false;  // Waits to join a batch.
+    bool alone = false;   // Its batch was refused.
   };
   using EntryPtr = std::shared_ptr<Entry>;
-  // One transaction's.
+  // One transaction.
   struct Call {
     std::vector<EntryPtr> entries;
     std::string fence_key{};  // The fence key of the session that it was sent under.
@@ -115,7 +113,7 @@ class Writes : public std::enable_shared_from_this<Writes> {
   port::BootTimer timer_;
   std::map<std::string, std::deque<EntryPtr>> chains_;
   contend::BatchQueue<EntryPtr> batches_;
-  bool sending_ = false;  // At the end of the loop's turn.
+  bool sending_ = false;  // A send is due at the end of the loop's turn.
   std::vector<Behind> behind_;
   bool fencing_ = false;
   std::uint64_t fencing_epoch_ = 0;

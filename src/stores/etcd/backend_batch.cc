@@ -146,6 +146,7 @@ void EtcdBackend::send(Entries::Call call, bool joined) {
                           entries = std::move(call.parts)](const Result<void>& settled) mutable {
     const std::uint64_t epoch = session_->view().epoch;
     const auto guard = session_->guard(epoch);
+    // An entry for an ended session must not get onto the next session's lease.
     const auto refused = std::stable_partition(
         entries.begin(), entries.end(),
         [&](const EntryPtr& each) { return settled.has_value() && guard && each->epoch == epoch; });
@@ -179,10 +180,12 @@ wire::TxnRequest EtcdBackend::transaction_of(const std::vector<EntryPtr>& entrie
   wire::TxnRequest txn;
   add_guard(txn, guard);
   for (const EntryPtr& entry : entries) {
+    // The key must not exist yet, so a repeated request creates nothing twice.
     compare_created(txn, entry->place, 0);
     put(txn, entry->place, entry->details, guard.lease);
     *txn.add_success()->mutable_request_range() = folder_request(entry->lock, /*full=*/false);
   }
+  // If the key exists already, this listing shows whether an earlier attempt created it.
   if (entries.size() == 1) {
     *txn.add_failure()->mutable_request_range() =
         folder_request(entries.front()->lock, /*full=*/false);
@@ -204,6 +207,7 @@ void EtcdBackend::on_entered(const std::vector<EntryPtr>& entries, const StoreSe
   const bool several = entries.size() > 1;
   if (!answer) {
     const Errc code = answer.error().code();
+    // This server's limit on steps may be lower than etcd's default.
     if (several && code == Errc::kInvalidArgument) entries_.limit_parts(entries.size() / 2);
     for (const EntryPtr& entry : entries) {
       if (several && may_concern_one(code)) {
@@ -215,6 +219,7 @@ void EtcdBackend::on_entered(const std::vector<EntryPtr>& entries, const StoreSe
     return;
   }
   if (answer->succeeded()) {
+    // The answers have the order of the steps: a put and a listing for each entry.
     for (int i = 1; const EntryPtr& entry : entries) {
       entry->end(entered_of(*entry, answer->responses(i)));
       i += 2;
@@ -222,9 +227,13 @@ void EtcdBackend::on_entered(const std::vector<EntryPtr>& entries, const StoreSe
     return;
   }
   if (!several) {
+    // An earlier attempt without an answer may have created the key. Then the entry keeps that
+    // position.
     Entered there = entered_of(*entries.front(), answer->responses(1));
     if (there.created != 0) return entries.front()->end(std::move(there));
   }
+  // No entry was created. The session's key shows whether the session, a fence or a part was the
+  // reason.
   const Passed guarded =
       passed(entries.front()->epoch, guard, answer->responses(0).response_range());
   for (const EntryPtr& entry : entries) {
@@ -277,6 +286,8 @@ void EtcdBackend::on_removed(const std::vector<RemovalPtr>& removals,
     if (each_alone) {
       send(call_of(removal), /*joined=*/false);
     } else if (answer) {
+      // After an attempt without an answer, the key may be missing because that attempt was
+      // applied.
       removal->end(answer->succeeded() || removal->maybe_removed);
     } else {
       remove_again(removal, answer.error());

@@ -270,6 +270,7 @@ void EtcdBackend::use_ahead(const std::shared_ptr<Ahead>& ahead, BootInstant dea
     }
     done(listing_of(lock, *range, /*full=*/false));
   };
+  // The listing has come before the waiter asked for it.
   if (ahead->range) post([ahead] { ahead->wanted(*ahead->range); });
 }
 

@@ -7,7 +7,9 @@
 namespace holdfast::stores::etcd {
 
 bool PerLockOrder::waits(const Job& later, const Job& earlier) {
+  // A step changes several keys, so nothing runs beside it.
   if (later.kind == Kind::kStep || earlier.kind == Kind::kStep) return true;
+  // Entries must be created in the order of their calls, and must see earlier removals.
   if (later.kind == Kind::kEnter && earlier.kind != Kind::kOther) return true;
   return later.id == earlier.id;
 }
@@ -35,6 +37,7 @@ void PerLockOrder::finish(const std::string& lock, Lane::iterator job) {
     order_.erase(found);
     return;
   }
+  // Collected first, because a job that begins may end at once and change the list.
   std::vector<Lane::iterator> free;
   for (auto each = lane.begin(); each != lane.end(); ++each) {
     if (!each->start) continue;

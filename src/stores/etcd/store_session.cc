@@ -109,6 +109,7 @@ void StoreSession::opened(std::int64_t lease, BootInstant sent, std::chrono::sec
     opening_ = false;
     lease_ = lease;
     generation_ = generation;
+    // Counted from the send, because the server's count of the lease begins later.
     view_ = {++epochs_, /*in_doubt=*/false, granted, sent + granted, sent + schedule.renew_after()};
     view = view_;
     keeper_ = rpc_.server_in_use();

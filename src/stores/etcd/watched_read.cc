@@ -54,6 +54,7 @@ void WatchedRead::on_news(const WatchNews& news) {
   // permitted, which the read will report.
   if (!watched_from_) watched_from_ = news.revision;
   changed_ = true;
+  // Before the report nobody can be woken; tell() fires right after it.
   if (was_told_) return fire();
   tell_when_whole();
 }
@@ -66,6 +67,7 @@ void WatchedRead::on_read(Result<wire::RangeResponse> range) {
 
 void WatchedRead::tell_when_whole() {
   if (was_told_ || !range_ || (wake_ && !watched_from_)) return;
+  // A change between an older read and the watch would be missed. The leader has the newest state.
   if (range_->header().revision() < std::max(least_, watched_from_.value_or(0))) {
     range_.reset();
     request_.set_serializable(false);

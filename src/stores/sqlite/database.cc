@@ -125,7 +125,7 @@ Result<void> Database::begin() {
 }
 
 // A COMMIT that failed has changed nothing: without a sync in it, it is one write of the frame that
-// makes the others count. What SQLite has not rolled back yet is rolled back here.
+// makes the others count. If SQLite has not rolled back yet, this does.
 Result<void> Database::commit() {
   const int code = get(Sql::kCommit).run();
   if (code == SQLITE_OK) {

@@ -71,7 +71,7 @@ Result<bool> read_tickets(Database& database, StoredLock& lock, std::size_t wait
   return true;
 }
 
-// Adds what `which` finds, but for what is there already.
+// Adds the rows that `which` finds, except those that are there already.
 Result<void> read_more(Database& database, StoredLock& lock, Sql which, const AcquisitionId& id) {
   Statement& rows = database.get(which);
   const ResetAtEnd reset(rows);

@@ -162,7 +162,7 @@ inline constexpr const char* kIdleLocks = R"sql(
 SELECT name, tickets = 0 AND at <= ?2 AND (solo_id IS NULL OR solo_end <= ?2)
   AND NOT EXISTS (SELECT 1 FROM extras WHERE extras.name = locks.name AND used > ?3)
 FROM locks WHERE name > ?1 ORDER BY name LIMIT 64)sql";
-// One of them, if that is still so. What it tells is its token. ?1 name ?2 boot time
+// Removes an idle lock if it still is, and reports its token. ?1 name ?2 boot time
 inline constexpr const char* kForgetLock = R"sql(
 DELETE FROM locks WHERE name = ?1 AND tickets = 0 AND at <= ?2
   AND (solo_id IS NULL OR solo_end <= ?2) AND told(token) IS NOT NULL)sql";
@@ -175,8 +175,8 @@ inline constexpr const char* kAddUsed =
     "ALTER TABLE extras ADD COLUMN used INTEGER NOT NULL DEFAULT 0;"
     "UPDATE extras SET used = 1000000 * CAST(strftime('%s', 'now') AS INTEGER)";
 
-// The new floor lies above every token ever given, so that idle rows need not be kept. What stands
-// beside a lock has a row there all the same: the clean-up goes by these.
+// The new floor lies above every token ever given, so that idle rows need not be kept. A lock with
+// extras keeps a row, because the clean-up goes by these rows.
 inline constexpr const char* kVoidLeases = R"sql(
 DELETE FROM tickets;
 DELETE FROM locks;

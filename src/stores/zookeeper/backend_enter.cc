@@ -45,6 +45,7 @@ void ZookeeperBackend::remove(std::uint64_t epoch, std::string lock, QueueEntry 
 void ZookeeperBackend::enter_folder(const Op<Entered>& op, const EnteringPtr& entering) {
   const std::string path = folder(entering->lock);
   if (entering->turn == 0) entering->turn = ++last_turn_;
+  // While the folder is being created, entries queue, so that they keep the order of their callers.
   if (const auto making = making_.find(path); making != making_.end()) {
     making->second.try_emplace(entering->turn, op, entering);
     return;
@@ -117,8 +118,10 @@ void ZookeeperBackend::on_created(const Op<Entered>& op, const EnteringPtr& ente
 void ZookeeperBackend::list_entered(const Op<Entered>& op, const EnteringPtr& entering) {
   const std::string path = folder(entering->lock);
   auto answered = [this, op, entering, path](const Reply& reply) {
+    // The creation failed, and its own answer has dealt with that.
     if (entering->entered.created == 0) return;
     if (reply.rc != ZOK) {
+      // The contender exists, so the caller must look for it whatever the reason is.
       return op->complete(error_of(ZCONNECTIONLOSS, true, "listing " + path));
     }
     Listing& listing = entering->entered.listing = layout_->listing(reply, path);

@@ -86,6 +86,7 @@ bool EntryBatch::can_go(Part& part) {
     });
     return false;
   }
+  // A contender of an ended session must not be created in the next one.
   if (session_->view().epoch == part.epoch) return true;
   loop_->post([done = std::move(part.done)] { done(Reply{ZSESSIONEXPIRED}); });
   return false;
@@ -115,6 +116,7 @@ void EntryBatch::send_together(const std::shared_ptr<std::vector<Part>>& parts,
     enters = enters || part.step.kind == Step::Kind::kEnter;
     steps.push_back(part.step);
   }
+  // This write reports the zxid of the batch, which is also the creation of each contender.
   if (enters) steps.push_back({Step::Kind::kSet, session_->own_node()});
   auto answered = [self = shared_from_this(), parts, deadline](const Reply& reply) {
     self->batches_.answered(deadline);

@@ -230,6 +230,7 @@ std::shared_ptr<Link> Link::open(const Options& options, port::Loop& loop,
                                  std::function<void(LinkEvent)> on_event) {
   auto state = std::make_shared<State>(loop, std::move(on_event));
   state->options = options;
+  // The handle owns this pointer: callbacks may come until zookeeper_close() returns.
   state->self = new std::weak_ptr<State>(state);
   zoo_deterministic_conn_order(0);
   // The library's log is off, because it names servers and paths. Its errors reach us as codes.
@@ -263,6 +264,7 @@ Link::~Link() { close(); }
 
 void Link::close() {
   if (state_->closed.exchange(true) || state_->handle == nullptr) return;
+  // This waits for the library's threads, so no callback runs afterwards.
   zookeeper_close(state_->handle);
   state_->calls.answer_all(ZCLOSING);
   delete state_->self;
@@ -294,6 +296,7 @@ void Link::get(const std::string& path, const contend::WakerPtr& waker, Done don
 
 void Link::children(const std::string& path, const contend::WakerPtr& waker, Done done) {
   const auto& listing = state_->ahead;
+  // The woken waiter takes the listing that is already under way.
   if (listing && !waker && !listing->done && listing->path == path) {
     listing->done = std::move(done);
     return;
@@ -355,6 +358,7 @@ void prepare(Batch& batch, const ACL_vector* acl) {
       case Step::Kind::kCreate:
       case Step::Kind::kEnter: {
         const bool enters = step.kind == Step::Kind::kEnter;
+        // Room for the number that the server appends, and for the terminating zero.
         batch.paths[i].resize(step.path.size() + (enters ? kMostDigits : 0) + 1);
         zoo_create_op_init(&batch.ops[i], step.path.c_str(), step.data.data(), length, acl,
                            enters ? ZOO_EPHEMERAL_SEQUENTIAL : ZOO_PERSISTENT,

@@ -136,6 +136,7 @@ void StoreSession::ask_least(std::function<void(std::chrono::milliseconds)> told
 void StoreSession::on_event(const std::shared_ptr<Link>& link, LinkEvent event) {
   if (stopped_) return;
   if (link != link_) {
+    // The link of an ended session has found a server or its end, so it can be closed now.
     if (event != LinkEvent::kDisconnected && std::erase(leaving_, link) > 0) retire(link);
     return;
   }
@@ -143,6 +144,8 @@ void StoreSession::on_event(const std::shared_ptr<Link>& link, LinkEvent event) 
   switch (event) {
     case LinkEvent::kConnected:
       connected_ = true;
+      // Requests wait until the session's own nodes exist, because others notify the client by
+      // them.
       if (!ready_) return make_nodes();
       left_at_ = {};
       beat_sent_.reset();

@@ -5,7 +5,7 @@
 // counts as alive. A session that ended without a connection is closed as soon as a server answers,
 // unless close() comes first. Not guaranteed: this closing when the server stood still, because it
 // may lose the request. Then the nodes may stay for one more session length. Thread-safety: the
-// loop, but for close().
+// loop, except close().
 #pragma once
 
 #include <atomic>

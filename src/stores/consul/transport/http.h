@@ -1,19 +1,19 @@
 // Requests to Consul's HTTP interface, over libcurl.
 //
-// They are sent on the client's event loop, as many at a time as Consul's limit on connections
-// (http_max_conns_per_client, 200) leaves room for; more wait for their turn, but for the urgent
+// The client's event loop sends them. Their number at a time stays below Consul's limit on
+// connections (http_max_conns_per_client, 200); more requests wait for their turn, except urgent
 // ones that keep the session alive.
 //
-// Guarantee: every request is answered once, by its time limit or stop() at the latest. A request
-// that writes goes over the wire once: libcurl's own second try over a new connection is forbidden
-// to it. kUnavailable: nothing of the request has left. kOutcomeUnknown: it may be carried out, now
-// or later. What Consul answers, refusals too, is a reply; see errors.h.
+// Guarantee: every request is answered once, by its time limit or stop() at the latest. A writing
+// request goes over the wire once: libcurl's own retry over a new connection is disabled for it.
+// kUnavailable: nothing of the request has left. kOutcomeUnknown: it may be carried out, now or
+// later. Every answer of Consul, also a refusal, is a reply; see errors.h.
 //
-// Not guaranteed: which of the agents in the URL is asked: one that failed is left for the next.
-// Nor an answer to what is sent after stop().
+// Not guaranteed: which agent of the URL is asked, because a failed one is left for the next. Nor
+// an answer to a request after stop().
 //
 // Thread-safety: the loop only.
-// Ownership: requests under way keep what they need. Messages never hold the token.
+// Ownership: requests under way own their data. Messages never contain the token.
 #pragma once
 
 #include <chrono>
@@ -91,13 +91,12 @@ class HttpLoop {
 
   // `done` is called on the loop, never inline. The number is for drop().
   std::uint64_t send(HttpRequest request, HttpDone done);
-  // Ends it; `done` is never called. Does nothing for one that has ended.
+  // Ends the request without calling `done`. Does nothing for an ended one.
   void drop(std::uint64_t number);
-  // Requests that wait for an answer end with kClosed, and so do those that are sent meanwhile by a
-  // caller that is told that. What is sent afterwards is never answered: whoever asks may be gone
-  // by then.
+  // Ends waiting requests with kClosed, also those that a caller sends from inside its kClosed
+  // answer. Later requests are never answered, because their caller may be gone by then.
   void stop();
-  // In a forked child: lets go without a word to the parent's sockets.
+  // In a forked child: sends nothing on the parent's sockets.
   void abandon() noexcept;
 
  private:

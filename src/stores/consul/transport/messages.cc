@@ -20,9 +20,9 @@ constexpr std::string_view kAlphabet =
 constexpr std::uint8_t kNoDigit = 0xff;
 constexpr std::size_t kMostOfAName = 200;
 
-// The body, twice that while it grows, and its texts once more when it is read.
+// The body takes twice its size while it grows, and its texts are copied once more when read.
 constexpr std::size_t kPerByte = 3;
-// An empty array, with its place in another.
+// An empty array, and its slot in another one.
 constexpr std::size_t kPerValue = 96;
 
 Error senseless(std::string_view what) {
@@ -66,7 +66,7 @@ std::string field(const char* name, std::uint64_t number) {
 
 }  // namespace
 
-// Every value except the first follows one of these characters. Those inside of texts count, too,
+// Every value except the first follows one of these characters. Characters inside texts count, too,
 // so this is an upper bound.
 std::size_t memory_to_read(std::string_view json) {
   const auto values = std::count_if(json.begin(), json.end(), [](char each) {
@@ -211,7 +211,7 @@ std::optional<SessionInfo> read_session(const HttpReply& reply) {
 }
 
 std::string session_body(const SessionTerms& terms) {
-  // No checks: a session by itself, not by what the gossip thinks of the agent's node.
+  // Without health checks, so the gossip's view of the agent's node cannot end the session.
   const Json body{{"Name", terms.name},
                   {"TTL", std::to_string(terms.ttl.count()) + "ms"},
                   {"LockDelay", std::to_string(terms.lock_delay.count()) + "ms"},

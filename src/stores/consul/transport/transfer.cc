@@ -22,7 +22,7 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// Not for the programs that this process starts.
+// Child programs must not inherit the socket.
 curl_socket_t open_socket(void*, curlsocktype, curl_sockaddr* address) {
   return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
@@ -45,7 +45,7 @@ Transfer::Transfer(std::shared_ptr<Agents> agents) : agents_(std::move(agents)) 
 }
 
 Transfer::~Transfer() {
-  // The handle first: it points at the lists.
+  // The handle first, because it points to the lists.
   easy_.reset();
   curl_slist_free_all(headers_);
   curl_slist_free_all(connect_to_);
@@ -84,7 +84,7 @@ void Transfer::set_up_tls() {
   const port::TlsPaths& paths = agents_->address().tls_paths;
   if (!paths.ca.empty()) {
     const bool folder = is_folder(paths.ca);
-    // The system's trusted certificates do not count when one is named.
+    // If the URL names a CA, the system's trusted certificates do not count.
     curl_easy_setopt(easy, CURLOPT_CAINFO, folder ? nullptr : paths.ca.c_str());
     curl_easy_setopt(easy, CURLOPT_CAPATH, folder ? paths.ca.c_str() : nullptr);
   }
@@ -170,7 +170,7 @@ Result<HttpReply> Transfer::outcome(CURLcode code) {
     return Error(Errc::kCorruptState, where + port::kAnswerTooLarge);
   }
   std::string why = why_[0] != '\0' ? why_.data() : curl_easy_strerror(code);
-  // libcurl says "couldn't connect"; why is in the errno.
+  // libcurl only says "couldn't connect"; the errno has the reason.
   long system = 0;
   if (code == CURLE_COULDNT_CONNECT &&
       curl_easy_getinfo(easy_.get(), CURLINFO_OS_ERRNO, &system) == CURLE_OK && system != 0) {

@@ -1,7 +1,7 @@
-// One HTTP exchange as libcurl runs it.
+// One HTTP exchange that libcurl runs.
 //
-// Thread-safety: one thread. Ownership: a transfer owns its handle, and is used again: setting one
-// up costs more than a small request.
+// Thread-safety: one thread. Ownership: a transfer owns its handle, and is reused, because setting
+// one up costs more than a small request.
 #pragma once
 
 #include <array>
@@ -30,11 +30,11 @@ class Transfer {
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
-  // Makes it ready for this request. false: no memory.
+  // Prepares it for this request; false if memory is short.
   bool prepare(HttpRequest request);
   CURL* easy() const { return easy_.get(); }
   const HttpRequest& request() const { return request_; }
-  // The result, when libcurl has ended it with `code`. Moves on from an agent that failed.
+  // The result after libcurl has ended with `code`. Leaves an agent that failed.
   Result<HttpReply> outcome(CURLcode code);
 
  private:
@@ -52,8 +52,8 @@ class Transfer {
   HttpReply reply_;
   std::array<char, CURL_ERROR_SIZE> why_{};
   std::size_t agent_ = 0;
-  std::size_t memory_ = 0;  // The answer's memory, as far as it has come.
-  int sent_ = 0;            // How often it was about to be sent.
+  std::size_t memory_ = 0;  // The memory of the answer received so far.
+  int sent_ = 0;            // How often sending began.
 };
 
 }  // namespace holdfast::stores::consul

@@ -336,8 +336,8 @@ bool FileState::look_after_file(bool again) {
   return false;
 }
 
-// Data that nobody has used for long is forgotten. That may fail: the next time comes. False: that
-// was all for now.
+// Removes data that nobody has used for long. A failure does no harm, because it runs again. False:
+// nothing is left for now.
 bool FileState::clean_up() {
   const base::LocalLock lock(main_mutex_);
   if (main_ == nullptr || main_->known_as_moved()) return false;

@@ -1,16 +1,16 @@
-// The database file as a thing of one host: is it a file that SQLite can be trusted with, is it
-// still the one at its path, and does everybody who uses it live in the same boot.
+// Checks the database file: is it safe for SQLite, is it still the one at its path, and do all its
+// users run in the same boot?
 //
-// Beside FILE stands FILE.use, which every user keeps locked shared (flock). It says for which boot
-// and which file the leases inside count. Whoever finds it saying something else must have it
-// exclusively before anything is voided; that proves that no user of the old state is left, where a
-// different boot id alone proves nothing (containers have their own).
+// Beside FILE is FILE.use, on which every user keeps a shared lock (flock). It names the boot and
+// the file for which the leases inside count. A user that finds another boot or file there must
+// lock it exclusively before it voids anything. This proves that no user of the old state is left;
+// a different boot id alone proves nothing, because containers have their own.
 //
-// What was committed last stands in FILE-wal, which SQLite finds by name: users of different logs
-// would not see each other. So FILE.use also names FILE-wal and FILE-shm as they are used, noted by
-// a user who was alone; others come in only where they find exactly these.
+// The last commits are in FILE-wal, which SQLite finds by name, so users of different logs would
+// not see each other. Therefore FILE.use also names the FILE-wal and FILE-shm in use, noted by a
+// user that was alone. Others enter only if they find exactly these.
 //
-// And somebody may overwrite the file with an old copy of itself while nobody uses it. So FILE.use
+// Somebody may also overwrite the file with an old copy of itself while nobody uses it. So FILE.use
 // also notes the ceilings and the changes that were last reported (docs/design/0019).
 //
 // Guarantee: while one process holds a LockFile shared, no other voids leases, makes a new file
@@ -72,7 +72,8 @@ class LockFile {
   // Exclusive only, with a connection open: FILE.use names the file and its log as they are now.
   // `voided`: what it noted of other leases counts no longer.
   Result<void> settle(std::uint64_t ceiling, bool voided);
-  // Goes on as one user among others; false: somebody came between, the caller attaches anew.
+  // Continues as one user among others; false if another process came first, and the caller must
+  // attach again.
   bool share();
   // Before a connection is closed. When the last one of all users has folded the log into the file
   // and removed it, that is noted.
