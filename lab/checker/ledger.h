@@ -85,8 +85,7 @@ struct Ledger {
   std::vector<Call> open_writes;   // Never returned, so perhaps accepted.
   std::vector<Call> incarnations;  // In the order of time.
   std::vector<std::int64_t> clock_jumps;
-  std::vector<Call>
-      faults;  // In the order of their beginnings. A fault that never ended has no return.
+  std::vector<Call> faults;         // By their beginnings. One that never ended has no return.
   std::vector<Violation> problems;  // kMalformed, and cases of V0 that a single answer shows.
 
   const Event& event(std::size_t index) const { return history->events[index]; }

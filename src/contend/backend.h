@@ -115,8 +115,8 @@ struct Locks {
 };
 
 struct Entered {
-  std::uint64_t created =
-      0;            // The number of the creation; QueueEntry::order may be another number.
+  // The number of the creation; QueueEntry::order may be another number.
+  std::uint64_t created = 0;
   Listing listing;  // Taken at or after the creation; has the new contender.
 };
 

@@ -106,8 +106,8 @@ class Acquisition {
   std::optional<BootInstant> let_go_at;  // And may not take effect before that.
   std::optional<Result<void>> released;  // The answer that release() repeats.
   base::LocalCondition changed;          // With the core's mutex.
-  std::optional<std::thread::id>
-      push_reader;  // The thread that waits listens at the store's push reader.
+  // The waiting thread, while it listens at the store's push reader.
+  std::optional<std::thread::id> push_reader;
 
   // The news of the loss.
   mutable base::LocalMutex loss_mutex;

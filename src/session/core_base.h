@@ -83,8 +83,8 @@ class CoreBase {
     Nanos lease{};  // A renewal, or a heartbeat, may cost a part of this.
     bool waiting = false;
     BootInstant planned{};
-    BootInstant end =
-        BootInstant::max();  // The lease's; for an adoption, when it must be answered.
+    // The lease's end; for an adoption, the time of its answer.
+    BootInstant end = BootInstant::max();
     port::Done<AdoptReply> adopted{};
     // While an earlier request is not answered; then a new connection has its time.
     BootInstant waits_until{};

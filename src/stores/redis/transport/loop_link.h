@@ -37,8 +37,8 @@ class LinkOwner {
  public:
   virtual void on_up() = 0;
   virtual void on_reply(Reply reply) = 0;
-  virtual void
-  on_written() = 0;  // The kernel has the bytes now that write() could not hand over at once.
+  // The kernel now has the bytes that write() could not hand over at once.
+  virtual void on_written() = 0;
   virtual void on_down(Error why) = 0;
 
  protected:
