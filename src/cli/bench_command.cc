@@ -33,8 +33,8 @@ Json percentiles(std::vector<double> values) {
           {"count", values.size()}};
 }
 
-// Two clients pass one lock to and fro. The one who has it waits until the other stands in the
-// queue, notes the time and gives it back; the other notes the time when it has it.
+// Two clients hand one lock back and forth. The holder waits until the other is queued, notes the
+// time and releases; the other notes the time when it gets the lock.
 class Handoff : public std::enable_shared_from_this<Handoff> {
  public:
   Handoff(std::string name, const BenchOptions& options)
@@ -56,7 +56,7 @@ class Handoff : public std::enable_shared_from_this<Handoff> {
     AcquireOptions how;
     how.ttl = ttl_;
     how.wait = std::chrono::seconds(10);
-    // May come after the lock itself, and so after all is over.
+    // This callback may come after the grant, and even after the end of the benchmark.
     how.on_queued = [self = shared_from_this(), me](std::uint32_t) { self->set_queued(me); };
     auto lease = client.mutex(name_).acquire(how);
     const auto now = BenchClock::now();
@@ -103,7 +103,7 @@ class Handoff : public std::enable_shared_from_this<Handoff> {
 Result<BenchSample> measure_handoff(const Client& client, const BenchOptions& options,
                                     const std::string& url, const std::string& run,
                                     const Alarms& alarms) {
-  // Another client of `memory:` would have locks of its own.
+  // A second client of `memory:` would have locks of its own.
   const bool in_process = url.compare(0, 7, "memory:") == 0;
   ClientOptions how;
   how.log_event = alarms.sink();

@@ -12,7 +12,7 @@
 namespace holdfast::cli {
 namespace {
 
-// Its share of the names, one after the other.
+// Each caller uses its share of the names, one after the other.
 std::string name_for(const BenchOptions& options, const std::string& run, int caller,
                      std::uint64_t round) {
   const auto step = round * static_cast<std::uint64_t>(options.in_flight);

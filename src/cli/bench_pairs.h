@@ -26,15 +26,15 @@ struct BenchSample {
   void fail(const Error& error) {
     if (errors++ == 0) first_error = error;
   }
-  // A store that is down would be asked for ever.
+  // Otherwise a store that is down would be asked for ever.
   bool gives_up() const { return errors > 100; }
   void join(BenchSample&& other);
 };
 
 std::string bench_lock(const std::string& run, std::uint64_t number);
 
-// Each caller is a chain of asynchronous calls; all are served by one thread, so that it is the
-// store and the client that are measured, not the scheduler.
+// Each caller is a chain of asynchronous calls. One thread serves all, so that the benchmark
+// measures the store and the client, not the scheduler.
 BenchSample pairs_by_chains(const Client& client, const BenchOptions& options,
                             const std::string& run, double& seconds);
 // Each caller is a thread that waits.

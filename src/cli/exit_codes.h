@@ -3,10 +3,10 @@
 
 namespace holdfast::cli {
 
-inline constexpr int kExitUnhealthy = 1;     // doctor: a problem, or a promise that is not kept;
+inline constexpr int kExitUnhealthy = 1;     // doctor: a problem, or a missing guarantee;
                                              // ls: locks are missing from the list.
 inline constexpr int kExitFree = 1;          // status: nobody holds the lock.
-inline constexpr int kExitMaxHold = 122;     // The command was ended as --max-hold was over.
+inline constexpr int kExitMaxHold = 122;     // --max-hold was over, and the command was ended.
 inline constexpr int kExitLost = 123;        // The lock was lost; fence: its token is an old one.
 inline constexpr int kExitTimeout = 124;     // The lock was not acquired in time.
 inline constexpr int kExitError = 125;       // Holdfast's own failure.

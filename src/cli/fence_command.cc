@@ -35,7 +35,7 @@ Result<Token> token_of(const FenceOptions& options) {
                  " is not a token");
 }
 
-// HOLDFAST_MODE is about the token of HOLDFAST_TOKEN; of another one it says nothing.
+// HOLDFAST_MODE belongs to the token in HOLDFAST_TOKEN, not to another one.
 Result<Mode> mode_of(const FenceOptions& options, const Token& token) {
   if (options.mode) return *options.mode;
   const char* inherited = std::getenv("HOLDFAST_MODE");
@@ -47,7 +47,8 @@ Result<Mode> mode_of(const FenceOptions& options, const Token& token) {
   return mode;
 }
 
-// A folder that was named must be there: with one made by a typing error everybody would be new.
+// A named folder must exist. A folder created by a typing error would have no records, and accept
+// every token.
 Result<std::string> file_of(const FenceOptions& options) {
   if (options.file) return *options.file;
   if (options.state) return FileGuard::path_in(*options.state, options.resource);
@@ -58,7 +59,7 @@ Result<std::string> file_of(const FenceOptions& options) {
   return FileGuard::path_in(*folder, options.resource);
 }
 
-// The command in place of us; the lock's descriptor goes with it. Returns when that fails.
+// Replaces this process by the command, which inherits the lock's descriptor. Returns on failure.
 int become(std::vector<std::string> command, const FileGuard& guard) {
   ::fcntl(guard.descriptor(), F_SETFD, 0);
   std::vector<char*> words;

@@ -1,5 +1,5 @@
-// The guard: a process that ends the command and all its descendants before the lease can
-// be another's, also when this process is killed or stopped.
+// The guard: a process that ends the command and all its descendants before anybody else can get
+// the lease, even if this process is killed or stopped.
 //
 //   we                     guard                               command
 //   start()                forked by the keeper                -
@@ -14,12 +14,12 @@
 // Guarantee: without an extension, SIGTERM reaches every descendant at deadline - kill_after -
 // reserve and SIGKILL at deadline - reserve at the latest, repeated until no descendant is left;
 // also those that called setsid, forked twice, or ignore SIGTERM (the guard is their subreaper).
-// Between us and the guard stands its keeper. It sets a stopped guard going again. When the guard
-// dies in any way, the keeper inherits the rest of the command and ends that. When the keeper dies,
-// the guard kills the command at once. If all of us are stopped, timers and pipes of the kernel set
-// guard and keeper going again. So a descendant lives on only if both die, the second before it has
-// done its work; then left_nothing() is false.
-// Guarantee: only what descends from the command is ever signalled.
+// Between us and the guard is its keeper, which continues a stopped guard. When the guard dies, the
+// keeper inherits the rest of the command and ends it. When the keeper dies, the guard kills the
+// command at once. If all of us are stopped, timers and pipes of the kernel continue guard and
+// keeper. So a descendant survives only if both die, the second before it has finished; then
+// left_nothing() is false.
+// Guarantee: only descendants of the command are signalled.
 // Not guaranteed: that we get the processor in time on a starved machine (the reserve grows with
 // what a look at the tree has cost, up to a tenth of the ttl); descendants that run as another
 // user, sleep uninterruptibly or are frozen; guard and keeper both killed within moments (then only
@@ -52,52 +52,51 @@ struct GuardPlan {
   OnLost on_lost = OnLost::kTerm;
   Leftover leftover = Leftover::kEnd;
   Contain contain = Contain::kTree;
-  std::string cgroup{};  // For kCgroup: its path; it exists already.
+  std::string cgroup{};  // For kCgroup: the path of the existing cgroup.
   bool quiet = false;
 };
 
-// The terms for a lease that each renewal makes at least this long. The SIGKILL comes so early
-// before its end that its work is done by then, on a busy machine too: a tenth of the lease, 10 ms
-// to 1 s.
+// The terms for a lease that each renewal makes at least this long. SIGKILL is sent a tenth of the
+// lease before its end (10 ms to 1 s), so that its work is done by then even on a busy machine.
 GuardTerms guard_terms(Nanos kill_after, Nanos lease);
 
-// How a guard exits that has left processes alone on purpose: its keeper does the same.
+// The exit status of a guard that left processes alone on purpose; its keeper exits alike.
 inline constexpr int kLeftAlone = 3;
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 // "NAME=VALUE\0..."
 std::string assignments(const Environment& environment);
 
-// kUnavailable, of the errno of a fork.
+// kUnavailable, from the errno of a fork.
 Error cannot_start_guard(int error);
 
 class Guard {
  public:
-  // Errors: kUnavailable: no process or descriptor to be had.
+  // Errors: kUnavailable: no process or descriptor is available.
   static Result<Guard> start(const GuardPlan& plan, const Signals& signals);
 
   int fd() const { return link_.get(); }
 
-  // With the terms, as they follow from the lease. false: not told; errno is EMSGSIZE when there is
-  // more in the environment than fits.
+  // Sends the terms, which follow from the lease, and starts the command. false: nothing was sent;
+  // errno is EMSGSIZE if the environment is too large.
   bool launch(const Environment& environment, const GuardTerms& terms, Nanos deadline) const;
   void go() const { send({GuardWord::kGo, 0, 0, {}}); }
-  // false: the guard does not read at present; try again.
+  // false if the guard does not read at present; retry later.
   bool extend(Nanos deadline) const { return send({GuardWord::kExtend, 0, deadline.count(), {}}); }
   void signal(int number) const { send({GuardWord::kSignal, number, 0, {}}); }
   void continue_in_front() const { send({GuardWord::kContinue, 0, 0, {}}); }
-  // As at a loss.
+  // Ends the command as after a loss.
   void end_command() const { send({GuardWord::kLost, 0, 0, {}}); }
   std::optional<GuardMessage> next() const { return receive_message(link_.get()); }
 
-  // The guard's keeper has ended. One that was stopped is set going again.
+  // Whether the keeper has ended. Continues a stopped one.
   bool ended();
-  // After ended(): for sure nothing of the command is left. The keeper ends by itself only then;
-  // one that was killed leaves us without that knowledge.
+  // After ended(): whether surely nothing of the command is left. The keeper ends by itself only
+  // then; a killed keeper leaves this unknown.
   bool left_nothing() const { return keeper_ended_by_itself_; }
-  // Ends the tree over the guard's head; `guard` is spared (kSpawned tells which it is).
+  // Ends the tree without the guard's help, and spares `guard` (kSpawned names it).
   void end_tree(pid_t guard) const;
-  // Lets go of a guard that has nothing (more) to do, and waits for its end.
+  // Dismisses a guard without further work, and waits for its end.
   void finish();
 
  private:
@@ -110,9 +109,9 @@ class Guard {
   Fd link_;
 };
 
-// Their own lives; called in the forked processes.
+// The main functions of the forked processes.
 [[noreturn]] void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link);
-// `life`: what the keeper sees close when the guard dies.
+// `life` is a pipe that closes when the guard dies; the keeper watches it.
 [[noreturn]] void run_guard_process(const GuardPlan& plan, const Signals& signals, Fd link, Fd life,
                                     pid_t keeper);
 

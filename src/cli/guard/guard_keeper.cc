@@ -1,4 +1,4 @@
-// The keeper's side of guard.h: the guard's parent, which takes over what a dead guard leaves.
+// The keeper's side of guard.h: the guard's parent, which takes over after the guard's death.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -20,8 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// All that is below us descends from the command. Exact, as we are its subreaper: it is over when
-// the kernel says that we have no child.
+// All our descendants belong to the command. As their subreaper we know exactly when none is left:
+// the kernel then says that we have no child.
 [[noreturn]] void end_the_rest(const std::string& cgroup) {
   for (auto pause = 1ms;; pause = std::min<std::chrono::milliseconds>(pause * 2, 250ms)) {
     if (!cgroup.empty()) kill_cgroup(cgroup);
@@ -32,7 +32,7 @@ using namespace std::chrono_literals;
       reaped = ::waitpid(-1, nullptr, WNOHANG);
     } while (reaped > 0 || (reaped < 0 && errno == EINTR));
     if (reaped >= 0) continue;
-    remove_cgroup(cgroup);  // Where the program lives, it does that as well.
+    remove_cgroup(cgroup);  // A living program does this, too.
     ::_exit(125);
   }
 }
@@ -42,8 +42,8 @@ using namespace std::chrono_literals;
   ::_exit(125);
 }
 
-// SIGCHLD does not continue who is stopped. The guard holds the other end of this pipe: when it
-// dies the kernel sends us what does. Without a pipe all is well until somebody stops us.
+// SIGCHLD does not continue a stopped process. The guard holds the other end of this pipe, so when
+// it dies the kernel sends us a signal that does. Without a pipe we only fail if somebody stops us.
 void be_continued_when_it_closes(int life) {
   ::fcntl(life, F_SETOWN, ::getpid());
   ::fcntl(life, F_SETSIG, SIGCONT);
@@ -55,7 +55,7 @@ void be_continued_when_it_closes(int life) {
 void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link) {
   ::prctl(PR_SET_NAME, "holdfast-keeper");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // Should it be stopped when nobody sets it going again.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // In case it is stopped when nobody else can continue it.
   const pid_t keeper = ::getpid();
   int life[2] = {-1, -1};
   [[maybe_unused]] const int piped = ::pipe2(life, O_CLOEXEC);
@@ -65,7 +65,7 @@ void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link) 
     ::close(life[0]);
     run_guard_process(plan, signals, std::move(link), Fd(life[1]), keeper);
   }
-  // An open end of the link would hide the guard's death, one of a pipe the program's.
+  // An open end of the link would hide the guard's death, and one of a pipe the program's.
   ::dup2(life[0], 0);
   ::close_range(life[0] < 0 ? 0 : 1, ~0U, 0);
   be_continued_when_it_closes(0);
@@ -77,7 +77,7 @@ void run_keeper_process(const GuardPlan& plan, const Signals& signals, Fd link) 
     if (pid != guard) continue;
     if (WIFEXITED(status) && WEXITSTATUS(status) == kLeftAlone) ::_exit(0);
     if (!WIFSTOPPED(status)) end_the_rest(plan.cgroup);
-    ::kill(guard, SIGCONT);  // It would miss its hour.
+    ::kill(guard, SIGCONT);  // Otherwise it would miss its time.
   }
 }
 

@@ -1,4 +1,4 @@
-// The guard's side of guard.h. It has one thread, and nothing of the lock library in it.
+// The guard's side of guard.h. It has one thread, and does not use the lock library.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -60,7 +60,7 @@ class GuardProcess {
   void continue_in_front() const;
   Nanos latest_kill() const;
   Nanos begin_of_end() const { return latest_kill() - terms_.kill_after; }
-  // Nobody has put the deadline off yet, so nobody has looked either.
+  // The time of the first look at the tree, unless an extension of the deadline causes one earlier.
   Nanos first_look() const { return begin_of_end() - 2 * terms_.most_effort; }
   void look_at_tree();
   void begin_end(EndReason reason);
@@ -77,7 +77,7 @@ class GuardProcess {
   GuardTerms terms_;
   const Signals& signals_;
   Fd link_;
-  Fd life_;  // Ours alone; our death closes it.
+  Fd life_;  // Only we have this end; our death closes it.
   pid_t keeper_;
   bool keeper_gone_ = false;
   bool owner_died_ = false;
@@ -87,21 +87,22 @@ class GuardProcess {
   Fd status_;
   pid_t command_ = 0;
   CommandGroups groups_;
-  bool running_ = false;             // The command is not reaped yet, so its id is still its own.
-  std::deque<GuardMessage> unsaid_;  // The other end does not read at present.
+  bool running_ = false;             // The command is not reaped yet, so its id is still valid.
+  std::deque<GuardMessage> unsaid_;  // Messages for an end that does not read at present.
   bool refused_told_ = false;
   Nanos deadline_{};
-  std::optional<Nanos> kill_at_;  // Set: the tree is being ended.
+  std::optional<Nanos> kill_at_;  // Set while the tree is being ended.
   Nanos kill_pause_ = 5ms;
 };
 
-// A program that is stopped does not read, and must not keep the guard from its clock.
+// A stopped program does not read, and must not block the guard.
 void GuardProcess::say(GuardWord word, int number, std::int64_t instant) {
   if (!link_) return;
   const auto passing = [](GuardWord any) {
     return any == GuardWord::kStopped || any == GuardWord::kContinued;
   };
-  // Only the latest of these matters: the queue stays short however often the command is stopped.
+  // Only the latest of these matters, so the queue stays short however often the command is
+  // stopped.
   if (passing(word) && !unsaid_.empty() && passing(unsaid_.back().word)) unsaid_.pop_back();
   unsaid_.push_back({word, number, instant, {}});
   flush_words();
@@ -114,7 +115,7 @@ void GuardProcess::flush_words() {
   }
 }
 
-// With nothing left to end, the guard may wait until its last words are heard.
+// With nothing left to end, the guard may wait until its last messages are read.
 void GuardProcess::leave(int status) {
   for (flush_words(); !unsaid_.empty(); flush_words()) {
     pollfd room{link_.get(), POLLOUT, 0};
@@ -162,7 +163,7 @@ void GuardProcess::become_command(ExecEnvironment& environment, Fd go, Fd status
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != guard || guard == 1) ::_exit(125);
   char byte = 0;
-  go_.reset();  // Else we would keep our own pipe open, and wait for ever without a guard.
+  go_.reset();  // Otherwise we would keep our own pipe open, and wait for ever without a guard.
   if (::write(status.get(), &byte, 1) != 1 || ::read(go.get(), &byte, 1) != 1) ::_exit(125);
   int error = contain_command();
   if (error == 0) {
@@ -181,8 +182,8 @@ int GuardProcess::contain_command() const {
   return enter_pid_namespace({plan_.leftover == Leftover::kWait, terms_.kill_after});
 }
 
-// Only now: the command must stay in the session of the terminal, and keep its own priority, so it
-// was forked before.
+// Done after the fork of the command, which must stay in the terminal's session and keep its own
+// priority.
 void GuardProcess::leave_session() const {
   ::setsid();
   raise_priority();
@@ -192,7 +193,7 @@ void GuardProcess::leave_session() const {
   ::dup2(null.get(), 1);
 }
 
-// The command has inherited the rest. To end a large tree takes descriptors, and a low limit
+// The command has inherited these descriptors. Ending a large tree needs some, and a low limit
 // ('ulimit -n') may leave few.
 void GuardProcess::close_what_is_not_ours() const {
   std::vector<int> ours{2,         link_.get(),   life_.get(),          signals_.fd(), timer_.get(),
@@ -218,14 +219,15 @@ void GuardProcess::read_status() {
 
 void GuardProcess::pass_on(int signal) const {
   if (!running_) {
-    // Whoever waits for what is left of the command can be told to end by ending that.
+    // If the command has ended, the signal goes to its remaining processes.
     if (command_ > 0 && is_for_group(signal)) signal_tree(::getpid(), signal);
     return;
   }
   ::kill(is_for_group(signal) ? -command_ : command_, signal);
 }
 
-// Not by the group: what has come to the anchor in it must stay (GroupAnchor::was_asked_to_stop).
+// Not sent to the group, because the anchor in it must keep its pending signal
+// (GroupAnchor::was_asked_to_stop).
 void GuardProcess::continue_in_front() const {
   if (!running_) return pass_on(SIGCONT);
   for (const Process& process : descendants_of(::getpid())) {
@@ -277,7 +279,7 @@ void GuardProcess::on_owner_gone() {
   begin_end(EndReason::kOwnerDied);
 }
 
-// Should we be killed now, too, nobody would end what is left: so there is no time for SIGTERM.
+// If we were killed now, too, nobody would end the rest. So there is no time for SIGTERM.
 void GuardProcess::on_keeper_gone() {
   if (command_ <= 0) ::_exit(125);
   if (std::exchange(keeper_gone_, true)) return;
@@ -285,7 +287,7 @@ void GuardProcess::on_keeper_gone() {
   kill_pass(boottime_now());
 }
 
-// To kill the tree process by process takes several times as long as the last look took.
+// Killing the tree process by process takes several times as long as the last look at it.
 Nanos GuardProcess::latest_kill() const {
   constexpr int kEfforts = 4;
   return deadline_ - terms_.reserve - std::min(groups_.effort() * kEfforts, terms_.most_effort);
@@ -306,8 +308,8 @@ void GuardProcess::begin_end(EndReason reason) {
   ask_to_end(now);
 }
 
-// SIGCONT, as what is stopped would not even see the SIGTERM. To look for more than the groups that
-// are known could take us beyond the hour of SIGKILL, where the machine is busy.
+// SIGCONT, because a stopped process would not notice the SIGTERM. Only known groups get it,
+// because on a busy machine a search could last beyond the time of SIGKILL.
 void GuardProcess::ask_to_end(Nanos now) {
   groups_.signal(SIGTERM);
   groups_.signal(SIGCONT);
@@ -319,7 +321,7 @@ void GuardProcess::ask_to_end(Nanos now) {
 }
 
 void GuardProcess::kill_pass(Nanos now) {
-  // First what costs next to nothing, however large the tree is; and needs no /proc.
+  // The cgroup first: this is cheap for any tree, and needs no /proc.
   if (!plan_.cgroup.empty()) kill_cgroup(plan_.cgroup);
   groups_.signal(SIGSTOP);
   groups_.signal(SIGKILL);
@@ -343,8 +345,8 @@ void GuardProcess::on_time(Nanos now) {
   if (now >= begin_of_end()) begin_end(EndReason::kLeaseRanOut);
 }
 
-// A descriptor does not continue who is stopped; a signal does. It comes in good time even when
-// everybody who would set us going again is stopped, too.
+// A descriptor does not continue a stopped process, but a signal does. It comes in time even if
+// everybody who could continue us is stopped, too.
 void GuardProcess::make_alarm() {
   sigevent event{};
   event.sigev_notify = SIGEV_SIGNAL;
@@ -375,7 +377,7 @@ void GuardProcess::on_command_change(int status) {
   if (WIFCONTINUED(status)) return say(GuardWord::kContinued);
   running_ = false;
   groups_.command_is_reaped();
-  if (status_) read_status();  // exec's outcome comes first.
+  if (status_) read_status();  // Read the outcome of exec first.
   say(GuardWord::kExited, status);
 }
 
@@ -399,10 +401,10 @@ void GuardProcess::reap() {
   if (plan_.leftover == Leftover::kEnd) begin_end(EndReason::kLeftover);
 }
 
-// People are told last: a full pipe must not come between the guard and the command.
+// Messages for people come last, because a full pipe must not keep the guard from its work.
 void GuardProcess::on_no_child() {
   if (command_ <= 0) return;
-  while (!plan_.cgroup.empty() && is_in_use(plan_.cgroup)) {  // Somebody has put others there.
+  while (!plan_.cgroup.empty() && is_in_use(plan_.cgroup)) {  // By others.
     kill_cgroup(plan_.cgroup);
     ::poll(nullptr, 0, 5);
   }
@@ -417,7 +419,7 @@ void GuardProcess::on_no_child() {
 void GuardProcess::run() {
   ::prctl(PR_SET_NAME, "holdfast-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // Wakes the loop, even if somebody has stopped it.
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);  // Wakes the loop, even if it was stopped.
   timer_.reset(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   make_alarm();
   for (;;) {
@@ -433,7 +435,7 @@ void GuardProcess::run() {
     [[maybe_unused]] const ssize_t n = ::read(timer_.get(), &ticks, sizeof ticks);
     if (status_ && watched[3].revents != 0) read_status();
     flush_words();
-    read_link();  // Extensions first: they put off what the clock would do.
+    read_link();  // Extensions first, because they postpone the clock's actions.
     on_time(boottime_now());
     while (signals_.next()) {
     }

@@ -36,8 +36,8 @@ std::optional<GuardMessage> receive_message(int fd) {
     return ::recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
   };
   ssize_t size = next_size();
-  // An end that closes with unread messages resets the link; what it said before is still there,
-  // behind an error that is told once.
+  // An end that closes with unread messages resets the link. Its earlier messages are still there,
+  // after an error that is reported once.
   if (size < 0 && errno == ECONNRESET) size = next_size();
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
   GuardMessage message;

@@ -38,7 +38,7 @@ enum class GuardWord : std::uint32_t {
 
 enum class EndReason : std::int32_t { kLost = 1, kLeaseRanOut, kOwnerDied, kLeftover, kKeeperDied };
 
-// When the end of the command begins. By the lease, which is known once the store is.
+// The times of the command's end. They depend on the lease, which is known once the store is.
 struct GuardTerms {
   Nanos kill_after{};
   Nanos reserve{};
@@ -52,7 +52,7 @@ struct GuardMessage {
   std::string text;
 };
 
-// Never blocks. false: not sent; errno is EAGAIN when the other end does not read at present.
+// Never blocks. false: not sent; errno is EAGAIN if the other end does not read at present.
 bool send_message(int fd, const GuardMessage& message);
 
 // The next message if one has come; kGone when the other end has closed.

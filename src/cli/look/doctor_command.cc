@@ -1,4 +1,4 @@
-// `doctor`: what the running store is found to be, and what it promises.
+// `doctor`: reports the state of the running store, and its guarantees.
 
 #include <algorithm>
 #include <array>
@@ -19,9 +19,9 @@ namespace {
 struct NamedGuarantee {
   const char* name;
   bool Guarantees::*given;
-  // A store in which a problem was found may break it, whatever it promises.
+  // If true, a store with a problem may break this guarantee.
   bool needs_health;
-  const char* otherwise;  // Advice for people who keep a store that does not guarantee it.
+  const char* otherwise;  // Advice for users of a store without this guarantee.
 };
 
 constexpr char kRequireFenced[] =
@@ -119,7 +119,7 @@ std::string doctor_text(const DoctorReport& report) {
 
 struct Missing {
   const NamedGuarantee* promise;
-  bool promised;  // But a problem was found.
+  bool promised;  // The store declares it, but a problem was found.
 };
 
 // The required guarantees that the store does not give; nullopt after a complaint about an unknown
@@ -145,7 +145,7 @@ std::optional<std::vector<Missing>> find_missing(const DoctorOptions& options,
   return missing;
 }
 
-// Which stores promise it when they are set up as their pages say, and what to do without them.
+// Names the stores that guarantee it when set up by their pages, and what to do without them.
 std::string advice_on(const NamedGuarantee& promise) {
   std::string names;
   for (const StoreKind& store : known_stores()) {

@@ -1,4 +1,4 @@
-// Prints what the library tells on its notifier thread, until a signal comes or the reader goes.
+// Prints the events from the library's notifier thread, until a signal comes or the reader is gone.
 #pragma once
 
 #include <poll.h>

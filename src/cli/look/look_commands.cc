@@ -131,13 +131,13 @@ int watch_events(const Client& client, const LookOptions& options, const Setting
 constexpr std::size_t kMostListed = 1'000'000;
 
 int ls_command(const LookOptions& options) {
-  // Also with -q: what is missing from the list is a failure.
+  // Even with -q, because a lock that is missing from the list is a failure.
   const Alarms alarms(relay);
   std::string none;
   std::size_t hidden = 0;
   const int status =
       with_client(options.common, alarms, [&](Client& client, const Settings& settings) {
-        // One more tells that there are more.
+        // One more shows that the list is longer.
         auto locks = client.list(options.name, kMostListed + 1);
         if (!locks) return fail(locks.error(), settings.shown_store);
         const bool all = locks->size() <= kMostListed;

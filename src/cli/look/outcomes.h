@@ -1,7 +1,7 @@
-// Locks that nobody works under any more: what a finished Once leaves, to be remembered by.
+// Finds the marks of finished Onces: locks under which nobody works any more.
 //
-// Guarantee: only what is surely such a mark is taken out. Not guaranteed: that every one is; of
-// those that were not finished yet, each is asked about again after a few seconds.
+// Guarantee: only certain marks are taken out. Not guaranteed: that all are; unfinished ones are
+// asked about again after a few seconds.
 // Thread-safety: one thread at a time.
 #pragma once
 
@@ -28,8 +28,8 @@ class Outcomes {
  public:
   explicit Outcomes(const Client& client) : client_(client) {}
 
-  // Takes the finished ones out of `locks`, which stay in their order. Asks the store about those
-  // that it does not know yet, many at a time.
+  // Takes the finished ones out of `locks`, and keeps the order of the others. Asks the store about
+  // unknown ones, many at a time.
   std::vector<Finished> take_from(std::vector<LockInfo>& locks);
 
  private:

@@ -54,7 +54,8 @@ class Sight {
   const std::string prefix_;
 };
 
-// Asks the store from a thread of its own: a key, a resize and Ctrl-C are heard while it is away.
+// Asks the store on a thread of its own, so that keys, a resize and Ctrl-C work while the store is
+// away.
 class Watcher {
  public:
   Watcher(const Client& client, const TopOptions& options)
@@ -153,7 +154,7 @@ std::string snapshot_json(const Snapshot& seen, const Settings& settings) {
   return to_line(out);
 }
 
-// Ends `top`; what stops it stops it, and it goes on afterwards.
+// Whether a signal ends `top`. A stopping signal stops it, and it continues afterwards.
 bool is_over(const Signals& signals) {
   while (const auto signal = signals.next()) {
     if (default_of(*signal) == SignalDefault::kStops) stop_self();

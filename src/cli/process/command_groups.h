@@ -1,5 +1,5 @@
-// The process groups that a command and its descendants have made: one call reaches all of a group,
-// however many are in it, and however little of the processor is left for us.
+// The process groups of a command and its descendants. One call reaches a whole group, however
+// large it is and however busy the machine.
 //
 // Guarantee: only a group whose leader is or was a descendant is signalled. The leader is pinned by
 // a pidfd; where the kernel cannot signal a group by one (before 6.9), or few descriptors are left,

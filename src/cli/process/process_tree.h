@@ -1,4 +1,4 @@
-// Finding and ending everything that descends from a process of ours.
+// Finds and ends all descendants of a process of ours.
 //
 // Guarantee: a process is signalled only while it is a descendant (it is pinned by a pidfd first,
 // then looked at again), so a reused process id is never hit.
@@ -37,16 +37,16 @@ std::vector<Process> descendants_of(pid_t root, Nanos until = Nanos::max());
 bool proc_is_ours();
 
 std::optional<pid_t> parent_of(pid_t pid);
-// We descend from it.
+// Whether we descend from it.
 bool is_ancestor(pid_t pid);
 // As Process::start, of a zombie too; nullopt: there is no such process, unless errno tells of a
 // shortage.
 std::optional<std::uint64_t> start_of(pid_t pid);
 
-// Descriptors or memory are short: that nothing was found does not mean that nothing is there.
+// Descriptors or memory are short, so an empty result does not prove that nothing is there.
 bool is_shortage(int error);
 
-// The signal was sent to the process, which has not come to take it (it is stopped, say).
+// Whether the signal is still pending, for example because the process is stopped.
 bool has_pending(pid_t pid, int signal);
 
 // The rest of our process group: the other programs of a pipeline, the other jobs of a script.

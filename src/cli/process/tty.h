@@ -30,10 +30,10 @@ class Terminal {
   pid_t given_to_ = 0;
 };
 
-// A process whose only purpose is to be in the command's group with us as its parent: the guard,
-// being in another session, does not count for the kernel, and without a parent in the session
-// the group would be "orphaned": no Ctrl-Z, an error instead of a stop on reading in the
-// background. It holds no descriptors, ignores signals and dies with us.
+// A process whose only purpose is to be in the command's group with us as its parent. The guard is
+// in another session and does not count for the kernel. Without a parent in the session the group
+// would be "orphaned": Ctrl-Z would not work, and reading in the background would fail instead of
+// stopping. The anchor holds no descriptors, ignores signals and dies with us.
 class GroupAnchor {
  public:
   // Before any thread is made. Without a terminal nothing is needed and nothing is started.

@@ -11,7 +11,7 @@ struct Alarms::State {
   explicit State(Tell to) : tell(std::move(to)) {}
 
   void hear(const LogEvent& event, Clock::time_point now) {
-    // The command has a sentence of its own for it, with what follows from it.
+    // The command reports this itself, together with the consequences.
     if (event.event == "lock_lost") return;
     {
       const std::lock_guard guard(mutex);

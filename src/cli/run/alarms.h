@@ -19,7 +19,7 @@ class Alarms {
   using Clock = std::chrono::steady_clock;
   using Tell = std::function<void(const LogEvent& event)>;
 
-  // A line that goes on coming, at least every so often, is told once.
+  // A line that repeats within this time is printed once.
   static constexpr auto kSame = std::chrono::seconds(3);
 
   // `tell`: relay(), whose text is safe for a terminal; empty: nothing is said, but counted.
@@ -28,10 +28,10 @@ class Alarms {
   // For ClientOptions::log_event.
   std::function<void(const LogEvent& event)> sink() const;
 
-  // Says it, unless it is said elsewhere or was said just now.
+  // Prints the line, unless another place does or it was printed just now.
   void hear(const LogEvent& event, Clock::time_point now) const;
 
-  // Lines that differ from those before them.
+  // The number of lines that differ from the one before.
   std::size_t count() const;
 
  private:

@@ -84,7 +84,7 @@ std::optional<Lease> Asking::take(const std::string& program, bool auto_renew, i
 
 enum class Input { kGoesOn, kHasEnded, kCannotBeRead };
 
-// Throws away what comes.
+// Discards the input.
 Input read_input(short events) {
   if (events == 0) return Input::kGoesOn;
   char scrap[4096];
@@ -101,8 +101,8 @@ int hold_until_told(Asking& asking, const Lease& lease, std::optional<Duration> 
   const std::stop_callback on_loss(lease.lost(), [bell] { bell->ring(); });
   Input input = Input::kGoesOn;
   while (may_be_held(lease)) {
-    // Input typed at a terminal while we are in the background is not for us, but stays readable.
-    // To be told of it again and again would keep a processor busy.
+    // Input at a terminal while we are in the background is not for us, but stays readable. Polling
+    // it would keep a processor busy.
     const int input_fd = input == Input::kCannotBeRead ? -1 : STDIN_FILENO;
     std::array<pollfd, 3> watched{
         {{asking.signals().fd(), POLLIN, 0}, {bell->fd(), POLLIN, 0}, {input_fd, POLLIN, 0}}};
@@ -123,7 +123,7 @@ int hold_lease(Asking& asking, const HoldOptions& options, Lease lease) {
   const Narrator& narrator = asking.narrator();
   asking.narrator().granted(lease.token().to_string());
   if (options.common.json) {
-    // A reader that is slow may have it later; one that can never have it does not know that we
+    // A slow reader gets the event later. A reader that can never get it would not know that we
     // hold the lock.
     if (!narrator.event("acquired", lease.remaining()) && errno != EAGAIN) {
       complain(std::string("cannot write to standard output: ") + std::strerror(errno));
@@ -175,7 +175,7 @@ Json lease_json(const Lease& lease, const Narrator::Setup& setup) {
   return out;
 }
 
-// Takes the lock. Returns what `use` makes of the lease, or the exit status of a failure.
+// Acquires the lock. Returns the result of `use`, or the exit status of a failure.
 template <typename Use>
 int take_and(const std::string& program, bool auto_renew, const HoldOptions& options, Use use) {
   Settings settings;
@@ -249,7 +249,7 @@ int hold_command(const HoldOptions& options) {
 }
 
 int acquire_command(const HoldOptions& options) {
-  // Events would mix with the one object that a script reads.
+  // Off, because events would mix with the one object that a script reads.
   HoldOptions silent = options;
   silent.common.json = false;
   return take_and("acquire", false, silent, [&](Asking& asking, Lease lease) {

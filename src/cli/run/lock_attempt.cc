@@ -43,8 +43,8 @@ LockAttempt::LockAttempt(const Signals& signals, const Narrator& narrator, LockR
 
 namespace {
 
-// Whoever waits for so long at most is told by then that nobody answers. A store far away has two
-// seconds all the same.
+// A caller with a short wait hears within it that nobody answers, but a distant store gets at least
+// two seconds.
 std::string opened_within(const std::string& url, std::optional<Duration> wait) {
   constexpr Duration kLeast = 2s;
   const bool asks = !url.starts_with("memory:") && !url.starts_with("sqlite:");
@@ -176,7 +176,7 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
   while (!shared_->done && !stopped) stopped = look_around(guard_fd);
   if (stopped) {
     cancel.request_stop();
-    // Leaving the queue takes a request to the store; a store that hangs must not keep us.
+    // Leaving the queue needs a request, and a hanging store must not delay us.
     pollfd bell{shared_->bell.fd(), POLLIN, 0};
     const auto until = std::chrono::steady_clock::now() + 3s;
     while (!shared_->done && std::chrono::steady_clock::now() < until) {

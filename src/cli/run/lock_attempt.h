@@ -1,4 +1,4 @@
-// Asking for a lock while signals are honoured: the waiting happens in a thread of its own.
+// Asks for a lock on a thread of its own, so that signals are handled during the wait.
 #pragma once
 
 #include <atomic>
@@ -30,13 +30,14 @@ class Bell {
 };
 
 struct LockRequest {
-  LockOptions lock;  // `max_hold` is for those who hold it to look after.
+  LockOptions lock;  // The holder enforces `max_hold`.
   StoreChoice store;
-  // Called when the store is known: refuses, or sets what depends on its leases. Not set: nothing.
+  // Called once the store is known. It refuses, or sets what depends on the store's leases. May be
+  // empty.
   std::function<Result<void>(const Guarantees& promised, AcquireOptions& how)> fit{};
   bool auto_renew = true;
-  bool reenter = false;      // A run around this one that holds the lock may do.
-  bool outlives_us = false;  // It is to be kept even if this program is killed.
+  bool reenter = false;      // The lease of an outer run that holds the lock is enough.
+  bool outlives_us = false;  // The lock must stay even if this program is killed.
   std::string program;
   std::optional<std::string> proclaim;  // To lead in an election, with this value.
   int exit_error = kExitError;
