@@ -34,6 +34,7 @@
 #endif
 #ifdef HOLDFAST_HAVE_MYSQL
 #include "src/stores/mysql/guarantees.h"
+#include "src/stores/mysql/recipes.h"
 #include "src/stores/mysql/url.h"
 #endif
 #ifdef HOLDFAST_HAVE_POSTGRES
@@ -308,6 +309,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   compare("postgres:", stores::postgres::kUrlOptions);
   compare("postgres:", stores::postgres::kRecipeOptions);
   compare("mysql:", stores::mysql::kUrlOptions);
+  compare("mysql:", stores::mysql::kRecipeOptions);
   compare("memcached:", stores::memcached::kUrlOptions);
 #else
   GTEST_SKIP() << "SKIPPED: a store is not built in";

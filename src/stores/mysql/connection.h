@@ -41,6 +41,8 @@ class MysqlConnection final : public sql::Connection {
   bool receive(short events, const Sink& sink) override;
   std::string error_code() const override { return error_code_; }
   std::string error() const override { return error_; }
+  // The session's number, as the server said at log-in; a proxy says another one.
+  std::uint64_t thread_id() { return ::mysql_thread_id(&mysql_); }
 
  private:
   enum class Doing : std::uint8_t { kNothing, kConnect, kQuery, kStore, kNext, kRollBack };

@@ -13,7 +13,8 @@ inline constexpr StoreExample kExamples[] = {
     {"mysql+unix:///run/mysqld/mysqld.sock", "through a socket"}};
 inline constexpr std::string_view kOpenOptions[] = {
     "prefix",       "database",    "connect_timeout", "user",     "password_file",
-    "password_env", "password_fd", "tls_ca",          "tls_cert", "tls_key"};
+    "password_env", "password_fd", "tls_ca",          "tls_cert", "tls_key",
+    "recipe",       "session",     "table",           "connections", "sweep"};
 inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-failover"};
 
 inline constexpr StoreKind kManifest{

@@ -6,6 +6,7 @@
 #include "src/port/url_options.h"
 #include "src/stores/mysql/connection.h"
 #include "src/stores/mysql/dialect.h"
+#include "src/stores/mysql/recipes.h"
 #include "src/stores/mysql/url.h"
 
 namespace holdfast::stores {
@@ -18,9 +19,14 @@ Result<std::unique_ptr<port::Store>> make_mysql_store(port::StoreUrl url,
 Result<std::unique_ptr<port::Store>> make_mysql_store_for_test(port::StoreUrl url,
                                                                const port::StoreContext& context,
                                                                sql::Tuning tuning) {
+  const auto recipe = mysql::take_recipe_options(url);
+  if (!recipe) return recipe.error();
   const auto address = mysql::parse_mysql_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "mysql"); !known) return known.error();
+  if (recipe->recipe != mysql::Recipe::kNone) {
+    return mysql::make_recipe_store(*address, *recipe, context);
+  }
   sql::StoreParts parts;
   parts.dialect = std::make_unique<mysql::MysqlDialect>(*address);
   parts.requests = mysql::link_settings(*address, "holdfast-my", /*keep=*/true);
