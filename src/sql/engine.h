@@ -184,6 +184,7 @@ class Engine {
   void refuse_later(const std::string& name, machine::AcquisitionId id);
   void expire_waiting();
   void poll_within(std::chrono::milliseconds pause);
+  std::chrono::milliseconds next_pause();
   void look_at_waiting(const port::Task& next);
   base::BootInstant deadline_of(const Step& step) const;
   std::chrono::microseconds random_pause(int tries);
@@ -225,6 +226,8 @@ class Engine {
   bool was_connected_ = false;
   base::BootInstant next_poll_ = base::BootInstant::max();
   std::chrono::milliseconds poll_{20};
+  std::optional<std::int64_t> nearest_;  // How many are ahead of the first of the waiting.
+  bool moved_ = false;                   // Since the last look.
   std::minstd_rand random_;
   Link link_;  // Last: its thread ends first.
 };

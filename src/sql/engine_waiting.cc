@@ -1,5 +1,7 @@
 // Those who wait: what tells them that they hold.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "src/base/random.h"
 #include "src/sql/engine.h"
@@ -15,6 +17,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPoll{20};
 constexpr milliseconds kLongestPoll{500};
+// A waiter that knows how many are ahead of it: the pause for each of those and for itself.
+constexpr milliseconds kShortestTurn{20};
+constexpr milliseconds kLongestTurn{50};
 
 }  // namespace
 
@@ -63,8 +68,21 @@ void Engine::poll_within(milliseconds pause) {
     next_poll_ = BootInstant::max();
     if (listening_ || waiting_.empty()) return;
     // The next one follows an answer, so a busy server has one question at a time to answer.
-    look_at_waiting([this] { poll_within(std::min(kLongestPoll, poll_ * 3 / 2)); });
+    look_at_waiting([this] { poll_within(next_pause()); });
   });
+}
+
+// Longer each time while nothing moves. Those who stand near the front ask more often: the server
+// answers some 100 questions per second and lock, however many clients wait.
+milliseconds Engine::next_pause() {
+  milliseconds shortest = kFirstPoll;
+  milliseconds longest = kLongestPoll;
+  if (nearest_) {
+    const auto turns = std::min<std::int64_t>(*nearest_ + 1, kLongestPoll / kShortestTurn);
+    shortest = turns * kShortestTurn;
+    longest = std::min(kLongestPoll, turns * kLongestTurn);
+  }
+  return moved_ ? shortest : std::clamp(poll_ * 3 / 2, shortest, longest);
 }
 
 // Tells those of the waiting that hold; then calls `next`.
@@ -73,17 +91,25 @@ void Engine::look_at_waiting(const port::Task& next) {
                       BootClock::now() + std::chrono::seconds(5),
                       {}};
   statement.done = [this, next](const Answer& answer) {
+    const std::optional<std::int64_t> before = std::exchange(nearest_, std::nullopt);
+    moved_ = false;
     for (int row = 0; answer.fate == Fate::kDone && row < answer.rows->size(); ++row) {
+      const AcquisitionId id = answer.rows->id(row, 0);
+      if (!waiting_.contains(id)) continue;
+      if (answer.rows->is_null(row, 1)) {
+        const std::int64_t ahead = answer.rows->number(row, 2);
+        nearest_ = std::min(ahead, nearest_.value_or(ahead));
+        continue;
+      }
       port::AcquisitionState state;
       state.status = port::AcquisitionStatus::kHeld;
       state.token = {0, static_cast<std::uint64_t>(answer.rows->number(row, 1))};
       state.seq = static_cast<std::uint64_t>(answer.rows->number(row, 2));
       state.lease = Duration(answer.rows->number(row, 3));
-      const AcquisitionId id = answer.rows->id(row, 0);
-      if (!waiting_.contains(id)) continue;
       push(id, state);
-      poll_ = kFirstPoll;  // Where locks change hands, the next one may soon.
+      moved_ = true;  // Where locks change hands, the next one may soon.
     }
+    moved_ = moved_ || before != nearest_;
     next();
   };
   link_.send(std::move(statement));

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/clock_shift.h"
+
 namespace holdfast::support {
 namespace {
 
@@ -38,7 +40,7 @@ MariadbServer::MariadbServer(MariadbOptions options) : options_(std::move(option
 }
 
 std::string MariadbServer::data() const {
-  return options_.folder.empty() ? folder_.file("data") : options_.folder + "/data";
+  return options_.data_folder.empty() ? folder_.file("data") : options_.data_folder;
 }
 
 // The schema mysql takes seconds, and is only for users and plugins.
@@ -78,8 +80,13 @@ void MariadbServer::start() {
   }
   if (::geteuid() == 0) command.emplace_back("--user=root");
   command.insert(command.end(), options_.settings.begin(), options_.settings.end());
+  std::vector<std::string> environment;
+  if (!options_.clock_shift_file.empty()) {
+    environment = {"LD_PRELOAD=" + clock_shim_library(),
+                   clock_shim_variable(options_.clock_shift_file)};
+  }
   process_ = std::make_unique<ChildProcess>(Command{.arguments = command,
-                                                    .environment = options_.environment,
+                                                    .environment = environment,
                                                     .output = folder_.file("log")});
   const auto until = std::chrono::steady_clock::now() + kStart;
   while (!ready()) {

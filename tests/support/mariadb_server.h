@@ -30,8 +30,8 @@ struct MariadbOptions {
   bool tcp = false;
   bool users = false;                      // Tables of users and rights; root has no password.
   std::vector<std::string> settings{};     // "--name=value"; they come last.
-  std::vector<std::string> environment{};  // NAME=value
-  std::string folder{};                    // For the data, instead of one of its own.
+  std::string data_folder{};               // Made by it; empty: in the folder of its own.
+  std::string clock_shift_file{};          // A ClockShift's.
 };
 
 class MariadbServer {

@@ -13,6 +13,7 @@ namespace holdfast::stores::mysql {
 namespace {
 
 // Numbers of errors, from mysqld_error.h, which not every client's package has.
+constexpr unsigned kUnknownDatabase = 1049;
 constexpr unsigned kReadOnlyOption = 1290;
 constexpr unsigned kReadOnlyMode = 1836;
 constexpr unsigned kFirstOfLibrary = 2000;
@@ -345,8 +346,10 @@ bool MysqlConnection::failed(sql::Answer& answer, bool& complete) {
 }
 
 bool MysqlConnection::lose() {
-  error_code_ = std::to_string(::mysql_errno(&mysql_));
+  const unsigned number = ::mysql_errno(&mysql_);
+  error_code_ = std::to_string(number);
   error_ = ::mysql_error(&mysql_);
+  if (number == kUnknownDatabase) error_ += ": make it with CREATE DATABASE";
   return false;
 }
 
