@@ -288,7 +288,7 @@ TEST_F(MysqlFaultsTest, TheFirstHostThatTakesWritesIsUsed) {
   EXPECT_EQ(server().sql("SELECT COUNT(*) FROM hosts_locks"), "1\n");
 }
 
-// What the server's own settings are does not matter.
+// The server's own settings do not matter.
 TEST_F(MysqlFaultsTest, TheServersSettingsDoNotChangeWhatIsStored) {
   MariadbServer odd({.tcp = true,
                      .settings = {"--sql-mode=ANSI,NO_BACKSLASH_ESCAPES,SIMULTANEOUS_ASSIGNMENT",

@@ -227,7 +227,7 @@ sql::Request MysqlDialect::look(const std::vector<Waiter>& waiters) const {
       ") AND solo_id IS NOT NULL UNION ALL SELECT id, token, seq, lease FROM @tickets WHERE name"
       " IN (" +
       list + ") AND flags = 1";
-  // Who waits for many locks stands near the front of some, and asks as others do.
+  // A client that waits for many locks asks without looking at their queues.
   for (const std::string_view name : names) {
     if (names.size() > kMostFronts) break;
     text += " UNION ALL SELECT id, NULL, ROW_NUMBER() OVER (ORDER BY ord) - 1, NULL FROM"
