@@ -17,6 +17,7 @@ constexpr auto kParting = std::chrono::milliseconds(900);
 
 // Everything due within this time is done in one turn, so that renewals leave in batches.
 constexpr Nanos kTick = std::chrono::milliseconds(2);
+constexpr int kMostPassedOver = 64;
 
 }  // namespace
 
@@ -70,6 +71,7 @@ void Core::on_timer() {
     unschedule(*acquisition);
     on_due(acquisition, now);
   }
+  take_along(now);
   std::erase_if(samplers_, [](const auto& sampler) { return sampler.expired(); });
   for (const auto& weak : samplers_) {
     if (const auto sampler = weak.lock()) arm(sampler->on_tick(now));
@@ -78,6 +80,24 @@ void Core::on_timer() {
   give_up_renewal(now);
   wake_sleepers(now);
   if (!schedule_.empty()) arm(std::max(schedule_.begin()->first, now + kTick));
+}
+
+// Where a batch of renewals leaves, those that are nearly due go with it.
+void Core::take_along(BootInstant now) {
+  if (outbox_.empty()) return;
+  std::vector<AcquisitionPtr> nearly_due;
+  int others = 0;
+  for (const auto& [at, acquisition] : schedule_) {
+    if (acquisition->acquire || acquisition->releasing || !acquisition->renewal) {
+      if (++others == kMostPassedOver) break;
+      continue;
+    }
+    if (!acquisition->renewal->likes_company(now)) break;
+    nearly_due.push_back(acquisition);
+  }
+  for (const AcquisitionPtr& acquisition : nearly_due) {
+    apply(acquisition, acquisition->renewal->on_doubt(now));
+  }
 }
 
 void Core::on_due(const AcquisitionPtr& acquisition, BootInstant now) {

@@ -88,6 +88,7 @@ class Core final : public Acquiring,
   std::shared_ptr<Core> self() override { return shared_from_this(); }
   void on_timer() override HOLDFAST_REQUIRES(mutex_);
   void on_due(const AcquisitionPtr& acquisition, BootInstant now) HOLDFAST_REQUIRES(mutex_);
+  void take_along(BootInstant now) HOLDFAST_REQUIRES(mutex_);
 
   // core_multi.cc
   struct Taking;

@@ -1,4 +1,5 @@
 // The driver's renewals beside a request that the store does not answer.
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,7 @@ struct RequestsSeen {
   int given_up = 0;
   int of_long = 0;
   int of_short = 0;
+  int largest = 0;  // Renewals in one request.
 
   void await(int RequestsSeen::*count, int number) {
     std::unique_lock lock(mutex);
@@ -46,6 +48,7 @@ class HangingStore final : public UnaskedStore {
     std::vector<Result<port::AcquisitionState>> states;
     std::unique_lock lock(seen_->mutex);
     bool hangs = false;
+    seen_->largest = std::max(seen_->largest, static_cast<int>(items.size()));
     for (const port::RenewItem& item : items) {
       states.emplace_back(held(item.seq, item.ttl));
       ++(item.ttl == kLongLease ? seen_->of_long : seen_->of_short);
@@ -154,6 +157,14 @@ TEST_F(CoreRenewTest, AnAdoptionThatHangsIsGivenUpAndTriedAgain) {
   lock.unlock();
   EXPECT_EQ(adopted->state, LeaseState::kHeld);
   std::exchange(adopted->core, nullptr)->release_later(adopted);
+}
+
+// They are due 50 ms apart, and the window is 100 ms.
+TEST_F(CoreRenewTest, RenewalsThatAreNearlyDueLeaveTogether) {
+  const auto first = acquire(3000ms);
+  const auto second = acquire(3150ms);
+  seen_->await(&RequestsSeen::largest, 2);
+  for (const auto& one : {first, second}) std::exchange(one->core, nullptr)->release_later(one);
 }
 
 }  // namespace

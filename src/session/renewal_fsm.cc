@@ -18,7 +18,9 @@ RenewalFsm::RenewalFsm(BootInstant now, const Terms& terms, const port::Acquisit
     : terms_(terms), log_(log), renew_at_(now) {
   extend(state);
   inherited_ = state.lease < terms_.ttl && !state.more_in;
-  if (inherited_) renew_at_ = std::min(renew_at_, now + kShortHold);
+  if (!inherited_) return;
+  renew_at_ = std::min(renew_at_, now + kShortHold);
+  company_from_ = BootInstant::max();
 }
 
 void RenewalFsm::extend(const port::AcquisitionState& state) {
@@ -31,6 +33,9 @@ void RenewalFsm::extend(const port::AcquisitionState& state) {
   deadline_ = terms_.hold_until ? std::min(sure, *terms_.hold_until) : sure;
   granted_ = state.lease;
   renew_at_ = *sent + until_next(state);
+  company_from_ = state.more_in
+                      ? BootInstant::max()
+                      : renew_at_ - RenewalSchedule(state.lease).early_in_company();
 }
 
 // A store whose own confirmations come at intervals grants the most just after them.

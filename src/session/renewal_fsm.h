@@ -57,6 +57,9 @@ class RenewalFsm {
 
   Action on_tick(BootInstant now);
   Action on_reply(BootInstant now, const Result<port::AcquisitionState>& reply);
+  // Whether its renewal is nearly due, so that it may go now with others that leave. Many leases
+  // that were granted one after the other then take a few requests together.
+  bool likes_company(BootInstant now) const { return !in_flight_ && now >= company_from_; }
   // The store hinted at a change, or the wall clock outran boot time: ask now.
   Action on_doubt(BootInstant now);
   // The store cannot say whether it hinted: ask soon. A shorter hold sends nothing.
@@ -106,6 +109,7 @@ class RenewalFsm {
   std::pair<BootInstant, BootInstant> before_keeping_;  // Both.
   Duration granted_{};                                  // The lease as it was granted last.
   BootInstant renew_at_{};
+  BootInstant company_from_ = BootInstant::max();  // From then on the next renewal may go early.
   bool in_flight_ = false;
   bool ask_again_ = false;
   bool asked_ = false;

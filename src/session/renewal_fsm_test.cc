@@ -51,6 +51,33 @@ TEST(RenewalFsmTest, TheDeadlineCountsFromTheSendOfTheRequest) {
   EXPECT_EQ(granted().deadline(), at(30s) - kSlackOf30s);
 }
 
+TEST(RenewalFsmTest, ARenewalThatIsNearlyDueGoesWithOthers) {
+  RenewalFsm renewal = granted();
+  EXPECT_FALSE(renewal.likes_company(at(9s) - 1ns));
+  EXPECT_TRUE(renewal.likes_company(at(9s)));
+  EXPECT_EQ(renewal.wake_at(), at(10s));
+  EXPECT_EQ(renewal.on_doubt(at(9s)).step, Step::kSend);
+  EXPECT_FALSE(renewal.likes_company(at(9s))) << "it is under way";
+  EXPECT_EQ(renewal.on_reply(at(9s), held(1, 30s)).step, Step::kWait);
+  EXPECT_EQ(renewal.deadline(), at(39s) - kSlackOf30s);
+  EXPECT_EQ(renewal.wake_at(), at(19s));
+  EXPECT_FALSE(renewal.likes_company(at(18s) - 1ns));
+}
+
+// A short hold would give it back without a renewal.
+TEST(RenewalFsmTest, AnInheritedLeaseGoesWithNobody) {
+  RenewalFsm renewal(at(1s), terms(), held(0, 5s), log_with_acquire_at(at(1s)));
+  EXPECT_EQ(renewal.wake_at(), at(1s) + 50ms);
+  EXPECT_FALSE(renewal.likes_company(at(1s) + 49ms));
+}
+
+// Where none is asked for, company makes none.
+TEST(RenewalFsmTest, ALeaseThatIsNotRenewedSendsNothingInCompany) {
+  RenewalFsm::Terms how = terms();
+  how.renew = false;
+  EXPECT_EQ(granted(how).on_doubt(at(9s + 500ms)).step, Step::kWait);
+}
+
 TEST(RenewalFsmTest, ARenewalIsSentAtAThirdOfTheLease) {
   RenewalFsm renewal = granted();
   EXPECT_EQ(renewal.wake_at(), at(10s));

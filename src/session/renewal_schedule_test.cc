@@ -30,6 +30,13 @@ TEST(RenewalScheduleTest, AFailedRenewalLeavesTimeForAnotherOne) {
   });
 }
 
+TEST(RenewalScheduleTest, EarlyRenewalsAreANinthMoreAtMost) {
+  for_each_length([](const RenewalSchedule& schedule, Nanos, Nanos) {
+    return (schedule.renew_after() - schedule.early_in_company()) * 10 + 10ns >=
+           schedule.renew_after() * 9;
+  });
+}
+
 TEST(RenewalScheduleTest, ARenewalThatWaitedForABatchHasAQuarterOfTheLease) {
   for_each_length([](const RenewalSchedule& schedule, Nanos length, Nanos sure) {
     return sure - schedule.renew_after() - schedule.batch_wait() > length / 4;

@@ -138,7 +138,8 @@ CommandPtr end_command(const port::AcquisitionRequest& request, bool release,
     if (release) return machine::Release{own.name, own.id, tombstone};
     return machine::Cancel{own.name, own.id, tombstone};
   };
-  if (release && request.id) {
+  // With waiters behind it, the fast form would only cost a round trip more.
+  if (release && request.id && !request.others_wait) {
     command->fast = {{/*grants=*/false, request.name, request.id},
                      [done](std::int64_t) { done(port::EndStatus::kReleased); }};
   }
