@@ -41,6 +41,7 @@ class MysqlDialect final : public sql::Dialect {
                     std::size_t limit, sql::Now now) const override;
   sql::Request value(const std::string& name) const override;
   sql::Request write(const sql::Writes& writes) override;
+  std::size_t most_apart() const override { return 32; }
 
   sql::Failure failure_of(const sql::Answer& answer) const override;
   Result<void> prepare(const Ask& ask) const override;

@@ -1,6 +1,8 @@
 // The packet by which a step writes what it changed.
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "src/stores/mysql/dialect.h"
 #include "src/stores/mysql/text.h"
@@ -120,6 +122,48 @@ std::string rest_of(const sql::Writes& writes) {
   return text;
 }
 
+// The part of `writes` that is about this lock.
+sql::Writes part_of(const sql::Writes& writes, const sql::Writes::Lock& lock) {
+  sql::Writes part;
+  part.locks = {lock};
+  const auto copy = [&](const auto& from, auto& to, const auto name) {
+    std::copy_if(from.begin(), from.end(), std::back_inserter(to),
+                 [&](const auto& each) { return each.*name == lock.row.name; });
+  };
+  copy(writes.tickets, part.tickets, &sql::Writes::Ticket::lock);
+  copy(writes.dropped, part.dropped, &sql::Writes::Dropped::lock);
+  copy(writes.extras, part.extras, &sql::Writes::Extra::name);
+  copy(writes.tombstones, part.tombstones, &sql::Writes::Tombstones::lock);
+  return part;
+}
+
+constexpr std::string_view kLockRows =
+    "START TRANSACTION;SELECT name FROM @locks FORCE INDEX (PRIMARY) WHERE name IN (@names)"
+    " ORDER BY name FOR UPDATE;";
+
+std::string lock_rows(const std::string& names) {
+  std::string text(kLockRows);
+  return text.replace(text.find("@names"), 6, names);
+}
+
+// Locks that have nothing to do with each other, in one transaction. The stamp tells which were
+// as they had been read.
+std::string apart_of(const sql::Writes& writes, std::int64_t stamp) {
+  std::vector<const sql::Writes::Lock*> locks;
+  for (const sql::Writes::Lock& lock : writes.locks) locks.push_back(&lock);
+  std::sort(locks.begin(), locks.end(),
+            [](const auto* a, const auto* b) { return a->row.name < b->row.name; });
+  std::string names;
+  std::string changes;
+  for (const sql::Writes::Lock* lock : locks) {
+    append(names, bytes(lock->row.name));
+    changes += lock_text(*lock, stamp) + ";SET @won = ROW_COUNT();" +
+               rest_of(part_of(writes, *lock));
+  }
+  return lock_rows(names) + changes + "SELECT name FROM @locks WHERE name IN (" + names +
+         ") AND stamp = " + text_of(stamp) + ";COMMIT";
+}
+
 // All rows of several locks are locked first and by name, so that nobody waits in a circle. Those
 // that were not there are made, with a stamp, and go again if another one is not as it was read.
 std::string several_of(const sql::Writes& writes, std::int64_t stamp) {
@@ -137,21 +181,23 @@ std::string several_of(const sql::Writes& writes, std::int64_t stamp) {
     }
   }
   const std::string all = text_of(static_cast<std::int64_t>(writes.locks.size()));
-  return "START TRANSACTION;SELECT name FROM @locks FORCE INDEX (PRIMARY) WHERE name IN (" + names +
-         ") ORDER BY name FOR UPDATE;" + made +
+  return lock_rows(names) + made +
          "SET @won = (SELECT COUNT(*) FROM @locks WHERE name IN (" + names +
          ") AND ((name, version) IN (" + as_read + ") OR stamp = " + text_of(stamp) +
          "));SET @won = IF(@won = " + all + ", @won, 0);DELETE FROM @locks WHERE name IN (" +
-         names + ") AND stamp = " + text_of(stamp) + " AND @won = 0;" + changed + rest_of(writes);
+         names + ") AND stamp = " + text_of(stamp) + " AND @won = 0;" + changed +
+         rest_of(writes) + "SELECT @won;COMMIT";
 }
 
 }  // namespace
 
 sql::Request MysqlDialect::write(const sql::Writes& writes) {
   if (writes.locks.size() > 1) {
-    const std::string text = several_of(writes, new_stamp());
-    const auto before = static_cast<std::size_t>(std::count(text.begin(), text.end(), ';'));
-    return {with_tables(text + "SELECT @won;COMMIT"), {}, before};
+    const std::string text =
+        writes.apart ? apart_of(writes, new_stamp()) : several_of(writes, new_stamp());
+    // The last statement but one answers.
+    const auto ends = static_cast<std::size_t>(std::count(text.begin(), text.end(), ';'));
+    return {with_tables(text), {}, ends - 1};
   }
   const std::string rest = rest_of(writes);
   const std::string lock = lock_text(writes.locks.front(), 0);
