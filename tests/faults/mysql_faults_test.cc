@@ -189,6 +189,43 @@ TEST_F(MysqlFaultsTest, KilledConnectionsLoseNothing) {
   EXPECT_TRUE(last.release("terminated", id));
 }
 
+// A transaction is one packet, and the server goes on with it when it cannot send its answers.
+TEST_F(MysqlFaultsTest, AResetInTheMiddleOfATransactionTearsNothing) {
+  FaultProxy proxy({.server_port = server().port()});
+  UrlSite site(url_at(proxy.port(), "&prefix=reset_"));
+  std::atomic<bool> over{false};
+  std::atomic<int> count{0};
+  std::vector<std::thread> users;
+  for (const char* name : {"alice", "bob", "carol"}) {
+    users.emplace_back([&, name] {
+      Client client(site, name);
+      while (!over) {
+        const AcquisitionId first = fresh();
+        const AcquisitionId second = fresh();
+        const auto sound = [](const auto& answer) {
+          EXPECT_TRUE(answer || answer.error().code() != Errc::kCorruptState)
+              << answer.error().message();
+        };
+        sound(client.acquire(Request("reset", first)));
+        sound(client.acquire(Request("reset", second)));
+        sound(client.release("reset", first));
+        sound(client.cancel("reset", second));
+        ++count;
+      }
+    });
+  }
+  for (int i = 0; i < 60; ++i) {
+    const int before = count;
+    proxy.reset_all();
+    EXPECT_TRUE(support::eventually([&] { return count > before; }));
+  }
+  over = true;
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(server().sql("SELECT COUNT(*) FROM reset_locks l WHERE l.tickets <> "
+                         "(SELECT COUNT(*) FROM reset_tickets t WHERE t.name = l.name)"),
+            "0\n");
+}
+
 TEST_F(MysqlFaultsTest, AKilledServerForgetsNoGrant) {
   UrlSite site(url_at(server().port()));
   Client alice(site, "alice");

@@ -132,7 +132,9 @@ std::int64_t new_stamp() {
 MysqlDialect::MysqlDialect(const MysqlAddress& address)
     : address_(address.display()),
       prefix_(address.prefix),
+      insert_(with_tables(kInsertLock)),
       if_free_(kIfFree),
+      release_(with_tables("UPDATE @locks SET solo_id = NULL, at = GREATEST(at, ")),
       columns_(with_tables(kColumns)),
       joins_(with_tables(kJoins)) {}
 
@@ -149,11 +151,11 @@ std::string MysqlDialect::with_tables(std::string_view pattern) const {
 sql::Request MysqlDialect::fast(const sql::FastCommand& command, sql::Now now) const {
   const std::string n = clock_of(now);
   if (command.grants) {
-    return {with_tables(kInsertLock) + grant_row(command, n, new_stamp()) + if_free_};
+    return {insert_ + grant_row(command, n, new_stamp()) + if_free_};
   }
-  return {with_tables("UPDATE @locks SET solo_id = NULL, at = GREATEST(at, ") + n +
-          "), version = version + 1 WHERE name = " + text_of(std::string_view(command.name)) +
-          " AND solo_id = " + text_of(command.id) + " AND " + release_of(n)};
+  return {release_ + n + "), version = version + 1 WHERE name = " +
+          text_of(std::string_view(command.name)) + " AND solo_id = " + text_of(command.id) +
+          " AND " + release_of(n)};
 }
 
 // The stamp tells which of them were carried out.

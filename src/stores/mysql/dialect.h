@@ -1,8 +1,8 @@
 // The dialect of MySQL 8 and MariaDB 10.6 or later: see src/sql/dialect.h.
 //
 // A request is one packet: one statement, or a transaction of several, so that no row stays locked
-// over a round trip. The later statements of a write depend on @won: whether the first one found
-// the lock as it had been read.
+// over a round trip. The later statements of a write depend on @won: whether the row has a stamp of
+// this packet, because the first one found the lock as it had been read.
 //
 // Conditions of a grant look at the lock's own row alone. They are stated once, for the column
 // `stamp`, which takes a number of this statement's own; all other columns change if it did. (The
@@ -56,7 +56,9 @@ class MysqlDialect final : public sql::Dialect {
 
   const std::string address_;
   const std::string prefix_;
-  const std::string if_free_;  // The end of a grant.
+  const std::string insert_;   // The beginning of a grant,
+  const std::string if_free_;  // and its end.
+  const std::string release_;  // The beginning of a release.
   const std::string columns_;  // The text of read() and list() up to the clock,
   const std::string joins_;    // and after the names.
 };

@@ -122,6 +122,13 @@ std::string rest_of(const sql::Writes& writes) {
   return text;
 }
 
+// Whether the row was changed by the statement before. ROW_COUNT() would not do: it is wrong when
+// that statement's answer could not be sent, and the server goes on with the others all the same.
+std::string set_won(const sql::Writes::Lock& lock, std::int64_t stamp) {
+  return ";SET @won = (SELECT COUNT(*) FROM @locks WHERE name = " + bytes(lock.row.name) +
+         " AND stamp = " + text_of(stamp) + ");";
+}
+
 // The part of `writes` that is about this lock.
 sql::Writes part_of(const sql::Writes& writes, const sql::Writes::Lock& lock) {
   sql::Writes part;
@@ -157,8 +164,7 @@ std::string apart_of(const sql::Writes& writes, std::int64_t stamp) {
   std::string changes;
   for (const sql::Writes::Lock* lock : locks) {
     append(names, bytes(lock->row.name));
-    changes += lock_text(*lock, stamp) + ";SET @won = ROW_COUNT();" +
-               rest_of(part_of(writes, *lock));
+    changes += lock_text(*lock, stamp) + set_won(*lock, stamp) + rest_of(part_of(writes, *lock));
   }
   return lock_rows(names) + changes + "SELECT name FROM @locks WHERE name IN (" + names +
          ") AND stamp = " + text_of(stamp) + ";COMMIT";
@@ -200,10 +206,13 @@ sql::Request MysqlDialect::write(const sql::Writes& writes) {
     return {with_tables(text), {}, ends - 1};
   }
   const std::string rest = rest_of(writes);
-  const std::string lock = lock_text(writes.locks.front(), 0);
-  if (rest.empty()) return {with_tables(lock)};
-  return {with_tables("START TRANSACTION;" + lock + ";SET @won = ROW_COUNT();" + rest + "COMMIT"),
-          {}, 1};
+  const sql::Writes::Lock& lock = writes.locks.front();
+  if (rest.empty()) return {with_tables(lock_text(lock, 0))};
+  const std::int64_t stamp = new_stamp();
+  return {with_tables("START TRANSACTION;" + lock_text(lock, stamp) + set_won(lock, stamp) + rest +
+                      "COMMIT"),
+          {},
+          1};
 }
 
 }  // namespace holdfast::stores::mysql
