@@ -72,6 +72,10 @@ _holdfast() {
     mapfile -t COMPREPLY < <(compgen -W "check --help" -- "$current")
     return
   fi
+  if [ "$command" = store ] && [ "$COMP_CWORD" -eq 2 ]; then
+    mapfile -t COMPREPLY < <(compgen -W "init --help" -- "$current")
+    return
+  fi
   if [ "$command" = run ] || [ "$command" = elect ] || [ "$command" = fence ]; then
     for ((i = 2; i < COMP_CWORD; i++)); do
       if [ "${COMP_WORDS[i]}" = -- ]; then
@@ -119,6 +123,7 @@ _holdfast() {
     top) common="$common --interval --sort --once --plain" ;;
     break) common="$common --token --reason" ;;
     doctor) common="$common --require" ;;
+    store) common="$common --print-sql" ;;
     bench) common="$common --in-flight --threads --names --duration --ttl" ;;
     fence) common="--token --mode --file --state --wait --json -q --quiet -h --help --" ;;
     help) common=$(_holdfast_commands) ;;

@@ -1,16 +1,21 @@
 // The stores that this library knows, as data: for programs that let people choose one, complete
-// its URL, or keep its secrets off a screen. Each is declared in src/stores/NAME/manifest.h.
+// its URL, or keep its secrets off a screen. Each is declared in src/stores/NAME/manifest.h. Two
+// functions make the tables of a store that has some, or tell the SQL for that.
 //
 // Guarantee: the facts hold for every server of that kind and need no connection. The guarantees of
 // one running server are in Client::guarantees(). Not guaranteed: that the store is part of this
 // build, or that its module is installed; Client::connect() tells.
-// Thread-safety: constants. Errors: none.
+// Thread-safety: constants; the functions may be called from any thread. Errors: none, except where
+// a function names them.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "holdfast/export.h"
+#include "holdfast/result.h"
 
 namespace holdfast {
 
@@ -40,6 +45,7 @@ struct StoreKind {
   std::span<const std::string_view> leaves_out{};
   bool bound_to_client = false;     // As Guarantees::bound_to_client.
   bool shared_by_processes = true;  // false: it lives and dies with one process.
+  bool has_schema = false;          // It keeps its locks in tables that somebody must make.
 };
 
 // In the order of registration.
@@ -47,5 +53,26 @@ HOLDFAST_EXPORT std::span<const StoreKind> known_stores() noexcept;
 
 // The store whose scheme the URL begins with, in letters of either case; nullptr: none.
 HOLDFAST_EXPORT const StoreKind* store_of_url(std::string_view url) noexcept;
+
+struct StoreSchema {
+  std::string place;     // "the schema holdfast of postgres://db.example:5432/app"
+  int format = 0;        // The version of the tables' layout.
+  bool created = false;  // false: the tables were there.
+};
+
+// Makes the tables of a store, where they are not there, and checks their format. Client::connect()
+// does the same, unless the URL has `create=no`; this function makes them in any case.
+//
+// Guarantee: calling it again, or from several hosts at once, does no harm. nullopt: a store of
+// this kind, or with these URL options, has no tables to make.
+// Blocking: until the server has answered; 10 s at most beyond the connect_timeout of the URL.
+// Errors: as of Client::connect(): kInvalidArgument, kUnavailable, kPermissionDenied,
+// kVersionMismatch (the tables have another format), kUnsupported (the store was left out).
+HOLDFAST_EXPORT Result<std::optional<StoreSchema>> make_store_schema(std::string_view url);
+
+// The SQL that makes these tables, for an administrator to run with the server's own client.
+// Contacts no server. nullopt: as above. Errors: kInvalidArgument, kUnsupported, and
+// kPermissionDenied for a password's file that cannot be read.
+HOLDFAST_EXPORT Result<std::optional<std::string>> store_schema_sql(std::string_view url);
 
 }  // namespace holdfast

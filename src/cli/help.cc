@@ -31,9 +31,8 @@ The store of the locks: --store URL, else HOLDFAST_STORE, else the configuration
 SQLite file of your own, for the processes of this host ('holdfast help stores' has more):
 %STORES%
 
-All commands have --json, --store URL, --config FILE, -v, -q and --log-format json|logfmt
-(for messages on stderr). Put a name that begins with '-' after dashes:
-holdfast inspect -- -x; holdfast run -- -x -- COMMAND.
+All commands have --json, --store URL, --config FILE, -v, -q, --log-format json|logfmt (of stderr).
+Put a name that begins with '-' after dashes: holdfast inspect -- -x; holdfast run -- -x -- COMMAND.
 )";
 
 constexpr std::string_view kRun = R"(holdfast run [options] NAME -- COMMAND [ARG...]
@@ -275,6 +274,22 @@ Example
   holdfast doctor --require fenced,survives-restart || exit
 )";
 
+constexpr std::string_view kStore = R"(holdfast store init [options]
+
+Makes the tables of the store, where they are not there, and checks their format. PostgreSQL and
+MySQL have such tables. The first client makes them, too, unless the store's URL has create=no.
+Any other store has nothing to make: the command says so. Exit status 0: the store has what it
+needs; 125: it has not, and stderr tells why.
+
+  --print-sql       print the SQL that makes the tables, for psql or mariadb; contact no server
+  --json            print an object: place, format, created; null, null and false: nothing to make
+  -q, --quiet       print nothing: only the exit status tells
+
+Examples
+  holdfast store init --store postgres://admin@db.example/app
+  holdfast store init --print-sql --store postgres://db.example/app | psql app
+)";
+
 constexpr std::string_view kBench = R"(holdfast bench [options] --store URL
 
 Takes and releases locks as fast as it can. Then it measures the time of a handoff, from a release
@@ -395,6 +410,8 @@ constexpr Command kCommands[] = {
      with_options<parse_fence, fence_command>},
     {"doctor", "does this store give its guarantees?", kDoctor,
      with_options<parse_doctor, doctor_command>},
+    {"store init", "make the tables of a store that has some", kStore,
+     with_options<parse_store, store_command>},
     {"bench", "how fast is it?", kBench, with_options<parse_bench, bench_command>},
     {"help COMMAND", "explain one of them", kHelp, with_words<help_command>},
     {"version", "the version of the program", kVersion, with_words<version_command>},
@@ -440,7 +457,7 @@ std::string with_lists(std::string_view page) {
 std::string_view meant_by(std::string_view command) {
   constexpr std::pair<std::string_view, std::string_view> kMeant[] = {
       {"state", "status"},      {"held", "status"},
-      {"store", "help stores"}, {"lock", "run' or 'acquire"},
+      {"init", "store init"},   {"lock", "run' or 'acquire"},
       {"flock", "run"},         {"exec", "run"},
       {"with", "run"},          {"unlock", "release"},
       {"free", "release"},      {"list", "ls"},

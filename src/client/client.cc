@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "holdfast/stores.h"
 #include "src/base/printable.h"
 #include "src/client/registry.h"
+#include "src/port/registry.h"
 #include "src/port/url_options.h"
 #include "src/primitives/lease_id.h"
 #include "src/primitives/lock_state.h"
@@ -74,9 +76,9 @@ std::vector<std::string> open_secrets(const port::StoreUrl& url) {
   return warnings;
 }
 
-}  // namespace
-
-Result<Client> Client::connect(std::string_view url_text, ClientOptions options) {
+// `schema`: asks for that instead of a store; the core is then of no other use.
+Result<std::shared_ptr<session::Core>> open_core(std::string_view url_text, ClientOptions options,
+                                                 port::SchemaJob* schema) {
   auto url = port::StoreUrl::parse(url_text);
   if (!url) return url.error();
   auto factory = client::find_store(url->scheme);
@@ -85,6 +87,7 @@ Result<Client> Client::connect(std::string_view url_text, ClientOptions options)
   if (auto taken = take_open_timeout(*url, core_options); !taken) return taken.error();
   core_options.store_url = url->redacted();
   core_options.client = std::move(options);
+  core_options.schema = schema;
   if (auto taken = take_common_options(*url, core_options); !taken) return taken.error();
   if (core_options.client.request_timeout <= std::chrono::milliseconds::zero()) {
     return Error(Errc::kInvalidArgument, "request_timeout must be above zero");
@@ -99,11 +102,42 @@ Result<Client> Client::connect(std::string_view url_text, ClientOptions options)
     auto core = session::Core::make(*factory, *std::move(url), std::move(core_options));
     if (!core) return core.error();
     for (const std::string& warning : warnings) (*core)->on_alarm(warning);
-    return Client(*std::move(core));
+    return core;
   } catch (const std::system_error& error) {
     // No thread, no descriptor: the system's limits.
     return Error(Errc::kUnavailable, "cannot start a client of " + shown + ": " + error.what());
   }
+}
+
+// Whether the job was done; false: there are no tables to make.
+Result<bool> do_schema_job(std::string_view url, port::SchemaJob& job) {
+  const StoreKind* const kind = store_of_url(url);
+  if (kind != nullptr && !kind->has_schema) return false;
+  const auto core = open_core(url, {}, &job);
+  if (!core) return core.error();
+  return !job.sql.empty() || !job.made.place.empty();
+}
+
+}  // namespace
+
+Result<std::optional<StoreSchema>> make_store_schema(std::string_view url) {
+  port::SchemaJob job;
+  const auto done = do_schema_job(url, job);
+  if (!done) return done.error();
+  return *done ? std::optional(std::move(job.made)) : std::nullopt;
+}
+
+Result<std::optional<std::string>> store_schema_sql(std::string_view url) {
+  port::SchemaJob job{.print = true};
+  const auto done = do_schema_job(url, job);
+  if (!done) return done.error();
+  return *done ? std::optional(std::move(job.sql)) : std::nullopt;
+}
+
+Result<Client> Client::connect(std::string_view url_text, ClientOptions options) {
+  auto core = open_core(url_text, std::move(options), /*schema=*/nullptr);
+  if (!core) return core.error();
+  return Client(*std::move(core));
 }
 
 Result<Lease> Client::acquire(std::string name, Mode mode, AcquireOptions options) const {

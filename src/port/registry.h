@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "holdfast/options.h"
 #include "holdfast/result.h"
+#include "holdfast/stores.h"
 #include "src/base/clock.h"
 #include "src/port/store.h"
 #include "src/port/store_url.h"
@@ -15,6 +17,14 @@ class io_context;
 
 namespace holdfast::port {
 
+// A question to a factory about the tables of its store. The factory fills in the answer and
+// returns no store. It fills in nothing where the URL's options leave no tables to make.
+struct SchemaJob {
+  bool print = false;  // Only the SQL is asked for: no server is contacted.
+  std::string sql{};
+  StoreSchema made{};
+};
+
 struct StoreContext {
   Loop* loop = nullptr;            // Outlives the store.
   Listener* listener = nullptr;    // Outlives the store.
@@ -23,8 +33,11 @@ struct StoreContext {
   std::string name_space{};        // The prefix of all names: permissions may end there.
   // By then it is made, or says why not; a store may have less time for that.
   base::BootInstant open_by = base::BootInstant::max();
+  // Only set where the manifest has `has_schema`.
+  SchemaJob* schema = nullptr;
 };
 
+// Never a null pointer, unless `context.schema` is set.
 // `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.
 using StoreFactory = Result<std::unique_ptr<Store>> (*)(StoreUrl url, const StoreContext& context);
 

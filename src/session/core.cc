@@ -28,11 +28,13 @@ Result<std::shared_ptr<Core>> Core::make(port::StoreFactory factory, port::Store
   if (auto good = core->check_names(); !good) return good.error();
   port::StoreContext context{&core->loop_, core.get(), core->owner_.owner, &core->loop_.io(),
                              core->options_.name_space};
+  context.schema = core->options_.schema;
   const auto open_timeout = core->options_.open_timeout;
   if (open_timeout > open_timeout.zero()) context.open_by = base::BootClock::now() + open_timeout;
   auto store = factory(std::move(url), context);
   if (!store) return store.error();
   core->store_ = *std::move(store);
+  if (!core->store_) return core;  // Only its tables were asked for.
   const Guarantees promised = core->store_->guarantees();
   if (promised.bound_to_client) core->longest_lease_ = promised.min_ttl;
   return core;

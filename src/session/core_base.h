@@ -26,6 +26,7 @@
 #include "holdfast/options.h"
 #include "holdfast/result.h"
 #include "src/base/local_mutex.h"
+#include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/session/acquisition.h"
 #include "src/session/event_loop.h"
@@ -40,6 +41,7 @@ struct CoreOptions {
   ClientOptions client;
   bool url_has_ttl = false;                   // client.default_ttl is the URL's.
   std::chrono::milliseconds open_timeout{0};  // For make(); zero: the store's own.
+  port::SchemaJob* schema = nullptr;          // For make(), instead of a store.
 };
 
 class CoreBase {

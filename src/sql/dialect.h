@@ -98,9 +98,17 @@ class Dialect {
   // kRefused and kNotSent.
   virtual Failure failure_of(const Answer& answer) const = 0;
 
-  // Looks at the server and makes the tables, where they are not there.
-  // Errors: kUnavailable, kPermissionDenied, kVersionMismatch.
-  virtual Result<void> prepare(const Ask& ask) const = 0;
+  // The tables: src/sql/schema.h makes them.
+  // "the schema holdfast": what they are found by.
+  virtual std::string tables() const = 0;
+  virtual int format() const = 0;
+  // The format of the tables on the server, 0 where it is not told; nullopt: they are not there.
+  // Errors: kUnavailable (the server only reads), kPermissionDenied.
+  virtual Result<std::optional<std::int64_t>> find_format(const Ask& ask) const = 0;
+  // Makes what is not there, as one request; and the same for the server's own client.
+  virtual Request creation() const = 0;
+  virtual std::string script() const = 0;
+
   virtual Guarantees guarantees() const = 0;
   // A question for `holdfast doctor`, and what its rows mean.
   virtual Request examination() const = 0;

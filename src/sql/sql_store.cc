@@ -11,6 +11,7 @@
 #include "src/sql/read_lock.h"
 #include "src/sql/renewals.h"
 #include "src/sql/requests.h"
+#include "src/sql/schema.h"
 
 namespace holdfast::sql {
 namespace {
@@ -37,14 +38,17 @@ class SqlStore final : public port::Store {
 
   ~SqlStore() override { close({}); }
 
-  // Errors: kUnavailable, kPermissionDenied, kVersionMismatch.
-  Result<void> connect(BootInstant open_by) {
+  // The first step. Errors: as of prepare_schema().
+  Result<StoreSchema> prepare(bool may_create, BootInstant open_by) {
     engine_.start();
-    parts_->renewals.start();
     const auto ask = [&](Request request) { return ask_now(std::move(request), open_by); };
-    if (auto prepared = engine_.dialect().prepare(ask); !prepared) return prepared;
+    return prepare_schema(engine_.dialect(), ask, may_create);
+  }
+
+  // The second one.
+  void serve() {
+    parts_->renewals.start();
     if (parts_->wake_ups) parts_->wake_ups->start();
-    return {};
   }
 
   Guarantees guarantees() const override { return engine_.dialect().guarantees(); }
@@ -225,8 +229,19 @@ class SqlStore final : public port::Store {
 
 Result<std::unique_ptr<port::Store>> open_store(StoreParts parts, const port::StoreContext& context,
                                                 Tuning tuning) {
+  if (context.schema != nullptr && context.schema->print) {
+    context.schema->sql = parts.dialect->script();
+    return std::unique_ptr<port::Store>();
+  }
+  const bool may_create = parts.may_create || context.schema != nullptr;
   auto store = std::make_unique<SqlStore>(std::move(parts), context, std::move(tuning));
-  if (auto connected = store->connect(context.open_by); !connected) return connected.error();
+  auto prepared = store->prepare(may_create, context.open_by);
+  if (!prepared) return prepared.error();
+  if (context.schema != nullptr) {
+    context.schema->made = *std::move(prepared);
+    return std::unique_ptr<port::Store>();
+  }
+  store->serve();
   return std::unique_ptr<port::Store>(std::move(store));
 }
 

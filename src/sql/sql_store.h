@@ -11,6 +11,7 @@
 #include "holdfast/result.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
+#include "src/port/url_options.h"
 #include "src/sql/dialect.h"
 #include "src/sql/engine.h"
 #include "src/sql/link.h"
@@ -38,12 +39,18 @@ struct StoreParts {
   std::unique_ptr<Dialect> dialect;
   Link::Settings requests;  // Each is a connection.
   Link::Settings renewals;
+  bool may_create = true;  // Missing tables are made; false: they are an error.
   // None: waiters poll.
   std::function<std::unique_ptr<WakeUps>(Engine& engine)> wake_ups{};
 };
 
-// Connects, and makes the tables where they are not there.
-// Errors: kUnavailable, kPermissionDenied, kVersionMismatch.
+// The URL's option for `may_create`.
+inline constexpr port::UrlOption kCreateOption = port::word_option(
+    "create", "yes|no", "no: missing tables are an error, and nobody makes them (default: yes)");
+
+// Connects, and makes the tables where they are not there. With `context.schema`: only that, or
+// less, and no store is returned.
+// Errors: kUnavailable, kPermissionDenied, kCorruptState (no tables), kVersionMismatch.
 Result<std::unique_ptr<port::Store>> open_store(StoreParts parts, const port::StoreContext& context,
                                                 Tuning tuning);
 

@@ -30,6 +30,28 @@ def shape(value):
             type(None): "null"}[type(value)]
 
 
+class StoreInitTest(CliCase):
+    def test_a_store_without_tables_has_nothing_to_make(self):
+        for url, name in ((self.store, "sqlite"), ("memory:", "memory"), ("redis://127.0.0.1:1", "redis")):
+            said = f"the {name} store has no tables of its own: there is nothing to make\n"
+            done = self.holdfast("store", "init", "--store", url)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, said, ""))
+            done = self.holdfast("store", "init", "--store", url, "--json")
+            self.assertEqual(json.loads(done.stdout),
+                             {"place": None, "format": None, "created": False})
+            done = self.holdfast("store", "init", "--store", url, "--print-sql")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", "holdfast: " + said))
+
+    def test_wrong_words_are_named(self):
+        for arguments, words in (([], "holdfast store init"), (["make"], "there is no 'make'"),
+                                 (["init", "x"], "one argument too many"),
+                                 (["init", "--print-sql", "--json"], "contradict"),
+                                 (["init", "--store", "other://x"], "no store 'other:'")):
+            done = self.holdfast("store", *arguments)
+            self.assertEqual((done.returncode, done.stdout), (125, ""), arguments)
+            self.assertIn(words, done.stderr)
+
+
 class HelpTest(CliCase):
     def test_without_arguments_it_helps_and_fails(self):
         done = self.holdfast()
@@ -75,13 +97,14 @@ class HelpTest(CliCase):
     def test_help_and_version_know_their_arguments(self):
         for arguments in (["version", "--jsn"], ["version", "x"], ["help", "run", "x"],
                           ["help", "fence", "x"], ["help", "fence", "check", "x"],
+                          ["help", "store", "init", "x"],
                           ["help", "--foo"], ["--version", "x"], [""], ["help", ""]):
             with self.subTest(arguments=arguments):
                 done = self.holdfast(*arguments)
                 self.assertEqual(done.returncode, 125)
                 self.assertIn("holdfast: ", done.stderr)
         for arguments in (["version", "--help"], ["help", "--help"], ["help"], ["help", "fence"],
-                          ["help", "fence", "check"]):
+                          ["help", "fence", "check"], ["help", "store", "init"]):
             self.assertEqual(self.holdfast(*arguments).returncode, 0)
 
     def test_what_acquire_and_renew_cannot_do_is_refused(self):
@@ -103,7 +126,7 @@ class HelpTest(CliCase):
         for word, meant in (("lock", "'run' or 'acquire'"), ("unlock", "'release'"),
                             ("list", "'ls'"), ("kill", "'break'"),
                             ("rm", "'break'"), ("show", "'inspect'"), ("flock", "'run'"),
-                            ("store", "'help stores'")):
+                            ("init", "'store init'")):
             self.assertIn(f"did you mean {meant}?", self.holdfast(word, "job").stderr)
 
     def test_the_options_of_flock_are_understood_or_answered(self):

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/support/consul_server.h"
 #include "tests/support/etcd_server.h"
@@ -27,6 +28,7 @@ struct Facts {
   std::string user;       // "user@" of the one that may use it; empty: the secret says it all.
   std::string secret;     // And of what:
   std::string powerless;  // "user:secret@" of one that is known and has no rights.
+  std::vector<std::string> client{};  // The command for a user with all rights, which reads SQL.
 };
 
 template <typename Server>
@@ -37,7 +39,11 @@ int serve(Server& server, const Facts& facts) {
                                                     {"powerless", facts.powerless}};
   std::cout << "{\"pid\": " << server.pid();
   for (const auto& [name, word] : words) std::cout << ", \"" << name << "\": \"" << word << '"';
-  std::cout << "}" << std::endl;
+  std::cout << ", \"client\": [";
+  for (const std::string& word : facts.client) {
+    std::cout << (&word == &facts.client.front() ? "\"" : ", \"") << word << '"';
+  }
+  std::cout << "]}" << std::endl;
   for (std::string word; std::getline(std::cin, word);) {
     if (word == "kill") server.kill9();
     if (word == "start") server.start();
@@ -94,7 +100,8 @@ int serve_postgres() {
   return serve(server, {.place = "127.0.0.1:" + std::to_string(server.port()) + "/postgres",
                         .user = "alice@",
                         .secret = "s3cret-Pw",
-                        .powerless = "bob:other-Pw@"});
+                        .powerless = "bob:other-Pw@",
+                        .client = server.client()});
 }
 
 // With a password over TCP; the one without rights may connect, and no more.
@@ -108,7 +115,8 @@ int serve_mysql() {
   return serve(server, {.place = "127.0.0.1:" + std::to_string(server.port()) + "/test",
                         .user = "alice@",
                         .secret = "s3cret-Pw",
-                        .powerless = "bob:other-Pw@"});
+                        .powerless = "bob:other-Pw@",
+                        .client = server.client()});
 }
 
 // Nobody logs in.

@@ -20,6 +20,14 @@ void check_lock(const cli::LockOptions& lock) {
   demand(lock.mode.count() <= lock.mode.capacity(), "n is at most N");
 }
 
+void check_store(const cli::Arguments& arguments) {
+  cli::StoreOptions store;
+  const auto parsed = cli::parse_store(arguments, store);
+  check(parsed);
+  if (!parsed || store.common.help) return;
+  demand(!store.print_sql || !store.common.json, "SQL is no JSON");
+}
+
 }  // namespace
 
 void run(std::string_view input) {
@@ -76,6 +84,7 @@ void run(std::string_view input) {
       return;
     }
     case 6: {
+      check_store(arguments);
       cli::DoctorOptions doctor;
       return check(cli::parse_doctor(arguments, doctor));
     }

@@ -105,8 +105,14 @@ std::string MariadbServer::url(const std::string& query) const {
 }
 
 std::string MariadbServer::sql(const std::string& statement) const {
-  return run({"mariadb", "--no-defaults", "--user=root", "--socket=" + socket_path(), "--batch",
-              "--skip-column-names", "--database=test", "--execute=" + statement});
+  std::vector<std::string> words = client();
+  words.insert(words.end(), {"--database=test", "--execute=" + statement});
+  return run(std::move(words));
+}
+
+std::vector<std::string> MariadbServer::client() const {
+  return {"mariadb", "--no-defaults", "--user=root", "--socket=" + socket_path(), "--batch",
+          "--skip-column-names"};
 }
 
 // It greets whoever connects, as soon as it is ready.

@@ -53,6 +53,8 @@ class MariadbServer {
 
   // Rows as the client shows them without headers; throws where the server refuses the statement.
   std::string sql(const std::string& statement) const;
+  // Its own client for a user with all rights, in no database: it runs what it reads.
+  std::vector<std::string> client() const;
 
   bool running() { return process_->running(); }
   pid_t pid() const { return process_->pid(); }

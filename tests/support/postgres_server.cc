@@ -196,8 +196,14 @@ std::string PostgresServer::url(const std::string& query) const {
 }
 
 std::string PostgresServer::sql(const std::string& statement) const {
-  return run({folder_of_programs() + "psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-c",
-              statement, connection_string()});
+  std::vector<std::string> words = client();
+  words.insert(words.end(), {"-c", statement});
+  return run(std::move(words));
+}
+
+std::vector<std::string> PostgresServer::client() const {
+  return {folder_of_programs() + "psql", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d",
+          connection_string()};
 }
 
 }  // namespace holdfast::support

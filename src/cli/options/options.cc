@@ -278,6 +278,25 @@ Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into) {
   return parsed;
 }
 
+Result<void> parse_store(const Arguments& arguments, StoreOptions& into) {
+  OptionTable table("store");
+  std::string verb;
+  add_common(table, into.common);
+  table.positional("init", verb, /*required=*/false);
+  table.flag("--print-sql", into.print_sql);
+  auto parsed = table.parse(arguments);
+  if (into.common.help) return {};
+  if (verb.empty()) return parsed ? invalid("say what to do: holdfast store init") : parsed;
+  if (verb != "init") {
+    return invalid("there is no " + in_quotes(verb) +
+                   ", only: holdfast store init (for stores see 'holdfast help stores')");
+  }
+  if (parsed && into.print_sql && into.common.json) {
+    return invalid("--print-sql and --json contradict each other: SQL is no JSON");
+  }
+  return parsed;
+}
+
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into) {
   OptionTable table("bench");
   std::optional<int> in_flight;

@@ -109,6 +109,11 @@ struct DoctorOptions {
   std::vector<std::string> require;
 };
 
+struct StoreOptions {
+  CommonOptions common;
+  bool print_sql = false;
+};
+
 struct BenchOptions {
   CommonOptions common;
   int in_flight = 1;
@@ -141,6 +146,7 @@ Result<void> parse_look(const std::string& command, const Arguments& arguments, 
 Result<void> parse_top(const Arguments& arguments, TopOptions& into);
 Result<void> parse_break(const Arguments& arguments, BreakOptions& into);
 Result<void> parse_doctor(const Arguments& arguments, DoctorOptions& into);
+Result<void> parse_store(const Arguments& arguments, StoreOptions& into);
 Result<void> parse_bench(const Arguments& arguments, BenchOptions& into);
 Result<void> parse_fence(const Arguments& arguments, FenceOptions& into);
 

@@ -131,6 +131,7 @@ std::int64_t new_stamp() {
 
 MysqlDialect::MysqlDialect(const MysqlAddress& address)
     : address_(address.display()),
+      database_(address.database),
       prefix_(address.prefix),
       insert_(with_tables(kInsertLock)),
       if_free_(kIfFree),

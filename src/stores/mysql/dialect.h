@@ -44,7 +44,11 @@ class MysqlDialect final : public sql::Dialect {
   std::size_t most_apart() const override { return 32; }
 
   sql::Failure failure_of(const sql::Answer& answer) const override;
-  Result<void> prepare(const Ask& ask) const override;
+  std::string tables() const override { return "the tables " + prefix_ + "*"; }
+  int format() const override { return kFormat; }
+  Result<std::optional<std::int64_t>> find_format(const Ask& ask) const override;
+  sql::Request creation() const override;
+  std::string script() const override;
   Guarantees guarantees() const override;
   sql::Request examination() const override;
   port::Findings judge(const sql::Rows& rows, bool listening) const override;
@@ -52,9 +56,9 @@ class MysqlDialect final : public sql::Dialect {
  private:
   // The text with the tables' names for "@locks" and so on.
   std::string with_tables(std::string_view pattern) const;
-  Result<void> check_format(const sql::Rows& rows) const;
 
   const std::string address_;
+  const std::string database_;
   const std::string prefix_;
   const std::string insert_;   // The beginning of a grant,
   const std::string if_free_;  // and its end.

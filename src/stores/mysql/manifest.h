@@ -14,7 +14,8 @@ inline constexpr StoreExample kExamples[] = {
 inline constexpr std::string_view kOpenOptions[] = {
     "prefix",       "database",    "connect_timeout", "user",     "password_file",
     "password_env", "password_fd", "tls_ca",          "tls_cert", "tls_key",
-    "recipe",       "session",     "table",           "connections", "sweep"};
+    "recipe",       "session",     "table",           "connections", "sweep",
+    "create"};
 inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-failover"};
 
 inline constexpr StoreKind kManifest{
@@ -27,6 +28,7 @@ inline constexpr StoreKind kManifest{
     .secret_variable = "HOLDFAST_MYSQL_PASSWORD",
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
+    .has_schema = true,
 };
 
 }  // namespace holdfast::stores::mysql

@@ -25,9 +25,15 @@ Result<std::unique_ptr<port::Store>> make_mysql_store_for_test(port::StoreUrl ur
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "mysql"); !known) return known.error();
   if (recipe->recipe != mysql::Recipe::kNone) {
+    if (!address->create) {
+      return Error(Errc::kInvalidArgument,
+                   "mysql URL: create=no is of no use with recipe=: see table=");
+    }
+    if (context.schema != nullptr) return std::unique_ptr<port::Store>();
     return mysql::make_recipe_store(*address, *recipe, context);
   }
   sql::StoreParts parts;
+  parts.may_create = address->create;
   parts.dialect = std::make_unique<mysql::MysqlDialect>(*address);
   parts.requests = mysql::link_settings(*address, "holdfast-my", /*keep=*/true);
   parts.renewals = mysql::link_settings(*address, "holdfast-myrenew", /*keep=*/false);

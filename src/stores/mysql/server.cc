@@ -34,28 +34,27 @@ INSERT INTO @meta VALUES (1, 1) ON DUPLICATE KEY UPDATE id = id)sql";
 
 }  // namespace
 
-Result<void> MysqlDialect::prepare(const Ask& ask) const {
+// The row is made last: without it the tables are not complete.
+Result<std::optional<std::int64_t>> MysqlDialect::find_format(const Ask& ask) const {
   const auto there =
       ask({"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND "
            "table_name = '" + prefix_ + "meta'"});
   if (!there) return there.error();
-  const sql::Request format{with_tables("SELECT format FROM @meta")};
-  if ((*there)->number(0, 0) > 0) {
-    const auto found = ask(format);
-    if (!found) return found.error();
-    if ((*found)->size() == 1) return check_format(**found);
-  }
-  // The last one's result, when all are made.
-  if (const auto made = ask({with_tables(kCreate), {}, 5}); !made) return made.error();
-  const auto found = ask(format);
-  return found ? check_format(**found) : Result<void>(found.error());
+  if ((*there)->number(0, 0) == 0) return std::optional<std::int64_t>();
+  const auto found = ask({with_tables("SELECT format FROM @meta")});
+  if (!found) return found.error();
+  if ((*found)->size() == 0) return std::optional<std::int64_t>();
+  return std::optional<std::int64_t>((*found)->size() == 1 ? (*found)->number(0, 0) : 0);
 }
 
-Result<void> MysqlDialect::check_format(const sql::Rows& rows) const {
-  if (rows.size() == 1 && rows.number(0, 0) == kFormat) return {};
-  return Error(Errc::kVersionMismatch, address_ +
-                                           ": the tables have another format than this version "
-                                           "of Holdfast: upgrade it, or name another prefix");
+// The last one's result, when all are made.
+sql::Request MysqlDialect::creation() const { return {with_tables(kCreate), {}, 5}; }
+
+std::string MysqlDialect::script() const {
+  return "-- The tables of Holdfast's mysql store, format " + std::to_string(kFormat) +
+         ". Their names begin with " + prefix_ +
+         ".\n-- The database must exist. This may run twice.\nUSE `" + database_ + "`;" +
+         with_tables(kCreate) + ";\n";
 }
 
 sql::Request MysqlDialect::examination() const {

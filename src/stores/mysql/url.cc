@@ -66,6 +66,7 @@ Result<MysqlAddress> parse_mysql_url(port::StoreUrl& url) {
   const auto options = port::UrlOptions::take(url, "mysql", kUrlOptions);
   if (!options) return options.error();
   if (options->has("database")) address.database = options->text("database");
+  address.create = options->text("create") != "no";
   if (options->has("prefix")) address.prefix = options->text("prefix");
   address.connect_timeout = options->time("connect_timeout");
   if (!plain_name(address.database, 64)) {

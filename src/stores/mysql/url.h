@@ -20,6 +20,7 @@
 #include "src/port/store_url.h"
 #include "src/port/url_options.h"
 #include "src/port/url_parts.h"
+#include "src/sql/sql_store.h"
 
 namespace holdfast::stores::mysql {
 
@@ -27,6 +28,7 @@ inline constexpr port::UrlOption kUrlOptions[] = {
     port::text_option("prefix", "the tables' names begin with it (default: holdfast_)"),
     port::text_option("database", "the database; it may also be the path (default: holdfast)"),
     port::time_option("connect_timeout", "3s", "for one host, TLS and log-in included"),
+    sql::kCreateOption,
 };
 
 struct MysqlAddress {
@@ -34,6 +36,7 @@ struct MysqlAddress {
   std::string socket;  // Not empty: through a Unix socket.
   std::string database = "holdfast";
   std::string prefix = "holdfast_";
+  bool create = true;  // Missing tables.
   port::Login login;
   bool tls = false;
   port::TlsPaths tls_paths;

@@ -126,7 +126,7 @@ sql::Failure PostgresDialect::failure_of(const sql::Answer& answer) const {
   return Failure::kOther;
 }
 
-Result<void> PostgresDialect::prepare(const Ask& ask) const {
+Result<std::optional<std::int64_t>> PostgresDialect::find_format(const Ask& ask) const {
   const auto state = ask({statements_.check});
   if (!state) return state.error();
   if ((*state)->text(0, 0) == "t") {
@@ -134,17 +134,17 @@ Result<void> PostgresDialect::prepare(const Ask& ask) const {
                                          ": this server only reads (a standby?): connect to the "
                                          "primary, or name all servers in the URL");
   }
-  if ((*state)->text(0, 1) != "t") {
-    if (const auto made = ask({statements_.create}); !made) return made.error();
-  }
+  if ((*state)->text(0, 1) != "t") return std::optional<std::int64_t>();
   const auto format = ask({statements_.of("SELECT format FROM @meta")});
   if (!format) return format.error();
-  if ((*format)->size() != 1 || (*format)->number(0, 0) != kFormat) {
-    return Error(Errc::kVersionMismatch, address_ +
-                                             ": the tables have another format than this version "
-                                             "of Holdfast: upgrade it, or name another schema");
-  }
-  return {};
+  return std::optional<std::int64_t>((*format)->size() == 1 ? (*format)->number(0, 0) : 0);
+}
+
+std::string PostgresDialect::script() const {
+  return "-- The tables of Holdfast's postgres store, format " + std::to_string(kFormat) +
+         ", in " + tables() +
+         ".\n-- Run this in the database that the store's URL names. It may run twice." +
+         statements_.create + ";\n";
 }
 
 Guarantees PostgresDialect::guarantees() const { return postgres::guarantees(); }

@@ -19,7 +19,10 @@ namespace holdfast::stores::postgres {
 class PostgresDialect final : public sql::Dialect {
  public:
   explicit PostgresDialect(const PostgresAddress& address)
-      : statements_(address.schema), address_(address.display()), place_(statements_.of("@")) {}
+      : statements_(address.schema),
+        schema_(address.schema),
+        address_(address.display()),
+        place_(statements_.of("@")) {}
 
   std::string_view store() const override { return "postgres"; }
   const std::string& address() const override { return address_; }
@@ -38,13 +41,18 @@ class PostgresDialect final : public sql::Dialect {
   std::size_t most_apart() const override { return 32; }
 
   sql::Failure failure_of(const sql::Answer& answer) const override;
-  Result<void> prepare(const Ask& ask) const override;
+  std::string tables() const override { return "the schema " + schema_; }
+  int format() const override { return kFormat; }
+  Result<std::optional<std::int64_t>> find_format(const Ask& ask) const override;
+  sql::Request creation() const override { return {statements_.create}; }
+  std::string script() const override;
   Guarantees guarantees() const override;
   sql::Request examination() const override;
   port::Findings judge(const sql::Rows& rows, bool listening) const override;
 
  private:
   const Statements statements_;
+  const std::string schema_;
   const std::string address_;
   const std::string place_;
   std::unordered_map<unsigned, std::string> write_texts_;  // By the shape of the write.

@@ -13,9 +13,9 @@ inline constexpr StoreExample kExamples[] = {
     {"postgres://db.example/app", "a database of PostgreSQL; postgress://HOST/DB with TLS,"},
     {"postgres+unix:///run/postgresql", "through a socket"}};
 inline constexpr std::string_view kOpenOptions[] = {
-    "schema",       "database",    "port",   "connect_timeout", "user",    "password_file",
-    "password_env", "password_fd", "tls_ca", "tls_cert",        "tls_key", "recipe",
-    "session",      "key",         "connections"};
+    "schema",       "database",    "port",        "connect_timeout", "user",    "password_file",
+    "password_env", "password_fd", "tls_ca",      "tls_cert",        "tls_key", "recipe",
+    "session",      "key",         "connections", "create"};
 inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-failover"};
 
 inline constexpr StoreKind kManifest{
@@ -29,6 +29,7 @@ inline constexpr StoreKind kManifest{
     .secret_variable = "HOLDFAST_POSTGRES_PASSWORD",
     .open_options = kOpenOptions,
     .leaves_out = kLeavesOut,
+    .has_schema = true,
 };
 
 }  // namespace holdfast::stores::postgres

@@ -26,7 +26,14 @@ Result<std::unique_ptr<port::Store>> make_postgres_store_for_test(port::StoreUrl
   const auto address = postgres::parse_postgres_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "postgres"); !known) return known.error();
-  if (recipe->wanted) return postgres::make_recipe_store(*address, *recipe, context);
+  if (recipe->wanted) {
+    if (!address->create) {
+      return Error(Errc::kInvalidArgument,
+                   "postgres URL: create=no is of no use with recipe=: it has no tables");
+    }
+    if (context.schema != nullptr) return std::unique_ptr<port::Store>();
+    return postgres::make_recipe_store(*address, *recipe, context);
+  }
   const auto prepares = std::make_shared<std::atomic<bool>>(false);
   const auto link = [&](const char* thread_name, bool keep) {
     return sql::Link::Settings{
@@ -36,6 +43,7 @@ Result<std::unique_ptr<port::Store>> make_postgres_store_for_test(port::StoreUrl
         address->connect_timeout, thread_name, keep};
   };
   sql::StoreParts parts;
+  parts.may_create = address->create;
   parts.dialect = std::make_unique<postgres::PostgresDialect>(*address);
   parts.requests = link("holdfast-pg", /*keep=*/true);
   parts.renewals = link("holdfast-pgrenew", /*keep=*/false);

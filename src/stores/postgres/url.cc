@@ -102,6 +102,7 @@ Result<PostgresAddress> parse_postgres_url(port::StoreUrl& url) {
   if (!options) return options.error();
   if (options->has("schema")) address.schema = options->text("schema");
   if (options->has("database")) address.database = options->text("database");
+  address.create = options->text("create") != "no";
   if (options->has("port")) address.socket_port = options->number("port");
   address.connect_timeout = options->time("connect_timeout");
   if (!plain_name(address.schema)) {

@@ -20,6 +20,7 @@
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
 #include "src/port/url_parts.h"
+#include "src/sql/sql_store.h"
 
 namespace holdfast::stores::postgres {
 
@@ -28,6 +29,7 @@ inline constexpr port::UrlOption kUrlOptions[] = {
     port::text_option("database", "the database; it may also be the path"),
     port::number_option("port", "", "with postgres+unix: the server's port", 65'535),
     port::time_option("connect_timeout", "3s", "for one host, TLS and log-in included"),
+    sql::kCreateOption,
 };
 
 struct PostgresAddress {
@@ -36,6 +38,7 @@ struct PostgresAddress {
   std::uint32_t socket_port = 5432;
   std::string database = "postgres";
   std::string schema = "holdfast";
+  bool create = true;  // Missing tables.
   port::Login login;
   bool tls = false;
   port::TlsPaths tls_paths;

@@ -1,0 +1,175 @@
+"""`store init`, and `create=no` in the URL, on a real server of the kind in HOLDFAST_TEST_STORE."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+import harness
+import stores_test
+from harness import CliCase
+from stores_test import STORE
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+POSTGRES = STORE == "postgres"
+
+
+def page(name):
+    with open(os.path.join(ROOT, "docs/stores", name), encoding="utf-8") as file:
+        return file.read()
+
+
+class SchemaCase(CliCase):
+    """Each case has tables of its own, and a user of its own."""
+
+    cases = 0
+
+    def setUp(self):
+        super().setUp()
+        SchemaCase.cases += 1
+        self.place = f"case{self.cases}" + ("" if POSTGRES else "_")
+        self.tables = (f"the schema {self.place} of " if POSTGRES
+                       else f"the tables {self.place}* of ")
+        self.user = f"user{self.cases}"
+        self.sql(f"CREATE ROLE {self.user} LOGIN PASSWORD 'pw'" if POSTGRES
+                 else f"CREATE USER {self.user}@'%' IDENTIFIED BY 'pw'")
+        words = dict(re.findall(r"(\w+)=(\S+)", " ".join(stores_test.SERVER.facts["client"])))
+        self.admin = (
+            f"postgres+unix://{words['host']}?port={words['port']}&user=postgres&schema={self.place}"
+            if POSTGRES else
+            f"mysql+unix://{words['socket']}?database=test&user=root&prefix={self.place}")
+
+    def sql(self, text):
+        database = [] if POSTGRES else ["--database=test"]
+        return self.run_sql(text, database)
+
+    def run_sql(self, text, more=()):
+        done = subprocess.run([*stores_test.SERVER.facts["client"], *more], input=text, text=True,
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def url(self, more="", user=None, place=None):
+        option = "schema" if POSTGRES else "prefix"
+        return (f"{STORE}://{user or self.user}:pw@{stores_test.SERVER.facts['place']}"
+                f"?{option}={place or self.place}{more}")
+
+    def grant(self):
+        """What the page says is enough where the tables exist."""
+        text = page(f"{STORE}.md")
+        rights = text[text.index("## Rights"):]
+        statements = re.search(r"```\n(GRANT .*?)```", rights, re.DOTALL).group(1)
+        statements = re.sub(r"\blocks\b", self.user, statements)
+        if POSTGRES:
+            statements = statements.replace("SCHEMA holdfast", f"SCHEMA {self.place}")
+        else:
+            statements = statements.replace("app.*", "test.*")
+        self.sql(statements)
+
+    def init(self, url, *options):
+        return self.holdfast("store", "init", "--store", url, *options)
+
+    def made(self, url):
+        done = self.init(url, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def runs(self, url):
+        done = self.holdfast("run", "--store", url, "job", "--", "echo", "ran")
+        self.assertEqual((done.returncode, done.stdout), (0, "ran\n"), done.stderr)
+
+    def fails(self, done, *words):
+        self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+
+class InitTest(SchemaCase):
+    def test_it_makes_the_tables_once_and_finds_them_then(self):
+        url = self.admin + "&create=no"
+        done = self.init(url)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "^made " + re.escape(self.tables) + ".*, format 1\n$")
+        found = self.made(url)
+        self.assertEqual((found["format"], found["created"]), (1, False))
+        self.assertIn(self.tables, found["place"])
+        self.assertEqual(self.init(url, "-q").stdout, "")
+        self.assertRegex(self.init(self.admin).stdout, "^found ")
+        self.grant()
+        self.runs(self.url("&create=no"))
+
+    def test_without_it_the_first_client_makes_them_unless_that_is_forbidden(self):
+        run = self.holdfast("run", "--store", self.admin + "&create=no", "job", "--", "true")
+        self.fails(run, "create=no", "no tables in " + self.tables.removesuffix(" of "),
+                   "'holdfast store init'", f"{STORE}+unix://")
+        self.runs(self.admin + "&create=yes")
+        self.runs(self.admin + "&create=no")
+        self.assertFalse(self.made(self.admin)["created"])
+
+    def test_the_printed_sql_is_enough_for_a_user_with_the_rights_of_the_page(self):
+        printed = self.init(self.url(), "--print-sql")
+        self.assertEqual((printed.returncode, printed.stderr), (0, ""))
+        for _ in range(2):  # It may run again.
+            self.run_sql(printed.stdout)
+        self.grant()
+        self.runs(self.url("&create=no"))
+        self.runs(self.url())
+        found = self.made(self.url())
+        self.assertFalse(found["created"])
+
+    def test_a_user_without_rights_is_told_who_can_help(self):
+        if not POSTGRES:
+            self.sql(f"GRANT CREATE TEMPORARY TABLES ON test.* TO {self.user}@'%'")
+        self.fails(self.init(self.url()), "denied", "an administrator run 'holdfast store init'",
+                   "--print-sql")
+        wrong = self.url().replace(":pw@", ":wrong@")
+        self.fails(self.init(wrong), self.user)
+
+    def test_another_format_is_refused(self):
+        self.made(self.admin)
+        meta = f"{self.place}.meta" if POSTGRES else f"{self.place}meta"
+        self.sql(f"UPDATE {meta} SET format = 2")
+        self.fails(self.init(self.admin), self.tables.removesuffix(" of "), "another format")
+
+    def test_a_server_that_only_reads_is_refused(self):
+        self.made(self.admin)
+        self.grant()
+        if POSTGRES:
+            self.sql(f"ALTER ROLE {self.user} SET default_transaction_read_only = on")
+        else:
+            self.addCleanup(self.sql, "SET GLOBAL read_only = 0")
+            self.sql("SET GLOBAL read_only = 1")
+        self.fails(self.init(self.url()), "only reads", stores_test.SERVER.facts["place"])
+
+    def test_other_locks_of_the_server_have_no_tables(self):
+        recipe = "advisory" if POSTGRES else "get-lock"
+        url = self.admin.rsplit("&", 1)[0] + f"&recipe={recipe}"
+        self.fails(self.init(url + "&create=no"), "create=no is of no use with recipe=")
+        done = self.init(url)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("nothing to make", done.stdout)
+        printed = self.init(url, "--print-sql")
+        self.assertEqual((printed.returncode, printed.stdout), (0, ""))
+        self.assertIn("nothing to make", printed.stderr)
+
+
+class PrintedSqlTest(CliCase):
+    def test_it_is_the_file_beside_the_page_and_needs_no_server(self):
+        nobody = f"{STORE}://locks@127.0.0.1:1/app"
+        done = self.holdfast("store", "init", "--print-sql", "--store", nobody)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        if os.environ.get("HOLDFAST_UPDATE_GOLDEN") == "1":
+            with open(os.path.join(ROOT, f"docs/stores/{STORE}.sql"), "w", encoding="utf-8") as file:
+                file.write(done.stdout)
+        self.assertEqual(done.stdout, page(f"{STORE}.sql"))
+        self.assertIn(f"({STORE}.sql)", page(f"{STORE}.md"))
+
+
+def setUpModule():
+    stores_test.SERVER = stores_test.Server()
+    unittest.addModuleCleanup(stores_test.SERVER.stop)
+
+
+if __name__ == "__main__":
+    harness.main()
