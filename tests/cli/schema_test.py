@@ -126,6 +126,14 @@ class InitTest(SchemaCase):
         wrong = self.url().replace(":pw@", ":wrong@")
         self.fails(self.init(wrong), self.user)
 
+    def test_many_at_once_do_no_harm(self):
+        command = [harness.PROGRAM, "store", "init", "--store", self.admin]
+        running = [subprocess.Popen(command, env=self.env, text=True, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT) for _ in range(8)]
+        said = [one.communicate(timeout=60)[0] for one in running]
+        self.assertEqual([one.returncode for one in running], [0] * 8, said)
+        self.runs(self.admin + "&create=no")
+
     def test_another_format_is_refused(self):
         self.made(self.admin)
         meta = f"{self.place}.meta" if POSTGRES else f"{self.place}meta"
