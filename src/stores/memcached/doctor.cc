@@ -32,8 +32,9 @@ std::array<std::uint64_t, 3> version_of(std::string_view text) {
   std::array<std::uint64_t, 3> version{};
   for (std::uint64_t& part : version) {
     part = number(text);
-    text.remove_prefix(std::min(text.find('.'), text.size() - 1) + (text.empty() ? 0 : 1));
+    text.remove_prefix(std::min(text.find('.'), text.size()));
     if (text.empty()) break;
+    text.remove_prefix(1);
   }
   return version;
 }
