@@ -90,7 +90,7 @@ class Reader {
   std::uint64_t word() {
     if (left_.size() < 8) return fail();
     std::uint64_t value = 0;
-    for (int i = 0; i < 8; ++i) value = value << 8 | static_cast<unsigned char>(left_[i]);
+    for (const char c : left_.substr(0, 8)) value = value << 8 | static_cast<unsigned char>(c);
     left_.remove_prefix(8);
     return value;
   }
@@ -231,7 +231,7 @@ Result<Document> decode(std::string_view bytes) {
   lock.next_order = in.number();
   lock.value = in.text();
   if ((flags & kBroken) != 0) {
-    Document::Broken& broken = document.broken.emplace();
+    Document::Broken& broken = document.broken.emplace(Document::Broken{{}, {}});
     broken.token.epoch = in.small();
     broken.token.counter = in.number();
     const auto by = rows::decode_owner(in.text());
