@@ -116,15 +116,23 @@ class Owners {
  public:
   std::uint64_t place_of(const OwnerPtr& owner) {
     if (owner == nullptr) return 0;
-    const auto [found, fresh] = places_.emplace(owner.get(), texts_.size() + 1);
-    if (fresh) rows::encode_owner(owner, {}, texts_.emplace_back());
-    return found->second;
+    if (owner.get() == last_) return last_place_;
+    last_ = owner.get();
+    return last_place_ = look_up(owner);
   }
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
+  std::uint64_t look_up(const OwnerPtr& owner) {
+    const auto [found, fresh] = places_.emplace(owner.get(), texts_.size() + 1);
+    if (fresh) rows::encode_owner(owner, {}, texts_.emplace_back());
+    return found->second;
+  }
+
   std::unordered_map<const machine::OwnerInfo*, std::uint64_t> places_;
   std::vector<std::string> texts_;
+  const machine::OwnerInfo* last_ = nullptr;
+  std::uint64_t last_place_ = 0;
 };
 
 void write_ticket(Writer& out, const TicketImage& ticket, std::uint64_t owner) {
@@ -177,13 +185,19 @@ Error corrupt() {
 }  // namespace
 
 std::string encode(const Document& document) {
+  std::string bytes;
+  encode(document, bytes);
+  return bytes;
+}
+
+void encode(const Document& document, std::string& bytes) {
   const LockImage& lock = document.image;
   Owners owners;
   std::vector<std::uint64_t> places;
   places.reserve(lock.tickets.size());
   for (const TicketImage& ticket : lock.tickets) places.push_back(owners.place_of(ticket.owner));
 
-  std::string bytes;
+  bytes.clear();
   bytes.reserve(128 + lock.name.size() + lock.value.size() + 64 * lock.tickets.size());
   bytes.append(kMark).push_back(kFormat);
   Writer out(bytes);
@@ -208,7 +222,6 @@ std::string encode(const Document& document) {
   for (std::size_t at = 0; at < places.size(); ++at) {
     write_ticket(out, lock.tickets[at], places[at]);
   }
-  return bytes;
 }
 
 Result<Document> decode(std::string_view bytes) {

@@ -33,6 +33,8 @@ struct Document {
 };
 
 std::string encode(const Document& document);
+// Overwrites `bytes`, and keeps its memory.
+void encode(const Document& document, std::string& bytes);
 Result<Document> decode(std::string_view bytes);
 
 }  // namespace holdfast::stores::memcached

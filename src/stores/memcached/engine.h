@@ -5,7 +5,8 @@
 // that come meanwhile go into the next step together. A step reads the lock's document, runs the
 // machine here, and writes the document if it is still the one that was read; else it begins anew.
 // A step does not read where it can guess: the document is as this client wrote it last, or there
-// is none. A guess is believed only when the write that follows from it succeeds.
+// is none. A guess is believed only when the write that follows from it succeeds. The commonest two
+// steps do not run the machine (alone.h).
 //
 // Waiters: one question per lock and client, however many wait, for the document's cas number; the
 // document itself is read when that has changed, or when a lease in it has run out.
@@ -22,7 +23,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,47 +30,21 @@
 #include <random>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "src/base/local_mutex.h"
-#include "src/machine/command.h"
 #include "src/machine/lock_machine.h"
 #include "src/port/boot_timer.h"
 #include "src/port/registry.h"
 #include "src/port/store.h"
 #include "src/rows/ended_ids.h"
+#include "src/stores/memcached/command.h"
 #include "src/stores/memcached/document.h"
 #include "src/stores/memcached/link.h"
 #include "src/stores/memcached/sightings.h"
 #include "src/stores/memcached/waiting.h"
 
 namespace holdfast::stores::memcached {
-
-// The machine's answer to one command.
-struct Applied {
-  machine::Reply reply;
-  machine::Instant at;
-  std::optional<machine::LockImage> after;  // Where the answer may need it.
-  const Document* before = nullptr;
-};
-
-struct Command {
-  std::string name;
-  machine::AcquisitionId id{};
-  base::BootInstant deadline{};
-  std::function<machine::Action()> action;  // Empty: the document is only read.
-  std::function<void(const Applied&)> answer;
-  std::function<void(const Error&)> fail;
-  bool acquires = false;  // Makes a ticket: one of an ended id is refused.
-  bool ends = false;      // A release or cancel.
-  bool renews = false;    // Goes over the connection for renewals.
-  bool waits = false;     // Its ticket is told to the listener when it stops waiting.
-  bool looks = false;     // `Applied::after` is needed.
-  bool refuses = false;   // Nothing but the mark that keeps the document.
-  bool written = false;   // A request was sent whose fate is not known.
-};
-using CommandPtr = std::shared_ptr<Command>;
 
 class Engine : public std::enable_shared_from_this<Engine> {
  public:
@@ -112,37 +86,39 @@ class Engine : public std::enable_shared_from_this<Engine> {
     Version version;
     Document document;
   };
-  struct Queue {
-    std::deque<CommandPtr> waiting;
+  struct Lock {
+    std::vector<CommandPtr> waiting;
     bool busy = false;
+    std::optional<Known> known;  // As this client wrote it last.
+    bool idle() const { return !busy && waiting.empty() && !known; }
   };
-  struct Step {
-    std::string name;
-    std::vector<CommandPtr> commands;
-    int tries = 0;
-    bool guessed = false;
-  };
-  using StepPtr = std::shared_ptr<Step>;
+  using Locks = std::unordered_map<std::string, Lock>;
   struct Ran;
-  using RanPtr = std::shared_ptr<Ran>;
+  struct Step;
+  using StepPtr = std::shared_ptr<Step>;
 
   std::uint64_t floor();
   void on_loop(port::Task task);
+  void take_in();
+  void enlist(const CommandPtr& command);
+  void fail_closed(const CommandPtr& command);
   void enqueue(CommandPtr command);
-  void start_next(const std::string& name);
+  void start_next(Locks::iterator lock);
   void begin(const StepPtr& step);
   bool guess(const StepPtr& step);
   void read(const StepPtr& step);
   void on_read(const StepPtr& step, Version version, const Answer& answer);
   void run(const StepPtr& step, Version version, Document document);
-  bool run_machine(const Step& step, Ran& ran);
+  bool run_alone(Step& step);
+  bool run_machine(Step& step);
   Applied apply(const Command& command, Ran& ran);
-  void make_document(const Step& step, Ran& ran) const;
-  void write(const StepPtr& step, const RanPtr& ran);
-  void on_written(const StepPtr& step, const RanPtr& ran, const Answer& answer);
+  void make_document(Step& step) const;
+  void write(const StepPtr& step);
+  void on_written(const StepPtr& step, const Answer& answer);
   void refuse_large(const StepPtr& step);
-  void remember(Ran& ran);
-  void answer_all(const StepPtr& step, Ran& ran);
+  void remember(Step& step);
+  void forget_all();
+  void answer_all(const StepPtr& step);
   void tell_waiters(const Ran& ran);
   void again(const StepPtr& step, const Answer* lost);
   void finish(const std::string& name);
@@ -177,11 +153,13 @@ class Engine : public std::enable_shared_from_this<Engine> {
   base::LocalMutex mutex_;
   base::LocalCondition ended_one_;
   std::size_t ends_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  std::vector<CommandPtr> inbox_ HOLDFAST_GUARDED_BY(mutex_);  // For the loop's next turn.
 
   // The loop's, but for opened_.
-  std::unordered_set<CommandPtr> live_;
-  std::unordered_map<std::string, Queue> queues_;
-  std::unordered_map<std::string, Known> known_;
+  std::vector<CommandPtr> live_;
+  Locks locks_;  // Those that are not idle.
+  std::size_t known_ = 0;
+  std::string bytes_;  // The document that is being written.
   rows::EndedIds ended_{8192};
   rows::EndedIds late_{8192};  // Their requests may still arrive.
   WaitingTickets<Version> waiting_;

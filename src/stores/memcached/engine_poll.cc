@@ -107,12 +107,11 @@ bool Engine::ran_out(const WaitingTickets<Version>::Lock& lock) const {
 void Engine::look_for_waiters(const std::string& name) {
   auto* const waits = waiting_.find(name);
   if (waits == nullptr) return;
-  auto command = std::make_shared<Command>();
+  auto command = std::make_shared<OwnCommand>();
   command->name = name;
   command->deadline = BootClock::now() + kPatience;
-  if (ran_out(*waits)) command->action = []() -> machine::Action { return machine::Tick{}; };
-  command->answer = [](const Applied&) {};
-  command->fail = [this, name](const Error&) {
+  if (ran_out(*waits)) command->act = []() -> machine::Action { return machine::Tick{}; };
+  command->failed = [this, name](const Error&) {
     auto* const lock = closed_ ? nullptr : waiting_.find(name);
     if (lock == nullptr) return;
     lock->asked = false;

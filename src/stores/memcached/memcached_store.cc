@@ -79,14 +79,14 @@ class MemcachedStore final : public port::Store {
   }
 
   void release(port::AcquisitionRequest request, Done<EndStatus> done) override {
-    engine_->submit(memcached::end_command(request, /*release=*/true, std::move(done)));
+    engine_->submit(memcached::end_command(std::move(request), /*release=*/true, std::move(done)));
   }
   void cancel(port::AcquisitionRequest request, Done<EndStatus> done) override {
-    engine_->submit(memcached::end_command(request, /*release=*/false, std::move(done)));
+    engine_->submit(memcached::end_command(std::move(request), /*release=*/false, std::move(done)));
   }
 
   void downgrade(port::AcquisitionRequest request, Done<AcquisitionState> done) override {
-    engine_->submit(memcached::downgrade_command(request, std::move(done)));
+    engine_->submit(memcached::downgrade_command(std::move(request), std::move(done)));
   }
 
   void inspect(std::string name, BootInstant deadline,
@@ -110,7 +110,7 @@ class MemcachedStore final : public port::Store {
   }
 
   void break_lock(port::BreakRequest request, Done<bool> done) override {
-    engine_->submit(memcached::break_command(request, std::move(done)));
+    engine_->submit(memcached::break_command(std::move(request), std::move(done)));
   }
 
   Result<port::WatchHandle> watch(std::string, port::EventSink) override {
@@ -122,11 +122,12 @@ class MemcachedStore final : public port::Store {
   }
 
   void set_value(port::AcquisitionRequest holder, std::string value, Done<bool> done) override {
-    engine_->submit(memcached::set_value_command(holder, std::move(value), std::move(done)));
+    engine_->submit(
+        memcached::set_value_command(std::move(holder), std::move(value), std::move(done)));
   }
 
   void keep(port::KeepRequest request, Done<bool> done) override {
-    engine_->submit(memcached::keep_command(request, std::move(done)));
+    engine_->submit(memcached::keep_command(std::move(request), std::move(done)));
   }
 
   void get_value(std::string name, BootInstant deadline, Done<std::string> done) override {
@@ -138,7 +139,7 @@ class MemcachedStore final : public port::Store {
   }
 
   void resize(port::AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) override {
-    engine_->submit(memcached::resize_command(request, capacity, std::move(done)));
+    engine_->submit(memcached::resize_command(std::move(request), capacity, std::move(done)));
   }
 
   void close(BootInstant deadline) override {

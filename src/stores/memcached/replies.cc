@@ -139,8 +139,11 @@ std::string key_of(std::string_view name) {
   constexpr Wide kPrime = (Wide{1} << 88) + 0x13b;
   Wide sum = (Wide{0x6c62272e07bb0142} << 64) + 0x62b821756295c58d;
   for (const char c : name) sum = (sum ^ static_cast<unsigned char>(c)) * kPrime;
-  return "holdfast/1/" +
-         base::to_hex(static_cast<std::uint64_t>(sum >> 64), static_cast<std::uint64_t>(sum));
+  std::string key;
+  key.reserve(43);
+  key.append("holdfast/1/");
+  key.append(base::to_hex(static_cast<std::uint64_t>(sum >> 64), static_cast<std::uint64_t>(sum)));
+  return key;
 }
 
 std::string get_request(std::string_view key, bool value) {
@@ -164,8 +167,9 @@ std::string set_request(std::string_view key, std::string_view document, std::ui
 }
 
 std::string delete_request(std::string_view key, std::uint64_t number) {
-  std::string text = "md ";
-  return text.append(key).append(" C").append(std::to_string(number)).append("\r\n");
+  std::string text;
+  text.reserve(key.size() + 32);
+  return text.append("md ").append(key).append(" C").append(std::to_string(number)).append("\r\n");
 }
 
 }  // namespace holdfast::stores::memcached

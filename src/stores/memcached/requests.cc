@@ -19,124 +19,147 @@ BreakInfo to_public(const Document::Broken& broken) {
   return {port::to_public(broken.token), port::to_public(broken.by)};
 }
 
-// `answer` makes the result of what the machine did.
-template <typename T, typename Answer>
-CommandPtr command_of(const std::string& name, machine::AcquisitionId id,
-                      base::BootInstant deadline, port::Done<T> done, Answer answer) {
-  auto command = std::make_shared<Command>();
-  command->name = name;
-  command->id = id;
-  command->deadline = deadline;
-  command->fail = [done](const Error& why) { done(why); };
-  command->answer = [done = std::move(done), answer = std::move(answer)](const Applied& applied) {
-    done(answer(applied));
-  };
+// `act` makes the machine's action of what was asked for, and `answer` the result of what the
+// machine did.
+template <typename T, typename Asked, typename Act, typename Answer>
+class PortCommand final : public Command {
+ public:
+  PortCommand(Asked asked, port::Done<T> done, Act act, Answer answer)
+      : asked_(std::move(asked)),
+        done_(std::move(done)),
+        act_(std::move(act)),
+        answer_(std::move(answer)) {}
+
+  std::optional<machine::Action> action() const override { return act_(asked_); }
+  void answer(const Applied& applied) override { done_(answer_(asked_, applied)); }
+  void fail(const Error& why) override { done_(why); }
+  const Asked& asked() const { return asked_; }
+
+ private:
+  const Asked asked_;
+  const port::Done<T> done_;
+  const Act act_;
+  const Answer answer_;
+};
+
+template <typename T, typename Asked, typename Act, typename Answer>
+auto command_of(Asked asked, port::Done<T> done, Act act, Answer answer) {
+  auto command = std::make_shared<PortCommand<T, Asked, Act, Answer>>(
+      std::move(asked), std::move(done), std::move(act), std::move(answer));
+  command->name = command->asked().name;
+  if constexpr (requires { command->asked().id; }) command->id = command->asked().id;
+  if constexpr (requires { command->asked().deadline; }) {
+    command->deadline = command->asked().deadline;
+  }
   return command;
+}
+
+Result<bool> done_of(const Applied& applied, const std::string& name) {
+  return port::to_done(applied.reply, name);
 }
 
 }  // namespace
 
 CommandPtr acquire_command(port::AcquireRequest request, port::Done<AcquisitionState> done) {
-  const auto asked = std::make_shared<const port::AcquireRequest>(std::move(request));
   auto command = command_of<AcquisitionState>(
-      asked->name, asked->id, asked->deadline, std::move(done), [asked](const Applied& applied) {
-        return port::to_acquire_result(applied.reply, *asked, after(applied), applied.at);
+      std::move(request), std::move(done),
+      [](const port::AcquireRequest& asked) { return port::to_command(asked); },
+      [](const port::AcquireRequest& asked, const Applied& applied) {
+        return port::to_acquire_result(applied.reply, asked, after(applied), applied.at);
       });
   command->acquires = command->waits = true;
-  command->action = [asked]() -> machine::Action { return port::to_command(*asked); };
   return command;
 }
 
-CommandPtr end_command(const port::AcquisitionRequest& request, bool release,
+CommandPtr end_command(port::AcquisitionRequest request, bool release,
                        port::Done<port::EndStatus> done) {
-  auto command = command_of<port::EndStatus>(request.name, request.id, request.deadline,
-                                             std::move(done),
-                                             [name = request.name](const Applied& applied) {
-                                               return port::to_end_status(applied.reply, name);
-                                             });
+  auto command = command_of<port::EndStatus>(
+      std::move(request), std::move(done),
+      [release](const port::AcquisitionRequest& asked) -> machine::Action {
+        if (release) return machine::Release{asked.name, asked.id, {}};
+        return machine::Cancel{asked.name, asked.id, {}};
+      },
+      [](const port::AcquisitionRequest& asked, const Applied& applied) {
+        return port::to_end_status(applied.reply, asked.name);
+      });
   command->ends = true;
-  command->action = [command = command.get(), release]() -> machine::Action {
-    if (release) return machine::Release{command->name, command->id, {}};
-    return machine::Cancel{command->name, command->id, {}};
-  };
   return command;
 }
 
 CommandPtr renew_command(const port::RenewItem& item, base::BootInstant deadline,
                          port::Done<AcquisitionState> done) {
-  const auto asked = std::make_shared<const port::RenewItem>(item);
   auto command = command_of<AcquisitionState>(
-      item.name, item.id, deadline, std::move(done),
-      [asked](const Applied& applied) -> Result<AcquisitionState> {
+      item, std::move(done), [](const port::RenewItem& asked) { return port::to_command(asked); },
+      [](const port::RenewItem& asked, const Applied& applied) -> Result<AcquisitionState> {
         const auto& broken = applied.before->broken;
-        if (applied.reply.outcome == machine::Outcome::kGone && asked->token != machine::Token{} &&
-            broken && broken->token == asked->token) {
-          return port::broken_error(asked->name, to_public(*broken));
+        if (applied.reply.outcome == machine::Outcome::kGone && asked.token != machine::Token{} &&
+            broken && broken->token == asked.token) {
+          return port::broken_error(asked.name, to_public(*broken));
         }
-        return port::to_ticket_state(applied.reply, asked->name, applied.at);
+        return port::to_ticket_state(applied.reply, asked.name, applied.at);
       });
+  command->deadline = deadline;
   command->renews = command->waits = true;
-  command->action = [asked]() -> machine::Action { return port::to_command(*asked); };
   return command;
 }
 
-CommandPtr downgrade_command(const port::AcquisitionRequest& request,
-                             port::Done<AcquisitionState> done) {
+CommandPtr downgrade_command(port::AcquisitionRequest request, port::Done<AcquisitionState> done) {
   auto command = command_of<AcquisitionState>(
-      request.name, request.id, request.deadline, std::move(done),
-      [name = request.name, id = request.id](const Applied& applied) {
-        return port::to_downgrade_result(applied.reply, name, id, after(applied));
+      std::move(request), std::move(done),
+      [](const port::AcquisitionRequest& asked) {
+        return machine::Downgrade{asked.name, asked.id, {}};
+      },
+      [](const port::AcquisitionRequest& asked, const Applied& applied) {
+        return port::to_downgrade_result(applied.reply, asked.name, asked.id, after(applied));
       });
   command->looks = true;
-  command->action = [command = command.get()]() -> machine::Action {
-    return machine::Downgrade{command->name, command->id, {}};
-  };
   return command;
 }
 
-CommandPtr break_command(const port::BreakRequest& request, port::Done<bool> done) {
-  const auto asked = std::make_shared<const port::BreakRequest>(request);
-  auto command = command_of<bool>(
-      request.name, {}, request.deadline, std::move(done),
-      [asked](const Applied& applied) { return port::to_done(applied.reply, asked->name); });
-  command->action = [asked]() -> machine::Action {
-    return machine::Break{asked->name, asked->token, {}, asked->by};
-  };
-  return command;
+CommandPtr break_command(port::BreakRequest request, port::Done<bool> done) {
+  return command_of<bool>(
+      std::move(request), std::move(done),
+      [](const port::BreakRequest& asked) {
+        return machine::Break{asked.name, asked.token, {}, asked.by};
+      },
+      [](const port::BreakRequest& asked, const Applied& applied) {
+        return done_of(applied, asked.name);
+      });
 }
 
-CommandPtr set_value_command(const port::AcquisitionRequest& request, std::string value,
+CommandPtr set_value_command(port::AcquisitionRequest request, std::string value,
                              port::Done<bool> done) {
-  auto command = command_of<bool>(
-      request.name, request.id, request.deadline, std::move(done),
-      [name = request.name](const Applied& applied) { return port::to_done(applied.reply, name); });
-  command->action = [command = command.get(),
-                     value = std::move(value)]() -> machine::Action {
-    return machine::SetValue{command->name, command->id, value};
-  };
-  return command;
+  return command_of<bool>(
+      std::move(request), std::move(done),
+      [value = std::move(value)](const port::AcquisitionRequest& asked) {
+        return machine::SetValue{asked.name, asked.id, value};
+      },
+      [](const port::AcquisitionRequest& asked, const Applied& applied) {
+        return done_of(applied, asked.name);
+      });
 }
 
-CommandPtr keep_command(const port::KeepRequest& request, port::Done<bool> done) {
-  const auto asked = std::make_shared<const port::KeepRequest>(request);
-  auto command = command_of<bool>(
-      request.name, request.id, request.deadline, std::move(done),
-      [asked](const Applied& applied) { return port::to_done(applied.reply, asked->name); });
-  command->action = [asked]() -> machine::Action {
-    return machine::Keep{asked->name, asked->id, asked->seq, asked->ttl, asked->value};
-  };
-  return command;
+CommandPtr keep_command(port::KeepRequest request, port::Done<bool> done) {
+  return command_of<bool>(
+      std::move(request), std::move(done),
+      [](const port::KeepRequest& asked) {
+        return machine::Keep{asked.name, asked.id, asked.seq, asked.ttl, asked.value};
+      },
+      [](const port::KeepRequest& asked, const Applied& applied) {
+        return done_of(applied, asked.name);
+      });
 }
 
-CommandPtr resize_command(const port::AcquisitionRequest& request, std::uint32_t capacity,
+CommandPtr resize_command(port::AcquisitionRequest request, std::uint32_t capacity,
                           port::Done<bool> done) {
-  auto command = command_of<bool>(
-      request.name, request.id, request.deadline, std::move(done),
-      [name = request.name](const Applied& applied) { return port::to_done(applied.reply, name); });
-  command->action = [command = command.get(), capacity]() -> machine::Action {
-    return machine::Resize{command->name, command->id, capacity};
-  };
-  return command;
+  return command_of<bool>(
+      std::move(request), std::move(done),
+      [capacity](const port::AcquisitionRequest& asked) {
+        return machine::Resize{asked.name, asked.id, capacity};
+      },
+      [](const port::AcquisitionRequest& asked, const Applied& applied) {
+        return done_of(applied, asked.name);
+      });
 }
 
 LockInfo describe(Document document, machine::Instant now) {

@@ -27,6 +27,15 @@ struct Engine::Ran {
   bool changed = false;  // There is something to write.
 };
 
+// Commands about one lock that are carried out together.
+struct Engine::Step {
+  std::string name;
+  std::vector<CommandPtr> commands;
+  int tries = 0;
+  bool guessed = false;
+  Ran ran;  // The last try's.
+};
+
 // The document in the reply to a get; nullopt: there is none. Errors: kCorruptState (also where
 // the document is another lock's), kVersionMismatch, kUnavailable (the server refused to answer).
 Result<std::optional<Document>> document_of(const Reply& reply, const std::string& name);

@@ -40,7 +40,9 @@ class WaitingTickets {
   };
 
   bool empty() const { return locks_.empty(); }
-  bool contains(const std::string& name) const { return locks_.contains(name); }
+  bool contains(const std::string& name) const {
+    return !locks_.empty() && locks_.contains(name);
+  }
   std::unordered_map<std::string, Lock>& locks() { return locks_; }
   Lock* find(const std::string& name) {
     const auto found = locks_.find(name);
@@ -53,6 +55,7 @@ class WaitingTickets {
     if (at == ids.end() || *at != id) ids.insert(at, id);
   }
   void remove(const std::string& name, machine::AcquisitionId id) {
+    if (locks_.empty()) return;
     const auto found = locks_.find(name);
     if (found == locks_.end()) return;
     auto& ids = found->second.ids;
