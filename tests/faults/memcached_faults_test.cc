@@ -265,12 +265,18 @@ class HerdSite final : public Site {
 };
 
 // A release reads and writes; the next one's client asks, then reads. Beside it the other clients
-// ask at their pace while that takes.
+// ask at their pace while that takes, and under a sanitizer it takes longer.
+#if defined(HOLDFAST_SANITIZED)
+constexpr int kMostRequests = 120;
+#else
+constexpr int kMostRequests = 40;
+#endif
+
 TEST_F(MemcachedFaultsTest, RequestsOfAReleaseDoNotGrowWithTheQueue) {
   HerdSite site;
   const std::int64_t own = site.connections();  // The server counts its listeners, too.
   Herd herd(site, 10, [&] { return site.requests(); });
-  herd.expect_constant_cost("requests", 40, [&] { EXPECT_LE(site.connections() - own, 20); });
+  herd.expect_constant_cost("requests", kMostRequests, [&] { EXPECT_LE(site.connections() - own, 20); });
 }
 
 TEST_F(MemcachedFaultsTest, AThousandWaitersOfOneClientAskAsOne) {
