@@ -336,12 +336,12 @@ TEST_F(MysqlClockFaultsTest, AheadTwoBelieveTheyHoldAndTheFirstIsToldWhenItRenew
 }
 
 TEST_F(MysqlClockFaultsTest, BackTheHolderGoesOnAndTheWaiterFollows) {
-  Lease lease = hold_for(*one_, "a", 1s);
+  Lease lease = hold_for(*one_, "a", 2s);
   auto waiting = wait_for(*two_, "a");
   clock_.set(-100s);
   EXPECT_TRUE(lease.renew());
   // Its leases are renewed for longer than the first one lasted.
-  EXPECT_FALSE(fires(lease.lost(), 1500ms));
+  EXPECT_FALSE(fires(lease.lost(), 2500ms));
   EXPECT_TRUE(lease.held());
   EXPECT_EQ(waiting.wait_for(0s), std::future_status::timeout) << "two hold it";
   const Token first = lease.token();

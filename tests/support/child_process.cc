@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -87,8 +88,14 @@ struct Process {
 
 // Nothing: it is gone.
 std::optional<Process> look_at(const std::string& pid) {
-  std::ifstream file("/proc/" + pid + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  // By read(): a stream throws where the process goes between open() and read().
+  const int file = ::open(("/proc/" + pid + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  std::array<char, 1024> bytes{};
+  const ssize_t size = ::read(file, bytes.data(), bytes.size());
+  ::close(file);
+  if (size <= 0) return std::nullopt;
+  const std::string text(bytes.data(), static_cast<std::size_t>(size));
   // "12 (any name) S 1 12": the state, the parent, the group.
   const std::size_t name_end = text.rfind(')');
   if (name_end == text.npos) return std::nullopt;

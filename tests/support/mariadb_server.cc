@@ -47,6 +47,8 @@ std::string MariadbServer::data() const {
 void MariadbServer::install() const {
   std::vector<std::string> command = {"mariadb-install-db", "--no-defaults",
                                       "--datadir=" + data(), "--skip-test-db",
+                                      // In /tmp, servers of two pid namespaces use one name.
+                                      "--tmpdir=" + folder_.path(),
                                       "--auth-root-authentication-method=normal"};
   if (::geteuid() == 0) command.emplace_back("--user=root");
   ChildProcess installer(
