@@ -220,14 +220,21 @@ class HostileTest(unittest.TestCase):
     def test_an_answer_without_end_is_refused(self):
         for name, talk in CASES[STORE].items():
             with self.subTest(name):
-                said, code, peak, server = self.ask(talk)
-                print(f"{STORE}, {name}: peak {peak >> 20} MiB, {code}: {said.strip()[:300]}", flush=True)
-                self.assertLess(peak, PEAK, said)
-                self.assertGreater(code, 0, said)
-                # Where its memory quota is used up, gRPC says so, or ends the stream, or reads no more.
-                ends = "64 MiB|Stream removed|Deadline Exceeded" if STORE == "etcd" else "64 MiB"
-                self.assertRegex(said, ends)
-                self.assertTrue(server.cut_off.wait(PATIENCE), "the connection was left open")
+                # When its memory runs short, gRPC may also shrink its window below what is under way,
+                # end the stream or read no more. Each is bounded; not each tells the limit.
+                for _ in range(1 if STORE != "etcd" else 12):
+                    said = self.refused(name, talk)
+                    if "64 MiB" in said:
+                        break
+                self.assertIn("64 MiB", said)
+
+    def refused(self, name, talk):
+        said, code, peak, server = self.ask(talk)
+        print(f"{STORE}, {name}: peak {peak >> 20} MiB, {code}: {said.strip()[:300]}", flush=True)
+        self.assertLess(peak, PEAK, said)
+        self.assertGreater(code, 0, said)
+        self.assertTrue(server.cut_off.wait(PATIENCE), "the connection was left open")
+        return said
 
 
 if __name__ == "__main__":
