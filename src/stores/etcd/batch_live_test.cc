@@ -248,8 +248,8 @@ std::string all_contenders(const EtcdCluster& etcd) {
 TEST(EtcdBatchTest, ACancelStaysBehindItsEntry) {
   EtcdCluster etcd;
   Shop shop(etcd.url());
-  std::vector<Answer<port::AcquisitionState>> asked(20);
-  std::vector<Answer<port::EndStatus>> cancelled(20);
+  std::vector<Awaited<port::AcquisitionState>> asked(20);
+  std::vector<Awaited<port::EndStatus>> cancelled(20);
   shop.in_one_turn([&] {
     for (std::uint64_t i = 0; i < asked.size(); ++i) {
       const std::string name = "l" + std::to_string(i);
@@ -274,12 +274,12 @@ TEST(EtcdBatchTest, ALostReplyToAJoinedEntryLeavesNothingBehind) {
   EtcdCluster etcd;
   FaultProxy proxy({.server_port = etcd.port()});
   Shop shop("etcd://127.0.0.1:" + std::to_string(proxy.port()) + "?session=60s");
-  Answer<port::AcquisitionState> warm;
+  Awaited<port::AcquisitionState> warm;
   (*shop).acquire(Shop::asking_for("warm", 1), warm.done());
   ASSERT_TRUE(warm.wait());
   const int fault =
       proxy.add({.kind = Fault::Kind::kDropReplies, .containing = "hf1/l/l7/c/", .times = 1});
-  std::vector<Answer<port::AcquisitionState>> asked(20);
+  std::vector<Awaited<port::AcquisitionState>> asked(20);
   shop.in_one_turn([&] {
     for (std::uint64_t i = 0; i < asked.size(); ++i) {
       (*shop).acquire(Shop::asking_for("l" + std::to_string(i), i + 2, false, 2s), asked[i].done());
@@ -297,13 +297,13 @@ TEST(EtcdBatchTest, ALostReplyToAJoinedEntryLeavesNothingBehind) {
   }
   // Whoever was told otherwise gives up, as the session layer does.
   for (std::uint64_t i = 0; i < asked.size(); ++i) {
-    Answer<port::EndStatus> ended;
+    Awaited<port::EndStatus> ended;
     (*shop).release(Shop::ticket_of("l" + std::to_string(i), i + 2), ended.done());
     static_cast<void>(ended.wait());
   }
   Shop other(etcd.url());
   for (std::uint64_t i = 0; i < asked.size(); ++i) {
-    Answer<port::AcquisitionState> got;
+    Awaited<port::AcquisitionState> got;
     (*other).acquire(Shop::asking_for("l" + std::to_string(i), i + 1), got.done());
     const auto state = got.wait();
     ASSERT_TRUE(state) << state.error().message();
@@ -315,14 +315,14 @@ TEST(EtcdBatchTest, ALostReplyToAJoinedRemovalIsMadeUpFor) {
   EtcdCluster etcd;
   FaultProxy proxy({.server_port = etcd.port()});
   Shop shop("etcd://127.0.0.1:" + std::to_string(proxy.port()) + "?session=60s");
-  std::vector<Answer<port::AcquisitionState>> asked(20);
+  std::vector<Awaited<port::AcquisitionState>> asked(20);
   for (std::uint64_t i = 0; i < asked.size(); ++i) {
     (*shop).acquire(Shop::asking_for("l" + std::to_string(i), i + 1), asked[i].done());
   }
   for (auto& each : asked) ASSERT_TRUE(each.wait());
   const int fault =
       proxy.add({.kind = Fault::Kind::kDropReplies, .containing = "hf1/l/l7/c/", .times = 1});
-  std::vector<Answer<port::EndStatus>> ended(asked.size());
+  std::vector<Awaited<port::EndStatus>> ended(asked.size());
   shop.in_one_turn([&] {
     for (std::uint64_t i = 0; i < asked.size(); ++i) {
       (*shop).release(Shop::ticket_of("l" + std::to_string(i), i + 1), ended[i].done());
@@ -341,12 +341,12 @@ TEST(EtcdBatchTest, ALostReplyToAJoinedRemovalIsMadeUpFor) {
 // A request that a waiter sends ahead of its loop is not repeated.
 TEST(EtcdHandoffTest, AWokenWaiterListsOnce) {
   EtcdCluster etcd;
-  Answer<machine::Token> granted;
+  Awaited<machine::Token> granted;
   Shop one(etcd.url("?session=60s"));
   Shop two(etcd.url("?session=60s"), [done = granted.done()](const port::Push& push) {
     if (push.kind == port::Push::Kind::kGranted) done(push.state.token);
   });
-  Answer<port::AcquisitionState> held, waits;
+  Awaited<port::AcquisitionState> held, waits;
   (*one).acquire(Shop::asking_for("a", 1, /*may_wait=*/true), held.done());
   const auto first = held.wait();
   ASSERT_TRUE(first) << first.error().message();
@@ -361,7 +361,7 @@ TEST(EtcdHandoffTest, AWokenWaiterListsOnce) {
   // The read beside the watch, and the two that look again.
   ASSERT_TRUE(support::eventually([&] { return reads() >= asked + 3; }));
   const double before = reads();
-  Answer<port::EndStatus> released;
+  Awaited<port::EndStatus> released;
   (*one).release(Shop::ticket_of("a", 1), released.done());
   const auto token = granted.wait();
   ASSERT_TRUE(token);
@@ -382,7 +382,7 @@ TEST(EtcdHandoffTest, AChangeThatTheWatchDoesNotTellYetIsFound) {
     etcd.etcdctl({"put", "contender", "there"});
     wire::TxnRequest removal;
     removal.add_success()->mutable_request_delete_range()->set_key("contender");
-    auto removed = std::make_shared<Answer<wire::TxnResponse>>();
+    auto removed = std::make_shared<Awaited<wire::TxnResponse>>();
     auto woken = std::make_shared<std::promise<void>>();
     auto wanted = std::make_shared<int>();
     wire::RangeRequest request;

@@ -51,7 +51,7 @@ TEST_F(EtcdSettlingTest, ASessionThatEndedWhileTheStoreWasAwayIsRevokedAfterward
   proxy_.refuse(true), proxy_.reset_all();
   ASSERT_TRUE(clerk.wait_for_end());
   // Asked for behind the first revocation, which has failed when this has.
-  Answer<Listing> behind;
+  Awaited<Listing> behind;
   clerk.list("a", BootClock::now() + 10s, behind);
   ASSERT_FALSE(behind.wait());
   ASSERT_NE(time_to_live(lease).find("granted with TTL"), std::string::npos);
@@ -63,7 +63,7 @@ TEST_F(EtcdSettlingTest, ASessionThatEndedWhileTheStoreWasAwayIsRevokedAfterward
 
 TEST_F(EtcdSettlingTest, WhoHasLittleTimeDoesNotWaitAsLongAsTheFirst) {
   lose_answers();
-  Answer<Listing> patient, hasty;
+  Awaited<Listing> patient, hasty;
   const auto asked = BootClock::now();
   clerk_.list("a", asked + 25s, patient);
   clerk_.list("b", asked + 300ms, hasty);
@@ -78,7 +78,7 @@ TEST_F(EtcdSettlingTest, WhoHasLittleTimeDoesNotWaitAsLongAsTheFirst) {
 
 TEST_F(EtcdSettlingTest, WhoHasMuchTimeOutlastsTheFirst) {
   lose_answers();
-  Answer<Listing> hasty, patient;
+  Awaited<Listing> hasty, patient;
   const auto asked = BootClock::now();
   clerk_.list("a", asked + 300ms, hasty);
   clerk_.list("b", asked + 25s, patient);

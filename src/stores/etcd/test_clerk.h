@@ -28,8 +28,9 @@ using contend::Shape;
 
 constexpr auto kSoon = 30s;  // Far longer than any asserted time.
 
+// Not called Answer: the store has a template of that name.
 template <typename T>
-class Answer {
+class Awaited {
  public:
   port::Done<T> done() const {
     return [promise = promise_](Result<T> result) { promise->set_value(std::move(result)); };
@@ -74,7 +75,7 @@ class Clerk {
     context.io = &loop_.io;
     context.owner = "tester";
     backend_ = std::make_unique<EtcdBackend>(*std::move(address), *std::move(rpc), context);
-    Answer<contend::SessionView> opened;
+    Awaited<contend::SessionView> opened;
     loop_.post([&] {
       backend_->start(&events_);
       backend_->ensure_session(BootClock::now() + kSoon, opened.done());
@@ -90,7 +91,7 @@ class Clerk {
   // Asks for all of them in one turn of the loop.
   std::vector<Result<Entered>> enter(const std::vector<Asked>& all,
                                      std::chrono::milliseconds patience = 10s) {
-    std::vector<Answer<Entered>> answers(all.size());
+    std::vector<Awaited<Entered>> answers(all.size());
     loop_.post([&] {
       for (std::size_t i = 0; i < all.size(); ++i) {
         backend_->enter(epoch_, all[i].first, key(all[i].second), Details{},
@@ -100,7 +101,7 @@ class Clerk {
     return told(answers);
   }
   std::vector<Result<bool>> remove(const std::vector<std::pair<std::string, QueueEntry>>& all) {
-    std::vector<Answer<bool>> answers(all.size());
+    std::vector<Awaited<bool>> answers(all.size());
     loop_.post([&] {
       for (std::size_t i = 0; i < all.size(); ++i) {
         backend_->remove(epoch_, all[i].first, all[i].second, BootClock::now() + 10s,
@@ -110,13 +111,13 @@ class Clerk {
     return told(answers);
   }
   // Lists a lock for which nobody has asked.
-  void list(const std::string& lock, base::BootInstant deadline, const Answer<Listing>& answer) {
+  void list(const std::string& lock, base::BootInstant deadline, const Awaited<Listing>& answer) {
     loop_.post([this, lock, deadline, done = answer.done()] {
       backend_->list(lock, /*latest=*/false, nullptr, deadline, done);
     });
   }
   std::string session() {
-    Answer<std::string> tag;
+    Awaited<std::string> tag;
     loop_.post([&] { tag.done()(backend_->session_tag()); });
     return *tag.wait();
   }
@@ -131,7 +132,7 @@ class Clerk {
  private:
   static Key key(std::uint64_t which) { return {{7, which}, Shape::kExclusive}; }
   template <typename T>
-  static std::vector<Result<T>> told(std::vector<Answer<T>>& answers) {
+  static std::vector<Result<T>> told(std::vector<Awaited<T>>& answers) {
     std::vector<Result<T>> all;
     all.reserve(answers.size());
     for (auto& each : answers) all.push_back(each.wait());
