@@ -44,6 +44,9 @@ class Herd {
     EXPECT_LE(many, most) << "beside " << few << " with twenty waiters";
   }
 
+  // Called when waiters have come: returns once their entering costs the server nothing more.
+  void settle_by(std::function<void()> settled) { settled_ = std::move(settled); }
+
   // A figure of the run, in its report.
   static void note(const std::string& what, std::int64_t figure) {
     ::testing::Test::RecordProperty(what, std::to_string(figure));
@@ -64,6 +67,7 @@ class Herd {
   // The server's messages for one release, until the next one holds: the most of some releases.
   std::int64_t cost_of_a_release() {
     constexpr int kReleases = 5;
+    settled_();
     std::int64_t most = 0;
     for (int i = 0; i < kReleases; ++i) most = std::max(most, release());
     return most;
@@ -92,6 +96,7 @@ class Herd {
 
   static inline const std::string kName = "orders";
   const Count count_;
+  std::function<void()> settled_ = [] {};
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<base::BootClock::duration> entering_;  // How long each took.
   std::size_t queued_ = 1;

@@ -276,7 +276,8 @@ TEST_F(MemcachedFaultsTest, RequestsOfAReleaseDoNotGrowWithTheQueue) {
   HerdSite site;
   const std::int64_t own = site.connections();  // The server counts its listeners, too.
   Herd herd(site, 10, [&] { return site.requests(); });
-  herd.expect_constant_cost("requests", kMostRequests, [&] { EXPECT_LE(site.connections() - own, 20); });
+  herd.expect_constant_cost("requests", kMostRequests,
+                            [&] { EXPECT_LE(site.connections() - own, 20); });
 }
 
 TEST_F(MemcachedFaultsTest, AThousandWaitersOfOneClientAskAsOne) {
