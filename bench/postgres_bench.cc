@@ -1,5 +1,5 @@
-// Locks on PostgreSQL against the raw limit of the same server: contest.h says how. What it calls a
-// watch and a deletion is LISTEN and NOTIFY here.
+// Locks on PostgreSQL against the raw limit of the same server: contest.h says how. LISTEN
+// and NOTIFY stand for its watch and its deletion here.
 //
 // A bare pair: a transaction that inserts a row and one that deletes it, as prepared statements, on
 // as many connections as are in flight, all driven by one thread. Both sides commit to the disk:
