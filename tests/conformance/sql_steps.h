@@ -1,4 +1,4 @@
-// What stores on SQL servers promise about locks that change together.
+// Two promises of the stores on SQL servers about locks that change together.
 #pragma once
 
 #include <cstdint>
