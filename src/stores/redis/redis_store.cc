@@ -79,7 +79,7 @@ class RedisStore final : public port::Store {
     static_cast<void>(redis::script(ScriptName::kAcquire, redis::ScriptClock::kServer));
     const base::BootInstant deadline =
         std::min(open_by, base::BootClock::now() + 2 * remote_->address.connect_timeout);
-    if (const auto found = remote_->resolver->resolve(deadline); !found) return found.error();
+    if (const auto found = remote_->primary->resolve(deadline); !found) return found.error();
     auto turn = direct_.try_take();
     if (!turn) return closed_error();
     const std::string_view words[] = {"TIME"};

@@ -42,7 +42,8 @@ struct DirectLink::Impl {
         where(remote->address.display()),
         limits(wanted),
         dice(std::move(random)),
-        buffer(kReadSize) {}
+        buffer(kReadSize),
+        watch(remote->primary->watch([this] { on_switch(); })) {}
 
   Result<std::vector<Reply>> call(std::string_view wire_bytes, std::size_t replies,
                                   BootInstant deadline, bool reads_only);
@@ -56,6 +57,7 @@ struct DirectLink::Impl {
   Error late(const char* doing) const {
     return {Errc::kUnavailable, where + ": " + doing + " took longer than its deadline"};
   }
+  Error moved_error() const { return {Errc::kUnavailable, where + ": the primary has moved"}; }
   Error closed_error() const {
     return {Errc::kClosed, where + ": the client is closed: connect again"};
   }
@@ -69,12 +71,18 @@ struct DirectLink::Impl {
 
   void open_wire(const Endpoint& endpoint, bool& opened) {
     base::LocalLock lock(descriptor_mutex);
-    opened = wire.open(*remote, endpoint);
+    opened = !outdated() && wire.open(*remote, endpoint);
   }
   // The server is no longer the primary. The next call looks for the new one.
   void leave() {
     close_wire();
-    remote->resolver->refresh([](const Result<Endpoints>&) {});
+    remote->primary->refresh([](const Result<Location>&) {});
+  }
+  bool outdated() const noexcept { return located != remote->primary->generation(); }
+  // A call under way must not wait for a server that is no longer asked.
+  void on_switch() {
+    base::LocalLock lock(descriptor_mutex);
+    if (outdated()) wire.shut_down();
   }
   void close_after_failure() {
     const BootInstant now = BootClock::now();
@@ -108,6 +116,9 @@ struct DirectLink::Impl {
   BootInstant up_since{};
   Backoff backoff;
   BootInstant next_attempt{};
+  std::atomic<std::uint64_t> located{0};  // The primary's generation of the connection.
+
+  const std::unique_ptr<Primary::Watch> watch;  // Last: its call uses the others.
 };
 
 Result<void> DirectLink::Impl::wait(Wire::Io what, BootInstant deadline) {
@@ -168,7 +179,7 @@ Result<Reply> DirectLink::Impl::receive(BootInstant deadline) {
 
 Result<void> DirectLink::Impl::greet(BootInstant deadline) {
   reader = std::make_unique<ReplyReader>(limits);
-  Handshake handshake(remote->address);
+  Handshake handshake(remote->address, remote->primary->proves_role());
   std::string requests = handshake.requests();
   while (true) {
     std::size_t sent = 0;
@@ -197,7 +208,7 @@ Result<void> DirectLink::Impl::dial(const Endpoint& endpoint, BootInstant until,
                                     BootInstant deadline) {
   bool opened = false;
   open_wire(endpoint, opened);
-  if (!opened) return wire.why();
+  if (!opened) return outdated() ? moved_error() : wire.why();
   // Without this wait, the result of an unfinished connect() would be read at once.
   if (auto waited = wait(Wire::Io::kWantWrite, until); !waited) return waited.error();
   while (true) {
@@ -223,13 +234,15 @@ Result<void> DirectLink::Impl::pause(BootInstant deadline) {
 
 Result<void> DirectLink::Impl::connect(BootInstant deadline) {
   if (auto paused = pause(deadline); !paused) return paused.error();
-  Endpoints endpoints = remote->resolver->cached();
-  if (endpoints.empty()) {
-    auto found = remote->resolver->resolve(
+  Location found = remote->primary->cached();
+  if (found.endpoints.empty()) {
+    auto asked = remote->primary->resolve(
         std::min(deadline, BootClock::now() + remote->address.connect_timeout));
-    if (!found) return Error{Errc::kUnavailable, where + ": " + found.error().message()};
-    endpoints = *std::move(found);
+    if (!asked) return Error{Errc::kUnavailable, where + ": " + asked.error().message()};
+    found = *std::move(asked);
   }
+  const Endpoints endpoints = std::move(found.endpoints);
+  located.store(found.generation, std::memory_order_release);
   Error why = late("connecting");
   auto untried = static_cast<std::int64_t>(endpoints.size());
   for (const Endpoint& endpoint : endpoints) {
@@ -240,7 +253,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
     const auto most = std::min<BootClock::duration>(remote->address.connect_timeout, share);
     auto dialled = dial(endpoint, now + most, deadline);
     if (dialled) {
-      remote->resolver->prefer(endpoint);
+      remote->primary->prefer(endpoint);
       wire.let_reads_wait();
       connected.store(true, std::memory_order_relaxed);
       up_since = BootClock::now();
@@ -251,7 +264,7 @@ Result<void> DirectLink::Impl::connect(BootInstant deadline) {
     if (why.code() == Errc::kPermissionDenied) break;
   }
   // The name may lead elsewhere by now; the next call uses the new answer.
-  remote->resolver->refresh([](const Result<Endpoints>&) {});
+  remote->primary->refresh([](const Result<Location>&) {});
   return why;
 }
 
@@ -261,6 +274,10 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
   given_up.store(false, std::memory_order_release);
   const BootInstant now = BootClock::now();
   if (now >= deadline) return late("the call");
+  if (outdated()) {
+    close_wire();
+    next_attempt = {};
+  }
   if (connected.load(std::memory_order_relaxed) && now - used > kIdle && wire.stale()) close_wire();
   if (!connected.load(std::memory_order_relaxed)) {
     if (auto made = connect(deadline); !made) {
@@ -281,6 +298,8 @@ Result<std::vector<Reply>> DirectLink::Impl::call(std::string_view wire_bytes, s
     else
       failure = reply.error();
   }
+  // Answers of an earlier primary prove nothing: its deadlines must not count.
+  if (!failure && outdated()) failure = moved_error();
   if (!failure) {
     used = BootClock::now();
     if (std::any_of(answers.begin(), answers.end(), is_demotion)) leave();

@@ -8,7 +8,8 @@
 // Guarantee: any failure closes the connection, so no reply is taken for another request's.
 // kUnavailable: no request left this process whole; kOutcomeUnknown otherwise. After a failure the
 // next call pauses before it connects (Backoff), for at most an eighth of its time. The calling
-// thread never looks up a name: it uses the resolver's last answer.
+// thread never looks up a name: it uses the last answer. A call ends when the primary
+// moves, and the next one connects to the new one.
 // Thread-safety: try_take() from any thread; a Turn belongs to one thread.
 // Time: boot time. Blocking: call(), until its deadline. This includes connecting (at most
 // connect_timeout for each address).

@@ -148,10 +148,10 @@ TEST_F(DirectLinkLiveTest, AnAddressThatSwallowsAllLeavesTimeForTheOthersAndIsTr
   ASSERT_GE(remote->address.connect_timeout, 3s);
   DirectLink link(remote);
   EXPECT_TRUE(eventually([&] { return said(ask(link, {"PING"}, 2s)) == "PONG"; }));
-  const auto first = [&] { return remote->resolver->cached().at(0).display(); };
+  const auto first = [&] { return remote->primary->cached().endpoints.at(0).display(); };
   const std::string good = "127.0.0.1:" + std::to_string(server.port());
   EXPECT_EQ(first(), good);
-  ASSERT_TRUE(remote->resolver->resolve(BootClock::now() + kSoon));
+  ASSERT_TRUE(remote->primary->resolve(BootClock::now() + kSoon));
   EXPECT_EQ(first(), good) << "looked up anew";
 }
 

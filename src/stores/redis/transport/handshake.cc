@@ -7,7 +7,8 @@
 
 namespace holdfast::stores::redis {
 
-Handshake::Handshake(const RedisAddress& address) : where_(address.display()) {
+Handshake::Handshake(const RedisAddress& address, bool proves_role)
+    : where_(address.display()) {
   if (address.password || !address.user.empty()) {
     // The server may admit this user without a password.
     const std::string_view password = address.password ? *address.password : std::string_view();
@@ -20,6 +21,7 @@ Handshake::Handshake(const RedisAddress& address) : where_(address.display()) {
   ask(Asked::kName, {"CLIENT", "SETNAME", "holdfast"});
   const std::string db = std::to_string(address.db);
   if (address.db != 0) ask(Asked::kDatabase, {"SELECT", db});
+  if (proves_role) ask(Asked::kRole, {"ROLE"});
   ask(Asked::kReady, {"PING"});
 }
 
@@ -60,6 +62,7 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
     case Asked::kDatabase:
       if (reply.is_error()) return to_error(reply, where_ + ": cannot choose the database");
       break;
+    case Asked::kRole: return on_role(reply);
     case Asked::kReady:
       if (word == "LOADING") {
         --answered_;
@@ -71,6 +74,18 @@ Result<Handshake::Step> Handshake::on_reply(const Reply& reply) {
       return Step::kReady;
   }
   return Step::kMore;
+}
+
+Result<Handshake::Step> Handshake::on_role(const Reply& reply) const {
+  if (reply.is_error()) {
+    return to_error(reply, where_ + ": cannot ask for the server's role", /*reads_only=*/true);
+  }
+  const bool known = reply.kind == Reply::Kind::kArray && !reply.items.empty();
+  const std::string_view role = known ? std::string_view(reply.items[0].text) : "of unknown role";
+  if (role == "master") return Step::kMore;
+  return Error{Errc::kUnavailable, where_ + ": the server that was named as the primary is " +
+                                       (role == "slave" ? "a replica" : std::string(role)) +
+                                       ": wait for the fail-over to end, or correct what names it"};
 }
 
 }  // namespace holdfast::stores::redis

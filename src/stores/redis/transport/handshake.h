@@ -1,8 +1,10 @@
 // The first requests on a new connection, as a pure step function: log in, set the client's name,
-// choose the database, and ask whether the server is ready.
+// choose the database, and ask whether the server is
+// ready and, where that can change, a primary.
 //
 // Thread-safety: one thread at a time.
-// Errors: kPermissionDenied (user, password, rights), kInvalidArgument (no such database), or as
+// Errors: kPermissionDenied (user, password, rights), kInvalidArgument (no such database),
+// kUnavailable (a replica), or as
 // to_error() has it. No message repeats what the server says about the password.
 #pragma once
 
@@ -24,7 +26,8 @@ class Handshake {
     kLoading,  // The server is not ready: send ping() later, and continue.
   };
 
-  explicit Handshake(const RedisAddress& address);
+  // `proves_role`: asks with ROLE whether the server is a primary, and refuses it otherwise.
+  explicit Handshake(const RedisAddress& address, bool proves_role = false);
 
   // All requests of the handshake, to be written at once.
   const std::string& requests() const noexcept { return requests_; }
@@ -32,8 +35,9 @@ class Handshake {
   Result<Step> on_reply(const Reply& reply);
 
  private:
-  enum class Asked : std::uint8_t { kLogIn, kName, kDatabase, kReady };
+  enum class Asked : std::uint8_t { kLogIn, kName, kDatabase, kRole, kReady };
 
+  Result<Step> on_role(const Reply& reply) const;
   void ask(Asked what, std::vector<std::string_view> args);
 
   std::string where_;

@@ -1,6 +1,7 @@
 #include "src/stores/redis/transport/handshake.h"
 
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -127,6 +128,36 @@ TEST(BackoffTest, ARequestKeepsMostOfItsTime) {
   EXPECT_EQ(Backoff::within(10s, 50ms), 50ms);
   EXPECT_EQ(Backoff::within(80ms, 2s), 10ms);
   EXPECT_EQ(Backoff::within(-1s, 2s), 0ms);
+}
+
+Reply role(const char* name) {
+  return {Kind::kArray, 0, "", {{Kind::kText, 0, name, {}}, {Kind::kInteger, 0, "", {}}}};
+}
+
+TEST(HandshakeTest, AServerThatMayNotBeThePrimaryHasToSaySo) {
+  Handshake good(RedisAddress(), /*proves_role=*/true);
+  EXPECT_TRUE(good.requests().ends_with("*1\r\n$4\r\nROLE\r\n*1\r\n$4\r\nPING\r\n"));
+  EXPECT_EQ(good_step(good, kOk), Step::kMore);
+  EXPECT_EQ(good_step(good, role("master")), Step::kMore);
+  EXPECT_EQ(good_step(good, kPong), Step::kReady);
+}
+
+TEST(HandshakeTest, AnythingButAPrimaryIsRefused) {
+  const std::pair<Reply, Errc> answers[] = {
+      {role("slave"), Errc::kUnavailable},
+      {role("sentinel"), Errc::kUnavailable},
+      {kOk, Errc::kUnavailable},
+      {{Kind::kArray, 0, "", {}}, Errc::kUnavailable},
+      {refusal("NOPERM this user has no permissions to run the 'role' command"),
+       Errc::kPermissionDenied},
+  };
+  for (const auto& [answer, code] : answers) {
+    Handshake handshake(RedisAddress(), /*proves_role=*/true);
+    EXPECT_EQ(good_step(handshake, kOk), Step::kMore);
+    const auto step = handshake.on_reply(answer);
+    ASSERT_FALSE(step) << answer.text;
+    EXPECT_EQ(step.error().code(), code) << step.error().message();
+  }
 }
 
 }  // namespace

@@ -27,8 +27,11 @@ struct LoopLink::Mailbox {
   asio::io_context* io HOLDFAST_GUARDED_BY(mutex) = nullptr;
 };
 
-LentReader::LentReader(int descriptor, std::unique_ptr<ReplyReader> reader)
-    : descriptor_(descriptor), reader_(std::move(reader)), buffer_(kLoanReadSize) {}
+LentReader::LentReader(int descriptor, std::uint64_t located, std::unique_ptr<ReplyReader> reader)
+    : descriptor_(descriptor),
+      located_(located),
+      reader_(std::move(reader)),
+      buffer_(kLoanReadSize) {}
 
 bool LentReader::read(std::vector<Reply>& replies) {
   const base::LocalLock lock(mutex_);
@@ -70,11 +73,13 @@ LoopLink::LoopLink(asio::io_context& io, RemotePtr remote, LinkOwner& owner, Rep
 void LoopLink::start() {
   if (state_ != State::kDown || owner_ == nullptr) return;
   state_ = State::kResolving;
+  moved_ = false;
+  if (watch_ == nullptr) watch();
   const std::uint64_t mine = ++generation_;
   timer_.arm_at(base::BootClock::now() + remote_->address.connect_timeout, [this] { on_timer(); });
   // The answer may come after the loop was destroyed.
-  remote_->resolver->refresh(
-      [weak = weak_from_this(), mine, mailbox = mailbox_](Result<Endpoints> found) {
+  remote_->primary->refresh(
+      [weak = weak_from_this(), mine, mailbox = mailbox_](Result<Location> found) {
         base::LocalLock lock(mailbox->mutex);
         if (mailbox->io == nullptr) return;
         asio::post(*mailbox->io, [weak, mine, found = std::move(found)] {
@@ -85,8 +90,44 @@ void LoopLink::start() {
       });
 }
 
+// A switch is told on some thread.
+void LoopLink::watch() {
+  watch_ = remote_->primary->watch([weak = weak_from_this(), mailbox = mailbox_] {
+    base::LocalLock lock(mailbox->mutex);
+    if (mailbox->io == nullptr) return;
+    asio::post(*mailbox->io, [weak] {
+      if (const auto self = weak.lock()) self->on_switch();
+    });
+  });
+}
+
+void LoopLink::on_switch() {
+  if (owner_ == nullptr) return;
+  switch (state_) {
+    case State::kDown: return owner_->on_moved();
+    case State::kResolving: return;  // Its answer will be about the new place.
+    case State::kFailing: moved_ = true; return;
+    case State::kDialling:
+    case State::kGreeting:
+      if (!outdated()) return;
+      close_wire();
+      state_ = State::kDown;
+      return start();
+    case State::kUp:
+      if (outdated()) fail(moved_error());
+  }
+}
+
+void LoopLink::went_down(Error why) {
+  state_ = State::kDown;
+  if (owner_ == nullptr) return;
+  owner_->on_down(std::move(why));
+  if (std::exchange(moved_, false) && owner_ != nullptr) owner_->on_moved();
+}
+
 void LoopLink::stop() {
   owner_ = nullptr;
+  watch_.reset();
   {
     base::LocalLock lock(mailbox_->mutex);
     mailbox_->io = nullptr;
@@ -101,13 +142,14 @@ void LoopLink::abandon() noexcept {
   timer_.abandon();
 }
 
-void LoopLink::resolved(Result<Endpoints> endpoints) {
-  if (!endpoints) {
-    last_failure_ = {endpoints.error().code(),
-                     remote_->address.display() + ": " + endpoints.error().message()};
+void LoopLink::resolved(Result<Location> found) {
+  if (!found) {
+    last_failure_ = {found.error().code(),
+                     remote_->address.display() + ": " + found.error().message()};
     endpoints_.clear();
   } else {
-    endpoints_ = *std::move(endpoints);
+    endpoints_ = std::move(found->endpoints);
+    located_ = found->generation;
   }
   next_endpoint_ = 0;
   state_ = State::kDialling;
@@ -135,8 +177,7 @@ void LoopLink::try_next() {
   }
   close_wire();
   timer_.stop();
-  state_ = State::kDown;
-  if (owner_ != nullptr) owner_->on_down(last_failure_);
+  went_down(last_failure_);
 }
 
 void LoopLink::next_address(Error why) {
@@ -154,7 +195,7 @@ void LoopLink::step_dial() {
 void LoopLink::greet() {
   state_ = State::kGreeting;
   loading_ = false;
-  handshake_.emplace(remote_->address);
+  handshake_.emplace(remote_->address, remote_->primary->proves_role());
   reader_ = std::make_unique<ReplyReader>(limits_);
   out_ = handshake_->requests();
   out_sent_ = 0;
@@ -178,7 +219,7 @@ void LoopLink::on_greeting(const Reply& reply) {
   }
   timer_.stop();
   handshake_.reset();
-  remote_->resolver->prefer(endpoints_[next_endpoint_ - 1]);
+  remote_->primary->prefer(endpoints_[next_endpoint_ - 1]);
   state_ = State::kUp;
   handed_over_ = 0;
   if (owner_ != nullptr) owner_->on_up();
@@ -187,8 +228,8 @@ void LoopLink::on_greeting(const Reply& reply) {
 void LoopLink::on_timer() {
   if (state_ == State::kResolving) {
     // The name service is late, so its last answer has to serve.
-    Endpoints known = remote_->resolver->cached();
-    if (!known.empty()) return resolved(std::move(known));
+    Location known = remote_->primary->cached();
+    if (!known.endpoints.empty()) return resolved(std::move(known));
     return resolved(Error{Errc::kUnavailable, "looking up the host takes too long"});
   }
   if (state_ == State::kGreeting && loading_) {
@@ -218,6 +259,9 @@ void LoopLink::write(std::string& bytes) {
 }
 
 void LoopLink::flush() {
+  if (state_ == State::kUp && outdated()) {
+    return fail(moved_error());
+  }
   while (out_sent_ < out_.size()) {
     const Wire::Outcome outcome = wire_.write(std::string_view(out_).substr(out_sent_));
     ++writes_;
@@ -241,6 +285,8 @@ void LoopLink::flush_late() {
 void LoopLink::fail(Error why) {
   if (state_ == State::kDown || state_ == State::kFailing) return;
   const bool was_up = state_ == State::kUp;
+  moved_ = outdated();
+  if (moved_) next_endpoint_ = endpoints_.size();  // These are no longer worth a try.
   close_wire();
   state_ = State::kFailing;
   const std::uint64_t mine = generation_;
@@ -248,8 +294,7 @@ void LoopLink::fail(Error why) {
   asio::post(io_, [self = shared_from_this(), mine, was_up, why = std::move(why)] {
     if (self->generation_ != mine || self->owner_ == nullptr) return;
     if (!was_up) return self->next_address(why);
-    self->state_ = State::kDown;
-    self->owner_->on_down(why);
+    self->went_down(why);
   });
 }
 
@@ -259,7 +304,7 @@ std::shared_ptr<LentReader> LoopLink::lend() {
   ++generation_;
   reading_ = false;
   descriptor_.release();
-  loan_ = std::make_shared<LentReader>(wire_.descriptor(), std::move(reader_));
+  loan_ = std::make_shared<LentReader>(wire_.descriptor(), located_, std::move(reader_));
   return loan_;
 }
 
@@ -305,6 +350,10 @@ void LoopLink::on_readable() {
 // Returns whether the link still has the connection that sent these bytes.
 bool LoopLink::deliver(std::string_view bytes) {
   const std::uint64_t mine = generation_;
+  if (outdated()) {
+    fail(moved_error());
+    return false;
+  }
   auto fed = reader_->feed(bytes);
   if (!fed) {
     fail({fed.error().code(), remote_->address.display() + fed.error().message()});

@@ -7,8 +7,9 @@
 //   up        -           -                    down, on_down(why)    down, nothing is called
 //
 // Guarantee: the owner's functions are called on the loop, never inside a function of the link;
-// each start() ends with one on_down() or with stop(). A server that loads its data is asked again
-// until it is ready, and counts as dialling.
+// each start() ends with one on_down() or with stop(). A connection ends with its generation
+// (primary.h): nothing more is written or read on it then, and on_moved() follows on_down(). A
+// server that loads its data is asked again until it is ready, and counts as dialling.
 // Thread-safety: the loop only, except abandon(). Ownership: the owner outlives it or calls stop().
 // While another thread reads the replies (LentReader), on_reply() is not called.
 #pragma once
@@ -40,6 +41,8 @@ class LinkOwner {
   // The kernel now has the bytes that write() could not hand over at once.
   virtual void on_written() = 0;
   virtual void on_down(Error why) = 0;
+  // The link is down, and the primary has moved: it is worth connecting at once.
+  virtual void on_moved() = 0;
 
  protected:
   ~LinkOwner() = default;
@@ -54,11 +57,13 @@ class LinkOwner {
 // nothing more.
 class LentReader {
  public:
-  LentReader(int descriptor, std::unique_ptr<ReplyReader> reader);
+  LentReader(int descriptor, std::uint64_t located, std::unique_ptr<ReplyReader> reader);
 
   // For poll(). The loan may end at any time, and the number may then belong to another file.
   // read() notices that.
   int descriptor() const noexcept { return descriptor_; }
+  // The link's located(), while it was lent.
+  std::uint64_t located() const noexcept { return located_; }
   // Appends the replies that have arrived, without waiting. false: the connection has ended or sent
   // garbage. The caller has the loop take the loan back, and the loop finds the same.
   bool read(std::vector<Reply>& replies);
@@ -68,6 +73,7 @@ class LentReader {
   std::unique_ptr<ReplyReader> end();
 
   const int descriptor_;
+  const std::uint64_t located_;
   base::LocalMutex mutex_;
   std::unique_ptr<ReplyReader> reader_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<char> buffer_ HOLDFAST_GUARDED_BY(mutex_);
@@ -83,7 +89,9 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
 
   bool up() const noexcept { return state_ == State::kUp; }
   // Whether write() may be called: the link is up, and the kernel has all earlier bytes.
-  bool can_write() const noexcept { return up() && out_sent_ == out_.size(); }
+  bool can_write() const noexcept {
+    return up() && out_sent_ == out_.size() && !outdated();
+  }
   // Takes the bytes. In exchange `bytes` becomes an empty string with spare room.
   void write(std::string& bytes);
   // How many of the bytes given to write() since on_up() the kernel has taken. Stays when the link
@@ -97,13 +105,23 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   // Does nothing for a loan that has ended. May call on_reply().
   void take_back(const std::shared_ptr<LentReader>& loan);
 
+  // The primary's generation that the connection belongs to, or the last one did.
+  std::uint64_t located() const noexcept { return located_; }
+
   // Drops the connection, and calls on_down(why) soon.
   void fail(Error why);
 
  private:
   enum class State : std::uint8_t { kDown, kResolving, kDialling, kGreeting, kUp, kFailing };
 
-  void resolved(Result<Endpoints> endpoints);
+  void resolved(Result<Location> found);
+  bool outdated() const noexcept { return located_ != remote_->primary->generation(); }
+  Error moved_error() const {
+    return {Errc::kUnavailable, remote_->address.display() + ": the primary has moved"};
+  }
+  void watch();
+  void on_switch();
+  void went_down(Error why);
   void try_next();
   void step_dial();
   void greet();
@@ -124,10 +142,13 @@ class LoopLink : public std::enable_shared_from_this<LoopLink> {
   LinkOwner* owner_;
   const ReplyLimits limits_;
   State state_ = State::kDown;
-  // Takes the resolver's answer to the loop. After stop() it has no loop.
+  // Takes answers and news of the primary to the loop. After stop() it has no loop.
   struct Mailbox;
   std::shared_ptr<Mailbox> mailbox_;
   std::uint64_t generation_ = 0;  // Counts sockets: handlers of an older one do nothing.
+  std::uint64_t located_ = 0;       // The primary's generation of endpoints_ and of the connection.
+  bool moved_ = false;            // on_moved() is due after on_down().
+  std::unique_ptr<Primary::Watch> watch_;
   Endpoints endpoints_;
   std::size_t next_endpoint_ = 0;
   Error last_failure_{Errc::kUnavailable, "not connected"};

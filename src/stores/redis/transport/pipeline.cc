@@ -61,6 +61,7 @@ class Pipeline::Impl final : public LinkOwner, public std::enable_shared_from_th
   void on_reply(Reply reply) override;
   void on_written() override { flush(); }
   void on_down(Error why) override;
+  void on_moved() override;
 
  private:
   void take_fresh();
@@ -301,6 +302,13 @@ void Pipeline::Impl::on_down(Error why) {
     failed.append(waiting_);
     fail_all(failed, why);
   }
+  arm();
+}
+
+void Pipeline::Impl::on_moved() {
+  if (next_attempt_ == BootInstant::max()) return;
+  backoff_ = Backoff();
+  next_attempt_ = BootClock::now();
   arm();
 }
 

@@ -101,7 +101,7 @@ TEST_F(PipelineLiveTest, AllAddressesOfAHostAreTried) {
   const RemotePtr remote = remote_of_ports({nobody.number(), server.port()});
   Pipeline pipe(loop_.io, remote);
   EXPECT_EQ(said(ask(pipe, {"PING"})), "PONG");
-  EXPECT_EQ(remote->resolver->cached().at(0).display(),
+  EXPECT_EQ(remote->primary->cached().endpoints.at(0).display(),
             "127.0.0.1:" + std::to_string(server.port()))
       << "the one that answered comes first";
   // The direct link takes what the pipeline's lookup has found, or has it looked up.

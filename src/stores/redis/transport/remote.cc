@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "src/stores/redis/transport/resolver.h"
+
 namespace holdfast::stores::redis {
 
 Result<RemotePtr> Remote::make(RedisAddress address) {
@@ -11,7 +13,7 @@ Result<RemotePtr> Remote::make(RedisAddress address) {
     if (!tls) return tls.error();
     remote->tls = *std::move(tls);
   }
-  remote->resolver = std::make_shared<Resolver>(address);
+  remote->primary = std::make_shared<Resolver>(address);
   remote->address = std::move(address);
   return RemotePtr(std::move(remote));
 }

@@ -1,4 +1,4 @@
-// A server as all connections to it see it: address, TLS, names looked up.
+// A server as all connections to it see it: log-in, TLS, and where it is.
 //
 // Thread-safety: safe once made. Ownership: shared by the connections.
 #pragma once
@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "holdfast/result.h"
-#include "src/stores/redis/transport/resolver.h"
+#include "src/stores/redis/transport/primary.h"
 #include "src/stores/redis/transport/secure.h"
 #include "src/stores/redis/url.h"
 
@@ -15,7 +15,7 @@ namespace holdfast::stores::redis {
 struct Remote {
   RedisAddress address;
   std::shared_ptr<const TlsContext> tls;  // Null for a plain connection.
-  std::shared_ptr<Resolver> resolver;
+  std::shared_ptr<Primary> primary;
 
   // Does no I/O except reading the TLS files. Errors: those of TlsContext::make().
   static Result<std::shared_ptr<const Remote>> make(RedisAddress address);

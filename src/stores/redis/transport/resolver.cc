@@ -103,7 +103,7 @@ void put_first(const Endpoint& endpoint, Endpoints& endpoints) {
 // Shared with the helper thread, which may outlive the resolver because getaddrinfo() cannot be
 // cancelled.
 struct Resolver::State {
-  using Waiter = std::function<void(Result<Endpoints>)>;
+  using Waiter = std::function<void(Result<Location>)>;
 
   std::string host;
   std::uint16_t port = 0;
@@ -131,7 +131,12 @@ struct Resolver::State {
       busy = false;
       told.swap(waiters);
     }
-    for (const Waiter& waiter : told) waiter(answer);
+    Result<Location> found = Error(Errc::kUnavailable, "");
+    if (answer)
+      found = Location{*answer};
+    else
+      found = answer.error();
+    for (const Waiter& waiter : told) waiter(found);
   }
 };
 
@@ -148,9 +153,13 @@ Resolver::Resolver(const RedisAddress& address, Lookup lookup) : state_(std::mak
 
 Resolver::~Resolver() = default;
 
-Endpoints Resolver::cached() const {
+Location Resolver::cached() const {
   base::LocalLock lock(state_->mutex);
-  return state_->last_good;
+  return {state_->last_good};
+}
+
+std::string Resolver::late() const {
+  return "looking up host '" + state_->host + "' takes too long: fix the name service";
 }
 
 void Resolver::prefer(const Endpoint& endpoint) {
@@ -159,7 +168,7 @@ void Resolver::prefer(const Endpoint& endpoint) {
   put_first(endpoint, state_->last_good);
 }
 
-void Resolver::refresh(std::function<void(Result<Endpoints>)> done) {
+void Resolver::refresh(std::function<void(Result<Location>)> done) {
   if (!state_->lookup) return done(cached());
   {
     base::LocalLock lock(state_->mutex);
@@ -179,33 +188,6 @@ void Resolver::refresh(std::function<void(Result<Endpoints>)> done) {
                         "cannot look up host '" + state_->host + "': " + error.what()};
     for (const State::Waiter& waiter : told) waiter(failure);
   }
-}
-
-Result<Endpoints> Resolver::resolve(base::BootInstant deadline) {
-  struct Answer {
-    base::LocalMutex mutex;
-    base::LocalCondition changed;
-    std::optional<Result<Endpoints>> result HOLDFAST_GUARDED_BY(mutex);
-  };
-  auto answer = std::make_shared<Answer>();
-  refresh([answer](Result<Endpoints> result) {
-    base::LocalLock lock(answer->mutex);
-    answer->result = std::move(result);
-    answer->changed.notify_all();
-  });
-  {
-    base::LocalLock lock(answer->mutex);
-    while (!answer->result) {
-      const auto left = deadline - base::BootClock::now();
-      if (left <= left.zero()) break;
-      answer->changed.wait_for(answer->mutex, left);
-    }
-    if (answer->result) return *answer->result;
-  }
-  Endpoints known = cached();
-  if (!known.empty()) return known;
-  return Error{Errc::kUnavailable,
-               "looking up host '" + state_->host + "' takes too long: fix the name service"};
 }
 
 }  // namespace holdfast::stores::redis

@@ -21,7 +21,7 @@ RedisAddress host(const std::string& name) {
   return address;
 }
 
-Endpoints one_endpoint() { return Resolver(host("10.0.0.1")).cached(); }
+Endpoints one_endpoint() { return Resolver(host("10.0.0.1")).cached().endpoints; }
 
 TEST(ResolverTest, AddressesNeedNoLookup) {
   const Resolver::Lookup never = [](const std::string&, std::uint16_t) -> Result<Endpoints> {
@@ -29,22 +29,22 @@ TEST(ResolverTest, AddressesNeedNoLookup) {
     return Endpoints();
   };
   Resolver v4(host("10.1.2.3"), never);
-  ASSERT_EQ(v4.cached().size(), 1U);
-  EXPECT_EQ(v4.cached()[0].display(), "10.1.2.3:6390");
+  ASSERT_EQ(v4.cached().endpoints.size(), 1U);
+  EXPECT_EQ(v4.cached().endpoints[0].display(), "10.1.2.3:6390");
   Resolver v6(host("::1"), never);
-  EXPECT_EQ(v6.resolve(BootClock::now())->at(0).display(), "[::1]:6390");
+  EXPECT_EQ(v6.resolve(BootClock::now())->endpoints.at(0).display(), "[::1]:6390");
   RedisAddress socket;
   socket.socket_path = "/run/redis.sock";
-  EXPECT_EQ(Resolver(socket, never).cached().at(0).display(), "/run/redis.sock");
+  EXPECT_EQ(Resolver(socket, never).cached().endpoints.at(0).display(), "/run/redis.sock");
 }
 
 TEST(ResolverTest, TheSystemKnowsLocalhost) {
   Resolver resolver(host("localhost"));
-  EXPECT_TRUE(resolver.cached().empty());
+  EXPECT_TRUE(resolver.cached().endpoints.empty());
   const auto found = resolver.resolve(BootClock::now() + 10s);
   ASSERT_TRUE(found) << found.error().message();
-  EXPECT_FALSE(found->empty());
-  EXPECT_FALSE(resolver.cached().empty());
+  EXPECT_FALSE(found->endpoints.empty());
+  EXPECT_FALSE(resolver.cached().endpoints.empty());
 }
 
 TEST(ResolverTest, TheLastGoodAnswerServesWhileTheNameServiceIsDown) {
@@ -58,7 +58,7 @@ TEST(ResolverTest, TheLastGoodAnswerServesWhileTheNameServiceIsDown) {
   down = true;
   const auto again = resolver.resolve(BootClock::now() + 10s);
   ASSERT_TRUE(again) << again.error().message();
-  EXPECT_EQ(again->at(0).display(), "10.0.0.1:6390");
+  EXPECT_EQ(again->endpoints.at(0).display(), "10.0.0.1:6390");
 }
 
 TEST(ResolverTest, WithoutAnyAnswerTheErrorIsTold) {
@@ -88,7 +88,7 @@ TEST(ResolverTest, ALookupThatHangsHoldsNobodyBeyondHisDeadline) {
     EXPECT_EQ(first.error().code(), Errc::kUnavailable);
     EXPECT_LT(BootClock::now() - begin, 5s);
     // Another question joins the lookup under way.
-    resolver.refresh([&](const Result<Endpoints>& found) {
+    resolver.refresh([&](const Result<Location>& found) {
       EXPECT_TRUE(found);
       told.set_value();
     });

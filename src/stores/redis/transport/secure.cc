@@ -100,6 +100,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const RedisAddress& a
     return Error{Errc::kUnavailable, "TLS: OpenSSL cannot start: " + last_reason()};
   }
   std::shared_ptr<TlsContext> made(new TlsContext(context));
+  made->named_ = !address.tls_name.empty();
   made->expected_ = address.tls_name.empty() ? address.host : address.tls_name;
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
@@ -110,15 +111,16 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::make(const RedisAddress& a
   return std::shared_ptr<const TlsContext>(std::move(made));
 }
 
-Result<SslSession> TlsContext::session() const {
+Result<SslSession> TlsContext::session(const std::string& announced) const {
+  const std::string& expected = named_ || announced.empty() ? expected_ : announced;
   ERR_clear_error();
   SslSession session(SSL_new(context_.get()));
   bool good = session != nullptr;
-  if (good && is_address(expected_)) {
-    good = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session.get()), expected_.c_str()) == 1;
+  if (good && is_address(expected)) {
+    good = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session.get()), expected.c_str()) == 1;
   } else if (good) {
-    good = SSL_set1_host(session.get(), expected_.c_str()) == 1 &&
-           SSL_set_tlsext_host_name(session.get(), expected_.c_str()) == 1;
+    good = SSL_set1_host(session.get(), expected.c_str()) == 1 &&
+           SSL_set_tlsext_host_name(session.get(), expected.c_str()) == 1;
   }
   if (!good) return Error{Errc::kUnavailable, "TLS: cannot begin a session: " + last_reason()};
   SSL_set_connect_state(session.get());

@@ -27,13 +27,15 @@ class TlsContext {
  public:
   static Result<std::shared_ptr<const TlsContext>> make(const RedisAddress& address);
 
-  // A client's session without a socket. It checks the server's name.
-  Result<SslSession> session() const;
+  // A client's session without a socket. It checks the server's name. `announced`: the name to
+  // expect where the URL names neither tls_name nor the server itself; empty: the URL's host.
+  Result<SslSession> session(const std::string& announced) const;
 
  private:
   explicit TlsContext(SSL_CTX* context) : context_(context) {}
   std::unique_ptr<SSL_CTX, SslDeleter> context_;
   std::string expected_;
+  bool named_ = false;  // By tls_name.
 };
 
 // Why the last call on `session` failed, and what to do about it.

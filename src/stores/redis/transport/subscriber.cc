@@ -41,6 +41,7 @@ class Subscriber::Impl final : public LinkOwner,
  public:
   Impl(asio::io_context& io, RemotePtr remote, std::string channel, Events events, Timing timing)
       : io_(io),
+        remote_(remote),
         where_(remote->address.display()),
         channel_(std::move(channel)),
         events_(std::move(events)),
@@ -79,6 +80,7 @@ class Subscriber::Impl final : public LinkOwner,
   void on_reply(Reply reply) override;
   void on_written() override { write_on(); }
   void on_down(Error why) override;
+  void on_moved() override;
 
  private:
   struct Waiter {
@@ -95,7 +97,7 @@ class Subscriber::Impl final : public LinkOwner,
   void take_back();
   void end_loan();
   bool await_news(int descriptor) const;
-  void on_heard(Reply reply);
+  void on_heard(Reply reply, std::uint64_t located);
   void on_timer();
   void arm();
   void ping();
@@ -106,6 +108,7 @@ class Subscriber::Impl final : public LinkOwner,
   }
 
   asio::io_context& io_;
+  const RemotePtr remote_;
   const std::string where_;
   const std::string channel_;
   const Events events_;
@@ -224,7 +227,7 @@ void Subscriber::Impl::listen() {
   if (loan == nullptr) return;
   std::vector<Reply> replies;
   const bool good = loan->read(replies);
-  for (Reply& reply : replies) on_heard(std::move(reply));
+  for (Reply& reply : replies) on_heard(std::move(reply), loan->located());
   if (good) return;
   {
     const base::LocalLock lock(push_reader_mutex_);
@@ -245,7 +248,10 @@ bool Subscriber::Impl::await_news(int descriptor) const {
   return entries[1].revents != 0;
 }
 
-void Subscriber::Impl::on_heard(Reply reply) {
+// A push of an earlier primary is dropped. It would be a hint at most, and after the switch
+// everybody asks anyway.
+void Subscriber::Impl::on_heard(Reply reply, std::uint64_t located) {
+  if (located != remote_->primary->generation()) return;
   heard_ = BootClock::now();
   const bool whole = reply.kind == Reply::Kind::kArray && reply.items.size() == 3;
   if (whole && reply.items[0].text == "message") {
@@ -317,6 +323,13 @@ void Subscriber::Impl::on_down(Error why) {
   // After a lost connection the waiters still get the next attempt. A failed attempt or a refusal
   // is reported to them.
   if (!was_up || why.code() != Errc::kUnavailable) end_waiters(std::move(why));
+  arm();
+}
+
+void Subscriber::Impl::on_moved() {
+  if (next_attempt_ == BootInstant::max()) return;
+  backoff_ = Backoff();
+  next_attempt_ = BootClock::now();
   arm();
 }
 

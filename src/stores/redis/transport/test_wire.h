@@ -19,6 +19,7 @@
 #include <gtest/gtest.h>
 
 #include "src/stores/redis/transport/pipeline.h"
+#include "src/stores/redis/transport/resolver.h"
 #include "tests/support/fault_proxy.h"
 #include "tests/support/redis_server.h"
 
@@ -94,13 +95,13 @@ inline RemotePtr remote_of_ports(const std::vector<std::uint16_t>& ports) {
   RedisAddress address;
   address.host = "redis.invalid";
   auto remote = std::make_shared<Remote>();
-  remote->resolver = std::make_shared<Resolver>(
+  remote->primary = std::make_shared<Resolver>(
       address, [ports](const std::string&, std::uint16_t) -> Result<Endpoints> {
         Endpoints endpoints;
         for (const std::uint16_t port : ports) {
           RedisAddress each;
           each.port = port;
-          endpoints.push_back(Resolver(each).cached().at(0));
+          endpoints.push_back(Resolver(each).cached().endpoints.at(0));
         }
         return endpoints;
       });

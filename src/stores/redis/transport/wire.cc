@@ -96,12 +96,12 @@ bool Wire::open(const Remote& remote, const Endpoint& endpoint) {
     close();
     return false;
   }
-  return set_up_tls(remote);
+  return set_up_tls(remote, endpoint);
 }
 
-bool Wire::set_up_tls(const Remote& remote) {
+bool Wire::set_up_tls(const Remote& remote, const Endpoint& endpoint) {
   if (remote.tls == nullptr) return true;
-  auto session = remote.tls->session();
+  auto session = remote.tls->session(endpoint.name);
   if (!session) {
     failure_ = session.error();
     close();

@@ -65,7 +65,7 @@ class Wire {
   Outcome failed_errno(const char* doing);
   Outcome of_tls(int result, const char* doing);
   void look_for_alert();
-  bool set_up_tls(const Remote& remote);
+  bool set_up_tls(const Remote& remote, const Endpoint& endpoint);
 
   std::atomic<int> fd_{-1};
   int recv_flags_ = 0;  // Flags for the read() under way.
