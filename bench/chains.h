@@ -63,6 +63,24 @@ class Chains {
   bool failed_ = false;
 };
 
+// The same with one thread in blocking calls.
+class Blocking {
+ public:
+  explicit Blocking(const Client& client) : mutex_(client.mutex("bench/0")) {}
+
+  double run(int pairs) {
+    const auto begin = Clock::now();
+    for (int i = 0; i < pairs; ++i) {
+      auto lease = mutex_.acquire();
+      if (!lease || !lease->release()) return 0;
+    }
+    return pairs / seconds_since(begin);
+  }
+
+ private:
+  Mutex mutex_;
+};
+
 // Acquires so many names and keeps them.
 class Hoard {
  public:

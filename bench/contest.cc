@@ -61,6 +61,8 @@ void pairs_in_flight(benchmark::State& state, const Contest& contest) {
   auto client = Client::connect(site->url(""));
   if (!client) return state.SkipWithError(client.error().message().c_str());
   Chains chains(*client, in_flight);
+  Blocking blocking(*client);
+  const bool blocks = contest.alone_blocks && in_flight == 1;
   const auto bare = site->raw_pairs(in_flight);
   chains.run(pairs);
   bare->run(pairs);
@@ -69,7 +71,11 @@ void pairs_in_flight(benchmark::State& state, const Contest& contest) {
   for (auto _ : state) {
     for (int round = 0; round < kRounds; ++round) {
       theirs.run(*bare, pairs, site->process());
-      ours.run(chains, pairs, site->process());
+      if (blocks) {
+        ours.run(blocking, pairs, site->process());
+      } else {
+        ours.run(chains, pairs, site->process());
+      }
       if (ours.rates.back() == 0 || theirs.rates.back() == 0) {
         return state.SkipWithError("a pair failed");
       }

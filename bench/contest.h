@@ -62,6 +62,7 @@ struct Contest {
   std::function<std::unique_ptr<Site>()> start;
   std::vector<int> in_flight;
   int pairs_per_round = 0;
+  bool alone_blocks = false;  // One in flight is a thread in blocking calls, like the bare loop.
 };
 
 // The main function of such a benchmark.

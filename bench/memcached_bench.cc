@@ -157,5 +157,6 @@ int main(int argc, char** argv) {
                             {.unavailable = support::MemcachedServer::unavailable(),
                              .start = [] { return std::make_unique<bench::Memcached>(); },
                              .in_flight = {1, 16, 256},
-                             .pairs_per_round = 20'000});
+                             .pairs_per_round = 20'000,
+                             .alone_blocks = true});
 }
