@@ -37,6 +37,15 @@ Engine::Engine(const MemcachedAddress& address, const port::StoreContext& contex
       address_(address),
       tuning_(std::move(tuning)),
       sightings_(tuning_.sightings ? tuning_.sightings : std::make_shared<Sightings>()),
+      here_(address.display(), address.connect_timeout,
+            {.floor = [this] { return floor(); },
+             .withdraw = [this](const std::string& name,
+                                AcquisitionId id) { refuse_later(name, id); },
+             .late =
+                 [this](AcquisitionId id) {
+                   const base::LocalLock lock(mutex_);
+                   late_here_.push_back(id);
+                 }}),
       random_(static_cast<std::minstd_rand::result_type>(base::random_128().low)),
       timer_(io_) {
   const auto tell = [loop = loop_, listener = listener_](std::string line) {
@@ -44,9 +53,11 @@ Engine::Engine(const MemcachedAddress& address, const port::StoreContext& contex
   };
   Link::Hooks hooks;
   hooks.on_connected = [this, tell] {
+    here_.link().set_server(links_[0]->server());
     if (std::exchange(lost_, false)) tell(this->address() + ": connected again");
   };
   hooks.on_lost = [this, tell](const std::string& why) {
+    here_.link().set_server(std::nullopt);
     if (!opened_ || std::exchange(lost_, true)) return;
     tell(this->address() +
          ": the connection is lost; reconnecting. Waiters keep waiting, leases last until their "
@@ -65,8 +76,10 @@ Instant Engine::now() const {
 // Tokens are above it: microseconds of the wall clock, so that they mostly grow also over a loss.
 std::uint64_t Engine::floor() {
   const auto wall = std::chrono::duration_cast<microseconds>(base::wall_now().time_since_epoch());
-  floor_ = std::max(floor_, static_cast<std::uint64_t>(std::max<std::int64_t>(wall.count(), 0)));
-  return floor_;
+  const auto least = static_cast<std::uint64_t>(std::max<std::int64_t>(wall.count(), 0));
+  std::uint64_t before = floor_;
+  while (before < least && !floor_.compare_exchange_weak(before, least)) continue;
+  return std::max(before, least);
 }
 
 void Engine::on_loop(port::Task task) {
@@ -74,6 +87,7 @@ void Engine::on_loop(port::Task task) {
 }
 
 void Engine::submit(CommandPtr command) {
+  if (command->ends) here_.end(command->id);
   bool first = false;
   {
     const base::LocalLock lock(mutex_);
@@ -91,6 +105,7 @@ void Engine::take_in() {
   {
     const base::LocalLock lock(mutex_);
     commands.swap(inbox_);
+    for (const AcquisitionId& id : std::exchange(late_here_, {})) late_.add(id);
   }
   for (CommandPtr& command : commands) {
     enlist(command);
@@ -157,7 +172,22 @@ Error Engine::corrupt(const std::string& name, const Error& why) const {
   return {why.code(), address() + ": lock '" + base::printable(name) + "': " + why.message()};
 }
 
+InlineSteps::Acquired Engine::acquire_here(const port::AcquireRequest& request) {
+  if (tuning_.now) return std::nullopt;
+  machine::LockImage lock;
+  auto acquired = here_.acquire(request, now(), lock);
+  if (acquired && *acquired) sightings_->note(lock);
+  return acquired;
+}
+
+InlineSteps::Ended Engine::release_here(const port::AcquisitionRequest& request) {
+  auto ended = here_.release(request, now());
+  if (ended) sightings_->forget(request.name);
+  return ended;
+}
+
 void Engine::close(BootInstant deadline) {
+  here_.link().close();
   {
     const base::LocalLock lock(mutex_);
     for (auto now = BootClock::now(); ends_under_way_ > 0 && now < deadline;
@@ -185,12 +215,14 @@ void Engine::close(BootInstant deadline) {
 
 void Engine::abandon() noexcept {
   for (const auto& link : links_) link->abandon();
+  here_.link().abandon();
   timer_.abandon();
 }
 
 // --- Order
 
 void Engine::enqueue(CommandPtr command) {
+  if (command->acquires && late_.contains(command->id)) command->written = true;
   if (command->ends) {
     ended_.add(command->id);
     waiting_.remove(command->name, command->id);
@@ -218,6 +250,7 @@ void Engine::start_next(Locks::iterator lock) {
   }
   lock->second.busy = true;
   step->name = lock->first;
+  here_.forget(step->name);
   begin(step);
 }
 

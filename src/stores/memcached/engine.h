@@ -14,7 +14,8 @@
 // Guarantee: each operation ends exactly once, on the loop: with an answer, by `fail`, or with
 // kClosed. kUnavailable only when nothing of it was applied or can be.
 //
-// Thread-safety: submit(), look() and ask() from any thread; everything else on the loop.
+// Thread-safety: submit(), look(), ask() and the two *_here() from any thread; everything else on
+// the loop.
 // Ownership: the listener and the loop outlive it. Time: boot time.
 #pragma once
 
@@ -40,6 +41,7 @@
 #include "src/rows/ended_ids.h"
 #include "src/stores/memcached/command.h"
 #include "src/stores/memcached/document.h"
+#include "src/stores/memcached/inline_steps.h"
 #include "src/stores/memcached/link.h"
 #include "src/stores/memcached/sightings.h"
 #include "src/stores/memcached/waiting.h"
@@ -68,6 +70,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void look(std::string name, base::BootInstant deadline, Seen seen);
   // Sends a request that changes nothing.
   void ask(std::string request, base::BootInstant deadline, Replied replied);
+
+  // On the calling thread, where nobody uses the lock and no other thread is doing the same.
+  // nullopt: use submit(). Blocking: until the request's deadline.
+  InlineSteps::Acquired acquire_here(const port::AcquireRequest& request);
+  InlineSteps::Ended release_here(const port::AcquisitionRequest& request);
 
   // From a thread that is not the loop: ends what is under way, kClosed; releases have until the
   // deadline.
@@ -155,6 +162,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::size_t ends_under_way_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   std::vector<CommandPtr> inbox_ HOLDFAST_GUARDED_BY(mutex_);  // For the loop's next turn.
 
+  std::vector<machine::AcquisitionId> late_here_ HOLDFAST_GUARDED_BY(mutex_);  // As late_.
+  std::atomic<std::uint64_t> floor_{0};
+  InlineSteps here_;
+
   // The loop's, but for opened_.
   std::vector<CommandPtr> live_;
   Locks locks_;  // Those that are not idle.
@@ -163,7 +174,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   rows::EndedIds ended_{8192};
   rows::EndedIds late_{8192};  // Their requests may still arrive.
   WaitingTickets<Version> waiting_;
-  std::uint64_t floor_ = 0;
   std::multimap<base::BootInstant, port::Task> timers_;
   std::minstd_rand random_;
   std::atomic<bool> opened_{false};

@@ -51,6 +51,7 @@ bool Engine::guess(const StepPtr& step) {
   }
   const Command& first = *step->commands.front();
   if (!first.acquires || step->commands.size() > 1 || waiting_.contains(step->name)) return false;
+  if (here_.found_busy(first.id)) return false;
   step->guessed = true;
   Document none;
   none.image.name = step->name;

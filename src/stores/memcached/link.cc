@@ -41,6 +41,11 @@ void Link::send(Call call) {
   arm_tick();
 }
 
+tcp::endpoint Link::server() const {
+  std::error_code ignored;
+  return socket_.remote_endpoint(ignored);
+}
+
 void Link::close() {
   closed_ = true;
   ++generation_;

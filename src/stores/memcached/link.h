@@ -61,6 +61,9 @@ class Link : public std::enable_shared_from_this<Link> {
   // The present connection's number; 0: there is none.
   std::uint64_t generation() const { return state_ == State::kUp ? generation_ : 0; }
 
+  // The address that the present connection leads to.
+  asio::ip::tcp::endpoint server() const;
+
   // Nothing is called back afterwards.
   void close();
   // In a forked child: closes the descriptor without a word to the server or the parent's loop.

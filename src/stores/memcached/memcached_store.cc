@@ -54,6 +54,15 @@ class MemcachedStore final : public port::Store {
     engine_->submit(memcached::acquire_command(std::move(request), std::move(done)));
   }
 
+  std::optional<Result<AcquisitionState>> acquire_inline(
+      const port::AcquireRequest& request) override {
+    return engine_->acquire_here(request);
+  }
+  std::optional<Result<EndStatus>> release_inline(
+      const port::AcquisitionRequest& request) override {
+    return engine_->release_here(request);
+  }
+
   void renew(std::vector<port::RenewItem> items, BootInstant deadline,
              Done<std::vector<Result<AcquisitionState>>> done) override {
     struct Batch {
