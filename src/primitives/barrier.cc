@@ -7,7 +7,6 @@
 #include "holdfast/detail/transient.h"
 #include "src/primitives/barrier_turns.h"
 #include "src/primitives/flow.h"
-#include "src/primitives/moved_lease.h"
 #include "src/session/names.h"
 
 namespace holdfast {
@@ -145,7 +144,7 @@ Flow<void> await_others(ScopePtr scope, BarrierPtr barrier, Core::AcquisitionPtr
   }
 }
 
-Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, BarrierPtr barrier, Core::AcquisitionPtr seat) {
+Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, Core::AcquisitionPtr seat, BarrierPtr barrier) {
   if (scope->cancelled()) co_return scope->cancelled_error();
   if (const auto ended = end_error(*seat, barrier->name)) co_return *ended;
   const Token token = token_of(*seat);
@@ -167,7 +166,7 @@ Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, BarrierPtr barrier, Core::Ac
   co_return generation;
 }
 
-Flow<void> arrive_and_leave(ScopePtr scope, BarrierPtr barrier, Core::AcquisitionPtr seat) {
+Flow<void> arrive_and_leave(ScopePtr scope, Core::AcquisitionPtr seat, BarrierPtr barrier) {
   if (const auto ended = end_error(*seat, barrier->name)) co_return *ended;
   Change how = [token = token_of(*seat), barrier](Record& record) -> Result<void> {
     // With a seat, and yet not there: it has left before, in a call that did not learn of it.
@@ -259,22 +258,13 @@ Start<BarrierSeat> Async::join(const Barrier& barrier, AcquireOptions options) {
 }
 
 Start<std::uint64_t> Async::arrive_and_wait(const BarrierSeat& seat, AcquireOptions options) {
-  auto held = ticket(seat.lease_);
-  if (!held) {
-    return start_failed<std::uint64_t>(primitives::moved_lease_error());
-  }
-  return primitives::start_flow(seat.barrier_->core, std::move(options),
-                                primitives::barring::arrive_and_wait, seat.barrier_,
-                                std::move(held));
+  return primitives::start_flow_on(seat.lease_, std::move(options),
+                                   primitives::barring::arrive_and_wait, seat.barrier_);
 }
 
 Start<void> Async::arrive_and_leave(const BarrierSeat& seat) {
-  auto held = ticket(seat.lease_);
-  if (!held) {
-    return start_failed<void>(primitives::moved_lease_error());
-  }
-  return primitives::start_flow(seat.barrier_->core, {}, primitives::barring::arrive_and_leave,
-                                seat.barrier_, std::move(held));
+  return primitives::start_flow_on(seat.lease_, {}, primitives::barring::arrive_and_leave,
+                                   seat.barrier_);
 }
 
 Start<void> Async::reset(const Barrier& barrier) {

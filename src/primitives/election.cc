@@ -6,7 +6,6 @@
 
 #include "holdfast/client.h"
 #include "src/primitives/flow.h"
-#include "src/primitives/moved_lease.h"
 #include "src/primitives/value_records.h"
 
 namespace holdfast {
@@ -54,21 +53,13 @@ Flow<std::optional<Lease>> take(ScopePtr scope, std::string name, std::string va
                                 AcquireOptions options, bool may_wait) {
   const Result<void> good = check_value(value);
   if (!good) co_return good.error();
-  std::optional<Lease> lease;
-  if (may_wait) {
-    Result<Lease> got = co_await scope->acquire(name, Mode::exclusive(), options);
-    if (!got) co_return got.error();
-    lease = *std::move(got);
-  } else {
-    Result<std::optional<Lease>> got =
-        co_await scope->try_acquire(name, Mode::exclusive(), options);
-    if (!got || !*got) co_return got;
-    lease = *std::move(got);
-  }
-  Flow<void> proclaiming = proclaim(scope, ticket(*lease), value);
+  Flow<std::optional<Lease>> taking = scope->take(name, Mode::exclusive(), options, may_wait);
+  Result<std::optional<Lease>> lease = co_await std::move(taking);
+  if (!lease || !*lease) co_return lease;
+  Flow<void> proclaiming = proclaim(scope, ticket(**lease), value);
   const Result<void> told = co_await std::move(proclaiming);
   if (!told) co_return told.error();
-  co_return std::move(lease);
+  co_return lease;
 }
 
 // --- Looking.
@@ -246,48 +237,42 @@ Result<Watch> Election::observe(std::function<void(const LeaderChange&)> callbac
 namespace detail {
 
 struct ElectionMaker {
-  static primitives::Flow<Leadership> campaign(primitives::ScopePtr scope, std::string name,
-                                               std::string value, AcquireOptions options) {
+  static primitives::Flow<std::optional<Leadership>> campaign(primitives::ScopePtr scope,
+                                                              std::string name, std::string value,
+                                                              AcquireOptions options,
+                                                              bool may_wait) {
     primitives::Flow<std::optional<Lease>> taking =
-        primitives::electing::take(scope, name, value, options, /*may_wait=*/true);
-    Result<std::optional<Lease>> lease = co_await std::move(taking);
-    if (!lease) co_return lease.error();
-    co_return Leadership(std::move(**lease));
-  }
-
-  static primitives::Flow<std::optional<Leadership>> try_campaign(primitives::ScopePtr scope,
-                                                                  std::string name,
-                                                                  std::string value,
-                                                                  AcquireOptions options) {
-    primitives::Flow<std::optional<Lease>> taking =
-        primitives::electing::take(scope, name, value, options, /*may_wait=*/false);
+        primitives::electing::take(scope, name, value, options, may_wait);
     Result<std::optional<Lease>> lease = co_await std::move(taking);
     if (!lease) co_return lease.error();
     if (!*lease) co_return std::optional<Leadership>();
     co_return std::optional<Leadership>(Leadership(std::move(**lease)));
   }
+
+  static primitives::Flow<Leadership> campaign_waiting(primitives::ScopePtr scope,
+                                                       std::string name, std::string value,
+                                                       AcquireOptions options) {
+    return primitives::whole(campaign(std::move(scope), std::move(name), std::move(value),
+                                      std::move(options), /*may_wait=*/true));
+  }
 };
 
 Start<Leadership> Async::campaign(const Election& election, std::string value,
                                   AcquireOptions options) {
-  return primitives::start_flow(election.state_->core, options, ElectionMaker::campaign,
+  return primitives::start_flow(election.state_->core, options, ElectionMaker::campaign_waiting,
                                 election.state_->name, std::move(value), options);
 }
 
 Start<std::optional<Leadership>> Async::try_campaign(const Election& election, std::string value,
                                                      AcquireOptions options) {
-  return primitives::start_flow(election.state_->core, options, ElectionMaker::try_campaign,
-                                election.state_->name, std::move(value), options);
+  return primitives::start_flow(election.state_->core, options, ElectionMaker::campaign,
+                                election.state_->name, std::move(value), options,
+                                /*may_wait=*/false);
 }
 
 Start<void> Async::proclaim(Leadership& leadership, std::string value) {
-  auto held = ticket(leadership.lease());
-  if (!held) {
-    return start_failed<void>(primitives::moved_lease_error());
-  }
-  auto core = held->core;
-  return primitives::start_flow(std::move(core), {}, primitives::electing::proclaim,
-                                std::move(held), std::move(value));
+  return primitives::start_flow_on(leadership.lease(), {}, primitives::electing::proclaim,
+                                   std::move(value));
 }
 
 Start<std::optional<LeaderInfo>> Async::leader(const Election& election) {

@@ -56,6 +56,14 @@ AcquireOptions Scope::briefly() const {
   return options;
 }
 
+Flow<std::optional<Lease>> Scope::take(std::string name, Mode mode, AcquireOptions options,
+                                       bool may_wait) {
+  if (!may_wait) co_return co_await try_acquire(name, mode, options);
+  Result<Lease> lease = co_await acquire(name, mode, options);
+  if (!lease) co_return lease.error();
+  co_return std::optional<Lease>(*std::move(lease));
+}
+
 std::uint64_t Scope::next_step() {
   const base::LocalLock lock(mutex_);
   wait_ = {};

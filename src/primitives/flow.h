@@ -29,6 +29,7 @@
 
 #include "holdfast/detail/async.h"
 #include "src/base/local_mutex.h"
+#include "src/primitives/moved_lease.h"
 #include "src/primitives/start.h"
 #include "src/session/core.h"
 
@@ -143,38 +144,46 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
   // For a lock that is held while a value is changed.
   AcquireOptions briefly() const;
 
+ private:
+  template <typename Ask>
+  auto wait_for_lease(std::string name, Ask ask) {
+    return asked<Lease>(
+        [this, name = std::move(name), ask = std::move(ask)](const Core::Done<Lease>& done) {
+          const std::uint64_t step = next_step();
+          if (cancelled()) return done(cancelled_error());
+          enter(step, {ask([name, done](Result<Core::AcquisitionPtr> got) {
+                         done(detail::as_lease(std::move(got), name));
+                       }),
+                       nullptr});
+        });
+  }
+
+ public:
   // --- Steps. A waiting step ends with kCancelled, or with kTimedOut when the time is over.
 
   // The lease of a lock; the options' wait and cancel are replaced by the call's own. Not later
   // than `latest` and the call's end.
   auto acquire(std::string name, Mode mode, AcquireOptions options,
                BootInstant latest = BootInstant::max()) {
-    return asked<Lease>([this, name = std::move(name), mode, options = std::move(options),
-                         latest](const Core::Done<Lease>& done) {
-      const std::uint64_t step = next_step();
-      if (cancelled()) return done(cancelled_error());
-      enter(step, {core_->acquire(name, mode, within(options, latest), /*may_wait=*/true,
-                                  [name, done](Result<Core::AcquisitionPtr> got) {
-                                    done(detail::as_lease(std::move(got), name));
-                                  }),
-                   nullptr});
+    return wait_for_lease(name, [this, name, mode, options = std::move(options),
+                                 latest](Core::Done<Core::AcquisitionPtr> done) {
+      return core_->acquire(name, mode, within(options, latest), /*may_wait=*/true,
+                            std::move(done));
     });
   }
 
   // Acquires a lock of the library's own. The options' wait belongs to that lock, and may be longer
   // than the call's.
   auto acquire(session::InnerName name, AcquireOptions options) {
-    return asked<Lease>([this, name = std::move(name),
-                         options = std::move(options)](const Core::Done<Lease>& done) {
-      const std::uint64_t step = next_step();
-      if (cancelled()) return done(cancelled_error());
-      enter(step, {core_->acquire(name, options,
-                                  [name, done](Result<Core::AcquisitionPtr> got) {
-                                    done(detail::as_lease(std::move(got), name.text()));
-                                  }),
-                   nullptr});
+    return wait_for_lease(name.text(), [this, name, options = std::move(options)](
+                                           Core::Done<Core::AcquisitionPtr> done) {
+      return core_->acquire(name, options, std::move(done));
     });
   }
+
+  // acquire(), or try_acquire() for a call that is not to wait. nullopt: the lock is not free.
+  Flow<std::optional<Lease>> take(std::string name, Mode mode, AcquireOptions options,
+                                  bool may_wait);
 
   // Not later than `at` and the call's end. `tell` is given the sleeper, for others to wake it.
   auto sleep(BootInstant at, std::function<void(const Core::SleeperPtr&)> tell = nullptr) {
@@ -330,6 +339,14 @@ std::shared_ptr<State> make_state(Parts&&... parts) {
   return std::shared_ptr<State>(new State{std::forward<Parts>(parts)...});
 }
 
+// The answer of a flow that waited, and so never gives nullopt.
+template <typename T>
+Flow<T> whole(Flow<std::optional<T>> flow) {
+  Result<std::optional<T>> answer = co_await std::move(flow);
+  if (!answer) co_return answer.error();
+  co_return std::move(**answer);
+}
+
 // Makes a Start of a flow, which gets the scope, and `args` after it.
 template <typename T, typename... Parameters, typename... Args>
 detail::Start<T> start_flow(std::shared_ptr<Core> core, AcquireOptions options,
@@ -349,6 +366,17 @@ detail::Start<T> start_flow(std::shared_ptr<Core> core, AcquireOptions options,
     });
     return {core, nullptr, std::move(scope)};
   };
+}
+
+// The same for a call on a lease: the flow gets the lease's ticket after the scope.
+template <typename T, typename... Parameters, typename... Args>
+detail::Start<T> start_flow_on(const Lease& lease, AcquireOptions options,
+                               Flow<T> (*make)(ScopePtr, Core::AcquisitionPtr, Parameters...),
+                               Args... args) {
+  auto held = ticket(lease);
+  if (!held) return detail::start_failed<T>(moved_lease_error());
+  auto core = held->core;
+  return start_flow(std::move(core), std::move(options), make, std::move(held), std::move(args)...);
 }
 
 }  // namespace holdfast::primitives

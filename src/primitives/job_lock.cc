@@ -5,7 +5,6 @@
 
 #include "holdfast/client.h"
 #include "src/primitives/flow.h"
-#include "src/primitives/moved_lease.h"
 
 namespace holdfast {
 
@@ -113,13 +112,7 @@ Start<std::optional<JobLease>> Async::try_acquire(const JobLock& lock, AcquireOp
 }
 
 Start<void> Async::release(JobLease& job) {
-  auto held = ticket(job.lease_);
-  if (!held) {
-    return start_failed<void>(primitives::moved_lease_error());
-  }
-  auto core = held->core;
-  return primitives::start_flow(std::move(core), {}, primitives::jobs::give_back, std::move(held),
-                                job.keep_until_);
+  return primitives::start_flow_on(job.lease_, {}, primitives::jobs::give_back, job.keep_until_);
 }
 
 }  // namespace detail

@@ -181,24 +181,15 @@ Flow<std::optional<LeaseSet>> take_each(ScopePtr scope, std::vector<LockRequest>
   bool busy = false;
   for (std::size_t i = 0; i < locks.size() && !failed && !busy; ++i) {
     const LockRequest lock = locks[i];
-    if (may_wait) {
-      Result<Lease> lease = co_await scope->acquire(lock.name, lock.mode, options);
-      if (lease) {
-        held.push_back(std::move(*lease));
-        if (i + 1 < locks.size()) watch.add(held.back());
-      } else {
-        failed = lease.error();
-      }
+    Flow<std::optional<Lease>> taking = scope->take(lock.name, lock.mode, options, may_wait);
+    Result<std::optional<Lease>> lease = co_await std::move(taking);
+    if (!lease) {
+      failed = lease.error();
+    } else if (*lease) {
+      held.push_back(std::move(**lease));
+      if (may_wait && i + 1 < locks.size()) watch.add(held.back());
     } else {
-      Result<std::optional<Lease>> lease =
-          co_await scope->try_acquire(lock.name, lock.mode, options);
-      if (!lease) {
-        failed = lease.error();
-      } else if (*lease) {
-        held.push_back(std::move(**lease));
-      } else {
-        busy = true;
-      }
+      busy = true;
     }
     if (!failed && scope->cancelled()) failed = scope->cancelled_error();
   }
@@ -241,10 +232,8 @@ Flow<std::optional<LeaseSet>> take(ScopePtr scope, std::vector<LockRequest> lock
 }
 
 Flow<LeaseSet> acquire(ScopePtr scope, std::vector<LockRequest> locks, AcquireOptions options) {
-  Flow<std::optional<LeaseSet>> all = take(scope, std::move(locks), std::move(options), true);
-  Result<std::optional<LeaseSet>> answer = co_await std::move(all);
-  if (!answer) co_return answer.error();
-  co_return std::move(**answer);
+  return primitives::whole(
+      take(std::move(scope), std::move(locks), std::move(options), /*may_wait=*/true));
 }
 
 // Runs on the caller's thread, which is faster; nullopt: not all are free, or the store cannot.

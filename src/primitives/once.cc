@@ -4,7 +4,6 @@
 
 #include "holdfast/client.h"
 #include "src/primitives/flow.h"
-#include "src/primitives/moved_lease.h"
 #include "src/primitives/value_records.h"
 
 namespace holdfast {
@@ -149,13 +148,8 @@ Start<void> Async::complete(OnceTurn& turn, std::string outcome) {
                     : "another caller was first: there is nothing to complete");
     return start_failed<void>(std::move(error));
   }
-  auto held = ticket(*turn.lease_);
-  if (!held) {
-    return start_failed<void>(primitives::moved_lease_error());
-  }
-  auto core = held->core;
-  return primitives::start_flow(std::move(core), {}, primitives::once_only::store, std::move(held),
-                                std::move(outcome), turn.retention_);
+  return primitives::start_flow_on(*turn.lease_, {}, primitives::once_only::store,
+                                   std::move(outcome), turn.retention_);
 }
 
 }  // namespace detail

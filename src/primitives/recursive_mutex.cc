@@ -7,7 +7,6 @@
 #include "holdfast/client.h"
 #include "src/base/local_mutex.h"
 #include "src/primitives/flow.h"
-#include "src/primitives/moved_lease.h"
 
 namespace holdfast {
 
@@ -119,36 +118,20 @@ struct RecursiveMaker {
       if (!slept) co_return slept.error();
     }
     options.owner = owner;
-    std::optional<Lease> lease;
-    std::optional<Error> failed;
-    if (may_wait) {
-      Result<Lease> got = co_await scope->acquire(state->name, Mode::exclusive(), options);
-      if (got)
-        lease = *std::move(got);
-      else
-        failed = got.error();
-    } else {
-      Result<std::optional<Lease>> got =
-          co_await scope->try_acquire(state->name, Mode::exclusive(), options);
-      if (got)
-        lease = *std::move(got);
-      else
-        failed = got.error();
-    }
-    const bool held_now = lease.has_value();
-    settle(held, std::move(lease));
-    if (failed) co_return *failed;
+    Flow<std::optional<Lease>> taking =
+        scope->take(state->name, Mode::exclusive(), options, may_wait);
+    Result<std::optional<Lease>> lease = co_await std::move(taking);
+    const bool held_now = lease && *lease;
+    settle(held, held_now ? *std::move(lease) : std::nullopt);
+    if (!lease) co_return lease.error();
     if (!held_now) co_return std::optional<RecursiveLease>();
     co_return std::optional<RecursiveLease>(RecursiveLease(held));
   }
 
   static Flow<RecursiveLease> acquire_waiting(ScopePtr scope, StatePtr state, Owner owner,
                                               AcquireOptions options) {
-    Flow<std::optional<RecursiveLease>> acquiring =
-        acquire(scope, state, owner, options, /*may_wait=*/true);
-    Result<std::optional<RecursiveLease>> got = co_await std::move(acquiring);
-    if (!got) co_return got.error();
-    co_return std::move(**got);
+    return primitives::whole(acquire(std::move(scope), std::move(state), std::move(owner),
+                                     std::move(options), /*may_wait=*/true));
   }
 
   // The lease, when this was the last time.

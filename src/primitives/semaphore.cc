@@ -54,39 +54,21 @@ Flow<std::optional<Lease>> take(ScopePtr scope, std::shared_ptr<State> state, st
     const std::uint32_t before = state->before;
     const bool by_old = tries == 2;
     const Mode mode = by_old ? Mode::permits(permits, before) : state->mode(permits);
-    std::optional<Lease> lease;
-    std::optional<Error> failed;
-    if (may_wait) {
-      Result<Lease> got = co_await scope->acquire(state->name, mode, options);
-      if (got) {
-        lease = std::move(*got);
-      } else {
-        failed = got.error();
-      }
-    } else {
-      Result<std::optional<Lease>> got = co_await scope->try_acquire(state->name, mode, options);
-      if (got) {
-        lease = std::move(*got);
-      } else {
-        failed = got.error();
-      }
-    }
-    if (!failed && !by_old) state->before = 0;
-    if (!failed) co_return std::move(lease);
-    const bool refused = failed->code() == Errc::kInvalidArgument;
+    Flow<std::optional<Lease>> taking = scope->take(state->name, mode, options, may_wait);
+    Result<std::optional<Lease>> lease = co_await std::move(taking);
+    if (lease && !by_old) state->before = 0;
+    if (lease) co_return lease;
+    const bool refused = lease.error().code() == Errc::kInvalidArgument;
     const bool again = before != 0 && permits <= state->capacity && tries < kTries;
-    if (!refused || !again) co_return *failed;
+    if (!refused || !again) co_return lease;
   }
 }
 
 template <typename State>
 Flow<Lease> take_waiting(ScopePtr scope, std::shared_ptr<State> state, std::uint32_t permits,
                          AcquireOptions options) {
-  Flow<std::optional<Lease>> taking =
-      take(std::move(scope), std::move(state), permits, std::move(options), /*may_wait=*/true);
-  Result<std::optional<Lease>> lease = co_await std::move(taking);
-  if (!lease) co_return lease.error();
-  co_return std::move(**lease);
+  return primitives::whole(
+      take(std::move(scope), std::move(state), permits, std::move(options), /*may_wait=*/true));
 }
 
 template <typename State>

@@ -85,51 +85,46 @@ inline Result<std::optional<Lease>> as_tried(Result<session::Core::AcquisitionPt
   return std::optional<Lease>(LeaseAccess::make(*std::move(got)));
 }
 
-// Starts a wait for a lock. `ask` gets the function for the core's answer, and returns the wait.
+// Starts a call that asks the core for a lock. `ask` gets the function for the core's answer, and
+// returns the wait; `give` makes the caller's answer of it.
+template <typename T, typename Ask, typename Give>
+Start<T> start_asking(std::shared_ptr<session::Core> core, Ask ask, Give give) {
+  return [core = std::move(core), ask = std::move(ask),
+          give = std::move(give)](ReceiverPtr<T> to) mutable -> Handle {
+    auto wait = ask(*core, [to = std::move(to), give = std::move(give)](
+                               Result<session::Core::AcquisitionPtr> got) mutable {
+      deliver(std::move(to), give(std::move(got)));
+    });
+    return {core, std::move(wait)};
+  };
+}
+
 template <typename Ask>
 Start<Lease> start_lease(std::shared_ptr<session::Core> core, std::string name, Ask ask) {
-  return [core = std::move(core), name = std::move(name),
-          ask = std::move(ask)](ReceiverPtr<Lease> to) mutable -> Handle {
-    auto wait = ask(*core, [to = std::move(to), name = std::move(name)](
-                               Result<session::Core::AcquisitionPtr> got) mutable {
-      deliver(std::move(to), as_lease(std::move(got), name));
-    });
-    return {core, std::move(wait)};
+  return start_asking<Lease>(
+      std::move(core), std::move(ask),
+      [name = std::move(name)](auto got) { return as_lease(std::move(got), name); });
+}
+
+inline auto asking_for(std::string name, Mode mode, AcquireOptions options, bool may_wait) {
+  return [name = std::move(name), mode, options = std::move(options), may_wait](
+             session::Core& at, session::Core::Done<session::Core::AcquisitionPtr> done) mutable {
+    return at.acquire(std::move(name), mode, std::move(options), may_wait, std::move(done));
   };
 }
 
-template <typename Ask>
-Start<std::optional<Lease>> start_try(std::shared_ptr<session::Core> core, Ask ask) {
-  return [core = std::move(core),
-          ask = std::move(ask)](ReceiverPtr<std::optional<Lease>> to) mutable -> Handle {
-    auto wait = ask(*core, [to = std::move(to)](Result<session::Core::AcquisitionPtr> got) mutable {
-      deliver(std::move(to), as_tried(std::move(got)));
-    });
-    return {core, std::move(wait)};
-  };
-}
-
-inline Start<Lease> start_acquire(std::shared_ptr<session::Core> core, std::string name, Mode mode,
-                                  AcquireOptions options) {
-  auto ask = [name, mode, options = std::move(options)](
-                 session::Core& at,
-                 session::Core::Done<session::Core::AcquisitionPtr> done) mutable {
-    return at.acquire(std::move(name), mode, std::move(options), /*may_wait=*/true,
-                      std::move(done));
-  };
-  return start_lease(std::move(core), std::move(name), std::move(ask));
+inline Start<Lease> start_acquire(std::shared_ptr<session::Core> core, const std::string& name,
+                                  Mode mode, AcquireOptions options) {
+  return start_lease(std::move(core), name,
+                     asking_for(name, mode, std::move(options), /*may_wait=*/true));
 }
 
 inline Start<std::optional<Lease>> start_try_acquire(std::shared_ptr<session::Core> core,
                                                      std::string name, Mode mode,
                                                      AcquireOptions options) {
-  return start_try(
-      std::move(core),
-      [name = std::move(name), mode, options = std::move(options)](
-          session::Core& at, session::Core::Done<session::Core::AcquisitionPtr> done) mutable {
-        return at.acquire(std::move(name), mode, std::move(options),
-                          /*may_wait=*/false, std::move(done));
-      });
+  return start_asking<std::optional<Lease>>(
+      std::move(core), asking_for(std::move(name), mode, std::move(options), /*may_wait=*/false),
+      [](auto got) { return as_tried(std::move(got)); });
 }
 
 }  // namespace holdfast::detail
