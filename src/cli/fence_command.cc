@@ -14,6 +14,7 @@
 #include "src/cli/options/config.h"
 #include "src/cli/options/settings.h"
 #include "src/cli/options/values.h"
+#include "src/cli/process/exec_environment.h"
 #include "src/cli/text/json.h"
 #include "src/cli/text/output.h"
 #include "src/cli/text/text.h"
@@ -60,13 +61,9 @@ Result<std::string> file_of(const FenceOptions& options) {
 }
 
 // Replaces this process by the command, which inherits the lock's descriptor. Returns on failure.
-int become(std::vector<std::string> command, const FileGuard& guard) {
+int become_under(const FileGuard& guard, const std::vector<std::string>& command) {
   ::fcntl(guard.descriptor(), F_SETFD, 0);
-  std::vector<char*> words;
-  words.reserve(command.size() + 1);
-  for (std::string& word : command) words.push_back(word.data());
-  words.push_back(nullptr);
-  ::execvp(words.front(), words.data());
+  become(command);
   const int why = errno;
   complain("cannot run " + in_quotes(command.front()) + ": " + std::strerror(why));
   return why == ENOENT ? kExitNotFound : kExitCannotRun;
@@ -105,7 +102,7 @@ int fence_command(const FenceOptions& options) {
     if (refused && !report(options, *token, *mode, *file, false)) return kExitError;
     return fail(guard.error(), "");
   }
-  if (!options.command.empty()) return become(options.command, *guard);
+  if (!options.command.empty()) return become_under(*guard, options.command);
   return report(options, *token, *mode, *file, true) ? 0 : kExitError;
 }
 

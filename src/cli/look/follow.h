@@ -52,10 +52,7 @@ int follow(EventQueue<Event>& queue, const Signals& signals, std::optional<int> 
     }
     if (!flush_output()) return kExitError;
     if ((watched[2].revents & (POLLERR | POLLHUP)) != 0) return 0;  // The reader has gone.
-    while (const auto signal = signals.next()) {
-      if (default_of(*signal) == SignalDefault::kStops) stop_self();
-      if (default_of(*signal) == SignalDefault::kEnds) return 0;
-    }
+    if (signals.next_ending()) return 0;
   }
 }
 

@@ -154,15 +154,6 @@ std::string snapshot_json(const Snapshot& seen, const Settings& settings) {
   return to_line(out);
 }
 
-// Whether a signal ends `top`. A stopping signal stops it, and it continues afterwards.
-bool is_over(const Signals& signals) {
-  while (const auto signal = signals.next()) {
-    if (default_of(*signal) == SignalDefault::kStops) stop_self();
-    if (default_of(*signal) == SignalDefault::kEnds) return true;
-  }
-  return false;
-}
-
 int print_snapshots(const Client& client, const TopOptions& options, const Settings& settings,
                     const Signals& signals, Snapshot seen) {
   std::optional<Watcher> watcher;
@@ -183,7 +174,7 @@ int print_snapshots(const Client& client, const TopOptions& options, const Setti
           {{signals.fd(), POLLIN, 0}, {watcher->fd(), POLLIN, 0}, {STDOUT_FILENO, 0, 0}}};
       ::poll(watched.data(), watched.size(), -1);
       if ((watched[2].revents & (POLLERR | POLLHUP)) != 0) return 0;  // The reader has gone.
-      if (is_over(signals)) return 0;
+      if (signals.next_ending()) return 0;
       next = watcher->take();
     }
     seen = *std::move(next);

@@ -71,15 +71,20 @@ std::optional<std::string> own_folder() {
   return std::nullopt;
 }
 
+// What a child of ours exits with: 0 or an errno.
+int answer_of(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+}
+
 // By a child, which ends. 0 or an errno.
 int try_to_enter(const std::string& path) {
   const pid_t probe = ::fork();
   if (probe < 0) return errno;
   if (probe == 0) ::_exit(enter_cgroup(path));
-  int status = 0;
-  while (::waitpid(probe, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+  return answer_of(probe);
 }
 
 }  // namespace
@@ -259,15 +264,9 @@ Result<void> check_pid_namespace() {
     const pid_t first = ::fork();
     if (first < 0) ::_exit(errno);
     if (first == 0) ::_exit(mount_proc());
-    int status = 0;
-    while (::waitpid(first, &status, 0) < 0 && errno == EINTR) {
-    }
-    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : EIO);
+    ::_exit(answer_of(first));
   }
-  int status = 0;
-  while (::waitpid(probe, &status, 0) < 0 && errno == EINTR) {
-  }
-  const int error = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+  const int error = answer_of(probe);
   if (error == 0) return {};
   return no_containment("pidns", std::string(std::strerror(error)) +
                                      ". It takes root (CAP_SYS_ADMIN), or user namespaces for all "

@@ -45,17 +45,21 @@ class ExecEnvironment {
 };
 
 // The process becomes the command. Returns only when that fails, with errno.
-inline void become(const std::vector<std::string>& command, ExecEnvironment& environment,
-                   const Signals& signals) {
+inline void become(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
   arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+}
+
+inline void become(const std::vector<std::string>& command, ExecEnvironment& environment,
+                   const Signals& signals) {
   environ = environment.data();
   signals.restore();
-  ::execvp(arguments[0], arguments.data());
+  become(command);
 }
 
 }  // namespace holdfast::cli

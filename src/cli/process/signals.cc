@@ -39,6 +39,14 @@ std::optional<int> Signals::next() const {
   return static_cast<int>(info.ssi_signo);
 }
 
+std::optional<int> Signals::next_ending() const {
+  while (const auto signal = next()) {
+    if (default_of(*signal) == SignalDefault::kStops) stop_self();
+    if (default_of(*signal) == SignalDefault::kEnds) return signal;
+  }
+  return std::nullopt;
+}
+
 void Signals::discard(int signal) const {
   sigset_t one;
   sigemptyset(&one);

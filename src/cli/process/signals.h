@@ -21,6 +21,9 @@ class Signals {
   int fd() const { return fd_.get(); }
   // The next signal that has come, without waiting.
   std::optional<int> next() const;
+  // The next one that ends a program by default. One that stops a program stops this one, which
+  // then goes on; all others are passed over.
+  std::optional<int> next_ending() const;
   // Throws away a signal that has come.
   void discard(int signal) const;
   // It has come, and next() will tell of it.

@@ -43,14 +43,7 @@ class Asking {
 
  private:
   Narrator::Setup setup() const {
-    Narrator::Setup setup;
-    setup.name = options_.lock.name;
-    setup.store = settings_.shown_store;
-    setup.reason = options_.lock.reason;
-    setup.trace_id = options_.lock.trace_id;
-    setup.who = make_identity();
-    setup.quiet = options_.common.quiet;
-    setup.verbose = options_.common.verbose;
+    Narrator::Setup setup = setup_of(options_.common, options_.lock, settings_.shown_store);
     if (options_.common.json) setup.json_fd = STDOUT_FILENO;
     return setup;
   }
@@ -111,10 +104,7 @@ int hold_until_told(Asking& asking, const Lease& lease, std::optional<Duration> 
     ::poll(watched.data(), watched.size(), static_cast<int>(std::min<Duration>(left, 1s).count()));
     input = read_input(watched[2].revents);
     if (input == Input::kHasEnded) return 0;
-    while (const auto signal = asking.signals().next()) {
-      if (default_of(*signal) == SignalDefault::kStops) stop_self();
-      if (default_of(*signal) == SignalDefault::kEnds) return 0;
-    }
+    if (asking.signals().next_ending()) return 0;
   }
   return kExitLost;
 }

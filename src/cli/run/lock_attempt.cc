@@ -134,12 +134,9 @@ std::optional<AttemptOutcome> LockAttempt::look_around(int guard_fd) {
   shared_->bell.quiet();
   if (shared_->queued.exchange(false)) tell_waiting();
   AttemptOutcome stopped;
-  while (const auto signal = signals_.next()) {
-    switch (default_of(*signal)) {
-      case SignalDefault::kNothing: break;
-      case SignalDefault::kStops: stop_self(); break;
-      case SignalDefault::kEnds: stopped.signal = *signal; return stopped;
-    }
+  if (const auto signal = signals_.next_ending()) {
+    stopped.signal = *signal;
+    return stopped;
   }
   if (watched[2].revents == 0) return std::nullopt;
   stopped.error = why_no_guard(guard_fd);

@@ -41,6 +41,12 @@ std::string shown_program(const std::string& verb, const std::string& command) {
   return text;
 }
 
+Narrator::Setup setup_of(const CommonOptions& common, const LockOptions& lock,
+                         const std::string& shown_store) {
+  return {lock.name,       shown_store,  lock.reason,   lock.trace_id,
+          make_identity(), common.quiet, common.verbose};
+}
+
 Narrator::Narrator(Setup setup)
     : setup_(std::move(setup)),
       terminal_(::isatty(STDERR_FILENO) != 0),

@@ -81,4 +81,8 @@ class Narrator {
   std::chrono::system_clock::time_point since_{};
 };
 
+// For a lock that is asked for by these options: sentences on stderr, no events.
+Narrator::Setup setup_of(const CommonOptions& common, const LockOptions& lock,
+                         const std::string& shown_store);
+
 }  // namespace holdfast::cli

@@ -69,14 +69,8 @@ Environment environment_for(const RunPlan& plan, const Token& token, const Mode&
 }
 
 Narrator::Setup narrator_setup(const RunPlan& plan) {
-  Narrator::Setup setup;
-  setup.name = plan.options.lock.name;
-  setup.store = plan.settings.shown_store;
-  setup.reason = plan.options.lock.reason;
-  setup.trace_id = plan.options.lock.trace_id;
-  setup.who = make_identity();
-  setup.quiet = plan.options.common.quiet;
-  setup.verbose = plan.options.common.verbose;
+  Narrator::Setup setup =
+      setup_of(plan.options.common, plan.options.lock, plan.settings.shown_store);
   if (plan.options.common.json) setup.json_fd = STDERR_FILENO;
   if (plan.options.json_fd) setup.json_fd = *plan.options.json_fd;
   setup.people = setup.json_fd != STDERR_FILENO;
@@ -232,13 +226,7 @@ std::optional<int> Run::end_of_round(int status) {
   while (std::chrono::steady_clock::now() < until) {
     pollfd signals{signals_.fd(), POLLIN, 0};
     ::poll(&signals, 1, 100);
-    while (const auto signal = signals_.next()) {
-      switch (default_of(*signal)) {
-        case SignalDefault::kNothing: break;
-        case SignalDefault::kStops: stop_self(); break;
-        case SignalDefault::kEnds: return kExitSignalBase + *signal;
-      }
-    }
+    if (const auto signal = signals_.next_ending()) return kExitSignalBase + *signal;
   }
   // The next guard is forked where no thread of the library can hold a lock that it needs.
   if (is_one_thread()) return std::nullopt;
