@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "src/session/core.h"
-#include "src/session/unasked_store.h"
+#include "src/session/test_unasked_store.h"
 
 namespace holdfast::session {
 namespace {

@@ -1,6 +1,6 @@
 #include <atomic>
 
-#include "src/stores/sqlite/file/database_hog.h"
+#include "src/stores/sqlite/file/test_database_hog.h"
 #include "src/stores/sqlite/store_test_support.h"
 
 namespace holdfast::stores::sqlite::testing {
