@@ -15,7 +15,8 @@ constexpr Nanos kRetryPause = std::chrono::milliseconds(50);
 constexpr Nanos kAfterExpiry = std::chrono::milliseconds(2);
 // Only those next in line time a poll at the holder's end: the others would find nothing.
 constexpr std::uint32_t kPollersAtExpiry = 2;
-// A store answers by a request's deadline, be it with an error that says more than we know.
+// A store answers by a request's deadline. Its error says more than our own timeout could, so it
+// gets this much longer.
 constexpr Nanos kBehindDeadline = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -38,20 +39,22 @@ AcquireFsm::Action AcquireFsm::ask(BootInstant now, bool fresh_id) {
   phase_ = Phase::kAsking;
   in_flight_ = true;
   away_.reset();
-  // A repeated request keeps the number and the send time of the first: whichever of them the
-  // store applied, the lease ends no earlier than counted from there.
+  // A repeated request keeps the number and the send time of the first. The lease ends no earlier
+  // than counted from there, whichever of them the store applied.
   if (fresh_id) {
     maybe_applied_ = false;
     log_.clear();
     log_.add(now);
   }
-  // A caller that does not wait wants its answer within the time of a request, not of a repetition.
+  // A caller that does not wait gets its answer within the time of one request. Only an unknown
+  // outcome is worth the time of repetitions.
   const BootInstant overdue = maybe_applied_ ? retry_until_ : answer_until_;
   sleep_until(terms_.may_wait ? BootInstant::max() : overdue);
   return {Step::kSendAcquire, 0, fresh_id};
 }
 
 AcquireFsm::Action AcquireFsm::beat(BootInstant now) {
+  // The answer under way is about an older state, so another heartbeat follows it.
   if (in_flight_) {
     ask_again_ = true;
     sleep_until(BootInstant::max());
@@ -69,7 +72,7 @@ void AcquireFsm::sleep_until(BootInstant at) {
 AcquireFsm::Action AcquireFsm::on_reply(BootInstant now,
                                         const Result<port::AcquisitionState>& reply) {
   if (phase_ == Phase::kLeaving) {
-    // The end of the wait has come before what it would have been told.
+    // The wait has ended already. The answer only shows whether the store could be reached.
     if (!reply && reply.error().code() == Errc::kUnavailable) unreached_ = reply.error();
     return {};
   }
@@ -102,9 +105,11 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::AcquisitionS
   const auto sent = log_.sent_at(state.seq);
   const BootInstant deadline =
       sent ? terms_.bound.safe_deadline(*sent, state.lease) : BootInstant::min();
+  // A lease that nobody renews must have its whole length at the grant. One from the queue has a
+  // waiter's length.
   const bool to_renew = terms_.whole && state.lease < terms_.ttl && phase_ != Phase::kConfirming;
-  // A session that the servers made shorter may never have as much as was asked for. A renewal has
-  // told all there is.
+  // Servers may have shortened the session, so as much as was asked for may never be left. After a
+  // renewal the store has granted all that it can.
   const bool all_there_is = phase_ == Phase::kConfirming && state.more_in;
   const Nanos least = all_there_is
                           ? std::min(terms_.min_left, RenewalSchedule(state.lease).safe_part())
@@ -114,8 +119,7 @@ AcquireFsm::Action AcquireFsm::on_held(BootInstant now, const port::AcquisitionS
     held_ = state;
     return {Step::kGranted, 0, false};
   }
-  // Too little is left to be of use, or less than it is to have: an acknowledged renewal makes it
-  // ours.
+  // Too little of the lease is left. A renewal that the store acknowledges makes it long enough.
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   phase_ = Phase::kConfirming;
   return beat(now);
@@ -126,6 +130,8 @@ AcquireFsm::Action AcquireFsm::on_waiting(BootInstant now, const port::Acquisiti
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   phase_ = Phase::kQueued;
   ahead_ = state.ahead;
+  // The heartbeat keeps the ticket and finds a grant whose push was lost. The poll after the
+  // holder's end serves stores that act only when they are asked.
   BootInstant next = now + terms_.heartbeat;
   if (state.next_expiry && ahead_ < kPollersAtExpiry) {
     next = std::min(next, now + *state.next_expiry + kAfterExpiry);
@@ -138,10 +144,10 @@ AcquireFsm::Action AcquireFsm::on_failed_reply(BootInstant now, const Error& err
   const bool unknown = error.code() == Errc::kOutcomeUnknown;
   const bool passing = detail::is_transient(error.code());
   if (phase_ == Phase::kAsking) {
-    // Surely not applied: the caller knows best whether to try again. Maybe applied: only asking
-    // again with the same id can tell. If a repetition was surely not applied, the first request
-    // may still have been. And if a repetition was refused, the first may still arrive, so it is
-    // withdrawn.
+    // A request that was surely not applied fails: the caller knows best whether to retry. One that
+    // may have been applied is asked again with the same id, because only the store can tell. A
+    // repetition that was surely not applied says nothing about the first request. If a repetition
+    // is refused, the first may still arrive, so it is withdrawn.
     maybe_applied_ = maybe_applied_ || unknown;
     if (passing && has_queued_ && terms_.may_wait) return outlast(now, error);
     if (!maybe_applied_) return fail(error);
@@ -178,6 +184,7 @@ AcquireFsm::Action AcquireFsm::on_push(BootInstant now, const port::Push& push) 
     if (phase_ == Phase::kAsking || phase_ == Phase::kConfirming) ask_again_ = true;
     return {};
   }
+  // A push of a grant carries the lease. A hint only says that a look is worth it.
   if (push.kind == port::Push::Kind::kGranted) return on_held(now, push.state);
   return beat(now);
 }
@@ -196,6 +203,7 @@ AcquireFsm::Action AcquireFsm::on_timer(BootInstant now) {
   }
   if (wait_over(now)) return leave(now, Errc::kTimedOut);
   if (phase_ == Phase::kAsking) {
+    // No answer came in the time that a request has, so it may still arrive. It is withdrawn.
     if (in_flight_) return leave(now, Errc::kOutcomeUnknown);
     return ask(now, /*fresh_id=*/!maybe_applied_);
   }
@@ -214,6 +222,8 @@ AcquireFsm::Action AcquireFsm::on_deadlock(BootInstant now, Error why) {
 }
 
 AcquireFsm::Action AcquireFsm::leave(BootInstant now, Errc why) {
+  // A heartbeat without an answer shows that the store is away. The caller is told so in place of a
+  // timeout.
   if (phase_ != Phase::kAsking && in_flight_) {
     unreached_ = Error(Errc::kUnavailable, "it has not answered the last heartbeat");
   }
@@ -240,7 +250,8 @@ AcquireFsm::Action AcquireFsm::on_cancel_reply(BootInstant now,
   in_flight_ = false;
   if (phase_ != Phase::kLeaving) return {};
   if (reply) {
-    // The clock alone may show that the ticket has gone, without the store.
+    // The client's clock alone may have answered that the ticket is gone. Then this proves no
+    // contact with the store.
     if (*reply != port::EndStatus::kGone) unreached_.reset();
     return left();
   }

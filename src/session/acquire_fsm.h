@@ -11,7 +11,7 @@
 //                                                                              patience ended
 //
 // Guarantee: "granted" is said only with a deadline counted from a send, and while at least
-// `min_left` of it is left; otherwise the ticket is renewed first. A wait that ends for any other
+// `min_left` of it is left. Otherwise the ticket is renewed first. A wait that ends for any other
 // reason has left the queue and given back a crossing grant, or says kOutcomeUnknown. This includes
 // a wait that ends because the store refused a heartbeat (a revoked permission, damaged state). If
 // the store also refuses the cancel, the error is that of the heartbeat and says so, and the ticket

@@ -62,6 +62,8 @@ Acquiring::AcquisitionPtr Acquiring::upgrade(const AcquisitionPtr& reader, Acqui
 Result<Acquiring::AcquisitionPtr> Acquiring::take(Result<AcquisitionPtr> made, bool may_wait) {
   if (!made) return made;
   if ((*made)->options->wait == milliseconds::zero()) may_wait = false;
+  // On a store that answers at once a first try costs nothing, and spares the wait's bookkeeping.
+  // On a remote one the first request queues at once.
   if (may_wait && !store_->answers_at_once()) {
     start_here(*made);
     return settle(*made, await_answer(*made));
@@ -99,7 +101,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquis
     answer = Error(answer.error().code(), "lock '" + printable(acquisition->name) + "'" +
                                               at_store() + ": " + answer.error().message());
   }
-  // Last: it may be what keeps the core.
+  // Last, because this may be the only reference to the core.
   if (!answer || *answer == nullptr) acquisition->core = nullptr;
   return answer;
 }
@@ -107,6 +109,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquis
 // nullopt if the call needs the loop. Then the store has nothing of it, or it is being withdrawn.
 std::optional<Result<Acquiring::AcquisitionPtr>> Acquiring::try_without_queueing(
     const AcquisitionPtr& acquisition, bool may_wait) {
+  // A step function of its own: the wait that may follow begins anew, with another id.
   AcquireFsm fsm(terms_for(*acquisition, /*may_wait=*/false));
   begin_anew(*acquisition);
   fsm.start(base::BootClock::now());
@@ -130,12 +133,13 @@ std::optional<Result<Acquiring::AcquisitionPtr>> Acquiring::try_without_queueing
     case AcquireFsm::Step::kSendCancel: break;
   }
   if (!*reply) {
-    // Perhaps applied: the loop asks again with the same id, and withdraws it if necessary.
+    // The try may have been applied. The loop asks again with the same id, and withdraws it if
+    // necessary.
     acquisition->asked_at = fsm.log().sent_at(0);
     return std::nullopt;
   }
-  // Granted with too little time left, or refused as too old: cancels it, and the loop then asks
-  // again with a new id.
+  // The grant had too little time left, or the request was refused as too old. The loop asks again
+  // with a new id, so the ticket of this one must go.
   store_->cancel(end_of(*acquisition), [](const Result<port::EndStatus>&) {});
   return std::nullopt;
 }
@@ -241,7 +245,8 @@ void Acquiring::execute(const AcquisitionPtr& acquisition, const AcquireFsm::Act
       acquisition->failure = std::make_unique<Error>(*acquisition->acquire->error());
       finish(acquisition);
       if (acquisition->failure->code() == Errc::kOutcomeUnknown && !closed_) {
-        // The lock may be granted to nobody, so it is given back as soon as the store answers.
+        // The store may grant the lock to nobody for a whole ttl. So it is given back as soon as
+        // the store answers.
         give_back(acquisition);
       }
       conclude(acquisition);
@@ -283,6 +288,8 @@ void Acquiring::send_acquire(const AcquisitionPtr& acquisition, bool fresh) {
   store_->acquire(request_for(*acquisition, acquisition->acquire->may_wait()),
                   [this, acquisition, id](const Result<port::AcquisitionState>& reply) {
                     const Turn turn(*this, /*on_loop=*/true);
+                    // An answer to an id that was given up since is about a ticket that is being
+                    // cancelled.
                     if (!acquisition->acquire || acquisition->id != id) return;
                     execute(acquisition,
                             acquisition->acquire->on_reply(base::BootClock::now(), reply));
@@ -306,7 +313,8 @@ void Acquiring::tell_queued(const AcquisitionPtr& acquisition) {
   });
 }
 
-// Nothing is under way any more. (A stop that is calling back now is waited for: it only posts.)
+// Nothing is under way any more. The reset of `on_stop` waits for a stop that is calling back now,
+// which is short: it only posts.
 void Acquiring::finish(const AcquisitionPtr& acquisition) {
   unschedule(*acquisition);
   waiting_.erase(acquisition->id);

@@ -82,7 +82,8 @@ milliseconds Acquiring::ttl_of(const std::string& name, const AcquireOptions& op
   const NameDefaults* const named = defaults_of(name);
   if (named != nullptr && named->ttl > milliseconds::zero()) return named->ttl;
   const milliseconds ours = options_.client.default_ttl;
-  // A session that is longer was asked for; less than that was not.
+  // Where leases are sessions, the URL may have asked for a longer session. Nobody asked for a
+  // lease below it.
   if (options_.url_has_ttl || longest_lease_ == Duration::max()) return ours;
   return std::max(ours, std::chrono::ceil<milliseconds>(longest_lease_));
 }
@@ -97,6 +98,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
   if (options.wait && *options.wait >= kForever) options.wait.reset();
   if (options.max_hold >= kForever) options.max_hold = milliseconds::zero();
   if (auto good = check_options(mode, options); !good) return good.error();
+  // Such a grant could never be used: the slack alone would take what must be left.
   if (options.min_remaining + bound_.slack(options.ttl) >= options.ttl) {
     return Error(Errc::kInvalidArgument,
                  "min_remaining leaves nothing of the lease, by which "
@@ -105,7 +107,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::make_acquisition(std::string name,
   std::string stored_name = stored(name);
   auto acquisition =
       std::make_shared<Acquisition>(std::move(name), std::move(stored_name), mode, generation_);
-  // No lease lasts longer than the session that it is part of: it is renewed in good time for that.
+  // No lease outlasts the session that it is part of, so renewals are timed by the shorter one.
   acquisition->ttl = std::min<Duration>(options.ttl, longest_lease_);
   if (options.owner || !options.trace_id.empty()) {
     acquisition->labels =

@@ -1,4 +1,4 @@
-// How a thread waits for its lock: asleep, or listening at the store's push reader.
+// A thread waits for its lock asleep, or it reads the store's pushes itself.
 #include "src/session/acquiring.h"
 
 namespace holdfast::session {
@@ -41,6 +41,7 @@ void Acquiring::await_at_push_reader(Acquisition& acquisition) {
       continue;
     }
     acquisition.push_reader = std::this_thread::get_id();
+    // Without the mutex, because a push that comes in runs a turn of the core on this thread.
     mutex_.unlock();
     store_->push_reader()->listen();
     mutex_.lock();
@@ -49,6 +50,8 @@ void Acquiring::await_at_push_reader(Acquisition& acquisition) {
   const bool listened = place == at_push_reader_.begin();
   at_push_reader_.erase(place);
   if (!listened) return;
+  // The next waiter reads on. With nobody else waiting the reader stays free for a moment. If
+  // others wait without a thread of theirs, the loop has to read.
   if (!at_push_reader_.empty()) {
     at_push_reader_.front()->changed.notify_all();
   } else if (waiting_.empty()) {
@@ -59,7 +62,7 @@ void Acquiring::await_at_push_reader(Acquisition& acquisition) {
   }
 }
 
-// The thread that gave the reader up did not come back.
+// The thread that left the push reader did not come back in time, so the loop reads pushes again.
 void Acquiring::leave_push_reader() {
   if (std::exchange(push_reader_is_left_, false) && at_push_reader_.empty())
     store_->push_reader()->rest();

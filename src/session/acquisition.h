@@ -1,8 +1,7 @@
 // One acquisition on this side: from the request to the loss or release.
 //
-// Thread-safety: what is atomic is read from anywhere; the rest belongs to the core's mutex, but
-// for the news of the loss, which has a mutex of its own so that a lease can be asked after the
-// core is busy.
+// Thread-safety: atomic members are read from anywhere. The news of a loss has a mutex of its own,
+// so that a lease answers while the core is busy. The core's mutex guards the rest.
 // Ownership: handles (leases, calls under way) hold the acquisition and, through `core`, the core;
 // the core's tables hold acquisitions but never themselves.
 #pragma once
@@ -80,8 +79,8 @@ class Acquisition {
     std::string trace_id;
   };
   std::unique_ptr<const Labels> labels;
-  // A program may hold 100,000 locks, so what only the acquire needs is gone once that is answered:
-  // the options with the answer, the machine as soon as it has ended.
+  // A program may hold 100,000 locks. So members that only the acquire needs go early: the options
+  // with the answer, the step function as soon as it has ended.
   std::unique_ptr<AcquireOptions> options;
   std::unique_ptr<AcquireFsm> acquire;
   std::optional<BootInstant> asked_at;  // The uncontended try, which had no answer.

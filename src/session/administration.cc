@@ -141,6 +141,7 @@ void Administration::watch(std::string prefix, std::function<void(const LockEven
   const auto handle = [this](std::shared_ptr<Subscription> made) {
     return Watch(std::make_shared<WatchEnder>(core_.shared_from_this(), std::move(made)));
   };
+  // Two kinds of stores: one tells each change, the other is listed again and again.
   if (core_.store_->guarantees().watch_every_change) {
     auto watched = core_.store_->watch(core_.stored(prefix), sink);
     if (!watched) return done(watched.error());

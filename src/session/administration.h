@@ -1,8 +1,8 @@
 // Questions to a store and orders that no lease of this client depends on: looking at locks,
 // breaking them, values, the capacity of a semaphore.
 //
-// Guarantee: each call is answered once, at the latest by the request's deadline; with kClosed
-// after close() and in a forked child, where nothing is sent. close() waits for calls under way.
+// Guarantee: each call is answered once, at the latest by the request's deadline. After close() and
+// in a forked child the answer is kClosed, and nothing is sent. close() waits for calls under way.
 // Thread-safety: all calls from any thread. Calls without a Done block until the answer.
 // Ownership: a part of the core, which lives until its calls are answered.
 #pragma once
@@ -44,7 +44,7 @@ class Administration {
   void get_value(const InnerName& name, Done<std::string> done);
   // Store::watch_value(); An inner name by its text. Nothing is told after close().
   port::WatchHandle watch_value(const std::string& name, port::Task changed);
-  // Changes N of a permits lock: true: it is in force; false: it will be when permits come back.
+  // Changes N of a permits lock. true: it is in force; false: it will be when permits come back.
   void resize(std::string name, std::uint32_t capacity, Done<bool> done);
 
  private:

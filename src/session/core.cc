@@ -11,12 +11,13 @@
 namespace holdfast::session {
 namespace {
 
-// How long the last handle's destructor waits for releases that were queued: a second, less what it
-// takes to end when the store does not answer.
+// The last handle's destructor waits this long for queued releases. Together with the time to end
+// beside a silent store it takes a second.
 constexpr auto kParting = std::chrono::milliseconds(900);
 
 // Everything due within this time is done in one turn, so that renewals leave in batches.
 constexpr Nanos kTick = std::chrono::milliseconds(2);
+// A turn must not walk a schedule of thousands for the sake of company.
 constexpr int kMostPassedOver = 64;
 
 }  // namespace
@@ -46,6 +47,7 @@ void Core::dispose(Core* core) {
     if (core->store_) core->store_->abandon_after_fork();
     return;
   }
+  // A thread of the library cannot wait for itself to end.
   if (base::on_library_thread()) {
     base::start_thread("holdfast-close", [core] { end(core); }).detach();
   } else {
@@ -53,7 +55,7 @@ void Core::dispose(Core* core) {
   }
 }
 
-// Its threads call virtual functions, so they have to end before its destructor begins.
+// The core's threads call virtual functions, so they have to end before its destructor begins.
 void Core::end(Core* core) {
   static_cast<void>(core->close(kParting));
   core->notifier_.stop();
@@ -121,7 +123,8 @@ void Core::on_push(const port::Push& push) {
     if (acquisition->acquire) execute(acquisition, acquisition->acquire->on_push(now, push));
     return;
   }
-  // A hint about a lock that is held (it was broken, perhaps): look at once.
+  // The hint is about a held lock, which may have been broken: renew it at once, since the answer
+  // tells.
   for (const auto& [at, acquisition] : schedule_) {
     if (acquisition->id != push.id || !acquisition->renewal || acquisition->releasing) continue;
     const AcquisitionPtr held = acquisition;
@@ -133,6 +136,7 @@ void Core::on_push(const port::Push& push) {
 void Core::on_pushes_missed() {
   const Turn turn(*this);
   const BootInstant now = base::BootClock::now();
+  // A copy, because execute() may take entries out of the table.
   std::vector<AcquisitionPtr> waiting;
   for (const auto& [id, acquisition] : waiting_) waiting.push_back(acquisition);
   for (const AcquisitionPtr& acquisition : waiting) {

@@ -1,12 +1,13 @@
 // The driver of one client: executes what the step functions decide, on one store. This is its
 // top, which its handles call; core_base.h names the layers below.
 //
-// Three threads, each started when first needed: the loop (completions, pushes, deadlines; never
-// blocks), the renewal thread (calls Store::renew, which may block) and the notifier (callbacks of
-// the user). A request that needs no waiting runs on the caller's own thread where the store can.
+// There are three threads, each started when first needed. The loop has completions, pushes and
+// deadlines, and never blocks. The renewal thread calls Store::renew(), which may block. The
+// notifier runs callbacks of the user. A request that needs no waiting runs on the caller's own
+// thread where the store can.
 //
-// Guarantee: a lease's deadline fires on the loop whatever the store and the user's callbacks do;
-// every call answers kClosed in a forked child, and sends nothing.
+// Guarantee: a lease's deadline fires on the loop whatever the store and the user's callbacks do.
+// In a forked child every call answers kClosed, and sends nothing.
 // Thread-safety: all calls from any thread.
 // Ownership: handles share the core. The last one closes it, waiting at most a second for queued
 // releases (on a thread of its own when that happens inside a callback).
@@ -48,10 +49,10 @@ class Core final : public Acquiring,
   // Exclusive becomes shared; an upgrade is given back.
   Result<void> downgrade(const AcquisitionPtr& acquisition);
   void downgrade(const AcquisitionPtr& acquisition, Done<void> done);
-  // Lets go of a lease without releasing it: the store keeps the lock for so long from now on, and
-  // in the same step sets the value. Where that fails it is held and renewed as before, if its time
-  // is not over; with kOutcomeUnknown release_later() leaves it to the store. kLost, kBroken as
-  // set_value().
+  // Lets go of a lease without releasing it. The store keeps the lock for so long from now on, and
+  // sets the value in the same step. If that fails, the lease is held and renewed as before, as
+  // long as its time is not over. After kOutcomeUnknown release_later() leaves it to the store.
+  // kLost, kBroken as set_value().
   void leave_to_store(const AcquisitionPtr& acquisition, std::chrono::milliseconds time,
                       std::optional<std::string> value, Done<void> done);
   // The value beside a lock: at most 4 KiB, written by a holder. kLost, kBroken: nothing was sent

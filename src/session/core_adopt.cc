@@ -13,12 +13,12 @@ namespace {
 
 constexpr int kAttempts = 3;
 
-// Where the requests of one who adopts a lease begin to count. Two who renew one lease must never
-// use one number, or each would count its deadline from a request of the other that was applied: a
-// range of a million numbers for each, far above the one before, and picked at random, because two
-// may adopt at once. Stores count with 63 bits. A lease that lives by adoptions alone (somebody
-// calls a program that renews it, once a second) comes near their end after half a million; from
-// there the steps shrink with what is left, which lasts for millions more.
+// The first number of the requests of a client that adopts a lease. Two clients that renew one
+// lease must never use the same number. Otherwise each would count its deadline from a request of
+// the other. So each takes a range of a million numbers far above the last one, at random, because
+// two may adopt at once. Stores count with 63 bits. A lease that lives by adoptions alone comes
+// near their end after half a million of them. From there the steps shrink with the rest, which
+// lasts for millions more.
 std::uint64_t first_number_after(std::uint64_t seq) {
   constexpr int kRangeBits = 20;
   constexpr std::uint64_t kRanges = std::uint64_t{1} << (63 - kRangeBits);
@@ -98,6 +98,8 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
     const Errc code = reply.error().code();
     const bool unanswered = detail::is_transient(code);
     adoption->may_be_ours = adoption->may_be_ours || code == Errc::kOutcomeUnknown;
+    // Another lease's renewal could not wait for this batch. The adoption still has time of its
+    // own.
     if (unanswered && answer->given_up && base::BootClock::now() < adoption->until) {
       return try_to_adopt(adoption);
     }
@@ -109,6 +111,8 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
   if (reply->status != port::AcquisitionStatus::kHeld) {
     return fail(Errc::kLost, "this lease does not hold it (any more)");
   }
+  // The store has applied a request with a higher number, which another client sent. Ours extended
+  // nothing, so no deadline may count from it.
   if (reply->seq > seq) {
     if (++adoption->overtaken == kAttempts) {
       return fail(Errc::kUnavailable, "another process renews this lease at the same time");

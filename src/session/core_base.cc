@@ -40,7 +40,8 @@ CoreBase::CoreBase(CoreOptions options)
     : options_(bounded(std::move(options))),
       generation_(base::process_generation()),
       owner_(describe_owner(options_.client)),
-      // The mutex first: it was held to arm the timer, when all layers had been made.
+      // The turn takes the mutex first. Whoever armed the timer held it, and all layers were made
+      // by then.
       loop_([this] {
         const Turn turn(*this);
         on_timer();
@@ -95,8 +96,10 @@ CoreBase::Turn::~Turn() HOLDFAST_NO_TSA {
     return acquisition->push_reader && *acquisition->push_reader != std::this_thread::get_id();
   });
   core_.mutex_.unlock();
-  // First, and not before they could have the mutex: this is on the way of every handoff.
+  // Woken first, because each handoff waits for it, and only after the unlock, because they need
+  // the mutex.
   for (const AcquisitionPtr& acquisition : woken) acquisition->changed.notify_all();
+  // A waiter may be reading pushes instead of sleeping.
   if (nudge) core_.store_->push_reader()->nudge();
   for (auto& answer : answers) on_loop_ ? core_.answer_later(std::move(answer)) : answer();
   if (to_send) core_.send_outbox();
@@ -153,7 +156,7 @@ void CoreBase::schedule(const AcquisitionPtr& acquisition, BootInstant at) {
   if (acquisition->slot && (*acquisition->slot)->first == at) return;
   unschedule(*acquisition);
   if (at == BootInstant::max()) return;
-  // New deadlines are mostly the latest.
+  // A new deadline is mostly the latest of all, so the hint saves a search.
   acquisition->slot = schedule_.emplace_hint(schedule_.end(), at, acquisition);
   arm(at);
 }

@@ -1,5 +1,5 @@
-// How a client ends: its waits and leases end here first, then what is under way is awaited, then
-// the store goes, and the threads last.
+// The end of a client, in four steps. Its waits and leases end on this side, requests under way are
+// awaited, the store closes, and the threads end last.
 #include <algorithm>
 #include <system_error>
 
@@ -20,7 +20,7 @@ Result<void> Core::close(std::chrono::nanoseconds limit) {
   return outcome;
 }
 
-// Another call closes it, or has done so: what that comes to goes for this one.
+// Another call closes the client, or has done so. Its outcome is that of this call, too.
 Result<void> Core::await_close(BootInstant until) {
   const base::LocalLock lock(mutex_);
   while (!close_outcome_) {
@@ -50,6 +50,7 @@ Result<void> Core::close_now(BootInstant until) {
     left = releases_under_way_ + waiting_.size();
     samplers_.clear();
   }
+  // Even when the time is over the store gets a moment to send what is queued.
   store_->close(std::max(until, base::BootClock::now() + std::chrono::milliseconds(10)));
   renewal_.stop();
   {

@@ -76,8 +76,8 @@ void Core::leave_to_store(const AcquisitionPtr& acquisition, std::chrono::millis
       });
 }
 
-// From here on this side counts on no more than what it asks for: whether or not an answer comes,
-// the lease may end by then.
+// From here on this side counts on no more than it asks for. The lease may end by then, whether or
+// not an answer comes.
 Result<std::uint64_t> Core::begin_to_leave(const AcquisitionPtr& acquisition, Duration time) {
   const Turn turn(*this);
   if (auto held = check_held(acquisition); !held) return held.error();
@@ -100,6 +100,8 @@ void Core::end_leaving(const AcquisitionPtr& acquisition, const Result<bool>& ke
     reports_.ended(*acquisition, HoldEnd::kDetached);
     return end_locally(acquisition);
   }
+  // The store may have shortened the lease. If the handle goes, a release could cut the time for
+  // which the store was to keep the lock.
   if (kept.error().code() == Errc::kOutcomeUnknown) acquisition->perhaps_left = true;
   if (closed_) return lose(acquisition, Error(Errc::kClosed, "the client was closed"));
   const bool surely_not = kept.error().code() == Errc::kUnavailable;
@@ -108,7 +110,8 @@ void Core::end_leaving(const AcquisitionPtr& acquisition, const Result<bool>& ke
 
 // --- Values.
 
-// Once it is lost or let go here nothing is sent in its name: the store may know of it for longer.
+// Nothing is sent for a lease that was lost or let go on this side, although the store may know it
+// for longer.
 Result<void> Core::check_held(const AcquisitionPtr& acquisition) {
   if (acquisition->released || !acquisition->renewal) {
     return Error(Errc::kLost,

@@ -1,4 +1,4 @@
-// How several locks are taken in one step.
+// Several locks are taken in one step.
 #include <algorithm>
 #include <utility>
 
@@ -103,6 +103,7 @@ std::optional<Result<Core::Multi>> Core::on_taken(Taking& taking,
   }
   const std::vector<port::AcquisitionState>& states = **reply;
   const BootInstant now = base::BootClock::now();
+  // One lease with too little time left makes all of them useless: the caller has all or none.
   for (std::size_t i = 0; i < states.size(); ++i) {
     const auto least = terms_for(*taking.acquisitions[i], /*may_wait=*/false).min_left;
     const auto sent = taking.log.sent_at(states[i].seq);
@@ -155,7 +156,8 @@ std::optional<Result<Core::Multi>> Core::take_all_here(Taking& taking) {
     if (!reply) return std::nullopt;
     auto answer = on_taken(taking, *reply);
     if (answer) return conclude(taking, *std::move(answer));
-    // Perhaps applied: what repeats it waits for a connection.
+    // The request may have been applied. Its repetition waits for a connection, so the loop sends
+    // it.
     if (taking.maybe_applied) return std::nullopt;
   }
 }

@@ -100,6 +100,7 @@ bool blocked(const Wait& wait, const std::set<std::string>& stuck) {
 std::set<std::string> stuck_in(const Waits& waits) {
   std::set<std::string> stuck;
   for (const Wait& wait : waits) stuck.insert(wait.owner);
+  // Each pass may free an owner that others waited for, so the passes go on until one frees nobody.
   for (bool changed = true; changed;) {
     changed = false;
     for (const Wait& wait : waits) {
@@ -142,6 +143,7 @@ using Edges = std::multimap<std::string, Edge>;
 std::map<std::string, Edge> ways_from(const Edges& edges, const std::string& owner) {
   std::map<std::string, Edge> ways;
   std::vector<std::string> front{owner};
+  // Breadth first, so that the circle which people are shown is a shortest one.
   while (!front.empty()) {
     std::vector<std::string> next;
     for (const std::string& from : front) {
@@ -235,6 +237,7 @@ std::optional<Deadlock> find_deadlock(const std::vector<LockInfo>& locks, const 
     youngest = std::max(youngest, Age(edge.wait->waiter->who.since, from, edge.wait->lock->name));
   }
   if (std::get<1>(youngest) != owner || std::get<2>(youngest) != lock) return std::nullopt;
+  // Sorted, because two readings are compared as text.
   std::sort(found.edges.begin(), found.edges.end());
   found.cycle = describe(ways, owner);
   return found;

@@ -8,9 +8,9 @@
 // An owner that exclusively holds the lock it waits for blocks itself. One that holds it shared
 // does not, because it may be about to upgrade.
 //
-// One wait of each circle ends: the youngest by the wall clocks of the waiters, and of two equally
-// young ones the one with the greater id. All clients choose the same one, so that one gives up and
-// the others continue.
+// One wait of each circle ends: the youngest by the wall clocks of the waiters. Between two equally
+// young ones the greater id decides. All clients choose the same wait, so one gives up and the
+// others continue.
 //
 // Not guaranteed by one reading: a snapshot over several locks. Two readings with equal `edges`
 // give one: each wait and each grant in them existed all the time in between.

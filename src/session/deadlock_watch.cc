@@ -61,6 +61,7 @@ void DeadlockWatch::on_list(BootInstant asked_at, Result<std::vector<LockInfo>> 
     asking_ = false;
     const BootInstant now = base::BootClock::now();
     next_ = std::max(next_, now + kShare * (now - asked_at));
+    // A reading that failed or was cut short breaks the chain of two equal ones.
     if (!whole) {
       for (Wait& wait : waits_) wait.edges.clear();
       return;
@@ -86,6 +87,8 @@ void DeadlockWatch::answer(const Question& question, std::vector<std::string> ed
     return one.acquisition.lock() == question.acquisition;
   });
   if (wait == waits_.end() || !question.acquisition->acquire) return;
+  // One reading is no snapshot. Two equal ones prove that each wait and grant lasted from the first
+  // to the second.
   const bool again = !edges.empty() && edges == wait->edges;
   wait->edges = std::move(edges);
   if (!again) return;

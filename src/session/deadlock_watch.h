@@ -1,7 +1,7 @@
 // Checks the waits of one client that name their owner: can they ever end?
 //
-// It reads the queues once a second while such a wait lasts, less often where reading them takes
-// long (a twentieth of the time at most), and not before the first has lasted a second. If two
+// It reads the queues once a second while such a wait lasts, beginning when the first has lasted a
+// second. Reading takes a twentieth of the time at most, so slow stores are read less often. If two
 // readings in a row agree, the wait is told (deadlock.h).
 //
 // Thread-safety: on_tick() and begin() under the core's mutex; answers come on the loop.

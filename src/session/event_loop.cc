@@ -69,7 +69,7 @@ EventLoop::EventLoop(std::function<void()> on_timer)
 
 EventLoop::~EventLoop() { stop(); }
 
-// Only who finds nothing posted wakes the loop.
+// Only the first post wakes the loop, since a wake costs a system call. Later ones ride along.
 void EventLoop::post(port::Task task) {
   bool first = false;
   {

@@ -1,6 +1,6 @@
 // The client's loop: one thread on which completions and pushes are delivered and deadlines fire.
 //
-// Guarantee: tasks run one at a time, in the order in which they were posted; the timer fires on
+// Guarantee: tasks run one at a time, in the order in which they were posted. The timer fires on
 // boot time, so that suspend does not put a deadline off.
 // Blocking: a task must not block; it would put off the news of lost leases.
 // Thread-safety: post() and arm() from any thread.

@@ -1,4 +1,4 @@
-// Which lock names are allowed.
+// The rules for names of locks.
 #pragma once
 
 #include <string>

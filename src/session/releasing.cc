@@ -10,7 +10,8 @@ constexpr Nanos kReleaseRetry = std::chrono::milliseconds(200);
 
 }  // namespace
 
-// Once the lease has ended by itself nothing is left to give back: then it waits for a moment only.
+// A release need not outlast the lease, after which nothing is left to give back. A lease that has
+// ended gets a moment.
 port::AcquisitionRequest Releasing::release_of(const Acquisition& acquisition) const {
   constexpr Nanos kMoment = std::chrono::milliseconds(200);
   port::AcquisitionRequest request = end_of(acquisition);
@@ -24,7 +25,8 @@ void Releasing::detach(const AcquisitionPtr& acquisition) {
   if (forked()) return;
   const Turn turn(*this);
   if (acquisition->released) return;
-  // Whoever releases it by its id counts on the ttl.
+  // Whoever releases the lease by its id counts on the ttl, and one from the queue has a waiter's
+  // length.
   if (acquisition->renewal && acquisition->renewal->inherited()) {
     apply(acquisition, acquisition->renewal->on_renew_asked(base::BootClock::now()));
   }
@@ -56,9 +58,12 @@ void Releasing::end_locally(const AcquisitionPtr& acquisition) {
 std::optional<Result<void>> Releasing::begin_release(const AcquisitionPtr& acquisition,
                                                      std::optional<Error>& loss) {
   if (acquisition->released) return *acquisition->released;
+  // The loop's timer may be late: a hold that ran out counts as lost, even if the store still
+  // answers "released".
   look_at_deadline(acquisition);
   loss = acquisition->why_lost();
   end_locally(acquisition);
+  // Where another process has adopted this lease, a release would end that one's hold.
   if (!acquisition->renewal->taken_over()) return std::nullopt;
   acquisition->released = Result<void>(*loss);
   return *loss;
@@ -232,7 +237,7 @@ void Releasing::release_later(const AcquisitionPtr& acquisition, std::optional<B
   if (!left && !acquisition->renewal->taken_over()) send_release(acquisition);
 }
 
-// Tried until the lease is over by itself.
+// Repeated until the store answers or the lease is over by itself.
 void Releasing::send_release(const AcquisitionPtr& acquisition) {
   if (!acquisition->releasing) ++releases_under_way_;
   acquisition->releasing = true;

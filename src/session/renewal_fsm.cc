@@ -27,6 +27,8 @@ void RenewalFsm::extend(const port::AcquisitionState& state) {
   const auto sent = log_.sent_at(state.seq);
   if (!sent || state.seq < counts_from_) return;
   const BootInstant sure = terms_.bound.safe_deadline(*sent, state.lease);
+  // Answers may come in another order than the requests. A deadline that was shown to the owner
+  // never moves back.
   if (sure <= sure_until_) return;
   sure_until_ = sure;
   inherited_ = inherited_ && state.lease < terms_.ttl;
@@ -72,6 +74,8 @@ RenewalFsm::Action RenewalFsm::on_renew_asked(BootInstant now) {
 
 std::uint64_t RenewalFsm::begin_to_keep(BootInstant now, Duration left) {
   keeping_ = true;
+  // The request may shorten the lease the moment it is sent. So the owner's deadline is shortened
+  // before.
   before_keeping_ = {sure_until_, deadline_};
   counts_from_ = log_.add(now);
   const BootInstant sure = terms_.bound.safe_deadline(now, left);
@@ -97,10 +101,10 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now,
   in_flight_ = false;
   ++replies_;
   if (state_ == State::kLost || keeping_) return {};
-  // Before anything else: whatever the reply says, it came after the owner was told to stop.
+  // This check comes first: the owner was told to stop at the deadline, whatever the reply says.
   if (now >= deadline_) {
     const Action action = next(now);
-    // Only why it was lost: that is better known than by the clock.
+    // The store may know the reason better than the clock. It changes the report only.
     const bool told = !reply && reply.error().code() == Errc::kBroken;
     if (told && loss_cause_ == LossCause::kExpired) {
       loss_cause_ = LossCause::kStore;
@@ -127,6 +131,7 @@ RenewalFsm::Action RenewalFsm::on_reply(BootInstant now,
     loss_ = reply.error();
     return {Step::kLost, 0};
   } else {
+    // A renewal that failed ends nothing. Nobody else can have the lock before the deadline.
     state_ = State::kInDoubt;
     renew_at_ = now + before_retry();
   }

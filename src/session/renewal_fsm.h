@@ -8,9 +8,9 @@
 //
 //   (1) but for a request that this side has not sent yet: somebody has adopted the lease. kLost.
 //
-// Guarantee: the deadline is counted from the send of the request that the store says its lease
-// counts from, never from a reply; it moves back only when the owner lets go by begin_to_keep();
-// nothing revives a passed deadline.
+// Guarantee: the deadline counts from the send of the request that the store names, never from a
+// reply. It moves back only when the owner lets go by begin_to_keep(). Nothing revives a passed
+// deadline.
 // Not guaranteed: that the owner notices. The driver must call on_tick() at wake_at().
 #pragma once
 
@@ -66,10 +66,10 @@ class RenewalFsm {
   Action on_push_missed(BootInstant now);
   // The owner asks for a renewal now, also where none is sent by itself.
   Action on_renew_asked(BootInstant now);
-  // The owner lets go by a request of its own, numbered by the answer, by which the lease ends
-  // `left` from now: nothing beyond that is counted on any more, and nothing is sent or told until
-  // on_not_kept(): it failed, and the lease is renewed again; unless it surely did not take effect,
-  // what was granted before does not count any more.
+  // The owner lets go by a request of its own, which bears the returned number and ends the lease
+  // `left` from now. From here on nothing beyond that is counted on, and nothing is sent or told.
+  // After a failure, on_not_kept() has the lease renewed again. The earlier grant counts again only
+  // if the request surely did not take effect.
   std::uint64_t begin_to_keep(BootInstant now, Duration left);
   Action on_not_kept(BootInstant now, bool surely_not);
   // Grows with every reply about a request that this side made.

@@ -25,6 +25,7 @@ void Renewing::start_lease(const AcquisitionPtr& acquisition, const port::Acquis
   acquisition->state = LeaseState::kHeld;
   reports_.granted(*acquisition, now);
   if (acquisition->base) acquisition->base->upgrade = acquisition;
+  // The shared lease may have ended while the store granted its upgrade.
   if (acquisition->base &&
       (acquisition->base->released || acquisition->base->state == LeaseState::kLost)) {
     return lose(acquisition, Error(Errc::kLost, "the shared lease under it has ended"));
@@ -53,7 +54,8 @@ void Renewing::look_at_deadline(const AcquisitionPtr& acquisition) {
   }
 }
 
-// One of them may have been broken, and the push of that was missed. All leave in one batch.
+// One of the held locks may have been broken while pushes were missed. The renewals all leave in
+// one batch.
 void Renewing::look_at_what_is_held() {
   ++pushes_missed_;
   const BootInstant now = base::BootClock::now();
@@ -96,6 +98,7 @@ void Renewing::lose(const AcquisitionPtr& acquisition, const Error& why) {
   if (const auto upgrade = acquisition->upgrade.lock(); upgrade && !upgrade->released) {
     lose(upgrade, Error(why.code(), "the shared lease under it was lost: " + why.message()));
   }
+  // On the notifier's thread, because a callback of the program may block.
   notifier_.post([acquisition] {
     std::optional<std::stop_source> source;
     {
@@ -126,7 +129,7 @@ void Renewing::on_renewed(const Outgoing& sent, BootInstant now,
   if (sent.waiting && acquisition->acquire) {
     on_heartbeat_reply(acquisition, now, reply);
   } else if (sent.waiting && (!reply || reply->status != port::AcquisitionStatus::kHeld)) {
-    // A heartbeat's answer that the push of the grant has overtaken: it is about the time before.
+    // The push of the grant has overtaken this heartbeat's answer, which is about the time before.
   } else if (acquisition->renewal && !acquisition->releasing && !acquisition->released) {
     reports_.renewed(*acquisition, {sent.planned, sent.sent_at, now}, reply);
     const RenewalFsm::Action action = acquisition->renewal->on_reply(now, reply);
@@ -155,7 +158,7 @@ void Renewing::doubt(const AcquisitionPtr& acquisition) {
   });
 }
 
-// How many replies there will be when this one has come.
+// Gives the number of replies once this renewal's has come.
 Result<std::uint64_t> Renewing::ask_to_renew(const AcquisitionPtr& acquisition) {
   if (acquisition->released || !acquisition->renewal) {
     return Error(Errc::kLost, "lock '" + printable(acquisition->name) + "' was released already");
@@ -206,7 +209,7 @@ Result<void> Renewing::renew(const AcquisitionPtr& acquisition) {
   }
 }
 
-// Ends with the reply, which the store owes by its deadline, or else with the lease.
+// The call ends with the reply, which the store owes by its deadline, or else with the lease.
 void Renewing::renew(const AcquisitionPtr& acquisition, Done<void> done) {
   const Call call(*this);
   if (!call.alive()) return done(call.alive());

@@ -1,5 +1,5 @@
-// A lease while it lasts: its deadline fires on the loop, renewals leave in batches on a thread of
-// their own, and its holder is told of a loss.
+// A lease while it lasts. Its deadline fires on the loop, and renewals leave in batches on a thread
+// of their own. Its holder is told of a loss.
 //
 // Guarantee: a lease's deadline fires on the loop whatever the store and the user's callbacks do.
 // Thread-safety: all public calls from any thread.

@@ -1,4 +1,4 @@
-// How renewals, heartbeats and adoptions leave: in batches, on the renewal thread.
+// Renewals, heartbeats and adoptions leave in batches, on the renewal thread.
 #include <algorithm>
 
 #include "src/session/core_call.h"
@@ -7,7 +7,8 @@
 namespace holdfast::session {
 namespace {
 
-// A batch that is given up in the instant before it is sent is not ended by that.
+// A batch that is given up just before it is sent does not notice. So the store is asked again
+// after this time.
 constexpr Nanos kGiveUpAgain = std::chrono::milliseconds(10);
 
 }  // namespace
@@ -33,13 +34,15 @@ void Renewing::send_out(const AcquisitionPtr& acquisition, std::uint64_t seq, bo
 void Renewing::put_out(Outgoing outgoing) {
   const BootInstant now = base::BootClock::now();
   const Nanos left = std::max<Nanos>(outgoing.end - now, Nanos::zero());
+  // A batch under way may hang. A renewal waits for it for a part of its own lease, then the batch
+  // is given up.
   outgoing.waits_until = now + std::min(RenewalSchedule(outgoing.lease).batch_wait(), left / 2);
   outbox_waits_until_ = std::min(outbox_waits_until_, outgoing.waits_until);
   outbox_.push_back(std::move(outgoing));
   if (under_way_ != nullptr) arm(outbox_waits_until_);
 }
 
-// Hands what is due to the renewal thread, which takes all that has gathered when it gets to it.
+// The renewal thread takes all that has gathered by the time it gets to it.
 void Renewing::send_outbox() {
   renewal_.post([this] {
     while (send_batch()) {
@@ -60,8 +63,8 @@ bool Renewing::send_batch() {
   return true;
 }
 
-// An adoption goes behind what is renewed, and not with it: it may take longer, and is tried again
-// at once.
+// Adoptions go in a batch of their own, after the renewals. An adoption may take longer, and is
+// retried at once.
 std::vector<port::RenewItem> Renewing::take_outbox(Batch& batch) {
   std::vector<port::RenewItem> items;
   const base::LocalLock lock(mutex_);
@@ -84,6 +87,7 @@ std::vector<port::RenewItem> Renewing::take_outbox(Batch& batch) {
   for (Outgoing& outgoing : batch.sent) {
     outgoing.sent_at = now;
     items.push_back(outgoing.item);
+    // One lease that cannot wait limits the whole batch, because all its answers come together.
     batch.deadline = std::min(batch.deadline, request_end(outgoing, now));
   }
   return items;

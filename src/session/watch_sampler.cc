@@ -12,8 +12,8 @@ namespace holdfast::session {
 namespace {
 
 constexpr auto kSamplePeriod = std::chrono::milliseconds(200);
-// A look that takes long is followed by so many times its time of rest: a watch of thousands of
-// locks must not keep its store busy.
+// A watch of thousands of locks must not keep its store busy. So a look that takes long is followed
+// by a rest of so many times its length.
 constexpr int kRest = 4;
 constexpr auto kLongestRest = std::chrono::seconds(2);  // A store that was away was not busy.
 
@@ -25,7 +25,7 @@ WaiterKey waiter_key(const LockInfo& lock, const WaiterInfo& waiter) {
           waiter.who.owner + '\n' + std::to_string(waiter.who.since.time_since_epoch().count())};
 }
 
-// `now`: what is known of the lock; nullptr: nothing. `longest`: so long ago it was held at most.
+// `now`: the lock as it is known; nullptr: unknown. `longest`: it was held at most this long ago.
 LockEventKind how_it_ended(const HolderInfo& holder, const LockInfo* now,
                            std::chrono::milliseconds longest, bool keeps_last_token) {
   const bool broken = now != nullptr && now->last_break && now->last_break->token == holder.token;
@@ -145,6 +145,7 @@ void WatchSampler::tell_recovery() {
 }
 
 void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {
+  // A list names no free locks. Only the trace of a lock that left the list says how it ended.
   if (sample->asked == sample->vanished.size()) return tell(*sample);
   core_.store_->inspect(
       sample->vanished[sample->asked], core_.request_deadline(),
@@ -165,7 +166,7 @@ void WatchSampler::go_on(const std::shared_ptr<Sample>& sample) {
       });
 }
 
-// As it was seen last.
+// Keeps the lock as it was seen last.
 void WatchSampler::keep(Sample& sample, const std::string& name) const {
   for (const LockInfo& lock : seen_) {
     if (lock.name == name) sample.listed.push_back(lock);

@@ -1,10 +1,10 @@
 // A watch over a store that cannot tell every change: lists the locks again and again and tells
 // what differs.
 //
-// Not guaranteed: that a hold shorter than the period is seen; a token that jumped tells of it. Nor
-// that each of two breaks within one period is reported as a break; the first may look like a
-// release. Nor any event while a million locks or more are held. Thread-safety: on_tick() and the
-// replies run on the core's loop.
+// Not guaranteed: that a hold shorter than the period is seen; a token that jumped tells of it. If
+// two breaks fall into one period, the first may look like a release. While a million locks or more
+// are held, nothing is told.
+// Thread-safety: on_tick() and the replies run on the core's loop.
 #pragma once
 
 #include <chrono>

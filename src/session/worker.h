@@ -1,5 +1,5 @@
-// A thread that runs tasks in order: for what may block (a store's renewals) and for the user's
-// callbacks, which must hold up neither deadlines nor renewals.
+// A thread that runs tasks in order. A store's renewals may block, so they have one. The user's
+// callbacks have another, since they must hold up neither deadlines nor renewals.
 //
 // Thread-safety: post() from any thread. The thread starts with the first task.
 #pragma once
