@@ -41,7 +41,7 @@ std::optional<Error> end_error(const session::Acquisition& seat, const std::stri
   return lost_error(name);
 }
 
-// Where all seats are taken: who would be refused then is refused before it waits.
+// If all seats are taken, a caller that would be refused later is refused before it waits.
 Flow<Lease> take_seat(ScopePtr scope, BarrierPtr barrier, InnerName at, AcquireOptions options) {
   const Mode mode = Mode::permits(1, barrier->parties);
   if (scope->cancelled()) co_return scope->cancelled_error();
@@ -51,7 +51,7 @@ Flow<Lease> take_seat(ScopePtr scope, BarrierPtr barrier, InnerName at, AcquireO
   Flow<Look> viewing = view(scope, barrier, at);
   const Result<Look> seen = co_await std::move(viewing);
   if (!seen) co_return seen.error();
-  // Where somebody is gone that shows when a seat is free.
+  // A record with members that are gone proves nothing. The next free seat settles it.
   if (seen->is_settled) {
     const auto good = check_use(seen->record, barrier->parties, barrier->policy, barrier->name);
     if (!good) co_return good.error();
@@ -91,11 +91,13 @@ std::optional<Result<void>> verdict(const Record& record, const Token& seat,
   return std::nullopt;
 }
 
-// Ends a call that is over for `why`, unless the generation is complete or the store does not tell.
+// Ends a call that is over for `why`. A generation that is complete by then counts. If the store is
+// silent, the outcome stays unknown.
 Flow<void> take_back(ScopePtr scope, BarrierPtr barrier, Token seat, Error why) {
   if (why.code() == Errc::kClosed) co_return why;
   std::optional<Result<void>> before;
   Change how = [&before, seat, barrier](Record& record) {
+    // The others may have arrived meanwhile, so the verdict comes before the withdrawal.
     before = verdict(record, seat, barrier->name);
     withdraw(record, seat);
     return Result<void>();
@@ -169,7 +171,8 @@ Flow<std::uint64_t> arrive_and_wait(ScopePtr scope, Core::AcquisitionPtr seat, B
 Flow<void> arrive_and_leave(ScopePtr scope, Core::AcquisitionPtr seat, BarrierPtr barrier) {
   if (const auto ended = end_error(*seat, barrier->name)) co_return *ended;
   Change how = [token = token_of(*seat), barrier](Record& record) -> Result<void> {
-    // With a seat, and yet not there: it has left before, in a call that did not learn of it.
+    // It has a seat, and yet is not in the record. So it has left before, in a call that did not
+    // learn of it.
     if (record.find(token) == nullptr) return {};
     return leave(record, token, barrier->name);
   };

@@ -43,7 +43,7 @@ AcquireOptions turn_options(const Scope& scope, Patience patience) {
   return options;
 }
 
-// Whether or not the call is over, or cancelled.
+// Runs even if the call is over or cancelled, because it undoes an arrival.
 auto take_to_undo(const ScopePtr& scope, const session::InnerName& name,
                   const AcquireOptions& options) {
   return asked<Lease>([scope, name, options](const Core::Done<Lease>& done) {
@@ -60,7 +60,7 @@ Flow<Lease> take_record(ScopePtr scope, session::InnerName name, Patience patien
     co_return lease;
   }
   Result<Lease> lease = co_await scope->acquire(name, options);
-  // Its own time, which others took.
+  // Other participants' turns took the call's time.
   if (!lease && lease.error().code() == Errc::kTimedOut && scope->is_over()) {
     co_return scope->timed_out_error();
   }
@@ -87,7 +87,8 @@ Flow<Turn> take_turn(ScopePtr scope, BarrierPtr barrier, session::InnerName at, 
   if (!lease) co_return lease.error();
   const Result<std::string> text = co_await read_text(scope, at);
   if (!text) co_return text.error();
-  // After the record: whoever stands there has had its seat before.
+  // Seats are read after the record. A member stands in the record only after it took its seat, so
+  // a seat that is missing now has ended.
   const Result<std::optional<LockInfo>> info = co_await scope->inspect(barrier->name);
   if (!info) co_return info.error();
   Result<Record> record = read_record(*text, barrier->name);
@@ -147,7 +148,7 @@ Flow<Record> make_look(ScopePtr scope, BarrierPtr barrier) {
   Result<Look> seen = co_await std::move(viewing);
   if (!seen) co_return seen.error();
   if (seen->is_settled) co_return std::move(seen->record);
-  // Somebody is gone: the others are to know it.
+  // A member is gone. Its end is written down, so that the others see it.
   Change nothing = [](Record&) { return Result<void>(); };
   Flow<Record> changing = make_change(scope, barrier, nothing, Patience::kOfTheCall);
   co_return co_await std::move(changing);

@@ -1,8 +1,8 @@
 // The turns in which participants change the record of a barrier: under the lock beside it, one at
 // a time, each for a moment.
 //
-// Guarantee: a change is made to the record as it is, without the members that are gone, and is
-// stored or, unless it is kOutcomeUnknown, was not made.
+// Guarantee: a change starts from the record as it is, without the members that are gone. It is
+// stored or, unless the call ends with kOutcomeUnknown, was not made.
 // Thread-safety: flows of one scope, one at a time. Blocking: as barrier.h says of the record.
 // Errors: of the change; kTimedOut, kCancelled: nothing was changed; kUnavailable: the record could
 // not be had; else the store's.
@@ -33,7 +33,7 @@ using BarrierPtr = std::shared_ptr<const BarrierState>;
 // kInvalidArgument: there can be no such barrier.
 Result<session::InnerName> record_name(const BarrierState& barrier);
 
-// How long a call waits for the record.
+// The time that a call waits for the record.
 enum class Patience : std::uint8_t {
   kOfTheCall,  // Until its end, or its cancellation.
   kToUndo,     // For as long as one who died over the record holds it: what has begun is undone.

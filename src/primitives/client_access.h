@@ -1,5 +1,5 @@
-// A client on a core that is there already: for primitives made of the calls of a client, and for
-// tests that put something between core and store.
+// Makes a client on an existing core. Primitives that use a client's calls need it, and tests that
+// put something between core and store.
 #pragma once
 
 #include <memory>

@@ -69,7 +69,8 @@ struct Look {
   Record record;
 };
 
-// The value is read first: what it says in the name of whoever holds afterwards is still true.
+// The value is read first, the holder second. If the value names that holder, it is the holder's
+// own.
 Flow<Look> look(ScopePtr scope, std::string name) {
   const Result<std::string> text = co_await scope->get_value(name);
   if (!text) co_return text.error();
@@ -103,7 +104,7 @@ struct Observation {
   std::function<void(const LeaderChange&)> callback;
 };
 
-// From what was told and what is seen: what to tell.
+// Computes what to tell from what was told and what is seen.
 class Teller {
  public:
   std::deque<LeaderChange> changes(const Look& seen) {

@@ -5,9 +5,9 @@
 // it must neither block nor run code of the user. One co_await per statement, and nothing but a
 // plain expression beside it: gcc 12 frees temporaries twice otherwise.
 //
-// Guarantee: a flow ends exactly once. Cancelled, it is told kCancelled by the wait under way, or
-// by the next one that it begins; what it does to clean up is not cancelled. Leases that it holds
-// in variables are given back when it ends without them.
+// Guarantee: a flow ends exactly once. A cancelled flow is told kCancelled by the wait under way,
+// or by the next one that it begins. Its cleaning up is not cancelled. Leases that it holds in
+// variables are given back when it ends without them.
 //
 // Thread-safety: one thread at a time runs a flow; Scope::cancel() may be called on any.
 // Ownership: the coroutine owns its scope; the scope keeps the core.
@@ -277,7 +277,7 @@ class Scope final : public detail::Flowing, public std::enable_shared_from_this<
 };
 using ScopePtr = std::shared_ptr<Scope>;
 
-// How long to wait before a value is looked at again: longer each time.
+// The pauses between looks at a value, longer each time.
 class Pauses {
  public:
   BootInstant next() {
@@ -302,7 +302,8 @@ class ValueNews {
   void hear_of(const std::string& name);
   // Before each look.
   void forget();
-  // Until `at` at the latest; what changes all the time is not looked at all the time.
+  // Until `at` at the latest. After the first few looks there is a pause, so that a value which
+  // changes all the time is not read all the time.
   Flow<void> wait(BootInstant at);
 
  private:

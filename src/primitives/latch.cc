@@ -37,7 +37,8 @@ Result<Count> read_same(const std::string& text, const std::string& name, std::u
   return count;
 }
 
-// Each of those who count needs a moment, and one that dies in it the rest of a short lease.
+// The longest wait for a turn. Each participant needs a moment, and one that dies in its turn takes
+// the rest of a short lease.
 constexpr std::chrono::seconds kLongestTurn{30};
 
 using Change = std::function<Result<Count>(const std::string& text)>;
@@ -60,6 +61,7 @@ Flow<Lease> enter(ScopePtr scope, std::string name) {
   if (tried) {
     const Result<std::string> text = co_await scope->get_value(name);
     if (!text) co_return text.error();
+    // The name may be in use for something else, which would never give it back for counting.
     if (const auto count = read_count(*text, name, 0); !count) co_return count.error();
     const Result<std::optional<LockInfo>> seen = co_await scope->inspect(name);
     if (seen && *seen && is_of_another_use(**seen, options.ttl)) {
@@ -132,7 +134,7 @@ Flow<void> wait(ScopePtr scope, std::string name, std::uint64_t initial) {
     if (!left) co_return left.error();
     if (*left == 0) co_return Result<void>();
     if (!news) {
-      news.emplace(scope, name);  // And what was not told before it is seen now.
+      news.emplace(scope, name);  // Then look again: earlier changes were not reported.
       continue;
     }
     Flow<void> sleeping = news->wait(pauses.next());

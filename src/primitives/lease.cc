@@ -14,9 +14,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Boot time may have stood still while the rest of the world went on (a paused virtual machine);
-// the wall clock, corrected since, then tells. It may also just have been set: either way only the
-// store knows.
+// Boot time may have stood still while the rest of the world went on, as in a paused virtual
+// machine. The wall clock shows this once it is corrected. It may also just have been set, so only
+// the store knows.
 bool clocks_disagree(const session::Acquisition& acquisition) {
   const std::int64_t outran =
       base::wall_minus_boot().count() - acquisition.wall_minus_boot_ns.load();
@@ -120,7 +120,7 @@ std::optional<Error> Lease::loss() const {
   if (acquisition_->core && acquisition_->core->forked()) return acquisition_->core->forked_error();
   if (auto loss = acquisition_->why_lost()) return loss;
   if (state() != LeaseState::kLost) return std::nullopt;
-  // The clock was read before the loop's timer fired.
+  // This clock was read before the loop's timer fired, so the core has no reason yet.
   return Error(Errc::kLost, "lock '" + acquisition_->name + "' was lost: its lease ended");
 }
 

@@ -321,6 +321,7 @@ Result<LeaseSet> Client::acquire_all(std::vector<LockRequest> locks, AcquireOpti
   auto here = together::take_here(*core_, *sorted, options);
   if (here && *here) return std::move(**here);
   if (!here && here.error().code() != Errc::kUnsupported) return here.error();
+  // The wait covers the whole call, so the try above counts.
   if (options.wait) {
     const auto spent = base::BootClock::now() - begun;
     options.wait = std::max(*options.wait - std::chrono::floor<std::chrono::milliseconds>(spent),

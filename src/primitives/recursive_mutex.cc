@@ -52,7 +52,7 @@ struct RecursiveMaker {
     return "lock '" + session::printable(state.name) + "': ";
   }
 
-  // Re-enters, or makes the mark that this call asks for the lock; `held`: what there is.
+  // Re-enters, or marks that this call asks for the lock. `held`: the owner's hold, as it is.
   static Result<Found> look(const StatePtr& state, const Owner& owner, HeldPtr& held) {
     const base::LocalLock lock(state->mutex);
     auto& place = state->by_owner[owner.id()];

@@ -52,6 +52,7 @@ Flow<Lease> acquire_any(ScopePtr scope, std::shared_ptr<State> state, std::uint3
                         AcquireOptions options) {
   const Result<void> good = check_stripes(state->stripes);
   if (!good) co_return good.error();
+  // Each caller begins at its own stripe, so callers spread. With none free it queues at that one.
   for (std::uint32_t i = 0; i < state->stripes; ++i) {
     const std::string name = state->name_of((first + i) % state->stripes);
     Result<std::optional<Lease>> lease =
@@ -77,6 +78,7 @@ const std::string& StripedMutex::name() const { return state_->name; }
 std::uint32_t StripedMutex::stripes() const { return state_->stripes; }
 
 std::uint32_t StripedMutex::stripe_of(std::string_view key) const {
+  // FNV-1a, because every client and version must map a key to the same stripe.
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : key) {
     hash ^= static_cast<unsigned char>(c);
