@@ -57,6 +57,7 @@ bool Guard::launch(const Environment& environment, const GuardTerms& terms, Nano
 bool Guard::has_ended(int wait_options) {
   int status = 0;
   const pid_t pid = keeper_ > 0 ? ::waitpid(keeper_, &status, wait_options | WUNTRACED) : 0;
+  // A stopped keeper could not continue a stopped guard, so it is continued.
   if (pid > 0 && WIFSTOPPED(status)) {
     ::kill(keeper_, SIGCONT);
   } else if (pid > 0 || (pid < 0 && errno != EINTR)) {

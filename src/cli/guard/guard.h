@@ -1,5 +1,5 @@
-// The guard: a process that ends the command and all its descendants before anybody else can get
-// the lease, even if this process is killed or stopped.
+// The guard is a process that ends the command and all its descendants before anybody else can get
+// the lease. It does so even if this process is killed or stopped.
 //
 //   we                     guard                               command
 //   start()                forked by the keeper                -
@@ -12,19 +12,19 @@
 //   releases the lock      no descendant left: kTreeEmpty      -
 //
 // Guarantee: without an extension, SIGTERM reaches every descendant at deadline - kill_after -
-// reserve and SIGKILL at deadline - reserve at the latest, repeated until no descendant is left;
-// also those that called setsid, forked twice, or ignore SIGTERM (the guard is their subreaper).
-// Between us and the guard is its keeper, which continues a stopped guard. When the guard dies, the
-// keeper inherits the rest of the command and ends it. When the keeper dies, the guard kills the
-// command at once. If all of us are stopped, timers and pipes of the kernel continue guard and
-// keeper. So a descendant survives only if both die, the second before it has finished; then
-// left_nothing() is false.
+// reserve, and SIGKILL at deadline - reserve at the latest. Both are repeated until no descendant
+// is left. The guard is their subreaper, so this includes those that called setsid, forked twice,
+// or ignore SIGTERM. Between us and the guard is its keeper, which continues a stopped guard. When
+// the guard dies, the keeper inherits the rest of the command and ends it. When the keeper dies,
+// the guard kills the command at once. If all of us are stopped, timers and pipes of the kernel
+// continue guard and keeper. So a descendant survives only if both die, the second before it has
+// finished; then left_nothing() is false.
 // Guarantee: only descendants of the command are signalled.
-// Not guaranteed: that we get the processor in time on a starved machine (the reserve grows with
-// what a look at the tree has cost, up to a tenth of the ttl); descendants that run as another
-// user, sleep uninterruptibly or are frozen; guard and keeper both killed within moments (then only
-// the command itself dies, by its parent-death signal); a tree that runs on while the whole machine
-// sleeps is ended when it wakes.
+// Not guaranteed: that we get the processor in time on a starved machine. (The reserve grows with
+// the cost of a look at the tree, up to a tenth of the ttl.) Descendants may survive that run as
+// another user, sleep uninterruptibly or are frozen. If guard and keeper are both killed within
+// moments, only the command itself dies, by its parent-death signal. A tree that was asleep with
+// the whole machine is ended when it wakes.
 //
 // Thread-safety: start() before any thread is made; the rest from one thread.
 // Time: CLOCK_BOOTTIME.
@@ -57,7 +57,7 @@ struct GuardPlan {
 };
 
 // The terms for a lease that each renewal makes at least this long. SIGKILL is sent a tenth of the
-// lease before its end (10 ms to 1 s), so that its work is done by then even on a busy machine.
+// lease before its end (10 ms to 1 s). So its work is done in time even on a busy machine.
 GuardTerms guard_terms(Nanos kill_after, Nanos lease);
 
 // The exit status of a guard that left processes alone on purpose; its keeper exits alike.

@@ -323,6 +323,7 @@ void GuardProcess::ask_to_end(Nanos now) {
 void GuardProcess::kill_pass(Nanos now) {
   // The cgroup first: this is cheap for any tree, and needs no /proc.
   if (!plan_.cgroup.empty()) kill_cgroup(plan_.cgroup);
+  // A stopped process neither forks nor runs a handler, so nothing new appears during the pass.
   groups_.signal(SIGSTOP);
   groups_.signal(SIGKILL);
   if (running_) ::kill(command_, SIGKILL);
@@ -382,6 +383,7 @@ void GuardProcess::on_command_change(int status) {
 }
 
 void GuardProcess::reap() {
+  // Only the first look after the command's end reports what it left behind.
   const bool had_ended = command_ > 0 && !running_;
   for (;;) {
     int status = 0;

@@ -98,7 +98,7 @@ void sort_locks(std::vector<LockInfo>& locks, TopSort sort, Instant now) {
   });
 }
 
-// Which columns are shown, and how wide each is.
+// The columns that are shown, with their widths.
 struct Layout {
   std::vector<std::pair<const Column*, std::size_t>> columns;
 

@@ -1,7 +1,7 @@
 // How owners are shown.
 //
-// A program that is not Holdfast's, on a lock that both use (?recipe= in the URL), tells less of
-// itself: what is not known is "-", and null in JSON, never the year 1970.
+// Another program on a lock that both use (?recipe= in the URL) tells less of itself. Unknown facts
+// are "-", and null in JSON, never the year 1970.
 //
 // Guarantee: all text of other processes is made safe for a terminal. Not guaranteed: that what
 // they say of themselves is true. Thread-safety: pure functions.

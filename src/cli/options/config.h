@@ -29,9 +29,9 @@ struct Config {
   RunOptions run;  // Only members with a key in [run] are set.
 };
 
-// Errors: kInvalidArgument "FILE:LINE: ..." for what is not TOML, an unknown key or a wrong value;
-// also for a file that cannot be read (a missing one is an error with --config only). `into` holds
-// what could be read all the same (for exit_error).
+// Errors: kInvalidArgument "FILE:LINE: ..." for text that is not TOML, an unknown key or a wrong
+// value. A file that cannot be read is an error, too; a missing one only with --config. `into`
+// holds what could be read all the same (for exit_error).
 Result<void> load_config(const std::optional<std::string>& file, Config& into);
 
 // Fills what the options leave open by the rule with the longest prefix of the lock's name.

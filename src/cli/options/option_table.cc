@@ -78,8 +78,8 @@ struct OptionTable::Impl {
   Result<void> read_values() const;
 };
 
-// `--reason=` to `--reason` and an empty word: CLI11 would take the next argument for the value,
-// the name of the lock where a script says --reason="$WHY".
+// Turns `--reason=` into `--reason` and an empty word. Otherwise CLI11 takes the next argument for
+// the value: the lock's name, where a script says --reason="$WHY" NAME.
 std::vector<std::string> OptionTable::Impl::with_empty_values(
     std::vector<std::string> arguments) const {
   for (auto at = arguments.begin(); at != arguments.end(); ++at) {

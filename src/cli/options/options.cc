@@ -53,8 +53,8 @@ void add_lock(OptionTable& table, LockOptions& lock, LockDraft& draft) {
   table.value("--permits", draft.permits, read_permits);
 }
 
-// An empty one is none, also where the option says so. One that is inherited was set for others:
-// it stops no job.
+// An empty trace id is none, even as an option. An unusable one in the environment was set for
+// other programs, so it stops no job.
 void take_trace_id(LockOptions& lock, const LockDraft& draft) {
   const char* const inherited = std::getenv("HOLDFAST_TRACE_ID");
   if (draft.trace_id) {
@@ -92,7 +92,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// It must be honoured even when the other options cannot be read to their end.
+// --exit-error counts even for the error that the other options cannot be read.
 std::optional<int> exit_error_among(const Arguments& arguments) {
   const std::string name = "--exit-error";
   std::optional<int> found;

@@ -1,5 +1,5 @@
-// Values as people write them, in an option or in the configuration file: one reader for both, so
-// that both accept the same and complain in the same words.
+// Values as people write them in an option or in the configuration file. Both have one reader, so
+// they accept the same and complain in the same words.
 //
 // Errors: kInvalidArgument with a sentence that shows what is accepted; the caller puts the name of
 // the option or key in front.

@@ -1,9 +1,9 @@
 // The process groups of a command and its descendants. One call reaches a whole group, however
 // large it is and however busy the machine.
 //
-// Guarantee: only a group whose leader is or was a descendant is signalled. The leader is pinned by
-// a pidfd; where the kernel cannot signal a group by one (before 6.9), or few descriptors are left,
-// by its start time, or by the caller's word that it is not reaped.
+// Guarantee: only a group whose leader is or was a descendant is signalled. A pidfd pins the
+// leader. Before Linux 6.9 it cannot signal a group, and sometimes few descriptors are left. Then
+// the leader's start time counts, or the caller's word that it is not reaped.
 // Not guaranteed: that every descendant is in one of them, or that all of them have been found.
 // Thread-safety: none.
 #pragma once

@@ -71,7 +71,7 @@ std::optional<std::string> own_folder() {
   return std::nullopt;
 }
 
-// What a child of ours exits with: 0 or an errno.
+// A child's exit status, which is 0 or an errno.
 int answer_of(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

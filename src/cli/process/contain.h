@@ -7,8 +7,8 @@
 // Guarantee: with kPidns nothing of the command outlives guard and keeper, also when both are
 // killed at once, or when it runs as another user. With kCgroup one write ends all of it, however
 // fast it forks and whoever it runs as; not when guard and keeper are both killed.
-// Not guaranteed, by any: what a process that was there before starts for the command (docker run,
-// systemd-run, at, cron, ssh to this host) is no descendant of it, and lives on.
+// Not guaranteed, by any: that processes end which another program starts for the command (docker
+// run, systemd-run, at, cron, ssh to this host). They are no descendants, and live on.
 //
 // Thread-safety: one thread; check_containment() and enter_pid_namespace() fork.
 #pragma once

@@ -13,8 +13,8 @@
 
 namespace holdfast::cli {
 
-// The environment as exec wants it: what was inherited, with the new assignments instead of the
-// old ones (an appended one would lose against a stale one in front of it).
+// The environment as exec wants it: the inherited one, with new assignments in place of old ones.
+// An appended assignment would lose against a stale one in front of it.
 class ExecEnvironment {
  public:
   explicit ExecEnvironment(const std::string& assignments) {

@@ -3,8 +3,8 @@
 
 namespace holdfast::cli {
 
-// As soon as this process may ask for: real time and a low nice value are for the privileged; a
-// short slice, for which one is called sooner, is for everybody (Linux 6.12).
+// Asks for the processor as early as this process may. Real time and a low nice value need
+// privileges. A short slice, which also means an earlier turn, is for everybody (Linux 6.12).
 void raise_priority();
 
 }  // namespace holdfast::cli

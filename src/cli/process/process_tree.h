@@ -1,10 +1,10 @@
 // Finds and ends all descendants of a process of ours.
 //
-// Guarantee: a process is signalled only while it is a descendant (it is pinned by a pidfd first,
-// then looked at again), so a reused process id is never hit.
+// Guarantee: a process is signalled only while it is a descendant. It is pinned by a pidfd first
+// and looked at again, so a reused process id is never hit.
 // Not guaranteed: that one pass sees a process that is being forked meanwhile, or any process while
-// descriptors or memory are short: repeat until waitpid() says that no child is left, which is
-// exact for a subreaper.
+// descriptors or memory are short. So repeat it until waitpid() says that no child is left, which
+// is exact for a subreaper.
 #pragma once
 
 #include <sys/types.h>

@@ -35,9 +35,9 @@ bool Terminal::give_to(pid_t group) {
 void Terminal::take_back() {
   if (given_to_ == 0) return;
   const pid_t front = ::tcgetpgrp(fd_.get());
-  // The command may have put a group of its own in front (an interactive shell does); that group
-  // has ended or is part of what has been stopped. Only a shell above us must not be robbed, and
-  // it puts itself in front only after we have stopped.
+  // The command may have put a group of its own in front, as an interactive shell does. By now this
+  // group has ended, or was stopped with the rest. Only a shell above us must not be robbed, and it
+  // puts itself in front only after we have stopped.
   if (front != ::getpgrp()) ::tcsetpgrp(fd_.get(), ::getpgrp());
   given_to_ = 0;
 }

@@ -181,7 +181,7 @@ int take_and(const std::string& program, bool auto_renew, const HoldOptions& opt
   return status;
 }
 
-// `-` stands for the first line of the standard input: everybody may read the arguments of a
+// `-` stands for the first line of the standard input. Everybody may read the arguments of a
 // process, and the id is enough to release the lock.
 Result<std::string> read_lease(std::string lease) {
   if (lease != "-") return lease;

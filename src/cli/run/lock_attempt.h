@@ -103,8 +103,8 @@ std::string did_not_get(const std::string& name, std::optional<Duration> wait);
 // "alice@web1 (pid 12, since 10:02:11, nightly)", of the first holders; empty: none.
 std::string describe_holders(const LockInfo& info);
 
-// Also while it is in doubt, because the wall clock was set: the question asks the store, too, and
-// the deadline on the boot clock holds meanwhile.
+// A lease in doubt counts, too: the wall clock may have been set. The question has the store asked,
+// and meanwhile the deadline on the boot clock holds.
 inline bool may_be_held(const Lease& lease) {
   const LeaseState state = lease.state();
   return state == LeaseState::kHeld || state == LeaseState::kInDoubt;

@@ -1,5 +1,5 @@
-// Tells what happens to a lock while `run` and `hold` are at work: sentences for people on stderr,
-// or events as JSON lines on a descriptor.
+// Tells what happens to a lock while `run` and `hold` are at work. People get sentences on stderr,
+// programs get events as JSON lines on a descriptor.
 #pragma once
 
 #include <chrono>

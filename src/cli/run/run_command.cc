@@ -215,7 +215,7 @@ Result<void> Run::contain() {
   return {};
 }
 
-// A candidate that has led once campaigns until it is told to end, also while the store is away.
+// A candidate that has led once campaigns until it is told to end, even while the store is away.
 // nullopt: another round; otherwise the exit status.
 std::optional<int> Run::end_of_round(int status) {
   const RoundEnd how = std::exchange(round_end_, RoundEnd::kOver);

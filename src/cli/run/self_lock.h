@@ -1,10 +1,10 @@
-// A command that runs under a lock asks for the same lock again: a deadlock with itself, unless it
-// may go on under the lease of that run.
+// Finds a command under a lock that asks for the same lock again. This would be a deadlock with
+// itself, unless it may go on under the lease of the outer run.
 //
 // The locks that the ancestors hold travel in HOLDFAST_HELD, as JSON [[name, owner, token], ...].
-// The store is asked whether that very grant still holds: the variable may outlive the lock (it was
-// copied by a service manager, say), and an owner is unique among all stores, so it does not matter
-// how the URL of the store, or the name under its namespace, is spelled.
+// The store is asked whether that very grant still holds, because the variable may outlive the
+// lock: a service manager may have copied it. An owner is unique among all stores. So the spelling
+// of the store's URL, or of the name under its namespace, does not matter.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,8 @@ std::optional<HeldAround> find_held_around(const Client& client, const std::stri
 // kWouldDeadlock: to wait for the lock would be to wait for oneself.
 Error self_deadlock(const HeldAround& around, const std::string& name);
 
-// kWouldDeadlock: it does not cover what is asked for, or nobody would end this process at a loss,
-// because it does not descend from that run.
+// kWouldDeadlock: the outer lease does not cover the request, or this process does not descend from
+// that run. In the second case nobody would end it at a loss.
 std::optional<Error> cannot_reenter(const HeldAround& around, const std::string& name, Mode mode);
 
 // HOLDFAST_HELD for the command: what was inherited, and this lock.

@@ -177,7 +177,7 @@ void Supervisor::on_spawned(const GuardMessage& message) {
   // group the kernel sees to that.
   const bool shared = parts_.terminal.ours() && group_peers().any;
   if (shared || !own_group_is_orphaned()) parts_.anchor.join(command_);
-  // The others of a pipeline may need the terminal (a pager does): then the command gets it only
+  // The others of a pipeline may need the terminal, as a pager does. Then the command gets it only
   // when it stops for the want of it.
   if (!shared) give_terminal();
   let_go_of_standard_streams();
@@ -193,8 +193,8 @@ void Supervisor::let_go_of_standard_streams() const {
   }
 }
 
-// Somebody of our group that reached for the terminal while the command had it has been stopped,
-// and the command may be waiting for that very process to empty a pipe.
+// While the command has the terminal, a process of our own group that reaches for it is stopped.
+// The command may be waiting for that very process to empty a pipe.
 void Supervisor::look_at_terminal() {
   if (!parts_.terminal.gave() || boottime_now() < next_terminal_look_) return;
   next_terminal_look_ = boottime_now() + 1s;
@@ -232,8 +232,8 @@ void Supervisor::on_stopped(int signal) {
   }
   parts_.terminal.take_back();
   if (by_terminal && signal == SIGTSTP) {
-    // The rest of a pipeline stands in our group, which was not in front: without it the shell
-    // would not see the whole job stopped, and would not come back with its prompt.
+    // The rest of a pipeline stands in our group, which was not in front. The shell comes back with
+    // its prompt only when it sees the whole job stopped.
     ::kill(0, SIGTSTP);
     parts_.signals.discard(SIGTSTP);
   }

@@ -1,5 +1,6 @@
-// Watches over a command that runs under a lock: keeps the guard informed of the lease, passes
-// signals on, moves the terminal, and sees to it that nothing of the command is left at the end.
+// Watches over a command that runs under a lock. It keeps the guard informed of the lease, passes
+// signals on and moves the terminal. It also makes sure that nothing of the command is left at the
+// end.
 #pragma once
 
 #include <functional>
@@ -41,8 +42,8 @@ class Supervisor {
   // `length`: of the lease behind each renewal, at least. `max_hold`: zero: none.
   Supervisor(Parts parts, const Lease& lease, Duration length, Duration max_hold);
 
-  // Returns when the command and all its descendants have ended or are left alone as the plan says,
-  // or nobody is left to see to that: SupervisedEnd::tree_empty tells.
+  // Returns when the command and all its descendants have ended, or are left alone as the plan
+  // says. It also returns when nobody is left to end them; SupervisedEnd::tree_empty tells.
   SupervisedEnd run(const Environment& environment);
 
  private:

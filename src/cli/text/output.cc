@@ -109,7 +109,7 @@ constexpr std::string_view kOwnWant =
 
 std::string_view next_step(const Error& error, const std::string& store) {
   if (is_own_want(error)) return kOwnWant;
-  const bool is_file = store.starts_with("sqlite:");  // Which is neither up nor reachable.
+  const bool is_file = store.starts_with("sqlite:");  // A file is neither up nor away.
   if (error.code() == Errc::kUnavailable && is_file) {
     return "'holdfast doctor' looks closer; retrying is safe.";
   }

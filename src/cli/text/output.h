@@ -45,8 +45,8 @@ class Table {
  public:
   explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  // `width`: cells are wrapped between words so that a line has so many columns, as far as words
-  // allow; 0: one line per row, those of a cell joined by spaces.
+  // `width`: cells are wrapped between words, so that a line has at most so many columns as far as
+  // words allow. 0: one line per row; the lines of a cell are joined by spaces.
   std::string to_string(bool colour, std::size_t width) const;
 
  private:

@@ -9,8 +9,8 @@
 
 namespace holdfast::cli {
 
-// Foreign text (names, reasons, owners) made safe for a terminal: control characters, also those
-// of C1 and bidirectional overrides, and bytes that are not UTF-8 become \xNN or \u{N}.
+// Makes foreign text (names, reasons, owners) safe for a terminal. Control characters, those of C1,
+// bidirectional overrides, and bytes that are not UTF-8 become \xNN or \u{N}.
 std::string printable(std::string_view text);
 
 // `text` for a message: printable and in single quotes.
