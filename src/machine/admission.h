@@ -3,11 +3,11 @@
 // Tickets stand in order; a ticket is admitted when it is compatible with every ticket before it,
 // within the capacity. Exclusive, shared and `n of N permits` are three values of this rule.
 // Admission never reverts, so the holders count as standing before everybody who waits. An upgrade
-// (an exclusive ticket linked to a shared one that holds) passes the waiters ahead of it, who wait
-// for its shared ticket anyway: before it stand the other holders only.
+// is an exclusive ticket linked to a shared one that holds. It passes the waiters ahead of it,
+// because they wait for its shared ticket anyway. So only the other holders block it.
 //
-// The machine applies the rule to running sums (Occupancy), one ticket at a time; a store that
-// reads its queue as a list (ZooKeeper, etcd, Consul) applies it to the list (next_admitted).
+// The machine applies the rule to running sums (Occupancy), one ticket at a time. ZooKeeper, etcd
+// and Consul read a queue as a list, and apply it to the list (next_admitted).
 //
 // Thread-safety: plain values and pure functions.
 #pragma once

@@ -15,9 +15,9 @@
 
 namespace holdfast::machine {
 
-// Asks for the lock. Idempotent by `id`: a second Acquire with an id that stands in the queue or
-// holds changes nothing and gets the ticket's present state; an id that was released, cancelled
-// or expired within its tombstone's time is answered kGone and never granted.
+// Asks for the lock. Idempotent by `id`. A second Acquire of an id that waits or holds changes
+// nothing and gets the ticket's present state. An id that ended within its tombstone's time is
+// answered kGone and never granted.
 struct Acquire {
   std::string_view name{};
   AcquisitionId id{};
@@ -60,7 +60,7 @@ struct Cancel {
   Duration tombstone{};
 };
 
-// Exclusive becomes shared in place, or an admitted upgrade goes back to its shared ticket; the
+// Exclusive becomes shared in place, or an admitted upgrade goes back to its shared ticket. The
 // readers that this admits are granted in the same step. The token stays. A shared ticket stays
 // unchanged (kDone).
 struct Downgrade {
@@ -97,8 +97,8 @@ struct SetValue {
   std::string value{};
 };
 
-// The last request of a holder that lets go: its lease ends `ttl` from now, sooner or later than it
-// would, and in the same step the value is stored. `seq` as in Renew: one that is below the last
+// The last request of a holder that lets go. Its lease ends `ttl` from now, sooner or later than it
+// would. The value is stored in the same step. `seq` as in Renew: one that is below the last
 // applied is late (kNotHeld), an equal one is the same again (kDone). The only way in which the end
 // of a lease moves back: the client must not count on more than this before it asks.
 struct Keep {
@@ -143,15 +143,15 @@ struct Reply {
   Outcome outcome = Outcome::kDone;
   Token token{};
   Instant lease_end{};
-  // The request that defined lease_end, and the length it was given: the client counts its own
+  // The request that defined lease_end, and the length it was given. The client counts its own
   // deadline from the instant at which it *sent* that request.
   std::uint64_t seq = 0;
   Duration lease{};
   // kWaiting: tickets ahead of this one that still wait. Exact up to 64; beyond, it may count some
   // that have left, so that a heartbeat never walks a long queue.
   std::uint32_t position = 0;
-  // kWaiting, kBusy: earliest lease end among the holders (the 64 oldest, if more hold); now, when
-  // nobody holds and it is worth asking again at once.
+  // kWaiting, kBusy: the earliest lease end among the holders (the 64 oldest, if more hold). It is
+  // the present instant when nobody holds, so that asking again at once is worth it.
   Instant next_expiry{};
 
   friend bool operator==(const Reply&, const Reply&) = default;

@@ -78,7 +78,7 @@ Reply LockMachine::Impl::acquire_again(TicketIndex index) {
   return reply_for(index);
 }
 
-// Why there can be no ticket for it, now or later.
+// The reason why there can be no ticket for it, now or later.
 std::optional<Outcome> LockMachine::Impl::refusal(const Acquire& acquire, LockIndex index) const {
   const bool present = index != kNone && table.lock(index).has_tickets();
   if (present) {
@@ -211,6 +211,7 @@ Reply LockMachine::Impl::on(const Resize& resize) {
     if (table.find_ticket(index, resize.id) == kNone) return {.outcome = Outcome::kDone};
     return reply_for(known);  // A repeated request keeps its place.
   }
+  // A later Resize replaces one that waits: a lock has one intended N.
   if (lock.shrink != kNone) end_ticket(lock.shrink, EffectKind::kCancelled, Duration::zero());
   if (!lock.has_tickets()) return {.outcome = Outcome::kNotHeld};
   if (resize.capacity < lock.capacity) return queue_shrink(resize, index);
@@ -256,6 +257,7 @@ Reply LockMachine::Impl::on(const Keep& keep) {
   const TicketIndex found = index == kNone ? kNone : table.find_ticket(index, keep.id);
   if (found == kNone || !table.ticket(found).held) return {.outcome = Outcome::kNotHeld};
   Ticket& ticket = table.ticket(found);
+  // A request with a higher number has been applied since, so this one is late.
   if (keep.seq < ticket.seq) return {.outcome = Outcome::kNotHeld};
   if (keep.seq == ticket.seq) return {.outcome = Outcome::kDone};
   ticket.seq = keep.seq;

@@ -1,5 +1,5 @@
-// From a hash to the slots that have it: open addressing, eight bytes per entry, no tombstones
-// (deletion shifts back), so that a lookup among a million costs one or two cache misses.
+// Finds the slots that have a hash. Open addressing with eight bytes per entry: a lookup among a
+// million costs one or two cache misses. Deletion shifts entries back, so there are no tombstones.
 //
 // The keys stay with their owner, who passes the comparison. The order of the table is never
 // shown to anyone: what the machine answers does not depend on hashes.

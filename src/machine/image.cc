@@ -31,7 +31,7 @@ const TicketImage* find(const LockImage& image, AcquisitionId id) {
   return found == image.tickets.end() ? nullptr : &*found;
 }
 
-// The holders could have been admitted in the order of their tokens.
+// Whether the holders could have been admitted in the order of their tokens.
 bool holders_fit(const LockImage& image) {
   std::vector<const TicketImage*> holders;
   for (const TicketImage& ticket : image.tickets) {
@@ -192,6 +192,7 @@ void LockMachine::Impl::load(const LockImage& image) {
     if (ticket.held) holders.emplace_back(ticket.token, added);
   }
   lock.next_order = image.next_order;
+  // In the order of their grants, as the list of holders is.
   std::sort(holders.begin(), holders.end());
   for (const auto& [token, ticket] : holders) table.hold(ticket);
   for (const TicketImage& ticket : image.tickets) {

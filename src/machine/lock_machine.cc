@@ -57,6 +57,7 @@ void LockMachine::check_invariants() const { impl_->check_all(); }
 Reply LockMachine::Impl::apply(const Command& command, Effects& out) {
   now = std::max(now, command.at);
   effects = &out;
+  // A step has a bounded cost. Whoever could be admitted beyond it stays pending for the next one.
   budget = std::max(limits.admissions_per_step, 1U);
   own_lock = kNone;
   subject = kNone;
@@ -137,8 +138,8 @@ bool LockMachine::Impl::upgrade_is_next(const Lock& lock) const {
   return lock.upgrade != kNone && !table.ticket(lock.upgrade).held && lock.held.admits_upgrade();
 }
 
-// The grant inherits the waiter's lease: end, length and the request that defined them stay, since
-// the new holder counts its deadline from its own heartbeat.
+// The grant inherits the waiter's lease. Its end, its length and the request that defined them
+// stay, since the new holder counts its deadline from its own heartbeat.
 void LockMachine::Impl::grant(TicketIndex index) {
   take_token(index);
   table.hold(index);
@@ -245,6 +246,7 @@ void LockMachine::Impl::bury(LockIndex index, AcquisitionId id, Duration tombsto
   Effect& effect = emit(EffectKind::kTombstone, index);
   effect.id = id;
   effect.lease_end = until;
+  // The one that ends first goes: it is the least likely to be needed.
   while (table.tombstone_count() > limits.max_tombstones) {
     drop_tombstone(table.tombstone_ends().top());
   }
@@ -304,6 +306,7 @@ std::uint32_t LockMachine::Impl::position_of(const Ticket& ticket) const {
   for (TicketIndex at = ticket.links.previous; at != kNone; at = table.ticket(at).links.previous) {
     if (++ahead <= kWalk) continue;
     const List& waiters = table.lock(ticket.lock).waiters;
+    // Beyond that the order numbers give an upper bound, since tickets between may have left.
     const std::uint64_t span = ticket.order - table.ticket(waiters.head).order;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(span, waiters.count - 1));
   }

@@ -20,7 +20,7 @@
 // machine. Lease ends move back by Keep only. Nothing is granted or extended retroactively: what is
 // over at a command's instant is dropped before the command is looked at.
 // Not guaranteed: that a lease which is over has been dropped. Only a command makes time pass; use
-// next_event() to know when to send one. Nor that the holder knows: its deadline is its own affair.
+// next_event() to know when to send one. The holder may not know: its deadline is its own affair.
 //
 // Thread-safety: none; drive it from one thread or under one mutex.
 // Ownership: copies all that it keeps; owners are shared.

@@ -1,4 +1,4 @@
-// Objects in numbered slots: a handle is 32 bits, an object never moves, and a slot that was given
+// Objects in numbered slots. A handle is 32 bits, and an object never moves. A slot that was given
 // back is the next to be used, while it is still in the cache. Slots are made in chunks: large ones
 // for a machine that has many locks for long, small ones for one that lives for an operation.
 //

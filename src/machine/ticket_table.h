@@ -61,8 +61,8 @@ class TicketTable {
   const ExpiryHeap& ticket_ends() const { return ticket_ends_; }
   const ExpiryHeap& tombstone_ends() const { return tombstone_ends_; }
 
-  // Locks whose admissions did not fit into a step, and locks that found no token: by name, so
-  // that a restored machine goes on in the same order.
+  // Locks whose admissions did not fit into a step, and locks that found no token. They are kept by
+  // name, so that a restored machine goes on in the same order.
   struct Named {
     std::string_view name;
     LockIndex lock;

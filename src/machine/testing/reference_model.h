@@ -1,4 +1,4 @@
-// The rules of the lock machine once more, as plainly as they can be said: every lock is its image,
+// The rules of the lock machine once more, as plainly as possible. Every lock is its image, and
 // every question is answered by looking at all tickets. Slow on purpose; shares with the machine
 // nothing but the vocabulary.
 //
