@@ -1,4 +1,4 @@
-// Forgetting locks that nobody uses any more, a few at a time.
+// Forgets locks that nobody uses any more, a few at a time.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -40,7 +40,7 @@ Result<bool> Operations::clean_up() {
   std::string last = notes.cleaned_to();
   auto idle = idle_locks(database_, last, boot, Database::wall_now() - kept);
   if (!idle) return idle.error();
-  // Their rows show that the database is in its latest state.
+  // Locks with a noted change are kept: their rows show that the database is in its latest state.
   std::set<std::string> noted;
   for (ReportedChange& change : notes.all()) noted.insert(std::move(change.name));
   std::erase_if(*idle, [&](const std::string& name) { return noted.contains(name); });
@@ -55,6 +55,7 @@ Result<bool> Operations::clean_up() {
       int code = database_.get(Sql::kForgetLock).bind(1, key).bind(2, boot).run();
       if (code != SQLITE_OK) return database_.error(code);
       if (database_.changes() == 0) continue;  // Used just now.
+      // The lock's own counter goes with its row, so the floor keeps its tokens growing.
       floor = std::max(floor, database_.told());
       code = database_.get(Sql::kForgetExtras).bind(1, key).run();
       if (code != SQLITE_OK) return database_.error(code);

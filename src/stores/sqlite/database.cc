@@ -70,11 +70,12 @@ Database::~Database() {
   sqlite3_close_v2(db_);
 }
 
-// The parent is still there with its locks, or has left the file in order: this closes descriptors
-// and gives memory back, and takes none of the steps by which the last user of a file leaves.
+// The parent is still there with its locks, or has left the file in order. So this closes
+// descriptors and gives memory back. It takes none of the steps by which the last user of a file
+// leaves.
 void Database::let_go_after_fork() {
   for (Statement& statement : statements_) statement.finalize();
-  // Others, that a thread of the parent was waiting with.
+  // A thread of the parent may have been waiting with other statements.
   while (sqlite3_stmt* left = sqlite3_next_stmt(db_, nullptr)) sqlite3_finalize(left);
   sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   sqlite3_close_v2(db_);
@@ -124,7 +125,7 @@ Result<void> Database::begin() {
   return {};
 }
 
-// A COMMIT that failed has changed nothing: without a sync in it, it is one write of the frame that
+// A COMMIT that failed has changed nothing. It has no sync, so it is one write: the frame that
 // makes the others count. If SQLite has not rolled back yet, this does.
 Result<void> Database::commit() {
   const int code = get(Sql::kCommit).run();
@@ -175,6 +176,8 @@ Result<void> Database::reserve_tokens() {
 
 Result<void> Database::raise_ceiling(std::int64_t tokens, std::int64_t seen) {
   const std::int64_t before = tokens_.ceiling;
+  // Tokens below a ceiling are given without a sync. So the ceiling itself must be on the disk
+  // before the first of them.
   if (auto set = execute("PRAGMA synchronous = FULL"); !set) return set;
   Result<void> done = begin();
   if (done) {
@@ -207,9 +210,9 @@ int Database::on_commit(void* self, sqlite3*, const char*, int log_pages) {
   return SQLITE_OK;
 }
 
-// Once a log is folded whole, the next commit begins another in its place, and what was in it is
-// only in the file. So the file gets a ceiling of its own just before: a copy of the file from
-// before is known by a lower one, whatever log is beside it.
+// Once a log is folded whole, the next commit begins another one in its place. From then on only
+// the file has what was in it. So the file gets a ceiling of its own just before. An older copy of
+// the file is then known by its lower ceiling, whatever log is beside it.
 void Database::fold_long_log() {
   if (log_pages_ < fold_at_) return;
   const auto raised = raise_ceiling(1, std::numeric_limits<std::int64_t>::max());
@@ -278,6 +281,7 @@ int Database::on_busy(void* self, int count) {
   const std::int64_t step = std::min<std::int64_t>(20 + std::int64_t{count} * 20, 1000);
   timespec time{};
   time.tv_nsec = (step + spread) * 1000;
+  // fork() need not wait for this sleep, since the connection holds nothing while it waits.
   std::optional<OutsideSqlite> outside;
   if (database.waits_outside_) outside.emplace();
   ::nanosleep(&time, nullptr);

@@ -1,8 +1,8 @@
 // One connection to the database: opening and adopting the file, transactions, token blocks.
 //
-// Guarantee: no token above the ceiling in `meta` is given before a synced commit has raised it;
-// leases of another boot or another file are void before the first request; an error from
-// transaction() or from a statement outside one means that nothing was applied.
+// Guarantee: no token above the ceiling in `meta` is given before a synced commit has raised it.
+// Leases of another boot or another file are void before the first request. An error from
+// transaction(), or from a statement outside one, means that nothing was applied.
 // Thread-safety: none; one thread at a time.
 // Time: requests end at set_deadline(); instants are the host's boot time in microseconds.
 // Errors: kUnavailable, kCorruptState, kVersionMismatch, kPermissionDenied, kUnsupported,
@@ -121,8 +121,8 @@ class Database {
   bool tokens_wanted() const { return tokens_wanted_; }
   const TokenRange& tokens() const { return tokens_; }  // As they were last seen.
 
-  // The steps since the transaction began, or just now outside of one, have changed that
-  // lock, whose row bears this instant since: noted once it is committed (reported_changes.h).
+  // Some step since the transaction began, or just now outside of one, has changed that lock. Its
+  // row bears this instant since. Noted once it is committed (reported_changes.h).
   void changed(std::string_view name, std::int64_t at);
 
   // Folds the log into the file when it is long; called outside of a transaction, after requests.
@@ -133,7 +133,7 @@ class Database {
   Error corrupt(const std::string& what) const;
 
   // Outside of a transaction: the last failure was a full disk, and the log has been folded into
-  // the file since, so that its room is written to again. Once per failure.
+  // the file since. So the log's room can be used again. True once per failure.
   bool found_room();
 
   // Something else than what this connection uses is at the path: another file; for moved(), also

@@ -1,5 +1,4 @@
-// How a connection comes to be: alone with the file at first, which adopts it, or as one among
-// others.
+// Opens a connection. The first user is alone with the file and adopts it; the others join.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,8 +20,8 @@ namespace holdfast::stores::sqlite {
 namespace {
 
 // SQLite's own default of 1,000 pages syncs twice every thousand commits or so. On a small disk the
-// log must be folded earlier: one that has taken all room leaves none for the file to grow, and can
-// never be folded again.
+// log must be folded earlier. A log that has taken all room leaves none for the file to grow, so it
+// can never be folded again.
 constexpr std::int64_t kLogPages = 4000;
 constexpr std::int64_t kFewestLogPages = 16;
 constexpr std::int64_t kPageSize = 4096;
@@ -291,8 +290,8 @@ Result<Database::Adopted> Database::adopt() {
   return adopted;
 }
 
-// Every first user begins above the wall clock: also a copy that nothing gives away, as when
-// FILE.use was put back with it, gives no token again.
+// Every first user begins above the wall clock. So even a copy that nothing gives away repeats no
+// token, such as one that was put back with its FILE.use.
 Result<void> Database::take_over(Adopted& adopted) {
   FileIdentity identity;
   if (auto alone = LockFile::check_alone(path(), identity); !alone) return alone.error();
@@ -310,6 +309,8 @@ Result<void> Database::take_over(Adopted& adopted) {
   }
   adopted.ceiling = static_cast<std::uint64_t>(tokens_.ceiling);
   if (adopted.voided) {
+    // Leases of another boot count on another clock. Those of an older copy may have been given
+    // away since.
     if (auto done = execute(kVoidLeases); !done) return done.error();
   }
   Statement adopt;

@@ -84,6 +84,8 @@ std::optional<Result<AcquisitionState>> Operations::fast_acquire(
   const int code = acquire.run();
   if (code != SQLITE_OK) {
     const Error failed = database_.error(code);
+    // The disk was full, and folding the log has made room. The machine's transaction tries once
+    // more.
     if (alone && database_.found_room()) return std::nullopt;
     return failed;
   }

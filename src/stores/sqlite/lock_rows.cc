@@ -53,7 +53,7 @@ Result<void> read_ticket(Database& database, Statement& row, StoredLock& lock) {
   return {};
 }
 
-// In queue order, as far as that many waiters. True: there may be more.
+// Reads in queue order, as far as that many waiters. True: there may be more.
 Result<bool> read_tickets(Database& database, StoredLock& lock, std::size_t waiters) {
   Statement& rows = database.get(Sql::kLoadTickets);
   const ResetAtEnd reset(rows);
@@ -101,6 +101,7 @@ bool has_shrink(const LockImage& image) {
 Result<void> read_queue(Database& database, StoredLock& lock, const Reach& reach) {
   std::vector<TicketImage>& tickets = lock.image.tickets;
   const std::int64_t expected = lock.tickets;
+  // A ticket that has ended may stand anywhere, so a queue with one is read whole.
   const bool by_order = lock.due > reach.now;
   const bool whole = !by_order || reach.waiters > static_cast<std::size_t>(expected);
   const auto more = read_tickets(database, lock, whole ? kWhole : reach.waiters);
@@ -109,6 +110,8 @@ Result<void> read_queue(Database& database, StoredLock& lock, const Reach& reach
     auto read = read_more(database, lock, Sql::kLoadTicket, reach.named);
     if (read) read = read_more(database, lock, Sql::kLoadOddTickets, {});
     if (!read) return read;
+    // A shrink that takes effect drops waiters that ask for more than the new N, anywhere in the
+    // queue.
     if (has_shrink(lock.image)) {
       tickets.clear();
       const auto rest = read_tickets(database, lock, kWhole);

@@ -37,14 +37,14 @@ AcquisitionId id_of(const machine::Action& action) {
       action);
 }
 
-// The others look at the queue's far end: a Resize at all waiters, a Tick at what is over.
+// A Resize looks at all waiters and a Tick at all that has ended, so both need the queue's far end.
 bool reaches_only_the_front(const machine::Action& action) {
   return !std::holds_alternative<machine::Resize>(action) &&
          !std::holds_alternative<machine::Tick>(action);
 }
 
-// A limit on the number of waiters, as those that are loaded count against it. Not zero, which is
-// no limit: at least one waiter is loaded where any is left out.
+// The machine counts only the loaded waiters against a limit, so the others are taken off it. The
+// result is never zero, which would be no limit.
 void count_those_left_out(std::int64_t left_out, machine::Action& action) {
   auto* acquire = std::get_if<machine::Acquire>(&action);
   if (acquire == nullptr || acquire->max_waiters == 0) return;
@@ -63,6 +63,8 @@ Result<Operations::Step> Operations::run(std::string_view name, machine::Action 
   if (!before) return before.error();
   const TokenRange& tokens = database_.tokens();
   const auto last = static_cast<std::int64_t>(before->image.last_token.counter);
+  // The step must not run out of tokens midway: a waiter that could be admitted would be left
+  // waiting.
   if (tokens.ceiling - std::max(last, tokens.floor) < kTokensPerStep) {
     return database_.want_tokens();
   }
@@ -99,6 +101,8 @@ Result<Operations::Applied> Operations::apply(std::string_view name, const machi
   if (const auto tokens = database_.load_tokens(); !tokens) return tokens.error();
   const AcquisitionId own = id_of(action);
   auto step = run(name, action, reach_);
+  // The step may have needed waiters that were left out. Nothing is saved yet, so it runs again on
+  // more of them.
   for (std::size_t reach = reach_; step; step = run(name, action, reach)) {
     const auto& after = step->applied.after;
     if (reached_enough(step->before, after ? &*after : nullptr)) break;
@@ -111,7 +115,7 @@ Result<Operations::Applied> Operations::apply(std::string_view name, const machi
   return std::move(step->applied);
 }
 
-// The machine has counted those that were loaded. Called when the step is saved.
+// The machine has counted the loaded waiters only. Called once the step is saved.
 Result<void> Operations::count_ahead(std::string_view name, AcquisitionId id, Step& step) {
   machine::Reply& reply = step.applied.reply;
   if (step.before.left_out == 0 || reply.outcome != machine::Outcome::kWaiting) return {};
@@ -163,8 +167,8 @@ Result<AcquisitionState> Operations::acquire(const port::AcquireRequest& request
                     port::to_acquire_result(applied->reply, request, current, applied->at));
 }
 
-// A grant in a file that nobody else can find is none. The commit came before this look, so that a
-// file which is here now was here then.
+// A grant in a file that nobody else can find is none. This look comes after the commit: a file
+// that is here now was here then.
 Result<AcquisitionState> Operations::still_here(const port::AcquireRequest& request,
                                                 Result<AcquisitionState> result) {
   if (!result || !database_.file_moved()) return result;

@@ -1,8 +1,8 @@
 // The store's operations on one connection: the uncontended statement first, the lock machine in a
 // transaction for everything else.
 //
-// Guarantee: the statements give what the machine would (tests/differential); an error means that
-// nothing was applied, except kOutcomeUnknown; a grant is reported only while the file is still the
+// Guarantee: the statements give what the machine would (tests/differential). An error means that
+// nothing was applied, except kOutcomeUnknown. A grant is reported only while the file is still the
 // one at its path.
 // Thread-safety: none; one thread at a time per object.
 // Time: as Database; callers set its deadline first.

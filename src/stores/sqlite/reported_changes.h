@@ -6,8 +6,8 @@
 // A note has the lock's name and the instant in its row since then. These instants never go back.
 // Code that deletes rows keeps the noted ones, or calls clear().
 //
-// Each connection has one of a few slots, by chance. When two connections that share a slot write a
-// note at the same moment, the later change may stay without a note until the next one.
+// Each connection has one of a few slots, by chance. Two connections that share a slot may write a
+// note at the same moment. Then the later change may stay without a note until the next one.
 //
 // Cost: one write of the note to the page cache, 0.3 us; kill -9 does not undo it.
 // Thread-safety: as pwrite(2); a note that two wrote at once, or half, is not read.

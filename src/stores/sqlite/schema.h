@@ -116,7 +116,7 @@ inline constexpr const char* kLoadTicket = R"sql(
 SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, ttl, waiter_ttl,
   owner FROM tickets WHERE lock = ?1 AND id = ?2)sql";
 // Tickets whose place in the queue is not that of their row: an upgrade, a shrink; two at most. The
-// index of the same condition has those of all locks, which are few, and the plus keeps SQLite from
+// index of the same condition has those of all locks, which are few. The plus keeps SQLite from
 // walking the whole queue instead. ?1 name
 inline constexpr const char* kLoadOddTickets = R"sql(
 SELECT ord, id, flags, mode, permits, upgrade_of, token, seq, lease_end, lease, ttl, waiter_ttl,

@@ -68,8 +68,8 @@ class ResetAtEnd {
 // `path` is the database.
 Error sql_error(int code, sqlite3* db, const std::string& path);
 
-// For the database at `path`: who owns `refused`, the file or folder of it that could not be used,
-// with which mode, and what to change (kPermissionDenied).
+// kPermissionDenied for the database at `path`. `refused` is the file or folder that could not be
+// used. The message tells its owner, its mode and what to change.
 Error permission_error(const std::string& path, const std::string& what,
                        const std::string& refused);
 

@@ -7,7 +7,7 @@
 //
 // Guarantee: docs/stores/sqlite.md, and Store::guarantees() as data.
 // Thread-safety: as port::Store. Blocking: opening may take seconds when others adopt the file just
-// then; the inline calls and renew() end by their deadlines, as far as the disk does.
+// then. The inline calls and renew() end by their deadlines, as far as the disk does.
 // Errors: kInvalidArgument (path, unknown option), kUnsupported (file system, links, mounts),
 // kPermissionDenied, kStoreInUse, kCorruptState, kVersionMismatch, kUnavailable.
 #pragma once

@@ -80,7 +80,7 @@ void FileState::count_on(machine::AcquisitionId id, const Result<port::Acquisiti
   sweep_at_ = std::max<std::size_t>(1024, 2 * counted_on_.size());
 }
 
-// For how long yet; nullopt: nobody does.
+// The time for which somebody still counts on an acquisition; nullopt: nobody does.
 std::optional<machine::Duration> FileState::counted_on() {
   const base::BootInstant now = base::BootClock::now();
   const base::LocalLock lock(counted_mutex_);
@@ -90,13 +90,13 @@ std::optional<machine::Duration> FileState::counted_on() {
   return std::chrono::ceil<machine::Duration>(latest - now);
 }
 
-// Everybody who counts on an acquisition looks after it, and learns that it is lost.
+// Each client that counts on an acquisition is to ask about it, and learns that it is lost.
 void FileState::hint_all() {
   const base::LocalLock lock(counted_mutex_);
   for (const auto& [id, until] : counted_on_) push({port::Push::Kind::kHint, id, {}});
 }
 
-// Everybody's hold on a file that was replaced must go before the new one can be had.
+// A file that was replaced must be closed by everybody before the new one can be had.
 void FileState::let_go() {
   const base::LocalLock lock(renew_mutex_);
   const InsideSqlite inside;
@@ -107,6 +107,8 @@ void FileState::let_go() {
 }
 
 Result<void> FileState::open_main() {
+  // The new file knows nothing of the locks held in the old one. Granting them from it would make
+  // two holders.
   if (const auto left = counted_on()) {
     hint_all();
     return Error(
@@ -323,8 +325,8 @@ void FileState::on_hint(machine::AcquisitionId id) {
   push(told);
 }
 
-// The next request opens the file that is at the path now, not earlier: a folder that somebody
-// removes is not made again by clients that are idle. True: it has moved, but is counted on yet.
+// Only the next request opens the file that is at the path now. So idle clients do not make a
+// folder again that somebody removed. True: the file has moved, but somebody still counts on it.
 bool FileState::look_after_file(bool again) {
   const base::LocalLock lock(main_mutex_);
   if (main_ == nullptr || !main_->moved()) return false;

@@ -1,8 +1,8 @@
-// A store's hold on its file: two connections (one reserved for renewals), the thread's queue, the
-// socket that wakes it, and what it remembers of its own tickets.
+// A store's hold on its file: two connections, the thread's queue, the socket that wakes it, and
+// its own tickets as it remembers them. One connection is reserved for renewals.
 //
-// When the path comes to show another file, everything held in the old one is lost; the
-// file state opens the new one for later requests.
+// When the path shows another file, everything held in the old one is lost. Later requests use the
+// new one.
 //
 // Thread-safety: safe. Lock order: main, renewal, the fork gate, waiting.
 #pragma once
@@ -160,8 +160,8 @@ class FileState {
   std::shared_ptr<LockFile> file_ HOLDFAST_GUARDED_BY(renew_mutex_);
   std::unique_ptr<Database> renew_ HOLDFAST_GUARDED_BY(renew_mutex_);
 
-  // Until when somebody may count on an acquisition: the file is not let go of before, so that a
-  // file which took its place cannot give the same lock to somebody else.
+  // The instants until which somebody may count on an acquisition. The file is kept until then.
+  // Otherwise a file in its place could give the same lock to somebody else.
   base::LocalMutex counted_mutex_;
   std::map<machine::AcquisitionId, base::BootInstant> counted_on_
       HOLDFAST_GUARDED_BY(counted_mutex_);

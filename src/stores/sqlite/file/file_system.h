@@ -1,4 +1,4 @@
-// Which file systems may carry a lock file, and what is known about a file on one.
+// The file systems that may carry a lock file, and the facts about a file on one.
 //
 // SQLite's locks and shared memory need one kernel that sees all users of the file. So local file
 // systems are listed by name, and everything else is refused: also a local one that nobody listed.

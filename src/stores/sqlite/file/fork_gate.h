@@ -1,18 +1,19 @@
 // SQLite and fork().
 //
-// SQLite remembers per process and file which POSIX locks it holds, and a forked child inherits
-// that memory but not the locks: a connection that the child opens to the same file would believe
-// itself protected, and the last process to leave would remove the log under it. So a child lets go
-// of what it inherited, without a trace in the file, before it opens anything; and fork() waits
-// until no thread is inside SQLite, so that what is inherited can be let go of.
+// SQLite remembers per process and file which POSIX locks it holds. A forked child inherits that
+// memory, but not the locks. A connection that it opens to the same file would believe itself
+// protected. The last process to leave would then remove the log under it. So a child lets go of
+// its inheritance before it opens anything, without a trace in the file. For that, fork() waits
+// until no thread is inside SQLite.
 //
 // Guarantee: after forget_inherited() SQLite knows nothing of the parent's connections. fork()
-// waits for the statements that run just then, and for no others: for the disk, not for another
-// process that keeps the database locked. (Only where a file is opened whose users have another
-// boot, name or log it may wait for SqliteTuning::patience.) Not guaranteed: anything for a child
-// that raw clone(2) made while a thread was inside; for other users of SQLite in this process.
-// Thread-safety: safe. Whoever is inside must not wait for a thread that waits to get inside: a
-// mutex that is locked in both states is locked before entering.
+// waits for the statements that run just then, and for no others. It waits for the disk, but not
+// for another process that keeps the database locked. (It may wait for SqliteTuning::patience while
+// a file is opened whose users have another boot, name or log.)
+// Not guaranteed: anything for a child that raw clone(2) made while a thread was inside; for other
+// users of SQLite in this process.
+// Thread-safety: safe. A thread that is inside must not wait for one that waits to get inside. So a
+// mutex that both need is locked before entering.
 #pragma once
 
 namespace holdfast::stores::sqlite {

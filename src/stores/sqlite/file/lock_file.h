@@ -1,4 +1,4 @@
-// Checks the database file: is it safe for SQLite, is it still the one at its path, and do all its
+// Checks the database file. Is it safe for SQLite? Is it still the one at its path? Do all its
 // users run in the same boot?
 //
 // Beside FILE is FILE.use, on which every user keeps a shared lock (flock). It names the boot and
@@ -13,8 +13,8 @@
 // Somebody may also overwrite the file with an old copy of itself while nobody uses it. So FILE.use
 // also notes the ceilings and the changes that were last reported (docs/design/0019).
 //
-// Guarantee: while one process holds a LockFile shared, no other voids leases, makes a new file
-// at that path or works with another log; moved() tells when the path shows another file,
+// Guarantee: while one process holds a LockFile shared, no other voids leases, makes a new file at
+// that path or works with another log. moved() tells when the path shows another file, and
 // log_moved() when it shows another log.
 // Not guaranteed: anything when FILE.use is removed by hand together with FILE.
 //
@@ -45,9 +45,9 @@ class LockFile {
   // The path after symbolic links, its folder made if it was missing.
   static Result<std::string> resolve(const std::string& path);
 
-  // Takes FILE.use: exclusively as the first user (who adopts the file, then calls settle() and
-  // share()), otherwise shared when it names `boot`, the file and its log as they are. Waits for
-  // the others to leave when it does not, or with `want_exclusive`.
+  // Takes FILE.use. The first user gets it exclusively, adopts the file, and calls settle() and
+  // share(). The others get it shared if it names `boot`, the file and its log as they are. Waits
+  // for the others to leave when it does not, or with `want_exclusive`.
   static Result<std::shared_ptr<LockFile>> attach(const std::string& path, const std::string& boot,
                                                   bool want_exclusive,
                                                   std::chrono::milliseconds patience);
@@ -82,8 +82,8 @@ class LockFile {
   // The highest token ceiling that was noted: a database below it was overwritten by an old copy.
   std::uint64_t noted_ceiling() const;
   void note_ceiling(std::uint64_t ceiling) const;
-  // The ceiling that stood in the file itself, not only in its log, when the log was last folded
-  // whole: what was in that log is nowhere else since.
+  // The ceiling in the file itself, without its log, when the log was last folded whole. The
+  // contents of that log are nowhere else since.
   std::uint64_t noted_folded() const;
   void note_folded(std::uint64_t ceiling) const;
   ReportedChanges reported() const { return ReportedChanges(use_); }

@@ -111,7 +111,8 @@ std::unique_ptr<WakeSocket> WakeSocket::open(const std::string& database, std::s
   return made;
 }
 
-// Sockets of the dead refuse: their files go. One that was born just now may not be listening yet.
+// The socket of a dead process refuses, so its file goes. A socket made just now may not be
+// listening yet, so it stays.
 void WakeSocket::sweep() const {
   const int probe = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const auto now =

@@ -1,6 +1,6 @@
-// Waking the one process whose ticket changed: a datagram socket per store, in FILE.wake/.
-// Beside it stands a mark (an empty file) for each value that the store wants to hear of, which
-// tells the others whom to wake when they set that value.
+// Waking the one process whose ticket changed: a datagram socket per store, in FILE.wake/. Beside
+// it stands a mark, an empty file, for each value that the store watches. Whoever sets that value
+// finds there whom to wake.
 //
 // A datagram carries an acquisition id and is a hint: the receiver looks at the ticket itself. A
 // lost or forged one costs a look, never a wrong grant; the bounded poll covers the lost ones.
@@ -23,9 +23,9 @@ namespace holdfast::stores::sqlite {
 
 class WakeSocket {
  public:
-  // `database`: resolved path; the folder and the socket get its owner and mode, so that whoever
-  // may write the one may send to the other. nullptr: it cannot be had; `why` says so, and waiters
-  // poll.
+  // `database`: resolved path. The folder and the socket get its owner and mode, so that users who
+  // may write the database may send to the socket. nullptr: there is no socket; `why` says so, and
+  // waiters poll.
   static std::unique_ptr<WakeSocket> open(const std::string& database, std::string& why);
   ~WakeSocket();
   WakeSocket(const WakeSocket&) = delete;
