@@ -9,8 +9,8 @@
 
 namespace holdfast::base {
 
-// Parts per million, of `folder`/chrony.conf and `folder`/conf.d/*.conf; chrony's own default where
-// they do not say. nullopt: there is no such file that we can read.
+// Parts per million, as `folder`/chrony.conf and `folder`/conf.d/*.conf say; otherwise chrony's
+// default. nullopt: there is no such file that we can read.
 std::optional<double> chrony_max_slew_ppm(const std::string& folder = "/etc/chrony");
 
 }  // namespace holdfast::base

@@ -1,8 +1,8 @@
 // Delays the end of the program while a thread of the library still uses objects of the program.
 //
-// A program may return from main() as soon as a thread of ours has delivered its last result, while
-// that thread is still inside the delivering call. The objects that it uses there, such as Asio's
-// thread pool, are destroyed with the program's static objects. So that destruction waits here.
+// A program may return from main() once a thread of ours has delivered its last result. This thread
+// may still be inside the delivering call. The objects that it uses there, such as Asio's thread
+// pool, are destroyed with the program's static objects. So that destruction waits here.
 #pragma once
 
 namespace holdfast::base {

@@ -1,5 +1,5 @@
-// Modes of files that processes lock (flock, POSIX locks): whoever may read such a file may hold a
-// lock on it, and so shut out those whom it is for. So whoever may not write it may not read it.
+// Modes of files that processes lock (flock, POSIX locks). A user who may only read such a file can
+// hold a lock on it, and so shut out its writers. So whoever may not write it may not read it.
 //
 // Thread-safety: safe.
 #pragma once

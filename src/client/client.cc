@@ -24,7 +24,7 @@ namespace {
 // Beyond it nothing useful is left of a lease.
 constexpr std::uint32_t kWorstClock = 500'000;
 
-// Taken before anybody is shown the URL: a store is not known by it.
+// Taken out before the URL is shown to anybody, because it is no part of a store's identity.
 constexpr port::UrlOption kOpenTimeout[] = {
     port::time_option("open_timeout", "", "how long opening the client may take"),
 };

@@ -1,4 +1,4 @@
-// Which stores this build has: those that CMakeLists.txt registers, as their manifests say.
+// The stores of this build: those that CMakeLists.txt registers, as their manifests say.
 #pragma once
 
 #include <string_view>

@@ -5,8 +5,9 @@
 //   token 0000000000.00000000000000000042
 //   sum 0123456789abcdef                           FNV-1a of what stands above
 //
-// It is replaced as a whole (written beside it, synced, renamed), under flock(2) on a file of its
-// own that never changes: the lock on a file that is replaced would be one on its predecessor.
+// It is replaced as a whole: written beside it, synced, renamed. The writer holds flock(2) on a
+// second file that never changes. A lock on the record itself would be one on its predecessor after
+// the rename.
 #include "holdfast/fence/file.h"
 
 #include <fcntl.h>
@@ -164,8 +165,8 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Under the lock, so the name of the new file can be the same each time, and litter of a killed
-// process is overwritten by the next.
+// The caller holds the lock. So the new file can have the same name each time, and the next writer
+// overwrites the litter of a killed one.
 Result<void> replace(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".new";
   const Descriptor file(
@@ -229,7 +230,8 @@ Result<FileGuard> FileGuard::enter(const std::string& path, const std::string& r
     auto written = replace(path, encode(resource, *admitted));
     if (!written) return written.error();
   }
-  // Also of a token that is there already: who renamed it may have died before this.
+  // Synced even if the token was there already: the process that renamed the file may have died
+  // before its sync.
   if (auto synced = shared ? Result<void>() : sync_folder(path); !synced) return synced.error();
   return FileGuard(lock.release());
 }

@@ -19,7 +19,7 @@ std::optional<Mode> read_mode(const std::optional<std::string>& text) {
   const std::string_view word = trimmed(*text);
   if (word == "exclusive") return Mode::exclusive();
   if (word == "shared") return Mode::shared();
-  // Which permits does not matter: none can be fenced.
+  // The numbers do not matter, since no permits can be fenced.
   if (word == "permits") return Mode::permits(1, 1);
   return std::nullopt;
 }

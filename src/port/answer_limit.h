@@ -1,9 +1,9 @@
 // The most that one answer of a server may cost a client: hostile and broken servers send without
 // end.
 //
-// Guarantee: on Redis, etcd and Consul the bytes of an answer, and what is made of them, take no
-// more memory than this; beyond it the connection is closed. Not guaranteed: that for several
-// answers together, nor for ZooKeeper, whose own library reads. Errors: kCorruptState.
+// Guarantee: on Redis, etcd and Consul an answer, with all that is made of its bytes, takes no more
+// memory than this. Beyond it the connection is closed. Not guaranteed: that for several answers
+// together, nor for ZooKeeper, whose own library reads. Errors: kCorruptState.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,8 @@ using machine::TicketImage;
 // Not `quoted`: overload resolution would prefer the one of <iomanip> for a std::string.
 std::string prefix_for(std::string_view name) { return "lock '" + base::printable(name) + "': "; }
 
-// Instants come out of stores that others can write to: any two of them.
+// Others can write to a store, so its instants may be any two, and their difference must not
+// overflow.
 Duration until(Instant end, Instant now) {
   if (end <= now) return Duration(0);
   const auto apart = static_cast<std::uint64_t>(end.time_since_epoch().count()) -
@@ -33,7 +34,7 @@ std::chrono::milliseconds left(Instant end, Instant now) {
   return std::chrono::floor<std::chrono::milliseconds>(until(end, now));
 }
 
-// So do the times of owners, and this clock ends in the year 2262.
+// The times of owners come out of such a store, too, and this clock ends in the year 2262.
 std::chrono::system_clock::time_point wall_time(std::int64_t unix_ms) {
   using std::chrono::milliseconds;
   using Wall = std::chrono::system_clock::time_point;

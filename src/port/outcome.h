@@ -35,9 +35,9 @@ Error broken_error(const std::string& name, const BreakInfo& trace);
 Result<AcquisitionState> to_ticket_state(const machine::Reply& reply, std::string_view name,
                                          machine::Instant now);
 
-// The same for an Acquire: a mismatch is told as what was asked for against what is in use, and an
-// upgrade of a lease that has ended is kLost (`current`: the lock after the command; nullptr: there
-// is none, or it is not known).
+// The same for an Acquire. A mismatch names the request beside the use at present. An upgrade of a
+// lease that has ended is kLost. `current`: the lock after the command; nullptr: there is none, or
+// it is not known.
 Result<AcquisitionState> to_acquire_result(const machine::Reply& reply,
                                            const AcquireRequest& request,
                                            const machine::LockImage* current, machine::Instant now);
@@ -50,8 +50,8 @@ Result<EndStatus> to_end_status(const machine::Reply& reply, std::string_view na
 Result<AcquisitionState> to_downgrade_result(const machine::Reply& reply, std::string_view name,
                                              AcquisitionId id, const machine::LockImage* after);
 
-// For Break, SetValue, Keep and Resize: true; false: it stands in the queue (Resize); or an error
-// (kLost: not the holder, or a lock that is not in use).
+// For Break, SetValue, Keep and Resize: true. false: the Resize stands in the queue. kLost: not the
+// holder, or a lock that is not in use.
 Result<bool> to_done(const machine::Reply& reply, std::string_view name);
 
 // A grant (a ticket, an effect or a reply) as the client needs it to count its deadline.

@@ -1,8 +1,8 @@
 // The store port: all that the layers above ask of a store.
 //
-// Every operation takes a request with its deadline and completes exactly once with a Result, by a
-// task posted to the loop that the store was made with; never inline, never after close(). (The
-// kUnsupported of keep() and try_acquire_all() is answered inline.)
+// Every operation takes a request with its deadline and completes exactly once with a Result. It
+// completes by a task posted to the loop that the store was made with, never inline and never after
+// close(). (The kUnsupported of keep() and try_acquire_all() is answered inline.)
 // Guarantee a store must give: kUnavailable only when the request was surely not applied and cannot
 // be any more; otherwise kOutcomeUnknown. Requests of one client about one acquisition take effect
 // in the order in which they were made, or a late one is refused.
@@ -71,10 +71,10 @@ struct AcquisitionState {
 struct AcquireRequest {
   std::string name;
   AcquisitionId id;
-  // Grows with every fresh acquisition id that a client makes, in the order in which requests are
-  // handed to the store; a store may refuse (kGone) an acquire whose number is not above the
-  // highest it has seen from that client for the lock, unless the ticket is there: this is how a
-  // late duplicate is known without a tombstone per id. 0: unknown (an adopted lease).
+  // Grows with every fresh acquisition id of a client, in the order in which the store gets the
+  // requests. So a store knows a late duplicate without a tombstone for each id. It may refuse
+  // (kGone) an acquire whose number is not above the client's highest for the lock, unless the
+  // ticket is there. 0: unknown (an adopted lease).
   std::uint64_t issue = 0;
   Mode mode;
   bool may_wait = true;
@@ -213,14 +213,14 @@ class Store {
   // thread.
   virtual void keep(KeepRequest request, Done<bool> done);
   virtual void get_value(std::string name, base::BootInstant deadline, Done<std::string> done) = 0;
-  // Calls `changed` on the loop when that value may have been set, where the store can tell also
-  // when a holder has gone; until the handle goes, and perhaps once more. A hint: some are missed,
-  // and some tell of nothing, so whoever wants to know reads again after a while all the same.
-  // An empty handle: this store tells nothing.
+  // Calls `changed` on the loop when that value may have been set. Where the store can tell, it
+  // also does so when a holder has gone. The calls end with the handle, perhaps after one more. A
+  // hint: some are missed, and some tell of nothing, so whoever wants to know reads again after a
+  // while all the same. An empty handle: this store tells nothing.
   // NOLINTNEXTLINE(performance-unnecessary-value-param): stores that can tell keep both.
   virtual WatchHandle watch_value(std::string /*name*/, Task /*changed*/) { return {}; }
-  // Changes N of a permits lock: at once when growing (true), in queue order under `id` when
-  // shrinking (false: it waits for its turn; cancel() withdraws it). kLost: the lock is not in use.
+  // Changes N of a permits lock. true: done, as always when N grows. false: the smaller N waits for
+  // its turn in the queue under `id`; cancel() withdraws it. kLost: the lock is not in use.
   virtual void resize(AcquisitionRequest request, std::uint32_t capacity, Done<bool> done) = 0;
 
   // Acquires all of these locks or none, in one step. Never waits for a holder, and leaves no
@@ -238,8 +238,8 @@ class Store {
   virtual void release_all(std::vector<AcquisitionRequest> requests,
                            Done<std::vector<Result<EndStatus>>> done);
 
-  // The same on the calling thread, where the store can do it without waiting for another thread;
-  // nullopt: it cannot now, and nothing was done: use the operation above.
+  // The same on the calling thread, if the store need not wait for another thread. nullopt: it
+  // cannot now, and nothing was done; use the operation above.
   virtual std::optional<Result<AcquisitionState>> acquire_inline(const AcquireRequest&) {
     return std::nullopt;
   }
@@ -255,8 +255,8 @@ class Store {
     return std::nullopt;
   }
 
-  // Whether the *_inline() calls never wait for a disk, a process or a network: then they are fit
-  // for a thread that must not block, and asynchronous calls use them.
+  // Whether the *_inline() calls never wait for a disk, a process or a network. Then a thread that
+  // must not block can use them, so asynchronous calls do.
   virtual bool answers_at_once() const { return false; }
 
   // nullptr: pushes are told on the loop only. Lives as long as the store.

@@ -73,8 +73,8 @@ Result<void> expect_slashes(const StoreUrl& url, std::string_view store);
 Result<std::vector<Endpoint>> parse_endpoints(const StoreUrl& url, const Endpoint& fallback,
                                               std::string_view store);
 
-// Takes "user:password@" off the authority, and the options; named nowhere, the password is that of
-// `variable` in the environment, when it is set and not empty.
+// Takes "user:password@" off the authority, and the options. A password that is named nowhere is
+// that of `variable` in the environment, when it is set and not empty.
 Result<Login> take_login(StoreUrl& url, std::string_view store, const char* variable);
 
 // Takes the options; without `tls` each of them is refused, with the scheme that it needs.

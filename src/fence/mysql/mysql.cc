@@ -77,7 +77,8 @@ Result<std::optional<std::string>> ask(MYSQL* connection, const std::string& sta
   return std::optional(std::string(row[0], ::mysql_fetch_lengths(result.get())[0]));
 }
 
-// As digits: what would have to be escaped depends on the connection's character set and modes.
+// Writes bytes as digits, because the rules of escaping depend on the connection's character set
+// and modes.
 std::string hexadecimal(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out = "X'";
@@ -138,7 +139,8 @@ Result<void> guard(st_mysql* connection, const std::string& resource, const Toke
   const bool exclusive = mode.kind() == Mode::Kind::kExclusive;
   auto recorded = exclusive ? raise(connection, resource, token.to_string())
                             : ask(connection, with(sql::read_recorded(kDialect), resource));
-  // A row, so that there is something to lock. Whoever else makes it meanwhile is waited for.
+  // Without a row there is nothing to lock, so one is made. If another transaction makes it
+  // meanwhile, this one waits.
   if (recorded && !*recorded) recorded = raise(connection, resource, sql::kNoToken);
   if (!recorded) return recorded.error();
   return judge(recorded->value_or(""), resource, token, mode);
