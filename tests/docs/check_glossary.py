@@ -1,5 +1,6 @@
-"""Compares the glossary with the tree: the code names that it gives exist, and the words that it
-replaces are gone, except those of a list that can only get shorter."""
+"""Compares the glossary with the tree: the code names that it gives exist, a type name that several
+layers share has a row, and the words that it replaces are gone, except those of a list that can
+only get shorter."""
 
 import re
 import sys
@@ -9,6 +10,11 @@ GLOSSARY = "docs/internals/glossary.md"
 EXCEPTIONS = "tests/docs/glossary_exceptions.txt"
 REPLACED = "## Words that were replaced"
 CODE_FOLDERS = ("src", "include", "lab")
+# A type name that this many layers define is a word of the house, unless everybody knows it.
+SHARED = 3
+EVERYDAY = {"Answer", "Asked", "Call", "Command", "Entry", "Events", "Fields", "Gate", "Gathered",
+            "Job", "Kind", "Lock", "Once", "Operation", "Outcome", "Part", "Reply", "Row", "Slot",
+            "State", "Statement", "Turn", "Wait", "Applied", "Writer"}
 TYPE = re.compile(r"^[ \t]*(?:template <.*> )?(?:class|struct|enum class)"
                   r"(?: \[\[\w+\]\])?(?: HOLDFAST_\w+(?:\([^)]*\))?)? (\w+) *"
                   r"(?:final *)?[:{]", re.MULTILINE)
@@ -71,6 +77,23 @@ def problems_of(uses, exceptions):
                   for each in exceptions if each not in uses]
 
 
+def layer_of(path):
+    parts = path.split("/")
+    return "/".join(parts[:3] if parts[1] == "stores" else parts[:2])
+
+
+def shared_without_row(sources, names):
+    """Type names of several layers of src/ for which the glossary has no row."""
+    layers = {}
+    for path, text in sources.items():
+        if path.startswith("src/") and not re.search(r"_test\.cc$|/test", path):
+            for name in TYPE.findall(text):
+                layers.setdefault(name, set()).add(layer_of(path))
+    return [f"{GLOSSARY}: {len(where)} layers have a type '{name}': give it a row"
+            for name, where in sorted(layers.items())
+            if len(where) >= SHARED and name not in EVERYDAY and name not in names]
+
+
 def source_files(root):
     return [path for folder in CODE_FOLDERS for path in sorted((root / folder).rglob("*"))
             if path.suffix in (".h", ".cc")]
@@ -90,6 +113,8 @@ def main():
     names = code_names(glossary)
     problems = [f"{GLOSSARY}: no source has the name '{name}'" for name in names
                 if name not in known]
+    problems += shared_without_row(
+        {str(path.relative_to(root)): text for path, text in sources.items()}, names)
     types, words = replaced_words(glossary)
     texts = {**sources, **{path: path.read_text(encoding="utf-8") for path in pages(root)}}
     uses = [use for path, text in texts.items()

@@ -49,6 +49,11 @@ class ProseTest(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertIn("page.md:6", found[0])
 
+    def test_a_page_that_is_not_listed_is_caught(self):
+        root = Path(__file__).resolve().parents[2]
+        pages = ["README.md", "docs/guide/fencing.md", "changes/added/x.md", "docs/new.md", "lab/a.md"]
+        self.assertEqual(check_prose.unlisted(root, pages), ["docs/new.md", "lab/a.md"])
+
     def test_long_sentences_are_caught(self):
         self.assertTrue(self.problems("It " + "waits and " * 24 + "ends.\n"))
         many = "The client waits for as long as the other one holds the lock that it asked for.\n"
@@ -131,6 +136,17 @@ class GlossaryTest(unittest.TestCase):
         self.assertEqual(check_glossary.problems_of(["a.h: Place"], ["a.h: Place"]), [])
         self.assertTrue(check_glossary.problems_of([], ["a.h: Place"]))
         self.assertTrue(check_glossary.problems_of(["b.h: Place"], []))
+
+    def test_a_type_of_three_layers_needs_a_row(self):
+        def missing(paths, type_name="Engine", names=()):
+            sources = {path: f"struct {type_name} {{\n" for path in paths}
+            return check_glossary.shared_without_row(sources, list(names))
+
+        layers = ["src/a/x.h", "src/stores/b/x.h", "src/stores/c/x.cc"]
+        self.assertEqual(len(missing(layers)), 1)
+        self.assertEqual(missing(layers, names=["Engine"]), [])
+        self.assertEqual(missing(layers, type_name="State"), [])
+        self.assertEqual(missing(layers[:2] + ["src/a/y.h", "src/stores/c/x_test.cc"]), [])
 
 
 class HeaderExamplesTest(unittest.TestCase):
