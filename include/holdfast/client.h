@@ -8,7 +8,8 @@
 // (processes of one host); for any hosts `redis://HOST:PORT`, `rediss://` (TLS) and `redis+unix:`,
 // `zookeeper://HOST,...`, `etcd://HOST,...` and `etcds://`, `consul://HOST` and `consuls://`,
 // `postgres://HOST/DATABASE`, `postgress://` (TLS) and `postgres+unix:`, and in the same way
-// `mysql://`, `mysqls://` and `mysql+unix:`; `memcached://HOST`: each has a page in docs/stores.
+// `mysql://`, `mysqls://` and `mysql+unix:`; `memcached://HOST`; `hybrid:`: each has a page in
+// docs/stores.
 // Memory is always there; the others are components of a build (find_package(holdfast COMPONENTS
 // sqlite redis)), and without them connect() says kUnsupported.
 // Options follow as `?ttl=30s&ns=app`; an unknown one is refused.

@@ -61,7 +61,7 @@ class Node {
   Node(const Topology& topology, NodeSetup setup);
 
   const std::string& host() const { return setup_.host; }
-  std::uint16_t port() const { return ports_.at("port").number(); }
+  std::uint16_t port(const std::string& name = "port") const { return ports_.at(name).number(); }
   // The text about this node that every node gets.
   std::string as_peer() const { return filled(spec().peer, values_); }
   void introduce(const std::string& peers) { values_["peers"] = peers; }

@@ -110,7 +110,11 @@ void Rig::start_replica(const Topology& topology) {
 }
 
 std::string Rig::url_through(const std::string& hosts, std::uint16_t first) const {
-  return filled(scenario_.topology->url, {{"port", std::to_string(first)}, {"hosts", hosts}});
+  std::map<std::string, std::string> values{{"port", std::to_string(first)}, {"hosts", hosts}};
+  for (const std::string& name : scenario_.topology->server->ports) {
+    values[name] = std::to_string(nodes_.front()->port(name));
+  }
+  return filled(scenario_.topology->url, values);
 }
 
 std::vector<std::string> Rig::urls(std::uint32_t slot) const {

@@ -61,9 +61,13 @@ class TopologyReader {
     fields(reader, topology_);
     if (const toml::table* server = reader.table("server")) read_server(*server);
     const bool served = topology_.server.has_value();
-    check_placeholders(
-        root_, topology_,
-        served ? std::vector<std::string>{"port", "hosts"} : std::vector<std::string>{"folder"});
+    std::vector<std::string> known{"folder"};
+    if (served) {
+      known = {"port", "hosts"};
+      const auto& ports = topology_.server->ports;
+      known.insert(known.end(), ports.begin(), ports.end());
+    }
+    check_placeholders(root_, topology_, known);
     if (const toml::table* replica = reader.table("replica")) read_replica(*replica);
     const std::vector<const toml::table*> cells = reader.tables("cell");
     reader.finish();

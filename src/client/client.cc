@@ -88,6 +88,7 @@ Result<std::shared_ptr<session::Core>> open_core(std::string_view url_text, Clie
   core_options.store_url = url->redacted();
   core_options.client = std::move(options);
   core_options.schema = schema;
+  core_options.find_store = &client::find_store;
   if (auto taken = take_common_options(*url, core_options); !taken) return taken.error();
   if (core_options.client.request_timeout <= std::chrono::milliseconds::zero()) {
     return Error(Errc::kInvalidArgument, "request_timeout must be above zero");

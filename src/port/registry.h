@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "holdfast/options.h"
 #include "holdfast/result.h"
@@ -25,6 +26,12 @@ struct SchemaJob {
   StoreSchema made{};
 };
 
+struct StoreContext;
+
+// Never a null pointer, unless `context.schema` is set.
+// `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.
+using StoreFactory = Result<std::unique_ptr<Store>> (*)(StoreUrl url, const StoreContext& context);
+
 struct StoreContext {
   Loop* loop = nullptr;            // Outlives the store.
   Listener* listener = nullptr;    // Outlives the store.
@@ -35,10 +42,9 @@ struct StoreContext {
   base::BootInstant open_by = base::BootInstant::max();
   // Only set where the manifest has `has_schema`.
   SchemaJob* schema = nullptr;
+  // The other stores, by the scheme of their URL, for stores that are made of some.
+  // Errors: kInvalidArgument (no such scheme), kUnsupported (left out of this build).
+  Result<StoreFactory> (*find)(std::string_view scheme) = nullptr;
 };
-
-// Never a null pointer, unless `context.schema` is set.
-// `url` keeps only the options that this store should know; an unknown one is kInvalidArgument.
-using StoreFactory = Result<std::unique_ptr<Store>> (*)(StoreUrl url, const StoreContext& context);
 
 }  // namespace holdfast::port

@@ -130,7 +130,8 @@ TEST_P(LiveConformance, AReleaseReachesTheWaiterWithinASecond) {
   for (int round = 0; round < 20; ++round) {
     const auto holder = fresh();
     const auto waiter = fresh();
-    ASSERT_TRUE(holds(alice.acquire({"orders", holder})));
+    const auto asked = alice.acquire({"orders", holder});
+    ASSERT_TRUE(holds(asked) || (!site_->decides_at_once() && alice.inbox().next(holder, 1s)));
     ASSERT_TRUE(waits(bob.acquire({"orders", waiter})));
     ASSERT_TRUE(ends(alice.release("orders", holder), EndStatus::kReleased));
     const auto push = bob.inbox().next(waiter, 1s);

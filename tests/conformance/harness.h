@@ -96,6 +96,10 @@ class Site {
   virtual bool refuses_late_requests() const { return true; }
   // The locks are Holdfast's own, with owners and breaks; or in a form that other programs have.
   virtual bool own_form() const { return true; }
+  // An acquire is answered by the place where the locks live, not first by one in front of it.
+  virtual bool decides_at_once() const { return true; }
+  // inspect() knows all who wait.
+  virtual bool shows_waiters() const { return true; }
   // A holder is told of a break at once. Elsewhere its next renewal tells it.
   virtual bool tells_broken_holders() const { return true; }
 };

@@ -79,6 +79,7 @@ TEST_P(QueueConformance, AClientIsToldOfItsOwnWaiters) {
 // The new holder counts its deadline from its own heartbeat: it must learn which one counts.
 TEST_P(QueueConformance, AHandoffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
   HOLDFAST_NEEDS_OWN_LEASES();
+  HOLDFAST_NEEDS(site_->decides_at_once(), "the next holder asks for its lease");
   const auto holder = fresh();
   const auto waiter = fresh();
   ASSERT_TRUE(holds(client().acquire({"orders", holder})));
@@ -106,6 +107,7 @@ TEST_P(QueueConformance, AHandoffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
 
 TEST_P(QueueConformance, AHandoffToOneThatNeverBeatNamesItsRequest) {
   HOLDFAST_NEEDS_OWN_LEASES();
+  HOLDFAST_NEEDS(site_->decides_at_once(), "the next holder asks for its lease");
   const auto holder = fresh();
   const auto waiter = fresh();
   ASSERT_TRUE(holds(client().acquire({"orders", holder})));

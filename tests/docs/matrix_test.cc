@@ -28,6 +28,10 @@
 #include "src/stores/etcd/guarantees.h"
 #include "src/stores/etcd/url.h"
 #endif
+#ifdef HOLDFAST_HAVE_HYBRID
+#include "src/stores/hybrid/guarantees.h"
+#include "src/stores/hybrid/url.h"
+#endif
 #ifdef HOLDFAST_HAVE_MEMCACHED
 #include "src/stores/memcached/guarantees.h"
 #include "src/stores/memcached/url.h"
@@ -242,7 +246,8 @@ std::optional<Stores> all_stores() {
 #if defined(HOLDFAST_HAVE_SQLITE) && defined(HOLDFAST_HAVE_REDIS) &&   \
     defined(HOLDFAST_HAVE_ZOOKEEPER) && defined(HOLDFAST_HAVE_ETCD) && \
     defined(HOLDFAST_HAVE_CONSUL) && defined(HOLDFAST_HAVE_POSTGRES) && \
-    defined(HOLDFAST_HAVE_MYSQL) && defined(HOLDFAST_HAVE_MEMCACHED)
+    defined(HOLDFAST_HAVE_MYSQL) && defined(HOLDFAST_HAVE_MEMCACHED) && \
+    defined(HOLDFAST_HAVE_HYBRID)
   const support::TempFolder folder("matrix");
   const Client memory = Client::connect("memory:").value();
   const Client sqlite = Client::connect("sqlite://" + folder.file("locks.db")).value();
@@ -255,7 +260,8 @@ std::optional<Stores> all_stores() {
                 stores::consul::guarantees({}),
                 stores::postgres::guarantees(),
                 stores::mysql::guarantees(),
-                stores::memcached::guarantees()};
+                stores::memcached::guarantees(),
+                stores::hybrid::guarantees(stores::etcd::guarantees(kSession))};
 #else
   return std::nullopt;
 #endif
@@ -295,7 +301,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
 #if defined(HOLDFAST_HAVE_REDIS) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
     defined(HOLDFAST_HAVE_ETCD) && defined(HOLDFAST_HAVE_CONSUL) &&     \
     defined(HOLDFAST_HAVE_POSTGRES) && defined(HOLDFAST_HAVE_MYSQL) &&  \
-    defined(HOLDFAST_HAVE_MEMCACHED)
+    defined(HOLDFAST_HAVE_MEMCACHED) && defined(HOLDFAST_HAVE_HYBRID)
   const auto compare = [](std::string_view url, const auto& declared) {
     const auto& open = store_of_url(url)->open_options;
     for (const port::UrlOption& option : declared) {
@@ -311,6 +317,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   compare("mysql:", stores::mysql::kUrlOptions);
   compare("mysql:", stores::mysql::kRecipeOptions);
   compare("memcached:", stores::memcached::kUrlOptions);
+  compare("hybrid:", stores::hybrid::kUrlOptions);
 #else
   GTEST_SKIP() << "SKIPPED: a store is not built in";
 #endif

@@ -1,0 +1,231 @@
+// A hybrid store of a real Redis and a real etcd: what its filter does to it, and what it takes off
+// its arbiter.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "holdfast/client.h"
+#include "holdfast/mutex.h"
+#include "tests/support/etcd_server.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/url_text.h"
+
+namespace holdfast::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+#define HOLDFAST_NEEDS_BOTH() \
+  HOLDFAST_NEEDS_ETCD();      \
+  HOLDFAST_NEEDS_REDIS()
+
+class Servers {
+ public:
+  std::string arbiter_url() const { return etcd.url("/hybrid?session=6s"); }
+  std::string url(const std::string& options = {}) const {
+    return "hybrid:?filter=" + support::percent_encoded(redis.url()) +
+           "&arbiter=" + support::percent_encoded(arbiter_url()) + options;
+  }
+  // The clients' requests; keepalives and the test's own questions are not among them.
+  double requests() const {
+    return etcd.metric("grpc_server_msg_received_total", "etcdserverpb.KV") +
+           etcd.metric("grpc_server_msg_received_total", "etcdserverpb.Watch");
+  }
+
+  support::RedisServer redis;
+  support::EtcdCluster etcd;
+};
+
+Client connect(const std::string& url) {
+  ClientOptions options;
+  options.default_ttl = 6s;
+  auto client = Client::connect(url, options);
+  if (!client) throw std::runtime_error(client.error().message());
+  return *std::move(client);
+}
+
+// Counts under the lock while `nemesis` runs, and checks that nobody else is inside.
+class Crowd {
+ public:
+  Crowd(const std::string& url, int clients) {
+    for (int i = 0; i < clients; ++i) clients_.push_back(connect(url));
+  }
+
+  void run(const std::function<void()>& nemesis) {
+    std::vector<std::thread> threads;
+    for (Client& client : clients_) {
+      threads.emplace_back([this, &client] {
+        while (!stop_) work(client);
+      });
+    }
+    nemesis();
+    stop_ = true;
+    for (auto& thread : threads) thread.join();
+  }
+  int grants() const { return grants_; }
+
+ private:
+  void work(Client& client) {
+    AcquireOptions options;
+    options.wait = 20s;
+    auto lease = client.mutex("orders").acquire(options);
+    ASSERT_TRUE(lease) << lease.error().message();
+    EXPECT_EQ(inside_.fetch_add(1), 0) << "two are inside";
+    const std::uint64_t token = lease->token().counter;
+    EXPECT_GT(token, last_.exchange(token));
+    std::this_thread::sleep_for(1ms);
+    EXPECT_FALSE(lease->lost().stop_requested());
+    inside_.fetch_sub(1);
+    EXPECT_TRUE(lease->release());
+    ++grants_;
+  }
+
+  std::vector<Client> clients_;
+  std::atomic<bool> stop_{false};
+  std::atomic<int> inside_{0};
+  std::atomic<int> grants_{0};
+  std::atomic<std::uint64_t> last_{0};
+};
+
+TEST(HybridFaultsTest, AFilterThatIsFlushedAllTheTimeChangesNoGrant) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  Crowd crowd(servers.url(), 6);
+  crowd.run([&] {
+    for (int i = 0; i < 30; ++i) {
+      static_cast<void>(servers.redis.command({"FLUSHALL"}));
+      std::this_thread::sleep_for(50ms);
+    }
+  });
+  EXPECT_GT(crowd.grants(), 30);
+}
+
+TEST(HybridFaultsTest, AFilterThatDiesAndComesBackEmptyChangesNoGrant) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  Crowd crowd(servers.url(), 6);
+  crowd.run([&] {
+    for (int i = 0; i < 3; ++i) {
+      servers.redis.kill9();
+      std::this_thread::sleep_for(400ms);
+      servers.redis.start();
+      std::this_thread::sleep_for(400ms);
+    }
+  });
+  EXPECT_GT(crowd.grants(), 20);
+}
+
+TEST(HybridFaultsTest, AFilterThatStandsStillChangesNoGrant) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  Crowd crowd(servers.url(), 6);
+  crowd.run([&] {
+    for (int i = 0; i < 3; ++i) {
+      servers.redis.pause();
+      std::this_thread::sleep_for(700ms);
+      servers.redis.resume();
+      std::this_thread::sleep_for(300ms);
+    }
+  });
+  EXPECT_GT(crowd.grants(), 20);
+}
+
+TEST(HybridFaultsTest, AHolderOutlivesItsFilterAndAClientOpensWithoutOne) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  const Client client = connect(servers.url());
+  auto held = client.mutex("held").acquire();
+  ASSERT_TRUE(held) << held.error().message();
+  servers.redis.kill9();
+  const Client late = connect(servers.url());
+  auto another = late.mutex("another").acquire({.wait = 10s});
+  ASSERT_TRUE(another) << another.error().message();
+  EXPECT_FALSE(*late.mutex("held").try_acquire());
+  EXPECT_TRUE(held->renew());
+  const auto report = late.doctor();
+  ASSERT_TRUE(report) << report.error().message();
+  bool told = false;
+  for (const Finding& each : report->findings) told = told || each.topic == "filter";
+  EXPECT_TRUE(told) << "the doctor says that the filter is away";
+  servers.redis.start();
+  EXPECT_TRUE(held->release());
+  auto next = late.mutex("held").acquire({.wait = 10s});
+  EXPECT_TRUE(next) << next.error().message();
+}
+
+// 200 contenders that want one lock, and wait for a moment only, as a web server's requests do.
+double requests_at_the_arbiter(Servers& servers, const std::string& url, int& grants) {
+  constexpr int kClients = 4;
+  constexpr int kContenders = 200;
+  std::vector<Client> clients;
+  for (int i = 0; i < kClients; ++i) clients.push_back(connect(url));
+  auto held = clients[0].mutex("hot").acquire();
+  EXPECT_TRUE(held);
+  const double before = servers.requests();
+  std::atomic<int> got{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kContenders; ++i) {
+    threads.emplace_back([&, i] {
+      const auto lease =
+          clients[static_cast<std::size_t>(i % kClients)].mutex("hot").acquire({.wait = 1500ms});
+      if (!lease) {
+        EXPECT_EQ(lease.error().code(), Errc::kTimedOut) << lease.error().message();
+        return;
+      }
+      ++got;
+      std::this_thread::sleep_for(100ms);
+    });
+  }
+  std::this_thread::sleep_for(500ms);
+  EXPECT_TRUE(held->release());
+  for (auto& thread : threads) thread.join();
+  grants = got;
+  return servers.requests() - before;
+}
+
+TEST(HybridFaultsTest, TwoHundredContendersAskTheArbiterATenthAsOften) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  int grants = 0;
+  const double direct = requests_at_the_arbiter(servers, servers.arbiter_url(), grants);
+  RecordProperty("direct_grants", grants);
+  EXPECT_GT(grants, 0);
+  const double filtered = requests_at_the_arbiter(servers, servers.url(), grants);
+  RecordProperty("hybrid_grants", grants);
+  EXPECT_GT(grants, 0);
+  RecordProperty("direct_requests", static_cast<int>(direct));
+  RecordProperty("hybrid_requests", static_cast<int>(filtered));
+  std::printf("requests at the arbiter: %.0f, through a filter %.0f\n", direct, filtered);
+  EXPECT_LE(filtered * 10, direct);
+}
+
+// The same for those that never wait: each client asks the arbiter once in a while.
+TEST(HybridFaultsTest, TriesAskTheArbiterATenthAsOften) {
+  HOLDFAST_NEEDS_BOTH();
+  Servers servers;
+  const auto tries = [&](const std::string& url) {
+    std::vector<Client> clients;
+    for (int i = 0; i < 4; ++i) clients.push_back(connect(url));
+    const auto held = clients[0].mutex("hot").acquire();
+    EXPECT_TRUE(held);
+    const double before = servers.requests();
+    for (int i = 0; i < 200; ++i) {
+      const auto tried = clients[static_cast<std::size_t>(i % 4)].mutex("hot").try_acquire();
+      EXPECT_TRUE(tried && !*tried);
+    }
+    return servers.requests() - before;
+  };
+  const double direct = tries(servers.arbiter_url());
+  const double filtered = tries(servers.url());
+  std::printf("requests at the arbiter: %.0f, through a filter %.0f\n", direct, filtered);
+  EXPECT_LE(filtered * 10, direct);
+}
+
+}  // namespace
+}  // namespace holdfast::testing
