@@ -35,7 +35,7 @@ Result<Acquiring::AcquisitionPtr> Acquiring::prepare_upgrade(const AcquisitionPt
                                                              AcquireOptions options) {
   if (reader->mode_now() != holdfast::Mode::shared()) {
     return Error(Errc::kInvalidArgument,
-                 "lock '" + printable(reader->name) + "': only a shared lease can be upgraded");
+                 lock_named(reader->name) + ": only a shared lease can be upgraded");
   }
   if (options.ttl == milliseconds::zero()) {
     options.ttl = std::chrono::ceil<milliseconds>(reader->ttl);
@@ -98,8 +98,8 @@ Result<Acquiring::AcquisitionPtr> Acquiring::settle(const AcquisitionPtr& acquis
   acquisition->options = nullptr;
   acquisition->queued_news = nullptr;
   if (!answer) {
-    answer = Error(answer.error().code(), "lock '" + printable(acquisition->name) + "'" +
-                                              at_store() + ": " + answer.error().message());
+    answer = Error(answer.error().code(),
+                   lock_here(*acquisition) + ": " + answer.error().message());
   }
   // Last, because this may be the only reference to the core.
   if (!answer || *answer == nullptr) acquisition->core = nullptr;

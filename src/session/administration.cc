@@ -190,7 +190,7 @@ void Administration::resize(std::string name, std::uint32_t capacity, Done<bool>
   if (auto good = check_name(name); !good) return done(good.error());
   if (capacity == 0) {
     return done(Error(Errc::kInvalidArgument,
-                      "lock '" + printable(name) + "': a semaphore has at least one permit"));
+                      lock_named(name) + ": a semaphore has at least one permit"));
   }
   core_.ask<bool>(
       [&](BootInstant deadline, port::Done<bool> answered) {

@@ -51,9 +51,9 @@ void Core::adopt(std::string name, const holdfast::Mode& mode, port::Acquisition
   if (auto alive = check_alive(); !alive) return done(alive.error());
   if (auto good = check_name(name); !good) return done(good.error());
   if (store_->guarantees().bound_to_client) {
-    return done(Error(Errc::kUnsupported, "lock '" + printable(name) + "'" + at_store() +
-                                              ": leases end with their client there, and cannot "
-                                              "be taken over"));
+    return done(Error(Errc::kUnsupported,
+                      lock_named(name) + at_store() +
+                          ": leases end with their client there, and cannot be taken over"));
   }
   auto made = make_acquisition(std::move(name), mode, std::move(options));
   if (!made) return done(std::move(made));
@@ -89,8 +89,7 @@ void Core::on_adopted(const std::shared_ptr<Adoption>& adoption, std::uint64_t s
                       const Result<AdoptReply>& answer) {
   const AcquisitionPtr& acquisition = adoption->acquisition;
   const auto fail = [&](Errc code, const std::string& why) {
-    adoption->done(
-        Error(code, "lock '" + printable(acquisition->name) + "'" + at_store() + ": " + why));
+    adoption->done(Error(code, lock_here(*acquisition) + ": " + why));
   };
   if (!answer) return adoption->done(answer.error());
   const Result<port::AcquisitionState>& reply = answer->state;

@@ -147,6 +147,10 @@ std::string CoreBase::owner_of(const Acquisition& acquisition) const {
 
 std::string CoreBase::at_store() const { return " (" + options_.store_url + ")"; }
 
+std::string CoreBase::lock_here(const Acquisition& lock) const {
+  return lock_named(lock.name) + at_store();
+}
+
 port::AcquisitionRequest CoreBase::end_of(const Acquisition& acquisition) const {
   return {acquisition.stored_name, acquisition.id, request_deadline(), acquisition.issue,
           acquisition.queued};

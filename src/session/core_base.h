@@ -130,7 +130,8 @@ class CoreBase {
   port::OwnerPtr owner_info(const std::string& reason, const std::string& trace_id = {},
                             const std::optional<Owner>& owner = std::nullopt) const;
   BootInstant request_deadline() const;
-  std::string at_store() const;  // " (sqlite:///...)"
+  std::string at_store() const;                            // " (sqlite:///...)"
+  std::string lock_here(const Acquisition& lock) const;  // "lock 'orders' (sqlite:///...)"
   port::AcquisitionRequest end_of(const Acquisition& acquisition) const;
 
   // --- Time.

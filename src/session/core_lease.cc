@@ -24,7 +24,7 @@ void Core::downgrade(const AcquisitionPtr& acquisition, Done<void> done) {
   if (acquisition->base) return release(acquisition, std::move(done));
   if (acquisition->mode.kind() == holdfast::Mode::Kind::kPermits) {
     return done(Error(Errc::kInvalidArgument,
-                      "lock '" + printable(acquisition->name) + "': permits cannot be downgraded"));
+                      lock_named(acquisition->name) + ": permits cannot be downgraded"));
   }
   ask<port::AcquisitionState>(
       [&](BootInstant deadline, port::Done<port::AcquisitionState> answered) {
@@ -39,13 +39,14 @@ void Core::downgrade(const AcquisitionPtr& acquisition, Done<void> done) {
 
 Result<void> Core::on_downgraded(const AcquisitionPtr& acquisition,
                                  const Result<port::AcquisitionState>& reply) {
-  const auto at = [&] { return "lock '" + printable(acquisition->name) + "'" + at_store() + ": "; };
   if (!reply) {
-    return Error(reply.error().code(), at() + "the downgrade failed: " + reply.error().message());
+    return Error(reply.error().code(), lock_here(*acquisition) + ": the downgrade failed: " +
+                                           reply.error().message());
   }
   if (reply->status != port::AcquisitionStatus::kHeld) {
     doubt(acquisition);  // The renewal finds out why.
-    return Error(Errc::kLost, at() + "the lease had ended before it was downgraded");
+    return Error(Errc::kLost,
+                 lock_here(*acquisition) + ": the lease had ended before it was downgraded");
   }
   acquisition->downgraded = true;
   return {};
@@ -57,10 +58,9 @@ void Core::leave_to_store(const AcquisitionPtr& acquisition, std::chrono::millis
                           std::optional<std::string> value, Done<void> done) {
   if (auto alive = check_alive(); !alive) return done(alive);
   if (store_->guarantees().bound_to_client) {
-    return done(Error(Errc::kUnsupported, "lock '" + printable(acquisition->name) + "'" +
-                                              at_store() +
-                                              ": leases end with their client there, and cannot be "
-                                              "kept for a time"));
+    return done(Error(Errc::kUnsupported,
+                      lock_here(*acquisition) +
+                          ": leases end with their client there, and cannot be kept for a time"));
   }
   const auto begun = begin_to_leave(acquisition, time);
   if (!begun) return done(begun.error());
@@ -83,7 +83,7 @@ Result<std::uint64_t> Core::begin_to_leave(const AcquisitionPtr& acquisition, Du
   if (auto held = check_held(acquisition); !held) return held.error();
   if (acquisition->being_left) {
     return Error(Errc::kInvalidArgument,
-                 "lock '" + printable(acquisition->name) + "' is being let go by another call");
+                 lock_named(acquisition->name) + " is being let go by another call");
   }
   acquisition->being_left = true;
   const std::uint64_t seq = acquisition->renewal->begin_to_keep(base::BootClock::now(), time);
@@ -115,7 +115,7 @@ void Core::end_leaving(const AcquisitionPtr& acquisition, const Result<bool>& ke
 Result<void> Core::check_held(const AcquisitionPtr& acquisition) {
   if (acquisition->released || !acquisition->renewal) {
     return Error(Errc::kLost,
-                 "lock '" + printable(acquisition->name) + "' is not held any more by this lease");
+                 lock_named(acquisition->name) + " is not held any more by this lease");
   }
   look_at_deadline(acquisition);
   if (const auto loss = acquisition->why_lost()) return *loss;

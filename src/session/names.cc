@@ -64,6 +64,8 @@ Result<InnerName> InnerName::make(std::string_view name, std::string_view purpos
                             std::to_string(kLongestName - (text.size() - name.size())));
 }
 
+std::string lock_named(std::string_view name) { return "lock '" + printable(name) + "'"; }
+
 std::string printable(std::string_view text) { return base::printable(text); }
 
 }  // namespace holdfast::session

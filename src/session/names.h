@@ -29,6 +29,9 @@ class InnerName {
   std::string text_;
 };
 
+// "lock 'orders'", for messages.
+std::string lock_named(std::string_view name);
+
 // `text` with everything unprintable, and what changes the direction of writing, escaped: for
 // messages.
 std::string printable(std::string_view text);

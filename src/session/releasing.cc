@@ -33,9 +33,9 @@ void Releasing::detach(const AcquisitionPtr& acquisition) {
   reports_.ended(*acquisition, HoldEnd::kDetached);
   end_locally(acquisition);
   acquisition->released =
-      Result<void>(Error(Errc::kInvalidArgument, "lock '" + printable(acquisition->name) +
-                                                     "': this lease was detached; who has its id "
-                                                     "can release it"));
+      Result<void>(Error(Errc::kInvalidArgument,
+                         lock_named(acquisition->name) +
+                             ": this lease was detached; whoever has its id can release it"));
 }
 
 // The lease is not kept any more and answers "released".
@@ -76,13 +76,12 @@ Result<void> Releasing::end_release(const AcquisitionPtr& acquisition,
   if (loss) {
     answer = *loss;
   } else if (!ended) {
-    answer =
-        Error(ended.error().code(), "lock '" + printable(acquisition->name) + "'" + at_store() +
-                                        ": the release failed (the store frees it at the end "
-                                        "of the lease): " +
-                                        ended.error().message());
+    answer = Error(ended.error().code(),
+                   lock_here(*acquisition) +
+                       ": the release failed (the store frees it at the end of the lease): " +
+                       ended.error().message());
   } else if (*ended == port::EndStatus::kGone) {
-    answer = Error(Errc::kLost, "lock '" + printable(acquisition->name) + "'" + at_store() +
+    answer = Error(Errc::kLost, lock_here(*acquisition) +
                                     ": the store had taken it back before it was released");
   }
   const base::LocalLock lock(mutex_);

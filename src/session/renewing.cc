@@ -83,8 +83,7 @@ void Renewing::publish(Acquisition& acquisition) {
 void Renewing::lose(const AcquisitionPtr& acquisition, const Error& why) {
   unschedule(*acquisition);
   acquisition->state.store(LeaseState::kLost, std::memory_order_release);
-  std::string text =
-      "lock '" + printable(acquisition->name) + "'" + at_store() + " was lost: " + why.message();
+  std::string text = lock_here(*acquisition) + " was lost: " + why.message();
   {
     const base::LocalLock lock(acquisition->loss_mutex);
     if (acquisition->loss) return;
@@ -138,8 +137,8 @@ void Renewing::on_renewed(const Outgoing& sent, BootInstant now,
     } else {
       const bool again = acquisition->renewal->tries_again();
       reports_.log(reports_.event(LogSeverity::kWarning, "renewal_failed",
-                                  "lock '" + printable(acquisition->name) + "'" + at_store() +
-                                      ": renewal failed" + (again ? ", will try again: " : ": ") +
+                                  lock_here(*acquisition) + ": renewal failed" +
+                                      (again ? ", will try again: " : ": ") +
                                       reply.error().message(),
                                   *acquisition, reply.error().code()));
     }
@@ -161,7 +160,7 @@ void Renewing::doubt(const AcquisitionPtr& acquisition) {
 // Gives the number of replies once this renewal's has come.
 Result<std::uint64_t> Renewing::ask_to_renew(const AcquisitionPtr& acquisition) {
   if (acquisition->released || !acquisition->renewal) {
-    return Error(Errc::kLost, "lock '" + printable(acquisition->name) + "' was released already");
+    return Error(Errc::kLost, lock_named(acquisition->name) + " was released already");
   }
   // The reply to a renewal that is under way may be about an older state.
   const std::uint64_t wanted =
@@ -176,13 +175,13 @@ Result<std::uint64_t> Renewing::ask_to_renew(const AcquisitionPtr& acquisition) 
 std::optional<Result<void>> Renewing::renewed(Acquisition& acquisition, std::uint64_t wanted) {
   const LeaseState state = acquisition.state;
   if (state == LeaseState::kReleased) {
-    return Error(Errc::kLost, "lock '" + printable(acquisition.name) + "' was released meanwhile");
+    return Error(Errc::kLost, lock_named(acquisition.name) + " was released meanwhile");
   }
   if (state != LeaseState::kLost && acquisition.renewal->replies() < wanted) return std::nullopt;
   if (state == LeaseState::kHeld) return Result<void>();
   if (const auto loss = acquisition.why_lost()) return *loss;
-  return Error(Errc::kUnavailable, "lock '" + printable(acquisition.name) + "'" + at_store() +
-                                       ": the renewal failed; it is held until its deadline");
+  return Error(Errc::kUnavailable,
+               lock_here(acquisition) + ": the renewal failed; it is held until its deadline");
 }
 
 Result<void> Renewing::renew(const AcquisitionPtr& acquisition) {
@@ -201,9 +200,8 @@ Result<void> Renewing::renew(const AcquisitionPtr& acquisition) {
     if (auto answer = renewed(*acquisition, wanted)) return *answer;
     const BootInstant now = base::BootClock::now();
     if (now >= until) {
-      return Error(Errc::kOutcomeUnknown, "lock '" + printable(acquisition->name) + "'" +
-                                              at_store() +
-                                              ": the renewal was not answered in time");
+      return Error(Errc::kOutcomeUnknown,
+                   lock_here(*acquisition) + ": the renewal was not answered in time");
     }
     acquisition->changed.wait_for(mutex_, until - now);
   }
