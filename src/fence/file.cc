@@ -25,6 +25,7 @@
 
 #include "holdfast/detail/percent.h"
 #include "holdfast/fence/fence.h"
+#include "src/base/fnv.h"
 #include "src/base/writers_only.h"
 
 namespace holdfast::fence {
@@ -62,12 +63,8 @@ Error failed(const std::string& doing, const std::string& path, int why) {
 }
 
 std::string sum_of(std::string_view text) {
-  std::uint64_t sum = 14695981039346656037U;
-  for (const char each : text) {
-    sum = (sum ^ static_cast<unsigned char>(each)) * 1099511628211U;
-  }
   char out[17];
-  std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(sum));
+  std::snprintf(out, sizeof out, "%016llx", static_cast<unsigned long long>(base::fnv1a(text)));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "holdfast/client.h"
+#include "src/base/fnv.h"
 #include "src/primitives/flow.h"
 #include "src/primitives/multi_lock_start.h"
 
@@ -78,12 +79,8 @@ const std::string& StripedMutex::name() const { return state_->name; }
 std::uint32_t StripedMutex::stripes() const { return state_->stripes; }
 
 std::uint32_t StripedMutex::stripe_of(std::string_view key) const {
-  // FNV-1a, because every client and version must map a key to the same stripe.
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : key) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3;
-  }
+  // Every client, in every version, must map a key to the same stripe.
+  const std::uint64_t hash = base::fnv1a(key);
   return state_->stripes == 0 ? 0 : static_cast<std::uint32_t>(hash % state_->stripes);
 }
 

@@ -4,7 +4,10 @@
 
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
+
+#include "src/base/fnv.h"
 
 namespace holdfast::stores::sqlite {
 namespace {
@@ -23,18 +26,13 @@ constexpr std::size_t kHead = offsetof(Slot, name);
 
 off_t place_of(std::size_t slot) { return kFirstAt + static_cast<off_t>(slot * sizeof(Slot)); }
 
-// FNV-1a; never that of zeros.
+// Never that of zeros.
 std::uint64_t sum_of(const Slot& slot) {
-  std::uint64_t sum = 0xcbf29ce484222325;
-  const auto add = [&sum](const void* bytes, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) {
-      sum = (sum ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
-    }
+  const auto bytes_of = [](const auto& number) {
+    return std::string_view(reinterpret_cast<const char*>(&number), sizeof number);
   };
-  add(&slot.at, sizeof slot.at);
-  add(&slot.size, sizeof slot.size);
-  add(slot.name, slot.size);
-  return sum;
+  const std::uint64_t head = base::fnv1a(bytes_of(slot.size), base::fnv1a(bytes_of(slot.at)));
+  return base::fnv1a(std::string_view(slot.name, slot.size), head);
 }
 
 void write_slot(int use, std::size_t place, std::string_view name, std::int64_t at) {

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "src/base/clock.h"
+#include "src/base/fnv.h"
 #include "src/base/random.h"
 #include "src/stores/sqlite/file/file_system.h"
 
@@ -165,11 +166,7 @@ std::vector<machine::AcquisitionId> WakeSocket::drain() const {
   return ids;
 }
 
-std::uint64_t WakeSocket::hash_of(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
+std::uint64_t WakeSocket::hash_of(std::string_view name) { return base::fnv1a(name); }
 
 std::optional<std::uint64_t> WakeSocket::value_of(machine::AcquisitionId hint) {
   if (hint.high != kValueHint) return std::nullopt;
