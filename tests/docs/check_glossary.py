@@ -12,9 +12,12 @@ REPLACED = "## Words that were replaced"
 CODE_FOLDERS = ("src", "include", "lab")
 # A type name that this many layers define is a word of the house, unless everybody knows it.
 SHARED = 3
-EVERYDAY = {"Answer", "Asked", "Call", "Command", "Entry", "Events", "Fields", "Gate", "Gathered",
-            "Job", "Kind", "Lock", "Once", "Operation", "Outcome", "Part", "Reply", "Row", "Slot",
-            "State", "Statement", "Turn", "Wait", "Applied", "Writer"}
+EVERYDAY = {"Answer", "Applied", "Asked", "Asking", "Call", "Change", "Command", "Entry", "Event",
+            "Events", "Fields", "Gate", "Gathered", "Held", "Impl", "Job", "Key", "Kind", "Known",
+            "Limits", "Line", "List", "Lock", "Names", "Note", "Once", "Operation", "Options",
+            "Outcome", "Part", "Pending", "Phase", "Question", "Read", "Reader", "Reply", "Request",
+            "Row", "Sent", "Settings", "Slot", "State", "Statement", "Task", "Terms", "Turn",
+            "Wait", "Waiter", "Write", "Writer"}
 TYPE = re.compile(r"^[ \t]*(?:template <.*> )?(?:class|struct|enum class)"
                   r"(?: \[\[\w+\]\])?(?: HOLDFAST_\w+(?:\([^)]*\))?)? (\w+) *"
                   r"(?:final *)?[:{]", re.MULTILINE)
