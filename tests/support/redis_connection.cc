@@ -1,5 +1,7 @@
 #include "tests/support/redis_connection.h"
 
+#include <poll.h>
+
 #include <sys/time.h>
 
 #include <ostream>
@@ -88,6 +90,11 @@ Reply RedisConnection::command(const std::vector<std::string>& words) {
 }
 
 void RedisConnection::send(const std::vector<std::string>& words) {
+  // hiredis would write to a closed socket, and SIGPIPE would end the test.
+  pollfd entry{fd(), POLLRDHUP, 0};
+  if (::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
+    throw std::runtime_error("redis: write: the server has closed the connection");
+  }
   std::vector<const char*> texts;
   std::vector<std::size_t> sizes;
   for (const std::string& word : words) {

@@ -15,19 +15,20 @@
 #include "tests/support/url_text.h"
 
 namespace holdfast::support {
-namespace {
 
-constexpr char kAdmin[] = "holdfast-harness";
-constexpr milliseconds kBetweenQuestions = 2ms;
-constexpr std::size_t kLogInFailure = 4000;
-
-std::vector<std::string> server_program() {
+std::vector<std::string> redis_program() {
   const char* chosen = std::getenv("HOLDFAST_REDIS_SERVER");
   if (chosen == nullptr || *chosen == '\0') return {"redis-server"};
   if (find_program(chosen)) return {chosen};
   std::istringstream words(chosen);
   return {std::istream_iterator<std::string>(words), {}};
 }
+
+namespace {
+
+constexpr char kAdmin[] = "holdfast-harness";
+constexpr milliseconds kBetweenQuestions = 2ms;
+constexpr std::size_t kLogInFailure = 4000;
 
 struct Version {
   std::string problem;
@@ -36,7 +37,7 @@ struct Version {
 
 // "Redis server v=7.0.15 sha=..."; "Valkey server v=8.1.1 sha=...".
 Version ask_version() {
-  std::vector<std::string> words = server_program();
+  std::vector<std::string> words = redis_program();
   std::string line = words.empty() ? "" : words[0];
   if (words.empty() || !find_program(line)) {
     return {"no program '" + line + "' (package redis-server, or HOLDFAST_REDIS_SERVER)", {}};
@@ -143,7 +144,7 @@ void RedisServer::write_config() const {
 
 void RedisServer::launch() {
   write_config();
-  Command command{.arguments = server_program(), .environment = {}, .output = folder_.file("log")};
+  Command command{.arguments = redis_program(), .environment = {}, .output = folder_.file("log")};
   command.arguments.push_back(folder_.file("redis.conf"));
   std::vector<std::string> preload = options_.preload;
   if (!options_.clock_shift_file.empty()) {

@@ -37,6 +37,9 @@ namespace holdfast::support {
 
 class RedisServer;
 
+// The words of the command that starts it.
+std::vector<std::string> redis_program();
+
 enum class RedisTls {
   kOff,
   kServerOnly,             // Client certificates are not asked for.

@@ -2,7 +2,35 @@
 
 namespace holdfast::stores::redis {
 
-Guarantees guarantees() {
+namespace {
+
+constexpr char kPromoted[] = "replica is promoted";
+
+// The rows of a store whose primary moves by itself.
+void describe_failover(Guarantees& result) {
+  std::erase_if(result.faults, [](const auto& row) { return row.fault == kPromoted; });
+  const std::vector<FaultRow> rows = {
+      {"primary is killed; the promoted replica has every answered change, and its clock agrees",
+       Guarantee::kYes, Guarantee::kDeclared,
+       "holders and waiters ask the new primary at once, and keep what it knows"},
+      {"primary is killed; the promoted replica lacks the last changes", Guarantee::kDeclared,
+       Guarantee::kDeclared,
+       "replication is asynchronous: a grant or renewal that was not replicated is forgotten, and "
+       "another client may be granted the lock. The old holder is told with its next renewal. "
+       "Tokens grow unless the old server's clock ran ahead of the new one's"},
+      {"primary is paused, a replica is promoted, and the old primary goes on",
+       Guarantee::kDeclared, Guarantee::kDeclared,
+       "as above. Clients that know of the switch send nothing more to the old primary"},
+      {"primary is cut off with some clients, and a replica is promoted", Guarantee::kDeclared,
+       Guarantee::kDeclared,
+       "two servers grant until the old one is reached again or min-replicas-to-write stops it"},
+  };
+  result.faults.insert(result.faults.end(), rows.begin(), rows.end());
+}
+
+}  // namespace
+
+Guarantees guarantees(const RedisAddress& address) {
   Guarantees result;
   result.store = "redis";
   result.scope = "all clients of one server";
@@ -27,7 +55,7 @@ Guarantees guarantees() {
        "grants since the last save are forgotten: two may believe they hold. Tokens begin at the "
        "server's wall clock in microseconds, so they grow unless that clock was set back "
        "meanwhile"},
-      {"replica is promoted", Guarantee::kDeclared, Guarantee::kDeclared,
+      {kPromoted, Guarantee::kDeclared, Guarantee::kDeclared,
        "replication is asynchronous: grants that were not replicated are forgotten. Tokens grow "
        "unless the old server's clock ran ahead of the new one's"},
       {"server's wall clock jumps", Guarantee::kDeclared, Guarantee::kYes,
@@ -40,6 +68,12 @@ Guarantees guarantees() {
       {"client's wall clock jumps, or its host is suspended", Guarantee::kYes, Guarantee::kYes,
        "deadlines count on boot time"},
   };
+  if (!address.sentinels.empty()) {
+    result.scope = "all clients of one primary that Sentinels name";
+    describe_failover(result);
+    result.faults.push_back({"a minority of the Sentinels is down", Guarantee::kYes,
+                             Guarantee::kYes, "the others name the primary"});
+  }
   return result;
 }
 

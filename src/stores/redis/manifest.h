@@ -7,13 +7,18 @@
 
 namespace holdfast::stores::redis {
 
-inline constexpr std::string_view kUrlStarts[] = {"redis://", "rediss://", "redis+unix:///"};
+inline constexpr std::string_view kUrlStarts[] = {"redis://", "rediss://", "redis+unix:///",
+                                                  "redis+sentinel://", "rediss+sentinel://"};
 inline constexpr StoreExample kExamples[] = {
     {"redis://locks.example:6379", "one Redis or Valkey; rediss://HOST with TLS,"},
-    {"redis+unix:///run/redis/redis.sock", "through a socket"}};
+    {"redis+unix:///run/redis/redis.sock", "through a socket"},
+    {"redis+sentinel://s1,s2,s3?primary=m", "by Sentinels; rediss+sentinel://HOST with TLS"}};
 inline constexpr std::string_view kOpenOptions[] = {
     "db",          "connect_timeout", "user",     "password_file", "password_env",
-    "password_fd", "tls_ca",          "tls_cert", "tls_key",       "tls_name"};
+    "password_fd", "tls_ca",          "tls_cert", "tls_key",       "tls_name",
+    "primary", "sentinel_user", "sentinel_password_file", "sentinel_password_env",
+    "sentinel_password_fd", "sentinel_tls", "sentinel_tls_ca", "sentinel_tls_cert",
+    "sentinel_tls_key", "sentinel_tls_name"};
 inline constexpr std::string_view kLeavesOut[] = {"watch-every-change", "survives-restart",
                                                   "survives-failover"};
 
@@ -21,7 +26,9 @@ inline constexpr StoreKind kManifest{
     .name = "redis",
     .title = "Redis",
     .url_starts = kUrlStarts,
-    .pattern = {"redis://HOST, rediss://HOST, redis+unix:///SOCKET", "many hosts, one Redis"},
+    .pattern = {"redis://HOST, rediss://HOST, redis+unix:///SOCKET,\n"
+                "  redis+sentinel://HOST,HOST, rediss+sentinel://HOST,HOST",
+                "many hosts, one Redis"},
     .examples = kExamples,
     .login = StoreLogin::kPassword,
     .secret_variable = "HOLDFAST_REDIS_PASSWORD",

@@ -22,6 +22,7 @@
 #include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/protocol/script_call.h"
 #include "src/stores/redis/renewer.h"
+#include "src/stores/redis/sentinel/sentinel_primary.h"
 #include "src/stores/redis/transport/direct_link.h"
 #include "src/stores/redis/transport/handshake.h"
 #include "src/stores/redis/transport/pipeline.h"
@@ -51,7 +52,9 @@ Result<AcquisitionState> refusal(const port::AcquireRequest& request) {
 
 class RedisStore final : public port::Store {
  public:
-  RedisStore(redis::RemotePtr remote, const port::StoreContext& context, RedisTuning tuning)
+  // `sentinels`: null for a plain server.
+  RedisStore(redis::RemotePtr remote, std::shared_ptr<redis::SentinelPrimary> sentinels,
+             const port::StoreContext& context, RedisTuning tuning)
       : loop_(context.loop),
         listener_(context.listener),
         name_space_(context.name_space),
@@ -70,6 +73,7 @@ class RedisStore final : public port::Store {
                                                        join ? subscriber_.join(channel)
                                                             : subscriber_.leave(channel);
                                                      })),
+        sentinels_(std::move(sentinels)),
         remote_(std::move(remote)) {}
 
   // Errors: kUnavailable, kPermissionDenied.
@@ -79,7 +83,9 @@ class RedisStore final : public port::Store {
     static_cast<void>(redis::script(ScriptName::kAcquire, redis::ScriptClock::kServer));
     const base::BootInstant deadline =
         std::min(open_by, base::BootClock::now() + 2 * remote_->address.connect_timeout);
-    if (const auto found = remote_->primary->resolve(deadline); !found) return found.error();
+    if (const auto found = remote_->primary->resolve(deadline); !found) {
+      return Error(found.error().code(), address_ + ": " + found.error().message());
+    }
     auto turn = direct_.try_take();
     if (!turn) return closed_error();
     const std::string_view words[] = {"TIME"};
@@ -101,7 +107,7 @@ class RedisStore final : public port::Store {
     return {};
   }
 
-  Guarantees guarantees() const override { return redis::guarantees(); }
+  Guarantees guarantees() const override { return redis::guarantees(remote_->address); }
 
   // A waiter subscribes before it enters the queue; otherwise it could miss its grant. A first try
   // without waiting needs no subscription, and often gets the lock.
@@ -364,6 +370,7 @@ class RedisStore final : public port::Store {
     subscriber_.close();
     direct_.close();
     renewer_.close();
+    if (sentinels_ != nullptr) sentinels_->close();
   }
 
   void abandon_after_fork() noexcept override {
@@ -371,6 +378,7 @@ class RedisStore final : public port::Store {
     subscriber_.abandon();
     direct_.abandon();
     renewer_.abandon();
+    if (sentinels_ != nullptr) sentinels_->abandon();
   }
 
  private:
@@ -629,6 +637,7 @@ class RedisStore final : public port::Store {
   redis::Renewer renewer_;  // After connect(), the renewal thread's.
   redis::Subscriber subscriber_;
   const std::shared_ptr<port::ValueWatches> values_;
+  const std::shared_ptr<redis::SentinelPrimary> sentinels_;
   const redis::RemotePtr remote_;
 };
 
@@ -647,9 +656,18 @@ Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl ur
   auto address = redis::parse_redis_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "redis"); !known) return known.error();
-  auto remote = redis::Remote::make(*std::move(address));
+  std::shared_ptr<redis::SentinelPrimary> sentinels;
+  if (!address->sentinels.empty()) {
+    auto made = redis::SentinelPrimary::make(
+        *context.io, *address,
+        [listener = context.listener](const std::string& line) { listener->on_alarm(line); });
+    if (!made) return made.error();
+    sentinels = *std::move(made);
+  }
+  auto remote = redis::Remote::make(*std::move(address), sentinels);
   if (!remote) return remote.error();
-  auto store = std::make_unique<RedisStore>(*std::move(remote), context, std::move(tuning));
+  auto store = std::make_unique<RedisStore>(*std::move(remote), std::move(sentinels), context,
+                                            std::move(tuning));
   if (auto connected = store->connect(context.open_by); !connected) return connected.error();
   return std::unique_ptr<port::Store>(std::move(store));
 }

@@ -13,6 +13,58 @@ constexpr std::uint32_t kLargestDb = 1'000'000;
 
 Error bad(std::string what) { return {Errc::kInvalidArgument, "redis URL: " + std::move(what)}; }
 
+constexpr std::uint16_t kSentinelPort = 26379;
+constexpr std::string_view kSentinelPrefix = "sentinel_";
+
+bool names_sentinels(const port::StoreUrl& url) {
+  return url.scheme == "redis+sentinel" || url.scheme == "rediss+sentinel";
+}
+
+// Takes the options with the prefix, as those of a URL of its own.
+port::StoreUrl take_prefixed(port::StoreUrl& url) {
+  port::StoreUrl own;
+  std::erase_if(url.options, [&](auto& option) {
+    if (!option.first.starts_with(kSentinelPrefix)) return false;
+    own.options.emplace_back(option.first.substr(kSentinelPrefix.size()), std::move(option.second));
+    return true;
+  });
+  return own;
+}
+
+Result<void> take_sentinels(port::StoreUrl& url, RedisAddress& address) {
+  const auto hosts = port::parse_endpoints(url, {address.host, kSentinelPort}, "redis");
+  if (!hosts) return hosts.error();
+  const auto options = port::UrlOptions::take(url, "redis", kSentinelOptions);
+  if (!options) return options.error();
+  address.primary = options->text("primary");
+  if (address.primary.empty()) {
+    return bad("name the primary as the Sentinels know it: ?primary=mymaster");
+  }
+  port::StoreUrl own = take_prefixed(url);
+  RedisAddress sentinel;
+  sentinel.tls =
+      options->has("sentinel_tls") ? options->text("sentinel_tls") == "yes" : address.tls;
+  auto login = port::take_login(own, "redis (Sentinels)", "HOLDFAST_REDIS_SENTINEL_PASSWORD");
+  if (!login) return login.error();
+  sentinel.user = std::move(login->user);
+  sentinel.password = std::move(login->password);
+  auto tls = port::take_tls(own, sentinel.tls, "redis (Sentinels)", "sentinel_tls=yes");
+  if (!tls) return tls.error();
+  if (auto known = port::reject_unknown_options(own, "redis (Sentinels)"); !known) return known;
+  // The same authority usually signs both.
+  const bool own_files = !tls->ca.empty() || !tls->cert.empty() || !tls->key.empty();
+  sentinel.tls_ca = own_files || !sentinel.tls ? std::move(tls->ca) : address.tls_ca;
+  sentinel.tls_cert = own_files || !sentinel.tls ? std::move(tls->cert) : address.tls_cert;
+  sentinel.tls_key = own_files || !sentinel.tls ? std::move(tls->key) : address.tls_key;
+  sentinel.tls_name = std::move(tls->name);
+  for (const port::Endpoint& host : *hosts) {
+    sentinel.host = host.host;
+    sentinel.port = host.port;
+    address.sentinels.push_back(sentinel);
+  }
+  return {};
+}
+
 Result<void> take_host(const port::StoreUrl& url, RedisAddress& address) {
   if (url.scheme == "redis+unix") {
     if (url.authority.empty()) return {};
@@ -54,7 +106,7 @@ Result<void> take_credentials(port::StoreUrl& url, RedisAddress& address) {
   if (!login) return login.error();
   address.user = std::move(login->user);
   address.password = std::move(login->password);
-  address.tls = url.scheme == "rediss";
+  address.tls = url.scheme == "rediss" || url.scheme == "rediss+sentinel";
   auto tls = port::take_tls(url, address.tls, "redis", "rediss://");
   if (!tls) return tls.error();
   address.tls_ca = std::move(tls->ca);
@@ -69,20 +121,32 @@ Result<void> take_credentials(port::StoreUrl& url, RedisAddress& address) {
 std::string RedisAddress::display() const {
   const std::string tail = db == 0 ? "" : (socket_path.empty() ? "/" : "?db=") + std::to_string(db);
   if (!socket_path.empty()) return "redis+unix://" + socket_path + tail;
+  if (!sentinels.empty()) {
+    std::string hosts;
+    for (const RedisAddress& each : sentinels) {
+      hosts += (hosts.empty() ? "" : ",") + port::Endpoint{each.host, each.port}.text();
+    }
+    return (tls ? "rediss+sentinel://" : "redis+sentinel://") + hosts + tail +
+           "?primary=" + primary;
+  }
   return (tls ? "rediss://" : "redis://") + port::Endpoint{host, port}.text() + tail;
 }
 
 Result<RedisAddress> parse_redis_url(port::StoreUrl& url) {
-  if (url.scheme != "redis" && url.scheme != "rediss" && url.scheme != "redis+unix") {
-    return bad("begins with redis://, rediss:// or redis+unix://");
+  if (url.scheme != "redis" && url.scheme != "rediss" && url.scheme != "redis+unix" &&
+      !names_sentinels(url)) {
+    return bad("begins with redis://, rediss://, redis+unix:// or redis+sentinel://");
   }
   RedisAddress address;
   if (auto taken = take_credentials(url, address); !taken) return taken.error();
-  if (auto taken = take_host(url, address); !taken) return taken.error();
+  const bool by_sentinels = names_sentinels(url);
+  auto hosts = by_sentinels ? take_sentinels(url, address) : take_host(url, address);
+  if (!hosts) return hosts.error();
   const auto options = port::UrlOptions::take(url, "redis", kUrlOptions);
   if (!options) return options.error();
   address.db = options->number("db");
   address.connect_timeout = options->time("connect_timeout");
+  for (RedisAddress& each : address.sentinels) each.connect_timeout = address.connect_timeout;
   if (auto taken = take_path(url, options->has("db"), address); !taken) return taken.error();
   return address;
 }

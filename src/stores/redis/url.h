@@ -3,6 +3,12 @@
 //   redis://[[user]:password@]host[:port][/db]     plain TCP; port 6379, database 0
 //   rediss://[[user]:password@]host[:port][/db]    TLS
 //   redis+unix:///run/redis/redis.sock             a Unix socket; the database is an option
+//   redis+sentinel://[[user]:password@]host[:port],host...[/db]?primary=NAME
+//                                                  Sentinels; port 26379
+//   rediss+sentinel://...                          the same; Sentinels and servers speak TLS
+//
+// In a Sentinel URL, user and password are those of the servers. The Sentinels have options of
+// their own, with `sentinel_` before the name: nothing of the servers' log-in goes to a Sentinel.
 //
 // The host may be a [v6] address; `redis://` alone means 127.0.0.1. Options: kUrlOptions, and those
 // of src/port/url_parts.h. A URL with two sources of a password is refused. Without any,
@@ -17,6 +23,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "holdfast/result.h"
 #include "src/port/store_url.h"
@@ -27,6 +34,10 @@ namespace holdfast::stores::redis {
 inline constexpr port::UrlOption kUrlOptions[] = {
     port::number_option("db", "", "database; it may also be the path", 1'000'000),
     port::time_option("connect_timeout", "3s", "for one address, TLS and log-in included"),
+};
+inline constexpr port::UrlOption kSentinelOptions[] = {
+    port::text_option("primary", "the name under which the Sentinels know it"),
+    port::word_option("sentinel_tls", "yes|no", "whether the Sentinels speak TLS"),
 };
 
 struct RedisAddress {
@@ -42,6 +53,9 @@ struct RedisAddress {
   std::string tls_key;
   std::string tls_name;  // If empty, the host.
   std::chrono::milliseconds connect_timeout{3000};
+  // With Sentinels, the host and port above are unused.
+  std::vector<RedisAddress> sentinels;
+  std::string primary;
 
   // "redis://host:6379/0": for messages.
   std::string display() const;

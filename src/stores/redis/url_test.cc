@@ -32,6 +32,46 @@ class RedisUrlTest : public testing::Test {
   void TearDown() override { ::unsetenv("HOLDFAST_REDIS_PASSWORD"); }
 };
 
+TEST_F(RedisUrlTest, NamesSentinelsWithALoginOfTheirOwn) {
+  const RedisAddress bare = good("redis+sentinel://s1,[::1]:27000/2?primary=orders");
+  ASSERT_EQ(bare.sentinels.size(), 2U);
+  EXPECT_EQ(bare.sentinels[0].port, 26379);
+  EXPECT_EQ(bare.sentinels[1].host, "::1");
+  EXPECT_EQ(bare.primary, "orders");
+  EXPECT_EQ(bare.db, 2U);
+  EXPECT_EQ(bare.display(), "redis+sentinel://s1:26379,[::1]:27000/2?primary=orders");
+
+  const RedisAddress both =
+      good("rediss+sentinel://me:secret@s1?primary=m&tls_ca=/ca&tls_cert=/c&tls_key=/k&"
+           "sentinel_user=you&sentinel_password=other&sentinel_tls_name=s.example");
+  EXPECT_EQ(both.password, "secret");
+  EXPECT_EQ(both.sentinels[0].user, "you");
+  EXPECT_EQ(both.sentinels[0].password, "other");
+  EXPECT_TRUE(both.tls);
+  EXPECT_TRUE(both.sentinels[0].tls);
+  EXPECT_EQ(both.sentinels[0].tls_ca, "/ca");
+  EXPECT_EQ(both.sentinels[0].tls_key, "/k");
+  EXPECT_EQ(both.sentinels[0].tls_name, "s.example");
+  EXPECT_EQ(both.display(), "rediss+sentinel://s1:26379?primary=m");
+}
+
+// Nothing of the servers' log-in or encryption is a default that could be taken back silently.
+TEST_F(RedisUrlTest, SentinelsShareNeitherPasswordNorALackOfTls) {
+  EXPECT_EQ(good("redis+sentinel://me:secret@s1?primary=m").sentinels[0].password, std::nullopt);
+  const RedisAddress only_sentinels =
+      good("redis+sentinel://s1?primary=m&sentinel_tls=yes&sentinel_tls_ca=/ca");
+  EXPECT_FALSE(only_sentinels.tls);
+  EXPECT_TRUE(only_sentinels.sentinels[0].tls);
+  EXPECT_FALSE(good("rediss+sentinel://s1?primary=m&sentinel_tls=no").sentinels[0].tls);
+  for (const char* refused :
+       {"redis+sentinel://s1", "redis+sentinel://s1?primary=", "redis+sentinel://s1,?primary=m",
+        "redis+sentinel://s1?primary=m&sentinel_tls_ca=/ca",
+        "redis+sentinel://s1?primary=m&sentinel_tls=maybe",
+        "redis+sentinel://s1?primary=m&sentinel_db=1", "redis+sentinel:s1?primary=m"}) {
+    EXPECT_FALSE(parse(refused)) << refused;
+  }
+}
+
 TEST_F(RedisUrlTest, NamesHostPortAndDatabase) {
   const RedisAddress bare = good("redis://");
   EXPECT_EQ(bare.host, "127.0.0.1");

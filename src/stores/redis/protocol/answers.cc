@@ -105,7 +105,13 @@ Result<port::AcquisitionState> renew_answer(std::string_view text, const port::R
   if (text.starts_with("error ")) return failed_answer(text, item.name);
   const auto reply = parse_answer(text);
   if (!reply) return reply.error();
-  return port::to_ticket_state(*reply, item.name, Instant());
+  auto state = port::to_ticket_state(*reply, item.name, Instant());
+  // A promoted server did not know of the grant, and has granted the lock anew. The holder's own
+  // grant is lost: others may have held the lock meanwhile, and its token is not the newest.
+  const bool other = state && state->status == port::AcquisitionStatus::kHeld &&
+                     item.token != port::Token{} && state->token != item.token;
+  if (other) return port::AcquisitionState{.status = port::AcquisitionStatus::kGone};
+  return state;
 }
 
 Result<port::AcquisitionState> downgrade_answer(std::string_view text, const std::string& name) {

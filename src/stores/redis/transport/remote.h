@@ -18,7 +18,9 @@ struct Remote {
   std::shared_ptr<Primary> primary;
 
   // Does no I/O except reading the TLS files. Errors: those of TlsContext::make().
-  static Result<std::shared_ptr<const Remote>> make(RedisAddress address);
+  // Without `primary` it is the host of the address.
+  static Result<std::shared_ptr<const Remote>> make(RedisAddress address,
+                                                    std::shared_ptr<Primary> primary = nullptr);
 };
 using RemotePtr = std::shared_ptr<const Remote>;
 

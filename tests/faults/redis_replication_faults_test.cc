@@ -1,0 +1,63 @@
+// A fail-over after the replication was lost on its way. Stopping the replicas would not do: what
+// the primary has sent waits in their sockets, and they read it when they are promoted.
+#include <string>
+
+#include "tests/faults/client_side.h"
+#include "tests/support/redis_sentinels.h"
+#include "tests/support/server_network.h"
+
+namespace holdfast::faults {
+namespace {
+
+using support::RedisSentinels;
+using support::RedisServer;
+
+[[maybe_unused]] const bool kPrivateNetwork = support::keep_network_private();
+
+class RedisReplicationFaultsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    HOLDFAST_NEEDS_REDIS();
+    if (!kPrivateNetwork) GTEST_SKIP() << "SKIPPED: a network of its own needs root";
+  }
+
+  static void replicate_all(RedisServer& primary) {
+    primary.must({"SET", "mark", "1"});
+    ASSERT_EQ(primary.must({"WAIT", "2", "10000"}).integer, 2);
+  }
+};
+
+// The declared cell: two believe that they hold. The first is told when it learns of the switch.
+TEST_F(RedisReplicationFaultsTest, AGrantThatWasNotReplicatedIsLostAndItsHolderIsTold) {
+  RedisSentinels redis;
+  const Client one = connect(redis.url());
+  const Client other = connect(redis.url());
+  Lease kept = hold(one, "kept");
+  const std::size_t before = redis.primary_index();
+  RedisServer& primary = redis.server(before);
+  replicate_all(primary);
+  RedisSentinels::drop_replication(primary);
+  Lease forgotten = hold(one, "forgotten");
+  ASSERT_EQ(primary.must({"WAIT", "1", "100"}).integer, 0) << "the flow was not dropped";
+
+  primary.kill9();
+  redis.await_switch(before);
+
+  std::optional<Lease> second;
+  ASSERT_TRUE(eventually([&] {
+    auto lease = other.mutex("forgotten").try_acquire();
+    if (lease && *lease) second = std::move(**lease);
+    return second.has_value();
+  }));
+  EXPECT_TRUE(fires(forgotten.lost()));
+  EXPECT_EQ(forgotten.loss()->code(), Errc::kLost) << forgotten.loss()->message();
+  EXPECT_GT(second->token(), forgotten.token());  // The clock of both servers is the same one.
+  EXPECT_EQ(forgotten.release().error().code(), Errc::kLost);
+  EXPECT_TRUE(second->renew()) << "the old holder's release has freed it";
+  EXPECT_TRUE(eventually([&] { return kept.renew().has_value(); }));
+  EXPECT_TRUE(kept.held());
+  expect_released(*second);
+}
+
+}  // namespace
+}  // namespace holdfast::faults
