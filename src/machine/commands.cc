@@ -190,7 +190,7 @@ Reply LockMachine::Impl::on(const Break& command) {
   const LockIndex index = own(command.name);
   if (index == kNone) return {.outcome = Outcome::kNotHeld};
   TicketIndex at = table.lock(index).holders.head;
-  // By token: an operator who looked a moment ago must not end the next holder's grant.
+  // The token decides: an operator who looked a moment ago must not end the next holder's grant.
   while (at != kNone && table.ticket(at).token != command.token) at = table.ticket(at).links.next;
   if (at == kNone) return {.outcome = Outcome::kNotHeld};
   end_ticket(at, EffectKind::kBroken, command.tombstone, command.by);

@@ -93,13 +93,14 @@ void LockMachine::Impl::finish() {
   if (own_lock != kNone) settle(own_lock);
   for (const LockIndex index : touched) note_leftover(index);
   while (budget > 0 && !table.pending().empty()) {
-    // By name: a restored machine has other slots, but must go on in the same order.
+    // The order is that of the names: a restored machine has other slots, but must go on in the
+    // same order.
     const LockIndex index = table.pending().begin()->lock;
     touch(index);
     settle(index);
     note_leftover(index);
   }
-  // By number: forgetting one must not change which are looked at.
+  // The loop counts, because forgetting a lock changes the list.
   for (std::size_t i = 0; i < touched.size(); ++i) {
     table.lock(touched[i]).touched = false;
     forget_if_idle(touched[i]);
@@ -129,7 +130,7 @@ TicketIndex LockMachine::Impl::next_admissible(const Lock& lock) const {
   };
   // An upgrade passes the queue, because the waiters wait for its own shared ticket.
   if (upgrade_is_next(lock)) return lock.upgrade;
-  // Only the head: admitting a compatible waiter behind it would starve the head.
+  // Only the head may come in: admitting a compatible waiter behind it would starve it.
   const TicketIndex head = lock.waiters.head;
   return head != kNone && head != lock.upgrade && admits(head) ? head : kNone;
 }

@@ -17,7 +17,8 @@ using machine::Outcome;
 using machine::Reply;
 using machine::TicketImage;
 
-// Not `quoted`: overload resolution would prefer the one of <iomanip> for a std::string.
+// The name is not `quoted`: overload resolution would prefer the one of <iomanip> for a
+// std::string.
 std::string prefix_for(std::string_view name) { return "lock '" + base::printable(name) + "': "; }
 
 // Others can write to a store, so its instants may be any two, and their difference must not

@@ -141,8 +141,8 @@ std::optional<std::string> StoreUrl::take(std::string_view key) {
 
 std::string StoreUrl::redacted() const {
   std::string out = scheme + ":";
-  // Where a password was written without its percent-encoding, its parts stand in places where no
-  // secret is expected: then nothing behind the scheme is shown.
+  // A password without its percent-encoding puts its parts in places where no secret is expected.
+  // Then nothing behind the scheme is shown.
   const bool split_secret =
       std::count(authority.begin(), authority.end(), '@') > 1 ||
       path.find('@') != std::string::npos ||
@@ -165,7 +165,7 @@ std::string StoreUrl::redacted() const {
 }
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  // Not what follows a slip of the pen for a '&': it may be a password.
+  // Text behind a wrong separator may be a password, so it is not shown.
   std::string shown(text.substr(0, std::min<std::size_t>(40, text.find_first_of(";&=@?"))));
   if (shown.size() < text.size()) shown += "...";
   std::replace_if(

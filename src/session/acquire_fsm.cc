@@ -13,7 +13,8 @@ using port::AcquisitionStatus;
 constexpr Nanos kRetryPause = std::chrono::milliseconds(50);
 // The poll at the end of the holder's lease lands just after it.
 constexpr Nanos kAfterExpiry = std::chrono::milliseconds(2);
-// Only those next in line time a poll at the holder's end: the others would find nothing.
+// Only waiters that are next in line time a poll at the holder's end: the others would find
+// nothing.
 constexpr std::uint32_t kPollersAtExpiry = 2;
 // A store answers by a request's deadline. Its error says more than our own timeout could, so it
 // gets this much longer.
@@ -234,7 +235,7 @@ AcquireFsm::Action AcquireFsm::leave(BootInstant now, Errc why) {
     return left();
   }
   leave_until_ = now + terms_.patience;
-  // For try_acquire: counted from the request's deadline.
+  // For try_acquire() the patience counts from the request's deadline.
   if (!terms_.may_wait && why == Errc::kOutcomeUnknown) {
     const BootInstant asked_until = answer_until_ - kBehindDeadline;
     leave_until_ = std::min(leave_until_, std::max(now, asked_until + terms_.patience));

@@ -41,7 +41,8 @@ void Acquiring::await_at_push_reader(Acquisition& acquisition) {
       continue;
     }
     acquisition.push_reader = std::this_thread::get_id();
-    // Without the mutex, because a push that comes in runs a turn of the core on this thread.
+    // The mutex is free meanwhile, because a push that comes in runs a turn of the core on this
+    // thread.
     mutex_.unlock();
     store_->push_reader()->listen();
     mutex_.lock();

@@ -41,7 +41,7 @@ void Core::wake_sleepers(BootInstant now) {
   if (!sleepers_.empty()) arm(sleepers_.begin()->first);
 }
 
-// Once; the core lives until it has been told.
+// Ends the sleep once. The core lives until the sleeper has been told.
 void Core::rouse(const SleeperPtr& sleeper, const Result<void>& why) {
   if (!sleeper->done) return;
   answers_.emplace_back(

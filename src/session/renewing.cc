@@ -97,7 +97,7 @@ void Renewing::lose(const AcquisitionPtr& acquisition, const Error& why) {
   if (const auto upgrade = acquisition->upgrade.lock(); upgrade && !upgrade->released) {
     lose(upgrade, Error(why.code(), "the shared lease under it was lost: " + why.message()));
   }
-  // On the notifier's thread, because a callback of the program may block.
+  // Callbacks of the program may block, so they run on the notifier's thread.
   notifier_.post([acquisition] {
     std::optional<std::stop_source> source;
     {

@@ -126,7 +126,7 @@ BootInstant WatchSampler::on_tick(BootInstant now) {
   return next_;
 }
 
-// Once, until it can be asked again.
+// Tells it once, until the store can be asked again.
 void WatchSampler::tell_failure(const Error& why) {
   if (why.code() == Errc::kClosed || std::exchange(failing_, true)) return;
   LogEvent event = core_.reports_.event(

@@ -226,7 +226,7 @@ void GuardProcess::pass_on(int signal) const {
   ::kill(is_for_group(signal) ? -command_ : command_, signal);
 }
 
-// Not sent to the group, because the anchor in it must keep its pending signal
+// The signal is not sent to the group, because the anchor in it must keep its pending one
 // (GroupAnchor::was_asked_to_stop).
 void GuardProcess::continue_in_front() const {
   if (!running_) return pass_on(SIGCONT);

@@ -32,7 +32,8 @@ std::string ascii(const std::string& text) {
   return out;
 }
 
-// As much of it as has room in so many cells; what the terminal could not show is a question mark.
+// Takes as much of the text as has room in so many cells. Characters that the terminal cannot show
+// become question marks.
 std::wstring cells(const std::string& text, int width) {
   std::wstring out;
   std::mbstate_t state{};

@@ -158,7 +158,7 @@ Result<void> read_table(const toml::table& root, const std::string& file, Config
   return finished ? run_finished : finished;
 }
 
-// All of it, from a pipe too; an error number otherwise.
+// Reads the whole file, which may be a pipe. 0 or an errno.
 int read_all(const std::string& file, std::string& into) {
   constexpr std::size_t kMost = 1 << 20;
   const Fd in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
@@ -337,7 +337,7 @@ bool is_open_option(std::string_view key, std::string_view value) {
   return key == "chain" || value.find_first_of(";=?") == value.npos;
 }
 
-// As some store understands it, so that it is known which part may be shown.
+// Whether some store understands the URL, so that it is known which part may be shown.
 bool is_plain(std::string_view url) {
   bool plain = is_plain_front(url.substr(0, url.find('?')));
   each_option(url, [&](std::string_view key, std::string_view value, std::string_view) {

@@ -157,7 +157,7 @@ Result<void> check_elect(const ElectOptions& options) {
   return {};
 }
 
-// As parse_split().
+// Works as parse_split() does.
 Result<void> parse_elect_split(const Arguments& arguments, Arguments::const_iterator dashes,
                                ElectOptions& into) {
   Arguments own(arguments.begin(), dashes);

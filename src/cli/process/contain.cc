@@ -45,7 +45,7 @@ int write_file(const std::string& path, const std::string& text) {
 
 // --- Cgroups.
 
-// Where the unified hierarchy is mounted, and which part of it is.
+// Finds where the unified hierarchy is mounted, and which part of it.
 std::optional<std::pair<std::string, std::string>> unified_mount() {
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
@@ -79,7 +79,7 @@ int answer_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
 }
 
-// By a child, which ends. 0 or an errno.
+// A child tries it, and ends. 0 or an errno.
 int try_to_enter(const std::string& path) {
   const pid_t probe = ::fork();
   if (probe < 0) return errno;

@@ -255,7 +255,8 @@ LockRequest Run::request() const {
     return fit(promised, how);
   };
   if (plan_.min_hold > Duration::zero()) {
-    // As long as it is to be kept even if this program, its helpers or the host die at once.
+    // The lease itself must last for --min-hold, because this program, its helpers or the host may
+    // die at once.
     request.lock.ttl = std::max(plan_.ttl, plan_.min_hold);
     request.outlives_us = true;
   }
@@ -306,7 +307,7 @@ int Run::reenter() {
   return exit_status(end);
 }
 
-// Only now the session is known for sure: its servers may have made it shorter.
+// The session is known for sure only now: its servers may have made it shorter.
 int Run::granted(Guard& guard, const Client& client, Lease lease) {
   const auto timing = timing_for(plan_, client.guarantees());
   if (timing) return under_lock(guard, *timing, std::move(lease));

@@ -32,7 +32,7 @@ ExitCodes codes_of(const RunOptions& options) {
           options.exit_timeout.value_or(kExitTimeout), options.exit_error.value_or(kExitError)};
 }
 
-// As exact as it takes to tell two from each other.
+// Shows as many digits as it takes to tell two lengths from each other.
 std::string exactly(Duration time) {
   return time % 1s == 0s || (time < 10s && time % 100ms == 0s)
              ? format_duration(time)

@@ -210,7 +210,7 @@ void Supervisor::on_stopped(int signal) {
   const bool by_terminal = parts_.terminal.gave();
   const bool background_access = signal == SIGTTIN || signal == SIGTTOU;
   if (!by_terminal && !stop_asked_ && !background_access) return;  // Stopped by a debugger, say.
-  // Both at once, when Ctrl-Z is pressed just as it reaches for the terminal: then it is to stop.
+  // Ctrl-Z may be pressed just as the command reaches for the terminal. Then it is to stop.
   const bool wants_terminal = background_access && !by_terminal && !stop_asked_;
   stop_asked_ = false;
   if (wants_terminal) {

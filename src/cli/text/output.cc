@@ -120,7 +120,7 @@ std::string_view next_step(const Error& error, const std::string& store) {
   return next_step(error.code());
 }
 
-// As the library names a store in its sentences: without the user and the options.
+// Names a store as the library's sentences do, without the user and the options.
 std::string place_of(const std::string& store) {
   std::string out = printable(store.substr(0, store.find('?')));
   const std::size_t slashes = out.find("://");

@@ -29,7 +29,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-// By SQLSTATE. An unknown state is a failure, too, after which the transaction is rolled back.
+// The code of a SQLSTATE. After an unknown one the transaction is rolled back, too.
 Errc code_of(std::string_view state) {
   struct Row {
     std::string_view state;

@@ -151,7 +151,8 @@ Error Database::used_elsewhere() const {
 Result<bool> Database::set_up() {
   const auto adopted = adopt();
   if (!adopted) return adopted.error();
-  // So that the file has its size from the start: on a full disk it could not grow to take the log.
+  // The file gets its size from the start, because on a full disk it could not grow to take the
+  // log.
   if (adopted->renumbered) {
     static_cast<void>(
         sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr));
@@ -164,7 +165,7 @@ Result<bool> Database::set_up() {
   return true;
 }
 
-// Only while no file is there: SQLite has none open that a close() of ours could unlock.
+// Runs only while no file is there. So SQLite has none open that a close() of ours could unlock.
 Result<void> Database::create_file() {
   const int fd = base::open_for_writers(path().c_str(), /*exclusive=*/true);
   if (fd < 0 && errno == EEXIST) return {};
@@ -238,7 +239,7 @@ Result<bool> Database::matches() {
          static_cast<std::uint64_t>(tokens_.ceiling) >= file_->noted_ceiling();
 }
 
-// By what FILE.use notes, which this state of the database does not have. Exclusive only.
+// Whether this state of the database lacks something that FILE.use notes. Exclusive only.
 Result<bool> Database::is_older_copy() {
   if (!file_->named()) return false;
   if (static_cast<std::uint64_t>(tokens_.ceiling) < file_->noted_ceiling()) return true;

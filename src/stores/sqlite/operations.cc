@@ -20,7 +20,8 @@ using port::AcquisitionState;
 using port::EndStatus;
 
 constexpr std::size_t kBatch = 128;
-// By how much more of a queue is loaded when a step went as far as what was.
+// A step that went as far as the loaded part of a queue is repeated on a part this many times as
+// long.
 constexpr std::size_t kReachFurther = 4;
 // More than one step of the machine can give.
 constexpr std::int64_t kTokensPerStep = 256;

@@ -144,7 +144,7 @@ Result<std::shared_ptr<LockFile>> LockFile::attach(const std::string& path, cons
     if (!attached) return attached.error();
     if (*attached) return file;
     if (base::BootClock::now() >= until) break;
-    // At random, so that those who start together do not stay in step.
+    // The pause is random, so that processes which start together do not stay in step.
     std::this_thread::sleep_for(std::chrono::microseconds(500 + base::random_128().low % 8000));
   }
   if (file->log_in_the_way_) {

@@ -74,7 +74,7 @@ void for_each_entry(int folder_descriptor, const Each& each) {
   ::closedir(folder);
 }
 
-// Searchable where readable.
+// The folder has the database's mode. Users who may read it may search it, too.
 mode_t folder_mode(std::uint32_t file_mode) {
   return (file_mode & 0666U) | ((file_mode & 0444U) >> 2);
 }
