@@ -5,6 +5,7 @@
 // Thread-safety: everything on the loop, but guarantees(), close() and abandon_after_fork().
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -51,6 +52,21 @@ class Backend {
   // nullopt: nobody holds it.
   virtual void inspect(Hold hold, port::Done<std::optional<LockInfo>> done) = 0;
   virtual void probe(port::Done<std::vector<Finding>> done) = 0;
+
+  // For a server that tells when a lock may have become free. `free` is called on the loop.
+  using Free = std::function<void(const std::string& key)>;
+  virtual void on_free(Free) {}
+  // Whether somebody waits for the key. After it begins, `free` is called once at least.
+  virtual void watch(const std::string& key, bool waits) {
+    static_cast<void>(key);
+    static_cast<void>(waits);
+  }
+  // Between two questions of a waiter.
+  virtual std::chrono::milliseconds longest_pause() const { return std::chrono::milliseconds(250); }
+  virtual std::string how_to_break() const {
+    return "with recipe= no lock can be broken: end its holder's session on the server, or delete "
+           "its row";
+  }
 
   // Ends the connections; nothing is called back afterwards.
   virtual void close() = 0;

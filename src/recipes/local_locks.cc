@@ -14,7 +14,6 @@ using port::EndStatus;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{5};
-constexpr milliseconds kLongestPause{250};
 constexpr milliseconds kAskAgain{200};  // For what the server has not confirmed to be over.
 constexpr milliseconds kAfterExpiry{2};
 
@@ -253,10 +252,7 @@ void LocalLocks::advance(const std::string& key) {
     lock.queue.pop_front();
     answer(*dead, state_of(AcquisitionStatus::kGone));
   }
-  if (lock.queue.empty()) {
-    locks_.erase(found);
-    return;
-  }
+  if (lock.queue.empty()) return forget(key);
   const bool asked = !lock.queue.front()->asks.empty();
   if (asked || lock.next_try <= instant) return take(key, lock);
   answer_waiting(lock);
@@ -266,6 +262,7 @@ void LocalLocks::take(const std::string& key, Lock& lock) {
   lock.ours = lock.queue.front();
   lock.queue.pop_front();
   lock.phase = Phase::kTaking;
+  lock.freed = false;
   backend_.take(hold_of(key, *lock.ours), lock.ours->request.owner,
                 [weak = weak_from_this(), key](const Result<Taken>& taken) {
                   if (const auto self = weak.lock()) self->on_taken(key, taken);
@@ -277,6 +274,7 @@ void LocalLocks::on_taken(const std::string& key, const Result<Taken>& taken) {
   Lock& lock = locks_.at(key);
   if (!taken) return on_failed(key, lock, taken.error());
   if (!taken->held) return on_busy(key, lock, *taken);
+  watch(key, lock, !lock.queue.empty());
   lock.pause = {};
   lock.next_try = {};
   Entry& entry = *lock.ours;
@@ -296,11 +294,13 @@ void LocalLocks::on_taken(const std::string& key, const Result<Taken>& taken) {
 
 void LocalLocks::on_busy(const std::string& key, Lock& lock, const Taken& taken) {
   lock.phase = Phase::kFree;
-  lock.pause = std::clamp(lock.pause * 2, kFirstPause, kLongestPause);
+  lock.pause =
+      lock.freed ? kFirstPause : std::clamp(lock.pause * 2, kFirstPause, backend_.longest_pause());
   auto pause = std::chrono::nanoseconds(jittered(lock.pause));
   if (taken.free_in) {
     pause = std::min<std::chrono::nanoseconds>(pause, *taken.free_in + kAfterExpiry);
   }
+  if (lock.freed) pause = {};
   lock.next_try = BootClock::now() + pause;
   const EntryPtr entry = std::exchange(lock.ours, nullptr);
   answer_ends(lock, EndStatus::kCancelled);
@@ -315,7 +315,28 @@ void LocalLocks::on_busy(const std::string& key, Lock& lock, const Taken& taken)
   }
   at(lock.next_try, [this, key] { advance(key); });
   answer_waiting(lock);
-  if (lock.queue.empty()) locks_.erase(key);
+  if (lock.queue.empty()) return forget(key);
+  watch(key, lock, true);
+}
+
+void LocalLocks::watch(const std::string& key, Lock& lock, bool waits) {
+  if (std::exchange(lock.watched, waits) != waits) backend_.watch(key, waits);
+}
+
+void LocalLocks::forget(const std::string& key) {
+  watch(key, locks_.at(key), false);
+  locks_.erase(key);
+}
+
+void LocalLocks::freed(const std::string& key) {
+  const auto found = locks_.find(key);
+  if (found == locks_.end()) return;
+  Lock& lock = found->second;
+  lock.freed = lock.phase == Phase::kTaking;
+  if (lock.phase != Phase::kFree) return;
+  lock.pause = {};
+  lock.next_try = {};
+  advance(key);
 }
 
 // Whoever has queued keeps its place; the others have been told nothing yet.

@@ -51,6 +51,8 @@ class LocalLocks : public std::enable_shared_from_this<LocalLocks> {
   Result<port::AcquisitionState> downgrade(const port::AcquisitionRequest& request) const;
   void inspect(const std::string& name, BootInstant deadline, Done<std::optional<LockInfo>> done);
   void lost(const std::vector<machine::AcquisitionId>& ids);
+  // The key may be free: whoever is next asks at once.
+  void freed(const std::string& key);
 
   // `done` is called once at most: by then with kOutcomeUnknown.
   template <typename T>
@@ -83,6 +85,8 @@ class LocalLocks : public std::enable_shared_from_this<LocalLocks> {
     std::vector<Done<port::EndStatus>> ends{};
     BootInstant next_try{};
     std::chrono::milliseconds pause{};
+    bool freed = false;    // While the server was asked.
+    bool watched = false;  // The backend knows that somebody waits.
   };
   using Locks = std::unordered_map<std::string, Lock>;
 
@@ -100,6 +104,8 @@ class LocalLocks : public std::enable_shared_from_this<LocalLocks> {
   void on_failed(const std::string& key, Lock& lock, const Error& why);
   void answer_waiting(Lock& lock);
   static void answer(Entry& entry, const Result<port::AcquisitionState>& result);
+  void watch(const std::string& key, Lock& lock, bool waits);
+  void forget(const std::string& key);
   static void answer_ends(Lock& lock, const Result<port::EndStatus>& result);
   void give_back(const std::string& key);
   void on_given_back(const std::string& key, const Result<bool>& given);
@@ -135,7 +141,7 @@ port::Done<T> LocalLocks::by(BootInstant deadline, Done<T> done) {
     once->alarm.reset();
     std::exchange(once->done, nullptr)(
         closed_ ? Error(Errc::kClosed, "the client was closed")
-                : Error(Errc::kOutcomeUnknown, "the database server has not answered in time"));
+                : Error(Errc::kOutcomeUnknown, "the server has not answered in time"));
   });
   return [once, weak = weak_from_this()](Result<T> result) {
     if (!once->done) return;

@@ -45,9 +45,13 @@ class FakeBackend final : public Backend {
   }
   void inspect(Hold, port::Done<std::optional<LockInfo>>) override {}
   void probe(port::Done<std::vector<Finding>>) override {}
+  void watch(const std::string& key, bool waits) override {
+    watched.push_back((waits ? "+" : "-") + key);
+  }
   void close() override {}
   void abandon_after_fork() noexcept override {}
 
+  std::vector<std::string> watched;
   std::deque<std::pair<AcquisitionId, port::Done<Taken>>> takes;
   std::deque<std::pair<AcquisitionId, port::Done<bool>>> backs;
   bool alive = true;
@@ -259,6 +263,35 @@ TEST_F(LocalLocksTest, WhatOtherProgramsDoNotKnowIsRefused) {
   request.ttl = 1s;
   locks_->acquire(request, done);
   EXPECT_EQ(said, Errc::kInvalidArgument);
+}
+
+TEST_F(LocalLocksTest, AServerThatTellsOfReleasesIsAskedAtOnceAndOnlyWhileSomebodyWaits) {
+  const auto tried = acquire(1, /*may_wait=*/false);
+  take_says(Taken{});
+  EXPECT_TRUE(server_.watched.empty()) << "whoever does not wait needs no news";
+  const auto waits = acquire(2);
+  take_says(Taken{});
+  EXPECT_EQ(server_.watched, std::vector<std::string>{"+a"});
+  locks_->freed("a");
+  ASSERT_EQ(server_.takes.size(), 1U);
+  // The news overtakes the answer that is older.
+  locks_->freed("a");
+  take_says(Taken{});
+  await_try();
+  take_says(yes());
+  EXPECT_EQ(server_.watched, (std::vector<std::string>{"+a", "-a"}));
+  locks_->freed("a");
+  EXPECT_TRUE(server_.takes.empty()) << "we hold it";
+  EXPECT_EQ(pushes_.size(), 1U);
+}
+
+TEST_F(LocalLocksTest, AWaiterThatLeavesEndsTheWatch) {
+  const auto waits = acquire(1);
+  take_says(Taken{});
+  EXPECT_EQ(end(1), EndStatus::kCancelled);
+  EXPECT_EQ(server_.watched, (std::vector<std::string>{"+a", "-a"}));
+  locks_->freed("a");
+  EXPECT_TRUE(server_.takes.empty());
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ Error closed_error() { return {Errc::kClosed, "the client was closed"}; }
 
 Error unsupported() {
   return {Errc::kUnsupported,
-          "with recipe= there are exclusive locks only, without lists, values and breaks: the "
-          "other programs know none of them"};
+          "with recipe= there are exclusive locks only, without lists, values and breaks, because "
+          "the other programs know none of them; 'holdfast inspect NAME' shows one lock"};
 }
 
 class RecipeStore final : public port::Store {
@@ -40,6 +40,10 @@ class RecipeStore final : public port::Store {
     const auto answer = std::make_shared<std::promise<Result<bool>>>();
     auto answered = answer->get_future();
     loop_->post([locks = locks_, backend = backend_, answer, open_by] {
+      backend->on_free([weak = std::weak_ptr(locks)](const std::string& key) {
+        const auto alive = weak.lock();
+        if (alive && !alive->closed()) alive->freed(key);
+      });
       const auto deadline = std::min(open_by, BootClock::now() + std::chrono::seconds(10));
       backend->start(
           [weak = std::weak_ptr(locks)](const std::vector<machine::AcquisitionId>& ids) {
@@ -96,10 +100,8 @@ class RecipeStore final : public port::Store {
     refuse(std::move(done));
   }
   void break_lock(port::BreakRequest, Done<bool> done) override {
-    run(std::move(done), [](LocalLocks&, const Done<bool>& answer) {
-      answer(Error(Errc::kUnsupported,
-                   "with recipe= no lock can be broken: end its holder's session on the server, or "
-                   "delete its row"));
+    run(std::move(done), [backend = backend_](LocalLocks&, const Done<bool>& answer) {
+      answer(Error(Errc::kUnsupported, backend->how_to_break()));
     });
   }
   Result<port::WatchHandle> watch(std::string, port::EventSink) override { return unsupported(); }
@@ -163,7 +165,7 @@ Guarantees guarantees(std::string store, std::string scope, std::chrono::millise
   result.store = std::move(store);
   result.scope = std::move(scope);
   result.bound_to_client = true;
-  result.min_ttl = session;
+  result.min_ttl = result.least_renewal = session;  // Whatever ttl is asked for.
   result.max_ttl = std::chrono::hours(24);
   return result;
 }
