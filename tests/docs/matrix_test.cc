@@ -48,6 +48,7 @@
 #endif
 #ifdef HOLDFAST_HAVE_REDIS
 #include "src/stores/redis/guarantees.h"
+#include "src/stores/redis/recipes/options.h"
 #include "src/stores/redis/url.h"
 #endif
 #ifdef HOLDFAST_HAVE_ZOOKEEPER
@@ -309,6 +310,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
     }
   };
   compare("redis:", stores::redis::kUrlOptions);
+  compare("redis:", stores::redis::kRecipeOptions);
   compare("zookeeper:", stores::zookeeper::kUrlOptions);
   compare("etcd:", stores::etcd::kUrlOptions);
   compare("consul:", stores::consul::kUrlOptions);

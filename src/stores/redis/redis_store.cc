@@ -11,6 +11,7 @@
 #include "src/base/random.h"
 #include "src/port/multi_request.h"
 #include "src/port/value_watches.h"
+#include "src/recipes/recipe_store.h"
 #include "src/stores/redis/doctor.h"
 #include "src/stores/redis/guarantees.h"
 #include "src/stores/redis/listing.h"
@@ -21,6 +22,8 @@
 #include "src/stores/redis/protocol/owner_json.h"
 #include "src/stores/redis/protocol/requests.h"
 #include "src/stores/redis/protocol/script_call.h"
+#include "src/stores/redis/recipes/options.h"
+#include "src/stores/redis/recipes/recipe_backend.h"
 #include "src/stores/redis/renewer.h"
 #include "src/stores/redis/sentinel/sentinel_primary.h"
 #include "src/stores/redis/transport/direct_link.h"
@@ -653,11 +656,17 @@ Result<std::unique_ptr<port::Store>> make_redis_store(port::StoreUrl url,
 Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl url,
                                                                const port::StoreContext& context,
                                                                RedisTuning tuning) {
+  const auto recipe = redis::take_recipe_options(url);
+  if (!recipe) return recipe.error();
   auto address = redis::parse_redis_url(url);
   if (!address) return address.error();
   if (auto known = port::reject_unknown_options(url, "redis"); !known) return known.error();
   std::shared_ptr<redis::SentinelPrimary> sentinels;
   if (!address->sentinels.empty()) {
+    if (recipe->recipe != redis::Recipe::kNone) {
+      return Error(Errc::kInvalidArgument,
+                   "redis URL: recipe= does not follow Sentinels yet: name the primary itself");
+    }
     auto made = redis::SentinelPrimary::make(
         *context.io, *address,
         [listener = context.listener](const std::string& line) { listener->on_alarm(line); });
@@ -666,6 +675,10 @@ Result<std::unique_ptr<port::Store>> make_redis_store_for_test(port::StoreUrl ur
   }
   auto remote = redis::Remote::make(*std::move(address), sentinels);
   if (!remote) return remote.error();
+  if (recipe->recipe != redis::Recipe::kNone) {
+    return recipes::make_store(redis::make_recipe_backend(*std::move(remote), *recipe, context),
+                               context);
+  }
   auto store = std::make_unique<RedisStore>(*std::move(remote), std::move(sentinels), context,
                                             std::move(tuning));
   if (auto connected = store->connect(context.open_by); !connected) return connected.error();

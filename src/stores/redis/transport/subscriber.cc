@@ -193,7 +193,10 @@ void Subscriber::Impl::on_reply(Reply reply) {
   if (reply.kind != Reply::Kind::kArray || reply.items.size() < 2) return;
   const std::string& kind = reply.items[0].text;
   if (kind == "message" && reply.items.size() == 3) {
-    if (events_.on_message) events_.on_message(reply.items[2].text);
+    if (events_.on_other && reply.items[1].text != channel_) {
+      events_.on_other(reply.items[1].text);
+    } else if (events_.on_message)
+      events_.on_message(reply.items[2].text);
   } else if (kind == "subscribe" && !confirmed()) {
     on_confirmed();
   } else if (kind == "subscribe" && events_.on_batch) {

@@ -45,6 +45,9 @@ class Subscriber {
     std::function<void(const Error&)> on_lost;      // After it was confirmed.
     // Messages of that other channel arrive from now on.
     std::function<void(std::string_view channel)> on_batch{};
+    // If set, a message on another channel comes here, and only there. Needs a subscriber without
+    // a push reader.
+    std::function<void(std::string_view channel)> on_other{};
   };
 
   struct Timing {

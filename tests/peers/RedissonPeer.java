@@ -1,0 +1,67 @@
+import java.io.BufferedReader;
+import java.io.FileReader;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import org.redisson.Redisson;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+
+/**
+ * Real RLocks for a test: HOST:PORT COMMANDS WATCHDOG_MS. Each line of the file COMMANDS is "NUMBER VERB KEY", and
+ * each answer a line "NUMBER WORD". A thread of its own for each key, since an RLock belongs to a thread.
+ */
+public final class RedissonPeer {
+  public static void main(String[] args) throws Exception {
+    Config config = new Config();
+    config.setLockWatchdogTimeout(Long.parseLong(args[2]));
+    config.setNettyThreads(2).setThreads(2);
+    config
+        .useSingleServer()
+        .setAddress("redis://" + args[0])
+        .setConnectionMinimumIdleSize(1)
+        .setConnectionPoolSize(8)
+        .setSubscriptionConnectionMinimumIdleSize(1);
+    RedissonClient client = Redisson.create(config);
+    Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
+    say("0", "ready");
+    try (BufferedReader commands = new BufferedReader(new FileReader(args[1]))) {
+      for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+        String[] words = line.split(" ", 3);
+        threads
+            .computeIfAbsent(words[2], key -> Executors.newSingleThreadExecutor())
+            .execute(() -> say(words[0], answer(client.getLock(words[2]), words[1])));
+      }
+    }
+  }
+
+  private static String answer(RLock lock, String verb) {
+    try {
+      switch (verb) {
+        case "take":
+          lock.lock();
+          return "yes";
+        case "try":
+          return lock.tryLock() ? "yes" : "no";
+        case "give":
+          lock.unlock();
+          return "yes";
+        case "force":
+          return lock.forceUnlock() ? "yes" : "no";
+        default:
+          return "unknown verb";
+      }
+    } catch (IllegalMonitorStateException notHeld) {
+      return "no";
+    } catch (Exception error) {
+      return "error " + error.getMessage();
+    }
+  }
+
+  private static synchronized void say(String number, String word) {
+    System.out.println(number + " " + word);
+    System.out.flush();
+  }
+}
