@@ -62,7 +62,8 @@ class SetupTest(unittest.TestCase):
             (programs / name).chmod(0o755)
         self.environment = os.environ | {
             "STATE": folder.name, "HOLDFAST_POLICY_RC_D": str(self.state / "policy-rc.d"),
-            "HOLDFAST_SYSTEMD": folder.name, "HOLDFAST_CONSUL": "there", "PATH": f"{programs}:{os.environ['PATH']}"}
+            "HOLDFAST_SYSTEMD": folder.name, "HOLDFAST_CONSUL": "there", "HOLDFAST_REDIS_PEERS": "there",
+            "PATH": f"{programs}:{os.environ['PATH']}"}
 
     def write(self, name, *packages):
         (self.state / name).write_text("".join(p + "\n" for p in packages))
@@ -165,16 +166,24 @@ class SetupTest(unittest.TestCase):
         self.assertEqual(self.read("calls"), [])
 
     def test_a_consul_is_fetched_with_lists_of_its_own_and_its_absence_is_no_failure(self):
+        self.environment["PATH"] = f"{self.state}/bin:/usr/bin:/bin"
         self.write("knows", *self.all_names("test"))
         self.assertEqual(self.run_setup("test").returncode, 0)
         self.write("calls")
-        self.environment |= {"HOLDFAST_CONSUL": "", "XDG_CACHE_HOME": str(self.state / "cache"),
-                             "PATH": f"{self.state}/bin:/usr/bin:/bin"}
+        self.environment |= {"HOLDFAST_CONSUL": "", "XDG_CACHE_HOME": str(self.state / "cache")}
         result = self.run_setup("test")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("the tests of the Consul store will be skipped", result.stderr)
         for call in (self.state / "calls").read_text().splitlines():
             self.assertTrue(call.startswith("indextargets") or str(self.state) in call, call)
+
+    def test_a_tool_from_elsewhere_is_as_good_as_its_package(self):
+        for tool in ("mvn", "npm", "go"):
+            (self.state / "bin" / tool).symlink_to("/bin/true")
+        self.assertFalse({"maven", "npm", "golang-go"} & set(self.all_names("test")))
+        (self.state / "bin" / "go").unlink()
+        self.environment["PATH"] = f"{self.state}/bin:/usr/bin:/bin"
+        self.assertEqual("golang-go" in self.all_names("test"), not Path("/usr/bin/go").exists())
 
     def test_an_unknown_group_is_refused(self):
         self.assertEqual(self.run_setup("everything").returncode, 2)
