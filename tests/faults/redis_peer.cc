@@ -37,26 +37,45 @@ const Language& language_of(const std::string& name) {
   return all.at(name);
 }
 
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A compiler on a busy machine takes its time.
+void compile(const std::vector<std::string>& command, const std::string& log) {
+  support::ChildProcess compiler({.arguments = command, .environment = {}, .output = log});
+  if (compiler.wait(180s) != 0) {
+    throw std::runtime_error(command.front() + " failed: " + content_of(log));
+  }
+}
+
 // Compiled once for each test program, from the source of this tree.
 const std::string& java_classes() {
   static const support::TempFolder folder("java");
   static const std::string classes = [] {
     const std::string jars = installed() + "/java/jars/*";
-    support::run({"javac", "-cp", jars, "-d", folder.path(), HOLDFAST_PEERS "/RedissonPeer.java"});
+    compile({"javac", "-cp", jars, "-d", folder.path(), HOLDFAST_PEERS "/RedissonPeer.java"},
+            folder.file("log"));
     return folder.path() + ":" + jars;
   }();
   return classes;
 }
 
+// The installed one, unless its source has changed since.
 const std::string& go_program() {
   static const support::TempFolder folder("go");
   static const std::string program = [] {
+    const std::string from = installed() + "/go/";
+    const std::string source = HOLDFAST_PEERS "/go_peer.go";
+    if (content_of(from + "main.go") == content_of(source)) return from + "peer";
     for (const char* const file : {"go.mod", "go.sum"}) {
-      fs::copy(installed() + "/go/" + file, folder.file(file));
+      fs::copy(from + file, folder.file(file), fs::copy_options::overwrite_existing);
     }
-    fs::copy(HOLDFAST_PEERS "/go_peer.go", folder.file("main.go"));
-    support::run({"env", "GOPROXY=off", "go", "build", "-C", folder.path(), "-buildvcs=false", "-o",
-                  "peer", "."});
+    fs::copy(source, folder.file("main.go"), fs::copy_options::overwrite_existing);
+    compile({"env", "GOPROXY=off", "go", "build", "-C", folder.path(), "-buildvcs=false", "-o",
+             "peer", "."},
+            folder.file("log"));
     return folder.file("peer");
   }();
   return program;
@@ -136,9 +155,6 @@ std::string RedisPeer::answer_now(int number) const {
   return text.substr(at + begin.size(), end - at - begin.size());
 }
 
-std::string RedisPeer::said() const {
-  std::ifstream file(folder_.file("out"));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string RedisPeer::said() const { return content_of(folder_.file("out")); }
 
 }  // namespace holdfast::faults

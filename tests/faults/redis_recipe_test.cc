@@ -347,7 +347,9 @@ TEST_P(RedisFormTest, TheRightsOfThePageSuffice) {
   EXPECT_TRUE(client->inspect("orders/42"));
   auto waiting = wait_for(*client, "orders/42");
   expect_released(lease);
-  EXPECT_TRUE(waiting.get());
+  auto next = waiting.get();
+  ASSERT_TRUE(next) << next.error().message();
+  expect_released(*next);
   EXPECT_EQ(strict.must({"EXISTS", "orders/42"}).integer, 0);
 }
 
