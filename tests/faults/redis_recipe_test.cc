@@ -384,6 +384,9 @@ TEST(RedisRecipeUrl, WhatDoesNotFitIsRefused) {
     ASSERT_FALSE(client) << options;
     EXPECT_EQ(client.error().code(), Errc::kInvalidArgument) << client.error().message();
   }
+  const auto sentinels = Client::connect("redis+sentinel://127.0.0.1?primary=m&recipe=setnx");
+  ASSERT_FALSE(sentinels);
+  EXPECT_NE(sentinels.error().message().find("name the primary"), std::string::npos);
 }
 
 }  // namespace
