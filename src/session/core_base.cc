@@ -9,6 +9,7 @@
 #include "src/base/fork_guard.h"
 #include "src/base/random.h"
 #include "src/session/core_call.h"
+#include "src/session/names.h"
 
 namespace holdfast::session {
 namespace {
