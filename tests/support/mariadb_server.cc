@@ -37,6 +37,20 @@ MariadbServer::MariadbServer(MariadbOptions options) : options_(std::move(option
   if (options_.users) install();
   std::filesystem::create_directories(data() + "/test");
   start();
+  if (options_.follows != 0) follow();
+}
+
+// Where there are no tables of the server's own, it needs one to replicate.
+void MariadbServer::follow() const {
+  if (!options_.users) {
+    sql("CREATE DATABASE mysql; CREATE TABLE mysql.gtid_slave_pos ("
+        "domain_id INT UNSIGNED NOT NULL, sub_id BIGINT UNSIGNED NOT NULL, "
+        "server_id INT UNSIGNED NOT NULL, seq_no BIGINT UNSIGNED NOT NULL, "
+        "PRIMARY KEY (domain_id, sub_id)) ENGINE = InnoDB");
+  }
+  sql("CHANGE MASTER TO master_host = '127.0.0.1', master_user = 'root', master_use_gtid = no, "
+      "master_connect_retry = 1, master_port = " + std::to_string(options_.follows) +
+      "; START SLAVE");
 }
 
 std::string MariadbServer::data() const {
@@ -79,6 +93,10 @@ void MariadbServer::start() {
                                    "--port=" + std::to_string(port_.number())});
   } else {
     command.emplace_back("--skip-networking");
+  }
+  if (options_.follows != 0) {
+    command.insert(command.end(), {"--server-id=2", "--read-only", "--skip-slave-start",
+                                   "--relay-log=relay"});
   }
   if (::geteuid() == 0) command.emplace_back("--user=root");
   command.insert(command.end(), options_.settings.begin(), options_.settings.end());

@@ -32,6 +32,9 @@ struct MariadbOptions {
   std::vector<std::string> settings{};     // "--name=value"; they come last.
   std::string data_folder{};               // Made by it; empty: in the folder of its own.
   std::string clock_shift_file{};          // A ClockShift's.
+  // A replica, which only reads, of the server at this port of 127.0.0.1. That one needs --log-bin
+  // and --server-id=1.
+  std::uint16_t follows = 0;
 };
 
 class MariadbServer {
@@ -64,8 +67,11 @@ class MariadbServer {
   void resume() { process_->resume(); }
   // After kill9() or terminate(): with the data of before.
   void start();
+  // A replica follows no more, and takes writes.
+  void promote() const { sql("STOP SLAVE; RESET SLAVE ALL; SET GLOBAL read_only = 0"); }
 
  private:
+  void follow() const;
   bool ready() const;
   std::string data() const;
   void install() const;
