@@ -100,6 +100,10 @@ class Site {
   virtual bool decides_at_once() const { return true; }
   // inspect() knows all who wait.
   virtual bool shows_waiters() const { return true; }
+  // The store shows who holds a lock.
+  virtual bool shows_holders() const { return true; }
+  // A client may hold hundreds of locks. Elsewhere each takes a connection.
+  virtual bool holds_many() const { return true; }
   // A holder is told of a break at once. Elsewhere its next renewal tells it.
   virtual bool tells_broken_holders() const { return true; }
 };
@@ -229,6 +233,9 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
 
 #define HOLDFAST_NEEDS_OWN_FORM() \
   HOLDFAST_NEEDS(site_->own_form(), "locks in another program's form have no owners and no breaks")
+
+#define HOLDFAST_NEEDS_MANY_LOCKS() \
+  HOLDFAST_NEEDS(site_->holds_many(), "each lock of a client takes one of its few connections")
 
 // For cases that let leases run out: those of a session run out with it, together.
 #define HOLDFAST_NEEDS_OWN_LEASES() \

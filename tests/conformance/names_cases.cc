@@ -86,6 +86,7 @@ class Dice {
 }  // namespace
 
 TEST_P(NamesConformance, AwkwardNamesAreLocksOfTheirOwn) {
+  HOLDFAST_NEEDS_MANY_LOCKS();
   const auto names = awkward_names();
   for (const auto& name : names) {
     ASSERT_TRUE(holds(client().acquire(Request(name, fresh()).no_wait()))) << name;
@@ -105,6 +106,7 @@ TEST_P(NamesConformance, AwkwardNamesAreLocksOfTheirOwn) {
 }
 
 TEST_P(NamesConformance, NamesLikePathsAreHeldWaitedForAndHandedOn) {
+  HOLDFAST_NEEDS(site_->shows_holders(), "no inspect");
   for (const std::string& name : path_names()) {
     SCOPED_TRACE("name '" + name + "'");
     const auto holder = fresh();
@@ -204,6 +206,7 @@ TEST_P(NamesConformance, ListingAPrefixOfTheHighestBytesWorks) {
 
 // Names over a small, nasty alphabet, so that any careless escaping makes two of them meet.
 TEST_P(NamesConformance, DistinctNamesStayDistinct) {
+  HOLDFAST_NEEDS_MANY_LOCKS();
   const std::vector<std::string> letters{"a", "A", "%",  "/", "'", "\"", "{",
                                          "}", "_", "\\", " ", "2", "5",  "\xC3\xA9"};
   std::uint64_t seed = 20'261'121;

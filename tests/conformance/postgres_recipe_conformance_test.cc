@@ -1,4 +1,8 @@
-// The conformance suite on recipe=advisory, as far as a form of other programs can pass it.
+// The conformance suite on the advisory locks, as far as a form of other programs can pass it.
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "src/stores/postgres/postgres_store.h"
 #include "tests/conformance/harness.h"
 #include "tests/support/eventually.h"
@@ -15,13 +19,13 @@ support::PostgresServer& server() {
 // The server frees the locks of a case a moment after its clients have closed.
 class RecipeSite final : public Site {
  public:
-  RecipeSite() {
+  explicit RecipeSite(std::string form) : form_(std::move(form)) {
     support::eventually([] {
       return server().sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == "0\n";
     });
   }
   Result<std::unique_ptr<port::Store>> open(const port::StoreContext& context) override {
-    const std::string url = server().url("recipe=advisory");
+    const std::string url = server().url("recipe=" + form_);
     return stores::make_postgres_store(*port::StoreUrl::parse(url), context);
   }
   void pass(Duration time) override { std::this_thread::sleep_for(std::min<Duration>(time, 20ms)); }
@@ -30,14 +34,20 @@ class RecipeSite final : public Site {
     server().start();
   }
   bool own_form() const override { return false; }
+  bool holds_many() const override { return form_ != "advisory-xact"; }
+
+ private:
+  const std::string form_;
 };
 
-const StoreUnderTest kRecipe{[] { return std::make_unique<RecipeSite>(); },
-                             [] { return std::make_unique<RecipeSite>(); },
-                             &support::PostgresServer::unavailable};
+StoreUnderTest on_recipe(const std::string& form) {
+  const auto site = [form] { return std::make_unique<RecipeSite>(form); };
+  return {site, site, &support::PostgresServer::unavailable};
+}
 
 }  // namespace
 
-HOLDFAST_INSTANTIATE_CONFORMANCE(PostgresRecipe, kRecipe);
+HOLDFAST_INSTANTIATE_CONFORMANCE(PostgresAdvisory, on_recipe("advisory"));
+HOLDFAST_INSTANTIATE_CONFORMANCE(PostgresAdvisoryXact, on_recipe("advisory-xact"));
 
 }  // namespace holdfast::testing
