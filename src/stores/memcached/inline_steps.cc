@@ -16,13 +16,14 @@ InlineSteps::Acquired InlineSteps::acquire(const port::AcquireRequest& request, 
                                            machine::LockImage& lock) {
   auto turn = link_.try_take();
   if (!turn) return std::nullopt;
+  used_ = true;
+  const std::uint64_t generation = turn->generation();
+  if (generation == 0) return std::nullopt;
+  // The token is drawn once there is a connection, which may take long to make.
   Document document;
   document.image.name = request.name;
   const auto reply = take_alone(port::to_command(request), at, hooks_.floor(), document.image);
   if (!reply) return std::nullopt;
-  used_ = true;
-  const std::uint64_t generation = turn->generation();
-  if (generation == 0) return std::nullopt;
   {
     const base::LocalLock guard(mutex_);
     under_way_ = request.id;
