@@ -139,6 +139,9 @@ TEST_P(MysqlRecipeTest, SixteenProcessesNeverOverlap) {
 TEST_P(MysqlRecipeTest, AKilledHolderHoldsNoMore) {
   a_killed_holder_holds_no_more(place(1s), "killed");
 }
+TEST_P(MysqlRecipeTest, AForkedChildLeavesTheLockAlone) {
+  a_forked_child_leaves_the_lock_alone(place(1s), "forked");
+}
 TEST_P(MysqlRecipeTest, APausedHolderIsToldBeforeAnotherHolds) {
   a_paused_holder_is_told_first(place(1s), "paused");
 }

@@ -81,6 +81,9 @@ TEST_P(PostgresRecipeTest, SixteenProcessesNeverOverlap) {
 TEST_P(PostgresRecipeTest, AKilledHolderHoldsNoMore) {
   a_killed_holder_holds_no_more(place(), "killed");
 }
+TEST_P(PostgresRecipeTest, AForkedChildLeavesTheLockAlone) {
+  a_forked_child_leaves_the_lock_alone(place(1s), "forked");
+}
 TEST_P(PostgresRecipeTest, APausedHolderIsToldBeforeAnotherHolds) {
   a_paused_holder_is_told_first(place(1s), "paused");
 }

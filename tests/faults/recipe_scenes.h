@@ -158,6 +158,29 @@ inline void a_killed_holder_holds_no_more(const RecipePlace& place, const std::s
   EXPECT_TRUE(eventually([&] { return other->try_lock(name); }));
 }
 
+// A forked child inherits the connections: its end, and what it tries, leave the lock alone.
+inline void a_forked_child_leaves_the_lock_alone(const RecipePlace& place,
+                                                 const std::string& name) {
+  const auto other = place.another();
+  ActorProcess parent(place.url);
+  const std::string ask = "acquire " + name + " " + std::to_string(place.session.count());
+  ASSERT_EQ(parent.ask(ask).word, "granted");
+  for (const char* end : {"exit", "_exit"}) {
+    const Line child = parent.ask(std::string("fork-look ") + end, kLong);
+    EXPECT_EQ(child.get("status"), "0");
+    EXPECT_EQ(child.get("held"), "no");
+    for (const char* call : {"renew", "release", "acquire", "inspect", "close"}) {
+      EXPECT_EQ(child.get(call), "kClosed") << call;
+    }
+    EXPECT_EQ(child.get("own"), "ok") << "on a client of its own";
+    EXPECT_EQ(parent.ask("renew").word, "ok");
+    EXPECT_FALSE(other->try_lock(name));
+  }
+  EXPECT_EQ(parent.ask("release").word, "ok");
+  EXPECT_TRUE(other->try_lock(name));
+  EXPECT_TRUE(other->unlock(name));
+}
+
 // The lock is free after the holder's deadline, never before, and the holder knows when it wakes.
 inline void a_paused_holder_is_told_first(const RecipePlace& place, const std::string& name) {
   const auto other = place.another();
