@@ -36,6 +36,7 @@ Start<Client> Async::connect(std::string url, ClientOptions options) {
   base::arm_exit_gate();
   return [url = std::move(url), options = std::move(options)](ReceiverPtr<Client> to) -> Handle {
     try {
+      // Opening a store may block, and starting a call must not.
       base::start_thread("holdfast-open", [url, options, to]() mutable {
         deliver(std::move(to), Client::connect(url, options));
       }).detach();

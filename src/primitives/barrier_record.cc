@@ -51,11 +51,14 @@ bool is_idle(const Record& record) {
 void settle(Record& record) {
   const std::uint32_t waiting = record.waiting();
   const bool anybody = waiting + record.arrived_and_left > 0;
+  // A generation is complete when everybody who is awaited has arrived. One in which nobody arrived
+  // is not.
   if (!record.broken && anybody && waiting == record.awaited()) {
     turn(record, Step::kArrived, Step::kPassed);
     record.arrived_and_left = 0;
     ++record.generation;
   }
+  // The last member has gone, so the next use begins with all places and unbroken.
   if (is_idle(record) && (record.left > 0 || record.broken)) {
     record.left = 0;
     record.broken = false;
@@ -165,6 +168,7 @@ Result<void> enter(Record& record, const Token& seat, std::uint32_t parties, Bar
                  said_of_barrier(name) + "all its " + std::to_string(parties) +
                      " parties are there: somebody else changes the permits of its name");
   }
+  // All awaited places are taken, so the newcomer takes one that somebody left.
   if (record.members.size() == record.awaited()) {
     --record.left;
     record.arrived_and_left = std::min(record.arrived_and_left, record.left);
@@ -188,6 +192,7 @@ Result<void> leave(Record& record, const Token& seat, const std::string& name) {
   if (record.broken) return broken_error(name);
   record.members.erase(record.members.begin() + (member - record.members.data()));
   ++record.left;
+  // It has arrived in this generation. In later ones nobody waits for it.
   ++record.arrived_and_left;
   settle(record);
   return {};

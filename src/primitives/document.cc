@@ -9,6 +9,7 @@ namespace holdfast::primitives {
 namespace {
 
 constexpr std::string_view kForm = "1";
+// A value that begins with none of these belongs to the program that uses the lock.
 constexpr std::string_view kKinds[] = {"barrier", "election", "latch", "once"};
 
 std::string said_of(const std::string& name) { return "lock '" + session::printable(name) + "': "; }
@@ -94,6 +95,7 @@ std::optional<std::string> Fields::text() {
   std::size_t size = 0;
   const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
   const auto digits = static_cast<std::size_t>(end - rest_.data());
+  // The length comes out of a store, so it is compared with the rest before anything is copied.
   const bool fits = error == std::errc{} && digits < rest_.size() && rest_[digits] == ':' &&
                     size < rest_.size() - digits - 1 && rest_[digits + 1 + size] == ' ';
   if (!fits) return good_ = false, std::nullopt;

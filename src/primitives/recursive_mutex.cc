@@ -101,6 +101,7 @@ struct RecursiveMaker {
           return;
         }
       }
+      // The other call has ended since the look, so nobody else would wake this one.
       held->state->core->wake(sleeper);
     });
   }

@@ -78,6 +78,7 @@ Acquiring::AcquisitionPtr Acquiring::take(Result<AcquisitionPtr> made, bool may_
   if (!made) return done(std::move(made)), nullptr;
   AcquisitionPtr acquisition = *std::move(made);
   if (acquisition->options->wait == milliseconds::zero()) may_wait = false;
+  // Starting a call must not block, so only a store that never waits is asked on this thread.
   if (store_->answers_at_once()) {
     if (auto answer = try_without_queueing(acquisition, may_wait)) {
       return done(settle(acquisition, *std::move(answer))), nullptr;

@@ -233,6 +233,8 @@ void Releasing::release_later(const AcquisitionPtr& acquisition, std::optional<B
   const bool stays = left || (at && *at > base::BootClock::now());
   reports_.ended(*acquisition, stays ? HoldEnd::kDetached : HoldEnd::kReleased);
   end_locally(acquisition);
+  // A lease that the store keeps for a time, or that another process has taken over, is not
+  // released here.
   if (!left && !acquisition->renewal->taken_over()) send_release(acquisition);
 }
 

@@ -86,6 +86,7 @@ Result<Lease> LockAttempt::ask(const std::shared_ptr<Shared>& shared,
                    "for --min-hold (min_hold of the configuration)");
     }
   }
+  // The run around this one ends only after it, so a wait for its lock would never end.
   if (const auto around = find_held_around(*client, name)) {
     if (!request_.reenter) return self_deadlock(*around, name);
     if (auto cannot = cannot_reenter(*around, name, request_.lock.mode)) return *cannot;
@@ -180,6 +181,7 @@ AttemptOutcome LockAttempt::take(int guard_fd) {
       ::poll(&bell, 1, 100);
       shared_->bell.quiet();
     }
+    // The asking thread cannot be ended from here, and must not delay the end of this process.
     if (!shared_->done)
       ::_exit(stopped->signal != 0 ? kExitSignalBase + stopped->signal : request_.exit_error);
   }

@@ -75,6 +75,7 @@ void FileState::count_on(machine::AcquisitionId id, const Result<port::Acquisiti
   const base::BootInstant now = base::BootClock::now();
   const base::LocalLock lock(counted_mutex_);
   counted_on_[id] = std::max(counted_on_[id], now + state->lease);
+  // Swept when it has doubled, so that an acquisition costs the same however many there are.
   if (counted_on_.size() < sweep_at_) return;
   std::erase_if(counted_on_, [&](const auto& counted) { return counted.second <= now; });
   sweep_at_ = std::max<std::size_t>(1024, 2 * counted_on_.size());
@@ -379,6 +380,7 @@ void FileState::serve() {
       clean_up();
       return;
     }
+    // A wake without a job comes from a renewal that found the file gone.
     if ((asked && !worked) || now - looked >= std::chrono::milliseconds(pause)) {
       leaving = look_after_file(leaving);
       // Requests get in between.
