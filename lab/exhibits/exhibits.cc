@@ -243,6 +243,75 @@ std::vector<Exhibit> databases() {
        .unavailable = scripts::no_memcached}};
 }
 
+// Code of articles about locks.
+std::vector<Exhibit> articles() {
+  return {
+      {.name = "finally-delete",
+       .wrong = "the loser's finally block deletes the winner's key",
+       .story = "The release stands in a finally block, and the try begins before the lock is "
+                "taken. Bob does not get the lock, and on his way out he deletes alice's key: "
+                "carol gets the lock while alice works.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::finally_delete},
+      {.name = "true-on-failure",
+       .wrong = "tryLock answers yes when it could not ask",
+       .story = "Redis must not stop the shop, so an exception in tryLock counts as the lock. "
+                "Bob's connection is reset while alice holds, and both work.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::true_on_failure},
+      {.name = "stale-predecessor",
+       .store = "zookeeper",
+       .wrong = "the node before mine is gone, so it is my turn",
+       .story = "Each waiter watches the node before its own, and takes the node's end for its "
+                "turn. Bob waits behind alice and dies. His node goes with his session, and "
+                "carol, who has watched it, begins while alice works.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::stale_predecessor,
+       .unavailable = scripts::no_zookeeper},
+      {.name = "ignored-no",
+       .store = "zookeeper",
+       .wrong = "lock() said no, and nobody read it",
+       .story = "A lock with a time limit answers whether it was taken in time. The caller does "
+                "not read the answer and works without the lock.",
+       .mistake = two_holders(),
+       .beside = clean(),
+       .script = scripts::ignored_no,
+       .unavailable = scripts::no_zookeeper},
+      {.name = "zookeeper-herd",
+       .store = "zookeeper",
+       .wrong = "one node for all: each release wakes everybody (no violation)",
+       .story = "The lock is one ephemeral node, and all waiters watch it. Each release wakes all "
+                "of them, and one wins. 32 callers take one turn each. The requests are counted at "
+                "the server; more than six for each turn are counted as failed.",
+       .beside = clean(),
+       .tally = scripts::zookeeper_herd,
+       .unavailable = scripts::no_zookeeper},
+      {.name = "unlock-by-name",
+       .store = "etcd",
+       .wrong = "unlock by the lock's name deletes nothing, and says OK",
+       .story = "etcd's lock service answers with the key that it made for this holder, and that "
+                "key is to be unlocked. Alice unlocks the name that she asked for. etcd says OK, "
+                "and the lock stays until her lease ends.",
+       .mistake = must({Class::kStuck}),
+       .rule = "idle",
+       .beside = clean(),
+       .script = scripts::unlock_by_name,
+       .check = impatient(),
+       .unavailable = scripts::no_etcd},
+      {.name = "no-keepalive",
+       .store = "etcd",
+       .wrong = "nobody keeps the lease alive",
+       .story = "The lock hangs on a lease of two seconds, and nobody sends a keepalive. The job "
+                "takes longer, and bob begins in the middle.",
+       .mistake = must({Class::kV1}, {Class::kV0}),
+       .beside = clean(),
+       .script = scripts::no_keepalive,
+       .unavailable = scripts::no_etcd}};
+}
+
 bool caught(const Exhibit& exhibit, const Verdict& verdict) {
   return std::any_of(verdict.violations.begin(), verdict.violations.end(),
                      [&](const Violation& each) { return each.rule == exhibit.rule; });
@@ -253,7 +322,7 @@ bool caught(const Exhibit& exhibit, const Verdict& verdict) {
 const std::vector<Exhibit>& exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> found = commands();
-    for (auto&& more : {beliefs(), servers(), tables(), databases()})
+    for (auto&& more : {beliefs(), servers(), tables(), databases(), articles()})
       found.insert(found.end(), more.begin(), more.end());
     return found;
   }();

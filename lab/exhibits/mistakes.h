@@ -14,6 +14,8 @@ namespace holdfast::lab {
 SubjectKind setnx_then_expire();  // Point "between SETNX and EXPIRE".
 SubjectKind timestamp_getset(std::chrono::milliseconds clock_error);
 SubjectKind del_without_check();
+SubjectKind finally_delete();
+SubjectKind true_on_failure();
 SubjectKind get_then_del();  // Point "between GET and DEL".
 SubjectKind thread_id();
 SubjectKind no_second_look();  // Points "has to wait", "free again".
@@ -41,6 +43,14 @@ SubjectKind advisory_lock();
 
 // memcached (memcached_mistakes.cc).
 SubjectKind plain_add();
+
+// ZooKeeper (zookeeper_mistakes.cc). Point "has queued".
+SubjectKind stale_predecessor();
+SubjectKind ignored_no();
+
+// etcd's lock service (etcd_mistakes.cc).
+SubjectKind unlock_by_name();
+SubjectKind no_keepalive();
 
 // The mistakes that a scenario can name: those with one store and no other setting.
 std::vector<SubjectKind> mistakes();

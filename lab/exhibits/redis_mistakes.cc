@@ -1,5 +1,6 @@
 // Mistakes with two commands in place of one, or with a release that does not check the owner.
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 
 #include "lab/exhibits/mistakes.h"
@@ -59,6 +60,34 @@ class DelWithoutCheck : public OnRedis {
     return redis_.set_nx(ask.name, "locked", ask.ttl);  // SET name locked NX PX ttl
   }
   bool give_back(const Held& held) override { return redis_({"DEL", held.name}).integer == 1; }
+  // [end]
+};
+
+class FinallyDelete : public DelWithoutCheck {
+ public:
+  using DelWithoutCheck::DelWithoutCheck;
+
+  // [region: finally-delete]
+  bool take(const Ask& ask, Held& held) override {
+    const bool locked = redis_.set_nx(ask.name, "locked", ask.ttl);
+    if (!locked) give_back(held);  // The finally block, which runs for the loser, too.
+    return locked;
+  }
+  // [end]
+};
+
+class TrueOnFailure : public OnRedis {
+ public:
+  using OnRedis::OnRedis;
+
+  // [region: true-on-failure]
+  bool take(const Ask& ask, Held& held) override {
+    try {
+      return redis_.set_nx(ask.name, held.value, ask.ttl);
+    } catch (const std::runtime_error&) {
+      return true;  // Redis is down: the shop must go on.
+    }
+  }
   // [end]
 };
 
@@ -130,6 +159,12 @@ SubjectKind timestamp_getset(milliseconds clock_error) {
 }
 SubjectKind del_without_check() {
   return mistake<DelWithoutCheck>("del-without-check", "DEL, whosever it is");
+}
+SubjectKind finally_delete() {
+  return mistake<FinallyDelete>("finally-delete", "DEL in finally, also by the loser");
+}
+SubjectKind true_on_failure() {
+  return mistake<TrueOnFailure>("true-on-failure", "a failed request counts as the lock");
 }
 SubjectKind get_then_del() { return mistake<GetThenDel>("get-then-del", "GET, compare, DEL"); }
 SubjectKind thread_id() { return mistake<ThreadId>("thread-id", "the owner is a thread id"); }

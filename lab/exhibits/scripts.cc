@@ -91,6 +91,34 @@ void del_without_check(Play& play) {
   late_release(alice, bob, play.player("carol", lab::del_without_check()));
 }
 
+void finally_delete(Play& play) {
+  Player& alice = play.player("alice", lab::finally_delete());
+  Player& bob = play.player("bob", lab::finally_delete());
+  Player& carol = play.player("carol", lab::finally_delete());
+  alice.acquire(kLong);
+  sleep_for(kWork);
+  bob.acquire(kLong);
+  join(alice, carol);
+}
+
+void true_on_failure(Play& play) {
+  support::FaultProxy link({.server_port = play.house().redis().port()});
+  Player& alice = play.player("alice", lab::true_on_failure());
+  Player& bob =
+      play.player("bob", lab::true_on_failure(), {play.house().redis().url({.port = link.port()})});
+  alice.acquire(kLong);
+  bob.acquire(kLong, 0ms, 1);  // Opens his connection.
+  bob.release();
+  play.begin(FaultKind::kLoss, "bob's connection");
+  link.add({.kind = support::Fault::Kind::kReset});
+  bob.acquire(kLong);
+  play.end(FaultKind::kLoss, "bob's connection");
+  sleep_for(kWork);
+  bob.write();
+  alice.write();
+  alice.release();
+}
+
 void get_then_del(Play& play) {
   Player& alice = play.player("alice", lab::get_then_del());
   Player& bob = play.player("bob", lab::get_then_del());

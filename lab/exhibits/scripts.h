@@ -12,6 +12,8 @@ void setnx_then_expire(Play& play);
 void timestamp_getset(Play& play);
 void del_without_check(Play& play);
 void get_then_del(Play& play);
+void finally_delete(Play& play);
+void true_on_failure(Play& play);
 void no_renewal(Play& play);
 void thread_id(Play& play);
 void lease_from_reply(Play& play);
@@ -35,5 +37,12 @@ Tally for_update_then_insert(Play& play);
 std::optional<std::string> no_mariadb();
 void memcached_evicts(Play& play);
 std::optional<std::string> no_memcached();
+void stale_predecessor(Play& play);
+void ignored_no(Play& play);
+Tally zookeeper_herd(Play& play);
+std::optional<std::string> no_zookeeper();
+void unlock_by_name(Play& play);
+void no_keepalive(Play& play);
+std::optional<std::string> no_etcd();
 
 }  // namespace holdfast::lab::scripts
