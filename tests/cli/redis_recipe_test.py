@@ -2,9 +2,15 @@
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 import unittest
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "tests/docs"))
+
+import check_console
 import redis_server
 from harness import PATIENCE, PROGRAM, CliCase
 from redis_server import RedisServer
@@ -88,6 +94,25 @@ class SetNxCommandTest(RedissonCommandTest):
 
     def owner_of_another(self):
         return "deadbeef"
+
+
+class PageTest(RecipeCase):
+    form = "setnx"
+
+    @unittest.skipUnless(shutil.which("redis-cli"), "SKIPPED: no redis-cli (package redis-tools)")
+    def test_the_example_of_the_page_about_schemes_says_what_happens(self):
+        with open(os.path.join(ROOT, "docs/guide/redis-schemes.md"), encoding="utf-8") as file:
+            block = file.read().split("```console\n")[1].split("```")[0]
+        steps = check_console.steps(block.replace("redis://locks.example:6379", self.server.url()))
+        self.assertGreater(len(steps), 5)
+        folder = self.path("page")
+        os.mkdir(folder)
+        env = os.environ | self.env
+        env["PATH"] = os.path.dirname(os.path.abspath(PROGRAM)) + ":" + env["PATH"]
+        for (command, expected), printed in zip(
+                steps, check_console.run_all([step[0] for step in steps], folder, env)):
+            with self.subTest(command=command):
+                self.assertTrue(check_console.matches(expected, printed), printed)
 
 
 if __name__ == "__main__":
