@@ -12,6 +12,7 @@
 #     TEST_TIMEOUT 60                         # seconds; the default
 #     [NO_LIBRARY]                            # keep it out of libholdfast (the CLI does)
 #     [LOADED_AS redis]                       # a store that libholdfast.so loads as a module
+#     [BUILT_ON redis]                        # whose module holds the parts of that store, too
 #     [FOR_MODULES])                          # libholdfast.so shows its names to those modules
 #
 # src/stores/memory calls itself store_memory. A store that may be absent looks first:
@@ -84,7 +85,7 @@ macro(holdfast_add_folder folder)
 endmacro()
 
 function(holdfast_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_LIBRARY;FOR_MODULES" "TEST_TIMEOUT;LOADED_AS"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_LIBRARY;FOR_MODULES" "TEST_TIMEOUT;LOADED_AS;BUILT_ON"
     "SOURCES;DEPENDS;LINK;TESTS;TEST_LINK;TEST_LABELS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "holdfast_module(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -111,6 +112,8 @@ function(holdfast_module name)
     if(arg_LOADED_AS)
       set_property(GLOBAL APPEND PROPERTY HOLDFAST_LOADED_STORES ${arg_LOADED_AS})
       set_property(GLOBAL PROPERTY HOLDFAST_LOADED_LINKS_${arg_LOADED_AS} ${arg_LINK})
+      set_property(GLOBAL PROPERTY HOLDFAST_LOADED_PARTS_${arg_LOADED_AS}
+        ${arg_LOADED_AS} ${arg_BUILT_ON})
     elseif(NOT arg_NO_LIBRARY)
       set_property(GLOBAL APPEND PROPERTY HOLDFAST_LIBRARY_OBJECTS ${target}_objects)
     endif()
@@ -412,8 +415,9 @@ function(holdfast_add_library)
   foreach(store IN LISTS loaded)
     holdfast_links_of_store(${store} store_links)
     set(target holdfast_loaded_${store})
-    add_library(${target} MODULE "${HOLDFAST_ROOT}/src/modules/entry.cc"
-      $<TARGET_OBJECTS:holdfast_store_${store}_objects>)
+    get_property(parts GLOBAL PROPERTY HOLDFAST_LOADED_PARTS_${store})
+    list(TRANSFORM parts REPLACE "(.+)" "$<TARGET_OBJECTS:holdfast_store_\\1_objects>")
+    add_library(${target} MODULE "${HOLDFAST_ROOT}/src/modules/entry.cc" ${parts})
     holdfast_module_settings(${target})
     target_compile_definitions(${target} PRIVATE HOLDFAST_MODULE_STORE=${store})
     # Where the library looks: beside itself.

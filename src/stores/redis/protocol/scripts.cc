@@ -12,22 +12,6 @@
 namespace holdfast::stores::redis {
 namespace {
 
-std::string sha1_of(const std::string& text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int size = 0;
-  // SHA-1 is Redis' name for a script; no security depends on it.
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1) {
-    std::abort();
-  }
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[digest[i] >> 4U];
-    hex += kDigits[digest[i] & 15U];
-  }
-  return hex;
-}
-
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = text.find(from); at != std::string::npos;
        at = text.find(from, at + to.size())) {
@@ -74,6 +58,22 @@ constinit std::atomic<const Scripts*> for_server{nullptr};
 constinit std::atomic<const Scripts*> for_argument{nullptr};
 
 }  // namespace
+
+std::string sha1_of(const std::string& text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  // SHA-1 is Redis' name for a script; no security depends on it.
+  if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) != 1) {
+    std::abort();
+  }
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    hex += kDigits[digest[i] >> 4U];
+    hex += kDigits[digest[i] & 15U];
+  }
+  return hex;
+}
 
 const Script& script(ScriptName name, ScriptClock clock) {
   const bool server = clock == ScriptClock::kServer;

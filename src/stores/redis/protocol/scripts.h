@@ -36,6 +36,9 @@ struct Script {
   std::string sha1;  // For EVALSHA.
 };
 
+// 40 hexadecimal digits: the name that Redis gives a script.
+std::string sha1_of(const std::string& text);
+
 const Script& script(ScriptName name, ScriptClock clock = ScriptClock::kServer);
 
 }  // namespace holdfast::stores::redis
