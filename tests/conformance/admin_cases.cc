@@ -96,6 +96,7 @@ TEST_P(AdminConformance, ABreakLeavesATraceThatStays) {
 }
 
 TEST_P(AdminConformance, InspectShowsWhoHoldsAndWhoWaitsInOrder) {
+  HOLDFAST_NEEDS_KEPT_WAITERS();
   HOLDFAST_NEEDS_OWN_FORM();
   HOLDFAST_NEEDS(site_->shows_waiters(), "most waiters are unknown to the store that is asked");
   const auto grant = client().acquire(Request("orders", fresh()).leases(20s, 5s));

@@ -104,6 +104,8 @@ class Site {
   virtual bool shows_holders() const { return true; }
   // A client may hold hundreds of locks. Elsewhere each takes a connection.
   virtual bool holds_many() const { return true; }
+  // The store knows who waits, and hands on. Elsewhere clients ask again and again.
+  virtual bool keeps_waiters() const { return true; }
   // A holder is told of a break at once. Elsewhere its next renewal tells it.
   virtual bool tells_broken_holders() const { return true; }
 };
@@ -236,6 +238,9 @@ class StoreConformance : public ::testing::TestWithParam<StoreUnderTest> {
 
 #define HOLDFAST_NEEDS_MANY_LOCKS() \
   HOLDFAST_NEEDS(site_->holds_many(), "each lock of a client takes one of its few connections")
+
+#define HOLDFAST_NEEDS_KEPT_WAITERS() \
+  HOLDFAST_NEEDS(site_->keeps_waiters(), "clients wait by themselves, and decide what they hold")
 
 // For cases that let leases run out: those of a session run out with it, together.
 #define HOLDFAST_NEEDS_OWN_LEASES() \

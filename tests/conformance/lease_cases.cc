@@ -85,6 +85,7 @@ TEST_P(LeaseConformance, ALeaseEndNeverMovesBack) {
 }
 
 TEST_P(LeaseConformance, AHolderThatLetsGoSaysWhenItsLeaseEnds) {
+  HOLDFAST_NEEDS(promised().values, "no values");
   HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(20s, 5s))));
@@ -103,6 +104,7 @@ TEST_P(LeaseConformance, AHolderThatLetsGoSaysWhenItsLeaseEnds) {
 }
 
 TEST_P(LeaseConformance, ALeaseIsKeptForLongerByTheNewestRequestOnly) {
+  HOLDFAST_NEEDS(promised().values, "no values");
   HOLDFAST_NEEDS_OWN_LEASES();
   const auto id = fresh();
   ASSERT_TRUE(holds(client().acquire(Request("orders", id).leases(20s, 5s))));

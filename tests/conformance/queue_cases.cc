@@ -78,6 +78,7 @@ TEST_P(QueueConformance, AClientIsToldOfItsOwnWaiters) {
 
 // The new holder counts its deadline from its own heartbeat: it must learn which one counts.
 TEST_P(QueueConformance, AHandoffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
+  HOLDFAST_NEEDS_KEPT_WAITERS();
   HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(site_->decides_at_once(), "the next holder asks for its lease");
   const auto holder = fresh();
@@ -106,6 +107,7 @@ TEST_P(QueueConformance, AHandoffInheritsTheWaitersLeaseAndNamesItsHeartbeat) {
 }
 
 TEST_P(QueueConformance, AHandoffToOneThatNeverBeatNamesItsRequest) {
+  HOLDFAST_NEEDS_KEPT_WAITERS();
   HOLDFAST_NEEDS_OWN_LEASES();
   HOLDFAST_NEEDS(site_->decides_at_once(), "the next holder asks for its lease");
   const auto holder = fresh();
@@ -165,6 +167,7 @@ TEST_P(QueueConformance, ACancelAnywhereInTheQueueLetsTheOthersGoOn) {
 }
 
 TEST_P(QueueConformance, ADeadWaiterAnywhereInTheQueueCostsAtMostItsLease) {
+  HOLDFAST_NEEDS_KEPT_WAITERS();
   HOLDFAST_NEEDS_OWN_LEASES();
   for (std::size_t dead = 0; dead < 3; ++dead) {
     const std::string name = "orders/" + std::to_string(dead);
