@@ -51,6 +51,10 @@
 #include "src/stores/redis/recipes/options.h"
 #include "src/stores/redis/url.h"
 #endif
+#ifdef HOLDFAST_HAVE_REDLOCK
+#include "src/stores/redlock/guarantees.h"
+#include "src/stores/redlock/url.h"
+#endif
 #ifdef HOLDFAST_HAVE_ZOOKEEPER
 #include "src/stores/zookeeper/guarantees.h"
 #include "src/stores/zookeeper/url.h"
@@ -244,7 +248,7 @@ std::string page_of(const Stores& stores) {
 
 // Without a server there is no client to ask; this is what one would answer.
 std::optional<Stores> all_stores() {
-#if defined(HOLDFAST_HAVE_SQLITE) && defined(HOLDFAST_HAVE_REDIS) &&   \
+#if defined(HOLDFAST_HAVE_SQLITE) && defined(HOLDFAST_HAVE_REDLOCK) && \
     defined(HOLDFAST_HAVE_ZOOKEEPER) && defined(HOLDFAST_HAVE_ETCD) && \
     defined(HOLDFAST_HAVE_CONSUL) && defined(HOLDFAST_HAVE_POSTGRES) && \
     defined(HOLDFAST_HAVE_MYSQL) && defined(HOLDFAST_HAVE_MEMCACHED) && \
@@ -256,6 +260,7 @@ std::optional<Stores> all_stores() {
   return Stores{memory.guarantees(),
                 sqlite.guarantees(),
                 stores::redis::guarantees(),
+                stores::redlock::guarantees(),
                 stores::zookeeper::guarantees(kSession, kSession),
                 stores::etcd::guarantees(kSession),
                 stores::consul::guarantees({}),
@@ -299,7 +304,7 @@ TEST(MatrixTest, TheManifestsSayWhatTheStoresSay) {
 
 // An option that the manifest does not know would keep a URL from being shown.
 TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
-#if defined(HOLDFAST_HAVE_REDIS) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
+#if defined(HOLDFAST_HAVE_REDLOCK) && defined(HOLDFAST_HAVE_ZOOKEEPER) && \
     defined(HOLDFAST_HAVE_ETCD) && defined(HOLDFAST_HAVE_CONSUL) &&     \
     defined(HOLDFAST_HAVE_POSTGRES) && defined(HOLDFAST_HAVE_MYSQL) &&  \
     defined(HOLDFAST_HAVE_MEMCACHED) && defined(HOLDFAST_HAVE_HYBRID)
@@ -311,6 +316,7 @@ TEST(MatrixTest, TheManifestsKnowEveryOptionOfTheStores) {
   };
   compare("redis:", stores::redis::kUrlOptions);
   compare("redis:", stores::redis::kRecipeOptions);
+  compare("redlock:", stores::redlock::kUrlOptions);
   compare("zookeeper:", stores::zookeeper::kUrlOptions);
   compare("etcd:", stores::etcd::kUrlOptions);
   compare("consul:", stores::consul::kUrlOptions);

@@ -1,0 +1,500 @@
+#include "src/stores/redlock/engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "src/base/printable.h"
+#include "src/base/random.h"
+#include "src/port/outcome.h"
+#include "src/stores/redis/protocol/answers.h"
+#include "src/stores/redis/protocol/fields.h"
+#include "src/stores/redis/protocol/owner_json.h"
+
+namespace holdfast::stores::redlock {
+namespace {
+
+using base::BootClock;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
+using port::EndStatus;
+using redis::Reply;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr microseconds kFirstPause{4'000};
+constexpr microseconds kLongestPause{250'000};
+constexpr milliseconds kAfterFirstHint{2};
+constexpr milliseconds kAfterExpiry{2};
+
+AcquisitionState state_of(AcquisitionStatus status) { return {.status = status}; }
+
+// What both clocks may differ by over a lease: the session counts the same.
+BootClock::duration slack(port::Duration ttl) {
+  const BootClock::duration exact = ttl;
+  return exact / 100 + std::min<BootClock::duration>(milliseconds(10), exact / 10);
+}
+
+}  // namespace
+
+Engine::Engine(Nodes& nodes, const port::StoreContext& context, TestClock now)
+    : nodes_(nodes),
+      loop_(context.loop),
+      listener_(context.listener),
+      now_(std::move(now)),
+      tag_(base::to_hex(base::random_128().high, 0).substr(0, 16)),
+      timer_(*context.io),
+      random_(static_cast<std::minstd_rand::result_type>(base::random_128().low)) {}
+
+Engine::BootInstant Engine::instant() const {
+  return now_ ? BootInstant(now_().time_since_epoch()) : BootClock::now();
+}
+
+// --- Requests.
+
+std::optional<Error> Engine::refuse(const port::AcquireRequest& request) const {
+  const bool no_time = request.ttl <= port::Duration::zero() ||
+                       (request.may_wait && request.waiter_ttl <= port::Duration::zero());
+  if (request.name.empty() || !request.id || no_time) {
+    return port::to_acquire_result({.outcome = machine::Outcome::kInvalid}, request, nullptr, {})
+        .error();
+  }
+  if (request.mode.kind != machine::ModeKind::kExclusive || request.upgrade_of) {
+    return Error(Errc::kUnsupported,
+                 "redlock has exclusive locks only: a majority of nodes does not bound a number of "
+                 "holders");
+  }
+  if (request.ttl > nodes_.address().longest_ttl) {
+    return Error(Errc::kInvalidArgument,
+                 "a ttl of " + std::to_string(request.ttl.count() / 1000) +
+                     " ms is above longest_ttl, " +
+                     std::to_string(nodes_.address().longest_ttl.count()) +
+                     " ms: ask for a shorter one");
+  }
+  return std::nullopt;
+}
+
+void Engine::acquire(port::AcquireRequest request, Ask done) {
+  if (auto error = refuse(request)) return done(*std::move(error));
+  if (ended_.contains(request.id)) return done(state_of(AcquisitionStatus::kGone));
+  const std::string name = request.name;
+  EntryPtr entry = find(name, request.id);
+  Lock& lock = locks_[name];
+  if (entry != nullptr) {
+    if (entry->phase == Phase::kHeld) return done(entry->state);
+    if (entry->phase == Phase::kWaiting && entry->queued) return done(waiting(lock, entry));
+    entry->asks.push_back(std::move(done));
+    return;
+  }
+  if (request.may_wait && request.max_waiters > 0 && lock.queue.size() >= request.max_waiters) {
+    done(port::to_acquire_result({.outcome = machine::Outcome::kQueueFull}, request, nullptr, {}));
+    return tidy(name);
+  }
+  entry = std::make_shared<Entry>(Entry{std::move(request)});
+  entry->alive_until =
+      instant() + std::max<BootClock::duration>(entry->request.waiter_ttl, entry->request.ttl);
+  if (entry->request.may_wait) entry->alive_until = instant() + entry->request.waiter_ttl;
+  entry->asks.push_back(std::move(done));
+  lock.queue.push_back(entry);
+  advance(name);
+}
+
+Engine::EntryPtr Engine::find(const std::string& name, machine::AcquisitionId id) {
+  const auto found = locks_.find(name);
+  if (found == locks_.end()) return nullptr;
+  Lock& lock = found->second;
+  if (lock.holder && lock.holder->request.id == id) return lock.holder;
+  if (lock.trying && lock.trying->request.id == id) return lock.trying;
+  for (const EntryPtr& entry : lock.queue) {
+    if (entry->request.id == id) return entry;
+  }
+  return nullptr;
+}
+
+AcquisitionState Engine::waiting(const Lock& lock, const EntryPtr& entry) const {
+  AcquisitionState state = state_of(AcquisitionStatus::kWaiting);
+  state.seq = entry->seq;
+  if (lock.trying && lock.trying != entry) ++state.ahead;
+  for (const EntryPtr& each : lock.queue) {
+    if (each == entry) break;
+    ++state.ahead;
+  }
+  if (entry->tried) state.next_expiry = entry->tried->free_in;
+  return state;
+}
+
+void Engine::end(const port::AcquisitionRequest& request, Done<EndStatus> done) {
+  ended_.add(request.id);
+  const EntryPtr entry = find(request.name, request.id);
+  if (entry == nullptr || entry->phase == Phase::kHeld) {
+    return release(request.name, request.id, entry, request.deadline, std::move(done));
+  }
+  answer(*entry, state_of(AcquisitionStatus::kGone));
+  if (entry->phase == Phase::kTrying) {  // Answered when the attempt is over.
+    entry->withdrawn = true;
+    ++ends_;
+    entry->ends.push_back([this, done = std::move(done)](Result<EndStatus> how) {
+      done(std::move(how));
+      ended_one();
+    });
+    return;
+  }
+  std::erase(locks_.at(request.name).queue, entry);
+  done(EndStatus::kCancelled);
+  advance(request.name);
+}
+
+// --- Attempts.
+
+// Lets the first waiter try, when somebody awaits the answer or its pause is over. Those who died
+// meanwhile leave.
+void Engine::advance(const std::string& name) {
+  const auto found = locks_.find(name);
+  if (closed_ || found == locks_.end()) return;
+  Lock& lock = found->second;
+  if (lock.trying) return tell_waiting(lock);
+  const BootInstant now = instant();
+  std::erase_if(lock.queue, [&](const EntryPtr& entry) {
+    if (!entry->request.may_wait || entry->alive_until > now) return false;
+    answer(*entry, state_of(AcquisitionStatus::kGone));
+    return true;
+  });
+  if (lock.queue.empty()) return tidy(name);
+  // While this client itself holds, nobody of it need ask.
+  const bool ours = lock.holder && lock.holder->sure_until > now;
+  const bool due = lock.next_try <= BootClock::now() && !ours;
+  if (due || !lock.queue.front()->asks.empty()) return start(name, lock);
+  tell_waiting(lock);
+}
+
+// By the order of the queue: those behind the first one.
+void Engine::tell_waiting(Lock& lock) {
+  const std::deque<EntryPtr> queue = lock.queue;
+  for (const EntryPtr& entry : queue) {
+    if (entry->request.may_wait) {
+      entry->queued = true;
+      answer(*entry, waiting(lock, entry));
+    } else if (!lock.trying) {
+      std::erase(lock.queue, entry);
+      answer(*entry, state_of(AcquisitionStatus::kBusy));
+    }
+  }
+}
+
+void Engine::start(const std::string& name, Lock& lock) {
+  const EntryPtr entry = lock.queue.front();
+  lock.queue.pop_front();
+  lock.trying = entry;
+  lock.hints = 0;
+  entry->phase = Phase::kTrying;
+  const bool tokens = nodes_.address().tokens;
+  entry->tried = std::make_shared<Try>(Try{Attempt(nodes_.size(), tokens)});
+  const TryPtr tried = entry->tried;
+  tried->number = ++last_attempt_;
+  tried->counts_from = entry->seq;
+  tried->sent = instant();
+  tried->words.resize(nodes_.size());
+  if (!tokens) {
+    const auto wall = std::chrono::duration_cast<microseconds>(base::wall_now().time_since_epoch());
+    last_token_ = std::max(last_token_ + 1, static_cast<std::uint64_t>(wall.count()));
+    entry->token = last_token_;
+  }
+  const std::string id = redis::id_text(entry->request.id);
+  const std::string number = std::to_string(tried->number);
+  const std::string ttl = std::to_string(entry->request.ttl.count());
+  const std::string token = std::to_string(tokens ? 0 : entry->token);
+  const std::string owner = redis::to_json(entry->request.owner);
+  const BootInstant now = BootClock::now();
+  tried->until = now + std::min<BootClock::duration>(nodes_.address().timeout, entry->request.ttl);
+  if (!entry->request.may_wait) tried->until = std::min(tried->until, entry->request.deadline);
+  const BootInstant deadline = std::min(tried->until, now + nodes_.address().node_timeout);
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    nodes_.call(node, Script::kTake, "acquire", name, {id, tag_, number, "x", ttl, token, owner},
+                deadline,
+                [weak = weak_from_this(), name, entry, tried, node](Result<Reply> reply) {
+                  const auto self = weak.lock();
+                  if (self && !self->closed_) self->on_taken(name, entry, tried, node, reply);
+                });
+  }
+  tell_waiting(lock);
+}
+
+void Engine::on_taken(const std::string& name, const EntryPtr& entry, const TryPtr& tried,
+                      std::size_t node, const Result<Reply>& reply) {
+  vote(*tried, node, reply);
+  const Vote vote = tried->attempt.vote(node);
+  if (tried->over && (vote == Vote::kGranted || vote == Vote::kUnknown)) {
+    return give_back(name, *entry, *tried, node);
+  }
+  if (tried->over || entry->phase != Phase::kTrying || entry->tried != tried) return;
+  confirm(name, entry, tried);
+  settle(name, entry);
+}
+
+void Engine::vote(Try& tried, std::size_t node, const Result<Reply>& reply) {
+  std::string& words = tried.words[node];
+  if (nodes_.forbidden()) tried.attempt.forbid();
+  if (!reply) {
+    words = reply.error().message();
+    if (reply.error().code() == Errc::kOutcomeUnknown) return tried.attempt.on_unknown(node);
+    if (reply.error().code() != Errc::kUnavailable) tried.refused = reply.error().code();
+    return tried.attempt.on_refused(node);
+  }
+  redis::Fields fields(reply->text);
+  const std::string_view word = fields.word();
+  if (word == "granted") {
+    const auto floor = fields.amount<std::uint64_t>();
+    words = "granted it";
+    if (fields.good() && nodes_.is_plausible(node, floor)) {
+      return tried.attempt.on_granted(node, floor);
+    }
+    words = nodes_.trouble(node);
+    return tried.attempt.on_unknown(node);
+  }
+  if (word == "busy") {
+    const port::Duration left(fields.amount());
+    tried.free_in = std::max(tried.free_in.value_or(left), left);
+    words = "held by another";
+    return tried.attempt.on_busy(node);
+  }
+  words = reply->text;
+  if (word == "toolong") tried.refused = Errc::kInvalidArgument;
+  if (word == "corrupt") tried.refused = Errc::kCorruptState;
+  if (word == "foreign") tried.attempt.forbid();
+  if (nodes_.note(node, word) && word == "quarantine") {
+    words = "lost its memory: takes no part for " +
+            std::to_string(redis::Fields(fields.rest()).amount() / 1000) + " ms more";
+  }
+  tried.attempt.on_refused(node);
+}
+
+// The second phase: the token is written back to everybody who granted so far.
+void Engine::confirm(const std::string& name, const EntryPtr& entry, const TryPtr& tried) {
+  const std::string id = redis::id_text(entry->request.id);
+  const std::string number = std::to_string(tried->number);
+  while (const auto node = tried->attempt.next_to_confirm()) {
+    nodes_.call(*node, Script::kHold, "confirm", name,
+                {id, tag_, number, std::to_string(tried->attempt.token())},
+                std::min(tried->until, BootClock::now() + nodes_.address().node_timeout),
+                [weak = weak_from_this(), name, entry, tried, node = *node](Result<Reply> reply) {
+                  const auto self = weak.lock();
+                  if (!self || self->closed_) return;
+                  if (reply && reply->text == "confirmed") {
+                    tried->attempt.on_confirmed(node);
+                  } else {
+                    if (reply) self->nodes_.note(node, reply->text);
+                    tried->words[node] = "granted it, and then: " +
+                                         (reply ? reply->text : reply.error().message());
+                    tried->attempt.on_unknown(node);
+                  }
+                  if (tried->over) return;
+                  if (entry->phase == Phase::kTrying && entry->tried == tried) {
+                    self->settle(name, entry);
+                  }
+                });
+  }
+}
+
+void Engine::settle(const std::string& name, const EntryPtr& entry) {
+  Try& tried = *entry->tried;
+  if (nodes_.forbidden()) tried.attempt.forbid();
+  const BootInstant sure = tried.sent + entry->request.ttl - slack(entry->request.ttl);
+  const bool in_time = instant() < sure && BootClock::now() < tried.until;
+  if (!tried.attempt.decided() && in_time) return;
+  Lock& lock = locks_.at(name);
+  lock.trying = nullptr;
+  if (tried.attempt.held() && instant() < sure && !entry->withdrawn) {
+    return on_held(name, lock, entry);
+  }
+  on_lost(name, lock, entry, in_time);
+}
+
+void Engine::on_held(const std::string& name, Lock& lock, const EntryPtr& entry) {
+  Try& tried = *entry->tried;
+  const bool dead = entry->queued && entry->alive_until <= instant();
+  if (nodes_.address().tokens) entry->token = tried.attempt.token();
+  entry->phase = Phase::kHeld;
+  entry->sure_until = tried.sent + entry->request.ttl - slack(entry->request.ttl);
+  entry->state.status = AcquisitionStatus::kHeld;
+  entry->state.token = {0, entry->token};
+  entry->state.seq = tried.counts_from;
+  entry->state.lease = entry->request.ttl;
+  lock.holder = entry;
+  lock.pause = {};
+  if (dead) {
+    ended_.add(entry->request.id);
+    answer(*entry, state_of(AcquisitionStatus::kGone));
+    return release(name, entry->request.id, entry,
+                   BootClock::now() + nodes_.address().node_timeout,
+                   [](const Result<EndStatus>&) {});
+  }
+  const bool tell = entry->queued;
+  answer(*entry, entry->state);
+  if (tell) {
+    listener_->on_push({port::Push::Kind::kGranted, entry->request.id, entry->state});
+  }
+  advance(name);
+}
+
+// Everything is given back, whoever asked is answered, and a waiter keeps its turn.
+void Engine::on_lost(const std::string& name, Lock& lock, const EntryPtr& entry, bool in_time) {
+  const TryPtr tried = entry->tried;
+  tried->over = true;
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    const Vote vote = tried->attempt.vote(node);
+    if (vote != Vote::kAsked && vote != Vote::kBusy && vote != Vote::kRefused) {
+      give_back(name, *entry, *tried, node);
+    }
+  }
+  if (entry->withdrawn) {
+    entry->phase = Phase::kWaiting;
+    answer(*entry, state_of(AcquisitionStatus::kGone));
+    for (const auto& done : std::exchange(entry->ends, {})) done(EndStatus::kCancelled);
+    return advance(name);
+  }
+  const bool busy = tried->attempt.state() == Attempt::State::kBusy;
+  entry->phase = Phase::kWaiting;
+  if (busy && entry->request.may_wait) return put_back(name, lock, entry, true);
+  if (busy) {
+    AcquisitionState state = state_of(AcquisitionStatus::kBusy);
+    state.next_expiry = tried->free_in;
+    answer(*entry, state);
+    return advance(name);
+  }
+  const Error why = failure(name, *tried, in_time);
+  if (entry->queued) {
+    answer(*entry, why);
+    return put_back(name, lock, entry, false);
+  }
+  answer(*entry, why);
+  advance(name);
+}
+
+void Engine::put_back(const std::string& name, Lock& lock, const EntryPtr& entry, bool busy) {
+  lock.queue.push_front(entry);
+  lock.pause = std::clamp(lock.pause * 2, kFirstPause, kLongestPause);
+  auto pause = std::chrono::nanoseconds(lock.pause / 2 + at_random(lock.pause / 2));
+  const auto& free_in = entry->tried->free_in;
+  if (free_in && !now_) pause = std::min<std::chrono::nanoseconds>(pause, *free_in + kAfterExpiry);
+  lock.next_try = BootClock::now() + pause;
+  set_alarm(lock.next_try, [this, name] { advance(name); });
+  if (busy) listen(name, lock);
+  std::vector<Ask> again = std::exchange(entry->late_asks, {});
+  if (again.empty()) return tell_waiting(lock);
+  answer(*entry, waiting(lock, entry));
+  entry->asks = std::move(again);
+  advance(name);
+}
+
+Error Engine::failure(const std::string& name, const Try& tried, bool in_time) const {
+  if (nodes_.forbidden()) return *nodes_.forbidden();
+  const bool unknown = tried.attempt.count(Vote::kUnknown) > 0 ||
+                       tried.attempt.count(Vote::kConfirming) > 0 ||
+                       tried.attempt.count(Vote::kAsked) > 0;
+  std::vector<std::string> words = tried.words;
+  for (std::string& each : words) {
+    if (each.empty()) each = "no answer in time";
+  }
+  const Errc code = unknown ? Errc::kOutcomeUnknown : tried.refused.value_or(Errc::kUnavailable);
+  return {code, nodes_.address().display() + ": lock '" + base::printable(name) + "': " +
+                    (in_time ? "" : "not decided in time; ") + std::to_string(nodes_.majority()) +
+                    " of " + std::to_string(nodes_.size()) +
+                    " nodes must grant it: " + nodes_.outcomes(words)};
+}
+
+void Engine::give_back(const std::string& name, const Entry& entry, const Try& tried,
+                       std::size_t node) {
+  const bool late = tried.attempt.vote(node) == Vote::kUnknown;
+  nodes_.call(node, Script::kHold, "release", name,
+              {redis::id_text(entry.request.id), tag_, std::to_string(tried.number),
+               late ? "late" : "-"},
+              BootClock::now() + nodes_.address().longest_ttl, [](const Result<Reply>&) {});
+}
+
+// --- Waiting.
+
+void Engine::hint(std::size_t node, std::string_view key) {
+  const std::size_t prefix = Nodes::key_of("").size();
+  if (closed_ || key.size() <= prefix) return;
+  const auto found = locks_.find(std::string(key.substr(prefix)));
+  if (found == locks_.end() || found->second.trying || found->second.queue.empty()) return;
+  Lock& lock = found->second;
+  lock.hints |= 1U << node;
+  // The other nodes hear of the release a moment later: who asks too early finds them busy.
+  const bool enough = static_cast<std::size_t>(std::popcount(lock.hints)) >= nodes_.majority();
+  const auto pause = enough ? at_random(microseconds(300)) : microseconds(kAfterFirstHint);
+  const BootInstant when = BootClock::now() + pause;
+  if (when >= lock.next_try) return;
+  lock.next_try = when;
+  lock.pause = {};
+  set_alarm(when, [this, name = found->first] { advance(name); });
+}
+
+void Engine::listen(const std::string& name, Lock& lock) {
+  if (!std::exchange(lock.listens, true)) nodes_.listen(name);
+}
+
+void Engine::tidy(const std::string& name) {
+  const auto found = locks_.find(name);
+  if (found == locks_.end()) return;
+  Lock& lock = found->second;
+  if (lock.queue.empty() && !lock.trying && std::exchange(lock.listens, false)) {
+    nodes_.stop_listening(name);
+  }
+  if (lock.idle()) locks_.erase(found);
+}
+
+void Engine::answer(Entry& entry, const Result<AcquisitionState>& result) {
+  for (const Ask& ask : std::exchange(entry.asks, {})) ask(result);
+  if (entry.phase == Phase::kTrying) return;
+  for (const Ask& ask : std::exchange(entry.late_asks, {})) ask(result);
+}
+
+microseconds Engine::at_random(microseconds most) {
+  return microseconds(std::uniform_int_distribution<std::int64_t>(0, most.count())(random_));
+}
+
+void Engine::set_alarm(BootInstant when, port::Task task) {
+  const bool first = alarms_.empty() || when < alarms_.begin()->first;
+  alarms_.emplace(when, std::move(task));
+  if (first) timer_.arm_at(when, [this] { on_timer(); });
+}
+
+void Engine::on_timer() {
+  const auto self = shared_from_this();
+  while (!closed_ && !alarms_.empty() && alarms_.begin()->first <= BootClock::now()) {
+    const port::Task task = std::move(alarms_.begin()->second);
+    alarms_.erase(alarms_.begin());
+    task();
+  }
+  if (closed_ || alarms_.empty()) return;
+  timer_.arm_at(alarms_.begin()->first, [this] { on_timer(); });
+}
+
+void Engine::when_ended(port::Task task) {
+  all_ended_ = std::move(task);
+  ++ends_;
+  ended_one();
+}
+
+void Engine::ended_one() {
+  if (--ends_ == 0 && all_ended_) std::exchange(all_ended_, nullptr)();
+}
+
+void Engine::close() {
+  closed_ = true;
+  timer_.stop();
+  alarms_.clear();
+  const Error why(Errc::kClosed, "the redlock store was closed");
+  for (auto& [name, lock] : locks_) {
+    for (const EntryPtr& entry : lock.queue) answer(*entry, why);
+    for (const EntryPtr& entry : {lock.trying, lock.holder}) {
+      if (entry == nullptr) continue;
+      answer(*entry, why);
+      for (const auto& done : std::exchange(entry->ends, {})) done(why);
+    }
+  }
+  locks_.clear();
+}
+
+}  // namespace holdfast::stores::redlock

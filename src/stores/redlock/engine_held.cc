@@ -1,0 +1,399 @@
+// The engine's part for what is held: renewals, releases, breaks, and looks.
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "src/base/printable.h"
+#include "src/port/outcome.h"
+#include "src/stores/redis/protocol/answers.h"
+#include "src/stores/redis/protocol/fields.h"
+#include "src/stores/redis/protocol/owner_json.h"
+#include "src/stores/redlock/engine.h"
+
+namespace holdfast::stores::redlock {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+using machine::AcquisitionId;
+using port::AcquisitionState;
+using port::AcquisitionStatus;
+using port::EndStatus;
+using redis::Reply;
+
+struct Terms {
+  std::uint64_t token = 0;
+  std::uint64_t seq = 0;
+  std::int64_t lease = 0;
+  friend bool operator==(const Terms&, const Terms&) = default;
+};
+
+// "held <token> <seq> <lease>"
+std::optional<Terms> terms_of(std::string_view text) {
+  redis::Fields fields(text);
+  if (fields.word() != "held") return std::nullopt;
+  Terms terms{fields.amount<std::uint64_t>(), fields.amount<std::uint64_t>(), fields.amount()};
+  return fields.good() ? std::optional<Terms>(terms) : std::nullopt;
+}
+
+// The answers to one request at all nodes.
+struct Told {
+  explicit Told(std::size_t nodes) : renewal(nodes), words(nodes) {}
+  Renewal<Terms> renewal;
+  std::vector<std::string> words;
+  std::string trace{};  // Of a break.
+  bool unknown = false;
+  bool answered = false;
+
+  void add(std::size_t node, const Result<Reply>& reply) {
+    words[node] = reply ? reply->text : reply.error().message();
+    if (!reply) {
+      unknown = unknown || reply.error().code() == Errc::kOutcomeUnknown;
+      return renewal.on_silent();
+    }
+    if (const auto terms = terms_of(reply->text)) return renewal.on_held(*terms);
+    if (reply->text.starts_with("broken ")) trace = reply->text.substr(7);
+    if (reply->text == "gone" || !trace.empty()) return renewal.on_gone();
+    renewal.on_silent();
+  }
+};
+
+// What the nodes know of one acquisition.
+struct Seen {
+  std::vector<std::int64_t> left{};  // Microseconds, of each node that has it.
+  std::uint64_t token = 0;
+  std::int64_t lease = 0;
+  std::string owner{};
+};
+
+struct View {
+  std::map<std::string, Seen> holds{};
+  std::string trace{};
+  std::uint64_t broken = 0;
+  std::size_t answers = 0;
+  std::size_t left;
+  std::string trouble{};
+};
+
+std::int64_t number_of(std::string_view text) {
+  return detail::parse_number<std::int64_t>(text).value_or(0);
+}
+
+// An answer of inspect: the node's clock, then fields and values.
+void add_to(View& view, const Reply& reply) {
+  if (reply.items.empty()) return;
+  ++view.answers;
+  const std::int64_t now = number_of(reply.items[0].text);
+  for (std::size_t i = 1; i + 1 < reply.items.size(); i += 2) {
+    const std::string& field = reply.items[i].text;
+    redis::Fields fields(reply.items[i + 1].text);
+    if (field == "b") {
+      const auto token = fields.number();
+      if (token >= view.broken) view.trace = std::string(fields.rest());
+      view.broken = std::max(view.broken, token);
+    }
+    if (field.size() != 32) continue;
+    fields.word();
+    const auto ends = fields.amount();
+    const auto lease = fields.amount();
+    const auto token = fields.number();
+    for (int skip = 0; skip < 3; ++skip) fields.word();
+    if (!fields.good() || ends <= now) continue;
+    Seen& seen = view.holds[field];
+    seen.left.push_back(ends - now);
+    seen.token = std::max(seen.token, token);
+    seen.lease = lease;
+    seen.owner = std::string(fields.rest());
+  }
+}
+
+}  // namespace
+
+// `which`: the nodes to ask; the others count as silent.
+void Engine::ask_all(const std::string& name, const char* op, Nodes::Args args,
+                     BootInstant deadline, const std::function<bool(std::size_t)>& which,
+                     std::function<void(std::size_t, const Result<Reply>&)> answered) {
+  const BootInstant by =
+      std::min(deadline, BootClock::now() + nodes_.address().node_timeout);
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    const auto told = [weak = weak_from_this(), node, answered](const Result<Reply>& reply) {
+      const auto self = weak.lock();
+      if (!self || self->closed_) return answered(node, Error(Errc::kClosed, "closed"));
+      if (reply) self->nodes_.note(node, reply->text);
+      answered(node, reply);
+    };
+    if (which(node)) {
+      nodes_.call(node, Script::kHold, op, name, args, by, told);
+    } else {
+      loop_->post([told] { told(Error(Errc::kUnavailable, "did not grant it")); });
+    }
+  }
+}
+
+// --- Renewals.
+
+void Engine::renew(const std::vector<port::RenewItem>& items, BootInstant deadline,
+                   Done<States> done) {
+  struct Batch {
+    States states;
+    std::size_t left;
+    Done<States> done;
+  };
+  if (items.empty()) return done(States{});
+  auto batch = std::make_shared<Batch>(
+      Batch{States(items.size(), AcquisitionState{}), items.size(), std::move(done)});
+  for (std::size_t at = 0; at < items.size(); ++at) {
+    renew_one(items[at], items.size() == 1, deadline,
+              [batch, at](Result<AcquisitionState> state) {
+                batch->states[at] = std::move(state);
+                if (--batch->left == 0) batch->done(std::move(batch->states));
+              });
+  }
+}
+
+void Engine::renew_one(const port::RenewItem& item, bool alone, BootInstant deadline, Ask done) {
+  const EntryPtr entry = find(item.name, item.id);
+  if (entry == nullptr || entry->phase == Phase::kHeld) {
+    return renew_held(item, entry, deadline, std::move(done));
+  }
+  Lock& lock = locks_.at(item.name);
+  if (entry->alive_until <= instant()) {
+    if (entry->phase == Phase::kWaiting) std::erase(lock.queue, entry);
+    entry->withdrawn = true;
+    done(AcquisitionState{.status = AcquisitionStatus::kGone});
+    return advance(item.name);
+  }
+  entry->seq = std::max(entry->seq, item.seq);
+  entry->alive_until = instant() + item.waiter_ttl;
+  // Whoever asks alone is told what the nodes say now.
+  const bool next = !lock.trying && lock.queue.front() == entry;
+  if (!alone || (entry != lock.trying && !next)) return done(waiting(lock, entry));
+  if (entry == lock.trying) return entry->late_asks.push_back(std::move(done));
+  entry->asks.push_back(std::move(done));
+  advance(item.name);
+}
+
+void Engine::renew_held(const port::RenewItem& item, const EntryPtr& entry, BootInstant deadline,
+                        Ask done) {
+  const bool tokens = nodes_.address().tokens;
+  const BootInstant sent = instant();
+  const auto told = std::make_shared<Told>(nodes_.size());
+  ask_all(
+      item.name, "renew",
+      {redis::id_text(item.id), std::to_string(item.seq), std::to_string(item.ttl.count()),
+       std::to_string(item.token.counter), tokens ? "-" : "any"},
+      deadline,
+      [&](std::size_t node) { return !entry || entry->tried->attempt.is_member(node); },
+      [this, told, entry, item, tokens, sent, done](std::size_t node, const Result<Reply>& reply) {
+        if (told->answered) return;
+        told->add(node, reply);
+        const auto terms = told->renewal.renewed();
+        if (terms && (entry || tokens)) {
+          told->answered = true;
+          AcquisitionState state{.status = AcquisitionStatus::kHeld};
+          state.token = {0, terms->token};
+          state.seq = terms->seq;
+          state.lease = port::Duration(terms->lease);
+          if (entry && state.seq == item.seq) {
+            entry->sure_until = sent + state.lease - state.lease / 100;
+            entry->state = state;
+          }
+          return done(state);
+        }
+        if (!told->renewal.complete()) return;
+        told->answered = true;
+        if (!told->renewal.gone()) {
+          return done(Error(told->unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable,
+                            nodes_.address().display() + ": lock '" + base::printable(item.name) +
+                                "': no majority renewed it, the old deadline stays: " +
+                                nodes_.outcomes(told->words)));
+        }
+        if (entry) forget(item.name, entry);
+        if (told->trace.empty()) return done(AcquisitionState{.status = AcquisitionStatus::kGone});
+        done(port::broken_error(item.name, redis::trace_from_json(told->trace)));
+      });
+}
+
+void Engine::forget(const std::string& name, const EntryPtr& entry) {
+  const auto found = locks_.find(name);
+  if (found == locks_.end() || found->second.holder != entry) return;
+  found->second.holder = nullptr;
+  advance(name);
+}
+
+void Engine::keep(const port::KeepRequest& request, Done<bool> done) {
+  if (request.value) {
+    return done(Error(Errc::kUnsupported, "redlock keeps no value beside a lock"));
+  }
+  const EntryPtr entry = find(request.name, request.id);
+  const auto told = std::make_shared<Told>(nodes_.size());
+  ask_all(
+      request.name, "keep",
+      {redis::id_text(request.id), std::to_string(request.seq),
+       std::to_string(request.ttl.count()), nodes_.address().tokens ? "-" : "any"},
+      request.deadline,
+      [&](std::size_t node) {
+        return !entry || (entry->tried && entry->tried->attempt.is_member(node));
+      },
+      [this, told, entry, request, done](std::size_t node, const Result<Reply>& reply) {
+        if (told->answered) return;
+        told->add(node, reply);
+        const auto terms = told->renewal.renewed();
+        const bool kept = terms && terms->seq == request.seq;
+        if (!kept && !told->renewal.complete()) return;
+        told->answered = true;
+        if (kept) {
+          if (entry) forget(request.name, entry);
+          return done(true);
+        }
+        const bool gone = told->renewal.gone();
+        done(Error(gone ? Errc::kLost : Errc::kOutcomeUnknown,
+                   "lock '" + base::printable(request.name) + "': " +
+                       (gone ? "the lease has ended" : nodes_.outcomes(told->words))));
+      });
+}
+
+// --- Ends.
+
+void Engine::release(const std::string& name, AcquisitionId id, const EntryPtr& entry,
+                     BootInstant deadline, Done<EndStatus> done) {
+  struct Ending {
+    std::vector<std::string> words;
+    std::size_t left;
+    std::size_t ended = 0;
+    bool released = false;
+    bool unknown = false;
+    bool answered = false;
+  };
+  const auto ending =
+      std::make_shared<Ending>(Ending{std::vector<std::string>(nodes_.size()), nodes_.size()});
+  const TryPtr tried = entry ? entry->tried : nullptr;
+  if (tried) tried->over = true;  // Nodes that have not answered yet are told when they do.
+  if (entry) forget(name, entry);
+  ++ends_;
+  const auto told = [this, ending, name, done](std::size_t node, const Result<Reply>& reply) {
+    const bool ended = reply && (reply->text == "released" || reply->text == "gone" ||
+                                 reply->text == "lost");
+    ending->words[node] = reply ? reply->text : reply.error().message();
+    ending->released = ending->released || (reply && reply->text == "released");
+    ending->unknown = ending->unknown || (!reply && reply.error().code() == Errc::kOutcomeUnknown);
+    ending->ended += ended ? 1 : 0;
+    --ending->left;
+    const bool enough = ending->ended >= nodes_.majority();
+    if (ending->answered || (!enough && ending->left > 0)) return;
+    ending->answered = true;
+    if (enough) done(ending->released ? EndStatus::kReleased : EndStatus::kGone);
+    if (!enough) {
+      done(Error(ending->unknown ? Errc::kOutcomeUnknown : Errc::kUnavailable,
+                 nodes_.address().display() + ": lock '" + base::printable(name) +
+                     "': no majority answered the release; the lease ends by itself: " +
+                     nodes_.outcomes(ending->words)));
+    }
+    ended_one();
+    advance(name);
+  };
+  const std::string number = std::to_string(tried ? tried->number : 0);
+  const BootInstant by = std::min(deadline, BootClock::now() + nodes_.address().node_timeout);
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    const auto answered = [weak = weak_from_this(), node, told](const Result<Reply>& reply) {
+      const auto self = weak.lock();
+      if (self && !self->closed_) told(node, reply);
+    };
+    const auto vote = tried ? tried->attempt.vote(node) : Vote::kConfirmed;
+    if (vote == Vote::kAsked) {
+      loop_->post([answered] { answered(Error(Errc::kUnavailable, "has not answered yet")); });
+      continue;
+    }
+    nodes_.call(node, Script::kHold, "release", name,
+                {redis::id_text(id), tried ? tag_ : "-", number,
+                 vote == Vote::kUnknown ? "late" : "-"},
+                by, answered);
+  }
+}
+
+void Engine::break_lock(const port::BreakRequest& request, Done<bool> done) {
+  struct Breaking {
+    std::vector<std::string> words;
+    std::size_t left;
+    std::size_t answers = 0;
+    std::string id{};
+  };
+  const auto all =
+      std::make_shared<Breaking>(Breaking{std::vector<std::string>(nodes_.size()), nodes_.size()});
+  ask_all(
+      request.name, "break",
+      {"-", std::to_string(request.token.counter), redis::trace_to_json(request.token, request.by)},
+      request.deadline, [](std::size_t) { return true; },
+      [this, all, request, done](std::size_t node, const Result<Reply>& reply) {
+        all->words[node] = reply ? reply->text : reply.error().message();
+        if (reply && reply->text.starts_with("broken ")) all->id = reply->text.substr(7);
+        all->answers += reply && (!all->id.empty() || reply->text == "notheld") ? 1 : 0;
+        if (--all->left > 0) return;
+        const std::string lock = "lock '" + base::printable(request.name) + "': ";
+        const auto id = redis::parse_id(all->id);
+        // A write-back may still be on its way to a node that does not know the token yet.
+        if (id && request.token.epoch == 0) {
+          return release(request.name, *id, nullptr, request.deadline,
+                         [done](const Result<EndStatus>& ended) {
+                           ended ? done(true) : done(ended.error());
+                         });
+        }
+        if (all->answers >= nodes_.majority()) {
+          return done(Error(Errc::kLost, lock + "no holder has that token"));
+        }
+        done(Error(Errc::kOutcomeUnknown,
+                   lock + "no majority answered: " + nodes_.outcomes(all->words)));
+      });
+}
+
+// --- Looks.
+
+void Engine::inspect(const std::string& name, BootInstant deadline,
+                     Done<std::optional<LockInfo>> done) {
+  const auto view = std::make_shared<View>(View{.left = nodes_.size()});
+  ask_all(
+      name, "inspect", {"-"}, deadline, [](std::size_t) { return true; },
+      [this, view, name, done](std::size_t, const Result<Reply>& reply) {
+        if (reply) add_to(*view, *reply);
+        if (!reply) view->trouble = reply.error().message();
+        if (--view->left > 0) return;
+        if (view->answers < nodes_.majority()) {
+          return done(Error(Errc::kUnavailable, nodes_.address().display() +
+                                                    ": too few nodes answer: " + view->trouble));
+        }
+        LockInfo info;
+        info.name = name;
+        std::uint64_t last = view->broken;
+        for (auto& [id, seen] : view->holds) {
+          // A node that is silent may have it, too.
+          const std::size_t silent = nodes_.size() - view->answers;
+          if (seen.left.size() + silent < nodes_.majority() || seen.token == 0) continue;
+          std::sort(seen.left.rbegin(), seen.left.rend());
+          const std::size_t deciding = std::min(nodes_.majority(), seen.left.size()) - 1;
+          HolderInfo holder;
+          holder.who = port::to_public(redis::owner_from_json(seen.owner));
+          holder.token = {0, seen.token};
+          holder.time_left = std::chrono::floor<std::chrono::milliseconds>(
+              std::chrono::microseconds(seen.left[deciding]));
+          last = std::max(last, seen.token);
+          info.holders.push_back(std::move(holder));
+        }
+        info.last_token = {0, last};
+        if (!view->trace.empty()) info.last_break = redis::trace_from_json(view->trace);
+        if (const auto found = locks_.find(name); found != locks_.end()) {
+          std::deque<EntryPtr> waiters = found->second.queue;
+          const EntryPtr& trying = found->second.trying;
+          if (trying && trying->queued) waiters.push_front(trying);
+          for (const EntryPtr& entry : waiters) {
+            WaiterInfo waiter;
+            waiter.who = port::to_public(entry->request.owner);
+            info.waiters.push_back(std::move(waiter));
+          }
+        }
+        const bool known = !info.holders.empty() || !info.waiters.empty() || info.last_break;
+        done(known ? std::optional<LockInfo>(std::move(info)) : std::nullopt);
+      });
+}
+
+}  // namespace holdfast::stores::redlock

@@ -1,0 +1,481 @@
+#include "src/stores/redlock/nodes.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <asio/io_context.hpp>
+
+#include "src/base/random.h"
+#include "src/stores/redis/protocol/fields.h"
+#include "src/stores/redis/protocol/script_call.h"
+#include "src/stores/redis/protocol/scripts.h"
+#include "src/stores/redis/transport/remote.h"
+#include "src/stores/redlock/script_texts.h"  // Generated from scripts/*.lua.
+
+namespace holdfast::stores::redlock {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+using redis::Reply;
+using std::chrono::milliseconds;
+
+constexpr std::string_view kRecord = "hfr1@node";
+constexpr std::string_view kLocks = "hfr1:";
+constexpr milliseconds kJoinAgain{200};
+constexpr milliseconds kJoinPatience{2000};
+constexpr milliseconds kForTheRest{50};
+
+// With the clock of a test in the last word.
+struct Text {
+  std::string text;
+  std::string sha1;
+};
+
+Text made(std::string_view source, bool test_clock) {
+  Text script{std::string(source), {}};
+  constexpr std::string_view kTime = "redis.call('TIME')";
+  if (const auto at = script.text.find(kTime); test_clock && at != std::string::npos) {
+    script.text.replace(at, kTime.size(),
+                        "{string.sub(ARGV[#ARGV], 1, 10), string.sub(ARGV[#ARGV], 11, 16)}");
+  }
+  script.sha1 = redis::sha1_of(script.text);
+  return script;
+}
+
+const Text& text_of(Script script, bool test_clock) {
+  static const std::array<Text, 4> kTexts = {
+      made(script_texts::kTake, false), made(script_texts::kHold, false),
+      made(script_texts::kTake, true), made(script_texts::kHold, true)};
+  return kTexts[static_cast<std::size_t>(script) + (test_clock ? 2 : 0)];
+}
+
+std::string count(std::int64_t number) { return std::to_string(number); }
+
+}  // namespace
+
+struct Nodes::Node {
+  redis::RemotePtr remote{};
+  std::unique_ptr<redis::Pipeline> pipeline{};
+  std::unique_ptr<redis::Subscriber> subscriber{};
+  std::unique_ptr<port::BootTimer> timer{};
+  bool knows[2] = {false, false};  // The scripts, by its answers.
+
+  bool joined = false;
+  bool joining = false;
+  std::string run{};
+  std::string incarnation{};  // Its replication id.
+  std::string ends{};         // Of the quarantine, as the node wrote it.
+  NodeView view{};
+  BootInstant looked{};
+  bool waited_before = false;  // An earlier look than the present one showed that it had waited.
+  std::string trouble = "not reached yet";
+  std::optional<Error> foreign{};
+  std::vector<Joined> waiting{};
+};
+
+Nodes::Nodes(const RedlockAddress& address, const port::StoreContext& context, Hooks hooks,
+             TestClock now)
+    : address_(address),
+      hooks_(std::move(hooks)),
+      now_(std::move(now)),
+      io_(*context.io),
+      loop_(context.loop) {
+  // Made before other threads use this client: a child forked meanwhile would wait for ever.
+  static_cast<void>(text_of(Script::kTake, false));
+  const std::string channel = "hfr1@" + base::to_hex(base::random_128().high, 0).substr(0, 16);
+  for (std::size_t at = 0; at < address_.nodes.size(); ++at) {
+    auto node = std::make_unique<Node>();
+    auto remote = redis::Remote::make(address_.nodes[at]);
+    if (remote) {
+      node->remote = *std::move(remote);
+      node->pipeline = std::make_unique<redis::Pipeline>(io_, node->remote);
+      node->subscriber = std::make_unique<redis::Subscriber>(
+          io_, node->remote, channel,
+          redis::Subscriber::Events{
+              [this, at](std::string_view key) { hooks_.on_hint(at, key); }, [](bool) {},
+              [](const Error&) {}});
+      node->timer = std::make_unique<port::BootTimer>(io_);
+    } else {
+      forbidden_ = remote.error();
+    }
+    nodes_.push_back(std::move(node));
+  }
+}
+
+Nodes::~Nodes() = default;
+
+std::string Nodes::name_of(std::size_t node) const { return address_.nodes[node].display(); }
+
+std::string Nodes::key_of(std::string_view lock) { return std::string(kLocks).append(lock); }
+
+std::string Nodes::trouble(std::size_t node) const { return nodes_[node]->trouble; }
+
+Nodes::Facts Nodes::facts(std::size_t node) const {
+  const Node& seen = *nodes_[node];
+  return {seen.joined, seen.run, seen.view, seen.trouble};
+}
+
+std::string Nodes::outcomes(const std::vector<std::string>& each) const {
+  std::string text;
+  for (std::size_t at = 0; at < each.size(); ++at) {
+    if (each[at].empty()) continue;
+    text += (text.empty() ? "" : "; ") + name_of(at) + ": " + each[at];
+  }
+  return text;
+}
+
+// --- Requests.
+
+redis::Command Nodes::encode(const Node& node, Script script, bool whole, std::string_view op,
+                             std::string_view lock, Args args) const {
+  redis::Command command;
+  const Text& text = text_of(script, now_ != nullptr);
+  const std::string key = key_of(lock);
+  std::string& wire = command.wire;
+  wire.reserve(320 + (whole ? text.text.size() : 0));
+  redis::append_array_header(wire, 8 + args.size() + (now_ ? 1 : 0));
+  redis::append_word(wire, whole ? "EVAL" : "EVALSHA");
+  redis::append_word(wire, whole ? text.text : text.sha1);
+  for (const std::string_view word :
+       {std::string_view("2"), kRecord, std::string_view(key), op,
+        std::string_view(address_.cluster), std::string_view(node.incarnation)}) {
+    redis::append_word(wire, word);
+  }
+  for (const std::string_view word : args) redis::append_word(wire, word);
+  if (now_) redis::append_word(wire, count(now_().time_since_epoch().count()));
+  return command;
+}
+
+void Nodes::send(std::size_t at, Script script, std::string_view op, std::string_view lock,
+                 Args args, BootInstant deadline, Answered answered) {
+  Node& node = *nodes_[at];
+  bool& knows = node.knows[static_cast<std::size_t>(script)];
+  node.pipeline->send(encode(node, script, !knows, op, lock, args), deadline,
+                      [this, at, script, answered = std::move(answered)](Result<Reply> reply) {
+                        nodes_[at]->knows[static_cast<std::size_t>(script)] =
+                            reply && !redis::is_unknown_script(reply);
+                        answered(redis::checked(std::move(reply), name_of(at)));
+                      });
+}
+
+void Nodes::call(std::size_t at, Script script, std::string_view op, std::string_view lock,
+                 Args args, BootInstant deadline, Answered answered) {
+  if (nodes_[at]->joined) return send(at, script, op, lock, args, deadline, std::move(answered));
+  loop_->post([this, at, answered = std::move(answered)] {
+    answered(Error(Errc::kUnavailable, nodes_[at]->trouble));
+  });
+}
+
+void Nodes::read(std::size_t at, const std::vector<std::string_view>& words, BootInstant deadline,
+                 Answered answered) {
+  redis::Command command;
+  command.reads_only = true;
+  redis::append_command(command.wire, words);
+  if (!nodes_[at]->pipeline) return answered(*forbidden_);
+  nodes_[at]->pipeline->send(
+      std::move(command), deadline,
+      [this, at, answered = std::move(answered)](Result<Reply> reply) {
+        answered(redis::checked(std::move(reply), name_of(at), true));
+      });
+}
+
+bool Nodes::note(std::size_t at, std::string_view answer) {
+  Node& node = *nodes_[at];
+  const bool again = answer == "lost" || answer == "replica" || answer.starts_with("foreign") ||
+                     answer.starts_with("quarantine");
+  if (!again) return false;
+  if (answer == "lost" && node.joined) {
+    hooks_.on_alarm(name_of(at) + ": the node restarted, or lost its data: it takes no part for " +
+                    count(address_.longest_ttl.count()) + " ms");
+  }
+  node.joined = false;
+  if (!node.joining && !closed_) join(at, nullptr);
+  return true;
+}
+
+bool Nodes::is_plausible(std::size_t at, std::uint64_t floor) {
+  if (floor <= most_plausible(views())) return true;
+  hooks_.on_alarm(name_of(at) + ": its token counter " + std::to_string(floor) +
+                  " cannot come from grants; the node is put into quarantine");
+  nodes_[at]->joined = false;
+  nodes_[at]->trouble = "its token counter cannot come from grants";
+  send(at, Script::kTake, "distrust", "", {std::to_string(floor)},
+       BootClock::now() + kJoinPatience, [this, at](const Result<Reply>&) {
+         if (!nodes_[at]->joining) join(at, nullptr);
+       });
+  return false;
+}
+
+// --- Membership.
+
+void Nodes::join(std::size_t at, Joined joined) {
+  Node& node = *nodes_[at];
+  if (joined) node.waiting.push_back(std::move(joined));
+  if (!node.pipeline || std::exchange(node.joining, true)) return;
+  const std::string longest = count(address_.longest_ttl.count());
+  send(at, Script::kTake, "join", "", {longest, address_.list}, BootClock::now() + kJoinPatience,
+       [this, at](const Result<Reply>& reply) { on_joined(at, reply); });
+}
+
+void Nodes::on_joined(std::size_t at, const Result<Reply>& reply) {
+  Node& node = *nodes_[at];
+  node.joining = false;
+  if (closed_) return;
+  node.joined = false;
+  node.foreign.reset();
+  const std::string text = reply ? reply->text : "";
+  if (!reply) {
+    node.trouble = reply.error().message();
+  } else if (text.starts_with("foreign ")) {
+    node.trouble = "belongs to the cluster " + text.substr(8);
+    node.foreign = Error(Errc::kInvalidArgument,
+                         name_of(at) + " belongs to another Redlock cluster (" + text.substr(8) +
+                             "), or to one with another longest_ttl or tokens: use one URL "
+                             "everywhere, or free the node with 'DEL hfr1@node'");
+  } else if (text == "replica") {
+    node.trouble = "is a replica: a node must be an independent primary";
+  } else {
+    take_facts(node, text);
+  }
+  check_membership();
+  for (const Joined& each : std::exchange(node.waiting, {})) each(node.joined);
+  if (node.joined) return tend(at);
+  join_later(at, kJoinAgain);
+}
+
+// "joined <run> <replication id> <state> <ends> <floor> <now> <new>"
+void Nodes::take_facts(Node& node, std::string_view text) {
+  redis::Fields fields(text);
+  const bool joined = fields.word() == "joined";
+  const std::string run(fields.word());
+  const std::string incarnation(fields.word());
+  const bool ready = fields.word() == "ready";
+  const auto ends = fields.amount();
+  const auto floor = fields.amount<std::uint64_t>();
+  const auto now = fields.amount();
+  if (!joined || !fields.good()) {
+    node.trouble = "answered in an unknown form: '" + std::string(text.substr(0, 60)) + "'";
+    return;
+  }
+  const bool same = node.incarnation == incarnation && node.ends == count(ends);
+  node.waited_before = same && node.view.waited;
+  node.joined = true;
+  node.run = run;
+  node.incarnation = incarnation;
+  node.ends = count(ends);
+  node.looked = BootClock::now();
+  node.view = {true, ready, !ready && now >= ends, floor, static_cast<std::uint64_t>(now)};
+  node.trouble = ready ? "" : "lost its memory or is new: it takes no part for " +
+                                  count(std::max<std::int64_t>(ends - now, 0) / 1000) + " ms more";
+}
+
+// One process under two addresses would vote twice; a node of another list votes for that, too.
+void Nodes::check_membership() {
+  forbidden_.reset();
+  for (std::size_t at = 0; at < nodes_.size(); ++at) {
+    if (nodes_[at]->foreign) forbidden_ = nodes_[at]->foreign;
+    for (std::size_t other = 0; other < at; ++other) {
+      if (nodes_[at]->run.empty() || nodes_[at]->run != nodes_[other]->run) continue;
+      forbidden_ = Error(Errc::kInvalidArgument,
+                         name_of(other) + " and " + name_of(at) +
+                             " are one Redis process: name every node once");
+    }
+  }
+}
+
+void Nodes::join_later(std::size_t at, BootClock::duration pause) {
+  if (closed_) return;
+  nodes_[at]->timer->arm(pause, [this, at] { join(at, nullptr); });
+}
+
+// Looks again when the quarantine is over; then all nodes are looked at.
+void Nodes::tend(std::size_t at) {
+  Node& node = *nodes_[at];
+  if (node.view.ready || catching_up_) return;
+  if (node.view.waited) return catch_up_all();
+  const auto left = std::chrono::microseconds(
+      std::max<std::int64_t>(redis::Fields(node.ends).amount() -
+                                 static_cast<std::int64_t>(node.view.clock),
+                             0));
+  join_later(at, std::min<BootClock::duration>(left + milliseconds(1), kJoinAgain));
+}
+
+std::vector<NodeView> Nodes::views() const {
+  std::vector<NodeView> all;
+  for (const auto& node : nodes_) {
+    all.push_back(node->view);
+    all.back().known = node->joined;
+    const auto since = BootClock::now() - node->looked;
+    all.back().clock += static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(since).count());
+  }
+  return all;
+}
+
+// Every look of this round comes after a node was seen to have waited.
+void Nodes::catch_up_all() {
+  catching_up_ = true;
+  const auto left = std::make_shared<std::size_t>(nodes_.size());
+  for (std::size_t at = 0; at < nodes_.size(); ++at) {
+    // A look that is under way may be older than that: one more comes after it.
+    const auto look = [this, at, left] {
+      join(at, [this, left](bool) {
+        if (--*left > 0) return;
+        auto seen = views();
+        for (std::size_t i = 0; i < seen.size(); ++i) {
+          seen[i].waited = seen[i].waited && nodes_[i]->waited_before;
+        }
+        const auto floor = catch_up(seen);
+        if (floor) return rejoin(*floor);
+        catching_up_ = false;
+        for (std::size_t i = 0; i < nodes_.size(); ++i) {
+          if (!nodes_[i]->view.ready) join_later(i, 5 * kJoinAgain);
+        }
+      });
+    };
+    nodes_[at]->joining ? join(at, [look](bool) { look(); }) : look();
+  }
+}
+
+void Nodes::rejoin(std::uint64_t floor) {
+  const auto left = std::make_shared<std::size_t>(1);
+  const auto ended = [this, left] {
+    if (--*left == 0) catching_up_ = false;
+  };
+  for (std::size_t at = 0; at < nodes_.size(); ++at) {
+    Node& node = *nodes_[at];
+    if (!node.joined || node.view.ready || !node.view.waited || !node.waited_before) continue;
+    ++*left;
+    const std::string number = std::to_string(floor);
+    send(at, Script::kTake, "rejoin", "", {node.ends, number}, BootClock::now() + kJoinPatience,
+         [this, at, ended](const Result<Reply>& reply) {
+           if (reply && reply->text == "ready") {
+             hooks_.on_alarm(name_of(at) + ": takes part");
+           }
+           ended();
+           join(at, nullptr);
+         });
+  }
+  ended();
+}
+
+void Nodes::open(BootInstant deadline, port::Done<bool> done) {
+  struct Opening {
+    explicit Opening(asio::io_context& io) : timer(io) {}
+    port::BootTimer timer;
+    std::size_t left = 0;
+    std::size_t joined = 0;
+    port::Done<bool> done{};
+  };
+  if (forbidden_) return done(*forbidden_);
+  const auto opening = std::make_shared<Opening>(io_);
+  opening->left = nodes_.size();
+  opening->done = std::move(done);
+  const auto finish = [this, opening] {
+    const port::Done<bool> answer = std::exchange(opening->done, nullptr);
+    if (!answer) return;
+    opening->timer.stop();
+    if (forbidden_) return answer(*forbidden_);
+    if (opening->joined >= majority()) return answer(true);
+    std::vector<std::string> troubles;
+    for (const auto& node : nodes_) troubles.push_back(node->trouble);
+    answer(Error(Errc::kUnavailable, address_.display() + ": too few nodes answer (" +
+                                         std::to_string(majority()) + " are needed): " +
+                                         outcomes(troubles)));
+  };
+  for (std::size_t at = 0; at < nodes_.size(); ++at) {
+    join(at, [this, opening, finish, deadline](bool joined) {
+      opening->joined += joined ? 1 : 0;
+      if (--opening->left == 0 || forbidden_) return finish();
+      // The others have a moment more.
+      if (opening->joined != majority() || !joined) return;
+      opening->timer.arm_at(std::min(deadline, BootClock::now() + kForTheRest), finish);
+    });
+  }
+}
+
+void Nodes::initialize(BootInstant deadline, port::Done<bool> done) {
+  const auto left = std::make_shared<std::size_t>(nodes_.size());
+  for (std::size_t at = 0; at < nodes_.size(); ++at) {
+    join(at, [this, left, deadline, done](bool) {
+      if (--*left == 0) initialize_joined(deadline, done);
+    });
+  }
+}
+
+void Nodes::initialize_joined(BootInstant deadline, const port::Done<bool>& done) {
+  std::uint64_t floor = 0;
+  std::vector<std::uint64_t> clocks;
+  std::vector<std::string> absent;
+  for (const auto& node : nodes_) {
+    floor = std::max(floor, node->view.floor);
+    clocks.push_back(node->view.clock);
+    absent.push_back(node->joined ? "" : node->trouble);
+  }
+  if (forbidden_) return done(*forbidden_);
+  if (const std::string who = outcomes(absent); !who.empty()) {
+    return done(
+        Error(Errc::kUnavailable, address_.display() + ": every node must answer: " + who));
+  }
+  std::sort(clocks.begin(), clocks.end());
+  const std::string number = std::to_string(std::max(floor, clocks[clocks.size() / 2]));
+  const std::string longest = count(address_.longest_ttl.count());
+  const auto left = std::make_shared<std::size_t>(nodes_.size());
+  const auto failed = std::make_shared<std::vector<std::string>>(nodes_.size());
+  for (std::size_t at = 0; at < nodes_.size(); ++at) {
+    send(at, Script::kTake, "init", "", {longest, address_.list, number}, deadline,
+         [this, at, left, failed, done](const Result<Reply>& reply) {
+           const bool good = reply && reply->text.starts_with("joined ");
+           if (good) take_facts(*nodes_[at], reply->text);
+           if (!good) (*failed)[at] = reply ? reply->text : reply.error().message();
+           if (--*left > 0) return;
+           const std::string who = outcomes(*failed);
+           if (who.empty()) return done(true);
+           done(Error(Errc::kOutcomeUnknown, address_.display() + ": " + who));
+         });
+  }
+}
+
+// --- Hints.
+
+void Nodes::listen(const std::string& lock) {
+  for (const auto& node : nodes_) {
+    if (!node->subscriber) continue;
+    node->subscriber->ensure(BootClock::now() + kJoinPatience, [](const Result<void>&) {});
+    node->subscriber->join(key_of(lock));
+  }
+}
+
+void Nodes::stop_listening(const std::string& lock) {
+  for (const auto& node : nodes_) {
+    if (node->subscriber) node->subscriber->leave(key_of(lock));
+  }
+}
+
+void Nodes::shut() {
+  closed_ = true;
+  for (const auto& node : nodes_) {
+    if (node->timer) node->timer->stop();
+  }
+}
+
+void Nodes::close() {
+  for (const auto& node : nodes_) {
+    if (!node->pipeline) continue;
+    node->pipeline->close();
+    node->subscriber->close();
+  }
+}
+
+void Nodes::abandon() noexcept {
+  for (const auto& node : nodes_) {
+    if (!node->pipeline) continue;
+    node->pipeline->abandon();
+    node->subscriber->abandon();
+    node->timer->abandon();
+  }
+}
+
+}  // namespace holdfast::stores::redlock

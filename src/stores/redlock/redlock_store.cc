@@ -1,0 +1,286 @@
+#include "src/stores/redlock/redlock_store.h"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+
+#include "src/base/abandon.h"
+#include "src/base/random.h"
+#include "src/stores/redlock/doctor.h"
+#include "src/stores/redlock/engine.h"
+#include "src/stores/redlock/guarantees.h"
+#include "src/stores/redlock/listing.h"
+#include "src/stores/redlock/nodes.h"
+#include "src/stores/redlock/url.h"
+
+namespace holdfast::stores {
+namespace {
+
+using base::BootClock;
+using base::BootInstant;
+using port::AcquisitionState;
+using port::Done;
+using port::EndStatus;
+using redlock::Engine;
+using redlock::Nodes;
+
+Error closed_error() { return {Errc::kClosed, "the redlock store was closed"}; }
+
+// The operations under way: each is answered once, by close() at the latest.
+class Answers : public std::enable_shared_from_this<Answers> {
+ public:
+  template <typename T>
+  Done<T> once(Done<T> done) {
+    struct One {
+      Done<T> done;
+      std::list<port::Task>::iterator at;
+    };
+    const auto one = std::make_shared<One>(One{std::move(done), {}});
+    one->at = failing_.insert(failing_.end(), [one] {
+      std::exchange(one->done, nullptr)(closed_error());
+    });
+    return [one, self = shared_from_this()](Result<T> result) {
+      if (!one->done) return;
+      const Done<T> answer = std::exchange(one->done, nullptr);
+      self->failing_.erase(one->at);
+      answer(std::move(result));
+    };
+  }
+  void fail_all() {
+    for (const port::Task& fail : std::exchange(failing_, {})) fail();
+  }
+
+ private:
+  std::list<port::Task> failing_;
+};
+
+class RedlockStore final : public port::Store {
+ public:
+  RedlockStore(const redlock::RedlockAddress& address, const port::StoreContext& context,
+               const RedlockTuning& tuning)
+      : io_(*context.io),
+        loop_(context.loop),
+        listener_(context.listener),
+        name_space_(context.name_space),
+        nodes_(std::make_shared<Nodes>(
+            address, context,
+            Nodes::Hooks{
+                [this](std::string line) {
+                  loop_->post([listener = listener_, line = std::move(line)] {
+                    listener->on_alarm(line);
+                  });
+                },
+                [this](std::size_t node, std::string_view key) { engine_->hint(node, key); }},
+            tuning.now)),
+        engine_(std::make_shared<Engine>(*nodes_, context, tuning.now)),
+        answers_(std::make_shared<Answers>()) {}
+
+  ~RedlockStore() override {
+    if (!gone_) close({});
+  }
+
+  // Errors: as make_redlock_store().
+  Result<bool> connect(BootInstant open_by) {
+    const BootInstant deadline = std::min(open_by, BootClock::now() + std::chrono::seconds(5));
+    return wait_for([&](Done<bool> done) { nodes_->open(deadline, std::move(done)); });
+  }
+  Result<bool> initialize(BootInstant open_by) {
+    const BootInstant deadline = std::min(open_by, BootClock::now() + std::chrono::seconds(5));
+    return wait_for([&](Done<bool> done) { nodes_->initialize(deadline, std::move(done)); });
+  }
+
+  Guarantees guarantees() const override {
+    return redlock::guarantees(nodes_->address().longest_ttl, nodes_->address().tokens);
+  }
+
+  void acquire(port::AcquireRequest request, Done<AcquisitionState> done) override {
+    run(std::move(done), [this, request = std::move(request)](auto once) mutable {
+      engine_->acquire(std::move(request), std::move(once));
+    });
+  }
+  void renew(std::vector<port::RenewItem> items, BootInstant deadline,
+             Done<std::vector<Result<AcquisitionState>>> done) override {
+    run(std::move(done), [this, items = std::move(items), deadline](auto once) {
+      engine_->renew(items, deadline, std::move(once));
+    });
+  }
+  void release(port::AcquisitionRequest request, Done<EndStatus> done) override {
+    run(std::move(done), [this, request = std::move(request)](auto once) {
+      engine_->end(request, std::move(once));
+    });
+  }
+  void cancel(port::AcquisitionRequest request, Done<EndStatus> done) override {
+    release(std::move(request), std::move(done));
+  }
+  void downgrade(port::AcquisitionRequest request, Done<AcquisitionState> done) override {
+    run(std::move(done), [this, request = std::move(request)](auto once) {
+      if (engine_->holds(request.name, request.id)) {
+        return once(Error(Errc::kUnsupported, "redlock has exclusive locks only"));
+      }
+      once(AcquisitionState{.status = port::AcquisitionStatus::kGone});
+    });
+  }
+  void inspect(std::string name, BootInstant deadline,
+               Done<std::optional<LockInfo>> done) override {
+    run(std::move(done), [this, name = std::move(name), deadline](auto once) {
+      engine_->inspect(name, deadline, std::move(once));
+    });
+  }
+  void list(std::string prefix, std::size_t limit, BootInstant deadline,
+            Done<std::vector<LockInfo>> done) override {
+    run(std::move(done), [this, prefix = std::move(prefix), limit, deadline](auto once) {
+      redlock::list_locks(
+          *nodes_,
+          [this, deadline](const std::string& name, Done<std::optional<LockInfo>> seen) {
+            engine_->inspect(name, deadline, std::move(seen));
+          },
+          prefix, limit, deadline, std::move(once));
+    });
+  }
+  void break_lock(port::BreakRequest request, Done<bool> done) override {
+    run(std::move(done), [this, request = std::move(request)](auto once) {
+      engine_->break_lock(request, std::move(once));
+    });
+  }
+  Result<port::WatchHandle> watch(std::string, port::EventSink) override {
+    return Error(Errc::kUnsupported, "the redlock store does not tell every change");
+  }
+  void probe(BootInstant deadline, Done<std::vector<Finding>> done) override {
+    run(std::move(done), [this, deadline](auto once) {
+      redlock::examine(
+          *nodes_, [this, deadline](Done<void> tried) { try_lock(deadline, std::move(tried)); },
+          deadline, std::move(once));
+    });
+  }
+  void set_value(port::AcquisitionRequest, std::string, Done<bool> done) override {
+    run(std::move(done), [](auto once) { once(no_values()); });
+  }
+  void get_value(std::string, BootInstant, Done<std::string> done) override {
+    run(std::move(done), [](auto once) { once(no_values()); });
+  }
+  void keep(port::KeepRequest request, Done<bool> done) override {
+    run(std::move(done), [this, request = std::move(request)](auto once) {
+      engine_->keep(request, std::move(once));
+    });
+  }
+  void resize(port::AcquisitionRequest, std::uint32_t, Done<bool> done) override {
+    run(std::move(done), [](auto once) {
+      once(Error(Errc::kUnsupported, "redlock has exclusive locks only, and no permits"));
+    });
+  }
+
+  void close(BootInstant deadline) override {
+    if (gone_.exchange(true)) return;
+    const auto ended = std::make_shared<std::promise<void>>();
+    auto flushed = ended->get_future();
+    asio::post(io_, [this, ended] { engine_->when_ended([ended] { ended->set_value(); }); });
+    flushed.wait_for(std::max(deadline - BootClock::now(), BootClock::duration::zero()));
+    on_loop([this] {
+      engine_->close();
+      nodes_->shut();
+      answers_->fail_all();
+    });
+    nodes_->close();
+    on_loop([] {});  // Whatever was posted meanwhile has run.
+  }
+
+  // Nothing is touched that the parent's threads may hold.
+  void abandon_after_fork() noexcept override {
+    gone_ = true;
+    nodes_->abandon();
+    engine_->abandon();
+    base::abandon(nodes_);
+    base::abandon(engine_);
+    base::abandon(answers_);
+  }
+
+ private:
+  static Error no_values() {
+    return {Errc::kUnsupported, "redlock keeps no value beside a lock: use another store for it"};
+  }
+
+  // On the loop, never inline; answered once.
+  template <typename T, typename Operation>
+  void run(Done<T> done, Operation operation) {
+    asio::post(io_, [this, answers = answers_, done = std::move(done),
+                     operation = std::move(operation)]() mutable {
+      if (engine_->closed()) return done(closed_error());
+      operation(answers->once(std::move(done)));
+    });
+  }
+  void on_loop(const port::Task& task) {
+    std::promise<void> over;
+    auto waiting = over.get_future();
+    loop_->post([&] {
+      task();
+      over.set_value();
+    });
+    waiting.wait();
+  }
+  Result<bool> wait_for(const std::function<void(Done<bool>)>& begin) {
+    const auto promise = std::make_shared<std::promise<Result<bool>>>();
+    auto future = promise->get_future();
+    on_loop([&] { begin([promise](Result<bool> result) { promise->set_value(std::move(result)); }); });
+    return future.get();
+  }
+
+  // For the doctor.
+  void try_lock(BootInstant deadline, const Done<void>& tried) {
+    port::AcquireRequest request;
+    request.name = (name_space_.empty() ? "" : name_space_ + "/") + "holdfast-doctor/" +
+                   base::to_hex(base::random_128().high, 0).substr(0, 16);
+    const auto id = base::random_128();
+    request.id = {id.high, id.low};
+    request.may_wait = false;
+    request.ttl = request.waiter_ttl = std::chrono::milliseconds(
+        std::min<std::int64_t>(1000, nodes_->address().longest_ttl.count()));
+    request.deadline = deadline;
+    const port::AcquisitionRequest end{request.name, request.id, deadline, 0};
+    engine_->acquire(std::move(request), [this, end, tried](const Result<AcquisitionState>& state) {
+      if (!state) return tried(state.error());
+      engine_->end(end, [tried](const Result<EndStatus>& ended) {
+        ended ? tried({}) : tried(ended.error());
+      });
+    });
+  }
+
+  asio::io_context& io_;
+  port::Loop* const loop_;
+  port::Listener* const listener_;
+  const std::string name_space_;
+  const std::shared_ptr<Nodes> nodes_;
+  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Answers> answers_;
+  std::atomic<bool> gone_{false};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<port::Store>> make_redlock_store(port::StoreUrl url,
+                                                        const port::StoreContext& context) {
+  return make_redlock_store_for_test(std::move(url), context, {});
+}
+
+Result<std::unique_ptr<port::Store>> make_redlock_store_for_test(
+    port::StoreUrl url, const port::StoreContext& context, RedlockTuning tuning) {
+  const auto address = redlock::parse_redlock_url(url);
+  if (!address) return address.error();
+  if (auto known = port::reject_unknown_options(url, "redlock"); !known) return known.error();
+  if (context.schema != nullptr && context.schema->print) return std::unique_ptr<port::Store>();
+  auto store = std::make_unique<RedlockStore>(*address, context, tuning);
+  if (auto connected = store->connect(context.open_by); !connected) return connected.error();
+  if (context.schema == nullptr) return std::unique_ptr<port::Store>(std::move(store));
+  if (auto made = store->initialize(context.open_by); !made) return made.error();
+  context.schema->made = {"the nodes of " + address->display(), 1, true};
+  return std::unique_ptr<port::Store>();
+}
+
+}  // namespace holdfast::stores

@@ -1,0 +1,84 @@
+#include "src/stores/redlock/url.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/port/url_parts.h"
+#include "src/stores/redis/protocol/scripts.h"
+#include "src/stores/redlock/quorum.h"
+
+namespace holdfast::stores::redlock {
+namespace {
+
+constexpr std::size_t kFewestNodes = 3;
+constexpr std::uint32_t kLargestDb = 1'000'000;
+
+Error bad(std::string what) { return {Errc::kInvalidArgument, "redlock URL: " + std::move(what)}; }
+
+Result<redis::RedisAddress> take_common(port::StoreUrl& url) {
+  redis::RedisAddress common;
+  auto login = port::take_login(url, "redlock", "HOLDFAST_REDIS_PASSWORD");
+  if (!login) return login.error();
+  common.user = std::move(login->user);
+  common.password = std::move(login->password);
+  common.tls = url.scheme == "redlocks";
+  auto tls = port::take_tls(url, common.tls, "redlock", "redlocks://");
+  if (!tls) return tls.error();
+  common.tls_ca = std::move(tls->ca);
+  common.tls_cert = std::move(tls->cert);
+  common.tls_key = std::move(tls->key);
+  common.tls_name = std::move(tls->name);
+  return common;
+}
+
+Result<std::uint32_t> take_database(port::StoreUrl& url, const port::UrlOptions& options) {
+  const std::string path = std::exchange(url.path, "");
+  if (path.size() <= 1) return options.number("db");
+  if (options.has("db")) return bad("the database is given twice, as the path and as db=");
+  return port::parse_number(std::string_view(path).substr(1), kLargestDb, "redlock",
+                            "the database (/db)");
+}
+
+}  // namespace
+
+std::string RedlockAddress::display() const {
+  return (nodes.front().tls ? "redlocks://" : "redlock://") + list;
+}
+
+Result<RedlockAddress> parse_redlock_url(port::StoreUrl& url) {
+  if (auto good = port::expect_slashes(url, "redlock"); !good) return good.error();
+  auto common = take_common(url);
+  if (!common) return common.error();
+  auto hosts = port::parse_endpoints(url, {"127.0.0.1", 6379}, "redlock");
+  if (!hosts) return hosts.error();
+  if (hosts->size() < kFewestNodes || hosts->size() > kMostNodes) {
+    return bad("name 3 to 9 independent nodes, separated by commas; 5 is usual");
+  }
+  const auto options = port::UrlOptions::take(url, "redlock", kUrlOptions);
+  if (!options) return options.error();
+  const auto db = take_database(url, *options);
+  if (!db) return db.error();
+  common->db = *db;
+  common->connect_timeout = options->time("connect_timeout");
+  RedlockAddress address;
+  address.node_timeout = options->time("node_timeout");
+  address.timeout = options->time("timeout");
+  address.longest_ttl = options->time("longest_ttl");
+  address.tokens = options->text("tokens") != "no";
+  std::sort(hosts->begin(), hosts->end(),
+            [](const auto& a, const auto& b) { return a.text() < b.text(); });
+  for (port::Endpoint& host : *hosts) {
+    address.list += (address.list.empty() ? "" : ",") + host.text();
+    redis::RedisAddress node = *common;
+    node.host = std::move(host.host);
+    node.port = host.port;
+    address.nodes.push_back(std::move(node));
+  }
+  if (*db != 0) address.list += "/" + std::to_string(*db);
+  address.cluster = redis::sha1_of("holdfast redlock 1 " + address.list + " " +
+                                   std::to_string(address.longest_ttl.count()) +
+                                   (address.tokens ? "" : " no tokens"));
+  return address;
+}
+
+}  // namespace holdfast::stores::redlock
